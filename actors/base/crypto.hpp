@@ -1,0 +1,24 @@
+// Thin names over libsodium and OpenSSL; no cryptography of our own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace swarm {
+
+/// 32 raw bytes.
+std::string sha256(std::string_view data);
+std::string to_hex(std::string_view bytes);
+/// Empty when the text is not an even number of hex digits.
+std::string from_hex(std::string_view text);
+/// From the operating system.
+std::string random_bytes(std::size_t n);
+/// A random UUIDv4, lower case.
+std::string random_uuid();
+/// UUIDv4-shaped ids from a seed, for tests and replays.
+std::function<std::string()> seeded_uuids(std::uint64_t seed);
+/// Constant time for equal lengths.
+bool equal_secret(std::string_view a, std::string_view b);
+
+} // namespace swarm

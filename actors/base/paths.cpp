@@ -1,0 +1,138 @@
+#include "actors/base/paths.hpp"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace swarm {
+
+std::string normalize_path(std::string_view path, std::string_view cwd) {
+  fs::path p{path};
+  if (p.is_relative())
+    p = fs::path{cwd} / p;
+  auto out = p.lexically_normal().string();
+  while (out.size() > 1 && out.back() == '/')
+    out.pop_back();
+  // POSIX leaves "//x" alone; we do not.
+  while (out.size() > 1 && out[0] == '/' && out[1] == '/')
+    out.erase(0, 1);
+  return out;
+}
+
+std::string git_root(const std::string& directory) {
+  for (fs::path p{directory};; p = p.parent_path()) {
+    std::error_code ec;
+    if (fs::symlink_status(p / ".git", ec).type() != fs::file_type::not_found && !ec)
+      return p.string();
+    if (!p.has_relative_path())
+      return directory;
+  }
+}
+
+std::string resolve_scope(std::string_view value, const std::string& directory) {
+  auto first = value.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos)
+    return git_root(directory);
+  auto last = value.find_last_not_of(" \t\r\n");
+  value = value.substr(first, last - first + 1);
+  if (is_named_scope(value))
+    return std::string{value};
+  return normalize_path(value, directory);
+}
+
+bool is_named_scope(std::string_view scope) noexcept {
+  return !scope.empty() && scope.find('/') == std::string_view::npos && scope != "." && scope != "..";
+}
+
+bool is_inside(std::string_view base, std::string_view path) {
+  if (base == path || base == "/")
+    return !path.empty() && path.front() == '/';
+  return path.size() > base.size() && path.substr(0, base.size()) == base && path[base.size()] == '/';
+}
+
+namespace {
+
+std::string rebase(std::string_view path, std::string_view from, const std::string& to) {
+  if (path == from)
+    return to;
+  auto rest = path.substr(from == "/" ? 1 : from.size() + 1);
+  return normalize_path(rest, to);
+}
+
+} // namespace
+
+std::string resolve_file(std::string_view input, const std::string& directory, const std::string& file_root, const std::string& root) {
+  auto first = input.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos)
+    input = {};
+  else
+    input = input.substr(first, input.find_last_not_of(" \t\r\n") - first + 1);
+  const auto& logical_dir = file_root.empty() ? directory : file_root;
+  if (input.empty())
+    return logical_dir;
+  if (input.front() != '/')
+    return normalize_path(input, logical_dir);
+  auto path = normalize_path(input, "/");
+  if (is_inside(root, path))
+    return rebase(path, root, git_root(logical_dir));
+  if (is_inside(directory, path))
+    return rebase(path, directory, logical_dir);
+  return path;
+}
+
+state_dir default_state_dir() {
+  auto env = [](const char* name) -> std::string {
+    auto v = std::getenv(name);
+    return v ? v : "";
+  };
+  std::string dir = env("SWARM_HOME");
+  if (dir.empty()) {
+    if (auto xdg = env("XDG_STATE_HOME"); !xdg.empty() && xdg.front() == '/')
+      dir = xdg + "/swarm";
+    else if (auto home = env("HOME"); !home.empty())
+      dir = home + "/.local/state/swarm";
+    else
+      throw std::runtime_error("neither SWARM_HOME nor HOME is set; set SWARM_HOME to a directory for the node's state");
+  }
+  return {normalize_path(dir, fs::current_path().string())};
+}
+
+void prepare(const state_dir& dir) {
+  auto own = [](const fs::path& p) {
+    std::error_code ec;
+    fs::create_directories(p, ec);
+    struct stat st {};
+    if (lstat(p.c_str(), &st) != 0 || !S_ISDIR(st.st_mode))
+      throw std::runtime_error("cannot create the directory " + p.string() + (ec ? ": " + ec.message() : ""));
+    if (st.st_uid != geteuid())
+      throw std::runtime_error(p.string() + " belongs to another user; set SWARM_HOME to a directory of your own");
+    if ((st.st_mode & 0777) != 0700 && chmod(p.c_str(), 0700) != 0)
+      throw std::runtime_error("cannot set mode 0700 on " + p.string());
+  };
+  own(dir.root);
+  own(dir.log_dir());
+  own(dir.pty_dir());
+}
+
+socket_name::socket_name(const fs::path& socket) : text_(socket.string()) {
+  if (text_.size() < sizeof(sockaddr_un::sun_path))
+    return;
+  dir_fd_ = open(socket.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (dir_fd_ < 0)
+    throw std::runtime_error("cannot open " + socket.parent_path().string());
+  text_ = "/proc/self/fd/" + std::to_string(dir_fd_) + "/" + socket.filename().string();
+}
+
+socket_name::~socket_name() {
+  if (dir_fd_ >= 0)
+    close(dir_fd_);
+}
+
+} // namespace swarm

@@ -1,0 +1,56 @@
+// Path and scope rules of the swarm-mcp contract, section 0.1, and the names inside the state directory.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace swarm {
+
+/// Absolute against `cwd`, then lexically normalised: no `.`, `..`, doubled or trailing slashes. Symlinks are not resolved.
+std::string normalize_path(std::string_view path, std::string_view cwd);
+/// Nearest ancestor-or-self holding an entry named `.git`, else the directory itself. Reads the file system.
+std::string git_root(const std::string& directory);
+/// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`.
+std::string resolve_scope(std::string_view value, const std::string& directory);
+/// True for a scope that is a name rather than a path.
+bool is_named_scope(std::string_view scope) noexcept;
+/// `path` relative to `base` does not leave it.
+bool is_inside(std::string_view base, std::string_view path);
+/// Contract 0.1, file argument resolution. All arguments but `input` are normalised absolute paths.
+std::string resolve_file(std::string_view input, const std::string& directory, const std::string& file_root, const std::string& root);
+
+/// Where a node keeps everything. Two state directories never meet.
+struct state_dir {
+  std::filesystem::path root;
+
+  std::filesystem::path database() const { return root / "swarm.db"; }
+  std::filesystem::path socket() const { return root / "swarmd.sock"; }
+  std::filesystem::path keeper_socket() const { return root / "keeper.sock"; }
+  std::filesystem::path lock_file() const { return root / "swarmd.lock"; }
+  std::filesystem::path node_file() const { return root / "node.json"; }
+  std::filesystem::path log_dir() const { return root / "log"; }
+  std::filesystem::path pty_dir() const { return root / "pty"; }
+};
+
+/// `$SWARM_HOME`, else `$XDG_STATE_HOME/swarm`, else `~/.local/state/swarm`. Throws std::runtime_error when none can be formed.
+state_dir default_state_dir();
+/// Creates the directory and its children with mode 0700, or tightens them; throws std::runtime_error if they are not ours.
+void prepare(const state_dir&);
+
+/// A name for a socket file that fits sockaddr_un (108 bytes) however deep its directory is: the path itself if short enough,
+/// else /proc/self/fd/<n>/<file> over a descriptor of the directory that this object keeps open.
+class socket_name {
+public:
+  explicit socket_name(const std::filesystem::path& socket);
+  ~socket_name();
+  socket_name(const socket_name&) = delete;
+  socket_name& operator=(const socket_name&) = delete;
+  const std::string& text() const noexcept { return text_; }
+
+private:
+  int dir_fd_ = -1;
+  std::string text_;
+};
+
+} // namespace swarm

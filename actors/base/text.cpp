@@ -1,0 +1,94 @@
+#include "actors/base/text.hpp"
+
+#include <fmt/format.h>
+
+namespace swarm {
+
+namespace {
+
+/// Length of the well-formed sequence at the start of `s`, 0 if malformed.
+std::size_t sequence(std::string_view s) {
+  auto at = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
+  auto tail = [&](std::size_t i) { return (at(i) & 0xc0u) == 0x80u; };
+  auto c = at(0);
+  if (c < 0x80)
+    return 1;
+  if (c >= 0xc2 && c <= 0xdf)
+    return tail(1) ? 2 : 0;
+  if (c >= 0xe0 && c <= 0xef) {
+    if (!tail(1) || !tail(2) || (c == 0xe0 && at(1) < 0xa0) || (c == 0xed && at(1) > 0x9f))
+      return 0;
+    return 3;
+  }
+  if (c >= 0xf0 && c <= 0xf4) {
+    if (!tail(1) || !tail(2) || !tail(3) || (c == 0xf0 && at(1) < 0x90) || (c == 0xf4 && at(1) > 0x8f))
+      return 0;
+    return 4;
+  }
+  return 0;
+}
+
+} // namespace
+
+std::string escape_control(std::string_view text, bool keep_newlines) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    auto n = sequence(text);
+    auto c = static_cast<unsigned char>(text[0]);
+    bool c1 = n == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    if (n == 0)
+      out += fmt::format("\\x{:02x}", c), n = 1;
+    else if (c1)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[1]));
+    else if (n == 1 && (c < 0x20 || c == 0x7f) && c != '\t' && !(c == '\n' && keep_newlines))
+      out += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", c);
+    else
+      out += text.substr(0, n);
+    text.remove_prefix(n);
+  }
+  return out;
+}
+
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes)
+    return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0u) == 0x80u)
+    --bytes;
+  return text.substr(0, bytes);
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    auto n = sequence(text);
+    if (n == 0)
+      return false;
+    text.remove_prefix(n);
+  }
+  return true;
+}
+
+std::string to_utf8(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    auto n = sequence(bytes);
+    if (n == 0)
+      out += "\xef\xbf\xbd", n = 1;
+    else
+      out += bytes.substr(0, n);
+    bytes.remove_prefix(n);
+  }
+  return out;
+}
+
+std::size_t utf16_length(std::string_view text) {
+  std::size_t units = 0;
+  for (auto c : text) {
+    auto b = static_cast<unsigned char>(c);
+    if ((b & 0xc0u) != 0x80u)
+      units += b >= 0xf0 ? 2 : 1;
+  }
+  return units;
+}
+
+} // namespace swarm

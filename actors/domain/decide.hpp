@@ -1,0 +1,27 @@
+// The two entrances to the rule books.
+#pragma once
+
+#include "actors/domain/transaction.hpp"
+#include "swarm/v1/query.pb.h"
+
+namespace swarm::domain {
+
+/// Decides one command on the rows given: pure, no clock, no I/O. The same inputs give the same batch.
+v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in);
+
+/// Answers one query on the rows given: pure as well.
+v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& in);
+
+/// Checks lengths, counts and required fields before anything is decided; nullopt = fine.
+std::optional<v1::Refusal> validate(const v1::Command& cmd);
+std::optional<v1::Refusal> validate(const v1::Query& query);
+
+/// May this principal send this command in that role? The operator may act as any session; a session only as itself; only the
+/// node itself reports processes and expiries.
+std::optional<v1::Refusal> authorize(const v1::Command& cmd);
+std::optional<v1::Refusal> authorize(const v1::Query& query);
+
+/// True when the command makes the store grow (refused below the low-disk mark); releases, expiries and completions do not.
+bool grows_store(const v1::Command& cmd);
+
+} // namespace swarm::domain

@@ -1,0 +1,213 @@
+// The tables as the rule books see them: one key, one filter and one order per row type.
+//
+// A rule book reads through `rows_view` only. The store answers it from SQLite, `transaction` lays the changes of the
+// command at hand over it, tests answer it from memory. `matches` and `before` are the single definition of what a filter
+// means; the SQL of actors/store must agree with them (tests/unit/store_rows_test.cpp compares the two).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "swarm/v1/command.pb.h"
+#include "swarm/v1/state.pb.h"
+
+namespace swarm::domain {
+
+namespace v1 = ::swarm::v1;
+
+/// Encodes the parts of a composite key: text parts are joined by NUL, numbers are 20 digits, so that byte order is key order.
+std::string key(std::string_view a);
+std::string key(std::string_view a, std::string_view b);
+std::string key(std::string_view a, std::string_view b, std::string_view c);
+std::string key(std::string_view a, std::uint64_t n);
+std::string key(std::string_view a, std::string_view b, std::uint64_t n);
+
+/// SQL LIKE as swarm-mcp uses it: ASCII case-insensitive, % and _ are wildcards.
+bool like(std::string_view text, std::string_view pattern);
+
+/// True for done, failed, cancelled.
+bool is_terminal(v1::TaskStatus) noexcept;
+
+/// `principal.kind/principal.id` in one word, for instance "operator/" or "session/3f…": what replies and subscriptions
+/// are kept under.
+std::string principal_key(const v1::Principal&);
+
+// -- filters: an unset member does not restrict; limit 0 means no limit -----------------
+
+struct session_filter {
+  std::string scope;
+  std::string node_id;
+  std::optional<bool> adopted;
+  /// Rows of presence HEARTBEAT whose heartbeat is older, and rows of presence LEASE whose lease has ended, at this time.
+  std::optional<std::int64_t> due_at_ms;
+  std::string after_key; // list position: rows after this key in order
+  std::size_t limit = 0;
+};
+
+struct credential_filter {
+  std::string session_id;
+};
+
+struct task_filter {
+  std::string scope;
+  std::vector<v1::TaskStatus> statuses;
+  std::string assignee;
+  std::string requester;
+  std::string depends_on;       // tasks that list this id
+  std::string idempotency_key;
+  std::optional<bool> unassigned;
+  std::optional<std::int64_t> updated_before_ms;
+  bool by_creation = false;     // created_at, id instead of priority desc, created_at, id
+  /// List position: the last row of the previous page (priority, created_at_ms, id are used).
+  std::optional<v1::Task> after;
+  std::size_t limit = 0;
+};
+
+struct lock_filter {
+  std::string scope;
+  std::string session_id;
+  std::string task_id;
+  std::string path_prefix;
+  std::optional<std::int64_t> due_at_ms; // deadline set and not later than this
+  std::string after_path;
+  std::size_t limit = 0;
+};
+
+struct waiter_filter {
+  std::string scope;
+  std::string path;
+  std::string session_id;
+  std::optional<std::int64_t> due_at_ms;
+  std::size_t limit = 0;
+};
+
+struct message_filter {
+  std::string scope;
+  std::string recipient;
+  std::string sender;
+  std::optional<bool> read;
+  std::string content_prefix;
+  std::optional<std::int64_t> created_before_ms;
+  bool newest = false; // the newest `limit` rows, still in ascending order
+  std::size_t limit = 0;
+};
+
+struct kv_filter {
+  std::string scope;
+  std::string like_prefix;               // pattern is like_prefix + "%"
+  std::string key_prefix;                // exact, case-sensitive prefix
+  std::optional<std::int64_t> due_at_ms; // expires and not later than this
+  std::optional<std::int64_t> updated_before_ms;
+  std::string after_key;
+  std::size_t limit = 0;
+};
+
+struct spawn_filter {
+  std::string scope;
+  std::string role;
+  std::string key;
+  std::string task_id;
+  std::string session_id;
+  std::string node_id;
+  std::optional<bool> live; // requested, starting or running
+  std::optional<std::int64_t> ended_before_ms;
+  std::string after_id;
+  std::size_t limit = 0;
+};
+
+struct subscription_filter {
+  std::string scope;
+  std::string owner;
+  std::optional<std::int64_t> updated_before_ms;
+};
+
+struct approval_filter {
+  std::string scope;
+  std::string subject;
+  std::optional<bool> open;
+};
+
+struct scope_state_filter {
+  std::string after_scope;
+  std::size_t limit = 0;
+};
+
+// -- per-table definitions ---------------------------------------------------------------
+
+/// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased) and `::mutable_in(patch)`.
+template <class Row>
+struct table;
+
+#define SWARM_TABLE(row_type, filter_type, erased_name, patch_field)                                                                                 \
+  template <>                                                                                                                                        \
+  struct table<v1::row_type> {                                                                                                                       \
+    using filter = filter_type;                                                                                                                      \
+    static constexpr auto erased = v1::Erased::erased_name;                                                                                          \
+    static std::string key(const v1::row_type&);                                                                                                     \
+    static v1::row_type* mutable_in(v1::RowPatch& p) { return p.mutable_##patch_field(); }                                                           \
+    static bool matches(const filter_type&, const v1::row_type&);                                                                                    \
+    static bool before(const filter_type&, const v1::row_type&, const v1::row_type&);                                                                \
+  };
+
+SWARM_TABLE(Session, session_filter, SESSIONS, session)                     // key(id); order registered_at_ms, id
+SWARM_TABLE(Credential, credential_filter, CREDENTIALS, credential)         // key(token_hash)
+SWARM_TABLE(Task, task_filter, TASKS, task)                                 // key(id)
+SWARM_TABLE(Lock, lock_filter, LOCKS, lock)                                 // key(scope, path); order path
+SWARM_TABLE(LockWaiter, waiter_filter, LOCK_WAITERS, lock_waiter)           // key(scope, path, seq); order seq
+SWARM_TABLE(Message, message_filter, MESSAGES, message)                     // key(scope, id); order id
+SWARM_TABLE(KvEntry, kv_filter, KV, kv)                                     // key(scope, key); order key
+SWARM_TABLE(Spawn, spawn_filter, SPAWNS, spawn)                             // key(id); order requested_at_ms, id
+SWARM_TABLE(Subscription, subscription_filter, SUBSCRIPTIONS, subscription) // key(scope, owner, name); order name
+SWARM_TABLE(Approval, approval_filter, APPROVALS, approval)                 // key(id); order created_at_ms, id
+SWARM_TABLE(ScopeState, scope_state_filter, TABLE_UNSPECIFIED, scope_state) // key(scope); order scope; never erased
+#undef SWARM_TABLE
+
+// -- reading -------------------------------------------------------------------------------
+
+template <class Row>
+class table_view {
+public:
+  virtual ~table_view() = default;
+  virtual std::optional<Row> get(const std::string& key) const = 0;
+  /// Rows that match, in the table's order, at most `filter.limit` of them.
+  virtual std::vector<Row> find(const typename table<Row>::filter&) const = 0;
+  virtual std::uint64_t count(const typename table<Row>::filter&) const = 0;
+};
+
+class rows_view : public table_view<v1::Session>,
+                  public table_view<v1::Credential>,
+                  public table_view<v1::Task>,
+                  public table_view<v1::Lock>,
+                  public table_view<v1::LockWaiter>,
+                  public table_view<v1::Message>,
+                  public table_view<v1::KvEntry>,
+                  public table_view<v1::Spawn>,
+                  public table_view<v1::Subscription>,
+                  public table_view<v1::Approval>,
+                  public table_view<v1::ScopeState> {
+public:
+  template <class Row>
+  std::optional<Row> row(const std::string& k) const {
+    return static_cast<const table_view<Row>&>(*this).get(k);
+  }
+  template <class Row>
+  std::vector<Row> rows(const typename table<Row>::filter& f) const {
+    return static_cast<const table_view<Row>&>(*this).find(f);
+  }
+  template <class Row>
+  std::uint64_t total(const typename table<Row>::filter& f) const {
+    return static_cast<const table_view<Row>&>(*this).count(f);
+  }
+  /// Events of a scope with a revision above `after`, ascending, at most `limit`.
+  virtual std::vector<v1::Event> events(const std::string& scope, std::uint64_t after, std::size_t limit) const = 0;
+  /// The newest `limit` events, ascending.
+  virtual std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const = 0;
+  virtual std::uint64_t oldest_event(const std::string& scope) const = 0; // 0 = none
+  /// Events older than this; used by the sweep.
+  virtual std::uint64_t events_below(const std::string& scope, std::int64_t at_ms) const = 0; // lowest revision to keep
+};
+
+} // namespace swarm::domain

@@ -1,0 +1,105 @@
+// One function per command, implemented in the rule book of its family (session.cpp, task.cpp, lock.cpp, message.cpp, kv.cpp,
+// spawn.cpp, subscription.cpp, approval.cpp, sweep.cpp). decide.cpp calls them; they call each other across families through
+// the helpers at the end.
+#pragma once
+
+#include "actors/domain/transaction.hpp"
+
+namespace swarm::domain {
+
+// session.cpp
+v1::Reply register_session(transaction&, const v1::RegisterSession&);
+v1::Reply deregister_session(transaction&, const v1::DeregisterSession&);
+v1::Reply remove_session(transaction&, const v1::RemoveSession&);
+v1::Reply heartbeat(transaction&, const v1::Heartbeat&);
+v1::Reply expire_session(transaction&, const v1::ExpireSession&);
+// message.cpp
+v1::Reply send_message(transaction&, const v1::SendMessage&);
+v1::Reply broadcast(transaction&, const v1::Broadcast&);
+v1::Reply consume_messages(transaction&, const v1::ConsumeMessages&);
+// task.cpp
+v1::Reply create_tasks(transaction&, const v1::CreateTasks&);
+v1::Reply claim_task(transaction&, const v1::ClaimTask&);
+v1::Reply claim_next_task(transaction&, const v1::ClaimNextTask&);
+v1::Reply update_task(transaction&, const v1::UpdateTask&);
+v1::Reply complete_task(transaction&, const v1::CompleteTask&);
+v1::Reply report_progress(transaction&, const v1::ReportProgress&);
+v1::Reply approve_task(transaction&, const v1::ApproveTask&);
+// lock.cpp
+v1::Reply acquire_lock(transaction&, const v1::AcquireLock&);
+v1::Reply release_lock(transaction&, const v1::ReleaseLock&);
+v1::Reply cancel_lock_wait(transaction&, const v1::CancelLockWait&);
+// kv.cpp
+v1::Reply set_kv(transaction&, const v1::SetKv&);
+v1::Reply append_kv(transaction&, const v1::AppendKv&);
+v1::Reply delete_kv(transaction&, const v1::DeleteKv&);
+// spawn.cpp
+v1::Reply dispatch(transaction&, const v1::Dispatch&);
+v1::Reply request_spawn(transaction&, const v1::RequestSpawn&);
+v1::Reply spawn_starting(transaction&, const v1::SpawnStarting&);
+v1::Reply spawn_running(transaction&, const v1::SpawnRunning&);
+v1::Reply spawn_ended(transaction&, const v1::SpawnEnded&);
+// subscription.cpp, approval.cpp
+v1::Reply subscribe(transaction&, const v1::Subscribe&);
+v1::Reply ack_subscription(transaction&, const v1::AckSubscription&);
+v1::Reply unsubscribe(transaction&, const v1::Unsubscribe&);
+v1::Reply request_approval(transaction&, const v1::RequestApproval&);
+v1::Reply decide_approval(transaction&, const v1::DecideApproval&);
+// sweep.cpp
+v1::Reply sweep(transaction&, const v1::Sweep&);
+
+// -- helpers shared between the families ------------------------------------------------
+
+/// First whitespace token of a label that starts with `identity:`, or empty.
+std::string identity_token(std::string_view label);
+/// Rest of the first non-empty `role:` token, or empty.
+std::string role_of(std::string_view label);
+bool has_token(std::string_view label, std::string_view token);
+/// The identity a session counts as: its label's token, else the node user's.
+std::string effective_identity(std::string_view label, const inputs&);
+
+/// Contract 4.5: why `sender` may not coordinate with `target`, or nullopt. Sessions without a label share their user's identity.
+std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session& sender, const v1::Session& target);
+bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
+/// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity.
+bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_identity);
+
+/// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
+/// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.
+/// With announce, the contract's "[auto] Agent … went offline" message goes to those who remain. `report` may be null.
+void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
+
+/// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator".
+v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
+/// post_message with the prompt path's `[task:<id>] ` prefix and its event.
+v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id);
+
+/// Grants the lock to the first live waiter, or leaves it free. Called after the row at (scope, path) has been erased.
+/// Returns the session it went to, or empty.
+std::string hand_over(transaction&, const std::string& path);
+/// Contract 2.6: the three-stage release for a task's assignee when the task becomes terminal.
+void release_task_locks(transaction&, const v1::Task&);
+/// What get_file_lock shows: holder, its tasks, hidden across identities.
+v1::LockView lock_view(const rows_view&, const v1::Lock&, const v1::Session* viewer, bool allow_cross_identity);
+
+/// Creates one task after its relations were checked (status rule of contract 2.4) and emits task.created.
+v1::Task insert_task(transaction&, const v1::TaskSpec&, int batch_index = -1);
+/// Moves a task to a terminal status: clears progress, stores the result, releases locks, cascades. `actor` is recorded.
+v1::TaskReply finish_task(transaction&, v1::Task, v1::TaskStatus, std::optional<std::string> result);
+/// claimed|in_progress → open with the attempt counted; the old fence is dead.
+void reopen_task(transaction&, v1::Task, std::string_view reason);
+/// Makes the task in_progress for that session under a new fence and attempt.
+v1::Task start_task(transaction&, v1::Task, std::string_view session_id, bool claim_next);
+
+/// Contract 3.3: H, the first 16 hex digits of SHA-256 over the parts joined by NUL.
+std::string dispatch_hash(const std::vector<std::string>& parts);
+
+/// All counters of contract 2.9 for what is due now, without doing it.
+v1::SweepReport preview_sweep(const rows_view&, const std::string& scope, const inputs&);
+
+/// Contract texts and enumerations.
+const char* to_text(v1::TaskStatus) noexcept;        // "in_progress"
+v1::TaskStatus task_status_from(std::string_view);   // TASK_STATUS_UNSPECIFIED if unknown
+bool valid_task_type(std::string_view) noexcept;
+
+} // namespace swarm::domain

@@ -1,0 +1,126 @@
+// One command being decided: the rows it reads, its own changes laid over them, and the batch that results.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/domain/rows.hpp"
+
+namespace swarm::domain {
+
+using json = nlohmann::ordered_json;
+
+/// What a rule book may not find out by itself: time, randomness, and facts about the node.
+struct inputs {
+  std::int64_t now_ms = 0;
+  /// Makes a random UUIDv4; seeded in tests.
+  std::function<std::string()> new_uuid;
+  v1::RequestId request;
+  std::string node_id;
+  /// Identity of sessions whose label has none, for instance "user:ada".
+  std::string user_identity;
+  /// SHA-256 of the command as received.
+  std::string digest;
+  /// Until this time nothing expires: a node that has just started gives every lease a grace. 0 = no grace.
+  std::int64_t grace_until_ms = 0;
+};
+
+/// Reads see the command's own writes. Nothing here touches a disk; `take()` yields the batch to apply.
+class transaction final {
+public:
+  transaction(const rows_view& base, const v1::Command& cmd, const inputs& in);
+
+  const inputs& in() const noexcept { return in_; }
+  const v1::Command& command() const noexcept { return cmd_; }
+  const std::string& scope() const noexcept { return cmd_.scope(); }
+  const rows_view& base() const noexcept { return base_; }
+
+  template <class Row>
+  std::optional<Row> get(const std::string& k) const {
+    const auto& mine = std::get<overlay<Row>>(overlays_);
+    if (auto i = mine.find(k); i != mine.end())
+      return i->second;
+    return base_.row<Row>(k);
+  }
+
+  template <class Row>
+  std::vector<Row> find(typename table<Row>::filter f) const {
+    const auto& mine = std::get<overlay<Row>>(overlays_);
+    if (mine.empty())
+      return base_.rows<Row>(f);
+    return merged<Row>(f, mine);
+  }
+
+  template <class Row>
+  std::uint64_t count(const typename table<Row>::filter& f) const {
+    const auto& mine = std::get<overlay<Row>>(overlays_);
+    if (mine.empty())
+      return base_.total<Row>(f);
+    return merged<Row>(f, mine).size();
+  }
+
+  template <class Row>
+  void put(Row row) {
+    auto k = table<Row>::key(row);
+    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::move(row);
+  }
+
+  template <class Row>
+  void erase(const Row& row) {
+    std::get<overlay<Row>>(overlays_)[table<Row>::key(row)] = std::nullopt;
+  }
+
+  /// Appends an event. `actor` empty = the acting session or principal.
+  void event(std::string_view type, std::string_view subject, const json& payload, std::string_view actor = {});
+
+  /// Who is acting: the command's actor, else "operator"/"system" by principal.
+  const std::string& actor_name() const noexcept { return actor_name_; }
+  /// The acting session's row, if it acts as one and the row exists in this scope.
+  std::optional<v1::Session> actor_session() const;
+
+  std::uint64_t next_fence();
+  std::uint64_t next_message_id();
+  /// Milliseconds, strictly increasing within the scope: for Task.changed_at_ms.
+  std::int64_t next_changed_at();
+  void kv_changed();
+  v1::ScopeState& scope_state();
+  std::uint64_t revision() const noexcept { return state_.revision(); }
+
+  /// Completes a request that had been told to wait.
+  void resolve(v1::ResolvedWait);
+  void delete_events_below(std::uint64_t revision);
+
+  /// Changes, events and reply as one batch. With a refusal in `reply` all changes are dropped.
+  v1::Batch take(v1::Reply reply);
+
+private:
+  template <class Row>
+  using overlay = std::map<std::string, std::optional<Row>>;
+
+  template <class Row>
+  std::vector<Row> merged(typename table<Row>::filter f, const overlay<Row>& mine) const;
+
+  const rows_view& base_;
+  const v1::Command& cmd_;
+  const inputs& in_;
+  std::string actor_name_;
+  v1::ScopeState state_;
+  bool state_changed_ = false;
+  std::vector<v1::Event> events_;
+  std::vector<v1::ResolvedWait> resolved_;
+  std::uint64_t delete_events_below_ = 0;
+  std::tuple<overlay<v1::Session>, overlay<v1::Credential>, overlay<v1::Task>, overlay<v1::Lock>, overlay<v1::LockWaiter>, overlay<v1::Message>,
+             overlay<v1::KvEntry>, overlay<v1::Spawn>, overlay<v1::Subscription>, overlay<v1::Approval>, overlay<v1::ScopeState>>
+    overlays_;
+};
+
+// -- replies -------------------------------------------------------------------------------
+
+/// A reply that refuses. `text` is shown to people and agents and is part of the contract where the contract gives it.
+v1::Reply refuse(v1::Refusal::Code code, std::string text, std::string subject = {});
+inline bool refused(const v1::Reply& r) { return r.has_refusal(); }
+
+} // namespace swarm::domain

@@ -1,0 +1,94 @@
+// The store as the rest of the fabric sees it: one writer, several readers, and what they send.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/typed_actor.hpp>
+#include <caf/type_id.hpp>
+
+#include "actors/runtime/error.hpp"
+#include "swarm/v1/command.pb.h"
+#include "swarm/v1/query.pb.h"
+
+namespace swarm {
+
+namespace v1 = ::swarm::v1;
+
+/// One command with the identity of its request. The principal inside the command has been established by the service.
+struct execution {
+  v1::RequestId id;
+  v1::Command command;
+};
+
+/// Everything one SQLite transaction made durable, in order; sent after COMMIT.
+struct commit {
+  std::vector<v1::Batch> batches;
+};
+
+/// Payloads are shared, immutable and never leave the process.
+using execution_ptr = std::shared_ptr<const execution>;
+using reply_ptr = std::shared_ptr<const v1::Reply>;
+using query_ptr = std::shared_ptr<const v1::Query>;
+using answer_ptr = std::shared_ptr<const v1::Answer>;
+using commit_ptr = std::shared_ptr<const commit>;
+
+/// What `status` says of the store.
+struct store_status {
+  std::uint64_t commits = 0;
+  std::uint64_t commands = 0;
+  std::uint32_t schema_version = 0;
+  bool low_disk = false;      // below limits::disk_low_bytes
+  bool critical_disk = false; // below limits::disk_critical_bytes
+  std::string integrity;      // unchecked, checking, ok, or what is wrong
+};
+using store_status_ptr = std::shared_ptr<const store_status>;
+
+} // namespace swarm
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::execution_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::reply_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::query_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::answer_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::commit_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::store_status_ptr)
+
+CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::execution_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::reply_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::query_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::answer_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::commit_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::store_status_ptr))
+  CAF_ADD_ATOM(swarm_store, swarm, backup_atom, "backup")
+  CAF_ADD_ATOM(swarm_store, swarm, check_atom, "check")
+  CAF_ADD_ATOM(swarm_store, swarm, flush_atom, "flush")
+  CAF_ADD_ATOM(swarm_store, swarm, status_atom, "status")
+CAF_END_TYPE_ID_BLOCK(swarm_store)
+
+namespace swarm {
+
+/// Receives every commit, in commit order.
+using commit_sink_actor = caf::typed_actor<caf::reacts_to<commit_ptr>>;
+
+/// The only one that writes. Group commit: everything waiting in its mailbox joins one transaction.
+using writer_actor = caf::typed_actor<
+  // Decides one command. Errors: errc::unknown_outcome (repeat with the same id), errc::low_disk, errc::overloaded.
+  caf::replies_to<execution_ptr>::with<reply_ptr>,
+  // Executes what has been collected; the writer sends it to itself.
+  caf::reacts_to<flush_atom>,
+  // Counters and health.
+  caf::replies_to<status_atom>::with<store_status_ptr>>;
+
+/// Answers queries from a snapshot of its own connection; several run side by side.
+using reader_actor = caf::typed_actor<
+  // Errors: errc::store_failed.
+  caf::replies_to<query_ptr>::with<answer_ptr>,
+  // Online backup into a file that must not exist (mode 0600); replies its size in bytes.
+  caf::replies_to<backup_atom, std::string>::with<std::uint64_t>,
+  // PRAGMA quick_check, or integrity_check when full; replies "ok" or what is wrong.
+  caf::replies_to<check_atom, bool>::with<std::string>>;
+
+} // namespace swarm

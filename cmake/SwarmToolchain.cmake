@@ -1,0 +1,40 @@
+# Compiler, linker and warning settings shared by every room.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # A precompiled header is only cacheable with these two; see ccache's manual, "Precompiled headers".
+  set(_launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # ccache needs the header's timestamp kept out of the PCH validity check.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+add_link_options(-fuse-ld=lld)
+
+# gRPC brings -pthread; a precompiled header built without it is silently not used ("_REENTRANT is defined").
+add_compile_options(-pthread -fno-omit-frame-pointer)
+add_link_options(-pthread)
+# Header-only switch of CAF: sending a type without an announced id is a compile error.
+add_compile_definitions(CAF_ENABLE_TYPE_ID_CHECKS)
+
+if(SWARM_SANITIZE)
+  add_compile_options(-fsanitize=${SWARM_SANITIZE})
+  add_link_options(-fsanitize=${SWARM_SANITIZE})
+  if(SWARM_SANITIZE MATCHES "undefined")
+    # CAF binds references to null in init_fun_factory.hpp.
+    add_compile_options(-fno-sanitize=null -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+# Warnings for code of ours; generated code does without.
+add_library(swarm_warnings INTERFACE)
+target_compile_options(swarm_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wno-sign-conversion -Werror)

@@ -1,0 +1,4 @@
+// Precompiled: CAF and gRPC, nothing of ours.
+#include "actors/runtime/pch.hpp"
+
+#include <grpcpp/grpcpp.h>
