@@ -1,0 +1,141 @@
+# The rules of tools/layering. One pass over all files; every finding is one line "file:line: message".
+# Portable awk (mawk and gawk).
+
+BEGIN {
+  # room -> rooms it may include
+  may["actors/base"] = "actors/base"
+  may["actors/domain"] = "actors/base actors/domain"
+  may["actors/runtime"] = "actors/base actors/runtime"
+  may["actors/store"] = "actors/base actors/domain actors/runtime actors/store"
+  may["actors/fabric"] = "actors/base actors/domain actors/runtime actors/store actors/fabric"
+  may["services/keeper"] = "actors/base services/keeper"
+  may["services"] = "actors/base actors/domain actors/runtime actors/fabric services services/keeper"
+  may["services/swarmd"] = may["services"] " actors/store services/swarmd"
+  may["gateway/mcp"] = "actors/base actors/domain gateway/mcp"
+  may["gateway"] = "actors/base actors/domain gateway gateway/mcp"
+  may["cli"] = "actors/base actors/domain gateway/mcp cli"
+}
+
+function room_of(path) {
+  if (path ~ /^actors\/[^\/]+\//) { split(path, part, "/"); return "actors/" part[2] }
+  if (path ~ /^services\/keeper\//) return "services/keeper"
+  if (path ~ /^services\/swarmd\//) return "services/swarmd"
+  if (path ~ /^gateway\/mcp\//) return "gateway/mcp"
+  if (match(path, /^(services|gateway|cli|tests|tools)\//)) return substr(path, 1, RLENGTH - 1)
+  return ""
+}
+
+function report(line, message) { printf "%s:%d: %s\n", FILENAME, line, message }
+
+function allowed(from, to, names, n, i) {
+  n = split(may[from], names, " ")
+  for (i = 1; i <= n; i++) if (names[i] == to) return 1
+  return 0
+}
+
+# Removes comments and the contents of literals, so that prose and texts are not code.
+function code_of(text, out, c, d, i, n, quote) {
+  out = ""
+  n = length(text)
+  i = 1
+  while (i <= n) {
+    c = substr(text, i, 1)
+    d = substr(text, i, 2)
+    if (in_block) {
+      if (d == "*/") { in_block = 0; i += 2 } else i++
+    } else if (d == "//") {
+      break
+    } else if (d == "/*") {
+      in_block = 1
+      i += 2
+    } else if (c == "\"") {
+      out = out c
+      i++
+      while (i <= n && substr(text, i, 1) != "\"") i += (substr(text, i, 1) == "\\") ? 2 : 1
+      out = out "\""
+      i++
+    } else if (c == "'" && substr(text, i) ~ /^'(\\.|[^\\'])'/) {
+      out = out "' '"
+      i += (substr(text, i + 1, 1) == "\\") ? 4 : 3
+    } else {
+      out = out c
+      i++
+    }
+  }
+  return out
+}
+
+function check_include(target, to) {
+  if (is_free) return
+  if (target ~ /^(sqlite3|sqlite3ext)\.h$/ && room != "actors/store") report(FNR, "sqlite3.h outside actors/store")
+  if (target ~ /^(grpc|grpcpp)\// || target ~ /\.grpc\.pb\.h$/)
+    if (room !~ /^(services|services\/swarmd|gateway|gateway\/mcp|cli)$/) report(FNR, "gRPC outside services, gateway and cli")
+  if (target ~ /^caf\// && room !~ /^(actors\/(runtime|store|fabric)|services|services\/swarmd)$/)
+    report(FNR, "CAF outside the actors (runtime, store, fabric) and services")
+  if (target ~ /^swarm\/internal\// && room !~ /^(actors\/fabric|services|services\/keeper|services\/swarmd)$/)
+    report(FNR, "the keeper's private protocol outside fabric and services")
+  if (room == "actors/domain") {
+    if (target ~ /^(iostream|fstream|cstdio|stdio\.h|ctime|time\.h|thread|mutex|condition_variable|future|random|filesystem|unistd\.h|fcntl\.h|poll\.h)$/ ||
+        target ~ /^(sys|spdlog|asm|linux|netinet|arpa)\// || target == "actors/base/clock.hpp")
+      report(FNR, "clock, I/O or randomness in the domain: <" target ">")
+  }
+  if (target ~ /^(actors|services|gateway|cli|tests|tools)\//) {
+    to = room_of(target)
+    if (room == "services" && target == "actors/store/interfaces.hpp") return
+    if (!allowed(room, to)) report(FNR, room " may not include " to " (" target ")")
+  }
+}
+
+function lint(text) {
+  if (text ~ /with<(caf::)?unit_t>/) report(FNR, "with<unit_t> fails at run time; use reacts_to and result<void>")
+  if (text ~ /registry\(\)\.put/) report(FNR, "CAF's registry keeps dead bindings; use runtime's registry")
+  if (text ~ /self->anon_send/) report(FNR, "self->anon_send is not anonymous; use caf::anon_send")
+  if (is_test) return
+  if (text ~ /caf::infinite/) report(FNR, "caf::infinite outside tests; every request has a deadline")
+  if (is_free) return
+  if (text ~ /sleep_for|sleep_until|[^a-z_]usleep *\(|[^a-z_]nanosleep *\(|[^a-z_.>]sleep *\(/)
+    report(FNR, "sleeping in product code; wait for the event")
+  if (room == "actors/domain" && text ~ /(system|steady|high_resolution)_clock|system_clock_port|getenv|random_uuid|random_bytes|[^a-z_]rand *\(/)
+    report(FNR, "clock, environment or randomness in the domain; take it from inputs")
+}
+
+# `.then(f)` with one argument: the error would end the actor. Text is gathered until its parenthesis closes.
+function scan_then(text, c, i, n) {
+  n = length(text)
+  for (i = 1; i <= n; i++) {
+    if (!then_depth) {
+      if (substr(text, i, 6) ~ /^\.then\(/) {
+        then_depth = 1
+        then_line = FNR
+        then_commas = 0
+        i += 5
+      }
+      continue
+    }
+    c = substr(text, i, 1)
+    if (c == "(" || c == "[" || c == "{") then_depth++
+    else if (c == ")" || c == "]" || c == "}") {
+      then_depth--
+      if (!then_depth && !then_commas) report(then_line, ".then with one branch; give it an error branch")
+    } else if (c == "," && then_depth == 1) then_commas++
+  }
+}
+
+FNR == 1 {
+  room = room_of(FILENAME)
+  is_test = room == "tests"
+  is_free = is_test || room == "tools"
+  in_block = 0
+  then_depth = 0
+}
+
+/^[ \t]*#[ \t]*include/ {
+  if (match($0, /[<"][^>"]+[>"]/)) check_include(substr($0, RSTART + 1, RLENGTH - 2))
+  next
+}
+
+{
+  text = code_of($0)
+  lint(text)
+  if (!is_free) scan_then(text)
+}
