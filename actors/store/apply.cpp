@@ -1,0 +1,118 @@
+#include "actors/store/apply.hpp"
+
+#include <sqlite3.h>
+
+#include "actors/store/columns.hpp"
+
+namespace swarm {
+
+namespace {
+
+template <class Row>
+std::string upsert_sql() {
+  std::string names = "key", values = "?1", updates;
+  auto n = 1;
+  auto add = [&](const char* name) {
+    names += std::string{", "} + name;
+    values += ", ?" + std::to_string(++n);
+    updates += std::string{updates.empty() ? "" : ", "} + name + "=excluded." + name;
+  };
+  for (const auto* name : columns<Row>::names)
+    add(name);
+  add("body");
+  return std::string{"INSERT INTO "} + columns<Row>::table + "(" + names + ") VALUES(" + values + ") ON CONFLICT(key) DO UPDATE SET " + updates;
+}
+
+template <class Row>
+void put(sqlite::connection& db, const Row& row) {
+  static const auto sql = upsert_sql<Row>();
+  auto key = domain::table<Row>::key(row);
+  auto body = row.SerializeAsString();
+  auto write = db.prepared(sql).use();
+  write.bytes(key);
+  columns<Row>::bind(write, row);
+  write.bytes(body);
+  write.run();
+}
+
+void drop_dependencies(sqlite::connection& db, std::string_view task) {
+  db.prepared("DELETE FROM task_dependencies WHERE task=?1").use().bytes(task).run();
+}
+
+/// The side table follows the row. Dependencies are fixed when a task is made, so the usual update changes nothing here.
+void put_dependencies(sqlite::connection& db, const v1::Task& row) {
+  auto key = domain::table<v1::Task>::key(row);
+  drop_dependencies(db, key);
+  for (const auto& dependency : row.depends_on())
+    db.prepared("INSERT OR IGNORE INTO task_dependencies(dependency, task) VALUES(?1, ?2)").use().text(dependency).bytes(key).run();
+}
+
+const char* table_name(v1::Erased::Table table) {
+  switch (table) {
+    case v1::Erased::SESSIONS: return "sessions";
+    case v1::Erased::CREDENTIALS: return "credentials";
+    case v1::Erased::TASKS: return "tasks";
+    case v1::Erased::LOCKS: return "locks";
+    case v1::Erased::LOCK_WAITERS: return "lock_waiters";
+    case v1::Erased::MESSAGES: return "messages";
+    case v1::Erased::KV: return "kv";
+    case v1::Erased::SPAWNS: return "spawns";
+    case v1::Erased::SUBSCRIPTIONS: return "subscriptions";
+    case v1::Erased::APPROVALS: return "approvals";
+    default: throw sqlite::error{SQLITE_MISMATCH, "a batch erases from an unknown table: " + std::to_string(table)};
+  }
+}
+
+void erase(sqlite::connection& db, const v1::Erased& erased) {
+  db.prepared(std::string{"DELETE FROM "} + table_name(erased.table()) + " WHERE key=?1").use().bytes(erased.key()).run();
+  if (erased.table() == v1::Erased::TASKS)
+    drop_dependencies(db, erased.key());
+}
+
+void put(sqlite::connection& db, const v1::RowPatch& patch) {
+  switch (patch.row_case()) {
+    case v1::RowPatch::kSession: return put(db, patch.session());
+    case v1::RowPatch::kCredential: return put(db, patch.credential());
+    case v1::RowPatch::kTask: put(db, patch.task()); return put_dependencies(db, patch.task());
+    case v1::RowPatch::kLock: return put(db, patch.lock());
+    case v1::RowPatch::kLockWaiter: return put(db, patch.lock_waiter());
+    case v1::RowPatch::kMessage: return put(db, patch.message());
+    case v1::RowPatch::kKv: return put(db, patch.kv());
+    case v1::RowPatch::kSpawn: return put(db, patch.spawn());
+    case v1::RowPatch::kSubscription: return put(db, patch.subscription());
+    case v1::RowPatch::kApproval: return put(db, patch.approval());
+    case v1::RowPatch::kScopeState: return put(db, patch.scope_state());
+    case v1::RowPatch::kErased: return;
+    case v1::RowPatch::ROW_NOT_SET: throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
+  }
+}
+
+void append(sqlite::connection& db, const v1::Event& event) {
+  auto body = event.SerializeAsString();
+  db.prepared("INSERT INTO events(scope, revision, at_ms, type, subject, body) VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+    .use()
+    .text(event.scope())
+    .integer(to_column(event.revision()))
+    .integer(event.at_ms())
+    .text(event.type())
+    .text(event.subject())
+    .bytes(body)
+    .run();
+}
+
+} // namespace
+
+void apply(sqlite::connection& db, const v1::Batch& batch) {
+  // Erasures first: a unique value may move from an erased row to a new one, and a batch names each row once.
+  for (const auto& patch : batch.patches())
+    if (patch.has_erased())
+      erase(db, patch.erased());
+  for (const auto& patch : batch.patches())
+    put(db, patch);
+  for (const auto& event : batch.events())
+    append(db, event);
+  if (batch.delete_events_below() != 0)
+    db.prepared("DELETE FROM events WHERE scope=?1 AND revision<?2").use().text(batch.scope()).integer(to_column(batch.delete_events_below())).run();
+}
+
+} // namespace swarm
