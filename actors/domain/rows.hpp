@@ -31,6 +31,10 @@ bool like(std::string_view text, std::string_view pattern);
 /// True for done, failed, cancelled.
 bool is_terminal(v1::TaskStatus) noexcept;
 
+/// List positions of rows that are not ordered by their key: time (20 digits), NUL, id.
+std::string position(const v1::Session&);
+std::string position(const v1::Spawn&);
+
 /// `principal.kind/principal.id` in one word, for instance "operator/" or "session/3f…": what replies and subscriptions
 /// are kept under.
 std::string principal_key(const v1::Principal&);
@@ -41,9 +45,11 @@ struct session_filter {
   std::string scope;
   std::string node_id;
   std::optional<bool> adopted;
-  /// Rows of presence HEARTBEAT whose heartbeat is older, and rows of presence LEASE whose lease has ended, at this time.
+  /// Rows of presence HEARTBEAT with heartbeat_ms + limits::session_reclaim < this, and rows of presence LEASE with
+  /// 0 < lease_until_ms < this.
   std::optional<std::int64_t> due_at_ms;
-  std::string after_key; // list position: rows after this key in order
+  std::string other_identity; // only rows whose identity is not this one
+  std::string after_key;      // rows after this position(row) in order
   std::size_t limit = 0;
 };
 
@@ -114,7 +120,7 @@ struct spawn_filter {
   std::string node_id;
   std::optional<bool> live; // requested, starting or running
   std::optional<std::int64_t> ended_before_ms;
-  std::string after_id;
+  std::string after_id; // rows after this position(row) in order
   std::size_t limit = 0;
 };
 
@@ -136,6 +142,7 @@ struct scope_state_filter {
 };
 
 // -- per-table definitions ---------------------------------------------------------------
+// Times named `before` are strict (<); prefixes and equality are by byte. Ties in an order are broken by the key.
 
 /// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased) and `::mutable_in(patch)`.
 template <class Row>
@@ -177,17 +184,18 @@ public:
   virtual std::uint64_t count(const typename table<Row>::filter&) const = 0;
 };
 
-class rows_view : public table_view<v1::Session>,
-                  public table_view<v1::Credential>,
-                  public table_view<v1::Task>,
-                  public table_view<v1::Lock>,
-                  public table_view<v1::LockWaiter>,
-                  public table_view<v1::Message>,
-                  public table_view<v1::KvEntry>,
-                  public table_view<v1::Spawn>,
-                  public table_view<v1::Subscription>,
-                  public table_view<v1::Approval>,
-                  public table_view<v1::ScopeState> {
+/// The bases are virtual so that an implementation can be composed of one class per table (their `get` differ in the result only).
+class rows_view : public virtual table_view<v1::Session>,
+                  public virtual table_view<v1::Credential>,
+                  public virtual table_view<v1::Task>,
+                  public virtual table_view<v1::Lock>,
+                  public virtual table_view<v1::LockWaiter>,
+                  public virtual table_view<v1::Message>,
+                  public virtual table_view<v1::KvEntry>,
+                  public virtual table_view<v1::Spawn>,
+                  public virtual table_view<v1::Subscription>,
+                  public virtual table_view<v1::Approval>,
+                  public virtual table_view<v1::ScopeState> {
 public:
   template <class Row>
   std::optional<Row> row(const std::string& k) const {

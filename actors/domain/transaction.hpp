@@ -65,13 +65,20 @@ public:
   template <class Row>
   void put(Row row) {
     auto k = table<Row>::key(row);
+    bytes_ += k.size() + row.ByteSizeLong();
     std::get<overlay<Row>>(overlays_)[std::move(k)] = std::move(row);
   }
 
   template <class Row>
   void erase(const Row& row) {
-    std::get<overlay<Row>>(overlays_)[table<Row>::key(row)] = std::nullopt;
+    auto k = table<Row>::key(row);
+    bytes_ += k.size() + 16;
+    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::nullopt;
   }
+
+  /// True if `bytes` more of rows still fit a batch (limits::batch_encoded_bytes_max, less a reserve for the reply). Work of
+  /// unbounded size (sweeps, the end of a session) stops here and goes on with the next command.
+  bool has_room(std::size_t bytes) const noexcept;
 
   /// Appends an event. `actor` empty = the acting session or principal.
   void event(std::string_view type, std::string_view subject, const json& payload, std::string_view actor = {});
@@ -109,6 +116,7 @@ private:
   std::string actor_name_;
   v1::ScopeState state_;
   bool state_changed_ = false;
+  std::size_t bytes_ = 0; // upper estimate of what the batch has grown to
   std::vector<v1::Event> events_;
   std::vector<v1::ResolvedWait> resolved_;
   std::uint64_t delete_events_below_ = 0;

@@ -1,0 +1,228 @@
+#include "actors/domain/transaction.hpp"
+
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::size_t reply_reserve_bytes = 64 * limits::kib;
+
+std::string name_of_actor(const v1::Command& cmd) {
+  if (!cmd.actor().empty())
+    return cmd.actor();
+  const auto& p = cmd.principal();
+  if (p.kind() == v1::Principal::SESSION)
+    return p.id();
+  return p.kind() == v1::Principal::NODE ? "system" : "operator";
+}
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Cuts texts and lists inside `value` to `size` bytes or elements.
+void shorten(json& value, std::size_t size) {
+  if (value.is_string()) {
+    auto& text = value.get_ref<std::string&>();
+    if (text.size() > size)
+      text = std::string(utf8_prefix(text, size));
+  } else if (value.is_structured()) {
+    if (value.is_array() && value.size() > size)
+      value.erase(value.begin() + static_cast<std::ptrdiff_t>(size), value.end());
+    for (auto& member : value)
+      shorten(member, size);
+  }
+}
+
+/// The payload as JSON object text of at most limits::event_payload_bytes_max, marked when something was cut.
+std::string bounded_payload(const json& payload) {
+  auto object = payload.is_object() ? payload : json::object();
+  auto text = dump(object);
+  for (std::size_t size = 2048; text.size() > limits::event_payload_bytes_max && size > 0; size /= 2) {
+    shorten(object, size);
+    object["truncated"] = true;
+    text = dump(object);
+  }
+  return text.size() > limits::event_payload_bytes_max ? R"({"truncated":true})" : text;
+}
+
+/// Counters carry the epoch in their upper bits, so that a new epoch only raises them.
+std::uint64_t following(std::uint64_t value, std::uint64_t epoch) {
+  return std::max(value, epoch << limits::epoch_shift) + 1;
+}
+
+template <class Row>
+void append_patches(v1::Batch& batch, const std::map<std::string, std::optional<Row>>& changes) {
+  for (const auto& [key, row] : changes) {
+    auto* patch = batch.add_patches();
+    if (row) {
+      *table<Row>::mutable_in(*patch) = *row;
+    } else {
+      patch->mutable_erased()->set_table(table<Row>::erased);
+      patch->mutable_erased()->set_key(key);
+    }
+  }
+}
+
+} // namespace
+
+transaction::transaction(const rows_view& base, const v1::Command& cmd, const inputs& in)
+    : base_(base), cmd_(cmd), in_(in), actor_name_(name_of_actor(cmd)) {
+  if (auto state = base.row<v1::ScopeState>(key(cmd.scope()))) {
+    state_ = std::move(*state);
+  } else {
+    state_.set_scope(cmd.scope());
+    state_.set_epoch(1);
+  }
+}
+
+template <class Row>
+std::vector<Row> transaction::merged(typename table<Row>::filter f, const overlay<Row>& mine) const {
+  constexpr bool limited = requires { f.limit; };
+  constexpr bool can_be_newest = requires { f.newest; };
+  auto wide = f;
+  // Each of our changes can hide at most one row of the base, so this many more make up for it.
+  if constexpr (limited)
+    if (wide.limit != 0)
+      wide.limit += mine.size();
+  auto out = base_.rows<Row>(wide);
+  std::erase_if(out, [&](const Row& row) { return mine.count(table<Row>::key(row)) > 0; });
+  for (const auto& [key, row] : mine)
+    if (row && table<Row>::matches(f, *row))
+      out.push_back(*row);
+  std::sort(out.begin(), out.end(), [&](const Row& a, const Row& b) { return table<Row>::before(f, a, b); });
+  if constexpr (limited) {
+    if (f.limit != 0 && out.size() > f.limit) {
+      auto extra = static_cast<std::ptrdiff_t>(out.size() - f.limit);
+      bool from_front = false;
+      if constexpr (can_be_newest)
+        from_front = f.newest;
+      if (from_front)
+        out.erase(out.begin(), out.begin() + extra);
+      else
+        out.erase(out.end() - extra, out.end());
+    }
+  }
+  return out;
+}
+
+template std::vector<v1::Session> transaction::merged<v1::Session>(session_filter, const overlay<v1::Session>&) const;
+template std::vector<v1::Credential> transaction::merged<v1::Credential>(credential_filter, const overlay<v1::Credential>&) const;
+template std::vector<v1::Task> transaction::merged<v1::Task>(task_filter, const overlay<v1::Task>&) const;
+template std::vector<v1::Lock> transaction::merged<v1::Lock>(lock_filter, const overlay<v1::Lock>&) const;
+template std::vector<v1::LockWaiter> transaction::merged<v1::LockWaiter>(waiter_filter, const overlay<v1::LockWaiter>&) const;
+template std::vector<v1::Message> transaction::merged<v1::Message>(message_filter, const overlay<v1::Message>&) const;
+template std::vector<v1::KvEntry> transaction::merged<v1::KvEntry>(kv_filter, const overlay<v1::KvEntry>&) const;
+template std::vector<v1::Spawn> transaction::merged<v1::Spawn>(spawn_filter, const overlay<v1::Spawn>&) const;
+template std::vector<v1::Subscription> transaction::merged<v1::Subscription>(subscription_filter, const overlay<v1::Subscription>&) const;
+template std::vector<v1::Approval> transaction::merged<v1::Approval>(approval_filter, const overlay<v1::Approval>&) const;
+template std::vector<v1::ScopeState> transaction::merged<v1::ScopeState>(scope_state_filter, const overlay<v1::ScopeState>&) const;
+
+bool transaction::has_room(std::size_t bytes) const noexcept {
+  return bytes_ + bytes + reply_reserve_bytes <= limits::batch_encoded_bytes_max;
+}
+
+void transaction::event(std::string_view type, std::string_view subject, const json& payload, std::string_view actor) {
+  v1::Event e;
+  e.set_scope(scope());
+  auto& state = scope_state();
+  state.set_revision(following(state.revision(), state.epoch()));
+  e.set_revision(state.revision());
+  e.set_at_ms(in_.now_ms);
+  e.set_type(std::string(type));
+  e.set_actor(actor.empty() ? actor_name_ : std::string(actor));
+  e.set_subject(std::string(subject));
+  e.set_payload(bounded_payload(payload));
+  *e.mutable_principal() = cmd_.principal();
+  bytes_ += e.ByteSizeLong() + 8;
+  events_.push_back(std::move(e));
+}
+
+std::optional<v1::Session> transaction::actor_session() const {
+  if (cmd_.actor().empty() && cmd_.principal().kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  auto session = get<v1::Session>(key(actor_name_));
+  return session && session->scope() == scope() ? session : std::nullopt;
+}
+
+std::uint64_t transaction::next_fence() {
+  auto& state = scope_state();
+  state.set_fence(following(state.fence(), state.epoch()));
+  return state.fence();
+}
+
+std::uint64_t transaction::next_message_id() {
+  auto& state = scope_state();
+  auto id = std::max<std::uint64_t>(state.next_message_id(), 1);
+  state.set_next_message_id(id + 1);
+  return id;
+}
+
+std::int64_t transaction::next_changed_at() {
+  auto& state = scope_state();
+  state.set_changed_at_ms(std::max(in_.now_ms, state.changed_at_ms() + 1));
+  return state.changed_at_ms();
+}
+
+void transaction::kv_changed() {
+  scope_state().set_kv_version(state_.kv_version() + 1);
+}
+
+v1::ScopeState& transaction::scope_state() {
+  state_changed_ = true;
+  return state_;
+}
+
+void transaction::resolve(v1::ResolvedWait wait) {
+  bytes_ += wait.ByteSizeLong() + 16;
+  resolved_.push_back(std::move(wait));
+}
+
+void transaction::delete_events_below(std::uint64_t revision) {
+  delete_events_below_ = std::max(delete_events_below_, revision);
+}
+
+v1::Batch transaction::take(v1::Reply reply) {
+  v1::Batch batch;
+  batch.set_scope(scope());
+  auto refusal_batch = [&](v1::Reply refusal) {
+    auto before = base_.row<v1::ScopeState>(key(scope()));
+    refusal.set_revision(before ? before->revision() : 0);
+    batch.Clear();
+    batch.set_scope(scope());
+    *batch.mutable_reply() = std::move(refusal);
+    return batch;
+  };
+  if (refused(reply))
+    return refusal_batch(std::move(reply));
+  std::apply([&](const auto&... changes) { (append_patches(batch, changes), ...); }, overlays_);
+  if (state_changed_)
+    *batch.add_patches()->mutable_scope_state() = state_;
+  for (auto& e : events_)
+    *batch.add_events() = std::move(e);
+  for (auto& wait : resolved_) {
+    wait.mutable_reply()->set_revision(state_.revision());
+    *batch.add_resolved() = std::move(wait);
+  }
+  batch.set_delete_events_below(delete_events_below_);
+  reply.set_revision(state_.revision());
+  *batch.mutable_reply() = std::move(reply);
+  if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)
+    return refusal_batch(refuse(v1::Refusal::LIMIT, "The command changes more than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib)
+                                                      + " KiB at once. Split it into smaller ones."));
+  return batch;
+}
+
+v1::Reply refuse(v1::Refusal::Code code, std::string text, std::string subject) {
+  v1::Reply reply;
+  reply.mutable_refusal()->set_code(code);
+  reply.mutable_refusal()->set_text(std::move(text));
+  reply.mutable_refusal()->set_subject(std::move(subject));
+  return reply;
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,173 @@
+// The tables of domain::rows_view in plain maps: what a rule book reads in tests, and the reference for the store's SQL.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "actors/domain/rows.hpp"
+
+namespace swarm::test {
+
+namespace v1 = ::swarm::v1;
+
+template <class Row>
+class memory_table : public virtual domain::table_view<Row> {
+public:
+  std::optional<Row> get(const std::string& key) const override {
+    auto i = rows_.find(key);
+    return i == rows_.end() ? std::nullopt : std::optional<Row>(i->second);
+  }
+
+  std::vector<Row> find(const typename domain::table<Row>::filter& f) const override {
+    std::vector<Row> out;
+    for (const auto& [key, row] : rows_)
+      if (domain::table<Row>::matches(f, row))
+        out.push_back(row);
+    std::sort(out.begin(), out.end(), [&](const Row& a, const Row& b) { return domain::table<Row>::before(f, a, b); });
+    cut(f, out);
+    return out;
+  }
+
+  std::uint64_t count(const typename domain::table<Row>::filter& f) const override {
+    return static_cast<std::uint64_t>(std::count_if(rows_.begin(), rows_.end(), [&](const auto& r) { return domain::table<Row>::matches(f, r.second); }));
+  }
+
+  void put(const Row& row) { rows_[domain::table<Row>::key(row)] = row; }
+  void erase(const std::string& key) { rows_.erase(key); }
+  const std::map<std::string, Row>& all() const { return rows_; }
+
+private:
+  template <class Filter>
+  static void cut(const Filter& f, std::vector<Row>& rows) {
+    if constexpr (requires { f.limit; }) {
+      if (f.limit == 0 || rows.size() <= f.limit)
+        return;
+      auto extra = static_cast<std::ptrdiff_t>(rows.size() - f.limit);
+      if constexpr (requires { f.newest; })
+        if (f.newest) {
+          rows.erase(rows.begin(), rows.begin() + extra);
+          return;
+        }
+      rows.erase(rows.end() - extra, rows.end());
+    }
+  }
+
+  std::map<std::string, Row> rows_;
+};
+
+class memory_rows final : public domain::rows_view,
+                          public memory_table<v1::Session>,
+                          public memory_table<v1::Credential>,
+                          public memory_table<v1::Task>,
+                          public memory_table<v1::Lock>,
+                          public memory_table<v1::LockWaiter>,
+                          public memory_table<v1::Message>,
+                          public memory_table<v1::KvEntry>,
+                          public memory_table<v1::Spawn>,
+                          public memory_table<v1::Subscription>,
+                          public memory_table<v1::Approval>,
+                          public memory_table<v1::ScopeState> {
+public:
+  /// What the store does with a decided command. Throws std::logic_error for a batch no store could apply.
+  void apply(const v1::Batch& batch) {
+    if (batch.reply().has_refusal() && (batch.patches_size() > 0 || batch.events_size() > 0))
+      throw std::logic_error("a refused command has effects");
+    for (const auto& p : batch.patches())
+      apply(p);
+    auto& log = events_[batch.scope()];
+    for (const auto& e : batch.events()) {
+      if (!log.empty() && e.revision() <= log.back().revision())
+        throw std::logic_error("revisions do not grow");
+      log.push_back(e);
+    }
+    std::erase_if(log, [&](const auto& e) { return e.revision() < batch.delete_events_below(); });
+  }
+
+  template <class Row>
+  void put(const Row& row) {
+    static_cast<memory_table<Row>&>(*this).put(row);
+  }
+  template <class Row>
+  const std::map<std::string, Row>& all() const {
+    return static_cast<const memory_table<Row>&>(*this).all();
+  }
+  template <class Row>
+  void erase(const Row& row) {
+    static_cast<memory_table<Row>&>(*this).erase(domain::table<Row>::key(row));
+  }
+
+  std::vector<v1::Event> events(const std::string& scope, std::uint64_t after, std::size_t limit) const override {
+    std::vector<v1::Event> out;
+    for (const auto& e : log(scope))
+      if (e.revision() > after && (limit == 0 || out.size() < limit))
+        out.push_back(e);
+    return out;
+  }
+  std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const override {
+    const auto& all_events = log(scope);
+    auto n = limit == 0 ? all_events.size() : std::min(limit, all_events.size());
+    return {all_events.end() - static_cast<std::ptrdiff_t>(n), all_events.end()};
+  }
+  std::uint64_t oldest_event(const std::string& scope) const override { return log(scope).empty() ? 0 : log(scope).front().revision(); }
+  std::uint64_t events_below(const std::string& scope, std::int64_t at_ms) const override {
+    for (const auto& e : log(scope))
+      if (e.at_ms() >= at_ms)
+        return e.revision();
+    return log(scope).empty() ? 0 : log(scope).back().revision() + 1;
+  }
+
+private:
+  const std::vector<v1::Event>& log(const std::string& scope) const {
+    static const std::vector<v1::Event> none;
+    auto i = events_.find(scope);
+    return i == events_.end() ? none : i->second;
+  }
+
+  void apply(const v1::RowPatch& p) {
+    switch (p.row_case()) {
+      case v1::RowPatch::kSession:
+        return put(p.session());
+      case v1::RowPatch::kCredential:
+        return put(p.credential());
+      case v1::RowPatch::kTask:
+        return put(p.task());
+      case v1::RowPatch::kLock:
+        return put(p.lock());
+      case v1::RowPatch::kLockWaiter:
+        return put(p.lock_waiter());
+      case v1::RowPatch::kMessage:
+        return put(p.message());
+      case v1::RowPatch::kKv:
+        return put(p.kv());
+      case v1::RowPatch::kSpawn:
+        return put(p.spawn());
+      case v1::RowPatch::kSubscription:
+        return put(p.subscription());
+      case v1::RowPatch::kApproval:
+        return put(p.approval());
+      case v1::RowPatch::kScopeState:
+        return put(p.scope_state());
+      case v1::RowPatch::kErased:
+        return erase(p.erased());
+      default:
+        throw std::logic_error("empty patch");
+    }
+  }
+
+  void erase(const v1::Erased& e) {
+    auto in = [&](auto row) {
+      using row_type = decltype(row);
+      if (e.table() == domain::table<row_type>::erased)
+        static_cast<memory_table<row_type>&>(*this).erase(e.key());
+    };
+    in(v1::Session{}), in(v1::Credential{}), in(v1::Task{}), in(v1::Lock{}), in(v1::LockWaiter{}), in(v1::Message{});
+    in(v1::KvEntry{}), in(v1::Spawn{}), in(v1::Subscription{}), in(v1::Approval{});
+  }
+
+  std::map<std::string, std::vector<v1::Event>> events_;
+};
+
+} // namespace swarm::test
