@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The documents name every limit, every event type and every file of the state directory; this check is itself checked first.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+limits_in() { sed -n 's/^inline constexpr [^=;{]* \([a-z_0-9]*\)\({\| =\).*/\1/p' "$@"; }
+# Type texts handed to transaction::event, event_type parameters and subscriptions: words joined by dots, of a known family.
+events_in() {
+  { grep -ohE '"(instance|message|task|kv|context|lock|spawn|approval|planner|subscription|cleanup|pty|node)\.[a-z_]+(\.[a-z_]+)*"' "$@" || true; } |
+    tr -d '"' | sort -u
+}
+state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
+
+# undocumented DOCUMENT, names on stdin: prints those the document does not show as `name`
+undocumented() {
+  local name
+  while IFS= read -r name; do
+    grep -qF -e "\`$name\`" -e "\`$name/\`" "$1" || printf '%s\n' "$name"
+  done
+}
+
+# -- the check sees what it must see ---------------------------------------------------------
+printf 'inline constexpr std::size_t here_max = 1;\ninline constexpr milliseconds gone_ms{10};\n' >"$scratch/limits.hpp"
+printf 't.event("task.here", id, {});\nend("instance.gone");\n' >"$scratch/rules.cpp"
+printf '  fs::path a() const { return root / "here.db"; }\n  fs::path b() const { return root / "gone"; }\n' >"$scratch/paths.hpp"
+# shellcheck disable=SC2016
+printf '`here_max` `task.here` `here.db`, and gone_ms without quotes\n' >"$scratch/doc.md"
+found=$(
+  limits_in "$scratch/limits.hpp" | undocumented "$scratch/doc.md"
+  events_in "$scratch/rules.cpp" | undocumented "$scratch/doc.md"
+  state_files_in "$scratch/paths.hpp" | undocumented "$scratch/doc.md"
+)
+if [[ $found != $'gone_ms\ninstance.gone\ngone' ]]; then
+  printf 'the check itself is blind; it found: %s\n' "$found"
+  exit 1
+fi
+
+# -- the documents -----------------------------------------------------------------------------
+cd "$top"
+failed=0
+# complete WHAT DOCUMENT AT_LEAST, names on stdin
+complete() {
+  local names missing count
+  names=$(cat)
+  count=$(grep -c . <<<"$names" || true)
+  if ((count < $3)); then
+    printf '%s: only %s found in the sources, expected at least %s: the search is wrong\n' "$1" "$count" "$3"
+    failed=1
+  fi
+  missing=$(undocumented "$2" <<<"$names" | grep . || true)
+  if [[ -n $missing ]]; then
+    printf '%s lacks %s:\n%s\n' "$2" "$1" "$missing"
+    failed=1
+  fi
+}
+limits_in actors/base/limits.hpp | complete limits docs/limits.md 50
+shopt -s nullglob
+events_in actors/domain/*.cpp actors/fabric/*.cpp | complete "event types" docs/events.md 1
+state_files_in actors/base/paths.hpp | complete "state files" docs/operations.md 5
+((failed == 0)) || exit 1
+echo "documents: limits, events and state files are all named"
