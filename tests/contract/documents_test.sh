@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 limits_in() { sed -n 's/^inline constexpr [^=;{]* \([a-z_0-9]*\)\({\| =\).*/\1/p' "$@"; }
 # Type texts handed to transaction::event, event_type parameters and subscriptions: words joined by dots, of a known family.
 events_in() {
-  { grep -ohE '"(instance|message|task|kv|context|lock|spawn|approval|planner|subscription|cleanup|pty|node)\.[a-z_]+(\.[a-z_]+)*"' "$@" || true; } |
+  { grep -ohE '"(instance|message|task|kv|context|lock|spawn|approval|planner|subscription|cleanup|pty|node)(\.[a-z_]*[a-z])+"' "$@" || true; } |
     tr -d '"' | sort -u
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
@@ -40,7 +40,7 @@ fi
 # -- the documents -----------------------------------------------------------------------------
 cd "$top"
 failed=0
-# complete WHAT DOCUMENT AT_LEAST, names on stdin
+# complete WHAT DOCUMENT AT_LEAST, names on stdin; not at the end of a pipe, whose subshell would lose the verdict
 complete() {
   local names missing count
   names=$(cat)
@@ -55,9 +55,9 @@ complete() {
     failed=1
   fi
 }
-limits_in actors/base/limits.hpp | complete limits docs/limits.md 50
+complete limits docs/limits.md 50 < <(limits_in actors/base/limits.hpp)
 shopt -s nullglob
-events_in actors/domain/*.cpp actors/fabric/*.cpp | complete "event types" docs/events.md 1
-state_files_in actors/base/paths.hpp | complete "state files" docs/operations.md 5
+complete "event types" docs/events.md 10 < <(events_in actors/domain/*.cpp actors/fabric/*.cpp)
+complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths.hpp)
 ((failed == 0)) || exit 1
 echo "documents: limits, events and state files are all named"
