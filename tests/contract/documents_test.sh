@@ -5,7 +5,8 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-limits_in() { sed -n 's/^inline constexpr [^=;{]* \([a-z_0-9]*\)\({\| =\).*/\1/p' "$@"; }
+# Rows "| `name` | value |": the value counts too.
+limits_in() { "$top/tools/limits-table" "$1"; }
 # Type texts handed to transaction::event, event_type parameters and subscriptions: words joined by dots, of a known family.
 events_in() {
   { grep -ohE '"(instance|message|task|kv|context|lock|spawn|approval|planner|subscription|cleanup|pty|node)(\.[a-z_]*[a-z])+"' "$@" || true; } |
@@ -13,26 +14,41 @@ events_in() {
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
 
-# undocumented DOCUMENT, names on stdin: prints those the document does not show as `name`
+# undocumented DOCUMENT, names or rows on stdin: prints those the document does not show, a name as `name`
 undocumented() {
   local name
   while IFS= read -r name; do
-    grep -qF -e "\`$name\`" -e "\`$name/\`" "$1" || printf '%s\n' "$name"
+    case "$name" in
+      "|"*) grep -qF -e "$name" "$1" ;;
+      *) grep -qF -e "\`$name\`" -e "\`$name/\`" "$1" ;;
+    esac || printf '%s\n' "$name"
   done
 }
 
 # -- the check sees what it must see ---------------------------------------------------------
-printf 'inline constexpr std::size_t here_max = 1;\ninline constexpr milliseconds gone_ms{10};\n' >"$scratch/limits.hpp"
+cat >"$scratch/limits.hpp" <<'CODE'
+inline constexpr std::size_t here_max = 2 * kib; // a comment
+inline constexpr milliseconds here{10'000};
+inline constexpr milliseconds long_here = hours{24 * 7};
+inline constexpr std::size_t changed_max = 3;
+inline constexpr milliseconds gone{10};
+CODE
 printf 't.event("task.here", id, {});\nend("instance.gone");\n' >"$scratch/rules.cpp"
 printf '  fs::path a() const { return root / "here.db"; }\n  fs::path b() const { return root / "gone"; }\n' >"$scratch/paths.hpp"
-# shellcheck disable=SC2016
-printf '`here_max` `task.here` `here.db`, and gone_ms without quotes\n' >"$scratch/doc.md"
+cat >"$scratch/doc.md" <<'TEXT'
+| `here_max` | 2 KiB | meaning |
+| `here` | 10 s | meaning |
+| `long_here` | 7 days | meaning |
+| `changed_max` | 2 | meaning |
+`task.here` `here.db`, and gone without quotes
+TEXT
 found=$(
   limits_in "$scratch/limits.hpp" | undocumented "$scratch/doc.md"
   events_in "$scratch/rules.cpp" | undocumented "$scratch/doc.md"
   state_files_in "$scratch/paths.hpp" | undocumented "$scratch/doc.md"
 )
-if [[ $found != $'gone_ms\ninstance.gone\ngone' ]]; then
+# shellcheck disable=SC2016
+if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone' ]]; then
   printf 'the check itself is blind; it found: %s\n' "$found"
   exit 1
 fi
