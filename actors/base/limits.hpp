@@ -71,6 +71,14 @@ inline constexpr std::size_t watch_page_events_max = 256;
 inline constexpr std::size_t watchers_max = 4'096;
 inline constexpr std::size_t awake_actors_max = 10'000;
 inline constexpr std::size_t scopes_awake_max = 1'024;
+inline constexpr std::size_t directory_waiting_per_key_max = 1'024;
+inline constexpr std::size_t directory_waiting_max = 4'096;
+inline constexpr std::size_t directory_passivations_per_tick_max = 256;
+inline constexpr std::size_t directory_crashes_remembered_max = 1'024;
+inline constexpr std::size_t supervisor_children_max = 4'096;
+inline constexpr std::size_t registry_dead_names_max = 4'096;
+inline constexpr std::size_t tree_rows_max = 10'000;
+inline constexpr std::size_t quota_keys_max = 16'384;
 
 // -- time ------------------------------------------------------------------------------
 inline constexpr milliseconds session_heartbeat{10'000};
@@ -84,11 +92,16 @@ inline constexpr milliseconds lock_ttl_max = hours{24 * 7};
 inline constexpr milliseconds kv_ttl_max = hours{24 * 365};
 inline constexpr milliseconds lease_max = hours{24 * 7};
 inline constexpr milliseconds spawn_key_retention = hours{24};
+inline constexpr milliseconds spawn_session_lease{120'000}; // of a worker's row until its process has started
+inline constexpr std::uint32_t spawn_retries_max = 16;
 inline constexpr milliseconds row_retention = hours{24 * 7}; // unread messages, terminal tasks, events
 inline constexpr milliseconds orphan_kv_retention = hours{1};
 inline constexpr milliseconds subscription_retention = hours{24 * 7};
 inline constexpr std::uint64_t events_rows_max = 1'000'000;
 inline constexpr milliseconds actor_idle{30'000}; // then it is passivated
+inline constexpr milliseconds passivation_patience{10'000};
+inline constexpr milliseconds child_stop_grace{5'000};
+inline constexpr milliseconds tree_patience{500};
 
 // -- remembered replies ------------------------------------------------------------
 inline constexpr milliseconds reply_retention = hours{24};
@@ -103,6 +116,19 @@ inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constexpr milliseconds kill_grace{5'000};
+inline constexpr std::size_t ring_bytes_min = 64 * kib;
+inline constexpr std::size_t ring_bytes_max = 16 * mib;
+/// Input of one terminal that its program has not taken yet.
+inline constexpr std::size_t keeper_input_staging_bytes = 256 * kib;
+inline constexpr std::size_t keeper_input_tickets_max = 1'024;
+/// Frames waiting between swarmd and the keeper, each way; beyond it the sender is refused (swarmd) or the peer dropped (keeper).
+inline constexpr std::size_t keeper_queue_bytes_max = 8 * mib;
+inline constexpr std::size_t keeper_log_bytes_max = 1 * mib;
+/// A keeper without client and programs ends after this.
+inline constexpr milliseconds keeper_idle_exit{60'000};
+/// Exit statuses nobody fetched keep it alive no longer than this.
+inline constexpr milliseconds keeper_status_retention = hours{24};
+inline constexpr milliseconds keeper_start_deadline{5'000};
 
 // -- disk ------------------------------------------------------------------------------
 /// Below the first mark nothing that grows the store is accepted; below the second nothing at all.

@@ -8,6 +8,7 @@
 #include <caf/type_id.hpp>
 
 #include "actors/base/errc.hpp"
+#include "actors/runtime/messages.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_runtime, first_custom_type_id)
   CAF_ADD_TYPE_ID(swarm_runtime, (swarm::errc))
@@ -19,6 +20,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_runtime, first_custom_type_id)
   CAF_ADD_ATOM(swarm_runtime, swarm, tick_atom, "tick")
   CAF_ADD_ATOM(swarm_runtime, swarm, tree_atom, "tree")
   CAF_ADD_ATOM(swarm_runtime, swarm, kill_atom, "kill")
+  CAF_ADD_ATOM(swarm_runtime, swarm, add_atom, "add")
+  CAF_ADD_ATOM(swarm_runtime, swarm, remove_atom, "remove")
+  CAF_ADD_TYPE_ID(swarm_runtime, (swarm::runtime::binding))
+  CAF_ADD_TYPE_ID(swarm_runtime, (swarm::runtime::tree_entry))
+  CAF_ADD_TYPE_ID(swarm_runtime, (std::vector<swarm::runtime::tree_entry>))
 CAF_END_TYPE_ID_BLOCK(swarm_runtime)
 
 CAF_ERROR_CODE_ENUM(swarm::errc, "swarm")

@@ -17,7 +17,7 @@
 #include <caf/send.hpp>
 
 #include "actors/base/clock.hpp"
-#include "actors/runtime/error.hpp"
+#include "actors/runtime/system.hpp"
 
 namespace swarm::test {
 
@@ -51,8 +51,8 @@ template <class... IdBlocks>
 class world {
 public:
   explicit world(std::uint64_t seed = 0)
-      : rng{seed}, seeded_{seed != 0}, sys(init(cfg_)), me(sys, true), sched(dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())),
-        clock(off_zero(sched.clock())) {
+    : rng{seed}, seeded_{seed != 0}, sys(init(cfg_)), me(sys, true), sched(dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())),
+      clock(off_zero(sched.clock())) {
     sys.await_actors_before_shutdown(false);
   }
 
@@ -132,7 +132,7 @@ private:
   static caf::actor_system_config& init(caf::actor_system_config& cfg) {
     cfg.add_message_types<caf::id_block::swarm_runtime>();
     (cfg.add_message_types<IdBlocks>(), ...);
-    cfg.add_error_category<errc>(caf::atom("swarm"));
+    runtime::announce_errors(cfg);
     cfg.set("scheduler.policy", caf::atom("testing"));
     return cfg;
   }

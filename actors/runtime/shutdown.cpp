@@ -1,0 +1,100 @@
+#include "actors/runtime/shutdown.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include <caf/actor_system.hpp>
+#include <caf/after.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include "actors/runtime/ending.hpp"
+
+namespace swarm::runtime {
+
+namespace {
+
+bool wait_down(caf::scoped_actor& me, std::chrono::milliseconds patience) {
+  auto gone = false;
+  me->receive([&](const caf::down_msg&) { gone = true; }, caf::after(patience) >> [] {});
+  return gone;
+}
+
+bool attempt(const std::string& name, const shutdown::step& what, std::chrono::milliseconds grace) {
+  try {
+    return what(grace);
+  } catch (const std::exception& e) {
+    spdlog::error("stopping {} failed: {}", name, e.what());
+    return false;
+  }
+}
+
+} // namespace
+
+shutdown::shutdown(std::chrono::milliseconds margin) : margin_(margin) {}
+
+shutdown::~shutdown() {
+  {
+    std::lock_guard lock{mutex_};
+    disarmed_ = true;
+  }
+  over_.notify_all();
+  if (watchdog_.joinable())
+    watchdog_.join();
+}
+
+void shutdown::add(std::string name, std::chrono::milliseconds grace, step what) { steps_.push_back({std::move(name), grace, std::move(what)}); }
+
+std::vector<std::string> shutdown::run() {
+  auto total = margin_;
+  for (const auto& s : steps_)
+    total += s.grace;
+  watchdog_ = std::thread{[this, deadline = std::chrono::steady_clock::now() + total] { watch(deadline); }};
+  std::vector<std::string> late;
+  for (const auto& s : steps_) {
+    spdlog::info("stopping {}", s.name);
+    if (!attempt(s.name, s.what, s.grace)) {
+      spdlog::warn("{} did not stop within {} ms", s.name, s.grace.count());
+      late.push_back(s.name);
+    }
+    std::lock_guard lock{mutex_};
+    ++current_;
+  }
+  return late;
+}
+
+void shutdown::watch(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock{mutex_};
+  if (over_.wait_until(lock, deadline, [this] { return disarmed_; }))
+    return;
+  spdlog::critical("shutdown took too long; still there: {}", left());
+  if (auto log = spdlog::default_logger())
+    log->flush();
+  std::_Exit(exit_code);
+}
+
+std::string shutdown::left() const {
+  if (current_ >= steps_.size())
+    return "the actor system (all steps are over)";
+  std::string out = steps_[current_].name;
+  for (auto i = current_ + 1; i < steps_.size(); ++i)
+    out += ", " + steps_[i].name;
+  return out;
+}
+
+bool stop_actor(caf::actor_system& system, const caf::actor& who, std::chrono::milliseconds grace) {
+  if (!who)
+    return true;
+  caf::scoped_actor me{system};
+  me->monitor(who);
+  ask_to_end(who);
+  if (wait_down(me, grace))
+    return true;
+  kill(who);
+  wait_down(me, std::chrono::seconds{1});
+  return false;
+}
+
+} // namespace swarm::runtime
