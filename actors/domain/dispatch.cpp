@@ -1,0 +1,260 @@
+// dispatch, contract 3.3: one task, and the worker that will do it.
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/spawn_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::size_t uuid_bytes = 36;
+
+std::string trimmed(const std::string& s) {
+  constexpr const char* space = " \t\r\n\v\f";
+  const auto first = s.find_first_not_of(space);
+  if (first == s.npos)
+    return {};
+  return s.substr(first, s.find_last_not_of(space) - first + 1);
+}
+
+const std::string& or_else(const std::string& value, const std::string& fallback) { return value.empty() ? fallback : value; }
+
+std::string normalized_spawner(std::string s) {
+  for (char& c : s)
+    c = c == '_' ? '-' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c);
+  return s;
+}
+
+std::string spawn_lock_path(std::string role, const std::string& intent_hash) {
+  for (char& c : role) {
+    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    if (!plain)
+      c = '_';
+  }
+  return "/__swarm/spawn/" + (role.empty() ? "worker" : role) + "/" + intent_hash;
+}
+
+class dispatcher {
+public:
+  dispatcher(transaction& tx, const v1::Dispatch& d)
+    : tx_(tx), d_(d), title_(trimmed(d.title())), type_(or_else(d.type(), "implement")), role_(or_else(d.role(), "implementer")),
+      directory_(or_else(d.directory(), tx.command().caller().directory())), me_(tx.actor_session()), wants_exec_(d.harness() == "exec") {}
+
+  v1::Reply run() {
+    if (auto r = check())
+      return *r;
+    make_keys();
+    label_ = make_worker_label(tx_, role_, or_else(d_.harness(), "none"), intent_hash_, d_.name(), d_.label());
+    if (label_.refusal)
+      return *label_.refusal;
+    if (auto r = find_or_create())
+      return *r;
+    if (is_terminal(task_.status()))
+      return terminal();
+    if (worker_)
+      return instruct();
+    if (d_.no_spawn() || d_.harness().empty())
+      return answer(v1::DispatchReply::NO_WORKER);
+    return spawn();
+  }
+
+private:
+  std::optional<v1::Reply> check() const {
+    if (auto r = check_spawn_authority(tx_, "dispatch"))
+      return r;
+    if (title_.empty())
+      return refuse(v1::Refusal::INVALID, "dispatch requires a title");
+    if (!valid_task_type(type_))
+      return refuse(v1::Refusal::INVALID, "Invalid task type \"" + type_ + "\". Expected one of: review, implement, fix, test, research, other");
+    if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")
+      return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
+    if (d_.harness().empty())
+      return std::nullopt;
+    return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_);
+  }
+
+  void make_keys() {
+    key_ = d_.idempotency_key();
+    if (key_.empty()) {
+      std::vector<std::string> parts{tx_.scope(), me_ ? identity_token(me_->label()) : std::string{}, type_, title_, role_};
+      if (wants_exec_) {
+        parts.emplace_back("exec");
+        parts.push_back(directory_);
+        parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
+      }
+      key_ = "dispatch:" + dispatch_hash(parts);
+    }
+    if (d_.fresh())
+      key_ = std::string(utf8_prefix(key_, limits::idempotency_key_bytes_max - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
+    intent_hash_ = dispatch_hash({key_});
+  }
+
+  // Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter.
+  void find_worker() {
+    if (d_.force_spawn() || wants_exec_)
+      return;
+    session_filter f;
+    f.scope = tx_.scope();
+    f.adopted = true;
+    std::optional<v1::Session> generalist;
+    for (auto& s : tx_.find<v1::Session>(f)) {
+      if (!eligible(s))
+        continue;
+      if (has_token(s.label(), "role:" + role_)) {
+        worker_ = std::move(s);
+        return;
+      }
+      if (!generalist && (has_token(s.label(), "role:generalist") || role_of(s.label()).empty()))
+        generalist = std::move(s);
+    }
+    worker_ = std::move(generalist);
+  }
+
+  bool eligible(const v1::Session& s) const {
+    if (s.id() == tx_.actor_name() || has_token(s.label(), "provider:exec"))
+      return false;
+    const auto mine = me_ ? identity_token(me_->label()) : std::string{};
+    return mine.empty() || identity_token(s.label()) == mine;
+  }
+
+  std::optional<v1::Reply> find_or_create() {
+    if (auto existing = find_task_by_key(tx_, key_)) {
+      task_ = std::move(*existing);
+      existing_ = true;
+      const bool runs_command = task_.harness() == "exec";
+      if (wants_exec_ && !runs_command)
+        return refuse(v1::Refusal::CONFLICT, "This idempotency key belongs to a task that runs no command. Use another key, or ask for a new task.",
+                      task_.id());
+      if (!runs_command)
+        find_worker();
+      return std::nullopt;
+    }
+    find_worker();
+    return create();
+  }
+
+  std::optional<v1::Reply> create() {
+    v1::TaskSpec spec;
+    spec.set_type(type_);
+    spec.set_title(title_);
+    spec.set_description(or_else(d_.description(), message()));
+    *spec.mutable_files() = d_.files();
+    spec.set_has_files(d_.has_files());
+    spec.set_priority(d_.priority());
+    *spec.mutable_depends_on() = d_.depends_on();
+    spec.set_idempotency_key(key_);
+    spec.set_parent_task_id(d_.parent_task_id());
+    spec.set_approval_required(d_.approval_required());
+    if (worker_)
+      spec.set_assignee(worker_->id());
+    detect_tracker(spec, tx_.command().caller());
+    if (auto r = check_relations(tx_, spec))
+      return r;
+    if (auto r = check_bounds(tx_, spec))
+      return r;
+    task_ = insert_task_for(tx_, spec, -1, wants_exec_ ? "exec" : "");
+    return std::nullopt;
+  }
+
+  const std::string& message() const { return or_else(d_.message(), or_else(d_.description(), title_)); }
+
+  v1::Reply terminal() {
+    auto r = answer(v1::DispatchReply::ALREADY_TERMINAL);
+    spawn_filter f;
+    f.scope = tx_.scope();
+    f.task_id = task_.id();
+    if (auto ended = tx_.find<v1::Spawn>(f); !ended.empty())
+      *r.mutable_dispatch()->mutable_spawn() = std::move(ended.back());
+    return r;
+  }
+
+  v1::Reply instruct() {
+    auto r = answer(v1::DispatchReply::DISPATCHED);
+    r.mutable_dispatch()->set_recipient(worker_->id());
+    *r.mutable_dispatch()->mutable_prompt() = prompt(tx_, tx_.actor_name(), worker_->id(), instruction(task_, message()), task_.id());
+    return r;
+  }
+
+  v1::Reply spawn() {
+    if (auto live = live_spawn_of(tx_, task_.id())) {
+      auto r = answer(v1::DispatchReply::SPAWN_IN_FLIGHT);
+      *r.mutable_dispatch()->mutable_spawn() = std::move(*live);
+      return r;
+    }
+    if (!task_.assignee().empty()) {
+      auto r = answer(v1::DispatchReply::DISPATCHED);
+      r.mutable_dispatch()->set_recipient(task_.assignee());
+      r.mutable_dispatch()->mutable_prompt()->set_skipped("the task is assigned already");
+      return r;
+    }
+    if (auto r = check_spawn_quota(tx_))
+      return *r;
+    auto ordered = order_worker(tx_, order());
+    auto r = answer(v1::DispatchReply::SPAWNING);
+    *r.mutable_dispatch()->mutable_spawn() = std::move(ordered);
+    return r;
+  }
+
+  worker_order order() const {
+    worker_order o;
+    o.role = role_;
+    o.key = intent_hash_;
+    o.intent = title_;
+    o.harness = d_.harness();
+    o.argv = d_.argv();
+    o.directory = directory_;
+    o.label = label_.text;
+    o.task_id = task_.id();
+    o.retries = d_.retries();
+    o.columns = d_.columns();
+    o.rows = d_.rows();
+    o.deferred = wants_exec_ && task_.status() != v1::OPEN;
+    return o;
+  }
+
+  v1::Reply answer(v1::DispatchReply::Status status) const {
+    v1::Reply r;
+    auto& out = *r.mutable_dispatch();
+    out.set_status(status);
+    *out.mutable_task() = task_;
+    out.set_role(role_);
+    out.set_spawn_lock(spawn_lock_path(role_, intent_hash_));
+    out.set_intent_hash(intent_hash_);
+    out.set_existing(existing_);
+    return r;
+  }
+
+  transaction& tx_;
+  const v1::Dispatch& d_;
+  const std::string title_;
+  const std::string type_;
+  const std::string role_;
+  const std::string directory_;
+  const std::optional<v1::Session> me_;
+  const bool wants_exec_;
+  std::string key_;
+  std::string intent_hash_;
+  worker_label label_;
+  v1::Task task_;
+  bool existing_ = false;
+  std::optional<v1::Session> worker_;
+};
+
+} // namespace
+
+std::string dispatch_hash(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0)
+      joined.push_back('\0');
+    joined += parts[i];
+  }
+  return to_hex(sha256(joined)).substr(0, 16);
+}
+
+v1::Reply dispatch(transaction& tx, const v1::Dispatch& d) { return dispatcher(tx, d).run(); }
+
+} // namespace swarm::domain

@@ -1,0 +1,90 @@
+// Questions: the entrance, and what all lists share.
+#include "actors/domain/query_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+v1::Answer as_answer(v1::Refusal refusal) {
+  v1::Answer a;
+  *a.mutable_refusal() = std::move(refusal);
+  return a;
+}
+
+v1::Answer ask(const question& q) {
+  using body = v1::Query;
+  const auto& query = q.query;
+  switch (query.body_case()) {
+    case body::kListSessions: return list_sessions(q, query.list_sessions());
+    case body::kFindSession: return find_session(q, query.find_session());
+    case body::kListTasks: return list_tasks(q, query.list_tasks());
+    case body::kGetTask: return get_task(q, query.get_task());
+    case body::kTaskSnapshot: return task_snapshot(q, query.task_snapshot());
+    case body::kListLocks: return list_locks(q, query.list_locks());
+    case body::kGetLock: return get_lock(q, query.get_lock());
+    case body::kVerifyLock: return verify_lock(q, query.verify_lock());
+    case body::kListMessages: return list_messages(q, query.list_messages());
+    case body::kGetKv: return get_kv(q, query.get_kv());
+    case body::kListKv: return list_kv(q, query.list_kv());
+    case body::kGetStatus: return get_status(q);
+    case body::kListEvents: return list_events(q, query.list_events());
+    case body::kListSpawns: return list_spawns(q, query.list_spawns());
+    case body::kListSubscriptions: return list_subscriptions(q);
+    case body::kListApprovals: return list_approvals(q, query.list_approvals());
+    case body::kListScopes: return list_scopes(q, query.list_scopes());
+    case body::kPreviewSweep: {
+      v1::Answer a;
+      *a.mutable_sweep() = preview_sweep(q.rows, q.scope(), q.in);
+      return a;
+    }
+    case body::BODY_NOT_SET: break;
+  }
+  return deny(v1::Refusal::INVALID, "The query is empty or not known to this version");
+}
+
+} // namespace
+
+v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject) {
+  v1::Refusal r;
+  r.set_code(code);
+  r.set_text(std::move(text));
+  r.set_subject(std::move(subject));
+  return as_answer(std::move(r));
+}
+
+std::string page_token(std::string_view list, std::string_view position) { return to_hex(key(list, position)); }
+
+page_start read_page(std::string_view list, const v1::Page& page) {
+  page_start start;
+  if (page.size() > 0)
+    start.size = std::min<std::size_t>(page.size(), limits::page_rows_max);
+  if (page.token().empty())
+    return start;
+  const auto text = from_hex(page.token());
+  const auto prefix = key(list, std::string_view{});
+  start.valid = text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0;
+  if (start.valid)
+    start.position = text.substr(prefix.size());
+  return start;
+}
+
+v1::Answer bad_page() { return deny(v1::Refusal::INVALID, "The page token does not belong to this list. Start again without it."); }
+
+v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& in) {
+  if (auto refusal = validate(query))
+    return as_answer(std::move(*refusal));
+  if (auto refusal = authorize(query))
+    return as_answer(std::move(*refusal));
+  question q{query, rows, in, std::nullopt, may_cross_identity(query)};
+  if (!query.viewer().empty()) {
+    q.viewer = rows.row<v1::Session>(key(query.viewer()));
+    if (!q.viewer || q.viewer->scope() != query.scope())
+      return deny(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.", query.viewer());
+  }
+  auto a = ask(q);
+  if (const auto state = rows.row<v1::ScopeState>(key(query.scope())))
+    a.set_revision(state->revision());
+  return a;
+}
+
+} // namespace swarm::domain

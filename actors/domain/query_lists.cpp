@@ -1,0 +1,264 @@
+// Locks, messages, keys, events, spawns and the other lists.
+#include "actors/domain/query_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::size_t messages_default = 50;
+constexpr std::size_t messages_max = 1'000;
+
+/// Adds a row's bytes after moving it to where it belongs.
+template <class Row>
+std::size_t move_to(Row* place, Row row) {
+  const auto bytes = row.ByteSizeLong() + 4;
+  *place = std::move(row);
+  return bytes;
+}
+
+std::optional<v1::Lock> held_lock(const question& q, const std::string& path) {
+  auto lock = q.rows.row<v1::Lock>(key(q.scope(), path));
+  if (lock && has_lapsed(*lock, q.in))
+    lock.reset();
+  return lock;
+}
+
+bool expired(const v1::KvEntry& e, const inputs& in) { return e.expires_at_ms() != 0 && e.expires_at_ms() <= in.now_ms; }
+
+bool wanted(const v1::ListEvents& c, const v1::Event& e) {
+  if (!c.subject().empty() && c.subject() != e.subject())
+    return false;
+  return c.types_size() == 0 ||
+         std::any_of(c.types().begin(), c.types().end(), [&](const auto& prefix) { return e.type().compare(0, prefix.size(), prefix) == 0; });
+}
+
+std::uint64_t revision_at(const std::string& position) {
+  std::uint64_t n = 0;
+  for (const char c : position) {
+    if (c < '0' || c > '9' || n > (std::uint64_t{1} << 53))
+      return 0;
+    n = n * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return n;
+}
+
+/// The last page: bounded look back, still ascending.
+void newest_events(const question& q, const v1::ListEvents& c, std::size_t size, v1::EventList& out) {
+  const bool filtered = c.types_size() > 0 || !c.subject().empty();
+  auto events = q.rows.newest_events(q.scope(), filtered ? page_examined_rows_max : size);
+  std::erase_if(events, [&](const auto& e) { return !wanted(c, e) || e.revision() <= c.after(); });
+  std::size_t bytes = 0;
+  auto first = events.end();
+  while (first != events.begin() && static_cast<std::size_t>(events.end() - first) < size && bytes < limits::page_encoded_bytes_max)
+    bytes += (--first)->ByteSizeLong() + 4;
+  for (; first != events.end(); ++first)
+    *out.add_events() = std::move(*first);
+}
+
+} // namespace
+
+v1::Answer list_locks(const question& q, const v1::ListLocks& c) {
+  const auto start = read_page("locks", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_locks();
+  lock_filter f;
+  f.scope = q.scope();
+  f.session_id = c.holder();
+  const auto next = fill_page<v1::Lock>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_path = after;
+      f.limit = limit;
+      return q.rows.rows<v1::Lock>(f);
+    },
+    [](const v1::Lock& l) { return l.path(); },
+    [&](const v1::Lock& l) -> std::size_t { return has_lapsed(l, q.in) ? 0 : move_to(out.add_locks(), lock_view(q.rows, l, q.eyes(), q.cross)); });
+  if (next)
+    out.mutable_page()->set_token(page_token("locks", *next));
+  return a;
+}
+
+v1::Answer get_lock(const question& q, const v1::GetLock& c) {
+  v1::Answer a;
+  a.mutable_lock()->set_path(c.path());
+  if (const auto lock = held_lock(q, c.path()))
+    *a.mutable_lock()->mutable_active() = lock_view(q.rows, *lock, q.eyes(), q.cross);
+  return a;
+}
+
+v1::Answer verify_lock(const question& q, const v1::VerifyLock& c) {
+  v1::Answer a;
+  auto& out = *a.mutable_lock_verified();
+  auto lock = held_lock(q, c.path());
+  out.set_valid(lock && lock->fence() == c.fence());
+  if (lock)
+    *out.mutable_lock() = lock_view(q.rows, *lock, q.eyes(), q.cross).lock();
+  return a;
+}
+
+v1::Answer list_messages(const question& q, const v1::ListMessages& c) {
+  message_filter f;
+  f.scope = q.scope();
+  f.recipient = c.to();
+  f.sender = c.from();
+  f.limit = std::min(c.limit() == 0 ? messages_default : std::size_t{c.limit()}, messages_max);
+  if (c.unread_only())
+    f.read = false;
+  else
+    f.newest = true;
+  auto messages = q.rows.rows<v1::Message>(f);
+  // A session reads its own mail only.
+  if (q.viewer)
+    std::erase_if(messages, [&](const auto& m) { return !q.cross && m.recipient() != q.viewer->id() && m.sender() != q.viewer->id(); });
+  std::size_t bytes = 0, kept = 0;
+  const auto fits = [&](const v1::Message& m) {
+    bytes += m.ByteSizeLong() + 4;
+    return bytes <= limits::page_encoded_bytes_max;
+  };
+  v1::Answer a;
+  auto& out = *a.mutable_messages();
+  if (c.unread_only()) {
+    while (kept < messages.size() && fits(messages[kept]))
+      *out.add_messages() = std::move(messages[kept++]);
+    return a;
+  }
+  while (kept < messages.size() && fits(messages[messages.size() - 1 - kept]))
+    ++kept;
+  for (auto i = messages.size() - kept; i < messages.size(); ++i)
+    *out.add_messages() = std::move(messages[i]);
+  return a;
+}
+
+v1::Answer get_kv(const question& q, const v1::GetKv& c) {
+  auto entry = q.rows.row<v1::KvEntry>(key(q.scope(), c.key()));
+  if (!entry || expired(*entry, q.in) || !q.sees(*entry))
+    return deny(v1::Refusal::NOT_FOUND, "Key \"" + c.key() + "\" not found", c.key());
+  v1::Answer a;
+  *a.mutable_kv() = std::move(*entry);
+  return a;
+}
+
+v1::Answer list_kv(const question& q, const v1::ListKv& c) {
+  const auto start = read_page("kv", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_kv_list();
+  kv_filter f;
+  f.scope = q.scope();
+  f.like_prefix = c.prefix();
+  const auto next = fill_page<v1::KvEntry>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_key = after;
+      f.limit = limit;
+      return q.rows.rows<v1::KvEntry>(f);
+    },
+    [](const v1::KvEntry& e) { return e.key(); },
+    [&](v1::KvEntry e) -> std::size_t {
+      if (expired(e, q.in) || !q.sees(e))
+        return 0;
+      e.clear_value();
+      return move_to(out.add_entries(), std::move(e));
+    });
+  if (next)
+    out.mutable_page()->set_token(page_token("kv", *next));
+  return a;
+}
+
+v1::Answer list_events(const question& q, const v1::ListEvents& c) {
+  const auto start = read_page("events", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_events();
+  out.set_oldest(q.rows.oldest_event(q.scope()));
+  if (c.newest()) {
+    newest_events(q, c, start.size, out);
+    return a;
+  }
+  auto from = start;
+  if (from.position.empty())
+    from.position = std::to_string(c.after());
+  const auto next = fill_page<v1::Event>(
+    from, [&](const std::string& after, std::size_t limit) { return q.rows.events(q.scope(), revision_at(after), limit); },
+    [](const v1::Event& e) { return std::to_string(e.revision()); },
+    [&](v1::Event e) -> std::size_t { return wanted(c, e) ? move_to(out.add_events(), std::move(e)) : 0; });
+  if (next)
+    out.mutable_page()->set_token(page_token("events", *next));
+  return a;
+}
+
+v1::Answer list_spawns(const question& q, const v1::ListSpawns& c) {
+  const auto start = read_page("spawns", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_spawns();
+  spawn_filter f;
+  f.scope = q.scope();
+  f.task_id = c.task_id();
+  if (c.live_only())
+    f.live = true;
+  const auto next = fill_page<v1::Spawn>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_id = after;
+      f.limit = limit;
+      return q.rows.rows<v1::Spawn>(f);
+    },
+    [](const v1::Spawn& s) { return position(s); }, [&](v1::Spawn s) -> std::size_t { return move_to(out.add_spawns(), std::move(s)); });
+  if (next)
+    out.mutable_page()->set_token(page_token("spawns", *next));
+  return a;
+}
+
+v1::Answer list_subscriptions(const question& q) {
+  v1::Answer a;
+  subscription_filter f;
+  f.scope = q.scope();
+  f.owner = principal_key(q.query.principal());
+  for (auto& s : q.rows.rows<v1::Subscription>(f))
+    *a.mutable_subscriptions()->add_subscriptions() = std::move(s);
+  a.mutable_subscriptions();
+  return a;
+}
+
+v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
+  v1::Answer a;
+  auto& out = *a.mutable_approvals();
+  approval_filter f;
+  f.scope = q.scope();
+  if (c.open_only())
+    f.open = true;
+  auto found = q.rows.rows<v1::Approval>(f);
+  // The newest ones: what is decided is history.
+  const auto skipped = found.size() - std::min<std::size_t>(found.size(), limits::page_rows_max);
+  for (auto i = skipped; i < found.size(); ++i)
+    *out.add_approvals() = std::move(found[i]);
+  return a;
+}
+
+v1::Answer list_scopes(const question& q, const v1::ListScopes& c) {
+  const auto start = read_page("scopes", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_scopes();
+  scope_state_filter f;
+  const auto next = fill_page<v1::ScopeState>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_scope = after;
+      f.limit = limit;
+      return q.rows.rows<v1::ScopeState>(f);
+    },
+    [](const v1::ScopeState& s) { return s.scope(); }, [&](v1::ScopeState s) -> std::size_t { return move_to(out.add_scopes(), std::move(s)); });
+  if (next)
+    out.mutable_page()->set_token(page_token("scopes", *next));
+  return a;
+}
+
+} // namespace swarm::domain

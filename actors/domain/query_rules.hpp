@@ -1,0 +1,98 @@
+// What the files that answer queries share: whose eyes look, and how a list is cut into pages.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/domain/decide.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+/// A query with everything it is answered from. Without a viewer everything is visible.
+struct question {
+  const v1::Query& query;
+  const rows_view& rows;
+  const inputs& in;
+  std::optional<v1::Session> viewer;
+  bool cross = false;
+
+  const std::string& scope() const { return query.scope(); }
+  const v1::Session* eyes() const { return viewer ? &*viewer : nullptr; }
+  bool sees(const v1::Session& s) const { return !viewer || cross || s.id() == viewer->id() || s.identity() == viewer->identity(); }
+  bool sees(const v1::Task& t) const { return task_visible(t, eyes(), cross); }
+  bool sees(const v1::KvEntry& e) const { return !viewer || cross || e.owner_identity().empty() || e.owner_identity() == viewer->identity(); }
+};
+
+v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject = {});
+
+// -- pages -----------------------------------------------------------------------------------------
+
+/// Opaque tokens: the hex of "<list> NUL <position>", so that one list's token is not mistaken for another's.
+std::string page_token(std::string_view list, std::string_view position);
+
+struct page_start {
+  std::string position; // empty = from the beginning
+  std::size_t size = limits::page_rows_max;
+  bool valid = true;
+};
+page_start read_page(std::string_view list, const v1::Page& page);
+v1::Answer bad_page();
+
+/// Rows fetched at a time, and how many are looked at for one page however few of them are visible.
+inline constexpr std::size_t page_chunk_rows = 256;
+inline constexpr std::size_t page_examined_rows_max = 10 * limits::page_rows_max;
+
+/// Fills one page. fetch(position, limit) gives rows after a position in order, position(row) its place, take(row) moves a
+/// wanted row into the answer and returns its bytes, or 0. Returns the position to go on from, or nullopt at the end.
+template <class Row, class Fetch, class Position, class Take>
+std::optional<std::string> fill_page(const page_start& start, Fetch fetch, Position position, Take take) {
+  auto at = start.position;
+  std::size_t rows = 0, bytes = 0, examined = 0;
+  while (true) {
+    const auto limit = std::min(page_chunk_rows, start.size - rows + 1);
+    std::vector<Row> chunk = fetch(at, limit);
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      at = position(chunk[i]);
+      const bool more = i + 1 < chunk.size() || chunk.size() == limit;
+      if (const std::size_t taken = take(std::move(chunk[i])); taken > 0) {
+        ++rows;
+        bytes += taken;
+      }
+      if (rows == start.size || bytes >= limits::page_encoded_bytes_max || ++examined >= page_examined_rows_max)
+        return more ? std::optional(at) : std::nullopt;
+    }
+    if (chunk.size() < limit)
+      return std::nullopt;
+  }
+}
+
+// -- one function per query ------------------------------------------------------------------------
+
+// query_sessions.cpp
+v1::Answer list_sessions(const question&, const v1::ListSessions&);
+v1::Answer find_session(const question&, const v1::FindSession&);
+// query_tasks.cpp
+v1::Answer list_tasks(const question&, const v1::ListTasks&);
+v1::Answer get_task(const question&, const v1::GetTask&);
+v1::Answer task_snapshot(const question&, const v1::TaskSnapshot&);
+/// Tasks of that status which the viewer sees.
+std::uint64_t count_tasks(const question&, v1::TaskStatus);
+// query_lists.cpp
+v1::Answer list_locks(const question&, const v1::ListLocks&);
+v1::Answer get_lock(const question&, const v1::GetLock&);
+v1::Answer verify_lock(const question&, const v1::VerifyLock&);
+v1::Answer list_messages(const question&, const v1::ListMessages&);
+v1::Answer get_kv(const question&, const v1::GetKv&);
+v1::Answer list_kv(const question&, const v1::ListKv&);
+v1::Answer list_events(const question&, const v1::ListEvents&);
+v1::Answer list_spawns(const question&, const v1::ListSpawns&);
+v1::Answer list_subscriptions(const question&);
+v1::Answer list_approvals(const question&, const v1::ListApprovals&);
+v1::Answer list_scopes(const question&, const v1::ListScopes&);
+// query_status.cpp
+v1::Answer get_status(const question&);
+
+} // namespace swarm::domain

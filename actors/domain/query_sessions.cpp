@@ -1,0 +1,107 @@
+// Who is there, and whom a person means by a few letters.
+#include "actors/domain/query_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::size_t candidates_shown_max = 20;
+constexpr std::size_t short_id_chars = 8;
+
+std::string candidate(const v1::Session& s) {
+  auto text = s.id().substr(0, short_id_chars);
+  return s.label().empty() ? text : text + " (" + s.label() + ")";
+}
+
+std::string candidates(const std::vector<const v1::Session*>& sessions) {
+  if (sessions.empty())
+    return "(none)";
+  std::string text;
+  for (std::size_t i = 0; i < sessions.size() && i < candidates_shown_max; ++i)
+    text += (i == 0 ? "" : ", ") + candidate(*sessions[i]);
+  return sessions.size() > candidates_shown_max ? text + ", …" : text;
+}
+
+std::vector<const v1::Session*> pointers(const std::vector<v1::Session>& sessions) {
+  std::vector<const v1::Session*> out;
+  for (const auto& s : sessions)
+    out.push_back(&s);
+  return out;
+}
+
+v1::Answer found(v1::Session s) {
+  v1::Answer a;
+  *a.mutable_session() = std::move(s);
+  return a;
+}
+
+v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessions) {
+  if (sessions.size() == 1)
+    return found(sessions.front());
+  if (sessions.empty())
+    return deny(v1::Refusal::NOT_FOUND, "No instances registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+  return deny(v1::Refusal::CONFLICT,
+              "Multiple instances in scope " + q.scope() + "; pass --as <id-or-label>. Candidates: " + candidates(pointers(sessions)));
+}
+
+} // namespace
+
+v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
+  const auto start = read_page("sessions", c.page());
+  if (!start.valid)
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_sessions();
+  session_filter f;
+  f.scope = q.scope();
+  if (c.adopted_only())
+    f.adopted = true;
+  const auto pattern = "%" + c.label_contains() + "%";
+  const auto next = fill_page<v1::Session>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_key = after;
+      f.limit = limit;
+      return q.rows.rows<v1::Session>(f);
+    },
+    [](const v1::Session& s) { return position(s); },
+    [&](v1::Session s) -> std::size_t {
+      if (!q.sees(s) || (!c.label_contains().empty() && !like(s.label(), pattern)))
+        return 0;
+      const auto bytes = s.ByteSizeLong() + 1;
+      *out.add_sessions() = std::move(s);
+      return bytes;
+    });
+  if (next)
+    out.mutable_page()->set_token(page_token("sessions", *next));
+  return a;
+}
+
+v1::Answer find_session(const question& q, const v1::FindSession& c) {
+  session_filter f;
+  f.scope = q.scope();
+  const auto all = q.rows.rows<v1::Session>(f);
+  const auto& who = c.who();
+  if (who.empty())
+    return only_session(q, all);
+  std::vector<const v1::Session*> by_id, by_label;
+  for (const auto& s : all) {
+    if (s.id() == who)
+      return found(s);
+    if (s.id().compare(0, who.size(), who) == 0)
+      by_id.push_back(&s);
+    if (s.label().find(who) != std::string::npos)
+      by_label.push_back(&s);
+  }
+  if (by_id.size() == 1)
+    return found(*by_id.front());
+  if (by_id.size() > 1)
+    return deny(v1::Refusal::CONFLICT, "Ambiguous id prefix \"" + who + "\": " + candidates(by_id));
+  if (by_label.size() == 1)
+    return found(*by_label.front());
+  if (by_label.size() > 1)
+    return deny(v1::Refusal::CONFLICT, "Ambiguous label match \"" + who + "\": " + candidates(by_label));
+  return deny(v1::Refusal::NOT_FOUND, "No instance matches \"" + who + "\" in this scope. Candidates: " + candidates(pointers(all)));
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,226 @@
+// Worker processes from the request to the moment the node takes over.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <sstream>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/spawn_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::array known_harnesses{"exec", "shell", "claude", "codex", "opencode", "gemini", "hermes"};
+constexpr const char* deferred_intent = "deferred";
+constexpr std::int64_t minute_ms = 60'000;
+
+std::vector<std::string> words(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  std::vector<std::string> out;
+  for (std::string w; in >> w;)
+    out.push_back(w);
+  return out;
+}
+
+std::string one_word(std::string_view text) {
+  std::string out(text);
+  std::replace_if(
+    out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; }, '_');
+  return out;
+}
+
+// The row the worker's process will adopt. Until then it lives by a lease, so that a request nobody serves leaves nothing.
+v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
+  v1::Session s;
+  s.set_id(tx.in().new_uuid());
+  s.set_scope(tx.scope());
+  s.set_directory(spawn.directory());
+  s.set_root(!is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory()) ? tx.scope() : spawn.directory());
+  s.set_file_root(spawn.directory());
+  s.set_label(spawn.label());
+  s.set_registered_at_ms(tx.in().now_ms);
+  s.set_heartbeat_ms(tx.in().now_ms);
+  s.set_lease_until_ms(tx.in().now_ms + limits::spawn_session_lease.count());
+  s.set_presence(v1::Session::LEASE);
+  s.set_node_id(spawn.node_id());
+  s.set_spawn_id(spawn.id());
+  s.set_identity(effective_identity(spawn.label(), tx.in()));
+  tx.put(s);
+  tx.event("instance.registered", s.id(),
+           {{"label", s.label()},
+            {"adopted", false},
+            {"pid", 0},
+            {"directory", s.directory()},
+            {"root", s.root()},
+            {"file_root", s.file_root()},
+            {"lease_until_ms", s.lease_until_ms()}});
+  return s;
+}
+
+} // namespace
+
+bool is_live(const v1::Spawn& s) noexcept {
+  return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
+}
+
+std::optional<v1::Spawn> live_spawn_of(const transaction& tx, const std::string& task_id) {
+  spawn_filter f;
+  f.scope = tx.scope();
+  f.task_id = task_id;
+  f.live = true;
+  f.limit = 1;
+  auto found = tx.find<v1::Spawn>(f);
+  if (found.empty())
+    return std::nullopt;
+  return std::move(found.front());
+}
+
+void issue_spawn(transaction& tx, v1::Spawn& spawn) {
+  spawn.set_status(v1::Spawn::REQUESTED);
+  spawn.set_session_id(prepare_session(tx, spawn).id());
+  tx.put(spawn);
+  tx.event("spawn.requested", spawn.id(),
+           {{"role", spawn.role()},
+            {"key", spawn.key()},
+            {"harness", spawn.harness()},
+            {"task_id", spawn.task_id()},
+            {"session_id", spawn.session_id()},
+            {"attempt", spawn.attempt()}});
+}
+
+v1::Spawn order_worker(transaction& tx, const worker_order& o) {
+  v1::Spawn s;
+  s.set_id(tx.in().new_uuid());
+  s.set_scope(tx.scope());
+  s.set_role(o.role);
+  s.set_key(o.key);
+  s.set_intent(o.deferred ? deferred_intent : o.intent);
+  s.set_harness(o.harness);
+  *s.mutable_argv() = o.argv;
+  s.set_directory(o.directory);
+  s.set_node_id(tx.in().node_id);
+  s.set_status(v1::Spawn::REQUESTED);
+  s.set_task_id(o.task_id);
+  s.set_requested_at_ms(tx.in().now_ms);
+  s.set_attempt(1);
+  s.set_retries_left(o.retries);
+  s.set_label(o.label);
+  *s.mutable_requested_by() = tx.command().principal();
+  s.set_columns(o.columns);
+  s.set_rows(o.rows);
+  if (o.deferred)
+    tx.put(s);
+  else
+    issue_spawn(tx, s);
+  return s;
+}
+
+void release_deferred_spawn(transaction& tx, const v1::Task& task) {
+  auto spawn = live_spawn_of(tx, task.id());
+  if (!spawn || !spawn->session_id().empty())
+    return;
+  spawn->clear_intent();
+  issue_spawn(tx, *spawn);
+}
+
+void drop_unstarted_spawns(transaction& tx, const v1::Task& task) {
+  spawn_filter f;
+  f.scope = tx.scope();
+  f.task_id = task.id();
+  f.live = true;
+  for (auto& spawn : tx.find<v1::Spawn>(f)) {
+    if (spawn.status() != v1::Spawn::REQUESTED)
+      continue;
+    spawn.set_status(v1::Spawn::FAILED);
+    spawn.set_reason(std::string("task is ") + to_text(task.status()));
+    spawn.set_ended_at_ms(tx.in().now_ms);
+    tx.put(spawn);
+    tx.event("spawn.failed", spawn.id(), {{"reason", spawn.reason()}, {"task_id", spawn.task_id()}, {"attempt", spawn.attempt()}});
+    if (auto session = tx.get<v1::Session>(key(spawn.session_id())); session && !spawn.session_id().empty())
+      end_session(tx, *session, "instance.deregistered", false, nullptr);
+  }
+}
+
+std::optional<v1::Reply> check_spawn_authority(const transaction& tx, std::string_view verb) {
+  const auto& principal = tx.command().principal();
+  if (acts_as_operator(tx))
+    return std::nullopt;
+  const auto me = tx.actor_session();
+  if (me && has_token(me->label(), "mode:gateway"))
+    return std::nullopt;
+  const auto& grants = principal.grants();
+  const bool granted = principal.kind() == v1::Principal::OPERATOR || std::find(grants.begin(), grants.end(), "spawn") != grants.end();
+  if (tx.command().caller().allow_spawn() && granted)
+    return std::nullopt;
+  return refuse(v1::Refusal::FORBIDDEN,
+                std::string(verb) +
+                  " is gateway-only. Use a requester labeled mode:gateway, or set SWARM_MCP_ALLOW_SPAWN=1 from a trusted operator shell.");
+}
+
+std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
+  v1::Spawn a_minute_ago;
+  a_minute_ago.set_requested_at_ms(std::max<std::int64_t>(tx.in().now_ms - minute_ms, 0));
+  spawn_filter f;
+  f.scope = tx.scope();
+  f.after_id = position(a_minute_ago);
+  const auto mine = principal_key(tx.command().principal());
+  const auto recent = tx.find<v1::Spawn>(f);
+  const auto asked = std::count_if(recent.begin(), recent.end(), [&](const auto& s) { return principal_key(s.requested_by()) == mine; });
+  if (static_cast<std::size_t>(asked) < limits::principal_spawns_per_minute_max)
+    return std::nullopt;
+  return refuse(v1::Refusal::LIMIT, "More than " + std::to_string(limits::principal_spawns_per_minute_max) +
+                                      " workers were asked for within a minute. Try again in a minute.");
+}
+
+std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
+                                      std::string_view directory) {
+  if (std::find(known_harnesses.begin(), known_harnesses.end(), harness) == known_harnesses.end())
+    return refuse(v1::Refusal::INVALID,
+                  "Unknown harness \"" + std::string(harness) + "\". Known harnesses: exec, shell, claude, codex, opencode, gemini, hermes.");
+  if (harness == "exec" && (argv.empty() || argv.Get(0).empty()))
+    return refuse(v1::Refusal::INVALID, "harness exec needs a command. Give it after --, for instance: -- sh -c 'make test'");
+  if (directory.empty() || directory.front() != '/')
+    return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");
+  if (retries > limits::spawn_retries_max)
+    return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max));
+  return std::nullopt;
+}
+
+worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
+                               std::string_view extra) {
+  const auto me = tx.actor_session();
+  const auto token = me ? identity_token(me->label()) : std::string{};
+  const auto identity = me ? me->identity() : std::string{};
+  std::vector<std::string> tokens;
+  std::set<std::string> seen;
+  const auto add = [&](std::string t) {
+    if (!t.empty() && seen.insert(t).second)
+      tokens.push_back(std::move(t));
+  };
+  add(token);
+  add("role:" + one_word(role));
+  add("provider:" + std::string(harness));
+  add("launch:" + std::string(launch));
+  if (!name.empty())
+    add("name:" + one_word(name));
+  for (auto& t : words(extra)) {
+    if (me && t.rfind("identity:", 0) == 0 && t != identity)
+      return {{}, refuse(v1::Refusal::CROSS_IDENTITY, "Spawn label identity " + t + " does not match requester " + identity)};
+    add(std::move(t));
+  }
+  worker_label out;
+  for (const auto& t : tokens)
+    out.text += (out.text.empty() ? "" : " ") + t;
+  if (out.text.size() > limits::label_bytes_max)
+    out.refusal = refuse(v1::Refusal::INVALID, "The worker's label is longer than " + std::to_string(limits::label_bytes_max) + " bytes");
+  return out;
+}
+
+std::string instruction(const v1::Task& task, std::string_view message) {
+  return "Task " + task.id() + " is ready: " + task.title() + "\n\n" + std::string(message) +
+         "\n\nCall bootstrap to read your messages, claim the task with claim_task, and finish it with complete_task.";
+}
+
+} // namespace swarm::domain

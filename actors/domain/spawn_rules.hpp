@@ -1,0 +1,54 @@
+// Asking for worker processes: what dispatch and request_spawn share.
+#pragma once
+
+#include "actors/domain/task_rules.hpp"
+
+namespace swarm::domain {
+
+/// Everything about a worker that is decided when it is asked for. `deferred`: its task is not open yet, so neither session
+/// nor request exist until release_deferred_spawn.
+struct worker_order {
+  std::string role;
+  std::string key;
+  std::string intent;
+  std::string harness;
+  google::protobuf::RepeatedPtrField<std::string> argv;
+  std::string directory;
+  std::string label;
+  std::string task_id;
+  std::uint32_t retries = 0;
+  std::uint32_t columns = 0;
+  std::uint32_t rows = 0;
+  bool deferred = false;
+};
+
+/// Creates the spawn row and, unless deferred, the worker's session row; emits spawn.requested.
+v1::Spawn order_worker(transaction&, const worker_order&);
+
+/// Gives a spawn row a new session row to run as and (again) asks the node for the process of its current attempt.
+void issue_spawn(transaction&, v1::Spawn&);
+
+/// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
+std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
+/// limits::principal_spawns_per_minute_max.
+std::optional<v1::Reply> check_spawn_quota(const transaction&);
+/// Harness, argv, retries and directory are usable.
+std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
+                                      std::string_view directory);
+
+/// Label of a worker: the requester's identity token, role, provider, launch token and the extra tokens, each once. Refuses
+/// another identity than the requester's.
+struct worker_label {
+  std::string text;
+  std::optional<v1::Reply> refusal;
+};
+worker_label make_worker_label(const transaction&, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
+                               std::string_view extra);
+
+/// The instruction a worker gets: three paragraphs.
+std::string instruction(const v1::Task&, std::string_view message);
+bool is_live(const v1::Spawn&) noexcept;
+/// The live spawn of a task, if there is one.
+std::optional<v1::Spawn> live_spawn_of(const transaction&, const std::string& task_id);
+
+} // namespace swarm::domain

@@ -1,0 +1,253 @@
+// The task machine: the moves that several commands share.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/task_rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::size_t prompt_result_bytes_max = 16 * limits::kib;
+
+void clear_progress(v1::Task& t) {
+  t.clear_progress_summary();
+  t.clear_progress_updated_at_ms();
+  t.clear_blocked_reason();
+  t.clear_expected_next_update_at_ms();
+}
+
+void unblock(transaction& tx, v1::Task dependant, const v1::Task& trigger, v1::TaskReply& reply) {
+  const auto next = evaluate(tx, dependant);
+  if (next.status != v1::OPEN && next.status != v1::CLAIMED)
+    return;
+  dependant.set_status(next.status);
+  put_changed(tx, dependant);
+  tx.event("task.cascade.unblocked", dependant.id(),
+           {{"trigger", trigger.id()}, {"status", to_text(next.status)}, {"assignee", dependant.assignee()}}, "system");
+  if (next.status == v1::OPEN) {
+    release_deferred_spawn(tx, dependant);
+    return;
+  }
+  auto* told = reply.add_unblocked();
+  told->set_task_id(dependant.id());
+  told->mutable_prompt()->set_recipient(dependant.assignee());
+}
+
+// Breadth first, so that a chain of any depth needs no stack.
+void cancel_dependants(transaction& tx, const v1::Task& trigger) {
+  std::vector<std::string> failed{trigger.id()};
+  for (std::size_t i = 0; i < failed.size(); ++i) {
+    const auto cause = failed[i];
+    task_filter f;
+    f.scope = tx.scope();
+    f.statuses = {v1::BLOCKED, v1::APPROVAL_REQUIRED};
+    f.depends_on = cause;
+    for (auto& dependant : tx.find<v1::Task>(f)) {
+      const auto prior = dependant.status();
+      dependant.set_status(v1::CANCELLED);
+      dependant.set_result("auto-cancelled: dependency " + cause + " failed");
+      dependant.set_has_result(true);
+      dependant.set_fence(0);
+      clear_progress(dependant);
+      put_changed(tx, dependant);
+      tx.event("task.cascade.cancelled", dependant.id(), {{"trigger", cause}, {"status", "cancelled"}, {"prior_status", to_text(prior)}}, "system");
+      drop_unstarted_spawns(tx, dependant);
+      failed.push_back(dependant.id());
+    }
+  }
+}
+
+void unblock_dependants(transaction& tx, const v1::Task& done, v1::TaskReply& reply) {
+  task_filter f;
+  f.scope = tx.scope();
+  f.statuses = {v1::BLOCKED};
+  f.depends_on = done.id();
+  for (auto& dependant : tx.find<v1::Task>(f))
+    unblock(tx, std::move(dependant), done, reply);
+}
+
+} // namespace
+
+const std::vector<v1::TaskStatus>& unfinished_statuses() {
+  static const std::vector<v1::TaskStatus> all{v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
+  return all;
+}
+
+bool acts_as_operator(const transaction& tx) { return tx.command().principal().kind() == v1::Principal::OPERATOR && tx.command().actor().empty(); }
+
+bool task_visible(const v1::Task& task, const v1::Session* viewer, bool allow_cross_identity) {
+  if (viewer == nullptr || allow_cross_identity)
+    return true;
+  return task.requester() == viewer->id() || task.assignee() == viewer->id() || task.identity() == viewer->identity();
+}
+
+std::optional<v1::Task> find_task(const transaction& tx, std::string_view id) {
+  auto task = tx.get<v1::Task>(key(id));
+  if (task && task->scope() != tx.scope())
+    task.reset();
+  return task;
+}
+
+std::optional<v1::Task> find_task_by_key(const transaction& tx, const std::string& idempotency_key) {
+  if (idempotency_key.empty())
+    return std::nullopt;
+  task_filter f;
+  f.scope = tx.scope();
+  f.idempotency_key = idempotency_key;
+  f.limit = 1;
+  auto found = tx.find<v1::Task>(f);
+  if (found.empty())
+    return std::nullopt;
+  return std::move(found.front());
+}
+
+void put_changed(transaction& tx, v1::Task& task) {
+  task.set_updated_at_ms(tx.in().now_ms);
+  task.set_changed_at_ms(tx.next_changed_at());
+  tx.put(task);
+}
+
+// A dependency whose row is gone was done: had it failed, this task would have been cancelled with it.
+readiness evaluate(const transaction& tx, const v1::Task& task) {
+  bool waits = false;
+  for (const auto& id : task.depends_on()) {
+    const auto dep = find_task(tx, id);
+    if (!dep || dep->status() == v1::DONE)
+      continue;
+    if (is_terminal(dep->status()))
+      return {v1::CANCELLED, id, to_text(dep->status())};
+    waits = true;
+  }
+  if (waits)
+    return {v1::BLOCKED, {}, {}};
+  return {task.assignee().empty() ? v1::OPEN : v1::CLAIMED, {}, {}};
+}
+
+v1::Task start_task(transaction& tx, v1::Task task, std::string_view session_id, bool claim_next) {
+  const auto prior = task.status();
+  task.set_status(v1::IN_PROGRESS);
+  task.set_assignee(std::string(session_id));
+  task.set_attempt(task.attempt() + 1);
+  task.set_fence(tx.next_fence());
+  put_changed(tx, task);
+  json payload{
+    {"prior_status", to_text(prior)}, {"status", "in_progress"}, {"assignee", task.assignee()}, {"attempt", task.attempt()}, {"fence", task.fence()}};
+  if (claim_next)
+    payload["claim_next"] = true;
+  tx.event("task.claimed", task.id(), payload, session_id);
+  return task;
+}
+
+void reserve_task(transaction& tx, v1::Task task, std::string_view session_id) {
+  const auto prior = task.status();
+  task.set_assignee(std::string(session_id));
+  if (prior == v1::OPEN)
+    task.set_status(v1::CLAIMED);
+  put_changed(tx, task);
+  tx.event("task.reserved", task.id(), {{"prior_status", to_text(prior)}, {"status", to_text(task.status())}, {"assignee", task.assignee()}});
+}
+
+void reopen_task(transaction& tx, v1::Task task, std::string_view reason) {
+  if (is_terminal(task.status()))
+    return;
+  const auto prior = task.status();
+  const auto who = task.assignee();
+  if (prior == v1::CLAIMED || prior == v1::IN_PROGRESS)
+    task.set_status(v1::OPEN);
+  task.clear_assignee();
+  task.set_fence(0);
+  put_changed(tx, task);
+  tx.event(
+    "task.reopened", task.id(),
+    {{"prior_status", to_text(prior)}, {"status", to_text(task.status())}, {"assignee", who}, {"attempt", task.attempt()}, {"reason", reason}});
+}
+
+v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status, std::optional<std::string> result) {
+  v1::TaskReply reply;
+  reply.set_prior_status(task.status());
+  json payload{
+    {"status", to_text(status)}, {"prior_status", to_text(task.status())}, {"result", nullptr}, {"attempt", task.attempt()}, {"fence", task.fence()}};
+  if (result)
+    payload["result"] = *result;
+  task.set_status(status);
+  task.set_has_result(result.has_value());
+  task.set_result(std::move(result).value_or(std::string{}));
+  task.set_fence(0);
+  clear_progress(task);
+  put_changed(tx, task);
+  tx.event("task.updated", task.id(), payload);
+  release_task_locks(tx, task);
+  drop_unstarted_spawns(tx, task);
+  if (status == v1::DONE)
+    unblock_dependants(tx, task, reply);
+  else
+    cancel_dependants(tx, task);
+  *reply.mutable_task() = std::move(task);
+  return reply;
+}
+
+// The message carries an excerpt: message, row and reply of one command must fit limits::batch_encoded_bytes_max together.
+std::string finished_text(const v1::Task& task, std::string_view label, std::string_view result) {
+  auto text = "[auto] Task \"" + task.title() + "\" (" + task.id() + ") is now " + to_text(task.status()) + ".";
+  if (!result.empty())
+    text.append(" ").append(label).append(": ").append(utf8_prefix(result, prompt_result_bytes_max));
+  return text;
+}
+
+v1::PromptResult notify_requester(transaction& tx, const v1::Task& task, std::string_view sender, std::string text) {
+  if (task.requester() == sender || task.requester().empty() || task.requester() == "operator")
+    return {};
+  return prompt(tx, sender, task.requester(), std::move(text), task.id());
+}
+
+void notify_unblocked(transaction& tx, v1::TaskReply& reply, std::string_view sender) {
+  auto listed = std::move(*reply.mutable_unblocked());
+  reply.clear_unblocked();
+  for (auto& u : listed) {
+    const auto recipient = u.prompt().recipient();
+    const auto task = find_task(tx, u.task_id());
+    if (recipient == sender || !task)
+      continue;
+    *u.mutable_prompt() =
+      prompt(tx, sender, recipient,
+             "[auto] Task \"" + task->title() + "\" (" + task->id() + ") is unblocked and claimed by you. Call claim_task to start it.", task->id());
+    *reply.add_unblocked() = std::move(u);
+  }
+}
+
+v1::Reply task_reply(v1::Task task, v1::TaskStatus prior) {
+  v1::Reply r;
+  *r.mutable_task()->mutable_task() = std::move(task);
+  r.mutable_task()->set_prior_status(prior);
+  return r;
+}
+
+const char* to_text(v1::TaskStatus s) noexcept {
+  switch (s) {
+    case v1::OPEN: return "open";
+    case v1::CLAIMED: return "claimed";
+    case v1::IN_PROGRESS: return "in_progress";
+    case v1::DONE: return "done";
+    case v1::FAILED: return "failed";
+    case v1::CANCELLED: return "cancelled";
+    case v1::BLOCKED: return "blocked";
+    case v1::APPROVAL_REQUIRED: return "approval_required";
+    default: return "unspecified";
+  }
+}
+
+v1::TaskStatus task_status_from(std::string_view text) {
+  for (int n = v1::OPEN; n <= v1::APPROVAL_REQUIRED; ++n)
+    if (auto s = static_cast<v1::TaskStatus>(n); text == to_text(s))
+      return s;
+  return v1::TASK_STATUS_UNSPECIFIED;
+}
+
+bool valid_task_type(std::string_view type) noexcept {
+  for (std::string_view known : {"review", "implement", "fix", "test", "research", "other"})
+    if (type == known)
+      return true;
+  return false;
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,59 @@
+// What the files of the task and spawn families share among themselves. Other families use rules.hpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+/// Statuses that are not terminal, in the order of the enumeration.
+const std::vector<v1::TaskStatus>& unfinished_statuses();
+/// True when the node's user acts in person and not as one of the sessions.
+bool acts_as_operator(const transaction&);
+
+/// The task of this scope, or nullopt.
+std::optional<v1::Task> find_task(const transaction&, std::string_view id);
+/// The task that owns this idempotency key in the scope, or nullopt; an empty key owns nothing.
+std::optional<v1::Task> find_task_by_key(const transaction&, const std::string& idempotency_key);
+/// Stores a changed task with fresh times.
+void put_changed(transaction&, v1::Task&);
+
+/// What becomes of a task with these dependencies once approval is no question (contract 2.4).
+struct readiness {
+  v1::TaskStatus status = v1::OPEN; // OPEN, CLAIMED, BLOCKED or CANCELLED
+  std::string failed_dependency;    // with CANCELLED
+  std::string failed_how;           // "failed" or "cancelled"
+};
+readiness evaluate(const transaction&, const v1::Task&);
+
+/// insert_task for a task that runs a command when harness is "exec".
+v1::Task insert_task_for(transaction&, const v1::TaskSpec&, int batch_index, std::string_view harness);
+/// The first relation that does not exist in the scope, as a refusal with the contract's text.
+std::optional<v1::Reply> check_relations(const transaction&, const v1::TaskSpec&);
+/// Refuses when a dependency has its full number of dependants, or the requester its full number of open tasks.
+std::optional<v1::Reply> check_bounds(const transaction&, const v1::TaskSpec&);
+/// Sets tracker_required and its provider when the text names a ticket and a tracker is configured.
+void detect_tracker(v1::TaskSpec&, const v1::Caller&);
+/// The ticket patterns of contract 2.4 on key, title and description.
+bool names_ticket(std::string_view idempotency_key, std::string_view title, std::string_view description);
+
+/// Makes an open task CLAIMED by the session; a waiting one only gets its assignee. Emits task.reserved.
+void reserve_task(transaction&, v1::Task, std::string_view session_id);
+/// Tells the requester, unless it is the actor or no session.
+v1::PromptResult notify_requester(transaction&, const v1::Task&, std::string_view sender, std::string text);
+/// Turns the unblocked tasks that finish_task listed into prompts for those they are assigned to.
+void notify_unblocked(transaction&, v1::TaskReply&, std::string_view sender);
+/// "[auto] Task … is now …. Result: …", the result cut so that the message stays small.
+std::string finished_text(const v1::Task&, std::string_view label, std::string_view result);
+
+/// Creates the worker of a task that was waiting and has become open (spawn.cpp).
+void release_deferred_spawn(transaction&, const v1::Task&);
+/// A spawn whose task is over before its process began is not needed any more (spawn.cpp).
+void drop_unstarted_spawns(transaction&, const v1::Task&);
+
+v1::Reply task_reply(v1::Task task, v1::TaskStatus prior = v1::TASK_STATUS_UNSPECIFIED);
+
+} // namespace swarm::domain
