@@ -66,6 +66,7 @@ inline constexpr std::size_t calls_in_flight_per_principal_max = 1'024;
 inline constexpr std::size_t connections_max = 4'096;
 inline constexpr std::size_t pipeline_outstanding_max = 256;
 inline constexpr std::size_t writer_batch_commands_max = 1'024;
+inline constexpr std::size_t writer_line_commands_max = 16'384; // waiting for the writer; then errc::overloaded
 inline constexpr std::size_t watch_buffer_events_max = 1'024;
 inline constexpr std::size_t watch_page_events_max = 256;
 inline constexpr std::size_t watchers_max = 4'096;

@@ -34,12 +34,11 @@ std::int64_t to_column(std::uint64_t n) {
 void columns<v1::Session>::bind(sqlite::cursor& c, const v1::Session& row) {
   c.text(row.scope()).text(row.node_id()).integer(row.adopted()).integer(row.registered_at_ms());
   bind_if(c, row.presence() == v1::Session::HEARTBEAT, row.heartbeat_ms());
-  bind_if(c, row.presence() == v1::Session::LEASE, row.lease_until_ms());
+  bind_if(c, row.presence() == v1::Session::LEASE && row.lease_until_ms() > 0, row.lease_until_ms());
+  c.text(row.identity());
 }
 
-void columns<v1::Credential>::bind(sqlite::cursor& c, const v1::Credential& row) {
-  c.text(row.session_id());
-}
+void columns<v1::Credential>::bind(sqlite::cursor& c, const v1::Credential& row) { c.text(row.session_id()); }
 
 void columns<v1::Task>::bind(sqlite::cursor& c, const v1::Task& row) {
   c.text(row.scope()).integer(row.status()).integer(rank_of(row.priority())).integer(row.created_at_ms()).integer(row.updated_at_ms());
@@ -76,7 +75,7 @@ void columns<v1::Subscription>::bind(sqlite::cursor& c, const v1::Subscription& 
 }
 
 void columns<v1::Approval>::bind(sqlite::cursor& c, const v1::Approval& row) {
-  c.text(row.scope()).text(row.subject()).integer(row.decision().empty()).integer(row.created_at_ms());
+  c.text(row.scope()).text(row.subject()).integer(row.decided_at_ms() == 0).integer(row.created_at_ms());
 }
 
 void columns<v1::ScopeState>::bind(sqlite::cursor&, const v1::ScopeState&) {}

@@ -14,9 +14,7 @@ namespace swarm {
 inline constexpr std::size_t message_head_bytes = 192;
 
 /// A priority as an ascending sort key; complement instead of negation, which would overflow at the lowest value.
-constexpr std::int64_t rank_of(std::int64_t priority) noexcept {
-  return ~priority;
-}
+constexpr std::int64_t rank_of(std::int64_t priority) noexcept { return ~priority; }
 
 inline bool is_live(const v1::Spawn& row) noexcept {
   return row.status() == v1::Spawn::REQUESTED || row.status() == v1::Spawn::STARTING || row.status() == v1::Spawn::RUNNING;
@@ -32,7 +30,7 @@ struct columns;
 template <>
 struct columns<v1::Session> {
   static constexpr const char* table = "sessions";
-  static constexpr std::array names{"scope", "node_id", "adopted", "registered_ms", "beat_ms", "lease_ms"};
+  static constexpr std::array names{"scope", "node_id", "adopted", "registered_ms", "beat_ms", "lease_ms", "identity"};
   static void bind(sqlite::cursor& c, const v1::Session& row);
 };
 
@@ -46,8 +44,7 @@ struct columns<v1::Credential> {
 template <>
 struct columns<v1::Task> {
   static constexpr const char* table = "tasks";
-  static constexpr std::array names{"scope",      "status",   "rank",      "created_ms",     "updated_ms",
-                                    "retired_ms", "assignee", "requester", "idempotency_key"};
+  static constexpr std::array names{"scope", "status", "rank", "created_ms", "updated_ms", "retired_ms", "assignee", "requester", "idempotency_key"};
   static void bind(sqlite::cursor& c, const v1::Task& row);
 };
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <caf/typed_actor.hpp>
 #include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
 
 #include "actors/runtime/error.hpp"
 #include "swarm/v1/command.pb.h"

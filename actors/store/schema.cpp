@@ -12,7 +12,7 @@ constexpr const char* version_1 = R"sql(
 CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions(key BLOB PRIMARY KEY, scope TEXT NOT NULL, node_id TEXT NOT NULL, adopted INTEGER NOT NULL,
-  registered_ms INTEGER NOT NULL, beat_ms INTEGER, lease_ms INTEGER, body BLOB NOT NULL) STRICT, WITHOUT ROWID;
+  registered_ms INTEGER NOT NULL, beat_ms INTEGER, lease_ms INTEGER, identity TEXT NOT NULL, body BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_scope ON sessions(scope, registered_ms, key);
 CREATE INDEX sessions_by_beat ON sessions(beat_ms) WHERE beat_ms IS NOT NULL;
 CREATE INDEX sessions_by_lease ON sessions(lease_ms) WHERE lease_ms IS NOT NULL;
@@ -86,17 +86,11 @@ constexpr std::array<const char*, 1> steps{version_1};
 
 } // namespace
 
-std::span<const char* const> migrations() {
-  return steps;
-}
+std::span<const char* const> migrations() { return steps; }
 
-std::uint32_t schema_version() {
-  return static_cast<std::uint32_t>(steps.size());
-}
+std::uint32_t schema_version() { return static_cast<std::uint32_t>(steps.size()); }
 
-std::uint32_t stored_schema_version(sqlite::connection& db) {
-  return static_cast<std::uint32_t>(db.number("PRAGMA user_version"));
-}
+std::uint32_t stored_schema_version(sqlite::connection& db) { return static_cast<std::uint32_t>(db.number("PRAGMA user_version")); }
 
 namespace {
 
@@ -143,7 +137,11 @@ std::string fact(sqlite::connection& db, const std::string& name) {
 }
 
 void set_fact(sqlite::connection& db, const std::string& name, const std::string& value) {
-  db.prepared("INSERT INTO facts(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET value=excluded.value").use().text(name).text(value).run();
+  db.prepared("INSERT INTO facts(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET value=excluded.value")
+    .use()
+    .text(name)
+    .text(value)
+    .run();
 }
 
 } // namespace swarm

@@ -15,10 +15,8 @@ bool fails_alone(int code) {
     case SQLITE_MISMATCH:
     case SQLITE_RANGE:
     case SQLITE_ERROR:
-    case SQLITE_MISUSE:
-      return true;
-    default:
-      return false;
+    case SQLITE_MISUSE: return true;
+    default: return false;
   }
 }
 
@@ -109,9 +107,7 @@ void cursor::run() {
   }
 }
 
-std::int64_t cursor::integer_at(int column) const {
-  return sqlite3_column_int64(st_, column);
-}
+std::int64_t cursor::integer_at(int column) const { return sqlite3_column_int64(st_, column); }
 
 std::string_view cursor::view_at(int column) const {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(st_, column));
@@ -127,9 +123,7 @@ statement::statement(sqlite3* db, std::string_view sql) {
     raise(sqlite3_extended_errcode(db), db, sql);
 }
 
-statement::~statement() {
-  sqlite3_finalize(st_);
-}
+statement::~statement() { sqlite3_finalize(st_); }
 
 // -- connection --------------------------------------------------------------------------
 
@@ -177,7 +171,7 @@ void connection::run(const char* sql) {
     raise(sqlite3_extended_errcode(db_), db_, sql);
 }
 
-statement& connection::prepared(const std::string& sql) {
+statement& connection::prepared(std::string_view sql) {
   if (auto found = by_text_.find(sql); found != by_text_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
     return found->second->second;
@@ -191,13 +185,13 @@ statement& connection::prepared(const std::string& sql) {
   return recent_.front().second;
 }
 
-std::int64_t connection::number(const std::string& sql) {
+std::int64_t connection::number(std::string_view sql) {
   auto row = prepared(sql).use();
   return row.step() ? row.integer_at(0) : 0;
 }
 
-bool connection::in_transaction() const noexcept {
-  return sqlite3_get_autocommit(db_) == 0;
-}
+void connection::abandon() noexcept { sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr); }
+
+bool connection::in_transaction() const noexcept { return sqlite3_get_autocommit(db_) == 0; }
 
 } // namespace swarm::sqlite

@@ -109,9 +109,13 @@ public:
   /// Runs statements without parameters or results.
   void run(const char* sql);
   /// The prepared statement of that text. At most `cached_statements_max` are kept; the longest unused goes first.
-  statement& prepared(const std::string& sql);
+  statement& prepared(std::string_view sql);
   /// First column of the first row of a statement without parameters; 0 without a row.
-  std::int64_t number(const std::string& sql);
+  std::int64_t number(std::string_view sql);
+  /// Prepares and runs a statement without parameters or results once more.
+  void repeat(std::string_view sql) { prepared(sql).use().run(); }
+  /// After a failure: closing must not touch the file again.
+  void abandon() noexcept;
   /// False once SQLite itself has rolled the transaction back.
   bool in_transaction() const noexcept;
 

@@ -1,0 +1,278 @@
+#include "actors/store/ledger.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <limits>
+#include <new>
+
+#include <sqlite3.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/domain/decide.hpp"
+#include "actors/store/apply.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// SQLite gives the log and its index the mode of the file, so the file has to be private before SQLite sees it.
+const std::string& make_private(const std::string& path, const std::string& vfs) {
+  if (!vfs.empty())
+    return path;
+  auto fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0)
+    throw store_error{errc::store_failed, "cannot open the store " + path + ": " + std::generic_category().message(errno)};
+  ::close(fd);
+  return path;
+}
+
+ledger_options completed(ledger_options options, const std::string& path) {
+  if (!options.new_uuid)
+    options.new_uuid = random_uuid;
+  if (!options.free_disk_bytes)
+    options.free_disk_bytes = [directory = std::filesystem::absolute(path).parent_path()] {
+      std::error_code unknown;
+      auto space = std::filesystem::space(directory, unknown);
+      // Not knowing is no reason to refuse work: a full disk still shows as a failed write.
+      return unknown ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(space.available);
+    };
+  return options;
+}
+
+v1::Reply refusal(v1::Refusal::Code code, std::string text) {
+  v1::Reply reply;
+  reply.mutable_refusal()->set_code(code);
+  reply.mutable_refusal()->set_text(std::move(text));
+  return reply;
+}
+
+outcome answer(v1::Reply reply) { return {std::make_shared<const v1::Reply>(std::move(reply)), std::nullopt}; }
+
+bool changes_something(const v1::Batch& batch) {
+  return batch.patches_size() > 0 || batch.events_size() > 0 || batch.resolved_size() > 0 || batch.delete_events_below() != 0;
+}
+
+std::optional<std::string> malformed(const v1::RequestId& id) {
+  constexpr auto highest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (id.client().size() > limits::request_client_bytes_max)
+    return "the request id's client name is longer than " + std::to_string(limits::request_client_bytes_max) + " bytes";
+  if (id.seq() == 0 || id.seq() >= highest)
+    return "the request id's number must count up from 1";
+  return std::nullopt;
+}
+
+} // namespace
+
+std::string ledger::digest_of(const v1::Command& cmd) {
+  auto sent = cmd;
+  sent.clear_principal();
+  if (sent.has_register_session())
+    sent.mutable_register_session()->clear_node_id();
+  return sha256(sent.SerializeAsString());
+}
+
+// -- opening and closing -------------------------------------------------------------------
+
+ledger::ledger(const std::string& path, ledger_options options) try
+  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_) {
+  auto existed = stored_schema_version(db_) != 0;
+  migrate(db_);
+  if (existed) {
+    was_clean_ = fact(db_, "clean") == "1";
+    grace_until_ms_ = options_.clock->unix_ms() + options_.grace.count();
+  } else {
+    set_fact(db_, "created_ms", std::to_string(options_.clock->unix_ms()));
+  }
+  if (fact(db_, "restored") == "1")
+    raise_epochs();
+  set_fact(db_, "node_id", options_.node_id);
+  set_fact(db_, "clean", "0");
+  replies_.emplace(db_);
+  status_.schema_version = schema_version();
+  status_.integrity = was_clean_ ? "ok" : "unchecked";
+} catch (const sqlite::error& e) {
+  throw store_error{errc::store_failed, e.what()};
+}
+
+/// The file is a backup: what was handed out after it was made is unknown, so fences and revisions go up an epoch.
+void ledger::raise_epochs() {
+  db_.run("BEGIN IMMEDIATE");
+  for (auto state : rows_.rows<v1::ScopeState>({})) {
+    v1::Batch batch;
+    state.set_epoch(state.epoch() + 1);
+    auto base = state.epoch() << limits::epoch_shift;
+    state.set_fence(std::max(state.fence(), base));
+    state.set_revision(std::max(state.revision(), base));
+    *batch.add_patches()->mutable_scope_state() = std::move(state);
+    apply(db_, batch);
+  }
+  set_fact(db_, "restored", "0");
+  db_.run("COMMIT");
+}
+
+ledger::~ledger() {
+  try {
+    close();
+  } catch (const std::exception&) {
+    // The next one to open the file recovers it from the log.
+    db_.abandon();
+  }
+}
+
+void ledger::close() {
+  if (!std::exchange(usable_, false))
+    return;
+  set_fact(db_, "clean", "1");
+  db_.run("PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
+// -- executing -----------------------------------------------------------------------------
+
+executed ledger::execute_all(std::span<const execution_ptr> commands) {
+  if (!usable_)
+    throw store_error{errc::store_failed, "the store has failed or was closed and must be opened again"};
+  now_ms_ = options_.clock->unix_ms();
+  std::vector<decided> all;
+  all.reserve(commands.size());
+  try {
+    db_.repeat("BEGIN IMMEDIATE");
+    for (const auto& command : commands)
+      all.push_back(execute(*command));
+    replies_->sweep(now_ms_);
+    db_.repeat("COMMIT");
+  } catch (const std::exception& e) {
+    // Also a failed COMMIT ends here: the kernel may have dropped the very pages a second try would report as written.
+    usable_ = false;
+    db_.abandon();
+    throw store_error{errc::store_failed, e.what()};
+  }
+  ++status_.commits;
+  status_.commands += commands.size();
+  auto done = std::make_shared<commit>();
+  for (auto& d : all)
+    if (d.batch)
+      done->batches.push_back(std::move(*d.batch));
+  executed result;
+  auto next = done->batches.cbegin();
+  for (auto& d : all)
+    // Replies live inside the commit they belong to.
+    result.outcomes.push_back(d.batch ? outcome{reply_ptr{done, &(next++)->reply()}, std::nullopt} : std::move(d.answer));
+  if (!done->batches.empty())
+    result.committed = std::move(done);
+  return result;
+}
+
+ledger::decided ledger::execute(const execution& e) {
+  // The node's own commands have no request id: they are safe to repeat by what they say.
+  auto remembers = !e.id.client().empty();
+  auto digest = digest_of(e.command);
+  request_key id{domain::principal_key(e.command.principal()), e.id.client(), e.id.seq()};
+  std::uint64_t watermark = 0;
+  if (remembers) {
+    if (auto wrong = malformed(e.id))
+      return {answer(refusal(v1::Refusal::INVALID, std::move(*wrong))), std::nullopt};
+    watermark = replies_->watermark(id);
+    if (auto known = recall(id, digest, watermark))
+      return {std::move(*known), std::nullopt};
+  }
+  if (!disk_allows(e.command))
+    return {{nullptr, errc::low_disk}, std::nullopt};
+  auto batch = decide_and_apply(e, digest);
+  for (const auto& wait : batch.resolved())
+    replies_->resolve(wait);
+  if (remembers) {
+    replies_->remember(id, digest, batch.reply(), now_ms_);
+    replies_->acknowledge(id, e.id.acked_below(), watermark, now_ms_);
+  }
+  if (changes_something(batch))
+    return {{}, std::move(batch)};
+  return {answer(std::move(*batch.mutable_reply())), std::nullopt};
+}
+
+std::optional<outcome> ledger::recall(const request_key& id, const std::string& digest, std::uint64_t watermark) {
+  if (id.seq < watermark)
+    return answer(refusal(v1::Refusal::STALE, "this request id is too old: its answer is no longer kept, and it is never run twice; look at the "
+                                              "current state and send a new request"));
+  std::optional<reply_memory::remembered> known;
+  try {
+    known = replies_->find(id);
+  } catch (const sqlite::io_failure&) {
+    throw;
+  } catch (const sqlite::error& damaged) {
+    return answer(refusal(v1::Refusal::UNAVAILABLE, std::string{"the answer to this request cannot be read: "} + damaged.what()));
+  }
+  if (!known)
+    return std::nullopt;
+  if (known->digest != digest)
+    return answer(refusal(v1::Refusal::INVALID, "request id was already used for another command"));
+  known->reply.set_repeated(true);
+  return answer(std::move(known->reply));
+}
+
+v1::Batch ledger::decide_and_apply(const execution& e, const std::string& digest) {
+  try {
+    domain::inputs in{now_ms_, options_.new_uuid, e.id, options_.node_id, options_.user_identity, digest, grace_until_ms_};
+    auto batch = domain::decide(e.command, rows_, in);
+    if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)
+      throw sqlite::error{SQLITE_TOOBIG, "the command's effects are larger than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib) +
+                                           " KiB; split it into smaller ones"};
+    apply_alone(batch);
+    return batch;
+  } catch (const sqlite::io_failure&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const sqlite::error& error) {
+    v1::Batch refused;
+    auto too_big = (error.code() & 0xff) == SQLITE_TOOBIG;
+    *refused.mutable_reply() =
+      refusal(too_big ? v1::Refusal::LIMIT : v1::Refusal::UNAVAILABLE, std::string{"the store could not do this: "} + error.what());
+    return refused;
+  } catch (const std::exception& error) {
+    v1::Batch refused;
+    *refused.mutable_reply() = refusal(v1::Refusal::UNAVAILABLE, std::string{"the command failed: "} + error.what());
+    return refused;
+  }
+}
+
+/// All of the batch or nothing of it, whatever becomes of the other commands of the transaction.
+void ledger::apply_alone(const v1::Batch& batch) {
+  if (!changes_something(batch))
+    return;
+  db_.repeat("SAVEPOINT command");
+  try {
+    apply(db_, batch);
+  } catch (const sqlite::io_failure&) {
+    throw;
+  } catch (...) {
+    if (!db_.in_transaction())
+      throw sqlite::io_failure{SQLITE_ABORT, "SQLite gave up the transaction"};
+    db_.repeat("ROLLBACK TO command");
+    db_.repeat("RELEASE command");
+    throw;
+  }
+  db_.repeat("RELEASE command");
+}
+
+// -- disk ----------------------------------------------------------------------------------
+
+void ledger::probe_disk() {
+  auto now = options_.clock->boot_ms();
+  if (probed_ms_ && now - *probed_ms_ < 1'000)
+    return;
+  probed_ms_ = now;
+  auto free_bytes = options_.free_disk_bytes();
+  status_.low_disk = free_bytes < limits::disk_low_bytes;
+  status_.critical_disk = free_bytes < limits::disk_critical_bytes;
+}
+
+bool ledger::disk_allows(const v1::Command& command) {
+  probe_disk();
+  return !status_.critical_disk && !(status_.low_disk && domain::grows_store(command));
+}
+
+store_status ledger::status() const { return status_; }
+
+} // namespace swarm

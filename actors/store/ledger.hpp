@@ -1,0 +1,99 @@
+// The ledger: executes commands, durably and once each.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/domain/transaction.hpp"
+#include "actors/store/interfaces.hpp"
+#include "actors/store/reply_memory.hpp"
+#include "actors/store/schema.hpp"
+#include "actors/store/sqlite_rows.hpp"
+
+namespace swarm {
+
+/// What the store is told about the node it serves. The clock must outlive it.
+struct ledger_options {
+  const clock_port* clock = &system_clock_port();
+  std::function<std::string()> new_uuid;
+  std::string node_id;
+  /// Identity of sessions whose label has none, for instance "user:ada".
+  std::string user_identity;
+  /// SQLite VFS; empty = the default one.
+  std::string vfs;
+  /// Bytes free on the store's disk; unset = ask the file system. Asked at most once a second.
+  std::function<std::uint64_t()> free_disk_bytes;
+  /// For so long after opening an existing store nothing expires.
+  std::chrono::milliseconds grace = limits::restart_grace;
+};
+
+/// What became of one command: a reply (possibly a refusal), or the reason the store would not look at it.
+struct outcome {
+  reply_ptr reply;
+  std::optional<errc> error;
+};
+
+struct executed {
+  std::vector<outcome> outcomes; // one per command, in order
+  commit_ptr committed;          // the batches that changed something; null when none did
+};
+
+/// One connection, used by one thread at a time.
+class ledger {
+public:
+  /// Opens or creates the file (mode 0600) and migrates it. Throws store_error.
+  ledger(const std::string& path, ledger_options);
+  /// As close(), unless the ledger has failed: then the file is left as it is for the next one to recover.
+  ~ledger();
+  ledger(const ledger&) = delete;
+  ledger& operator=(const ledger&) = delete;
+
+  /// Executes the commands in order in one transaction; when it returns, all of it is durable. A command that fails by itself is
+  /// answered with a refusal and leaves nothing behind. Throws store_error when the file failed: then the outcome of all of them
+  /// is unknown, and this ledger refuses everything from now on.
+  executed execute_all(std::span<const execution_ptr>);
+
+  /// Marks a clean stop and empties the write-ahead log. Nothing can be executed afterwards.
+  void close();
+
+  /// False when the program that had the store open before did not get to close it.
+  bool was_clean() const noexcept { return was_clean_; }
+  /// Counters and disk state; `integrity` is "ok" after a clean stop, else "unchecked".
+  store_status status() const;
+
+  /// SHA-256 of a command as its sender made it: what the server fills in is left out.
+  static std::string digest_of(const v1::Command&);
+
+private:
+  struct decided {
+    outcome answer;
+    std::optional<v1::Batch> batch; // changes something; its reply is the answer
+  };
+
+  void raise_epochs();
+  decided execute(const execution&);
+  std::optional<outcome> recall(const request_key&, const std::string& digest, std::uint64_t watermark);
+  v1::Batch decide_and_apply(const execution&, const std::string& digest);
+  void apply_alone(const v1::Batch&);
+  bool disk_allows(const v1::Command&);
+  void probe_disk();
+
+  ledger_options options_;
+  sqlite::connection db_;
+  sqlite_rows rows_;
+  std::optional<reply_memory> replies_;
+  std::int64_t grace_until_ms_ = 0;
+  std::optional<std::int64_t> probed_ms_;
+  std::int64_t now_ms_ = 0; // of the transaction
+  store_status status_;
+  bool was_clean_ = true;
+  bool usable_ = true;
+};
+
+} // namespace swarm

@@ -1,0 +1,98 @@
+#include "actors/store/reader.hpp"
+
+#include <functional>
+
+#include <spdlog/spdlog.h>
+
+#include "actors/domain/decide.hpp"
+#include "actors/runtime/defaults.hpp"
+#include "actors/store/backup.hpp"
+#include "actors/store/schema.hpp"
+
+namespace swarm {
+
+namespace {
+
+using self_pointer = reader_actor::stateful_pointer<reader_state>;
+
+constexpr std::size_t reader_cache_kib = 16 * 1024;
+
+/// Ends the read transaction on every path, so that no snapshot holds the log back.
+class read_transaction {
+public:
+  explicit read_transaction(sqlite::connection& db) : db_(db) { db_.repeat("BEGIN"); }
+  ~read_transaction() {
+    try {
+      db_.repeat("ROLLBACK");
+    } catch (const std::exception& e) {
+      spdlog::warn("a read transaction did not end: {}", e.what());
+    }
+  }
+  read_transaction(const read_transaction&) = delete;
+  read_transaction& operator=(const read_transaction&) = delete;
+
+private:
+  sqlite::connection& db_;
+};
+
+v1::Answer answer(reader_state& st, const v1::Query& query, const domain::inputs& in) {
+  read_transaction snapshot{*st.db};
+  return domain::answer(query, *st.rows, in);
+}
+
+/// A statement's own error is this caller's; a failed file ends the reader.
+template <class T>
+caf::result<T> guarded(self_pointer self, const std::function<T()>& work) {
+  try {
+    return work();
+  } catch (const sqlite::io_failure& e) {
+    self->quit(fail(errc::store_failed, e.what()));
+    return fail(errc::store_failed, e.what());
+  } catch (const store_error& e) {
+    return fail(e.code(), e.what());
+  } catch (const std::exception& e) {
+    return fail(errc::store_failed, e.what());
+  }
+}
+
+void open(reader_state& st, const reader_options& options) {
+  st.db = std::make_unique<sqlite::connection>(options.path,
+                                               sqlite::open_options{.query_only = true, .create = false, .vfs = {}, .cache_kib = reader_cache_kib});
+  require_schema(*st.db);
+  st.rows = std::make_unique<sqlite_rows>(*st.db);
+}
+
+} // namespace
+
+reader_actor::behavior_type reader(self_pointer self, reader_options options) {
+  runtime::install_defaults(self);
+  try {
+    open(self->state, options);
+  } catch (const store_error& e) {
+    self->quit(fail(e.code(), e.what()));
+    return reader_actor::behavior_type::make_empty_behavior();
+  } catch (const sqlite::error& e) {
+    self->quit(fail(errc::store_failed, e.what()));
+    return reader_actor::behavior_type::make_empty_behavior();
+  }
+  return {
+    [self, options](const query_ptr& query) -> caf::result<answer_ptr> {
+      return guarded<answer_ptr>(self, [&] {
+        domain::inputs in;
+        in.now_ms = options.clock->unix_ms();
+        in.node_id = options.node_id;
+        in.user_identity = options.user_identity;
+        in.grace_until_ms = options.grace_until_ms;
+        return std::make_shared<const v1::Answer>(answer(self->state, *query, in));
+      });
+    },
+    [self](backup_atom, const std::string& path) -> caf::result<std::uint64_t> {
+      return guarded<std::uint64_t>(self, [&] { return backup_to(*self->state.db, path); });
+    },
+    [self](check_atom, bool full) -> caf::result<std::string> {
+      return guarded<std::string>(self, [&] { return check_integrity(*self->state.db, full); });
+    },
+  };
+}
+
+} // namespace swarm

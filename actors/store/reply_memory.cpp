@@ -1,0 +1,138 @@
+#include "actors/store/reply_memory.hpp"
+
+#include <map>
+
+#include <sqlite3.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/domain/rows.hpp"
+#include "actors/store/columns.hpp"
+
+namespace swarm {
+
+namespace {
+
+std::uint64_t changes(sqlite::connection& db) { return static_cast<std::uint64_t>(sqlite3_changes64(db.handle())); }
+
+} // namespace
+
+reply_memory::reply_memory(sqlite::connection& db) : db_(db) {
+  auto row = db_.prepared("SELECT principal, count(*) FROM replies GROUP BY principal").use();
+  while (row.step())
+    kept_.emplace(row.view_at(0), static_cast<std::uint64_t>(row.integer_at(1)));
+}
+
+std::optional<reply_memory::remembered> reply_memory::find(const request_key& id) const {
+  auto row = db_.prepared("SELECT digest, reply FROM replies WHERE principal=?1 AND client=?2 AND seq=?3").use();
+  row.text(id.principal).text(id.client).integer(to_column(id.seq));
+  if (!row.step())
+    return std::nullopt;
+  remembered found{std::string{row.view_at(0)}, {}};
+  auto reply = row.view_at(1);
+  if (!found.reply.ParseFromArray(reply.data(), static_cast<int>(reply.size())))
+    throw sqlite::error{SQLITE_MISMATCH, "a remembered reply is damaged"};
+  return found;
+}
+
+std::uint64_t reply_memory::watermark(const request_key& id) const {
+  auto row = db_.prepared("SELECT below FROM watermarks WHERE principal=?1 AND client=?2").use();
+  row.text(id.principal).text(id.client);
+  return row.step() ? static_cast<std::uint64_t>(row.integer_at(0)) : 0;
+}
+
+void reply_memory::remember(const request_key& id, const std::string& digest, const v1::Reply& reply, std::int64_t now_ms) {
+  auto bytes = reply.SerializeAsString();
+  db_.prepared("INSERT INTO replies(principal, client, seq, digest, reply, pending, at_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+    .use()
+    .text(id.principal)
+    .text(id.client)
+    .integer(to_column(id.seq))
+    .bytes(digest)
+    .bytes(bytes)
+    .integer(reply.has_lock_waiting())
+    .integer(now_ms)
+    .run();
+  if (++kept_[id.principal] > limits::replies_per_principal_max)
+    evict(id.principal, now_ms);
+}
+
+void reply_memory::resolve(const v1::ResolvedWait& wait) {
+  auto principal = domain::principal_key(wait.principal());
+  auto bytes = wait.reply().SerializeAsString();
+  db_.prepared("UPDATE replies SET reply=?4, pending=0 WHERE principal=?1 AND client=?2 AND seq=?3")
+    .use()
+    .text(principal)
+    .text(wait.request().client())
+    .integer(to_column(wait.request().seq()))
+    .bytes(bytes)
+    .run();
+}
+
+void reply_memory::acknowledge(const request_key& id, std::uint64_t below, std::uint64_t watermark, std::int64_t now_ms) {
+  // A request cannot acknowledge itself: its own reply may still be lost on the way.
+  below = std::min(below, id.seq);
+  if (below >= watermark + ack_stride)
+    forget_below(id.principal, id.client, below, now_ms);
+}
+
+void reply_memory::sweep(std::int64_t now_ms) {
+  auto too_old = now_ms - limits::reply_retention.count();
+  std::vector<std::pair<std::int64_t, std::string>> old;
+  {
+    // n counts up with time, so the walk ends at the first young row.
+    auto row = db_.prepared("SELECT n, principal, at_ms FROM replies ORDER BY n LIMIT ?1").use();
+    row.integer(sweep_rows);
+    while (row.step() && row.integer_at(2) < too_old)
+      old.emplace_back(row.integer_at(0), row.view_at(1));
+  }
+  for (const auto& [n, principal] : old) {
+    db_.prepared("DELETE FROM replies WHERE n=?1").use().integer(n).run();
+    forgot(principal, 1);
+  }
+  db_
+    .prepared("DELETE FROM watermarks WHERE (principal, client) IN (SELECT principal, client FROM watermarks WHERE at_ms<?1 ORDER BY at_ms LIMIT ?2)")
+    .use()
+    .integer(too_old)
+    .integer(sweep_rows)
+    .run();
+}
+
+// Several at once: finding the oldest means looking at all of the principal's ids, which this spreads over as many commands.
+void reply_memory::evict(const std::string& principal, std::int64_t now_ms) {
+  std::map<std::string, std::uint64_t> below;
+  {
+    auto row = db_.prepared("SELECT n, client, seq FROM replies WHERE principal=?1 ORDER BY n LIMIT ?2").use();
+    row.text(principal).integer(evicted_at_once);
+    while (row.step()) {
+      auto& highest = below[std::string{row.view_at(1)}];
+      highest = std::max(highest, static_cast<std::uint64_t>(row.integer_at(2)) + 1);
+    }
+  }
+  for (const auto& [client, seq] : below)
+    forget_below(principal, client, seq, now_ms);
+}
+
+void reply_memory::forget_below(const std::string& principal, const std::string& client, std::uint64_t below, std::int64_t now_ms) {
+  db_.prepared("DELETE FROM replies WHERE principal=?1 AND client=?2 AND seq<?3").use().text(principal).text(client).integer(to_column(below)).run();
+  forgot(principal, changes(db_));
+  db_
+    .prepared("INSERT INTO watermarks(principal, client, below, at_ms) VALUES(?1, ?2, ?3, ?4) "
+              "ON CONFLICT(principal, client) DO UPDATE SET below=max(below, excluded.below), at_ms=excluded.at_ms")
+    .use()
+    .text(principal)
+    .text(client)
+    .integer(to_column(below))
+    .integer(now_ms)
+    .run();
+}
+
+void reply_memory::forgot(const std::string& principal, std::uint64_t rows) {
+  auto kept = kept_.find(principal);
+  if (kept == kept_.end())
+    return;
+  kept->second -= std::min(kept->second, rows);
+  if (kept->second == 0)
+    kept_.erase(kept);
+}
+
+} // namespace swarm
