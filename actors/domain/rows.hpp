@@ -42,102 +42,102 @@ std::string principal_key(const v1::Principal&);
 // -- filters: an unset member does not restrict; limit 0 means no limit -----------------
 
 struct session_filter {
-  std::string scope;
-  std::string node_id;
-  std::optional<bool> adopted;
+  std::string scope = {};
+  std::string node_id = {};
+  std::optional<bool> adopted = {};
   /// Rows of presence HEARTBEAT with heartbeat_ms + limits::session_reclaim < this, and rows of presence LEASE with
   /// 0 < lease_until_ms < this.
-  std::optional<std::int64_t> due_at_ms;
-  std::string other_identity; // only rows whose identity is not this one
-  std::string after_key;      // rows after this position(row) in order
+  std::optional<std::int64_t> due_at_ms = {};
+  std::string other_identity = {}; // only rows whose identity is not this one
+  std::string after_key = {};      // rows after this position(row) in order
   std::size_t limit = 0;
 };
 
 struct credential_filter {
-  std::string session_id;
+  std::string session_id = {};
 };
 
 struct task_filter {
-  std::string scope;
-  std::vector<v1::TaskStatus> statuses;
-  std::string assignee;
-  std::string requester;
-  std::string depends_on;       // tasks that list this id
-  std::string idempotency_key;
-  std::optional<bool> unassigned;
-  std::optional<std::int64_t> updated_before_ms;
+  std::string scope = {};
+  std::vector<v1::TaskStatus> statuses = {};
+  std::string assignee = {};
+  std::string requester = {};
+  std::string depends_on = {};       // tasks that list this id
+  std::string idempotency_key = {};
+  std::optional<bool> unassigned = {};
+  std::optional<std::int64_t> updated_before_ms = {};
   bool by_creation = false;     // created_at, id instead of priority desc, created_at, id
   /// List position: the last row of the previous page (priority, created_at_ms, id are used).
-  std::optional<v1::Task> after;
+  std::optional<v1::Task> after = {};
   std::size_t limit = 0;
 };
 
 struct lock_filter {
-  std::string scope;
-  std::string session_id;
-  std::string task_id;
-  std::string path_prefix;
-  std::optional<std::int64_t> due_at_ms; // deadline set and not later than this
-  std::string after_path;
+  std::string scope = {};
+  std::string session_id = {};
+  std::string task_id = {};
+  std::string path_prefix = {};
+  std::optional<std::int64_t> due_at_ms = {}; // deadline set and not later than this
+  std::string after_path = {};
   std::size_t limit = 0;
 };
 
 struct waiter_filter {
-  std::string scope;
-  std::string path;
-  std::string session_id;
-  std::optional<std::int64_t> due_at_ms;
+  std::string scope = {};
+  std::string path = {};
+  std::string session_id = {};
+  std::optional<std::int64_t> due_at_ms = {};
   std::size_t limit = 0;
 };
 
 struct message_filter {
-  std::string scope;
-  std::string recipient;
-  std::string sender;
-  std::optional<bool> read;
-  std::string content_prefix;
-  std::optional<std::int64_t> created_before_ms;
+  std::string scope = {};
+  std::string recipient = {};
+  std::string sender = {};
+  std::optional<bool> read = {};
+  std::string content_prefix = {};
+  std::optional<std::int64_t> created_before_ms = {};
   bool newest = false; // the newest `limit` rows, still in ascending order
   std::size_t limit = 0;
 };
 
 struct kv_filter {
-  std::string scope;
-  std::string like_prefix;               // pattern is like_prefix + "%"
-  std::string key_prefix;                // exact, case-sensitive prefix
-  std::optional<std::int64_t> due_at_ms; // expires and not later than this
-  std::optional<std::int64_t> updated_before_ms;
-  std::string after_key;
+  std::string scope = {};
+  std::string like_prefix = {};               // pattern is like_prefix + "%"
+  std::string key_prefix = {};                // exact, case-sensitive prefix
+  std::optional<std::int64_t> due_at_ms = {}; // expires and not later than this
+  std::optional<std::int64_t> updated_before_ms = {};
+  std::string after_key = {};
   std::size_t limit = 0;
 };
 
 struct spawn_filter {
-  std::string scope;
-  std::string role;
-  std::string key;
-  std::string task_id;
-  std::string session_id;
-  std::string node_id;
-  std::optional<bool> live; // requested, starting or running
-  std::optional<std::int64_t> ended_before_ms;
-  std::string after_id; // rows after this position(row) in order
+  std::string scope = {};
+  std::string role = {};
+  std::string key = {};
+  std::string task_id = {};
+  std::string session_id = {};
+  std::string node_id = {};
+  std::optional<bool> live = {}; // requested, starting or running
+  std::optional<std::int64_t> ended_before_ms = {};
+  std::string after_id = {}; // rows after this position(row) in order
   std::size_t limit = 0;
 };
 
 struct subscription_filter {
-  std::string scope;
-  std::string owner;
-  std::optional<std::int64_t> updated_before_ms;
+  std::string scope = {};
+  std::string owner = {};
+  std::optional<std::int64_t> updated_before_ms = {};
 };
 
 struct approval_filter {
-  std::string scope;
-  std::string subject;
-  std::optional<bool> open;
+  std::string scope = {};
+  std::string subject = {};
+  std::optional<bool> open = {};
 };
 
 struct scope_state_filter {
-  std::string after_scope;
+  std::string after_scope = {};
   std::size_t limit = 0;
 };
 

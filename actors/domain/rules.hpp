@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/domain/transaction.hpp"
+#include "swarm/v1/query.pb.h"
 
 namespace swarm::domain {
 
@@ -60,16 +61,33 @@ std::string effective_identity(std::string_view label, const inputs&);
 
 /// Contract 4.5: why `sender` may not coordinate with `target`, or nullopt. Sessions without a label share their user's identity.
 std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session& sender, const v1::Session& target);
+/// May the caller reach across identities? Its own override, which a session needs the grant "cross_identity" for.
+bool may_cross_identity(const v1::Command&);
+bool may_cross_identity(const v1::Query&);
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
 /// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity.
 bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_identity);
+
+/// `Not registered. Call register first.`
+v1::Reply not_registered();
+/// The contract's name of a session in texts: its label, else its id.
+std::string display_name(const v1::Session&);
+/// True if a process or an attachment stream holds the session now.
+bool is_held(const v1::Session&) noexcept;
+/// Makes the session the scope's planner if its label says so and nobody is.
+void claim_planner(transaction&, const v1::Session&);
+/// Passes the planner role on after the row of `session_id` has gone.
+void pass_planner_on(transaction&, std::string_view session_id);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.
 /// With announce, the contract's "[auto] Agent … went offline" message goes to those who remain. `report` may be null.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
+// What does not fit one batch (limits::batch_encoded_bytes_max) stays with the row, which is then an ended lease that the next
+// sweep goes on with.
 
-/// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator".
+/// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator". No row, and id 0, when the
+/// recipient is "operator" or "system" or has limits::session_unread_messages_max unread messages.
 v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
 /// post_message with the prompt path's `[task:<id>] ` prefix and its event.
 v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id);
@@ -77,6 +95,14 @@ v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view 
 /// Grants the lock to the first live waiter, or leaves it free. Called after the row at (scope, path) has been erased.
 /// Returns the session it went to, or empty.
 std::string hand_over(transaction&, const std::string& path);
+/// The lock row at the path, or nothing when it is free or its time is over.
+std::optional<v1::Lock> live_lock(const transaction&, const std::string& path);
+/// True when the lock's time to live is over.
+bool has_lapsed(const v1::Lock&, const inputs&);
+/// The entry, or nothing when it is missing or its time is over.
+std::optional<v1::KvEntry> live_kv(const transaction&, const std::string& kv_key);
+/// Frees the lock for the first waiter in line and records why. Returns the session it passed to, or empty.
+std::string release(transaction&, const v1::Lock&, std::string_view reason);
 /// Contract 2.6: the three-stage release for a task's assignee when the task becomes terminal.
 void release_task_locks(transaction&, const v1::Task&);
 /// What get_file_lock shows: holder, its tasks, hidden across identities.

@@ -94,6 +94,9 @@ public:
   std::int64_t next_changed_at();
   void kv_changed();
   v1::ScopeState& scope_state();
+  /// The session that owns the planner role, empty = none.
+  const std::string& planner() const noexcept { return state_.planner_session_id(); }
+  std::uint64_t kv_version() const noexcept { return state_.kv_version(); }
   std::uint64_t revision() const noexcept { return state_.revision(); }
 
   /// Completes a request that had been told to wait.

@@ -1,0 +1,70 @@
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+v1::Reply approval_reply(v1::Approval a, v1::Reply reply = {}) {
+  *reply.mutable_approval() = std::move(a);
+  return reply;
+}
+
+/// Why this decision does not count.
+std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
+  if (a.decided_at_ms() != 0)
+    return refuse(v1::Refusal::STATE, a.decision().empty() ? "The approval has expired" : "Already decided: " + a.decision(), a.id());
+  if (a.deadline_ms() != 0 && a.deadline_ms() <= tx.in().now_ms)
+    return refuse(v1::Refusal::TIMEOUT, "The approval's deadline has passed. It must be asked for again.", a.id());
+  if (a.action_digest() != d.action_digest())
+    return refuse(v1::Refusal::STALE, "The action is not the one shown. Look at the approval again.", a.id());
+  if (std::find(a.options().begin(), a.options().end(), d.option()) == a.options().end())
+    return refuse(v1::Refusal::INVALID, "\"" + d.option() + "\" is not one of the options", a.id());
+  return std::nullopt;
+}
+
+} // namespace
+
+v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
+  if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max)
+    return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max) + " approvals are open. Decide some first.");
+  v1::Approval a;
+  a.set_id(tx.in().new_uuid());
+  a.set_scope(tx.scope());
+  a.set_subject(r.subject());
+  a.set_action_digest(r.action_digest());
+  *a.mutable_options() = r.options();
+  if (a.options().empty()) {
+    a.add_options("yes");
+    a.add_options("no");
+  }
+  a.set_created_at_ms(tx.in().now_ms);
+  if (r.timeout_ms() > 0)
+    a.set_deadline_ms(tx.in().now_ms + r.timeout_ms());
+  tx.put(a);
+  json options = json::array();
+  for (const auto& option : a.options())
+    options.push_back(option);
+  tx.event("approval.requested", a.id(),
+           {{"subject", a.subject()}, {"action_digest", to_hex(a.action_digest())}, {"options", options}, {"deadline_ms", a.deadline_ms()}});
+  return approval_reply(std::move(a));
+}
+
+v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
+  auto a = tx.get<v1::Approval>(key(d.approval_id()));
+  if (!a || a->scope() != tx.scope())
+    return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + d.approval_id() + " in this scope", d.approval_id());
+  if (auto refusal = check(tx, *a, d))
+    return approval_reply(std::move(*a), std::move(*refusal));
+  *a->mutable_decided_by() = tx.command().principal();
+  a->set_decision(d.option());
+  a->set_decided_at_ms(tx.in().now_ms);
+  tx.put(*a);
+  tx.event("approval.decided", a->id(), {{"subject", a->subject()}, {"decision", a->decision()}});
+  return approval_reply(std::move(*a));
+}
+
+} // namespace swarm::domain

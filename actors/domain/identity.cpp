@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n\f\v";
+
+/// Calls `visit` with each whitespace-separated token until it returns true.
+template <class Visit>
+std::string find_token(std::string_view label, Visit visit) {
+  while (true) {
+    auto start = label.find_first_not_of(blanks);
+    if (start == std::string_view::npos)
+      return {};
+    label.remove_prefix(start);
+    auto token = label.substr(0, label.find_first_of(blanks));
+    if (visit(token))
+      return std::string(token);
+    label.remove_prefix(token.size());
+  }
+}
+
+bool override_given(const v1::Principal& who, const v1::Caller& caller) {
+  if (!caller.allow_cross_identity())
+    return false;
+  const auto& grants = who.grants();
+  return who.kind() != v1::Principal::SESSION || std::find(grants.begin(), grants.end(), "cross_identity") != grants.end();
+}
+
+} // namespace
+
+std::string identity_token(std::string_view label) {
+  return find_token(label, [](auto token) { return token.substr(0, 9) == "identity:"; });
+}
+
+std::string role_of(std::string_view label) {
+  auto token = find_token(label, [](auto t) { return t.size() > 5 && t.substr(0, 5) == "role:"; });
+  return token.empty() ? token : token.substr(5);
+}
+
+bool has_token(std::string_view label, std::string_view wanted) {
+  return !find_token(label, [&](auto token) { return token == wanted; }).empty();
+}
+
+std::string effective_identity(std::string_view label, const inputs& in) {
+  auto token = identity_token(label);
+  return token.empty() ? in.user_identity : token;
+}
+
+bool may_cross_identity(const v1::Command& cmd) {
+  return override_given(cmd.principal(), cmd.caller());
+}
+
+bool may_cross_identity(const v1::Query& query) {
+  return override_given(query.principal(), query.caller());
+}
+
+bool same_identity(const transaction& tx, std::string_view identity_a, std::string_view identity_b) {
+  return identity_a == identity_b || may_cross_identity(tx.command());
+}
+
+std::optional<v1::Reply> identity_boundary(const transaction& tx, const v1::Session& sender, const v1::Session& target) {
+  if (same_identity(tx, sender.identity(), target.identity()))
+    return std::nullopt;
+  auto a = identity_token(sender.label()), b = identity_token(target.label());
+  if (a.empty() || b.empty())
+    return refuse(v1::Refusal::CROSS_IDENTITY,
+                  "Identity boundary blocked: " + std::string(a.empty() ? "sender" : "target")
+                    + " has no identity token. Add an identity:<name> label or set SWARM_MCP_ALLOW_UNLABELED=1 from a trusted shell.",
+                  target.id());
+  return refuse(v1::Refusal::CROSS_IDENTITY,
+                "Cross-identity coordination blocked: sender " + a + ", target " + b
+                  + ". Delegation across the identity boundary is forbidden (see swarm-mcp/docs/control-plane.md). Set "
+                    "SWARM_MCP_ALLOW_CROSS_IDENTITY=1 to override from a trusted shell.",
+                target.id());
+}
+
+v1::Reply not_registered() {
+  return refuse(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.");
+}
+
+std::string display_name(const v1::Session& s) {
+  return s.label().empty() ? s.id() : s.label();
+}
+
+bool is_held(const v1::Session& s) noexcept {
+  return s.adopted() && (s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION);
+}
+
+} // namespace swarm::domain

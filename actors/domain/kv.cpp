@@ -1,0 +1,163 @@
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr int json_depth_max = 256;
+
+/// Counting keys costs a pass over them, and a scope has at most as many keys as it has seen changes: so count only beyond
+/// that many changes, and then at every 256th. A full scope stays refused, because a refusal changes nothing.
+bool is_full(const transaction& tx) {
+  auto version = tx.kv_version();
+  if (version < limits::scope_kv_keys_max || version % 256 != 0)
+    return false;
+  return tx.count<v1::KvEntry>({.scope = tx.scope()}) >= limits::scope_kv_keys_max;
+}
+
+v1::Reply scope_is_full() {
+  return refuse(v1::Refusal::LIMIT, "The scope holds " + std::to_string(limits::scope_kv_keys_max) + " keys. Delete some or give them a time to live.");
+}
+
+std::string label_identity(const transaction& tx) {
+  auto me = tx.actor_session();
+  return me ? identity_token(me->label()) : std::string();
+}
+
+/// Un-owned keys are open to all, owned ones to their identity and to the operator.
+bool may_touch(const transaction& tx, const v1::KvEntry& entry) {
+  if (entry.owner_identity().empty() || may_cross_identity(tx.command()))
+    return true;
+  return !tx.actor_session() || label_identity(tx) == entry.owner_identity();
+}
+
+v1::Reply foreign_key(const std::string& kv_key) {
+  return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key);
+}
+
+v1::KvEntry entry_for(const transaction& tx, const std::optional<v1::KvEntry>& old, const std::string& kv_key) {
+  auto entry = old.value_or(v1::KvEntry());
+  entry.set_scope(tx.scope());
+  entry.set_key(kv_key);
+  if (entry.owner_identity().empty())
+    entry.set_owner_identity(label_identity(tx));
+  entry.set_updated_at_ms(tx.in().now_ms);
+  return entry;
+}
+
+/// Call after the event of the change, whose revision the entry takes.
+v1::Reply store(transaction& tx, v1::KvEntry entry, std::uint64_t items) {
+  entry.set_revision(tx.revision());
+  tx.kv_changed();
+  tx.put(entry);
+  v1::Reply reply;
+  // The caller has the value; a second copy would only halve what fits a batch.
+  entry.clear_value();
+  *reply.mutable_kv_written()->mutable_entry() = std::move(entry);
+  reply.mutable_kv_written()->set_items(items);
+  return reply;
+}
+
+/// Writing a value out again takes recursion, so depth is bounded.
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto c = text[i];
+    if (quoted) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > json_depth_max)
+        return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+std::optional<json> parse(std::string_view text) {
+  if (too_deep(text))
+    return std::nullopt;
+  auto value = json::parse(text, nullptr, false);
+  return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
+}
+
+/// What `append` appends to: an array as it is, anything else as the only element of one.
+json as_array(const std::optional<v1::KvEntry>& old) {
+  if (!old)
+    return json::array();
+  auto value = parse(old->value());
+  if (value && value->is_array())
+    return std::move(*value);
+  json array = json::array();
+  array.push_back(value ? std::move(*value) : json(old->value()));
+  return array;
+}
+
+} // namespace
+
+std::optional<v1::KvEntry> live_kv(const transaction& tx, const std::string& kv_key) {
+  auto entry = tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
+  if (entry && entry->expires_at_ms() != 0 && entry->expires_at_ms() <= tx.in().now_ms)
+    return std::nullopt;
+  return entry;
+}
+
+v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
+  auto old = live_kv(tx, s.key());
+  if (old && !may_touch(tx, *old))
+    return foreign_key(s.key());
+  if (s.compare() && (old ? old->revision() : 0) != s.expected_revision())
+    return refuse(v1::Refusal::CONFLICT, "The key has changed; read it again", s.key());
+  if (!old && is_full(tx))
+    return scope_is_full();
+  auto entry = entry_for(tx, old, s.key());
+  entry.set_value(s.value());
+  entry.set_expires_at_ms(s.ttl_ms() > 0 ? tx.in().now_ms + s.ttl_ms() : 0);
+  tx.event("kv.set", s.key(), {{"value", s.value()}, {"length", utf16_length(s.value())}});
+  return store(tx, std::move(entry), 0);
+}
+
+v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
+  auto value = parse(a.json());
+  if (!value)
+    return refuse(v1::Refusal::INVALID, "Value must be valid JSON", a.key());
+  auto old = live_kv(tx, a.key());
+  if (old && !may_touch(tx, *old))
+    return foreign_key(a.key());
+  if (!old && is_full(tx))
+    return scope_is_full();
+  auto array = as_array(old);
+  array.push_back(*value);
+  auto entry = entry_for(tx, old, a.key());
+  entry.set_value(array.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (entry.value().size() > limits::kv_value_bytes_max)
+    return refuse(v1::Refusal::LIMIT,
+                  "The value would be longer than " + std::to_string(limits::kv_value_bytes_max) + " bytes. Start another key.", a.key());
+  tx.event("kv.appended", a.key(), {{"appended", *value}, {"length", array.size()}});
+  return store(tx, std::move(entry), array.size());
+}
+
+v1::Reply delete_kv(transaction& tx, const v1::DeleteKv& d) {
+  v1::Reply reply;
+  reply.mutable_done();
+  auto old = live_kv(tx, d.key());
+  if (!old)
+    return reply;
+  if (!may_touch(tx, *old))
+    return foreign_key(d.key());
+  tx.erase(*old);
+  tx.kv_changed();
+  tx.event("kv.deleted", d.key(), {{"prior_value", old->value()}, {"prior_length", utf16_length(old->value())}});
+  return reply;
+}
+
+} // namespace swarm::domain

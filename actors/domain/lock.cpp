@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <set>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+constexpr const char* default_note = "actively editing";
+
+std::vector<v1::LockWaiter> line_of(const transaction& tx, const std::string& path) {
+  return tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = path});
+}
+
+void leave_line(transaction& tx, const v1::LockWaiter& w, v1::Reply answer) {
+  tx.erase(w);
+  v1::ResolvedWait end;
+  end.set_path(w.path());
+  *end.mutable_principal() = w.principal();
+  *end.mutable_request() = w.request();
+  *end.mutable_reply() = std::move(answer);
+  tx.resolve(std::move(end));
+}
+
+v1::Reply granted(v1::Lock lock) {
+  v1::Reply reply;
+  *reply.mutable_lock()->mutable_lock() = std::move(lock);
+  return reply;
+}
+
+v1::Reply quota_reached(const std::string& path) {
+  return refuse(v1::Refusal::LIMIT,
+                "The session holds " + std::to_string(limits::session_locks_max) + " locks. Release some before taking another one.", path);
+}
+
+bool has_quota(const transaction& tx, const std::string& session_id) {
+  return tx.count<v1::Lock>({.scope = tx.scope(), .session_id = session_id}) < limits::session_locks_max;
+}
+
+v1::Lock grant(transaction& tx, v1::Lock lock, std::int64_t ttl_ms) {
+  lock.set_id(tx.in().new_uuid());
+  lock.set_scope(tx.scope());
+  lock.set_created_at_ms(tx.in().now_ms);
+  lock.set_fence(tx.next_fence());
+  lock.set_deadline_ms(ttl_ms > 0 ? tx.in().now_ms + ttl_ms : 0);
+  tx.put(lock);
+  tx.event("context.lock_acquired", lock.path(), {{"id", lock.id()}, {"content", lock.note()}, {"fence", lock.fence()}}, lock.session_id());
+  return lock;
+}
+
+v1::Lock lock_of(const v1::Session& me, const v1::AcquireLock& a) {
+  v1::Lock lock;
+  lock.set_path(a.path());
+  lock.set_session_id(me.id());
+  lock.set_note(a.note().empty() ? default_note : a.note());
+  lock.set_task_id(a.task_id());
+  return lock;
+}
+
+/// The path lies in the working tree of a session of another identity.
+std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1::Session& me, const std::string& path) {
+  if (may_cross_identity(tx.command()))
+    return std::nullopt;
+  session_filter others{.scope = tx.scope(), .adopted = true, .other_identity = me.identity()};
+  for (const auto& s : tx.find<v1::Session>(others)) {
+    if (s.identity() == me.identity())
+      continue;
+    if (!is_inside(s.root(), path) && !is_inside(s.file_root(), path) && !is_inside(s.directory(), path))
+      continue;
+    auto reply = refuse(v1::Refusal::CROSS_IDENTITY, "Cannot lock a path owned by another identity", path);
+    auto* active = reply.mutable_lock()->mutable_active();
+    active->set_hidden(true);
+    active->mutable_lock()->set_scope(tx.scope());
+    active->mutable_lock()->set_path(path);
+    return reply;
+  }
+  return std::nullopt;
+}
+
+v1::Reply already_locked(const transaction& tx, const v1::Session& me, const v1::Lock& held) {
+  auto reply = refuse(v1::Refusal::CONFLICT, "File is already locked", held.path());
+  *reply.mutable_lock()->mutable_active() = lock_view(tx.base(), held, &me, may_cross_identity(tx.command()));
+  return reply;
+}
+
+// -- the wait-for graph ------------------------------------------------------------------------------
+//
+// A session waits for the holder and for everybody before it in the line: those will hold the lock first. With the second
+// kind of edge a hand-over only takes edges away, so checking each new place in line keeps the graph free of cycles for ever.
+
+struct wait_edge {
+  std::string session_id;
+  std::string path; // because of this lock
+};
+
+void add_line(const transaction& tx, const std::string& path, std::uint64_t before_seq, std::vector<wait_edge>& out) {
+  if (auto held = tx.get<v1::Lock>(key(tx.scope(), path)))
+    out.push_back({held->session_id(), path});
+  for (const auto& w : line_of(tx, path))
+    if (w.seq() < before_seq)
+      out.push_back({w.session_id(), path});
+}
+
+std::vector<wait_edge> waits_of(const transaction& tx, const std::string& session_id) {
+  std::vector<wait_edge> out;
+  for (const auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope(), .session_id = session_id}))
+    add_line(tx, w.path(), w.seq(), out);
+  return out;
+}
+
+struct cycle_search {
+  const transaction& tx;
+  const std::string& start;
+  std::set<std::string> seen;
+  std::vector<wait_edge> trail;
+
+  /// Follows `edges` depth first until one leads back to the start.
+  bool closes(const std::vector<wait_edge>& edges) {
+    for (const auto& e : edges) {
+      if (e.session_id != start && !seen.insert(e.session_id).second)
+        continue;
+      trail.push_back(e);
+      if (e.session_id == start || closes(waits_of(tx, e.session_id)))
+        return true;
+      trail.pop_back();
+    }
+    return false;
+  }
+};
+
+std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, const std::string& path, std::uint64_t before_seq) {
+  std::vector<wait_edge> edges;
+  add_line(tx, path, before_seq, edges);
+  cycle_search search{tx, me.id(), {}, {}};
+  if (!search.closes(edges))
+    return std::nullopt;
+  std::string text = "Waiting would never end: " + me.id();
+  for (const auto& e : search.trail)
+    text += (&e == &search.trail.front() ? " would wait for " : ", which waits for ") + e.session_id + " because of " + e.path;
+  return refuse(v1::Refusal::DEADLOCK, text + ". Release a lock of yours first.", path);
+}
+
+// -- standing in line --------------------------------------------------------------------------------
+
+v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::AcquireLock& a) {
+  auto line = line_of(tx, a.path());
+  auto mine = std::find_if(line.begin(), line.end(), [&](const auto& w) { return w.session_id() == me.id(); });
+  if (mine == line.end() && line.size() >= limits::lock_waiters_max)
+    return refuse(v1::Refusal::LIMIT, std::to_string(limits::lock_waiters_max) + " sessions already wait for this lock. Try again later.", a.path());
+  // A session that asks anew keeps its place; the request that held it is answered.
+  auto seq = mine == line.end() ? tx.next_fence() : mine->seq();
+  if (auto refusal = deadlock(tx, me, a.path(), seq))
+    return *refusal;
+  if (mine != line.end())
+    leave_line(tx, *mine, refuse(v1::Refusal::STALE, "A newer request of the session waits for the lock instead", a.path()));
+  v1::LockWaiter w;
+  w.set_scope(tx.scope());
+  w.set_path(a.path());
+  w.set_seq(seq);
+  w.set_session_id(me.id());
+  *w.mutable_principal() = tx.command().principal();
+  *w.mutable_request() = tx.in().request;
+  w.set_deadline_ms(tx.in().now_ms + a.wait_ms());
+  w.set_note(a.note().empty() ? default_note : a.note());
+  w.set_task_id(a.task_id());
+  w.set_ttl_ms(a.ttl_ms());
+  w.set_digest(tx.in().digest);
+  tx.put(w);
+  v1::Reply reply;
+  reply.mutable_lock_waiting()->set_position(static_cast<std::uint32_t>(mine - line.begin()) + 1);
+  *reply.mutable_lock_waiting()->mutable_waiter() = std::move(w);
+  return reply;
+}
+
+/// The lock after everything that is over has been cleared away: nobody's time counts beyond its end.
+std::optional<v1::Lock> settle(transaction& tx, const std::string& path) {
+  auto held = tx.get<v1::Lock>(key(tx.scope(), path));
+  if (held && !has_lapsed(*held, tx.in()))
+    return held;
+  if (held)
+    release(tx, *held, "expired");
+  else
+    hand_over(tx, path);
+  return tx.get<v1::Lock>(key(tx.scope(), path));
+}
+
+} // namespace
+
+bool has_lapsed(const v1::Lock& lock, const inputs& in) {
+  return lock.deadline_ms() != 0 && lock.deadline_ms() <= in.now_ms && in.now_ms >= in.grace_until_ms;
+}
+
+std::optional<v1::Lock> live_lock(const transaction& tx, const std::string& path) {
+  auto held = tx.get<v1::Lock>(key(tx.scope(), path));
+  return held && has_lapsed(*held, tx.in()) ? std::nullopt : held;
+}
+
+std::string hand_over(transaction& tx, const std::string& path) {
+  for (const auto& w : line_of(tx, path)) {
+    if (w.deadline_ms() <= tx.in().now_ms) {
+      leave_line(tx, w, refuse(v1::Refusal::TIMEOUT, "Waited for the lock until the deadline", path));
+      continue;
+    }
+    if (!tx.get<v1::Session>(key(w.session_id()))) {
+      leave_line(tx, w, not_registered());
+      continue;
+    }
+    if (!has_quota(tx, w.session_id())) {
+      leave_line(tx, w, quota_reached(path));
+      continue;
+    }
+    v1::Lock lock;
+    lock.set_path(path);
+    lock.set_session_id(w.session_id());
+    lock.set_note(w.note());
+    lock.set_task_id(w.task_id());
+    leave_line(tx, w, granted(grant(tx, std::move(lock), w.ttl_ms())));
+    return w.session_id();
+  }
+  return {};
+}
+
+std::string release(transaction& tx, const v1::Lock& lock, std::string_view reason) {
+  tx.erase(lock);
+  json payload = {{"released", 1}};
+  if (!reason.empty())
+    payload["reason"] = reason;
+  if (!lock.task_id().empty())
+    payload["task_id"] = lock.task_id();
+  tx.event("context.lock_released", lock.path(), payload);
+  return hand_over(tx, lock.path());
+}
+
+v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
+  auto me = tx.actor_session();
+  if (!me)
+    return not_registered();
+  if (auto refusal = owned_by_other_identity(tx, *me, a.path()))
+    return *refusal;
+  auto held = settle(tx, a.path());
+  if (!held) {
+    if (!has_quota(tx, me->id()))
+      return quota_reached(a.path());
+    return granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
+  }
+  bool mine = held->session_id() == me->id();
+  if (mine && !a.exclusive())
+    return granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
+  if (mine || a.wait_ms() <= 0)
+    return already_locked(tx, *me, *held);
+  return stand_in_line(tx, *me, a);
+}
+
+v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {
+  auto me = tx.actor_session();
+  if (!me)
+    return not_registered();
+  v1::Reply reply;
+  reply.mutable_lock()->set_released(false);
+  auto held = settle(tx, r.path());
+  if (!held)
+    return reply;
+  if (r.fence() != 0 && r.fence() != held->fence())
+    return refuse(v1::Refusal::STALE, "The fence is not the lock's current one. The lock has passed on; take it again.", r.path());
+  if (held->session_id() != me->id())
+    return reply;
+  *reply.mutable_lock()->mutable_lock() = *held;
+  reply.mutable_lock()->set_released(true);
+  reply.mutable_lock()->set_handed_to(release(tx, *held, ""));
+  return reply;
+}
+
+v1::Reply cancel_lock_wait(transaction& tx, const v1::CancelLockWait& c) {
+  auto me = tx.actor_session();
+  if (!me)
+    return not_registered();
+  v1::Reply reply;
+  for (const auto& w : line_of(tx, c.path()))
+    if (w.session_id() == me->id()) {
+      leave_line(tx, w, refuse(v1::Refusal::STATE, "The wait for the lock was cancelled", c.path()));
+      reply.mutable_done();
+      return reply;
+    }
+  // Too late to cancel: the caller learns what it has got.
+  auto held = live_lock(tx, c.path());
+  if (held && held->session_id() == me->id())
+    return granted(std::move(*held));
+  reply.mutable_done();
+  return reply;
+}
+
+void release_task_locks(transaction& tx, const v1::Task& task) {
+  if (task.assignee().empty())
+    return;
+  // The task's end must not fail for its locks: what does not fit the batch stays with the session.
+  auto let_go = [&](const v1::Lock& lock) {
+    if (tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max))
+      release(tx, lock, "task_terminal");
+  };
+  for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee(), .task_id = task.id()}))
+    let_go(lock);
+  for (const auto& file : std::set<std::string>(task.files().begin(), task.files().end())) {
+    auto lock = tx.get<v1::Lock>(key(tx.scope(), file));
+    if (lock && lock->session_id() == task.assignee())
+      let_go(*lock);
+  }
+  for (const auto& other : tx.find<v1::Task>({.scope = tx.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = task.assignee(), .limit = 2}))
+    if (other.id() != task.id())
+      return;
+  for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee()}))
+    if (lock.path().rfind("/__swarm/", 0) != 0)
+      let_go(lock);
+}
+
+v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Session* viewer, bool allow_cross_identity) {
+  v1::LockView view;
+  auto owner = rows.row<v1::Session>(key(lock.session_id()));
+  if (viewer && owner && !allow_cross_identity && owner->identity() != viewer->identity()) {
+    view.set_hidden(true);
+    view.mutable_lock()->set_scope(lock.scope());
+    view.mutable_lock()->set_path(lock.path());
+    return view;
+  }
+  *view.mutable_lock() = lock;
+  view.mutable_owner()->set_id(lock.session_id());
+  if (owner) {
+    view.mutable_owner()->set_label(owner->label());
+    view.mutable_owner()->set_heartbeat_ms(owner->heartbeat_ms());
+    view.mutable_owner()->set_active(owner->scope() == lock.scope());
+  }
+  task_filter active{.scope = lock.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = lock.session_id()};
+  active.limit = limits::claim_next_candidates_max;
+  auto tasks = rows.rows<v1::Task>(active);
+  std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.changed_at_ms() > b.changed_at_ms(); });
+  for (std::size_t i = 0; i < tasks.size() && i < 5; ++i)
+    *view.add_active_tasks() = std::move(tasks[i]);
+  view.set_waiters(static_cast<std::uint32_t>(rows.total<v1::LockWaiter>({.scope = lock.scope(), .path = lock.path()})));
+  return view;
+}
+
+} // namespace swarm::domain

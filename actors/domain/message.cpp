@@ -1,0 +1,132 @@
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+/// Not sessions: what they are sent is seen as an event.
+bool has_no_mailbox(std::string_view name) {
+  return name == "operator" || name == "system";
+}
+
+bool is_full(const transaction& tx, const std::string& recipient) {
+  return tx.count<v1::Message>({.scope = tx.scope(), .recipient = recipient, .read = false}) >= limits::session_unread_messages_max;
+}
+
+std::string with_task(std::string_view text, std::string_view task_id) {
+  if (task_id.empty())
+    return std::string(text);
+  return "[task:" + std::string(task_id) + "] " + std::string(text);
+}
+
+v1::Reply no_such_recipient(const std::string& recipient) {
+  return refuse(v1::Refusal::NOT_FOUND, "Instance " + recipient + " is not active in this scope", recipient);
+}
+
+/// Why the message may not go to that recipient.
+std::optional<v1::Reply> check_recipient(const transaction& tx, const v1::SendMessage& m) {
+  if (has_no_mailbox(m.recipient()))
+    return std::nullopt;
+  auto target = tx.get<v1::Session>(key(m.recipient()));
+  if (!target || target->scope() != tx.scope())
+    return no_such_recipient(m.recipient());
+  auto me = tx.actor_session();
+  if (me && !m.relaxed()) {
+    if (me->id() == target->id())
+      return refuse(v1::Refusal::STATE, m.prompt() ? "Cannot prompt yourself" : "Cannot send a message to yourself", target->id());
+    if (auto blocked = identity_boundary(tx, *me, *target))
+      return blocked;
+  }
+  if (is_full(tx, target->id()))
+    return refuse(v1::Refusal::LIMIT,
+                  "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max)
+                    + " unread messages. It must read some before it gets more.",
+                  target->id());
+  return std::nullopt;
+}
+
+json content_payload(const std::string& content) {
+  return {{"content", content}, {"length", utf16_length(content)}};
+}
+
+} // namespace
+
+v1::Message post_message(transaction& tx, std::string_view sender, std::string_view recipient, std::string content) {
+  v1::Message m;
+  m.set_scope(tx.scope());
+  m.set_sender(std::string(sender));
+  m.set_recipient(std::string(recipient));
+  m.set_content(std::move(content));
+  m.set_created_at_ms(tx.in().now_ms);
+  if (has_no_mailbox(recipient) || is_full(tx, m.recipient()))
+    return m;
+  m.set_id(tx.next_message_id());
+  tx.put(m);
+  return m;
+}
+
+v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id) {
+  auto message = post_message(tx, sender, recipient, with_task(text, task_id));
+  tx.event("message.sent", recipient, content_payload(message.content()), sender);
+  v1::PromptResult result;
+  result.set_sender(message.sender());
+  result.set_recipient(message.recipient());
+  result.set_message_id(message.id());
+  result.set_skipped("no workspace identity is published for that instance");
+  return result;
+}
+
+v1::Reply send_message(transaction& tx, const v1::SendMessage& m) {
+  if (auto refusal = check_recipient(tx, m))
+    return *refusal;
+  v1::Reply reply;
+  auto result = prompt(tx, tx.actor_name(), m.recipient(), m.content(), m.task_id());
+  if (!m.prompt())
+    result.clear_skipped();
+  *reply.mutable_message_sent()->mutable_prompt() = std::move(result);
+  return reply;
+}
+
+v1::Reply broadcast(transaction& tx, const v1::Broadcast& b) {
+  auto me = tx.actor_session();
+  v1::Reply reply;
+  std::uint32_t recipients = 0;
+  for (const auto& s : tx.find<v1::Session>({.scope = tx.scope(), .adopted = true})) {
+    if (me && (s.id() == me->id() || !same_identity(tx, me->identity(), s.identity())))
+      continue;
+    if (post_message(tx, tx.actor_name(), s.id(), b.content()).id() != 0)
+      ++recipients;
+  }
+  if (recipients > 0)
+    tx.event("message.broadcast", "", {{"content", b.content()}, {"recipients", recipients}, {"length", utf16_length(b.content())}});
+  reply.mutable_broadcast_sent()->set_recipients(recipients);
+  return reply;
+}
+
+v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
+  auto me = tx.actor_session();
+  if (!me)
+    return not_registered();
+  message_filter unread{.scope = tx.scope(), .recipient = me->id(), .read = false};
+  unread.limit = c.limit() == 0 ? 50 : c.limit();
+  if (!c.task_prefix().empty())
+    unread.content_prefix = "[task:" + c.task_prefix() + "]";
+  v1::Reply reply;
+  auto* list = reply.mutable_messages();
+  std::size_t reply_bytes = 0;
+  for (auto& m : tx.find<v1::Message>(unread)) {
+    // Each message is in the batch twice, as a row and in the reply; what does not fit stays unread.
+    auto bytes = m.ByteSizeLong() + 16;
+    if (list->messages_size() > 0 && !tx.has_room(reply_bytes + 2 * bytes))
+      break;
+    reply_bytes += bytes;
+    m.set_read(true);
+    tx.put(m);
+    *list->add_messages() = std::move(m);
+  }
+  return reply;
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,247 @@
+#include "actors/base/limits.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+bool is_same_process(const v1::Session& s, const v1::RegisterSession& r) {
+  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start();
+}
+
+/// The caller has proved to be that session by its token.
+bool is_caller(const transaction& tx, const v1::Session& s) {
+  const auto& who = tx.command().principal();
+  return who.kind() == v1::Principal::SESSION && who.id() == s.id();
+}
+
+bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+  return !is_held(s) || is_same_process(s, r) || is_caller(tx, s);
+}
+
+v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) {
+  return refuse(code, "Could not adopt instance " + id, id);
+}
+
+std::string session_token(std::string_view label) {
+  constexpr std::string_view mark = "session:";
+  for (auto rest = label; !rest.empty();) {
+    auto end = std::min(rest.find_first_of(" \t\r\n"), rest.size());
+    if (end > mark.size() && rest.substr(0, mark.size()) == mark)
+      return std::string(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
+std::optional<v1::Session> oldest_with_label(const transaction& tx, const v1::RegisterSession& r) {
+  for (auto& s : tx.find<v1::Session>({.scope = tx.scope()}))
+    if (s.label() == r.label() && s.directory() == r.directory())
+      return s;
+  return std::nullopt;
+}
+
+void set_presence(v1::Session& s, const v1::RegisterSession& r, std::int64_t now_ms) {
+  s.set_pid(r.pid());
+  s.set_pid_start(r.pid_start());
+  s.set_adopted(r.lease_ms() == 0);
+  s.set_lease_until_ms(r.lease_ms() > 0 ? now_ms + r.lease_ms() : 0);
+  if (r.lease_ms() > 0)
+    s.set_presence(v1::Session::LEASE);
+  else if (r.attached())
+    s.set_presence(v1::Session::CONNECTION);
+  else
+    s.set_presence(r.pid() > 0 ? v1::Session::PROCESS : v1::Session::HEARTBEAT);
+}
+
+/// One token per session: the newest replaces the one before.
+std::optional<v1::Reply> bind_token(transaction& tx, const v1::Session& s, const std::string& token_hash) {
+  if (token_hash.empty())
+    return std::nullopt;
+  auto known = tx.get<v1::Credential>(key(token_hash));
+  if (known && known->session_id() != s.id())
+    return refuse(v1::Refusal::CONFLICT, "That token belongs to another session. Make a new one.");
+  if (known)
+    return std::nullopt;
+  for (const auto& c : tx.find<v1::Credential>({.session_id = s.id()}))
+    tx.erase(c);
+  v1::Credential c;
+  c.set_token_hash(token_hash);
+  c.set_session_id(s.id());
+  c.set_created_at_ms(tx.in().now_ms);
+  tx.put(std::move(c));
+  return std::nullopt;
+}
+
+v1::Reply session_reply(v1::Session s, bool adopted_existing) {
+  v1::Reply reply;
+  *reply.mutable_session()->mutable_session() = std::move(s);
+  reply.mutable_session()->set_adopted_existing(adopted_existing);
+  return reply;
+}
+
+v1::Reply already_ended(const std::string& id) {
+  v1::Reply reply;
+  reply.mutable_session()->mutable_session()->set_id(id);
+  reply.mutable_session()->set_already_ended(true);
+  return reply;
+}
+
+v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bool adopted_existing) {
+  if (!r.label().empty())
+    s.set_label(r.label());
+  s.set_identity(effective_identity(s.label(), tx.in()));
+  s.set_heartbeat_ms(tx.in().now_ms);
+  if (!r.node_id().empty())
+    s.set_node_id(r.node_id());
+  if (auto refusal = bind_token(tx, s, r.token_hash()))
+    return *refusal;
+  tx.put(s);
+  json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())},
+                  {"adopted", adopted_existing},
+                  {"pid", s.pid()},
+                  {"directory", s.directory()},
+                  {"root", s.root()},
+                  {"file_root", s.file_root()}};
+  if (s.lease_until_ms() != 0)
+    payload["lease_until"] = s.lease_until_ms() / 1000;
+  tx.event("instance.registered", s.id(), payload, s.id());
+  claim_planner(tx, s);
+  return session_reply(std::move(s), adopted_existing);
+}
+
+v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
+  // A worker's session lives and dies with the worker, not with the tool server inside it that registers once more.
+  bool keeps_process = is_held(s) && !is_same_process(s, r);
+  if (!keeps_process)
+    set_presence(s, r, tx.in().now_ms);
+  return store(tx, std::move(s), r, true);
+}
+
+v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) {
+  if (tx.count<v1::Session>({.scope = tx.scope()}) >= limits::scope_sessions_max)
+    return refuse(v1::Refusal::LIMIT,
+                  "The scope has " + std::to_string(limits::scope_sessions_max) + " sessions. End some or wait until stale ones are reclaimed.");
+  v1::Session s;
+  s.set_id(std::move(id));
+  s.set_scope(tx.scope());
+  s.set_directory(r.directory());
+  s.set_root(r.root().empty() ? r.directory() : r.root());
+  s.set_file_root(r.file_root().empty() ? r.directory() : r.file_root());
+  s.set_registered_at_ms(tx.in().now_ms);
+  s.set_node_id(tx.in().node_id);
+  set_presence(s, r, tx.in().now_ms);
+  return store(tx, std::move(s), r, false);
+}
+
+/// Explicit adoption; nullopt = there is nothing to adopt, go on.
+std::optional<v1::Reply> adopt_explicitly(transaction& tx, const v1::RegisterSession& r) {
+  auto row = tx.get<v1::Session>(key(r.adopt_session_id()));
+  if (row && row->scope() == tx.scope() && row->directory() == r.directory())
+    return may_adopt(tx, *row, r) ? adopt(tx, *row, r) : could_not_adopt(v1::Refusal::CONFLICT, row->id());
+  if (r.adopt_only())
+    return could_not_adopt(v1::Refusal::NOT_FOUND, r.adopt_session_id());
+  return std::nullopt;
+}
+
+std::string new_id(const transaction& tx, const v1::RegisterSession& r) {
+  if (!r.preassigned_id().empty())
+    return r.preassigned_id();
+  if (!r.adopt_session_id().empty() && !tx.get<v1::Session>(key(r.adopt_session_id())))
+    return r.adopt_session_id();
+  return tx.in().new_uuid();
+}
+
+std::optional<v1::Session> own_row(const transaction& tx, const std::string& id) {
+  auto row = tx.get<v1::Session>(key(id));
+  return row && row->scope() == tx.scope() ? row : std::nullopt;
+}
+
+/// A spawned worker's session ends with the report of its exit, which also settles its task.
+bool ends_with_spawn(const transaction& tx, const v1::Session& s) {
+  if (s.spawn_id().empty())
+    return false;
+  auto spawn = tx.get<v1::Spawn>(key(s.spawn_id()));
+  return spawn && table<v1::Spawn>::matches({.live = true}, *spawn);
+}
+
+bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSession& e) {
+  if (ends_with_spawn(tx, s))
+    return false;
+  if (e.pid() != 0)
+    return is_held(s) && s.pid() == e.pid() && s.pid_start() == e.pid_start();
+  if (s.presence() == v1::Session::CONNECTION)
+    return true;
+  auto now = tx.in().now_ms;
+  return now >= tx.in().grace_until_ms && table<v1::Session>::matches({.due_at_ms = now}, s);
+}
+
+} // namespace
+
+v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
+  if (!r.adopt_session_id().empty())
+    if (auto reply = adopt_explicitly(tx, r))
+      return *reply;
+  if (!r.preassigned_id().empty()) {
+    if (auto row = tx.get<v1::Session>(key(r.preassigned_id())))
+      return may_adopt(tx, *row, r) ? adopt(tx, *row, r) : could_not_adopt(v1::Refusal::CONFLICT, row->id());
+  } else if (!session_token(r.label()).empty()) {
+    if (auto row = oldest_with_label(tx, r)) {
+      // A hook that repeats its registration is told the id; the session stays with the process that holds it.
+      if (!may_adopt(tx, *row, r))
+        return session_reply(std::move(*row), true);
+      return adopt(tx, *row, r);
+    }
+  }
+  return create(tx, new_id(tx, r), r);
+}
+
+v1::Reply deregister_session(transaction& tx, const v1::DeregisterSession& d) {
+  const auto& id = d.session_id().empty() ? tx.actor_name() : d.session_id();
+  auto row = own_row(tx, id);
+  if (!row)
+    return already_ended(id);
+  end_session(tx, *row, "instance.deregistered", false, nullptr);
+  return session_reply(std::move(*row), false);
+}
+
+v1::Reply remove_session(transaction& tx, const v1::RemoveSession& r) {
+  auto me = tx.actor_session();
+  if (me && me->id() == r.session_id())
+    return refuse(v1::Refusal::STATE, "Cannot remove yourself. Use deregister instead.", me->id());
+  auto row = own_row(tx, r.session_id());
+  if (!row)
+    return refuse(v1::Refusal::NOT_FOUND, "Instance " + r.session_id() + " not found in this scope", r.session_id());
+  end_session(tx, *row, "instance.deregistered", false, nullptr);
+  v1::Broadcast news;
+  news.set_content("[auto] Instance " + display_name(*row) + " (" + row->id() + ") was removed by " + (me ? display_name(*me) : tx.actor_name())
+                   + ". Its tasks and locks have been released.");
+  if (auto sent = broadcast(tx, news); refused(sent))
+    return sent;
+  return session_reply(std::move(*row), false);
+}
+
+v1::Reply heartbeat(transaction& tx, const v1::Heartbeat& h) {
+  const auto& id = h.session_id().empty() ? tx.actor_name() : h.session_id();
+  auto row = own_row(tx, id);
+  if (!row)
+    return already_ended(id);
+  row->set_heartbeat_ms(tx.in().now_ms);
+  if (h.pid() > 0 && row->presence() == v1::Session::HEARTBEAT)
+    row->set_pid(h.pid());
+  tx.put(*row);
+  claim_planner(tx, *row);
+  return session_reply(std::move(*row), false);
+}
+
+v1::Reply expire_session(transaction& tx, const v1::ExpireSession& e) {
+  auto row = own_row(tx, e.session_id());
+  if (!row)
+    return already_ended(e.session_id());
+  if (!has_ended(tx, *row, e))
+    return session_reply(std::move(*row), false);
+  end_session(tx, *row, "instance.stale_reclaimed", true, nullptr);
+  return already_ended(e.session_id());
+}
+
+} // namespace swarm::domain

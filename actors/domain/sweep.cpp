@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <array>
+
+#include "actors/base/limits.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+/// Rows of one kind that one command takes; more make it due again at once.
+constexpr std::size_t rows_per_sweep = 500;
+constexpr std::size_t events_per_sweep = 10'000;
+constexpr std::size_t kv_pages_per_sweep = 20;
+/// Room a session's end or a hand-over may need beyond the rows counted.
+constexpr std::size_t step_bytes = 64 * limits::kib;
+
+bool is_uuid(std::string_view s) {
+  if (s.size() != 36)
+    return false;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    bool hex = (s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'f') || (s[i] >= 'A' && s[i] <= 'F');
+    if (dash ? s[i] != '-' : !hex)
+      return false;
+  }
+  return true;
+}
+
+/// One sweep of one scope.
+class cleaner {
+public:
+  explicit cleaner(transaction& tx) : tx_(tx), now_(tx.in().now_ms) {}
+
+  v1::SweepReport run() {
+    end_sessions();
+    expire_locks();
+    expire_waiters();
+    release_spawn_locks();
+    delete_messages();
+    delete_tasks();
+    delete_spawns();
+    delete_events();
+    delete_orphan_kv();
+    expire_kv();
+    delete_subscriptions();
+    expire_approvals();
+    report_.set_next_deadline_ms(next_deadline());
+    return std::move(report_);
+  }
+
+private:
+  std::int64_t ago(limits::milliseconds d) const { return now_ - d.count(); }
+
+  /// Calls `each` for the rows found until the batch or the share of this kind is full. Returns how many were taken.
+  template <class Row, class Each>
+  std::uint32_t take(typename table<Row>::filter f, Each each) {
+    if constexpr (requires { f.limit; })
+      f.limit = rows_per_sweep;
+    auto rows = tx_.find<Row>(f);
+    std::uint32_t taken = 0;
+    for (auto& row : rows) {
+      if (taken == rows_per_sweep || !tx_.has_room(step_bytes)) {
+        more_ = true;
+        return taken;
+      }
+      taken += each(row) ? 1 : 0;
+    }
+    more_ = more_ || (rows.size() >= rows_per_sweep && taken > 0);
+    return taken;
+  }
+
+  void announce(const char* type, std::uint32_t deleted) {
+    if (deleted > 0)
+      tx_.event(type, "", {{"deleted", deleted}}, "system");
+  }
+
+  void end_sessions() {
+    if (now_ < tx_.in().grace_until_ms)
+      return;
+    take<v1::Session>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::Session& s) {
+      end_session(tx_, s, "instance.stale_reclaimed", true, &report_);
+      return true;
+    });
+  }
+
+  void expire_locks() {
+    auto n = take<v1::Lock>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::Lock& lock) {
+      if (!has_lapsed(lock, tx_.in()))
+        return false;
+      release(tx_, lock, "expired");
+      return true;
+    });
+    report_.set_locks_deleted(report_.locks_deleted() + n);
+  }
+
+  void expire_waiters() {
+    report_.set_waiters_expired(take<v1::LockWaiter>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::LockWaiter& w) {
+      tx_.erase(w);
+      v1::ResolvedWait end;
+      end.set_path(w.path());
+      *end.mutable_principal() = w.principal();
+      *end.mutable_request() = w.request();
+      *end.mutable_reply() = refuse(v1::Refusal::TIMEOUT, "Waited for the lock until the deadline", w.path());
+      tx_.resolve(std::move(end));
+      return true;
+    }));
+  }
+
+  bool is_terminal_task(const std::string& id) const {
+    auto task = id.empty() ? std::nullopt : tx_.get<v1::Task>(key(id));
+    return task && task->scope() == tx_.scope() && is_terminal(task->status());
+  }
+
+  /// The note of a spawn lock is a JSON object that names its task.
+  static std::string task_in_note(const v1::Lock& lock) {
+    auto note = json::parse(lock.note(), nullptr, false);
+    if (!note.is_object() || !note.contains("task_id") || !note["task_id"].is_string())
+      return {};
+    return note["task_id"].get<std::string>();
+  }
+
+  void release_spawn_locks() {
+    auto n = take<v1::Lock>({.scope = tx_.scope(), .path_prefix = "/__swarm/spawn/"}, [&](const v1::Lock& lock) {
+      if (!is_terminal_task(lock.task_id()) && !is_terminal_task(task_in_note(lock)))
+        return false;
+      release(tx_, lock, "dispatch_task_terminal");
+      return true;
+    });
+    report_.set_terminal_spawn_locks_deleted(n);
+    announce("cleanup.terminal_spawn_locks_deleted", n);
+  }
+
+  void delete_messages() {
+    auto n = take<v1::Message>({.scope = tx_.scope(), .created_before_ms = ago(limits::row_retention)}, [&](const v1::Message& m) {
+      tx_.erase(m);
+      return true;
+    });
+    report_.set_messages_deleted(n);
+    announce("cleanup.messages_deleted", n);
+  }
+
+  void delete_tasks() {
+    task_filter old{.scope = tx_.scope(), .statuses = {v1::DONE, v1::FAILED, v1::CANCELLED}, .updated_before_ms = ago(limits::row_retention)};
+    auto n = take<v1::Task>(old, [&](const v1::Task& t) {
+      // A task that still waits on others must keep finding this one.
+      if (tx_.count<v1::Task>({.scope = tx_.scope(), .statuses = {v1::BLOCKED, v1::APPROVAL_REQUIRED}, .depends_on = t.id()}) > 0)
+        return false;
+      tx_.erase(t);
+      return true;
+    });
+    report_.set_terminal_tasks_deleted(n);
+    announce("cleanup.terminal_tasks_deleted", n);
+  }
+
+  void delete_spawns() {
+    take<v1::Spawn>({.scope = tx_.scope(), .ended_before_ms = ago(limits::spawn_key_retention)}, [&](const v1::Spawn& s) {
+      tx_.erase(s);
+      return true;
+    });
+  }
+
+  void delete_events() {
+    auto oldest = tx_.base().oldest_event(tx_.scope());
+    if (oldest == 0)
+      return;
+    auto keep = tx_.base().events_below(tx_.scope(), ago(limits::row_retention));
+    if (tx_.revision() > limits::events_rows_max)
+      keep = std::max(keep, tx_.revision() - limits::events_rows_max + 1);
+    if (keep <= oldest)
+      return;
+    // Revisions have no gaps within an epoch; the first ones of an older epoch go by themselves.
+    auto end = std::min(keep, oldest + events_per_sweep);
+    more_ = more_ || end < keep;
+    tx_.delete_events_below(end);
+    report_.set_events_deleted(static_cast<std::uint32_t>(end - oldest));
+    announce("cleanup.events_deleted", report_.events_deleted());
+  }
+
+  bool instance_lives(std::string_view id) const {
+    auto s = tx_.get<v1::Session>(key(id));
+    return s && s->scope() == tx_.scope();
+  }
+
+  /// Only a key that names an instance expires with it: its last segment is an instance id, and that instance is gone.
+  bool is_orphan(const v1::KvEntry& e) const {
+    auto id = std::string_view(e.key()).substr(e.key().rfind('/') + 1);
+    return is_uuid(id) && !instance_lives(id);
+  }
+
+  void delete_orphan_kv() {
+    for (const char* prefix : {"identity/", "plan/", "progress/"}) {
+      kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention)};
+      f.limit = rows_per_sweep;
+      for (std::size_t page = 0; page < kv_pages_per_sweep; ++page) {
+        auto rows = tx_.find<v1::KvEntry>(f);
+        for (const auto& e : rows)
+          if (is_orphan(e) && !delete_kv_row(e))
+            return;
+        if (rows.size() < rows_per_sweep)
+          break;
+        f.after_key = rows.back().key();
+      }
+    }
+    announce("cleanup.kv_deleted", report_.kv_deleted());
+  }
+
+  bool delete_kv_row(const v1::KvEntry& e) {
+    if (report_.kv_deleted() >= rows_per_sweep || !tx_.has_room(step_bytes)) {
+      more_ = true;
+      return false;
+    }
+    tx_.erase(e);
+    tx_.kv_changed();
+    report_.set_kv_deleted(report_.kv_deleted() + 1);
+    if (e.key().rfind("identity/", 0) == 0)
+      report_.set_identity_rows_deleted(report_.identity_rows_deleted() + 1);
+    report_.add_kv_keys_deleted(e.scope() + ":" + e.key());
+    return true;
+  }
+
+  void expire_kv() {
+    take<v1::KvEntry>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::KvEntry& e) {
+      if (!delete_kv_row(e))
+        return false;
+      tx_.event("kv.deleted", e.key(), {{"reason", "expired"}}, "system");
+      return true;
+    });
+  }
+
+  void delete_subscriptions() {
+    take<v1::Subscription>({.scope = tx_.scope(), .updated_before_ms = ago(limits::subscription_retention)}, [&](const v1::Subscription& s) {
+      tx_.erase(s);
+      return true;
+    });
+  }
+
+  void expire_approvals() {
+    take<v1::Approval>({.scope = tx_.scope(), .open = true}, [&](v1::Approval& a) {
+      if (a.deadline_ms() == 0 || a.deadline_ms() > now_)
+        return false;
+      a.set_decided_at_ms(now_);
+      tx_.event("approval.decided", a.id(), {{"subject", a.subject()}, {"decision", nullptr}, {"reason", "expired"}}, "system");
+      tx_.put(a);
+      return true;
+    });
+    take<v1::Approval>({.scope = tx_.scope(), .open = false}, [&](const v1::Approval& a) {
+      if (a.decided_at_ms() >= ago(limits::row_retention))
+        return false;
+      tx_.erase(a);
+      return true;
+    });
+  }
+
+  // -- when the next sweep is due -----------------------------------------------------------------------
+
+  static std::int64_t deadline_of(const v1::Lock& l) { return l.deadline_ms(); }
+  static std::int64_t deadline_of(const v1::LockWaiter& w) { return w.deadline_ms(); }
+  static std::int64_t deadline_of(const v1::KvEntry& e) { return e.expires_at_ms(); }
+  /// Sessions live through their last millisecond.
+  static std::int64_t deadline_of(const v1::Session& s) {
+    return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim.count());
+  }
+
+  /// Rows are not ordered by deadline, so the horizon widens until something lies within it: near deadlines stay cheap.
+  template <class Row>
+  void find_earliest(typename table<Row>::filter f, std::int64_t not_before_ms) {
+    using limits::milliseconds;
+    constexpr std::array horizons{milliseconds{5'000}, milliseconds{120'000}, milliseconds{limits::hours{2}}, milliseconds{limits::hours{24 * 400}}};
+    for (auto horizon : horizons) {
+      f.due_at_ms = now_ + horizon.count();
+      auto rows = tx_.find<Row>(f);
+      for (const auto& row : rows)
+        note(std::max(deadline_of(row), not_before_ms));
+      if (!rows.empty())
+        return;
+    }
+  }
+
+  void note(std::int64_t at_ms) {
+    if (next_ == 0 || at_ms < next_)
+      next_ = at_ms;
+  }
+
+  std::int64_t next_deadline() {
+    auto grace = tx_.in().grace_until_ms;
+    find_earliest<v1::Session>({.scope = tx_.scope()}, grace);
+    find_earliest<v1::Lock>({.scope = tx_.scope()}, grace);
+    find_earliest<v1::LockWaiter>({.scope = tx_.scope()}, 0);
+    find_earliest<v1::KvEntry>({.scope = tx_.scope()}, 0);
+    for (const auto& a : tx_.find<v1::Approval>({.scope = tx_.scope(), .open = true}))
+      if (a.deadline_ms() != 0)
+        note(a.deadline_ms());
+    if (more_)
+      return now_;
+    return next_ == 0 ? 0 : std::max(next_, now_);
+  }
+
+  transaction& tx_;
+  std::int64_t now_;
+  v1::SweepReport report_;
+  bool more_ = false;
+  std::int64_t next_ = 0;
+};
+
+} // namespace
+
+v1::SweepReport preview_sweep(const rows_view& rows, const std::string& scope, const inputs& in) {
+  v1::Command cmd;
+  cmd.set_scope(scope);
+  cmd.mutable_principal()->set_kind(v1::Principal::NODE);
+  cmd.mutable_sweep()->set_dry_run(true);
+  auto trial_inputs = in;
+  // Ids of a trial are thrown away; a query has no source of them.
+  trial_inputs.new_uuid = [] { return std::string("00000000-0000-4000-8000-000000000000"); };
+  transaction trial(rows, cmd, trial_inputs);
+  auto report = cleaner(trial).run();
+  report.set_dry_run(true);
+  return report;
+}
+
+v1::Reply sweep(transaction& tx, const v1::Sweep& s) {
+  v1::Reply reply;
+  *reply.mutable_sweep() = s.dry_run() ? preview_sweep(tx.base(), tx.scope(), tx.in()) : cleaner(tx).run();
+  return reply;
+}
+
+} // namespace swarm::domain
