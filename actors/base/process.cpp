@@ -1,0 +1,171 @@
+#include "actors/base/process.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "actors/base/limits.hpp"
+
+namespace swarm {
+
+namespace {
+
+constexpr int ancestors_max = 4096;
+constexpr int walk_attempts = 5;
+
+std::string proc_path(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
+
+std::optional<std::string> read_proc(pid_t pid, const char* name, std::size_t bytes_max) {
+  unique_fd fd{open(proc_path(pid, name).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd)
+    return std::nullopt;
+  std::string out;
+  char buffer[4096];
+  while (out.size() < bytes_max) {
+    auto n = read(fd.get(), buffer, sizeof buffer);
+    if (n < 0)
+      return std::nullopt;
+    if (n == 0)
+      break;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+  return out;
+}
+
+/// pid and its ancestors, nearest first. Empty when the chain changed while it was walked.
+std::optional<std::vector<pid_t>> chain_of(pid_t pid) {
+  auto at = read_process(pid);
+  if (!at)
+    return std::nullopt;
+  std::vector<pid_t> chain{pid};
+  while (at->parent > 0) {
+    if (chain.size() > ancestors_max)
+      return std::nullopt;
+    auto parent = read_process(at->parent);
+    // A parent younger than its child is another process with a recycled number.
+    if (!parent || parent->start > at->start)
+      return std::nullopt;
+    auto again = parent_of(at->pid);
+    if (!again || *again != parent->pid)
+      return std::nullopt;
+    chain.push_back(parent->pid);
+    at = parent;
+  }
+  return chain;
+}
+
+std::optional<std::vector<pid_t>> settled_chain_of(pid_t pid) {
+  for (int i = 0; i < walk_attempts; ++i)
+    if (auto chain = chain_of(pid))
+      return chain;
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<process_stat> read_process(pid_t pid) {
+  auto text = read_proc(pid, "stat", 4096);
+  // The name may hold anything, also parentheses and newlines: what follows the last one is machine-made.
+  auto close = text ? text->rfind(')') : std::string::npos;
+  if (close == std::string::npos)
+    return std::nullopt;
+  process_stat p;
+  p.pid = pid;
+  unsigned long long start = 0;
+  auto fields = text->c_str() + close + 1;
+  if (std::sscanf(fields, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &p.state, &p.parent, &p.group,
+                  &p.session, &start) != 5)
+    return std::nullopt;
+  p.start = start;
+  return p;
+}
+
+std::vector<process_stat> list_processes() {
+  std::vector<process_stat> out;
+  auto dir = opendir("/proc");
+  if (!dir)
+    return out;
+  while (auto entry = readdir(dir)) {
+    std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    auto [end, ec] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (ec != std::errc{} || end != name.data() + name.size())
+      continue;
+    if (auto p = read_process(pid))
+      out.push_back(*p);
+  }
+  closedir(dir);
+  return out;
+}
+
+std::optional<std::uint64_t> pid_start_time(pid_t pid) {
+  auto p = read_process(pid);
+  return p ? std::optional{p->start} : std::nullopt;
+}
+
+std::optional<pid_t> parent_of(pid_t pid) {
+  auto p = read_process(pid);
+  return p ? std::optional{p->parent} : std::nullopt;
+}
+
+std::optional<bool> is_descendant(pid_t pid, pid_t ancestor) {
+  auto chain = settled_chain_of(pid);
+  if (!chain)
+    return std::nullopt;
+  for (auto p : *chain)
+    if (p == ancestor)
+      return true;
+  return false;
+}
+
+std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set) {
+  if (auto chain = settled_chain_of(pid))
+    for (auto p : *chain)
+      if (set.count(p) != 0)
+        return p;
+  return std::nullopt;
+}
+
+std::optional<std::string> executable_of(pid_t pid) {
+  std::string out(limits::path_bytes_max, '\0');
+  auto n = readlink(proc_path(pid, "exe").c_str(), out.data(), out.size());
+  if (n <= 0)
+    return std::nullopt;
+  out.resize(static_cast<std::size_t>(n));
+  return out;
+}
+
+std::optional<std::string> environment_of(pid_t pid, std::string_view name) {
+  auto text = read_proc(pid, "environ", 4 * limits::mib);
+  if (!text)
+    return std::nullopt;
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    auto entry = rest.substr(0, rest.find('\0'));
+    if (entry.size() > name.size() && entry.substr(0, name.size()) == name && entry[name.size()] == '=')
+      return std::string{entry.substr(name.size() + 1)};
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+  }
+  return std::nullopt;
+}
+
+std::optional<unique_fd> open_pidfd(pid_t pid) {
+  auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0)
+    return std::nullopt;
+  return unique_fd{fd};
+}
+
+bool signal_process(pid_t pid, std::uint64_t start, int signal) {
+  auto fd = open_pidfd(pid);
+  if (!fd || pid_start_time(pid) != start)
+    return false;
+  return syscall(SYS_pidfd_send_signal, fd->get(), signal, nullptr, 0) == 0;
+}
+
+} // namespace swarm

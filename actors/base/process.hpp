@@ -1,0 +1,49 @@
+// Questions about other processes, answered from /proc. Processes vanish while one looks: an empty answer means "not there (any
+// more) or not readable", and nothing here throws because of that.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "actors/base/unique_fd.hpp"
+
+namespace swarm {
+
+/// A line of /proc/<pid>/stat.
+struct process_stat {
+  pid_t pid = 0;
+  char state = '?'; // as ps shows it: R S D T t Z X I
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  std::uint64_t start = 0; // field 22, clock ticks since boot; with the pid it names a process for good
+
+  bool is_dead() const noexcept { return state == 'Z' || state == 'X'; }
+};
+
+std::optional<process_stat> read_process(pid_t);
+/// Every process that can be seen, in no particular order. Not a snapshot: it is read one by one.
+std::vector<process_stat> list_processes();
+
+std::optional<std::uint64_t> pid_start_time(pid_t);
+std::optional<pid_t> parent_of(pid_t);
+/// Whether `ancestor` is `pid` itself or one of its ancestors. Empty when the chain kept changing under our eyes or `pid` is gone.
+std::optional<bool> is_descendant(pid_t pid, pid_t ancestor);
+/// The nearest of `pid` and its ancestors that is in `set`. Empty when none is, or `pid` is gone.
+std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set);
+/// What /proc/<pid>/exe points to; " (deleted)" stays at the end of a replaced file's name.
+std::optional<std::string> executable_of(pid_t);
+/// A variable of the environment the process was started with, as far as it did not overwrite it.
+std::optional<std::string> environment_of(pid_t, std::string_view name);
+/// A descriptor that becomes readable when the process ends (close-on-exec).
+std::optional<unique_fd> open_pidfd(pid_t);
+/// Sends to exactly the process that had this start time, never to a later user of its number. False when it is gone.
+bool signal_process(pid_t pid, std::uint64_t start, int signal);
+
+} // namespace swarm

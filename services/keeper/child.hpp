@@ -1,0 +1,106 @@
+// One worker process of the keeper: its streams, its ring and its way from the gate to its exit status.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include <sys/resource.h>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/ring.hpp"
+#include "services/keeper/event_loop.hpp"
+#include "services/keeper/launch.hpp"
+#include "services/keeper/subtree.hpp"
+
+namespace swarm::keeper {
+
+class child;
+
+/// Who hears of a child. Calls come from the event loop or from within the child's own functions.
+class child_owner {
+public:
+  virtual ~child_owner() = default;
+  virtual void at_gate(child&) = 0;
+  /// The ring has grown; may be called often.
+  virtual void output_advanced(child&) = 0;
+  /// `bytes` of the ticket's input reached the kernel. 0 and not closed: refused because too much input waits.
+  virtual void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) = 0;
+};
+
+class child {
+public:
+  enum class phase { preparing, at_gate, running, exited };
+
+  /// Launches it. Throws std::runtime_error with a text for the user.
+  child(event_loop&, const clock_port&, child_owner&, const internal::StartChild&, const rlimit& files);
+  ~child();
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+
+  const std::string& id() const noexcept { return id_; }
+  std::uint32_t attempt() const noexcept { return attempt_; }
+  pid_t pid() const noexcept { return process_.pid; }
+  std::uint64_t pid_start() const noexcept { return process_.start; }
+  phase now() const noexcept { return phase_; }
+  bool is_held() const noexcept { return phase_ == phase::preparing || phase_ == phase::at_gate; }
+  bool has_exited() const noexcept { return phase_ == phase::exited; }
+  /// Why it never came to the gate; empty while that is not so.
+  const std::string& setup_error() const noexcept { return setup_error_; }
+  int ring_fd() const noexcept { return ring_.fd(); }
+  std::uint64_t output_end() const noexcept { return ring_.end(); }
+  int exit_status() const noexcept { return exit_status_; }
+  int exit_signal() const noexcept { return exit_signal_; }
+  /// From the opening of the gate to the exit.
+  std::int64_t duration_ms() const noexcept { return duration_ms_; }
+  const subtree& processes() const noexcept { return subtree_; }
+
+  void open_gate();
+  /// Input at most limits::pty_input_bytes_max. No bytes: with pipes stdin ends after what is staged and the ticket is answered closed.
+  void write(std::uint64_t ticket, std::string data);
+  void resize(std::uint32_t columns, std::uint32_t rows);
+  /// The process was waited for: takes the last output, then is exited.
+  void reaped(int wait_status);
+
+private:
+  struct staged {
+    std::uint64_t ticket;
+    std::string data;
+    std::size_t written = 0;
+    bool ends_input = false;
+  };
+
+  bool read_some();
+  void read_output();
+  void drain_output();
+  void close_output();
+  void read_status();
+  void close_status();
+  void write_staged();
+  void close_input();
+
+  event_loop& loop_;
+  const clock_port& clock_;
+  child_owner& owner_;
+  std::string id_;
+  std::uint32_t attempt_;
+  bool pipes_;
+  ring_writer ring_;
+  launched process_;
+  subtree subtree_;
+  phase phase_ = phase::preparing;
+  std::string status_text_;
+  std::string setup_error_;
+  std::deque<staged> input_;
+  std::size_t input_bytes_ = 0;
+  std::int64_t opened_ms_ = -1;
+  std::int64_t duration_ms_ = 0;
+  int exit_status_ = 0;
+  int exit_signal_ = 0;
+  event_loop::token output_watch_ = 0;
+  event_loop::token input_watch_ = 0;
+  event_loop::token status_watch_ = 0;
+};
+
+} // namespace swarm::keeper

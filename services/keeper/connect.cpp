@@ -1,0 +1,172 @@
+#include "services/keeper/connect.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/process.hpp"
+
+namespace swarm::keeper {
+
+namespace {
+
+// A keeper that is about to end still holds the lock for a moment: try again after this.
+constexpr int retry_pause_ms = 20;
+constexpr int ready_fd = 3;
+constexpr std::size_t error_text_max = 1024;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+unique_fd try_connect(const state_dir& dir) {
+  unique_fd fd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  socket_name name{dir.keeper_socket()};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.text().copy(address.sun_path, sizeof address.sun_path - 1);
+  if (fd && connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+    return fd;
+  return {};
+}
+
+struct spawned {
+  pid_t pid = 0;
+  unique_fd ready;
+  unique_fd errors;
+};
+
+struct spawn_setup {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+
+  spawn_setup() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  }
+  ~spawn_setup() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  spawn_setup(const spawn_setup&) = delete;
+  spawn_setup& operator=(const spawn_setup&) = delete;
+};
+
+/// The number must not collide with a target of dup2 in the child.
+unique_fd above_targets(int fd) {
+  unique_fd low{fd};
+  return unique_fd{fcntl(low.get(), F_DUPFD_CLOEXEC, ready_fd + 1)};
+}
+
+spawned spawn_keeper(const state_dir& dir, const std::filesystem::path& program) {
+  int ready[2], errors[2];
+  if (pipe2(ready, O_CLOEXEC) != 0)
+    throw std::runtime_error("cannot make a pipe: " + reason(errno));
+  unique_fd ready_read{ready[0]};
+  auto ready_write = above_targets(ready[1]);
+  if (pipe2(errors, O_CLOEXEC) != 0)
+    throw std::runtime_error("cannot make a pipe: " + reason(errno));
+  unique_fd errors_read{errors[0]};
+  auto errors_write = above_targets(errors[1]);
+  spawn_setup setup;
+  posix_spawn_file_actions_addopen(&setup.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&setup.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&setup.actions, errors_write.get(), STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&setup.actions, ready_write.get(), ready_fd);
+  auto path = program.string();
+  std::array<std::string, 5> words{path, "--state-dir", dir.root.string(), "--ready-fd", std::to_string(ready_fd)};
+  std::array<char*, 6> argv{};
+  std::transform(words.begin(), words.end(), argv.begin(), [](std::string& w) { return w.data(); });
+  // It makes its own environment; none of ours passes through.
+  char* no_environment[] = {nullptr};
+  spawned s;
+  auto error = posix_spawn(&s.pid, path.c_str(), &setup.actions, &setup.attributes, argv.data(), no_environment);
+  if (error != 0)
+    throw std::runtime_error("cannot start " + path + ": " + reason(error));
+  s.ready = std::move(ready_read);
+  s.errors = std::move(errors_read);
+  return s;
+}
+
+int left_ms(std::int64_t deadline_ms) {
+  return static_cast<int>(std::clamp<std::int64_t>(deadline_ms - system_clock_port().boot_ms(), 0, 60'000));
+}
+
+/// What the starting process wrote before it closed its standard error; waits no longer than the deadline.
+std::string read_until_closed(int fd, std::int64_t deadline_ms) {
+  std::string out;
+  pollfd p{fd, POLLIN, 0};
+  while (out.size() < error_text_max && poll(&p, 1, left_ms(deadline_ms)) > 0) {
+    char buffer[256];
+    auto n = read(fd, buffer, sizeof buffer);
+    if (n <= 0)
+      break;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+  while (!out.empty() && out.back() == '\n')
+    out.pop_back();
+  return out;
+}
+
+/// Empty when the keeper is ready, else why not. The process we started is only the first of three; it ends by itself.
+std::string start(const state_dir& dir, const std::filesystem::path& program, std::int64_t deadline_ms) {
+  auto s = spawn_keeper(dir, program);
+  pollfd p{s.ready.get(), POLLIN, 0};
+  char byte = 0;
+  auto ready = poll(&p, 1, left_ms(deadline_ms)) > 0 && read(s.ready.get(), &byte, 1) == 1;
+  std::string text;
+  if (!ready) {
+    text = read_until_closed(s.errors.get(), deadline_ms);
+    if (text.empty())
+      text = "swarm-keeper did not become ready in time; see log/keeper.log in " + dir.root.string();
+    kill(s.pid, SIGKILL);
+  }
+  while (waitpid(s.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return text;
+}
+
+} // namespace
+
+std::filesystem::path default_program() {
+  auto self = executable_of(getpid());
+  if (!self)
+    throw std::runtime_error("cannot tell where this program is installed, so swarm-keeper cannot be found");
+  return std::filesystem::path{*self}.parent_path() / "swarm-keeper";
+}
+
+unique_fd connect_or_start(const state_dir& dir, const std::filesystem::path& program, std::chrono::milliseconds deadline) {
+  auto deadline_ms = system_clock_port().boot_ms() + deadline.count();
+  std::string why = "no keeper runs in " + dir.root.string();
+  for (;;) {
+    if (auto fd = try_connect(dir))
+      return fd;
+    if (program.empty())
+      throw std::runtime_error(why);
+    why = start(dir, program, deadline_ms);
+    if (auto fd = try_connect(dir))
+      return fd;
+    if (left_ms(deadline_ms) == 0)
+      throw std::runtime_error(why.empty() ? "the keeper does not accept connections" : why);
+    poll(nullptr, 0, std::min(retry_pause_ms, left_ms(deadline_ms)));
+  }
+}
+
+} // namespace swarm::keeper

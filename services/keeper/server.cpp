@@ -1,0 +1,163 @@
+#include "services/keeper/server.hpp"
+
+#include <cerrno>
+#include <stdexcept>
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/base/limits.hpp"
+
+namespace swarm::keeper {
+
+namespace {
+
+constexpr std::chrono::milliseconds farewell{1'000};
+
+unique_fd make_signalfd() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (auto s : {SIGCHLD, SIGTERM, SIGINT})
+    sigaddset(&set, s);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return unique_fd{signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+/// A thousand terminals need more descriptors than the usual soft limit; children get the usual one back.
+rlimit raise_file_limit() {
+  rlimit given{};
+  getrlimit(RLIMIT_NOFILE, &given);
+  auto raised = given;
+  raised.rlim_cur = raised.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);
+  return given;
+}
+
+} // namespace
+
+server::server(state_dir dir, unique_fd listener, const clock_port& clock, log_file& log, std::chrono::milliseconds idle_exit)
+    : dir_(std::move(dir)), listener_(std::move(listener)), clock_(clock), log_(log), idle_exit_(idle_exit), loop_(clock),
+      signals_(make_signalfd()), child_files_(raise_file_limit()), reaper_(loop_, clock, [this] { return mains(); }) {
+  if (!signals_ || loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); }) == 0 ||
+      loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { on_connection(); }) == 0)
+    throw std::runtime_error("cannot watch the keeper's own descriptors");
+  review_idleness();
+}
+
+server::~server() = default;
+
+void server::run() {
+  log_.line("ready");
+  loop_.run([this] { end_of_turn(); });
+  unlink(socket_name{dir_.keeper_socket()}.text().c_str());
+  log_.line("ended");
+}
+
+main_children server::mains() const {
+  main_children out;
+  for (const auto& [pid, c] : by_pid_)
+    out.emplace(pid, c->pid_start());
+  return out;
+}
+
+void server::on_signals() {
+  signalfd_siginfo info;
+  bool asked_to_end = false;
+  while (read(signals_.get(), &info, sizeof info) == sizeof info)
+    asked_to_end = asked_to_end || info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+  reap();
+  if (asked_to_end)
+    begin_quit(limits::kill_grace);
+}
+
+void server::reap() {
+  for (;;) {
+    int status = 0;
+    auto pid = waitpid(-1, &status, WNOHANG);
+    if (pid < 0 && errno == EINTR)
+      continue;
+    if (pid < 0 && quitting_)
+      finish_quit();
+    if (pid <= 0)
+      return;
+    auto i = by_pid_.find(pid);
+    if (i == by_pid_.end())
+      continue;
+    auto& c = *i->second;
+    by_pid_.erase(i);
+    child_ended(c, status);
+  }
+}
+
+void server::child_ended(child& c, int wait_status) {
+  c.reaped(wait_status);
+  reaper_.end(c.processes(), limits::kill_grace);
+  if (c.setup_error().empty()) {
+    send_exit(c);
+  } else {
+    internal::FromKeeper m;
+    m.mutable_start_failed()->set_id(c.id());
+    m.mutable_start_failed()->set_attempt(c.attempt());
+    m.mutable_start_failed()->set_text(c.setup_error());
+    send(m);
+    advanced_.erase(c.id());
+    children_.erase(c.id());
+  }
+  review_idleness();
+}
+
+// -- the end -----------------------------------------------------------------------------
+
+void server::begin_quit(std::chrono::milliseconds grace) {
+  log_.line("quitting with " + std::to_string(by_pid_.size()) + " programs");
+  quitting_ = true;
+  subtree all;
+  all.everything = true;
+  reaper_.end(all, grace);
+  reap();
+}
+
+/// Every process is gone; the client gets what it has not read yet, within reason.
+void server::finish_quit() {
+  if (std::exchange(leaving_, true))
+    return;
+  send_advanced();
+  loop_.after(farewell, [this] { loop_.stop(); });
+}
+
+void server::review_idleness() {
+  auto busy = client_ != 0 || !by_pid_.empty() || quitting_;
+  if (busy && idle_timer_ != 0)
+    loop_.cancel(std::exchange(idle_timer_, 0));
+  if (busy || idle_timer_ != 0)
+    return;
+  alone_since_ms_ = clock_.boot_ms();
+  idle_timer_ = loop_.after(idle_exit_, [this] { idle_expired(); });
+}
+
+/// Exit statuses are kept for the swarmd that will come for them, unless its state directory is gone.
+void server::idle_expired() {
+  struct stat st {};
+  auto forgotten = lstat(dir_.keeper_socket().c_str(), &st) != 0;
+  auto kept_long = clock_.boot_ms() - alone_since_ms_ >= limits::keeper_status_retention.count();
+  if (children_.empty() || forgotten || kept_long) {
+    idle_timer_ = 0;
+    begin_quit(limits::kill_grace);
+    return;
+  }
+  idle_timer_ = loop_.after(idle_exit_, [this] { idle_expired(); });
+}
+
+void server::end_of_turn() {
+  send_advanced();
+  flush_client();
+  auto client = peers_.find(client_);
+  if (leaving_ && (client == peers_.end() || client->second->stream.queued_bytes() == 0))
+    loop_.stop();
+}
+
+} // namespace swarm::keeper

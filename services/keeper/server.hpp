@@ -1,0 +1,96 @@
+// The keeper itself: its children, its one client, its end.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <sys/resource.h>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/unique_fd.hpp"
+#include "services/keeper/child.hpp"
+#include "services/keeper/event_loop.hpp"
+#include "services/keeper/frame_stream.hpp"
+#include "services/keeper/log.hpp"
+#include "services/keeper/subtree.hpp"
+#include "swarm/internal/keeper.pb.h"
+
+namespace swarm::keeper {
+
+class server final : public child_owner {
+public:
+  /// Takes over the listening socket. Throws std::runtime_error when the system refuses what it needs.
+  server(state_dir, unique_fd listener, const clock_port&, log_file&, std::chrono::milliseconds idle_exit);
+  ~server() override;
+
+  /// Until told to quit, or until there has been nobody to work for.
+  void run();
+
+private:
+  struct peer {
+    frame_stream stream;
+    event_loop::token watch = 0;
+  };
+  using peer_id = std::uint64_t; // 0 is nobody
+
+  // server.cpp: life
+  void on_signals();
+  void reap();
+  void child_ended(child&, int wait_status);
+  void begin_quit(std::chrono::milliseconds grace);
+  void finish_quit();
+  void review_idleness();
+  void idle_expired();
+  void end_of_turn();
+  main_children mains() const;
+
+  // server_peers.cpp: connections
+  void on_connection();
+  bool may_connect(int socket) const;
+  void on_peer(peer_id, std::uint32_t events);
+  bool handle(peer_id, const std::string& message);
+  bool greet(peer_id, const internal::Hello&);
+  void drop(peer_id, std::string_view why);
+  void send(const internal::FromKeeper&, int fd = -1);
+  void flush_client();
+
+  // server_commands.cpp: what the client asks, what children tell
+  void dispatch(const internal::ToKeeper&);
+  void start(const internal::StartChild&);
+  void start_failed(const internal::StartChild&, const std::string& text);
+  void kill(const internal::KillChild&);
+  void forget(const std::string& id);
+  child* find(const std::string& id);
+  void send_state(const child&);
+  void send_exit(const child&);
+  void send_advanced();
+  void at_gate(child&) override;
+  void output_advanced(child&) override;
+  void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
+
+  state_dir dir_;
+  unique_fd listener_;
+  const clock_port& clock_;
+  log_file& log_;
+  std::chrono::milliseconds idle_exit_;
+  event_loop loop_;
+  unique_fd signals_;
+  rlimit child_files_{};
+  reaper reaper_;
+  std::map<std::string, std::unique_ptr<child>> children_;
+  std::map<pid_t, child*> by_pid_; // those not reaped
+  std::set<std::string> advanced_;
+  std::map<peer_id, std::unique_ptr<peer>> peers_;
+  peer_id last_peer_ = 0;
+  peer_id client_ = 0;
+  bool quitting_ = false;
+  bool leaving_ = false;
+  event_loop::token idle_timer_ = 0;
+  std::int64_t alone_since_ms_ = 0;
+};
+
+} // namespace swarm::keeper

@@ -1,0 +1,193 @@
+#include "services/keeper/server.hpp"
+
+#include <csignal>
+#include <stdexcept>
+
+#include "actors/base/limits.hpp"
+
+namespace swarm::keeper {
+
+namespace {
+
+// Above this much unsent, news of output wait: the latest one says everything.
+constexpr std::size_t advanced_backlog_bytes = 64 * limits::kib;
+
+std::chrono::milliseconds grace_of(std::uint32_t ms) {
+  return std::min<std::chrono::milliseconds>(std::chrono::milliseconds{ms}, limits::minutes{10});
+}
+
+} // namespace
+
+void server::dispatch(const internal::ToKeeper& m) {
+  using internal::ToKeeper;
+  switch (m.body_case()) {
+    case ToKeeper::kStart:
+      return start(m.start());
+    case ToKeeper::kOpenGate:
+      if (auto c = find(m.open_gate().id()))
+        c->open_gate();
+      return;
+    case ToKeeper::kAbort:
+      if (auto c = find(m.abort().id()); c && c->is_held())
+        ::kill(c->pid(), SIGKILL);
+      return;
+    case ToKeeper::kWrite:
+      if (auto c = find(m.write().id()))
+        return c->write(m.write().ticket(), m.write().data());
+      else {
+        internal::FromKeeper reply;
+        reply.mutable_input()->set_id(m.write().id());
+        reply.mutable_input()->set_ticket(m.write().ticket());
+        reply.mutable_input()->set_closed(true);
+        return send(reply);
+      }
+    case ToKeeper::kResize:
+      if (auto c = find(m.resize().id()))
+        c->resize(m.resize().columns(), m.resize().rows());
+      return;
+    case ToKeeper::kKill:
+      return kill(m.kill());
+    case ToKeeper::kForget:
+      return forget(m.forget().id());
+    case ToKeeper::kQuit:
+      return begin_quit(grace_of(m.quit().grace_ms()));
+    case ToKeeper::kHello:
+    case ToKeeper::BODY_NOT_SET:
+      return;
+  }
+}
+
+child* server::find(const std::string& id) {
+  auto i = children_.find(id);
+  return i == children_.end() ? nullptr : i->second.get();
+}
+
+void server::start(const internal::StartChild& s) {
+  if (quitting_)
+    return start_failed(s, "the keeper is ending");
+  if (auto text = check(s); !text.empty())
+    return start_failed(s, text);
+  if (auto c = find(s.id())) {
+    if (c->attempt() != s.attempt())
+      return start_failed(s, "attempt " + std::to_string(c->attempt()) + " of this spawn is still kept; forget it first");
+    // One that is still preparing answers by itself.
+    if (c->now() != child::phase::preparing)
+      at_gate(*c);
+    if (c->has_exited())
+      send_exit(*c);
+    return;
+  }
+  if (children_.size() >= limits::node_ptys_max)
+    return start_failed(s, "too many programs run on this node already");
+  try {
+    auto c = std::make_unique<child>(loop_, clock_, *this, s, child_files_);
+    by_pid_.emplace(c->pid(), c.get());
+    children_.emplace(s.id(), std::move(c));
+    review_idleness();
+  } catch (const std::runtime_error& e) {
+    start_failed(s, e.what());
+  }
+}
+
+void server::start_failed(const internal::StartChild& s, const std::string& text) {
+  internal::FromKeeper m;
+  m.mutable_start_failed()->set_id(s.id());
+  m.mutable_start_failed()->set_attempt(s.attempt());
+  m.mutable_start_failed()->set_text(text);
+  send(m);
+}
+
+void server::kill(const internal::KillChild& k) {
+  auto c = find(k.id());
+  if (!c)
+    return;
+  if (k.signal() == 0)
+    reaper_.end(c->processes(), grace_of(k.grace_ms()));
+  else if (k.signal() == SIGKILL)
+    reaper_.end(c->processes(), {});
+  else if (k.signal() > 0 && k.signal() < NSIG)
+    reaper_.signal(c->processes(), k.signal());
+}
+
+void server::forget(const std::string& id) {
+  auto c = find(id);
+  if (!c || !c->has_exited())
+    return;
+  advanced_.erase(id);
+  children_.erase(id);
+}
+
+// -- what children tell ------------------------------------------------------------------
+
+void server::at_gate(child& c) {
+  internal::FromKeeper m;
+  auto& g = *m.mutable_at_gate();
+  g.set_id(c.id());
+  g.set_attempt(c.attempt());
+  g.set_pid(c.pid());
+  g.set_pid_start(c.pid_start());
+  send(m, c.ring_fd());
+}
+
+void server::output_advanced(child& c) { advanced_.insert(c.id()); }
+
+void server::input_accepted(child& c, std::uint64_t ticket, std::uint64_t bytes, bool closed) {
+  internal::FromKeeper m;
+  auto& a = *m.mutable_input();
+  a.set_id(c.id());
+  a.set_ticket(ticket);
+  a.set_bytes(bytes);
+  a.set_closed(closed);
+  send(m);
+}
+
+void server::send_state(const child& c) {
+  internal::FromKeeper m;
+  auto& s = *m.mutable_child();
+  s.set_id(c.id());
+  s.set_attempt(c.attempt());
+  s.set_pid(c.pid());
+  s.set_pid_start(c.pid_start());
+  s.set_at_gate(c.is_held());
+  s.set_exited(c.has_exited());
+  s.set_exit_status(c.exit_status());
+  s.set_signal(c.exit_signal());
+  s.set_duration_ms(c.duration_ms());
+  s.set_end(c.output_end());
+  send(m, c.ring_fd());
+}
+
+void server::send_exit(const child& c) {
+  internal::FromKeeper m;
+  auto& e = *m.mutable_exited();
+  e.set_id(c.id());
+  e.set_attempt(c.attempt());
+  e.set_exit_status(c.exit_status());
+  e.set_signal(c.exit_signal());
+  e.set_duration_ms(c.duration_ms());
+  e.set_end(c.output_end());
+  send(m);
+}
+
+void server::send_advanced() {
+  if (client_ == 0) {
+    advanced_.clear();
+    return;
+  }
+  while (!advanced_.empty()) {
+    auto client = peers_.find(client_);
+    if (client == peers_.end() || client->second->stream.queued_bytes() > advanced_backlog_bytes)
+      return;
+    auto id = *advanced_.begin();
+    advanced_.erase(advanced_.begin());
+    auto c = find(id);
+    if (!c)
+      continue;
+    internal::FromKeeper m;
+    m.mutable_output()->set_id(id);
+    m.mutable_output()->set_end(c->output_end());
+    send(m);
+  }
+}
+
+} // namespace swarm::keeper

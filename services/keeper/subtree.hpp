@@ -1,0 +1,64 @@
+// The processes that belong to one child of the keeper, and how they are ended.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "actors/base/process.hpp"
+#include "services/keeper/event_loop.hpp"
+
+namespace swarm::keeper {
+
+/// A child and everything it started: its descendants, what is left of its session, and orphans that came to the keeper with the
+/// child's SWARM_SPAWN_ID in their environment.
+struct subtree {
+  pid_t main = 0;
+  std::uint64_t start = 0;
+  std::string marker; // value of SWARM_SPAWN_ID; empty when it has none
+  bool everything = false; // all processes below the keeper instead
+
+  friend bool operator<(const subtree& a, const subtree& b) {
+    return std::tie(a.everything, a.main, a.start) < std::tie(b.everything, b.main, b.start);
+  }
+};
+
+/// The start times of the keeper's children that are not reaped, by pid: their descendants belong to nobody else.
+using main_children = std::map<pid_t, std::uint64_t>;
+
+/// The subtree's live processes, zombies not counted. `keeper` is the common subreaper.
+std::vector<process_stat> members_of(const subtree&, pid_t keeper, const main_children&);
+
+/// Ends subtrees and keeps at it until nothing is left of them.
+class reaper {
+public:
+  reaper(event_loop& loop, const clock_port& clock, std::function<main_children()> mains) : loop_(loop), clock_(clock), mains_(std::move(mains)) {}
+
+  /// One signal to every process of the subtree, also to those forked meanwhile. Returns how many were signalled.
+  std::size_t signal(const subtree&, int signal);
+  /// SIGTERM and SIGHUP (and SIGCONT) now, SIGKILL after the grace, repeated until nothing is left. Repeating it shortens the grace.
+  void end(const subtree&, std::chrono::milliseconds grace);
+
+private:
+  struct job {
+    event_loop::token timer = 0;
+    std::int64_t kill_at_ms = 0;
+    std::chrono::milliseconds pause{20};
+  };
+
+  std::size_t signal_all(const subtree&, const std::vector<int>& signals);
+  void kill_round(const subtree&);
+
+  event_loop& loop_;
+  const clock_port& clock_;
+  std::function<main_children()> mains_;
+  std::map<subtree, job> jobs_;
+};
+
+} // namespace swarm::keeper
