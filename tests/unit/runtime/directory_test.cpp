@@ -37,8 +37,8 @@ using store_ptr = std::shared_ptr<fake_store>;
 
 constexpr std::uint64_t crash_now = 1'000'000;
 
-using entity_actor = caf::typed_actor<caf::replies_to<std::string>::with<std::uint64_t>, caf::reacts_to<std::uint64_t>,
-                                      caf::replies_to<passivate_atom>::with<bool>>;
+using entity_actor =
+  caf::typed_actor<caf::replies_to<std::string>::with<std::uint64_t>, caf::reacts_to<std::uint64_t>, caf::replies_to<passivate_atom>::with<bool>>;
 
 struct entity_state {
   static inline const char* name = "entity";
@@ -220,9 +220,9 @@ TEST_CASE("a factory that gives nothing refuses the key as unavailable") {
 TEST_CASE("commands wait in order while the old activation drains, one-way commands too") {
   fixture f{small(1)};
   f.value("a");
-  caf::anon_send(f.own, std::string{"b"});                      // makes a drain
-  caf::anon_send(f.own, std::string{"a"}, std::uint64_t{10});   // one-way, queued
-  f.bump_later("a");                                            // queued behind
+  caf::anon_send(f.own, std::string{"b"});                    // makes a drain
+  caf::anon_send(f.own, std::string{"a"}, std::uint64_t{10}); // one-way, queued
+  f.bump_later("a");                                          // queued behind
   REQUIRE(f.w.sched.prioritize(f.own));
   while (f.w.sched.prioritize(f.own) && f.dir().waiting() == 0)
     f.w.sched.run_once();
