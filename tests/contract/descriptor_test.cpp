@@ -19,7 +19,7 @@ namespace {
 
 std::string environment(const char* name) {
   auto value = std::getenv(name);
-  REQUIRE_MESSAGE(value != nullptr, name << " is not set; run through ctest");
+  REQUIRE_MESSAGE(value != nullptr, std::string{name} << " is not set; run through ctest");
   return value;
 }
 

@@ -14,6 +14,10 @@ events_in() {
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
 
+# The first column of the tables of event types.
+# shellcheck disable=SC2016
+promised_events() { sed -n 's/^| `\([a-z_]*\.[a-z_.]*\)` |.*/\1/p' "$1" | sort -u; }
+
 # undocumented DOCUMENT, names or rows on stdin: prints those the document does not show, a name as `name`
 undocumented() {
   local name
@@ -53,6 +57,13 @@ if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone
   exit 1
 fi
 
+# shellcheck disable=SC2016
+printf '| `task.here` | subject | payload |\n| `task.invented` | subject | payload |\n' >"$scratch/events.md"
+if [[ $(comm -23 <(promised_events "$scratch/events.md") <(events_in "$scratch/rules.cpp")) != task.invented ]]; then
+  printf 'the check does not see an event that is promised and never emitted\n'
+  exit 1
+fi
+
 # -- the documents -----------------------------------------------------------------------------
 cd "$top"
 failed=0
@@ -74,6 +85,11 @@ complete() {
 complete limits docs/limits.md 50 < <(limits_in actors/base/limits.hpp)
 shopt -s nullglob
 complete "event types" docs/events.md 10 < <(events_in actors/domain/*.cpp actors/fabric/*.cpp)
+unknown=$(comm -23 <(promised_events docs/events.md) <(events_in actors/domain/*.cpp actors/fabric/*.cpp))
+if [[ -n $unknown ]]; then
+  printf 'docs/events.md promises events that nothing emits:\n%s\n' "$unknown"
+  failed=1
+fi
 complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths.hpp)
 ((failed == 0)) || exit 1
 echo "documents: limits, events and state files are all named"
