@@ -31,6 +31,9 @@ constexpr std::size_t error_text_max = 1024;
 std::string reason(int error) { return std::generic_category().message(error); }
 
 unique_fd try_connect(const state_dir& dir) {
+  std::error_code ec;
+  if (!std::filesystem::exists(dir.keeper_socket(), ec))
+    return {};
   unique_fd fd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   socket_name name{dir.keeper_socket()};
   sockaddr_un address{};

@@ -97,8 +97,11 @@ void report(std::string_view text) {
 }
 
 void reset_signals() {
+  // Not sigaction(): glibc keeps two signals to itself and would leave them ignored if our own parent had them so. All zero is
+  // the kernel's default action on every architecture.
+  static constexpr unsigned long kernel_default[8]{};
   for (int s = 1; s < NSIG; ++s)
-    signal(s, SIG_DFL);
+    syscall(SYS_rt_sigaction, s, kernel_default, nullptr, sizeof(std::uint64_t));
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

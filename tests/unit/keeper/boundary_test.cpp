@@ -209,7 +209,7 @@ TEST_CASE("a program gets exactly the environment and descriptors it was given")
   s.environment = {"B=2", "PATH=/bin:/usr/bin", "A=1=x"};
   a.run(s);
   a.wait_exit("env");
-  CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 30});
+  CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 29});
   for (bool pipes : {false, true}) {
     auto f = shell(pipes ? "fd-pipes" : "fd-pty", "", pipes);
     f.argv = {"ls", "/proc/self/fd"};

@@ -204,7 +204,7 @@ inline keeper_start shell(const std::string& id, const std::string& script, bool
 
 /// A state directory whose keeper ends with the test, whatever the test left running.
 struct node {
-  explicit node(fs::path inside = {}) : dir(inside.empty() ? temp.path() / "s" : temp.path() / inside) {}
+  explicit node(fs::path inside = {}) : program(keeper_program()), dir(inside.empty() ? temp.path() / "s" : temp.path() / inside) {}
   ~node() {
     std::int64_t pid = 0;
     try {
@@ -221,6 +221,7 @@ struct node {
   node(const node&) = delete;
   node& operator=(const node&) = delete;
 
+  fs::path program; // asked for first: without it no test makes sense
   temp_dir temp;
   fs::path dir;
 };

@@ -87,7 +87,7 @@ TEST_CASE("a stopped subtree can be killed") {
 TEST_CASE("the first signals of an end are catchable") {
   node n;
   attached a{n.dir};
-  a.run(shell("s1", "trap 'echo bye; exit 4' TERM; echo main=$$.; while :; do sleep 0.05; done"));
+  a.run(shell("s1", "trap 'echo bye; exit 4' TERM HUP; echo main=$$.; while :; do sleep 0.05; done"));
   announced(a, "s1", "main");
   a.client.kill("s1", 0);
   CHECK(a.wait_exit("s1").exit_status == 4);

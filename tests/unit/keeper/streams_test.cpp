@@ -109,7 +109,7 @@ TEST_CASE("with pipes no terminal changes the bytes, errors are output and stdin
   a.client.write("s1", 2, "");
   CHECK(answer(a, "s1", 2) == std::pair<std::uint64_t, bool>{0, true});
   CHECK(a.wait_exit("s1").exit_status == 0);
-  CHECK(a.output("s1") == std::string{"none\nerr\na\0b\x03\nafter\n", 21});
+  CHECK(a.output("s1") == std::string{"none\nerr\na\0b\x03\nafter\n", 20});
 }
 
 TEST_CASE("a program that closes its output early still has its exit status reported") {
