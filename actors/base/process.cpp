@@ -78,8 +78,8 @@ std::optional<process_stat> read_process(pid_t pid) {
   p.pid = pid;
   unsigned long long start = 0;
   auto fields = text->c_str() + close + 1;
-  if (std::sscanf(fields, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &p.state, &p.parent, &p.group,
-                  &p.session, &start) != 5)
+  if (std::sscanf(fields, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &p.state, &p.parent, &p.group, &p.session,
+                  &start) != 5)
     return std::nullopt;
   p.start = start;
   return p;

@@ -28,8 +28,8 @@ std::string marker_of(const internal::StartChild& start) {
 } // namespace
 
 child::child(event_loop& loop, const clock_port& clock, child_owner& owner, const internal::StartChild& start, const rlimit& files)
-    : loop_(loop), clock_(clock), owner_(owner), id_(start.id()), attempt_(start.attempt()), pipes_(start.pipes()), ring_(start.ring_bytes()),
-      process_(launch(start, files)), subtree_{process_.pid, process_.start, marker_of(start)} {
+  : loop_(loop), clock_(clock), owner_(owner), id_(start.id()), attempt_(start.attempt()), pipes_(start.pipes()), ring_(start.ring_bytes()),
+    process_(launch(start, files)), subtree_{process_.pid, process_.start, marker_of(start)} {
   output_watch_ = loop_.watch(process_.output.get(), EPOLLIN, [this](std::uint32_t) { read_output(); });
   status_watch_ = loop_.watch(process_.status.get(), EPOLLIN, [this](std::uint32_t) { read_status(); });
 }

@@ -50,7 +50,7 @@ std::uint32_t to_ms(std::chrono::milliseconds d) { return static_cast<std::uint3
 } // namespace
 
 keeper_client::keeper_client(const keeper_client_options& options, keeper_events& events)
-    : events_(events), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), epoll_(epoll_create1(EPOLL_CLOEXEC)), stream_(attach(options)) {
+  : events_(events), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), epoll_(epoll_create1(EPOLL_CLOEXEC)), stream_(attach(options)) {
   if (!wake_ || !epoll_)
     throw std::runtime_error("no descriptors left for the keeper's connection");
   watch(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
@@ -242,22 +242,16 @@ void keeper_client::handle(const internal::FromKeeper& m) {
       listed_.push_back(to_child(m.child()));
       listed_.back().ring = take_ring();
       return;
-    case FromKeeper::kWelcomed:
-      return events_.welcome(keeper_pid_, std::exchange(listed_, {}));
+    case FromKeeper::kWelcomed: return events_.welcome(keeper_pid_, std::exchange(listed_, {}));
     case FromKeeper::kAtGate: {
       const auto& g = m.at_gate();
       return events_.at_gate(g.id(), g.attempt(), g.pid(), g.pid_start(), take_ring());
     }
-    case FromKeeper::kStartFailed:
-      return events_.start_failed(m.start_failed().id(), m.start_failed().attempt(), m.start_failed().text());
-    case FromKeeper::kOutput:
-      return events_.output_advanced(m.output().id(), m.output().end());
-    case FromKeeper::kExited:
-      return events_.exited(to_exit(m.exited()));
-    case FromKeeper::kInput:
-      return events_.input_accepted(m.input().id(), m.input().ticket(), m.input().bytes(), m.input().closed());
-    case FromKeeper::BODY_NOT_SET:
-      return;
+    case FromKeeper::kStartFailed: return events_.start_failed(m.start_failed().id(), m.start_failed().attempt(), m.start_failed().text());
+    case FromKeeper::kOutput: return events_.output_advanced(m.output().id(), m.output().end());
+    case FromKeeper::kExited: return events_.exited(to_exit(m.exited()));
+    case FromKeeper::kInput: return events_.input_accepted(m.input().id(), m.input().ticket(), m.input().bytes(), m.input().closed());
+    case FromKeeper::BODY_NOT_SET: return;
   }
 }
 

@@ -108,9 +108,7 @@ spawned spawn_keeper(const state_dir& dir, const std::filesystem::path& program)
   return s;
 }
 
-int left_ms(std::int64_t deadline_ms) {
-  return static_cast<int>(std::clamp<std::int64_t>(deadline_ms - system_clock_port().boot_ms(), 0, 60'000));
-}
+int left_ms(std::int64_t deadline_ms) { return static_cast<int>(std::clamp<std::int64_t>(deadline_ms - system_clock_port().boot_ms(), 0, 60'000)); }
 
 /// What the starting process wrote before it closed its standard error; waits no longer than the deadline.
 std::string read_until_closed(int fd, std::int64_t deadline_ms) {

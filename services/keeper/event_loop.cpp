@@ -16,7 +16,7 @@ constexpr std::uint64_t timer_token = 0;
 } // namespace
 
 event_loop::event_loop(const clock_port& clock)
-    : clock_(clock), epoll_(epoll_create1(EPOLL_CLOEXEC)), timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  : clock_(clock), epoll_(epoll_create1(EPOLL_CLOEXEC)), timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
   epoll_event e{};
   e.events = EPOLLIN;
   e.data.u64 = timer_token;

@@ -52,29 +52,21 @@ long number(const char* option, const char* text) {
 }
 
 options parse(int argc, char** argv) {
-  static const option table[] = {{"state-dir", required_argument, nullptr, 's'},   {"ready-fd", required_argument, nullptr, 'r'},
-                                 {"idle-exit-ms", required_argument, nullptr, 'i'}, {"help", no_argument, nullptr, 'h'},
-                                 {"version", no_argument, nullptr, 'v'},            {nullptr, 0, nullptr, 0}};
+  static const option table[] = {{"state-dir", required_argument, nullptr, 's'},
+                                 {"ready-fd", required_argument, nullptr, 'r'},
+                                 {"idle-exit-ms", required_argument, nullptr, 'i'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {"version", no_argument, nullptr, 'v'},
+                                 {nullptr, 0, nullptr, 0}};
   options o;
   for (int c = 0; (c = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
     switch (c) {
-      case 's':
-        o.dir.root = normalize_path(optarg, std::filesystem::current_path().string());
-        break;
-      case 'r':
-        o.ready_fd = static_cast<int>(number("--ready-fd", optarg));
-        break;
-      case 'i':
-        o.idle_exit = std::chrono::milliseconds{number("--idle-exit-ms", optarg)};
-        break;
-      case 'h':
-        std::fputs(help, stdout);
-        std::exit(0);
-      case 'v':
-        std::puts("swarm-keeper " SWARM_VERSION);
-        std::exit(0);
-      default:
-        std::exit(usage_error);
+      case 's': o.dir.root = normalize_path(optarg, std::filesystem::current_path().string()); break;
+      case 'r': o.ready_fd = static_cast<int>(number("--ready-fd", optarg)); break;
+      case 'i': o.idle_exit = std::chrono::milliseconds{number("--idle-exit-ms", optarg)}; break;
+      case 'h': std::fputs(help, stdout); std::exit(0);
+      case 'v': std::puts("swarm-keeper " SWARM_VERSION); std::exit(0);
+      default: std::exit(usage_error);
     }
   }
   if (optind < argc)

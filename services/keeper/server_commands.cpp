@@ -21,8 +21,7 @@ std::chrono::milliseconds grace_of(std::uint32_t ms) {
 void server::dispatch(const internal::ToKeeper& m) {
   using internal::ToKeeper;
   switch (m.body_case()) {
-    case ToKeeper::kStart:
-      return start(m.start());
+    case ToKeeper::kStart: return start(m.start());
     case ToKeeper::kOpenGate:
       if (auto c = find(m.open_gate().id()))
         c->open_gate();
@@ -45,15 +44,11 @@ void server::dispatch(const internal::ToKeeper& m) {
       if (auto c = find(m.resize().id()))
         c->resize(m.resize().columns(), m.resize().rows());
       return;
-    case ToKeeper::kKill:
-      return kill(m.kill());
-    case ToKeeper::kForget:
-      return forget(m.forget().id());
-    case ToKeeper::kQuit:
-      return begin_quit(grace_of(m.quit().grace_ms()));
+    case ToKeeper::kKill: return kill(m.kill());
+    case ToKeeper::kForget: return forget(m.forget().id());
+    case ToKeeper::kQuit: return begin_quit(grace_of(m.quit().grace_ms()));
     case ToKeeper::kHello:
-    case ToKeeper::BODY_NOT_SET:
-      return;
+    case ToKeeper::BODY_NOT_SET: return;
   }
 }
 

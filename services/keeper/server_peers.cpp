@@ -92,6 +92,9 @@ bool server::greet(peer_id id, const internal::Hello& hello) {
     stream.flush();
     return false;
   }
+  // What the old one had sent counts, and is in the list that the new one gets.
+  if (client_ != 0)
+    on_peer(client_, EPOLLIN);
   if (client_ != 0)
     drop(client_, "replaced by a new client");
   client_ = id;

@@ -21,7 +21,7 @@ namespace swarm::keeper {
 struct subtree {
   pid_t main = 0;
   std::uint64_t start = 0;
-  std::string marker; // value of SWARM_SPAWN_ID; empty when it has none
+  std::string marker;      // value of SWARM_SPAWN_ID; empty when it has none
   bool everything = false; // all processes below the keeper instead
 
   friend bool operator<(const subtree& a, const subtree& b) {

@@ -9,7 +9,8 @@ using namespace swarm;
 namespace {
 
 std::string random_text(std::mt19937& rng) {
-  static const std::string parts[] = {"a", "\x1b[31m", "\n", "\t", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\x80", "\xc3", "\xff", "\xed\xa0\x80", "\x7f", std::string(1, '\0')};
+  static const std::string parts[] = {"a",    "\x1b[31m", "\n",   "\t",           "\xc3\xa9", "\xe2\x82\xac",      "\xf0\x9f\x98\x80",
+                                      "\x80", "\xc3",     "\xff", "\xed\xa0\x80", "\x7f",     std::string(1, '\0')};
   std::string out;
   for (auto n = rng() % 20; n > 0; --n)
     out += parts[rng() % std::size(parts)];
@@ -24,7 +25,8 @@ TEST_CASE("control characters and malformed bytes become visible escapes") {
   CHECK(escape_control(std::string{"a\0b", 3}) == "a\\x00b");
   CHECK(escape_control("a\x7f") == "a\\x7f");
   CHECK(escape_control("a\rb") == "a\\x0db");
-  CHECK(escape_control("\xc2\x9b" "31m") == "\\x9b31m");
+  CHECK(escape_control("\xc2\x9b"
+                       "31m") == "\\x9b31m");
   CHECK(escape_control("\xc2\xa0") == "\xc2\xa0");
   CHECK(escape_control("\xff\xc3") == "\\xff\\xc3");
   CHECK(escape_control("caf\xc3\xa9 \xf0\x9f\x98\x80") == "caf\xc3\xa9 \xf0\x9f\x98\x80");
@@ -59,12 +61,15 @@ TEST_CASE("a prefix ends at a character") {
 TEST_CASE("UTF-8 is strict") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("\xf4\x8f\xbf\xbf"));
-  for (auto bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xc3"})
+  for (auto bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
+                   "\xe2\x82", "\xc3"})
     CHECK_FALSE(is_utf8(bad));
 }
 
 TEST_CASE("repairing gives valid text and leaves valid text alone") {
-  CHECK(to_utf8("a\xff" "b") == "a\xef\xbf\xbd" "b");
+  CHECK(to_utf8("a\xff"
+                "b") == "a\xef\xbf\xbd"
+                        "b");
   CHECK(to_utf8("\xed\xa0\x80") == "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
   for (unsigned seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);

@@ -108,7 +108,8 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   // Says a valid hello and tells whether it was answered.
   s.argv = {"perl", "-MSocket", "-e",
             "socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($ARGV[0])) or die; "
-            "$SIG{PIPE} = 'IGNORE'; syswrite($s, pack('V', 4) . \"\\x0a\\x02\\x08\\x01\"); my $n = sysread($s, my $b, 100); print $n ? 'answered' : 'refused';",
+            "$SIG{PIPE} = 'IGNORE'; syswrite($s, pack('V', 4) . \"\\x0a\\x02\\x08\\x01\"); my $n = sysread($s, my $b, 100); print $n ? 'answered' : "
+            "'refused';",
             (n.dir / "keeper.sock").string()};
   a.run(s);
   CHECK(a.wait_exit("s1").exit_status == 0);
@@ -225,7 +226,8 @@ TEST_CASE("a program gets exactly the environment and descriptors it was given")
 TEST_CASE("a program starts with default signals, in its directory, leading its session") {
   node n;
   attached a{n.dir};
-  auto s = shell("s1", "pwd; umask; grep -E 'SigBlk|SigIgn' /proc/self/status; read -r _ _ _ _ _ sid _ < /proc/$$/stat; test $sid = $$ && echo leader");
+  auto s =
+    shell("s1", "pwd; umask; grep -E 'SigBlk|SigIgn' /proc/self/status; read -r _ _ _ _ _ sid _ < /proc/$$/stat; test $sid = $$ && echo leader");
   s.directory = "/usr";
   a.run(s);
   a.wait_exit("s1");

@@ -225,6 +225,23 @@ TEST_CASE("a running program cannot be forgotten") {
   CHECK(b.events.listed.size() == 1);
 }
 
+TEST_CASE("what a client sent before it was replaced still counts") {
+  node n;
+  for (int i = 0; i < 30; ++i) {
+    CAPTURE(i);
+    auto id = "s" + std::to_string(i);
+    {
+      attached a{n.dir};
+      a.run(shell(id, "exit 1"));
+      a.wait_exit(id);
+      a.client.forget(id);
+    }
+    attached next{n.dir};
+    REQUIRE(next.ready());
+    CHECK(next.events.listed.empty());
+  }
+}
+
 TEST_CASE("a new client replaces the old one") {
   node n;
   attached first{n.dir};

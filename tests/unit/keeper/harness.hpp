@@ -158,8 +158,7 @@ private:
 
 /// An attached client.
 struct attached {
-  explicit attached(const fs::path& dir, bool may_start = true)
-      : client({state_dir{dir}, may_start, patience, keeper_program()}, events) {}
+  explicit attached(const fs::path& dir, bool may_start = true) : client({state_dir{dir}, may_start, patience, keeper_program()}, events) {}
 
   bool ready() {
     return events.wait([this] { return events.welcomed || events.gone; }) && events.welcomed;
