@@ -1,0 +1,264 @@
+#include "cli/app.hpp"
+
+#include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace swarm::cli {
+
+namespace {
+
+std::string unmarked(std::string text) {
+  if (!text.empty() && text.front() == dash_mark)
+    text.erase(0, 1);
+  return text;
+}
+
+CLI::Option* with_unmark(CLI::Option* o) {
+  return o->transform([](std::string text) { return unmarked(std::move(text)); });
+}
+
+const char* about = "swarmctl: one fabric for coding agents: sessions, tasks, locks, messages, terminals.\n"
+                    "The node (swarmd) is started when it is needed.\n";
+const char* root_examples = "Examples:\n"
+                            "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *'\n"
+                            "  swarmctl status\n"
+                            "  swarmctl COMMAND --help\n"
+                            "Exit status: 0 done, 1 refused or not found, 2 usage, 3 no node, 4 deadline.";
+
+std::unique_ptr<CLI::App> make_root(context& ctx) {
+  auto root = std::make_unique<CLI::App>(about, "swarmctl");
+  root->footer(root_examples);
+  root->require_subcommand(0, 1);
+  root->allow_extras();
+  root->set_help_flag("--help,-h", "show this help");
+  option(*root, "--scope", ctx.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
+  option(*root, "--as", ctx.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
+  flag(*root, "--json", ctx.flags.json, "answer as JSON on stdout");
+  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30)");
+  flag(*root, "--no-autostart", ctx.flags.no_autostart, "do not start a node when none runs");
+  return root;
+}
+
+void set_up(CLI::App& app) {
+  app.fallthrough();
+  app.allow_extras();
+  app.set_help_flag("--help,-h", "show this help");
+  for (auto* sub : app.get_subcommands({}))
+    set_up(*sub);
+}
+
+CLI::App* add_verb(CLI::App& root, const verb& v, context& ctx) {
+  auto* app = root.add_subcommand(v.name, v.summary);
+  if (v.alias)
+    app->alias(v.alias);
+  app->require_subcommand(0, 1);
+  v.build(*app, ctx);
+  set_up(*app);
+  if (*v.examples)
+    app->footer(std::string{"Examples:\n"} + v.examples);
+  return app;
+}
+
+bool takes_value(const std::string& arg) { return arg == "--scope" || arg == "--as" || arg == "--timeout"; }
+
+/// The first word that is neither a global flag nor its value.
+std::string command_word(const std::vector<std::string>& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--")
+      return {};
+    if (takes_value(args[i]))
+      ++i;
+    else if (args[i].empty() || args[i][0] != '-')
+      return args[i];
+  }
+  return {};
+}
+
+const verb* find_verb(const std::vector<verb>& verbs, const std::string& name) {
+  for (const auto& v : verbs)
+    if (name == v.name || (v.alias && name == v.alias))
+      return &v;
+  return nullptr;
+}
+
+CLI::App* subcommand(CLI::App& app, const std::string& name) {
+  for (auto* sub : app.get_subcommands({}))
+    if (sub->check_name(name))
+      return sub;
+  return nullptr;
+}
+
+/// `--help` anywhere before `--` shows the help of the command named so far.
+std::optional<std::string> help_wanted(CLI::App& root, const std::vector<std::string>& args) {
+  auto* app = &root;
+  bool wanted = false;
+  for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    if (args[i] == "--help" || args[i] == "-h")
+      wanted = true;
+    else if (takes_value(args[i]))
+      ++i;
+    else if (auto* sub = subcommand(*app, args[i]))
+      app = sub;
+  }
+  if (!wanted)
+    return std::nullopt;
+  auto name = app == &root || app->get_parent() == &root ? std::string{} : app->get_parent()->get_name();
+  return app->help(app == &root ? "" : name.empty() ? "swarmctl" : "swarmctl " + name);
+}
+
+std::vector<std::string> marked(std::vector<std::string> args) {
+  for (auto& arg : args) {
+    if (arg == "--")
+      break;
+    if (arg.size() > 1 && arg[0] == '-' && arg[1] != '-')
+      arg.insert(arg.begin(), dash_mark);
+  }
+  return args;
+}
+
+void refuse_leftovers(CLI::App& root) {
+  auto left = root.remaining(true);
+  if (left.empty())
+    return;
+  auto word = unmarked(left.front());
+  throw usage((left.front().rfind("--", 0) == 0 ? "Unknown flag: " : "unexpected argument: ") + word);
+}
+
+void parse(CLI::App& root, std::vector<std::string> args) {
+  std::reverse(args.begin(), args.end());
+  try {
+    root.parse(std::move(args));
+  } catch (const CLI::ParseError& e) {
+    throw usage(e.what());
+  }
+  refuse_leftovers(root);
+}
+
+/// Splits off what follows `--` for commands that run a program; other commands get it as text.
+void split_tail(std::vector<std::string>& args, const verb* v, context& ctx) {
+  auto dashes = std::find(args.begin(), args.end(), "--");
+  if (!v || !v->takes_program || dashes == args.end())
+    return;
+  ctx.tail.assign(dashes + 1, args.end());
+  args.erase(dashes, args.end());
+}
+
+int report(context& ctx, const std::string& command, const failure& f) {
+  std::string text = f.what();
+  if (!text.empty())
+    ctx.io().error(f.verbatim ? text : "swarmctl" + (command.empty() ? "" : " " + command) + ": " + text);
+  if (f.exit_status == code::usage)
+    ctx.io().error("Try: swarmctl" + (command.empty() ? "" : " " + command) + " --help");
+  if (ctx.json_wanted() && f.exit_status != code::usage) {
+    if (f.body)
+      ctx.io().print(*f.body);
+    else if (!text.empty())
+      ctx.io().print({{"error", text}});
+  }
+  return f.exit_status;
+}
+
+int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& command) {
+  auto verbs = all_verbs();
+  auto word = command_word(args);
+  auto root = make_root(ctx);
+  const auto* v = find_verb(verbs, word);
+  if (!v) {
+    if (word.empty() && std::find(args.begin(), args.end(), "--version") != args.end()) {
+      ctx.io().line("swarmctl " SWARM_VERSION);
+      return code::ok;
+    }
+    bool asked = word.empty() || word == "help";
+    if (!asked) {
+      ctx.io().error("Unknown command: " + word);
+      ctx.io().error("See: swarmctl --help");
+      return code::usage;
+    }
+    ctx.io().raw(full_tree(ctx)->help());
+    return code::ok;
+  }
+  command = v->name;
+  auto* app = add_verb(*root, *v, ctx);
+  if (auto help = help_wanted(*root, args)) {
+    ctx.io().raw(*help);
+    return code::ok;
+  }
+  split_tail(args, v, ctx);
+  parse(*root, marked(std::move(args)));
+  if (!ctx.action)
+    throw usage("which one? " + [&] {
+      std::string names;
+      for (auto* sub : app->get_subcommands({}))
+        names += (names.empty() ? "" : ", ") + sub->get_name();
+      return names;
+    }());
+  ctx.door().finder.set_timeout_ms(milliseconds_of(ctx.flags.timeout_s, "--timeout"));
+  if (ctx.flags.no_autostart)
+    ctx.door().finder.never_start();
+  return ctx.action();
+}
+
+} // namespace
+
+CLI::Option* option(CLI::App& app, const std::string& names, std::string& target, const std::string& help) {
+  return with_unmark(app.add_option(names, target, help));
+}
+
+CLI::Option* option(CLI::App& app, const std::string& names, std::vector<std::string>& target, const std::string& help) {
+  return with_unmark(app.add_option(names, target, help)->allow_extra_args(false));
+}
+
+CLI::Option* option(CLI::App& app, const std::string& names, std::int64_t& target, const std::string& help) {
+  return with_unmark(app.add_option(names, target, help));
+}
+
+CLI::Option* option(CLI::App& app, const std::string& names, double& target, const std::string& help) {
+  return with_unmark(app.add_option(names, target, help));
+}
+
+CLI::Option* flag(CLI::App& app, const std::string& names, bool& target, const std::string& help) { return app.add_flag(names, target, help); }
+
+CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::string>& target, const std::string& help) {
+  return with_unmark(app.add_option(name, target, help));
+}
+
+std::int64_t milliseconds_of(double seconds, const char* what) {
+  constexpr double longest_s = 1e10;
+  if (!(seconds >= 0) || seconds > longest_s)
+    throw usage(std::string{what} + " takes a number of seconds, 0 or more");
+  return static_cast<std::int64_t>(seconds * 1000);
+}
+
+failure usage(const std::string& text) { return {code::usage, text}; }
+
+std::vector<verb> all_verbs() {
+  std::vector<verb> out;
+  for (auto family : {node_verbs(), dispatch_verbs(), task_verbs(), lock_verbs(), kv_verbs(), message_verbs(), session_verbs(), spawn_verbs(),
+                      event_verbs(), overview_verbs(), pty_verbs(), doctor_verbs(), completion_verbs()})
+    out.insert(out.end(), family.begin(), family.end());
+  return out;
+}
+
+std::unique_ptr<CLI::App> full_tree(context& ctx) {
+  auto root = make_root(ctx);
+  for (const auto& v : all_verbs())
+    add_verb(*root, v, ctx);
+  return root;
+}
+
+int run(context& ctx, std::vector<std::string> args) {
+  std::string command;
+  // Known before parsing, so that a refusal to parse is reported the same way.
+  ctx.flags.json = std::find(args.begin(), std::find(args.begin(), args.end(), "--"), "--json") != std::find(args.begin(), args.end(), "--");
+  try {
+    return dispatch_verb(ctx, std::move(args), command);
+  } catch (const failure& f) {
+    return report(ctx, command, f);
+  } catch (const std::exception& e) {
+    return report(ctx, command, failure{code::refused, e.what()});
+  }
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,14 @@
+// From arguments to an exit status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/context.hpp"
+
+namespace swarm::cli {
+
+/// `args` without the program's name. Prints through the context's console and never throws.
+int run(context&, std::vector<std::string> args);
+
+} // namespace swarm::cli

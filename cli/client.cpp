@@ -1,0 +1,352 @@
+#include "cli/client.hpp"
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "cli/failure.hpp"
+#include "cli/node_start.hpp"
+#include "swarm/v1/coordination.grpc.pb.h"
+#include "swarm/v1/node.grpc.pb.h"
+#include "swarm/v1/pty.grpc.pb.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <grpcpp/create_channel_posix.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds pause_first{10};
+constexpr milliseconds pause_longest{500};
+
+bool over_limit(const grpc::Status& s) {
+  return s.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && s.error_message().find("larger than max") != std::string::npos;
+}
+
+bool worth_repeating(const grpc::Status& s) {
+  switch (s.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::ABORTED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::CANCELLED: return true;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return !over_limit(s);
+    default: return false;
+  }
+}
+
+failure as_failure(const grpc::Status& s) {
+  const auto& text = s.error_message();
+  switch (s.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {code::deadline, "no answer by the deadline; try again with a longer --timeout, or see what the node does: swarmctl status"};
+    case grpc::StatusCode::UNAVAILABLE: return {code::deadline, "the node did not come back by the deadline (" + text + "); see: swarmctl status"};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {code::refused, "the running node does not know this call; it is of another version: swarmctl down, then swarmctl up"};
+    case grpc::StatusCode::UNAUTHENTICATED: return {code::refused, "the node does not accept this SWARM_TOKEN: " + text};
+    default: return {code::refused, text.empty() ? "the call failed" : text};
+  }
+}
+
+failure interrupted() { return {code::interrupted, ""}; }
+
+class grpc_pty_stream final : public pty_stream {
+public:
+  explicit grpc_pty_stream(std::shared_ptr<grpc::Channel> channel, std::function<void(grpc::ClientContext&)> set_up)
+    : stub_(v1::Ptys::NewStub(std::move(channel))) {
+    set_up(context_);
+    stream_ = stub_->Attach(&context_);
+  }
+  bool write(const v1::AttachFrame& frame) override { return stream_->Write(frame); }
+  bool read(v1::PtyChunk& chunk) override { return stream_->Read(&chunk); }
+  void cancel() override { context_.TryCancel(); }
+  void finish() override {
+    auto status = stream_->Finish();
+    if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED)
+      throw as_failure(status);
+  }
+
+private:
+  std::unique_ptr<v1::Ptys::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::AttachFrame, v1::PtyChunk>> stream_;
+};
+
+} // namespace
+
+client::client(client_settings settings) : settings_(std::move(settings)) {}
+
+client::~client() = default;
+
+std::shared_ptr<grpc::Channel> client::try_connect() {
+  std::unique_ptr<socket_name> name;
+  try {
+    name = std::make_unique<socket_name>(settings_.dir.socket());
+  } catch (const std::exception&) {
+    return nullptr; // the state directory does not exist yet
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name->text().c_str(), name->text().size() + 1);
+  auto fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return nullptr;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    close(fd);
+    return nullptr;
+  }
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  grpc::ChannelArguments args;
+  args.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  return grpc::CreateCustomInsecureChannelFromFd("swarmd", fd, args);
+}
+
+std::shared_ptr<grpc::Channel> client::channel(time_point until) {
+  if (channel_)
+    return channel_;
+  channel_ = try_connect();
+  if (!channel_ && settings_.may_start && !settings_.in_worker) {
+    auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
+    start_node(settings_.dir, "", std::max<std::int64_t>(left, 1));
+    for (auto wait = pause_first; !(channel_ = try_connect()) && steady_clock::now() + wait < until; wait = std::min(wait * 2, pause_longest))
+      if (!pause(wait))
+        throw interrupted();
+    if (!channel_)
+      throw failure(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
+  }
+  if (!channel_ && settings_.in_worker && !was_connected_)
+    throw failure(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
+  if (!channel_ && !was_connected_)
+    throw failure(code::no_node, "no node is running for " + settings_.dir.root.string() + "; start one with: swarmctl up");
+  was_connected_ = was_connected_ || channel_;
+  return channel_;
+}
+
+void client::prepare(grpc::ClientContext& context, time_point until) const {
+  context.set_deadline(std::chrono::system_clock::now() + (until - steady_clock::now()));
+  if (!settings_.token.empty())
+    context.AddMetadata("swarm-token", settings_.token);
+}
+
+v1::RequestId client::next_id() {
+  if (client_name_.empty())
+    client_name_ = to_hex(random_bytes(16));
+  v1::RequestId id;
+  id.set_client(client_name_);
+  id.set_seq(++seq_);
+  id.set_acked_below(seq_); // calls follow one another, so everything before has been answered
+  return id;
+}
+
+bool client::begin(grpc::ClientContext& context) {
+  std::lock_guard guard{mutex_};
+  current_ = &context;
+  return !cancelled_;
+}
+
+void client::end() {
+  std::lock_guard guard{mutex_};
+  current_ = nullptr;
+}
+
+void client::cancel() {
+  std::lock_guard guard{mutex_};
+  cancelled_ = true;
+  if (current_)
+    current_->TryCancel();
+  wake_.notify_all();
+}
+
+bool client::pause(milliseconds d) {
+  std::unique_lock lock{mutex_};
+  return !wake_.wait_for(lock, d, [this] { return cancelled_; });
+}
+
+template <class Service, class Request, class Answer>
+Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request& request,
+                    std::int64_t extra_ms, bool repeat) {
+  auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
+  grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
+  for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
+    if (auto connection = channel(until)) {
+      grpc::ClientContext context;
+      prepare(context, until);
+      auto stub = Service::NewStub(connection);
+      Answer answer;
+      if (begin(context))
+        last = (stub.get()->*method)(&context, request, &answer);
+      end();
+      if (last.ok())
+        return answer;
+    }
+    bool cancelled = false;
+    {
+      std::lock_guard guard{mutex_};
+      // A later call, such as giving up a place in line, works again.
+      cancelled = std::exchange(cancelled_, false);
+    }
+    if (cancelled)
+      throw interrupted();
+    if (!repeat || !worth_repeating(last) || steady_clock::now() + wait >= until)
+      throw as_failure(last);
+    if (last.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED)
+      channel_.reset();
+    if (!pause(wait))
+      throw interrupted();
+  }
+}
+
+v1::Reply client::execute(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) {
+  v1::ExecuteRequest request;
+  *request.mutable_id() = next_id();
+  *request.mutable_command() = command;
+  for (const auto& [name, value] : environment) {
+    auto* variable = request.add_environment();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
+  for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
+    auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
+    auto reply = call<v1::Coordination>(&v1::Coordination::Stub::Execute, request, left - settings_.timeout_ms);
+    // "You still stand in line" is not final: the same request waits on.
+    if (!reply.has_lock_waiting() || steady_clock::now() + wait >= until)
+      return reply;
+    if (!pause(wait))
+      throw interrupted();
+  }
+}
+
+v1::Answer client::ask(const v1::Query& query) { return call<v1::Coordination>(&v1::Coordination::Stub::Ask, query); }
+
+v1::Activity client::wait_for_activity(const v1::WaitRequest& request) {
+  return call<v1::Coordination>(&v1::Coordination::Stub::WaitForActivity, request, request.timeout_ms());
+}
+
+template <class Request, class Answer, class Open>
+stream_end client::stream(const Request& request, Open open, const std::function<bool(const Answer&)>& on) {
+  // A stream is renewed now and then, so that a node that hangs is noticed.
+  auto until = steady_clock::now() + limits::server_wait_max;
+  auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  if (!connection)
+    return pause(pause_longest) ? stream_end::lost : stream_end::stopped;
+  grpc::ClientContext context;
+  prepare(context, until);
+  bool stopped = !begin(context);
+  auto reader = open(connection, context, request);
+  Answer answer;
+  while (!stopped && reader->Read(&answer))
+    if (!on(answer))
+      stopped = true;
+  if (stopped)
+    context.TryCancel();
+  auto status = reader->Finish();
+  end();
+  {
+    std::lock_guard guard{mutex_};
+    stopped = stopped || std::exchange(cancelled_, false);
+  }
+  if (stopped)
+    return stream_end::stopped;
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK: return stream_end::complete;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return stream_end::too_slow;
+    case grpc::StatusCode::OUT_OF_RANGE: return stream_end::not_kept;
+    case grpc::StatusCode::DEADLINE_EXCEEDED: return stream_end::too_slow;
+    default: break;
+  }
+  if (!worth_repeating(status))
+    throw as_failure(status);
+  channel_.reset();
+  return stream_end::lost;
+}
+
+stream_end client::watch(const v1::WatchRequest& request, const std::function<bool(const v1::WatchReply&)>& on) {
+  std::unique_ptr<v1::Coordination::Stub> stub;
+  auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::WatchRequest& r) {
+    stub = v1::Coordination::NewStub(connection);
+    return stub->Watch(&context, r);
+  };
+  return stream<v1::WatchRequest, v1::WatchReply>(request, open, on);
+}
+
+v1::NodeStatus client::status() { return call<v1::Node>(&v1::Node::Stub::Status, v1::NodeStatusRequest{}); }
+
+v1::ActorGraph client::graph(const v1::GraphRequest& request) { return call<v1::Node>(&v1::Node::Stub::Graph, request); }
+
+v1::BackupReply client::backup(const v1::BackupRequest& request) {
+  return call<v1::Node>(&v1::Node::Stub::Backup, request, limits::server_wait_max.count(), false);
+}
+
+v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) { return call<v1::Node>(&v1::Node::Stub::Shutdown, request, 0, false); }
+
+v1::CheckReply client::check(const v1::CheckRequest& request) {
+  return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max.count());
+}
+
+v1::PtyInfo client::create(v1::CreatePtyRequest request) {
+  *request.mutable_id() = next_id();
+  return call<v1::Ptys>(&v1::Ptys::Stub::Create, request);
+}
+
+v1::PtyList client::list(const v1::ListPtysRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::List, request); }
+
+stream_end client::read(const v1::ReadPtyRequest& request, const std::function<bool(const v1::PtyChunk&)>& on) {
+  std::unique_ptr<v1::Ptys::Stub> stub;
+  auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::ReadPtyRequest& r) {
+    stub = v1::Ptys::NewStub(connection);
+    return stub->Read(&context, r);
+  };
+  return stream<v1::ReadPtyRequest, v1::PtyChunk>(request, open, on);
+}
+
+v1::SendPtyReply client::send(v1::SendPtyRequest request) {
+  *request.mutable_id() = next_id();
+  return call<v1::Ptys>(&v1::Ptys::Stub::Send, request);
+}
+
+v1::PtyInfo client::resize(const v1::ResizePtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Resize, request); }
+
+v1::PtyInfo client::kill(const v1::KillPtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Kill, request, limits::kill_grace.count()); }
+
+std::unique_ptr<pty_stream> client::attach() {
+  auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  if (!connection)
+    throw failure(code::no_node, "no node is running; start one with: swarmctl up");
+  return std::make_unique<grpc_pty_stream>(connection, [this](grpc::ClientContext& context) {
+    if (!settings_.token.empty())
+      context.AddMetadata("swarm-token", settings_.token);
+  });
+}
+
+bool client::running() {
+  if (!channel_)
+    channel_ = try_connect();
+  was_connected_ = was_connected_ || channel_;
+  return channel_ != nullptr;
+}
+
+void client::start(const std::string& node_name) {
+  if (running())
+    return;
+  if (settings_.in_worker)
+    throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
+  start_node(settings_.dir, node_name, settings_.timeout_ms);
+  channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+}
+
+void client::start_in_foreground(const std::string& node_name) {
+  if (settings_.in_worker)
+    throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
+  become_node(settings_.dir, node_name);
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,91 @@
+// The gRPC client: one connection over the node's Unix socket, made from a connected descriptor so that neither name resolution
+// nor gRPC's own connection management takes part. Every call repeats itself with the same request id until its deadline.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include "actors/base/paths.hpp"
+#include "cli/ports.hpp"
+
+namespace swarm::cli {
+
+struct client_settings {
+  state_dir dir;
+  std::string token;      // metadata swarm-token; empty = none
+  bool may_start = true;  // start swarmd when none answers
+  bool in_worker = false; // never start one from inside a worker
+  std::int64_t timeout_ms = 30'000;
+};
+
+class client final : public coordination_port, public node_port, public pty_port, public node_finder {
+public:
+  explicit client(client_settings);
+  ~client() override;
+
+  v1::Reply execute(const v1::Command&, const environment_list& environment, std::int64_t extra_ms) override;
+  v1::Answer ask(const v1::Query&) override;
+  stream_end watch(const v1::WatchRequest&, const std::function<bool(const v1::WatchReply&)>& on) override;
+  v1::Activity wait_for_activity(const v1::WaitRequest&) override;
+  void cancel() override;
+
+  v1::NodeStatus status() override;
+  v1::ActorGraph graph(const v1::GraphRequest&) override;
+  v1::BackupReply backup(const v1::BackupRequest&) override;
+  v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override;
+  v1::CheckReply check(const v1::CheckRequest&) override;
+
+  v1::PtyInfo create(v1::CreatePtyRequest) override;
+  v1::PtyList list(const v1::ListPtysRequest&) override;
+  stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override;
+  v1::SendPtyReply send(v1::SendPtyRequest) override;
+  v1::PtyInfo resize(const v1::ResizePtyRequest&) override;
+  v1::PtyInfo kill(const v1::KillPtyRequest&) override;
+  std::unique_ptr<pty_stream> attach() override;
+
+  bool running() override;
+  void start(const std::string& node_name) override;
+  void start_in_foreground(const std::string& node_name) override;
+  std::string state_directory() override { return settings_.dir.root.string(); }
+  void never_start() override { settings_.may_start = false; }
+  void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
+
+private:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// Connects, starting a node if there is none and that is allowed. Throws `failure`; null if a node that was there is away.
+  std::shared_ptr<grpc::Channel> channel(time_point until);
+  std::shared_ptr<grpc::Channel> try_connect();
+  void prepare(grpc::ClientContext&, time_point until) const;
+  v1::RequestId next_id();
+
+  template <class Service, class Request, class Answer>
+  Answer call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request&, std::int64_t extra_ms = 0,
+              bool repeat = true);
+  template <class Request, class Answer, class Open>
+  stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on);
+
+  /// Marks the context as the one cancel() ends; false when cancel() has been called.
+  bool begin(grpc::ClientContext&);
+  void end();
+  /// False when cancelled meanwhile.
+  bool pause(std::chrono::milliseconds);
+
+  client_settings settings_;
+  std::shared_ptr<grpc::Channel> channel_;
+  bool was_connected_ = false;
+  std::string client_name_;
+  std::uint64_t seq_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  grpc::ClientContext* current_ = nullptr;
+  bool cancelled_ = false;
+};
+
+} // namespace swarm::cli

@@ -1,0 +1,347 @@
+// dispatch: one durable task, a worker for it, and its end (contract 3.3).
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/follow.hpp"
+#include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+struct dispatch_options {
+  std::vector<std::string> title;
+  std::string harness, role, type, message, description, key, parent, spawner, label, name, directory;
+  std::vector<std::string> files, depends_on;
+  std::int64_t priority = 0;
+  std::int64_t retries = 0;
+  double wait_s = 30;
+  double completion_s = 0;
+  bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
+       force = false;
+};
+
+std::string first_of(std::initializer_list<std::string> values) {
+  for (const auto& v : values)
+    if (!v.empty())
+      return v;
+  return {};
+}
+
+std::string harness_of(const context& ctx, const dispatch_options& o) {
+  if (o.harness.empty() && !ctx.tail.empty())
+    return "exec";
+  return first_of({o.harness, ctx.env().get("SWARM_WORKER_HARNESS"), ctx.env().get("SWARM_DISPATCH_HARNESS")});
+}
+
+void set_terminal_size(v1::Dispatch& body) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+    return;
+  body.set_columns(size.ws_col);
+  body.set_rows(size.ws_row);
+}
+
+v1::Command make_command(const context& ctx, const dispatch_options& o) {
+  auto session = ctx.named_actor();
+  auto command = ctx.command();
+  command.set_actor(session ? session->id() : "");
+  auto& body = *command.mutable_dispatch();
+  body.set_title(joined(o.title));
+  body.set_message(o.message);
+  body.set_description(o.description);
+  body.set_type(o.type);
+  body.set_role(o.role);
+  for (const auto& f : o.files)
+    body.add_files(ctx.file(f, session));
+  body.set_has_files(!o.files.empty());
+  body.set_priority(o.priority);
+  for (const auto& each : o.depends_on)
+    for (std::size_t at = 0; at <= each.size();) {
+      auto comma = std::min(each.find(',', at), each.size());
+      if (comma > at)
+        body.add_depends_on(each.substr(at, comma - at));
+      at = comma + 1;
+    }
+  body.set_idempotency_key(o.key);
+  body.set_parent_task_id(o.parent);
+  body.set_approval_required(o.approval_required);
+  body.set_no_spawn(o.no_spawn);
+  body.set_force_spawn(o.force_spawn);
+  body.set_spawner(first_of({o.spawner, ctx.env().get("SWARM_SPAWNER"), ctx.env().get("SWARM_DISPATCH_SPAWNER")}));
+  body.set_harness(harness_of(ctx, o));
+  body.set_label(o.label);
+  body.set_name(o.name);
+  body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  for (const auto& word : ctx.tail)
+    body.add_argv(word);
+  body.set_retries(static_cast<std::uint32_t>(o.retries));
+  body.set_fresh(o.fresh);
+  body.set_no_nudge(o.no_nudge);
+  body.set_force(o.force);
+  set_terminal_size(body);
+  return command;
+}
+
+void check(const context& ctx, const dispatch_options& o) {
+  if (joined(o.title).find_first_not_of(" \t\n") == std::string::npos)
+    throw usage("dispatch requires a title");
+  if (!o.type.empty() && !domain::valid_task_type(o.type))
+    throw usage("Invalid task type \"" + o.type + "\". Expected one of: review, implement, fix, test, research, other");
+  if (o.retries < 0 || o.retries > 16)
+    throw usage("--retries takes 0 to 16");
+  auto harness = harness_of(ctx, o);
+  if (harness == "exec" && ctx.tail.empty())
+    throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
+  if (harness != "exec" && !ctx.tail.empty())
+    throw usage("a command after -- goes with --harness exec");
+  if (o.detach && o.follow)
+    throw usage("--detach and --follow exclude each other");
+}
+
+// -- results -------------------------------------------------------------------------
+
+struct outcome {
+  int exit_status = code::ok;
+  json details; // exit_status, signal, duration_ms, output_tail, reason of a command; null for other tasks
+};
+
+/// The worker's exit status is the command's own; a task that ended in another way maps to 0 or 1.
+outcome outcome_of(const v1::Task& task) {
+  outcome out;
+  if (task.harness() == "exec") {
+    auto result = json::parse(task.result(), nullptr, false);
+    if (result.is_object())
+      out.details = result;
+  }
+  out.exit_status = task.status() == v1::DONE ? code::ok : code::refused;
+  if (!out.details.is_object())
+    return out;
+  auto number = [&](const char* name) {
+    return out.details.contains(name) && out.details[name].is_number_integer() ? out.details[name].get<int>() : 0;
+  };
+  if (auto signal = number("signal"); signal != 0)
+    out.exit_status = 128 + signal;
+  else if (auto status = number("exit_status"); status != 0)
+    out.exit_status = status;
+  return out;
+}
+
+void print_output(console& io, const json& details) {
+  if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
+    return;
+  std::string text;
+  for (auto c : details["output_tail"].get<std::string>())
+    if (c != '\r')
+      text += c;
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  if (!text.empty())
+    io.line(text);
+}
+
+std::string outcome_text(const json& details) {
+  std::string out;
+  if (details.contains("signal"))
+    out = "signal " + mcp::dump(details["signal"], -1);
+  else if (details.contains("exit_status"))
+    out = "exit status " + mcp::dump(details["exit_status"], -1);
+  if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
+    out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
+  if (details.contains("reason") && details["reason"].is_string())
+    out += (out.empty() ? "" : ", ") + details["reason"].get<std::string>();
+  return out;
+}
+
+void print_result(context& ctx, const v1::Task& task, const outcome& o) {
+  print_output(ctx.io(), o.details);
+  if (o.details.is_object())
+    ctx.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
+  else if (task.has_result() && !task.result().empty())
+    ctx.io().line(task.result());
+}
+
+void add_outcome(json& payload, const outcome& o) {
+  if (!o.details.is_object())
+    return;
+  for (const auto& [name, value] : o.details.items())
+    payload[name] = value;
+}
+
+// -- the parts of the command ----------------------------------------------------------
+
+std::string status_text(const v1::DispatchReply& d) {
+  const auto& id = d.task().id();
+  switch (d.status()) {
+    case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(d.task().status());
+    case v1::DispatchReply::DISPATCHED: return "dispatched task " + id + " to " + short_id(d.recipient());
+    case v1::DispatchReply::NO_WORKER: return "created task " + id + "; no role:" + d.role() + " worker is live";
+    case v1::DispatchReply::SPAWN_IN_FLIGHT: return "task " + id + " is ready; spawn already in flight";
+    default: return "task " + id + " is ready; a worker was asked for";
+  }
+}
+
+int already_ended(context& ctx, const v1::DispatchReply& d) {
+  auto o = outcome_of(d.task());
+  if (ctx.json_wanted()) {
+    auto payload = mcp::dispatch(d);
+    add_outcome(payload, o);
+    ctx.io().print(payload);
+  } else {
+    ctx.io().line(status_text(d));
+    print_result(ctx, d.task(), o);
+  }
+  return d.task().harness() == "exec" ? o.exit_status : code::ok;
+}
+
+int interrupted(const v1::Task& task) {
+  throw failure(code::interrupted, "stopped following; task " + task.id() +
+                                     " goes on. Follow it again with the same command, or see: swarmctl task " + task.id() +
+                                     "; cancel it with: swarmctl update-task " + task.id() + " --status cancelled");
+}
+
+void refresh_task(json& payload, const v1::Task& task) { payload["task"] = mcp::task(task); }
+
+json completion_of(const task_follow& f, double timeout_s) {
+  bool completed = domain::is_terminal(f.task.status());
+  json out = {{"status", completed ? "completed" : "timeout"}};
+  if (completed)
+    out["terminal_status"] = domain::to_text(f.task.status());
+  out["timeout_seconds"] = timeout_s > 0 ? json(timeout_s) : json(nullptr);
+  out["waited_ms"] = f.waited_ms;
+  out["task"] = mcp::task(f.task);
+  return out;
+}
+
+/// Follows to the end of the task, or of --wait-for-completion.
+int follow_to_end(context& ctx, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
+  follow_options options;
+  options.timeout_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
+  options.quiet = ctx.json_wanted();
+  auto f = follow_task(ctx, d.task(), revision, options);
+  if (f.end == follow_end::interrupted)
+    interrupted(f.task);
+  bool completed = domain::is_terminal(f.task.status());
+  auto result = outcome_of(f.task);
+  if (ctx.json_wanted()) {
+    auto payload = mcp::dispatch(d);
+    refresh_task(payload, f.task);
+    if (completed && f.bound)
+      payload["status"] = "spawned";
+    payload["completion"] = completion_of(f, o.completion_s);
+    add_outcome(payload, result);
+    ctx.io().print(payload);
+  } else if (completed) {
+    print_result(ctx, f.task, result);
+  } else {
+    ctx.io().line(status_text(d) + "; completion wait timed out with task " + domain::to_text(f.task.status()));
+  }
+  return completed ? result.exit_status : code::deadline;
+}
+
+/// Waits until the worker runs, as swarm-mcp's spawners do.
+int wait_until_bound(context& ctx, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
+  follow_options options;
+  options.until_bound = true;
+  options.timeout_ms = milliseconds_of(o.wait_s, "--wait");
+  options.quiet = true;
+  auto running = d.spawn().status() == v1::Spawn::RUNNING;
+  task_follow f;
+  f.task = d.task();
+  f.bound = running;
+  if (!running && options.timeout_ms > 0)
+    f = follow_task(ctx, d.task(), revision, options);
+  if (f.end == follow_end::interrupted)
+    interrupted(f.task);
+  bool ended = domain::is_terminal(f.task.status());
+  bool failed = ended && !f.bound;
+  if (ctx.json_wanted()) {
+    auto payload = mcp::dispatch(d);
+    refresh_task(payload, f.task);
+    if (f.bound || ended)
+      payload["status"] = failed ? "spawn_failed" : "spawned";
+    if (f.bound)
+      payload["spawned_instance"] = mcp::text_or_null(f.task.assignee());
+    ctx.io().print(payload);
+  } else if (f.bound) {
+    ctx.io().line("spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")"));
+  } else {
+    ctx.io().line(failed ? "spawn failed: " + outcome_text(outcome_of(f.task).details) : status_text(d));
+  }
+  return failed ? code::refused : code::ok;
+}
+
+int run_dispatch(context& ctx, const dispatch_options& o) {
+  check(ctx, o);
+  auto command = make_command(ctx, o);
+  auto reply = ctx.execute(command, command.dispatch().harness().empty() ? environment_list{} : ctx.env().inheritable());
+  const auto& d = reply.dispatch();
+  if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
+    return already_ended(ctx, d);
+  bool spawned = d.status() == v1::DispatchReply::SPAWNING || d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT;
+  bool exec = command.dispatch().harness() == "exec";
+  if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
+    if (!ctx.json_wanted())
+      ctx.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
+    return follow_to_end(ctx, o, d, reply.revision());
+  }
+  // A task that waits for others or for approval has no worker to wait for.
+  bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
+  if (spawned && !waits)
+    return wait_until_bound(ctx, o, d, reply.revision());
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::dispatch(d));
+  else
+    ctx.io().line(status_text(d));
+  return code::ok;
+}
+
+void build_dispatch(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<dispatch_options>();
+  words(app, "title", o->title, "what is to be done, at most 1 KiB")->required();
+  option(app, "--harness", o->harness, "exec (a command), shell, claude, codex, opencode, gemini, hermes");
+  option(app, "--role", o->role, "role of the worker (implementer)");
+  option(app, "--type", o->type, "review, implement (default), fix, test, research, other");
+  option(app, "--message", o->message, "instruction for the worker");
+  option(app, "--description", o->description, "description of the task, at most 128 KiB");
+  option(app, "--file", o->files, "file it concerns (repeatable)");
+  option(app, "--priority", o->priority, "higher first (0)");
+  option(app, "--depends-on", o->depends_on, "task ids, comma-separated");
+  option(app, "--idempotency-key", o->key, "the same key gives the same task");
+  option(app, "--parent-task", o->parent, "the task it is part of");
+  flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
+  flag(app, "--no-spawn", o->no_spawn, "start nobody");
+  flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
+  option(app, "--spawner", o->spawner, "who starts the worker (pty)");
+  option(app, "--label", o->label, "more tokens for the worker's label");
+  option(app, "--name", o->name, "name of the worker");
+  option(app, "--directory", o->directory, "working directory of the worker (the current one)");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process, 0 to 16");
+  flag(app, "--new", o->fresh, "a new task even if the same one exists");
+  flag(app, "--detach", o->detach, "return once the worker is bound");
+  flag(app, "--follow", o->follow, "show the task to its end");
+  option(app, "--wait", o->wait_s, "seconds to wait for the worker to start (30)");
+  option(app, "--wait-for-completion,--completion-wait", o->completion_s, "seconds to wait for the end");
+  flag(app, "--no-nudge", o->no_nudge, "wake nobody");
+  flag(app, "--force", o->force, "wake the worker even while it works");
+  on_run(app, ctx, [o, &ctx] { return run_dispatch(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"dispatch", "make a task and get it done",
+   "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
+   "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
+   "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
+   "The same line again answers with the same task; --new asks for a fresh one. The exit status is the worker's.",
+   build_dispatch, nullptr, true},
+};
+
+} // namespace
+
+std::span<const verb> dispatch_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,207 @@
+// messages, send, broadcast, prompt-peer, resolve-workspace-handle.
+#include "actors/base/text.hpp"
+#include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+struct list_options {
+  std::string to;
+  std::string from;
+  std::int64_t limit = 50;
+};
+
+std::string indented(const std::string& text) {
+  std::string out = "    ";
+  for (auto c : escape_control(text))
+    out += c == '\n' ? std::string{"\n    "} : std::string(1, c);
+  return out;
+}
+
+int run_messages(context& ctx, const list_options& o) {
+  if (o.limit < 1 || o.limit > 1000)
+    throw usage("--limit takes 1 to 1000");
+  auto query = ctx.query();
+  auto* body = query.mutable_list_messages();
+  if (!o.to.empty())
+    body->set_to(ctx.find(o.to).id());
+  if (!o.from.empty())
+    body->set_from(ctx.find(o.from).id());
+  body->set_limit(static_cast<std::uint32_t>(o.limit));
+  auto messages = ctx.ask(query).messages();
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& m : messages.messages())
+      out.push_back({{"id", m.id()},
+                     {"sender", m.sender()},
+                     {"recipient", m.recipient()},
+                     {"content", m.content()},
+                     {"created_at", mcp::seconds(m.created_at_ms())},
+                     {"read", m.read() ? 1 : 0}});
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (messages.messages().empty())
+    ctx.io().line("(no messages)");
+  for (const auto& m : messages.messages()) {
+    auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) +
+                " → " + short_id(m.recipient());
+    ctx.io().painted_line(ctx.io().paint(m.read() ? colour::dim : colour::bold, head));
+    ctx.io().painted_line(indented(m.content()));
+  }
+  return code::ok;
+}
+
+void build_messages(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<list_options>();
+  option(app, "--to", o->to, "only to this instance");
+  option(app, "--from", o->from, "only from this instance");
+  option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
+  on_run(app, ctx, [o, &ctx] { return run_messages(ctx, *o); });
+}
+
+struct text_options {
+  std::string to;
+  std::vector<std::string> text;
+};
+
+std::string sender_of(const v1::Command& command) { return command.actor().empty() ? "operator" : command.actor(); }
+
+int run_send(context& ctx, const text_options& o) {
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  auto* body = command.mutable_send_message();
+  body->set_recipient(ctx.find(o.to).id());
+  body->set_content(joined(o.text));
+  body->set_relaxed(true);
+  auto recipient = body->recipient();
+  ctx.execute(command);
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"sender", sender_of(command)}, {"recipient", recipient}, {"scope", command.scope()}});
+  else
+    ctx.io().line("sent " + short_id(sender_of(command)) + " → " + short_id(recipient));
+  return code::ok;
+}
+
+void build_send(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<text_options>();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label")->required();
+  words(app, "text", o->text, "the message")->required();
+  on_run(app, ctx, [o, &ctx] { return run_send(ctx, *o); });
+}
+
+int run_broadcast(context& ctx, const text_options& o) {
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  command.mutable_broadcast()->set_content(joined(o.text));
+  auto count = ctx.execute(command).broadcast_sent().recipients();
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"sender", sender_of(command)}, {"scope", command.scope()}, {"count", count}});
+  else
+    ctx.io().line("broadcast to " + std::to_string(count) + " recipient(s)");
+  return code::ok;
+}
+
+void build_broadcast(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<text_options>();
+  words(app, "text", o->text, "the message")->required();
+  on_run(app, ctx, [o, &ctx] { return run_broadcast(ctx, *o); });
+}
+
+struct prompt_options {
+  std::string to;
+  std::string message;
+  std::string task;
+  bool force = false;
+  bool no_nudge = false;
+  std::vector<std::string> text; // positional form: WHO TEXT…
+};
+
+int run_prompt(context& ctx, prompt_options o) {
+  if (o.to.empty() && !o.text.empty()) {
+    o.to = o.text.front();
+    o.text.erase(o.text.begin());
+  }
+  if (o.message.empty())
+    o.message = joined(o.text);
+  if (o.to.empty() || o.message.empty())
+    throw usage("prompt-peer needs --to WHO and --message TEXT");
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  auto* body = command.mutable_send_message();
+  body->set_recipient(ctx.find(o.to).id());
+  body->set_content(o.message);
+  body->set_task_id(o.task);
+  body->set_prompt(true);
+  body->set_relaxed(true);
+  auto prompt = ctx.execute(command).message_sent().prompt();
+  if (o.no_nudge)
+    prompt.set_skipped("nudge=false");
+  if (ctx.json_wanted()) {
+    ctx.io().print(mcp::prompt(prompt));
+    return code::ok;
+  }
+  auto woken = prompt.skipped().empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + ")";
+  ctx.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
+  return code::ok;
+}
+
+void build_prompt(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<prompt_options>();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label");
+  option(app, "--message", o->message, "the text");
+  option(app, "--task,--task-id", o->task, "the task it is about");
+  flag(app, "--force", o->force, "wake the peer even while it works");
+  flag(app, "--no-nudge", o->no_nudge, "store the message, wake nobody");
+  words(app, "text", o->text, "WHO TEXT… instead of the flags");
+  on_run(app, ctx, [o, &ctx] { return run_prompt(ctx, *o); });
+}
+
+struct handle_options {
+  std::string handle;
+  std::string backend = "herdr";
+  std::string kind = "pane";
+};
+
+int run_resolve(context& ctx, const handle_options& o) {
+  if (o.handle.find_first_not_of(" \t") == std::string::npos)
+    throw usage("resolve_workspace_handle requires handle");
+  if (o.backend != "herdr")
+    throw failure(code::refused, "Unsupported workspace backend \"" + o.backend + "\". Currently registered: herdr.");
+  // Sessions of this fabric are reached through their terminals; none has published a workspace handle.
+  if (ctx.json_wanted())
+    ctx.io().print({{"backend", o.backend},
+                    {"handle_kind", o.kind},
+                    {"handle", o.handle},
+                    {"canonical_handle", o.handle},
+                    {"instance_id", nullptr},
+                    {"ambiguous", false},
+                    {"matches", json::array()}});
+  else
+    ctx.io().line(o.backend + ":" + o.handle + " did not match a swarm instance");
+  return code::ok;
+}
+
+void build_resolve(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<handle_options>();
+  option(app, "handle", o->handle, "workspace handle")->required();
+  option(app, "--backend", o->backend, "workspace backend (herdr)");
+  option(app, "--kind", o->kind, "kind of handle (pane)");
+  on_run(app, ctx, [o, &ctx] { return run_resolve(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"messages", "list messages; reading them here marks nothing as read", "  swarmctl messages --to reviewer --limit 5", build_messages},
+  {"send", "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
+  {"broadcast", "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
+  {"prompt-peer", "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T", build_prompt},
+  {"resolve-workspace-handle", "which instance has published a workspace handle", "  swarmctl resolve-workspace-handle pane-3 --json", build_resolve},
+};
+
+} // namespace
+
+std::span<const verb> message_verbs() { return verbs; }
+
+} // namespace swarm::cli

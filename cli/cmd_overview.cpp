@@ -1,0 +1,206 @@
+// inspect, cleanup, roles, doctor.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+#include <fmt/format.h>
+
+namespace swarm::cli {
+
+namespace {
+
+// -- inspect -----------------------------------------------------------------------------
+
+v1::Messages recent_messages(const context& ctx) {
+  auto query = ctx.query();
+  query.mutable_list_messages()->set_limit(20);
+  return ctx.ask(query).messages();
+}
+
+json inspection(const context& ctx) {
+  json out = {{"scope", ctx.scope()}};
+  auto& instances = out["instances"] = json::array();
+  for (const auto& s : all_sessions(ctx, ctx.scope()))
+    instances.push_back(mcp::peer(s));
+  auto& messages = out["messages"] = json::array();
+  for (const auto& m : recent_messages(ctx).messages())
+    messages.push_back({{"id", m.id()},
+                        {"sender", m.sender()},
+                        {"recipient", m.recipient()},
+                        {"content", m.content()},
+                        {"created_at", mcp::seconds(m.created_at_ms())},
+                        {"read", m.read() ? 1 : 0}});
+  auto& tasks = out["tasks"] = json::array();
+  for (const auto& t : all_tasks(ctx, std::nullopt, true))
+    tasks.push_back(mcp::task(t));
+  auto& locks = out["locks"] = json::array();
+  for (const auto& l : all_locks(ctx, ""))
+    locks.push_back({{"id", l.lock().id()},
+                     {"instance_id", l.lock().session_id()},
+                     {"file", l.lock().path()},
+                     {"type", "lock"},
+                     {"content", l.lock().note()},
+                     {"created_at", mcp::seconds(l.lock().created_at_ms())},
+                     {"owner_label", mcp::text_or_null(l.owner().label())}});
+  auto& kv = out["kv"] = json::array();
+  for (const auto& e : all_kv(ctx, ""))
+    kv.push_back(mcp::kv_row(e));
+  return out;
+}
+
+std::string string_or_dash(const json& value) {
+  return value.is_string() && !value.get_ref<const std::string&>().empty() ? value.get<std::string>() : "-";
+}
+
+int run_inspect(context& ctx) {
+  auto all = inspection(ctx);
+  auto& io = ctx.io();
+  if (ctx.json_wanted()) {
+    io.print(all);
+    return code::ok;
+  }
+  io.line("scope: " + all["scope"].get<std::string>());
+  auto section = [&](const char* title, const char* name, auto line_of) {
+    io.painted_line(io.paint(colour::bold, fmt::format("{} ({})", title, all[name].size())));
+    for (const auto& row : all[name])
+      io.line("  " + line_of(row));
+  };
+  section("instances", "instances", [](const json& r) { return short_id(r["id"].get<std::string>()) + "  " + string_or_dash(r["label"]); });
+  section("tasks", "tasks", [](const json& r) {
+    return short_id(r["id"].get<std::string>()) + "  [" + r["status"].get<std::string>() + "]  " + r["type"].get<std::string>() + "  " +
+           r["title"].get<std::string>();
+  });
+  section("locks", "locks", [](const json& r) { return string_or_dash(r["owner_label"]) + "  " + r["file"].get<std::string>(); });
+  section("kv", "kv", [](const json& r) { return r["key"].get<std::string>(); });
+  section("recent messages", "messages", [](const json& r) {
+    return "#" + mcp::dump(r["id"], -1) + "  " + short_id(r["sender"].get<std::string>()) + " → " + short_id(r["recipient"].get<std::string>()) +
+           "  " + r["content"].get<std::string>();
+  });
+  return code::ok;
+}
+
+void build_inspect(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_inspect(ctx); });
+}
+
+// -- cleanup -----------------------------------------------------------------------------
+
+/// Adds the counters of `more`.
+void add(v1::SweepReport& sum, const v1::SweepReport& more) {
+  sum.set_sessions_reclaimed(sum.sessions_reclaimed() + more.sessions_reclaimed());
+  sum.set_tasks_reopened(sum.tasks_reopened() + more.tasks_reopened());
+  sum.set_task_assignees_cleared(sum.task_assignees_cleared() + more.task_assignees_cleared());
+  sum.set_locks_deleted(sum.locks_deleted() + more.locks_deleted());
+  sum.set_terminal_spawn_locks_deleted(sum.terminal_spawn_locks_deleted() + more.terminal_spawn_locks_deleted());
+  sum.set_messages_deleted(sum.messages_deleted() + more.messages_deleted());
+  sum.set_terminal_tasks_deleted(sum.terminal_tasks_deleted() + more.terminal_tasks_deleted());
+  sum.set_events_deleted(sum.events_deleted() + more.events_deleted());
+  sum.set_kv_deleted(sum.kv_deleted() + more.kv_deleted());
+  sum.mutable_kv_keys_deleted()->MergeFrom(more.kv_keys_deleted());
+  sum.set_identity_rows_deleted(sum.identity_rows_deleted() + more.identity_rows_deleted());
+}
+
+std::vector<std::string> scopes_to_clean(const context& ctx, bool all) {
+  if (!all)
+    return {ctx.scope()};
+  auto query = ctx.query();
+  query.mutable_list_scopes();
+  std::vector<std::string> out;
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
+    [&](const v1::Answer& a) {
+      for (const auto& s : a.scopes().scopes())
+        out.push_back(s.scope());
+    });
+  return out;
+}
+
+int run_cleanup(context& ctx, bool dry_run) {
+  bool all = ctx.flags.scope.empty() && ctx.env().get("SWARM_MCP_SCOPE").empty();
+  v1::SweepReport sum;
+  sum.set_dry_run(dry_run);
+  for (const auto& scope : scopes_to_clean(ctx, all)) {
+    auto command = ctx.command();
+    command.set_scope(scope);
+    command.mutable_sweep()->set_dry_run(dry_run);
+    command.mutable_sweep()->set_mode("manual");
+    add(sum, ctx.execute(command).sweep());
+  }
+  auto report = mcp::cleanup(sum, all ? std::string{} : ctx.scope(), "manual", ctx.now_ms());
+  if (ctx.json_wanted()) {
+    ctx.io().print(report);
+    return code::ok;
+  }
+  ctx.io().line(std::string{dry_run ? "would clean " : "cleaned "} + (all ? "all scopes" : ctx.scope()));
+  for (const auto& [name, value] : report.items())
+    if (value.is_number() && name != "at")
+      ctx.io().line("  " + name + ": " + mcp::dump(value, -1));
+  return code::ok;
+}
+
+void build_cleanup(CLI::App& app, context& ctx) {
+  auto dry_run = std::make_shared<bool>(false);
+  flag(app, "--dry-run", *dry_run, "count, change nothing");
+  on_run(app, ctx, [dry_run, &ctx] { return run_cleanup(ctx, *dry_run); });
+}
+
+// -- roles -------------------------------------------------------------------------------
+
+json current_role(const context& ctx) {
+  json out = {{"instance_id", nullptr}, {"label", nullptr}, {"routing_role", nullptr}, {"mode", nullptr}};
+  std::string label = ctx.env().get("SWARM_MCP_LABEL");
+  // Advice only: without a node or an instance the environment speaks alone.
+  try {
+    if (auto session = ctx.named_actor()) {
+      out["instance_id"] = session->id();
+      label = session->label();
+    }
+  } catch (const failure&) {
+  }
+  out["label"] = mcp::text_or_null(label);
+  out["routing_role"] = mcp::text_or_null(domain::role_of(label));
+  if (domain::has_token(label, "mode:gateway"))
+    out["mode"] = "gateway";
+  json env = json::object();
+  for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_AGENT_ROLE", "SWARM_MCP_LABEL"})
+    env[name] = mcp::text_or_null(ctx.env().get(name));
+  out["env"] = env;
+  out["swarm_role_file"] = nullptr;
+  out["cwd"] = ctx.directory();
+  out["scope"] = ctx.scope();
+  return out;
+}
+
+int run_roles(context& ctx) {
+  json modes = {"gateway", "worker"};
+  json roles = {"planner", "implementer", "reviewer", "researcher", "generalist"};
+  auto current = current_role(ctx);
+  if (ctx.json_wanted()) {
+    ctx.io().print({{"plugin_modes", modes}, {"routing_roles", roles}, {"current", current}});
+    return code::ok;
+  }
+  ctx.io().line("routing roles (label tokens role:<name>): planner, implementer, reviewer, researcher, generalist");
+  ctx.io().line("modes: gateway (label token mode:gateway: may dispatch), worker");
+  for (const auto& [name, value] : current.items())
+    if (!value.is_object())
+      ctx.io().line("  " + name + ": " + string_or_dash(value));
+  return code::ok;
+}
+
+void build_roles(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_roles(ctx); });
+}
+
+constexpr verb verbs[] = {
+  {"inspect", "everything in the scope at a glance", "  swarmctl inspect --json", build_inspect},
+  {"cleanup", "expire what is due; all scopes unless --scope or $SWARM_MCP_SCOPE says one", "  swarmctl cleanup --dry-run", build_cleanup},
+  {"roles", "the roles of the label, and this session's", "  swarmctl roles --json", build_roles},
+};
+
+} // namespace
+
+std::span<const verb> overview_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,371 @@
+// pty new|list|read|send|kill|attach|resize.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "cli/follow.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/pty_attach.hpp"
+#include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+json pty_row(const v1::PtyInfo& p) {
+  auto argv = json::array();
+  for (const auto& word : p.argv())
+    argv.push_back(word);
+  bool exited = !p.running();
+  return {{"id", p.id()},
+          {"scope", p.scope()},
+          {"name", mcp::text_or_null(p.name())},
+          {"argv", argv},
+          {"directory", p.directory()},
+          {"pid", p.pid()},
+          {"running", p.running()},
+          {"exit_status", exited && p.signal() == 0 ? json(p.exit_status()) : json(nullptr)},
+          {"signal", exited && p.signal() != 0 ? json(p.signal()) : json(nullptr)},
+          {"columns", p.size().columns()},
+          {"rows", p.size().rows()},
+          {"start", p.start()},
+          {"end", p.end()},
+          {"created_at", mcp::seconds(p.created_at_ms())},
+          {"instance_id", mcp::text_or_null(p.session_id())},
+          {"harness", mcp::text_or_null(p.harness())}};
+}
+
+std::vector<v1::PtyInfo> all_ptys(const context& ctx, bool all_scopes) {
+  v1::ListPtysRequest request;
+  request.set_scope(ctx.scope());
+  request.set_all_scopes(all_scopes);
+  std::vector<v1::PtyInfo> out;
+  for (;;) {
+    auto list = ctx.door().ptys.list(request);
+    out.insert(out.end(), list.ptys().begin(), list.ptys().end());
+    if (list.page().token().empty())
+      return out;
+    request.mutable_page()->set_token(list.page().token());
+  }
+}
+
+/// Exact id, unique prefix of an id, or a name.
+std::string find_pty(const context& ctx, const std::string& who) {
+  std::vector<std::string> prefixed;
+  std::vector<std::string> named;
+  for (const auto& p : all_ptys(ctx, true)) {
+    if (p.id() == who)
+      return who;
+    if (p.id().rfind(who, 0) == 0)
+      prefixed.push_back(p.id());
+    if (p.name() == who)
+      named.push_back(p.id());
+  }
+  auto& found = prefixed.empty() ? named : prefixed;
+  if (found.size() == 1)
+    return found.front();
+  throw failure(code::refused, found.empty() ? "no terminal matches \"" + who + "\"; see: swarmctl pty list --all"
+                                             : "more than one terminal matches \"" + who + "\": " + joined(found));
+}
+
+struct size_options {
+  std::int64_t columns = 0;
+  std::int64_t rows = 0;
+};
+
+/// As asked for, else that of this terminal, else 80 x 24.
+v1::TerminalSize size_of(const size_options& o) {
+  winsize here{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &here) != 0)
+    here = {};
+  auto pick = [](std::int64_t wanted, std::int64_t have, std::int64_t fallback) {
+    auto value = wanted != 0 ? wanted : have != 0 ? have : fallback;
+    if (value < 1 || value > 1000)
+      throw usage("--columns and --rows take 1 to 1000");
+    return static_cast<std::uint32_t>(value);
+  };
+  v1::TerminalSize out;
+  out.set_columns(pick(o.columns, here.ws_col, 80));
+  out.set_rows(pick(o.rows, here.ws_row, 24));
+  return out;
+}
+
+void size_flags(CLI::App& app, size_options& o) {
+  option(app, "--columns", o.columns, "width, 1 to 1000");
+  option(app, "--rows", o.rows, "height, 1 to 1000");
+}
+
+// -- new, list -----------------------------------------------------------------------------
+
+struct new_options {
+  std::string name;
+  std::string directory;
+  size_options size;
+};
+
+int run_new(context& ctx, const new_options& o) {
+  v1::CreatePtyRequest request;
+  request.set_scope(ctx.scope());
+  for (const auto& word : ctx.tail)
+    request.add_argv(word);
+  request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  *request.mutable_size() = size_of(o.size);
+  for (const auto& [name, value] : ctx.env().inheritable()) {
+    auto* variable = request.add_environment();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  request.set_name(o.name);
+  auto info = ctx.door().ptys.create(request);
+  if (ctx.json_wanted())
+    ctx.io().print(pty_row(info));
+  else
+    ctx.io().line(info.id());
+  return code::ok;
+}
+
+int run_list(context& ctx, bool all) {
+  auto list = all_ptys(ctx, all);
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& p : list)
+      out.push_back(pty_row(p));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (list.empty()) {
+    ctx.io().line("(no terminals)");
+    return code::ok;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& p : list) {
+    auto state = p.running()       ? std::string{"running"}
+                 : p.signal() != 0 ? "signal " + std::to_string(p.signal())
+                                   : "exit " + std::to_string(p.exit_status());
+    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state, std::to_string(p.pid()), byte_count(p.end()),
+                    joined({p.argv().begin(), p.argv().end()})});
+  }
+  ctx.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
+  return code::ok;
+}
+
+// -- read ----------------------------------------------------------------------------------
+
+struct read_options {
+  std::string who;
+  std::int64_t from = -1;
+  std::int64_t bytes = 0;
+  bool follow = false;
+};
+
+struct read_state {
+  std::uint64_t next = 0;
+  std::uint64_t first = 0;
+  bool started = false;
+  bool ended = false;
+  int exit_status = 0;
+  int signal = 0;
+  std::string data;
+};
+
+bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
+  if (chunk.gap() != 0)
+    ctx.io().error(std::to_string(chunk.gap()) + " bytes before offset " + std::to_string(chunk.offset()) + " are no longer kept");
+  if (!std::exchange(state.started, true))
+    state.first = chunk.offset();
+  if (!chunk.data().empty() || chunk.gap() != 0)
+    state.next = chunk.offset() + chunk.data().size();
+  if (ctx.json_wanted())
+    state.data += chunk.data();
+  else
+    ctx.io().raw(chunk.data());
+  if (chunk.ended()) {
+    state.ended = true;
+    state.exit_status = chunk.exit_status();
+    state.signal = chunk.signal();
+  }
+  return !state.ended;
+}
+
+int run_read(context& ctx, const read_options& o) {
+  v1::ReadPtyRequest request;
+  request.set_id(find_pty(ctx, o.who));
+  request.set_from(static_cast<std::uint64_t>(std::max<std::int64_t>(o.from, 0)));
+  request.set_follow(o.follow);
+  request.set_tail(o.from < 0 && o.bytes > 0);
+  request.set_max_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(o.bytes, 0)));
+  read_state state;
+  state.next = request.from();
+  interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
+  // A stream that was cut goes on at the next offset: every byte is printed once.
+  for (auto end = stream_end::lost; end == stream_end::lost || end == stream_end::too_slow;) {
+    end = ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(ctx, state, chunk); });
+    request.set_from(state.next);
+    request.set_tail(request.tail() && !state.started);
+  }
+  if (ctx.json_wanted())
+    ctx.io().print({{"id", request.id()},
+                    {"from", state.first},
+                    {"next", state.next},
+                    {"data", state.data},
+                    {"ended", state.ended},
+                    {"exit_status", state.ended && state.signal == 0 ? json(state.exit_status) : json(nullptr)},
+                    {"signal", state.ended && state.signal != 0 ? json(state.signal) : json(nullptr)}});
+  return guard.interrupted() ? code::interrupted : code::ok;
+}
+
+// -- send, resize, kill, attach --------------------------------------------------------------
+
+struct send_options {
+  std::string who;
+  std::vector<std::string> text;
+  bool enter = false;
+  bool from_stdin = false;
+};
+
+std::string standard_input() {
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(n));
+  return out;
+}
+
+int run_send(context& ctx, const send_options& o) {
+  auto text = o.from_stdin ? standard_input() : joined(o.text);
+  if (o.enter)
+    text += '\r';
+  if (text.empty())
+    throw usage("pty send needs text, --enter or --stdin");
+  auto id = find_pty(ctx, o.who);
+  std::uint64_t accepted = 0;
+  for (std::size_t at = 0; at < text.size(); at += limits::pty_input_bytes_max) {
+    v1::SendPtyRequest request;
+    request.set_pty_id(id);
+    request.set_data(text.substr(at, limits::pty_input_bytes_max));
+    accepted += ctx.door().ptys.send(request).accepted();
+  }
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
+  else
+    ctx.io().line("sent " + std::to_string(accepted) + " bytes to " + short_id(id));
+  return code::ok;
+}
+
+int run_resize(context& ctx, const std::string& who, const size_options& o) {
+  v1::ResizePtyRequest request;
+  request.set_pty_id(find_pty(ctx, who));
+  *request.mutable_size() = size_of(o);
+  auto info = ctx.door().ptys.resize(request);
+  if (ctx.json_wanted())
+    ctx.io().print(pty_row(info));
+  else
+    ctx.io().line("resized " + short_id(info.id()) + " to " + std::to_string(info.size().columns()) + "x" + std::to_string(info.size().rows()));
+  return code::ok;
+}
+
+int run_kill(context& ctx, const std::string& who, std::int64_t signal) {
+  if (signal < 0 || signal > 64)
+    throw usage("--signal takes a number, 0 to 64; 0 = hang up, terminate, then kill");
+  v1::KillPtyRequest request;
+  request.set_pty_id(find_pty(ctx, who));
+  request.set_signal(static_cast<int>(signal));
+  auto info = ctx.door().ptys.kill(request);
+  if (ctx.json_wanted())
+    ctx.io().print(pty_row(info));
+  else
+    ctx.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
+  return code::ok;
+}
+
+struct attach_options {
+  std::string who;
+  std::string detach_key = "^]";
+};
+
+int run_attach(context& ctx, const attach_options& o) {
+  auto key = parse_detach_key(o.detach_key);
+  if (!key)
+    throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
+  auto id = find_pty(ctx, o.who);
+  auto end = attach_terminal(ctx.door().ptys, id, *key);
+  if (end.detached) {
+    ctx.io().error("detached from " + short_id(id) + "; the program goes on");
+    return code::ok;
+  }
+  ctx.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)
+                                 : "the program ended with exit status " + std::to_string(end.exit_status));
+  return end.signal != 0 ? 128 + end.signal : end.exit_status;
+}
+
+// -- declarations ------------------------------------------------------------------------------
+
+CLI::App* of_terminal(CLI::App& app, const char* name, const char* help, std::string& who) {
+  auto* sub = app.add_subcommand(name, help);
+  option(*sub, "pty", who, "id, id prefix or name of the terminal")->required();
+  return sub;
+}
+
+void build_pty_reading(CLI::App& app, context& ctx) {
+  auto all = std::make_shared<bool>(false);
+  auto* list = app.add_subcommand("list", "list terminals");
+  flag(*list, "--all", *all, "of every scope");
+  on_run(*list, ctx, [all, &ctx] { return run_list(ctx, *all); });
+  auto r = std::make_shared<read_options>();
+  auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
+  option(*read, "--from", r->from, "start at this offset (the oldest kept)");
+  option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
+  flag(*read, "--follow", r->follow, "go on until the program ends");
+  on_run(*read, ctx, [r, &ctx] { return run_read(ctx, *r); });
+}
+
+void build_pty_writing(CLI::App& app, context& ctx) {
+  auto s = std::make_shared<send_options>();
+  auto* send = of_terminal(app, "send", "type into a terminal", s->who);
+  words(*send, "text", s->text, "what to type");
+  flag(*send, "--enter", s->enter, "and press Enter");
+  flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
+  on_run(*send, ctx, [s, &ctx] { return run_send(ctx, *s); });
+  auto size = std::make_shared<size_options>();
+  auto resized = std::make_shared<std::string>();
+  auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
+  size_flags(*resize, *size);
+  on_run(*resize, ctx, [size, resized, &ctx] { return run_resize(ctx, *resized, *size); });
+  auto killed = std::make_shared<std::string>();
+  auto signal = std::make_shared<std::int64_t>(0);
+  auto* kill = of_terminal(app, "kill", "end the program and everything below it", *killed);
+  option(*kill, "--signal", *signal, "send only this signal");
+  on_run(*kill, ctx, [killed, signal, &ctx] { return run_kill(ctx, *killed, *signal); });
+  auto a = std::make_shared<attach_options>();
+  auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches", a->who);
+  option(*attach, "--detach-key", a->detach_key, "key that detaches, such as ^] (default) or ^A");
+  on_run(*attach, ctx, [a, &ctx] { return run_attach(ctx, *a); });
+}
+
+void build_pty(CLI::App& app, context& ctx) {
+  auto n = std::make_shared<new_options>();
+  auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
+  option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
+  option(*create, "--directory", n->directory, "working directory (the current one)");
+  size_flags(*create, n->size);
+  on_run(*create, ctx, [n, &ctx] { return run_new(ctx, *n); });
+  build_pty_reading(app, ctx);
+  build_pty_writing(app, ctx);
+}
+
+constexpr verb verbs[] = {
+  {"pty", "terminals: new, list, read, send, resize, kill, attach",
+   "  swarmctl pty new --name build --json -- make -j2\n"
+   "  swarmctl pty read build --follow\n"
+   "  swarmctl pty send build \"q\" --enter\n"
+   "  swarmctl pty attach build",
+   build_pty, nullptr, true},
+};
+
+} // namespace
+
+std::span<const verb> pty_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,161 @@
+#include "cli/context.hpp"
+
+#include "actors/base/paths.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+namespace swarm::cli {
+
+context::context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory)
+  : door_(door), env_(env), io_(io), clock_(clock), directory_(std::move(directory)) {}
+
+std::string context::scope() const { return scope_of(directory_); }
+
+std::string context::scope_of(const std::string& directory) const {
+  return resolve_scope(flags.scope.empty() ? env_.get("SWARM_MCP_SCOPE") : flags.scope, directory);
+}
+
+v1::Caller context::caller() const {
+  v1::Caller out;
+  out.set_directory(directory_);
+  out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
+  out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
+  out.set_identity(env_.identity());
+  out.set_work_tracker(env_.get("SWARM_WORK_TRACKER"));
+  return out;
+}
+
+v1::Command context::command() const {
+  v1::Command out;
+  out.set_scope(scope());
+  *out.mutable_caller() = caller();
+  return out;
+}
+
+v1::Query context::query() const {
+  v1::Query out;
+  out.set_scope(scope());
+  *out.mutable_caller() = caller();
+  return out;
+}
+
+v1::Reply context::decide(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) const {
+  return door_.coordination.execute(command, environment, extra_ms);
+}
+
+v1::Reply context::execute(const v1::Command& command, const environment_list& environment) const {
+  auto reply = decide(command, environment);
+  if (reply.has_refusal())
+    throw refused(reply);
+  return reply;
+}
+
+v1::Answer context::ask(const v1::Query& query) const {
+  auto answer = door_.coordination.ask(query);
+  if (answer.has_refusal())
+    throw refused(answer.refusal());
+  return answer;
+}
+
+v1::Session context::find(const std::string& who) const {
+  auto q = query();
+  q.mutable_find_session()->set_who(who);
+  return ask(q).session();
+}
+
+std::optional<v1::Session> context::named_actor() const {
+  auto who = flags.as.empty() ? env_.get("SWARM_MCP_INSTANCE_ID") : flags.as;
+  if (who.empty())
+    return std::nullopt;
+  return find(who);
+}
+
+std::string context::named_actor_id() const {
+  auto session = named_actor();
+  return session ? session->id() : std::string{};
+}
+
+v1::Session context::actor() const {
+  if (auto session = named_actor())
+    return *session;
+  return find("");
+}
+
+std::string context::file(std::string_view input, const std::optional<v1::Session>& session) const {
+  if (!session) {
+    auto file_root = env_.get("SWARM_MCP_FILE_ROOT");
+    return resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_));
+  }
+  const auto& home = session->directory();
+  const auto& root = session->root().empty() ? home : session->root();
+  bool here = is_inside(root, directory_) || is_inside(home, directory_);
+  if (here && !input.empty() && input.front() != '/')
+    return resolve_file(normalize_path(input, directory_), home, session->file_root(), root);
+  return resolve_file(input, home, session->file_root(), root);
+}
+
+int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Refusal::TIMEOUT ? code::deadline : code::refused; }
+
+failure refused(const v1::Reply& reply) {
+  auto text = reply.refusal().text();
+  for (const auto& d : reply.refusal().details())
+    text += "\n  task " + std::to_string(d.task_index()) + " " + d.field() + ": " + d.message();
+  return {exit_code_of(reply.refusal().code()), text, mcp::error(reply)};
+}
+
+failure refused(const v1::Refusal& refusal) {
+  v1::Reply reply;
+  *reply.mutable_refusal() = refusal;
+  return refused(reply);
+}
+
+std::vector<v1::Session> all_sessions(const context& ctx, const std::string& scope) {
+  auto q = ctx.query();
+  q.set_scope(scope);
+  q.mutable_list_sessions();
+  std::vector<v1::Session> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_sessions()->mutable_page(); }, [](const v1::Answer& a) { return a.sessions().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.sessions().sessions().begin(), a.sessions().sessions().end()); });
+  return out;
+}
+
+std::vector<v1::Task> all_tasks(const context& ctx, std::optional<v1::TaskStatus> status, bool by_creation) {
+  auto q = ctx.query();
+  q.mutable_list_tasks()->set_by_creation(by_creation);
+  if (status)
+    q.mutable_list_tasks()->add_statuses(*status);
+  std::vector<v1::Task> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_tasks()->mutable_page(); }, [](const v1::Answer& a) { return a.tasks().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.tasks().tasks().begin(), a.tasks().tasks().end()); });
+  return out;
+}
+
+std::vector<v1::LockView> all_locks(const context& ctx, const std::string& holder) {
+  auto q = ctx.query();
+  q.mutable_list_locks()->set_holder(holder);
+  std::vector<v1::LockView> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.locks().locks().begin(), a.locks().locks().end()); });
+  return out;
+}
+
+std::vector<v1::KvEntry> all_kv(const context& ctx, const std::string& prefix) {
+  auto q = ctx.query();
+  q.mutable_list_kv()->set_prefix(prefix);
+  std::vector<v1::KvEntry> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.kv_list().entries().begin(), a.kv_list().entries().end()); });
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words)
+    out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+} // namespace swarm::cli

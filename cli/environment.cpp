@@ -1,0 +1,47 @@
+#include "cli/environment.hpp"
+
+#include "actors/base/environment.hpp"
+
+#include <unistd.h>
+
+namespace swarm::cli {
+
+environment environment::of_process() {
+  std::map<std::string, std::string, std::less<>> values;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    std::string_view text{*entry};
+    if (auto equals = text.find('='); equals != text.npos)
+      values.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment{std::move(values)};
+}
+
+std::string environment::get(std::string_view name) const {
+  auto i = values_.find(name);
+  return i == values_.end() ? std::string{} : i->second;
+}
+
+bool environment::truthy(std::string_view name) const {
+  std::string word;
+  for (auto c : get(name))
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word == "1" || word == "true" || word == "yes" || word == "on";
+}
+
+environment_list environment::inheritable() const {
+  environment_list out;
+  for (const auto& [name, value] : values_)
+    if (swarm::inheritable(name))
+      out.emplace_back(name, value);
+  return out;
+}
+
+std::string environment::identity() const {
+  for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_CC_IDENTITY", "SWARM_CODEX_IDENTITY", "SWARM_HERMES_IDENTITY"})
+    if (auto value = get(name); !value.empty())
+      return value;
+  return {};
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,33 @@
+// The variables of this process, as values, so that tests give their own.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "cli/ports.hpp"
+
+namespace swarm::cli {
+
+class environment {
+public:
+  environment() = default;
+  explicit environment(std::map<std::string, std::string, std::less<>> values) : values_(std::move(values)) {}
+  static environment of_process();
+
+  /// Empty when unset: the contract treats both alike.
+  std::string get(std::string_view name) const;
+  /// 1, true, yes or on, in any case, blanks trimmed.
+  bool truthy(std::string_view name) const;
+  /// What a worker inherits.
+  environment_list inheritable() const;
+  /// Identity of this process: the first of AGENT_IDENTITY, SWARM_IDENTITY and the harness-specific ones.
+  std::string identity() const;
+  /// This process runs inside a worker.
+  bool in_worker() const { return !get("SWARM_SPAWN_ID").empty(); }
+
+private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+} // namespace swarm::cli

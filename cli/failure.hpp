@@ -1,0 +1,34 @@
+// How a command ends when it does not succeed: the exit codes scripts rely on.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace swarm::cli {
+
+using json = nlohmann::ordered_json;
+
+namespace code {
+inline constexpr int ok = 0;
+inline constexpr int refused = 1; // also: not found
+inline constexpr int usage = 2;
+inline constexpr int no_node = 3;
+inline constexpr int deadline = 4;
+inline constexpr int interrupted = 130;
+} // namespace code
+
+/// Ends a command. `text` goes to stderr after "swarmctl <command>: "; an empty text says nothing. With --json `body`, or
+/// {"error": text} for a refusal without one, goes to stdout.
+struct failure : std::runtime_error {
+  failure(int exit_code, const std::string& text, std::optional<json> json_body = std::nullopt)
+    : std::runtime_error(text), exit_status(exit_code), body(std::move(json_body)) {}
+  int exit_status;
+  std::optional<json> body;
+  /// The text is the contract's own ("claim failed: …") and gets no prefix.
+  bool verbatim = false;
+};
+
+} // namespace swarm::cli

@@ -1,0 +1,42 @@
+// swarmctl.
+#include "cli/app.hpp"
+#include "cli/client.hpp"
+
+#include <cstdlib>
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace {
+
+std::string working_directory() {
+  std::error_code ec;
+  auto path = std::filesystem::current_path(ec);
+  return ec ? "/" : path.string();
+}
+
+int run_swarmctl(std::vector<std::string> args) {
+  using namespace swarm::cli;
+  auto env = environment::of_process();
+  auto io = console::of_process(!env.get("NO_COLOR").empty() || env.get("TERM") == "dumb");
+  client_settings settings;
+  try {
+    settings.dir = swarm::default_state_dir();
+  } catch (const std::exception& e) {
+    io.error(std::string{"swarmctl: "} + e.what());
+    return code::no_node;
+  }
+  settings.token = env.get("SWARM_TOKEN");
+  settings.in_worker = env.in_worker();
+  client node{std::move(settings)};
+  context ctx{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
+  return run(ctx, std::move(args));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  // Everything is written; tearing gRPC down would cost more than the call.
+  std::quick_exit(run_swarmctl({argv + 1, argv + argc}));
+}

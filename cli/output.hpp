@@ -1,0 +1,65 @@
+// What a command prints: plain text in a pipe, colours on a terminal, two-space JSON with --json. Everything an agent or a
+// peer may have written is escaped before it reaches a terminal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace swarm::cli {
+
+using json = nlohmann::ordered_json;
+
+enum class colour { none, green, red, yellow, cyan, dim, bold };
+
+class console {
+public:
+  using sink = std::function<void(std::string_view)>;
+  console(sink out, sink err, bool out_is_terminal, bool err_is_terminal, bool colours);
+  /// The process's own stdout and stderr; NO_COLOR and TERM=dumb turn colours off.
+  static console of_process(bool no_color);
+
+  /// One line on stdout, control characters escaped (newlines inside stay).
+  void line(std::string_view text);
+  /// Bytes on stdout as they are: the payload of kv get, pty read and completion scripts.
+  void raw(std::string_view bytes);
+  void print(const json&);
+  /// One line of JSON.
+  void print_compact(const json&);
+  /// One line on stderr, escaped.
+  void error(std::string_view text);
+  /// Bytes on stderr as they are, for the spinner.
+  void raw_error(std::string_view bytes);
+
+  /// The text in that colour when stdout is a terminal. The text is escaped, so call it on parts and join the result with paint().
+  std::string paint(colour, std::string_view text) const;
+  /// A line made of paint() results.
+  void painted_line(std::string_view text);
+
+  bool out_is_terminal() const noexcept { return out_terminal_; }
+  bool err_is_terminal() const noexcept { return err_terminal_; }
+
+private:
+  sink out_;
+  sink err_;
+  bool out_terminal_;
+  bool err_terminal_;
+  bool colours_;
+};
+
+/// Left-aligned columns two spaces apart, two spaces of indent, no trailing blanks.
+std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+/// UTC, YYYY-MM-DD HH:MM:SS.
+std::string utc(std::int64_t unix_ms);
+/// First eight characters of an id, which is how people read them; "-" when empty.
+std::string short_id(std::string_view id);
+/// 950 ms, 12.3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h.
+std::string duration(std::int64_t ms);
+/// 0 B, 12 KiB, 3.4 MiB.
+std::string byte_count(std::uint64_t bytes);
+
+} // namespace swarm::cli

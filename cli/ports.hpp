@@ -1,0 +1,102 @@
+// What the commands need from a node. The gRPC client implements it; tests put a fake in its place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/node.pb.h"
+#include "swarm/v1/pty.pb.h"
+
+namespace swarm::cli {
+
+namespace v1 = ::swarm::v1;
+
+using environment_list = std::vector<std::pair<std::string, std::string>>;
+
+/// How a stream ended.
+enum class stream_end {
+  complete, // the server had no more to say
+  stopped,  // the receiver asked to stop, or cancel() was called
+  lost,     // the connection or the node went away: resume from the last position
+  too_slow, // the reader lagged: resume from the last position
+  not_kept, // the position is no longer kept
+};
+
+/// Every function throws `failure` when the call itself failed by its deadline (no node 3, deadline 4); a decision against
+/// the caller is a Refusal inside the reply.
+class coordination_port {
+public:
+  virtual ~coordination_port() = default;
+  /// `extra_ms` lengthens the deadline, for commands that wait on the server.
+  virtual v1::Reply execute(const v1::Command&, const environment_list& environment = {}, std::int64_t extra_ms = 0) = 0;
+  virtual v1::Answer ask(const v1::Query&) = 0;
+  /// `on` returns false to stop.
+  virtual stream_end watch(const v1::WatchRequest&, const std::function<bool(const v1::WatchReply&)>& on) = 0;
+  virtual v1::Activity wait_for_activity(const v1::WaitRequest&) = 0;
+  /// Ends the call or stream in progress; may be called from another thread.
+  virtual void cancel() = 0;
+};
+
+class node_port {
+public:
+  virtual ~node_port() = default;
+  virtual v1::NodeStatus status() = 0;
+  virtual v1::ActorGraph graph(const v1::GraphRequest&) = 0;
+  virtual v1::BackupReply backup(const v1::BackupRequest&) = 0;
+  virtual v1::ShutdownReply shutdown(const v1::ShutdownRequest&) = 0;
+  virtual v1::CheckReply check(const v1::CheckRequest&) = 0;
+};
+
+/// Both directions of an attached terminal; read and write may be called from two threads.
+class pty_stream {
+public:
+  virtual ~pty_stream() = default;
+  virtual bool write(const v1::AttachFrame&) = 0;
+  /// False at the end.
+  virtual bool read(v1::PtyChunk&) = 0;
+  virtual void cancel() = 0;
+  /// After the last read: throws `failure` unless the stream ended well or was cancelled.
+  virtual void finish() = 0;
+};
+
+class pty_port {
+public:
+  virtual ~pty_port() = default;
+  virtual v1::PtyInfo create(v1::CreatePtyRequest) = 0;
+  virtual v1::PtyList list(const v1::ListPtysRequest&) = 0;
+  virtual stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) = 0;
+  virtual v1::SendPtyReply send(v1::SendPtyRequest) = 0;
+  virtual v1::PtyInfo resize(const v1::ResizePtyRequest&) = 0;
+  virtual v1::PtyInfo kill(const v1::KillPtyRequest&) = 0;
+  virtual std::unique_ptr<pty_stream> attach() = 0;
+};
+
+/// Where the node is found and whether it may be started.
+class node_finder {
+public:
+  virtual ~node_finder() = default;
+  /// A node answers on the socket.
+  virtual bool running() = 0;
+  /// Starts one unless one runs; throws `failure`.
+  virtual void start(const std::string& node_name) = 0;
+  /// Becomes swarmd in this terminal; returns only by `failure`.
+  virtual void start_in_foreground(const std::string& node_name) = 0;
+  virtual std::string state_directory() = 0;
+  /// Calls made from now on refuse instead of starting a node.
+  virtual void never_start() = 0;
+  /// Deadline of each call.
+  virtual void set_timeout_ms(std::int64_t) = 0;
+};
+
+struct ports {
+  coordination_port& coordination;
+  node_port& node;
+  pty_port& ptys;
+  node_finder& finder;
+};
+
+} // namespace swarm::cli

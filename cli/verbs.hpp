@@ -1,0 +1,72 @@
+// How a command declares itself. Only the command in use is built: declaring them all costs a millisecond.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "cli/context.hpp"
+
+namespace swarm::cli {
+
+struct verb {
+  const char* name;
+  const char* summary;
+  const char* examples;
+  void (*build)(CLI::App&, context&);
+  const char* alias = nullptr;
+  /// Takes a program and its arguments after `--`.
+  bool takes_program = false;
+};
+
+// One per file cmd_*.cpp.
+std::span<const verb> node_verbs();
+std::span<const verb> session_verbs();
+std::span<const verb> message_verbs();
+std::span<const verb> task_verbs();
+std::span<const verb> lock_verbs();
+std::span<const verb> kv_verbs();
+std::span<const verb> dispatch_verbs();
+std::span<const verb> spawn_verbs();
+std::span<const verb> event_verbs();
+std::span<const verb> overview_verbs();
+std::span<const verb> pty_verbs();
+std::span<const verb> doctor_verbs();
+std::span<const verb> completion_verbs();
+/// All of them, in the order the help shows.
+std::vector<verb> all_verbs();
+/// The whole command tree, for help and completion.
+std::unique_ptr<CLI::App> full_tree(context&);
+
+// -- declaring options ---------------------------------------------------------------
+
+/// A word that starts with one dash is text, not a flag, as in swarm-mcp. Marked before the parser sees it, unmarked after.
+inline constexpr char dash_mark = '\x01';
+
+CLI::Option* option(CLI::App&, const std::string& names, std::string& target, const std::string& help);
+/// One value per use.
+CLI::Option* option(CLI::App&, const std::string& names, std::vector<std::string>& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, std::int64_t& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, double& target, const std::string& help);
+CLI::Option* flag(CLI::App&, const std::string& names, bool& target, const std::string& help);
+/// All remaining words.
+CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>& target, const std::string& help);
+
+/// Seconds as given on the command line to milliseconds; refuses negative values.
+std::int64_t milliseconds_of(double seconds, const char* what);
+
+/// Binds what the command does; its return value is the exit status.
+template <class Action>
+void on_run(CLI::App& app, context& ctx, Action action) {
+  app.callback([&app, &ctx, action] {
+    if (app.get_subcommands().empty())
+      ctx.action = action;
+  });
+}
+
+failure usage(const std::string& text);
+
+} // namespace swarm::cli

@@ -1,0 +1,324 @@
+#include "cli/verbs.hpp"
+#include "tests/unit/cli/fake_node.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace swarm;
+using namespace swarm::cli;
+using test::refusal;
+using test::session;
+
+namespace {
+
+/// Answers FindSession with the session of that id or label; refuses otherwise.
+void knows(test::cli& ctl, std::vector<v1::Session> sessions) {
+  ctl.node.on_query = [sessions](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_sessions())
+      for (const auto& s : sessions)
+        *a.mutable_sessions()->add_sessions() = s;
+    if (!q.has_find_session())
+      return a;
+    for (const auto& s : sessions)
+      if (s.id() == q.find_session().who() || (q.find_session().who().empty() && sessions.size() == 1)) {
+        *a.mutable_session() = s;
+        return a;
+      }
+    a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
+    a.mutable_refusal()->set_text("No instances registered in scope /r. Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+    return a;
+  };
+}
+
+v1::Reply locked(const v1::Command& c) {
+  v1::Reply r;
+  r.mutable_lock()->mutable_lock()->set_id("L1");
+  r.mutable_lock()->mutable_lock()->set_path(c.acquire_lock().path());
+  r.mutable_lock()->mutable_lock()->set_fence(7);
+  return r;
+}
+
+} // namespace
+
+TEST_CASE("help is shown for the command named, wherever the flag stands, and exits 0") {
+  test::cli ctl;
+  CHECK(ctl({"--help"}) == code::ok);
+  CHECK(ctl.screen.out.find("dispatch") != std::string::npos);
+  CHECK(ctl({"lock", "--help"}) == code::ok);
+  auto lock_help = ctl.screen.out;
+  CHECK(lock_help.find("--exclusive") != std::string::npos);
+  CHECK(lock_help.find("Examples:") != std::string::npos);
+  CHECK(ctl({"--json", "lock", "a", "--nonsense", "--help"}) == code::ok);
+  CHECK(ctl.screen.out == lock_help);
+  CHECK(ctl({"kv", "set", "--help"}) == code::ok);
+  CHECK(ctl.screen.out.find("--if-revision") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("every command has help with an example") {
+  test::cli ctl;
+  for (const auto& v : all_verbs()) {
+    CAPTURE(v.name);
+    CHECK(ctl({v.name, "--help"}) == code::ok);
+    CHECK(ctl.screen.out.find("swarmctl " + std::string{v.name}.substr(0, 3)) != std::string::npos);
+  }
+}
+
+TEST_CASE("mistakes in usage exit 2 and say where the help is") {
+  test::cli ctl;
+  CHECK(ctl({"frobnicate"}) == code::usage);
+  CHECK(ctl.screen.err.find("Unknown command: frobnicate") == 0);
+  CHECK(ctl({"locks", "--frobnicate"}) == code::usage);
+  CHECK(ctl.screen.err.find("Unknown flag: --frobnicate") != std::string::npos);
+  CHECK(ctl.screen.err.find("Try: swarmctl locks --help") != std::string::npos);
+  CHECK(ctl({"lock"}) == code::usage);
+  CHECK(ctl({"unlock", "a", "b"}) == code::usage);
+  CHECK(ctl({"update-task", "T", "--status", "open"}) == code::usage);
+  CHECK(ctl({"request-task", "paint", "the", "shed"}) == code::usage);
+  CHECK(ctl.screen.err.find("Invalid task type \"paint\". Expected one of: review, implement, fix, test, research, other") != std::string::npos);
+  CHECK(ctl({"lock", "a", "--wait", "-1"}) == code::usage);
+  CHECK(ctl({"dispatch", "x", "--harness", "exec"}) == code::usage);
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = locked;
+  for (auto args : {std::vector<std::string>{"--json", "lock", "a.cpp", "--note", "why"},
+                    {"lock", "--note=why", "a.cpp", "--json"},
+                    {"lock", "a.cpp", "--json", "--note=why"}}) {
+    CHECK(ctl(args) == code::ok);
+    CHECK(ctl.node.commands.back().acquire_lock().note() == "why");
+    CHECK(ctl.node.commands.back().acquire_lock().path() == "/r/a.cpp");
+    CHECK(ctl.out_json()["fence"] == 7);
+  }
+}
+
+TEST_CASE("words that begin with one dash are text, and a value may begin with two") {
+  test::cli ctl;
+  CHECK(ctl({"kv", "set", "k", "-5", "-x"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().value() == "-5 -x");
+  CHECK(ctl({"kv", "set", "tasks", "locks"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().key() == "tasks");
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = locked;
+  CHECK(ctl({"lock", "a", "--note", "--exclusive"}) == code::ok);
+  CHECK(ctl.node.commands.back().acquire_lock().note() == "--exclusive");
+  CHECK(!ctl.node.commands.back().acquire_lock().exclusive());
+}
+
+TEST_CASE("refusals exit 1 also with --json, with the error on both channels") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = [](const v1::Command&) { return refusal(v1::Refusal::STATE, "Task is already done"); };
+  CHECK(ctl({"claim", "T1"}) == code::refused);
+  CHECK(ctl.screen.err == "claim failed: Task is already done\n");
+  CHECK(ctl.screen.out.empty());
+  CHECK(ctl({"claim", "T1", "--json"}) == code::refused);
+  CHECK(ctl.out_json() == json{{"error", "Task is already done"}});
+}
+
+TEST_CASE("waiting in vain for a lock exits 4") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = [](const v1::Command&) { return refusal(v1::Refusal::TIMEOUT, "waited until the deadline"); };
+  CHECK(ctl({"lock", "a", "--wait", "1", "--json"}) == code::deadline);
+  CHECK(ctl.node.commands.back().acquire_lock().wait_ms() == 1000);
+}
+
+TEST_CASE("a key that is not there prints null with --json and nothing otherwise, and exits 1") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query&) {
+    v1::Answer a;
+    a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
+    a.mutable_refusal()->set_text("Key \"k\" not found");
+    return a;
+  };
+  CHECK(ctl({"kv", "get", "k"}) == code::refused);
+  CHECK(ctl.screen.out + ctl.screen.err == "");
+  CHECK(ctl({"kv", "get", "k", "--json"}) == code::refused);
+  CHECK(ctl.out_json().is_null());
+}
+
+TEST_CASE("without a node, status exits 3 and says how to start one") {
+  test::cli ctl;
+  ctl.node.is_running = false;
+  CHECK(ctl({"status", "--json"}) == code::no_node);
+  CHECK(ctl.screen.err.find("swarmctl up") != std::string::npos);
+  CHECK(!ctl.node.may_start);
+}
+
+TEST_CASE("status as JSON has what scripts need") {
+  test::cli ctl;
+  CHECK(ctl({"status", "--json"}) == code::ok);
+  auto s = ctl.out_json();
+  CHECK(s["pid"] == 42);
+  CHECK(s["version"] == "9");
+  CHECK(s["node"] == "box");
+  CHECK(s["state_dir"] == "/state");
+  CHECK(s["uptime_s"] == 61);
+}
+
+TEST_CASE("--no-autostart forbids starting a node") {
+  test::cli ctl;
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.node.may_start);
+  CHECK(ctl({"locks", "--no-autostart"}) == code::ok);
+  CHECK(!ctl.node.may_start);
+}
+
+TEST_CASE("the scope is the flag, then the variable, then the git root, and a word without slash is a name") {
+  test::cli ctl;
+  ctl({"locks"});
+  CHECK(ctl.node.queries.back().scope() == "/r");
+  ctl.env = environment{{{"SWARM_MCP_SCOPE", "/other/"}}};
+  ctl({"locks"});
+  CHECK(ctl.node.queries.back().scope() == "/other");
+  ctl({"locks", "--scope", "team-a"});
+  CHECK(ctl.node.queries.back().scope() == "team-a");
+  ctl({"--scope=./x", "locks"});
+  CHECK(ctl.node.queries.back().scope() == "/r/x");
+}
+
+TEST_CASE("who acts is --as, then the variable, then the only instance; people need none to dispatch or send") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = locked;
+  ctl({"lock", "a"});
+  CHECK(ctl.node.commands.back().actor() == "I1");
+  knows(ctl, {session("I1"), session("I2")});
+  CHECK(ctl({"lock", "a"}) == code::refused);
+  ctl.env = environment{{{"SWARM_MCP_INSTANCE_ID", "I1"}}};
+  ctl({"lock", "a"});
+  CHECK(ctl.node.commands.back().actor() == "I1");
+  ctl({"lock", "a", "--as", "I2"});
+  CHECK(ctl.node.commands.back().actor() == "I2");
+  ctl.env = environment{{{"SWARM_MCP_INSTANCE_ID", ""}}};
+  CHECK(ctl({"send", "--to", "I2", "hello", "you"}) == code::ok);
+  CHECK(ctl.node.commands.back().actor().empty());
+  CHECK(ctl.node.commands.back().send_message().content() == "hello you");
+  CHECK(ctl.screen.out == "sent operator → I2\n");
+}
+
+TEST_CASE("relative files mean the working directory inside the session's tree, the session's file root elsewhere") {
+  test::cli ctl;
+  auto worktree = session("I1");
+  worktree.set_directory("/wt");
+  worktree.set_root("/wt");
+  worktree.set_file_root("/r");
+  knows(ctl, {worktree});
+  ctl.node.on_command = locked;
+  auto path_from = [&](const char* directory, const char* file) {
+    ctl.directory = directory;
+    ctl({"lock", file});
+    return ctl.node.commands.back().acquire_lock().path();
+  };
+  CHECK(path_from("/wt", "src/a") == "/r/src/a");
+  CHECK(path_from("/wt/src", "a") == "/r/src/a");
+  CHECK(path_from("/elsewhere", "src/a") == "/r/src/a");
+  CHECK(path_from("/elsewhere", "/wt/b") == "/r/b");
+  CHECK(path_from("/elsewhere", "/__swarm/x") == "/__swarm/x");
+}
+
+TEST_CASE("locks and tasks as JSON are the contract's rows") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_locks()) {
+      auto* view = a.mutable_locks()->add_locks();
+      view->mutable_lock()->set_id("L1");
+      view->mutable_lock()->set_session_id("I1");
+      view->mutable_lock()->set_path("/r/a");
+      view->mutable_lock()->set_created_at_ms(5000);
+    } else {
+      auto* t = a.mutable_tasks()->add_tasks();
+      t->set_id("T1");
+      t->set_type("fix");
+      t->set_title("x");
+      t->set_status(v1::IN_PROGRESS);
+      t->set_requester("operator");
+      t->set_created_at_ms(5000);
+    }
+    return a;
+  };
+  CHECK(ctl({"locks", "--json"}) == code::ok);
+  CHECK(ctl.out_json().dump() == R"([{"id":"L1","instance_id":"I1","file":"/r/a","type":"lock","content":"","created_at":5,"owner_label":null}])");
+  CHECK(ctl.screen.out.rfind("[\n  {\n    \"id\"", 0) == 0);
+  CHECK(ctl({"tasks", "--json"}) == code::ok);
+  CHECK(ctl.out_json().dump() ==
+        R"([{"id":"T1","type":"fix","title":"x","status":"in_progress","assignee":null,"requester":"operator","priority":0,"created_at":5}])");
+  CHECK(ctl.node.queries.back().list_tasks().by_creation());
+  CHECK(ctl({"tasks"}) == code::ok);
+  CHECK(ctl.screen.out == "  T1  [in_progress]  fix  p0  assignee=-  x\n");
+}
+
+TEST_CASE("lists are read page by page to the end") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    auto token = q.list_kv().page().token();
+    a.mutable_kv_list()->add_entries()->set_key(token.empty() ? "a" : "b");
+    if (token.empty())
+      a.mutable_kv_list()->mutable_page()->set_token("next");
+    return a;
+  };
+  CHECK(ctl({"kv", "--json"}) == code::ok);
+  CHECK(ctl.out_json().dump() == R"([{"key":"a","updated_at":0},{"key":"b","updated_at":0}])");
+}
+
+TEST_CASE("register takes its defaults from the environment and shows the heartbeat of a lease") {
+  test::cli ctl;
+  ctl.env =
+    environment{{{"SWARM_MCP_LABEL", "role:x"}, {"SWARM_MCP_DIRECTORY", "/d"}, {"SWARM_MCP_FILE_ROOT", "/f"}, {"SWARM_MCP_INSTANCE_ID", "I9"}}};
+  ctl.node.on_command = [](const v1::Command& c) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I9");
+    r.mutable_session()->mutable_session()->set_lease_until_ms(c.register_session().lease_ms());
+    return r;
+  };
+  CHECK(ctl({"register"}) == code::ok);
+  CHECK(ctl.screen.out == "registered I9\n");
+  auto body = ctl.node.commands.back().register_session();
+  CHECK(body.directory() == "/d");
+  CHECK(body.file_root() == "/f");
+  CHECK(body.label() == "role:x");
+  CHECK(body.preassigned_id() == "I9");
+  CHECK(body.token_hash().empty());
+  CHECK(ctl({"register", "/e", "--lease-seconds", "9", "--json"}) == code::ok);
+  CHECK(ctl.node.commands.back().register_session().directory() == "/e");
+  CHECK(ctl.node.commands.back().register_session().lease_ms() == 9000);
+  CHECK((--ctl.out_json().end()).key() == "heartbeat");
+}
+
+TEST_CASE("a program's arguments after -- are passed as they are") {
+  test::cli ctl;
+  CHECK(ctl({"pty", "new", "--json", "--", "sh", "-c", "echo --help", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["id"] == "pty-1");
+  CHECK(std::vector<std::string>(ctl.node.created.argv().begin(), ctl.node.created.argv().end()) ==
+        std::vector<std::string>{"sh", "-c", "echo --help", "--json"});
+}
+
+TEST_CASE("completion scripts name every command, its alias and its flags") {
+  test::cli ctl;
+  for (auto shell : {"bash", "zsh", "fish"}) {
+    CAPTURE(shell);
+    CHECK(ctl({"completion", shell}) == code::ok);
+    for (const auto& v : all_verbs()) {
+      CAPTURE(v.name);
+      CHECK(ctl.screen.out.find(v.name) != std::string::npos);
+      if (v.alias)
+        CHECK(ctl.screen.out.find(v.alias) != std::string::npos);
+    }
+    CHECK(ctl.screen.out.find("if-revision") != std::string::npos);
+    CHECK(ctl.screen.out.find("no-autostart") != std::string::npos);
+  }
+  CHECK(ctl({"completion", "tcsh"}) == code::usage);
+}
+
+TEST_CASE("an unexpected exception becomes an error message, not a crash") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query&) -> v1::Answer { throw std::runtime_error("boom"); };
+  CHECK(ctl({"locks"}) == code::refused);
+  CHECK(ctl.screen.err == "swarmctl locks: boom\n");
+}

@@ -1,0 +1,182 @@
+#include "cli/follow.hpp"
+#include "tests/unit/cli/fake_node.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace swarm;
+using namespace swarm::cli;
+using test::fake_node;
+
+namespace {
+
+v1::Task task_in(v1::TaskStatus status, const std::string& result = {}) {
+  v1::Task t;
+  t.set_id("T1");
+  t.set_scope("/r");
+  t.set_title("count");
+  t.set_harness("exec");
+  t.set_status(status);
+  t.set_result(result);
+  t.set_has_result(!result.empty());
+  return t;
+}
+
+v1::Event event(std::uint64_t revision, const std::string& type, const std::string& subject, const std::string& payload) {
+  v1::Event e;
+  e.set_revision(revision);
+  e.set_type(type);
+  e.set_subject(subject);
+  e.set_actor("worker-session");
+  e.set_payload(payload);
+  return e;
+}
+
+v1::WatchReply reply_of(std::vector<v1::Event> events) {
+  v1::WatchReply r;
+  for (auto& e : events) {
+    r.set_revision(e.revision());
+    *r.add_events() = e;
+  }
+  return r;
+}
+
+v1::Reply dispatched(v1::DispatchReply::Status status, const v1::Task& task, std::uint64_t revision) {
+  v1::Reply r;
+  r.set_revision(revision);
+  r.mutable_dispatch()->set_status(status);
+  *r.mutable_dispatch()->mutable_task() = task;
+  r.mutable_dispatch()->set_role("implementer");
+  return r;
+}
+
+/// The task's row as GetTask gives it.
+void row_is(test::cli& ctl, const v1::Task& task) {
+  ctl.node.on_query = [task](const v1::Query&) {
+    v1::Answer a;
+    *a.mutable_task() = task;
+    return a;
+  };
+}
+
+const std::vector<std::string> command{"dispatch", "count", "--harness", "exec", "--", "wc", "-l"};
+const char* success = R"({"exit_status":0,"duration_ms":1200,"output_tail":"12 lines\r\n"})";
+
+} // namespace
+
+TEST_CASE("dispatch follows its task across a lost connection and prints each step once") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.starting", "S1", R"({"pid":77,"task_id":"T1"})"), event(12, "task.updated", "other", R"({"status":"done"})")})},
+     stream_end::lost});
+  ctl.node.watches.push_back({{reply_of({event(13, "task.claimed", "T1", "{}"), event(14, "task.progress", "T1", R"({"summary":"half"})"),
+                                         event(15, "task.updated", "T1", R"({"status":"done"})")})},
+                              stream_end::lost});
+  CHECK(ctl(command) == 0);
+  REQUIRE(ctl.node.watch_requests.size() == 2);
+  CHECK(ctl.node.watch_requests[0].after() == 10);
+  CHECK(ctl.node.watch_requests[1].after() == 12);
+  for (auto text : {"created task T1", "spawned worker S1 (pid 77)", "claimed by worker-s", "progress: half", "done", "12 lines",
+                    "task T1 done: exit status 0, 1.2 s"})
+    CHECK_MESSAGE(ctl.screen.out.find(text) != std::string::npos, text);
+  CHECK(ctl.screen.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("dispatch ends with the worker's exit status, and 128 more than a signal") {
+  test::cli ctl;
+  auto ends_with = [&](const char* result) {
+    ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+    row_is(ctl, task_in(v1::FAILED, result));
+    ctl.node.watches.push_back({{reply_of({event(11, "task.updated", "T1", R"({"status":"failed"})")})}, stream_end::lost});
+    return ctl(command);
+  };
+  CHECK(ends_with(R"({"exit_status":3,"duration_ms":5,"output_tail":""})") == 3);
+  CHECK(ends_with(R"({"exit_status":0,"signal":9,"duration_ms":5,"output_tail":""})") == 137);
+  CHECK(ends_with(R"({"duration_ms":0,"output_tail":"","reason":"spawn_failed: no such file"})") == code::refused);
+}
+
+TEST_CASE("the same dispatch again answers at once with the same task, result and exit status") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::FAILED, R"({"exit_status":3,"duration_ms":5,"output_tail":"no\n"})"), 10);
+    r.mutable_dispatch()->set_existing(true);
+    return r;
+  };
+  CHECK(ctl(command) == 3);
+  CHECK(ctl.screen.out == "task T1 is already failed\nno\ntask T1 failed: exit status 3, 5 ms\n");
+  CHECK(ctl.node.watch_requests.empty());
+  auto with_json = command;
+  with_json.insert(with_json.begin(), "--json");
+  CHECK(ctl(with_json) == 3);
+  CHECK(ctl.out_json()["status"] == "already_terminal");
+  CHECK(ctl.out_json()["task_id"] == "T1");
+  CHECK(ctl.out_json()["exit_status"] == 3);
+}
+
+TEST_CASE("with --json only the final payload is printed") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.running", "S1", R"({"task_id":"T1"})"), event(12, "task.updated", "T1", R"({"status":"done"})")})},
+     stream_end::lost});
+  auto with_json = command;
+  with_json.insert(with_json.begin(), "--json");
+  CHECK(ctl(with_json) == 0);
+  auto out = ctl.out_json();
+  CHECK(out["status"] == "spawned");
+  CHECK(out["task"]["status"] == "done");
+  CHECK(out["completion"]["status"] == "completed");
+  CHECK(out["completion"]["terminal_status"] == "done");
+  CHECK(out["exit_status"] == 0);
+  CHECK(out["output_tail"] == "12 lines\r\n");
+}
+
+TEST_CASE("--detach returns once the worker runs") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::IN_PROGRESS));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.starting", "S1", R"({"task_id":"T1","pid":1})")}),
+      reply_of({event(12, "spawn.running", "S1", R"({"task_id":"T1"})")}), reply_of({event(13, "task.progress", "T1", R"({"summary":"too late"})")})},
+     stream_end::lost});
+  auto detached = command;
+  detached.insert(detached.begin() + 1, "--detach");
+  CHECK(ctl(detached) == code::ok);
+  CHECK(ctl.screen.out == "spawned worker for task T1\n");
+}
+
+TEST_CASE("dispatch without a harness answers as the contract says and starts nobody") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::NO_WORKER, task_in(v1::OPEN), 10); };
+  CHECK(ctl({"dispatch", "review", "it"}) == code::ok);
+  CHECK(ctl.screen.out == "created task T1; no role:implementer worker is live\n");
+  CHECK(ctl.node.commands.back().dispatch().title() == "review it");
+  CHECK(ctl.node.commands.back().dispatch().harness().empty());
+  CHECK(ctl.node.last_environment.empty());
+}
+
+TEST_CASE("dispatch hands on the inheritable environment and the command, and -- alone means exec") {
+  test::cli ctl;
+  ctl.env = environment{{{"PATH", "/bin"}, {"SWARM_TOKEN", "t"}, {"SECRET", "s"}}};
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::DONE, success), 10); };
+  CHECK(ctl({"dispatch", "x", "--depends-on", "A,B", "--retries", "2", "--new", "--", "make"}) == 0);
+  const auto& body = ctl.node.commands.back().dispatch();
+  CHECK(body.harness() == "exec");
+  CHECK(body.argv(0) == "make");
+  CHECK(body.depends_on_size() == 2);
+  CHECK(body.retries() == 2);
+  CHECK(body.fresh());
+  CHECK(body.directory() == "/r");
+  CHECK(ctl.node.last_environment == environment_list{{"PATH", "/bin"}});
+}
+
+TEST_CASE("a position that is no longer kept is made up for by reading the task") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back({{}, stream_end::not_kept});
+  CHECK(ctl(command) == 0);
+  CHECK(ctl.node.watch_requests.size() == 1);
+}

@@ -1,0 +1,128 @@
+// A node that answers what the test says and remembers what it was asked; and a console that keeps what was printed.
+#pragma once
+
+#include "cli/app.hpp"
+
+#include <deque>
+
+namespace swarm::cli::test {
+
+class fake_node final : public coordination_port, public node_port, public pty_port, public node_finder {
+public:
+  std::vector<v1::Command> commands;
+  std::vector<v1::Query> queries;
+  environment_list last_environment;
+  std::function<v1::Reply(const v1::Command&)> on_command = [](const v1::Command&) { return v1::Reply{}; };
+  std::function<v1::Answer(const v1::Query&)> on_query = [](const v1::Query&) { return v1::Answer{}; };
+  /// Each watch takes the next script: what is delivered and how the stream ends.
+  struct script {
+    std::vector<v1::WatchReply> replies;
+    stream_end end = stream_end::lost;
+  };
+  std::deque<script> watches;
+  std::vector<v1::WatchRequest> watch_requests;
+  bool is_running = true;
+  bool may_start = true;
+
+  v1::Reply execute(const v1::Command& c, const environment_list& e, std::int64_t) override {
+    commands.push_back(c);
+    last_environment = e;
+    return on_command(c);
+  }
+  v1::Answer ask(const v1::Query& q) override {
+    queries.push_back(q);
+    return on_query(q);
+  }
+  stream_end watch(const v1::WatchRequest& r, const std::function<bool(const v1::WatchReply&)>& on) override {
+    watch_requests.push_back(r);
+    if (watches.empty())
+      throw failure(code::deadline, "the test has no more events");
+    auto next = watches.front();
+    watches.pop_front();
+    for (const auto& reply : next.replies)
+      if (!on(reply))
+        return stream_end::stopped;
+    return next.end;
+  }
+  v1::Activity wait_for_activity(const v1::WaitRequest&) override { return {}; }
+  void cancel() override {}
+  v1::NodeStatus status() override {
+    v1::NodeStatus s;
+    s.set_pid(42);
+    s.set_version("9");
+    s.set_node_name("box");
+    s.set_state_dir("/state");
+    s.set_uptime_ms(61'500);
+    return s;
+  }
+  v1::ActorGraph graph(const v1::GraphRequest&) override { return {}; }
+  v1::BackupReply backup(const v1::BackupRequest&) override { return {}; }
+  v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override { return {}; }
+  v1::CheckReply check(const v1::CheckRequest&) override { return {}; }
+  v1::PtyInfo create(v1::CreatePtyRequest r) override {
+    created = r;
+    v1::PtyInfo info;
+    info.set_id("pty-1");
+    info.set_running(true);
+    return info;
+  }
+  v1::CreatePtyRequest created;
+  v1::PtyList list(const v1::ListPtysRequest&) override { return {}; }
+  stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>&) override { return stream_end::complete; }
+  v1::SendPtyReply send(v1::SendPtyRequest) override { return {}; }
+  v1::PtyInfo resize(const v1::ResizePtyRequest&) override { return {}; }
+  v1::PtyInfo kill(const v1::KillPtyRequest&) override { return {}; }
+  std::unique_ptr<pty_stream> attach() override { return nullptr; }
+  bool running() override { return is_running; }
+  void start(const std::string&) override { is_running = true; }
+  void start_in_foreground(const std::string&) override {}
+  std::string state_directory() override { return "/state"; }
+  void never_start() override { may_start = false; }
+  void set_timeout_ms(std::int64_t) override {}
+};
+
+struct terminal {
+  std::string out;
+  std::string err;
+  console io{[this](std::string_view b) { out += b; }, [this](std::string_view b) { err += b; }, false, false, false};
+};
+
+struct cli {
+  fake_node node;
+  terminal screen;
+  environment env{{{"HOME", "/home/ada"}}};
+  manual_clock clock{1'795'291'700'000};
+  std::string directory = "/r";
+
+  int operator()(std::vector<std::string> args) {
+    screen.out.clear();
+    screen.err.clear();
+    context ctx{{node, node, node, node}, env, screen.io, clock, directory};
+    return run(ctx, std::move(args));
+  }
+  json out_json() const { return json::parse(screen.out); }
+};
+
+inline v1::Session session(const std::string& id, const std::string& label = {}) {
+  v1::Session s;
+  s.set_id(id);
+  s.set_scope("/r");
+  s.set_directory("/r");
+  s.set_root("/r");
+  s.set_file_root("/r");
+  s.set_pid(123);
+  s.set_label(label);
+  s.set_registered_at_ms(1'795'291'620'000);
+  s.set_heartbeat_ms(1'795'291'620'000);
+  s.set_adopted(true);
+  return s;
+}
+
+inline v1::Reply refusal(v1::Refusal::Code c, const std::string& text) {
+  v1::Reply r;
+  r.mutable_refusal()->set_code(c);
+  r.mutable_refusal()->set_text(text);
+  return r;
+}
+
+} // namespace swarm::cli::test
