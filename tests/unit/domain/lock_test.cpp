@@ -281,7 +281,15 @@ struct model {
         return true;
     return false;
   }
+  /// A refused command changes nothing, not even what it found to be over.
   std::string acquire(const std::string& who, const std::string& path, const wish& w, std::uint64_t request) {
+    auto before = *this;
+    auto got = try_acquire(who, path, w, request);
+    if (got == "conflict" || got == "deadlock")
+      *this = before;
+    return got;
+  }
+  std::string try_acquire(const std::string& who, const std::string& path, const wish& w, std::uint64_t request) {
     auto& l = locks[path];
     settle(l);
     if (l.holder.empty() || (l.holder == who && !w.exclusive)) {

@@ -1,0 +1,255 @@
+#include <doctest/doctest.h>
+
+#include "actors/domain/rules.hpp"
+#include "tests/support/domain_world.hpp"
+
+using namespace swarm;
+using test::domain_world;
+namespace v1 = swarm::v1;
+
+namespace {
+
+v1::Command registration(const std::string& label = {}, std::int64_t pid = 0) {
+  auto cmd = domain_world::command();
+  auto& r = *cmd.mutable_register_session();
+  r.set_directory("/repo");
+  r.set_root("/repo");
+  r.set_label(label);
+  r.set_pid(pid);
+  r.set_pid_start(static_cast<std::uint64_t>(pid));
+  return cmd;
+}
+
+v1::Command deregistration(const std::string& who) {
+  auto cmd = domain_world::command(who);
+  cmd.mutable_deregister_session();
+  return cmd;
+}
+
+v1::Command expiry(const std::string& id, std::int64_t pid = 0) {
+  auto cmd = domain_world::by(v1::Principal::NODE);
+  cmd.mutable_expire_session()->set_session_id(id);
+  cmd.mutable_expire_session()->set_pid(pid);
+  cmd.mutable_expire_session()->set_pid_start(static_cast<std::uint64_t>(pid));
+  return cmd;
+}
+
+std::string planner(const domain_world& w) {
+  return w.rows.row<v1::ScopeState>("s")->planner_session_id();
+}
+
+} // namespace
+
+TEST_CASE("registering makes a session, says so, and binds the newest token only") {
+  domain_world w;
+  auto cmd = registration("role:implementer identity:x", 7);
+  cmd.mutable_register_session()->set_token_hash(std::string(32, 'a'));
+  auto batch = w.run(cmd);
+  auto s = batch.reply().session().session();
+  CHECK(s.presence() == v1::Session::PROCESS);
+  CHECK(s.identity() == "identity:x");
+  CHECK(s.file_root() == "/repo");
+  CHECK(test::event_types(batch) == std::vector<std::string>{"instance.registered"});
+  auto again = registration("", 7);
+  again.mutable_register_session()->set_preassigned_id(s.id());
+  again.mutable_register_session()->set_token_hash(std::string(32, 'b'));
+  CHECK(w.reply(again).session().adopted_existing());
+  REQUIRE(w.rows.all<v1::Credential>().size() == 1);
+  CHECK(w.rows.all<v1::Credential>().begin()->second.token_hash() == std::string(32, 'b'));
+  auto other = registration("", 8);
+  other.mutable_register_session()->set_token_hash(std::string(32, 'b'));
+  CHECK(w.reply(other).refusal().code() == v1::Refusal::CONFLICT);
+}
+
+TEST_CASE("sessions without an identity label share the identity of the user") {
+  domain_world w;
+  CHECK(w.reply(registration("role:x")).session().session().identity() == "user:ada");
+}
+
+TEST_CASE("a live session of another process cannot be adopted") {
+  domain_world w;
+  auto id = w.session("", 7);
+  for (bool explicitly : {true, false}) {
+    auto cmd = registration("", 8);
+    if (explicitly)
+      cmd.mutable_register_session()->set_adopt_session_id(id);
+    else
+      cmd.mutable_register_session()->set_preassigned_id(id);
+    auto r = w.reply(cmd);
+    CHECK(r.refusal().code() == v1::Refusal::CONFLICT);
+    CHECK(r.refusal().text() == "Could not adopt instance " + id);
+  }
+}
+
+TEST_CASE("whoever has the session's token may register it again, and it stays with its process") {
+  domain_world w;
+  auto id = w.session("", 7);
+  auto cmd = registration("name:new", 8);
+  cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+  cmd.mutable_principal()->set_id(id);
+  cmd.mutable_register_session()->set_preassigned_id(id);
+  auto s = w.reply(cmd).session().session();
+  CHECK(s.id() == id);
+  CHECK(s.pid() == 7);
+  CHECK(s.label() == "name:new");
+}
+
+TEST_CASE("explicit adoption needs the scope and directory, and creates otherwise unless told not to") {
+  domain_world w;
+  auto lease = registration();
+  lease.mutable_register_session()->set_lease_ms(1000);
+  auto id = w.reply(lease).session().session().id();
+  auto cmd = registration("", 8);
+  cmd.mutable_register_session()->set_adopt_session_id(id);
+  cmd.mutable_register_session()->set_directory("/other");
+  cmd.mutable_register_session()->set_adopt_only(true);
+  CHECK(w.reply(cmd).refusal().code() == v1::Refusal::NOT_FOUND);
+  cmd.mutable_register_session()->set_adopt_only(false);
+  CHECK(w.reply(cmd).session().session().id() != id);
+  cmd.mutable_register_session()->set_directory("/repo");
+  auto adopted = w.reply(cmd).session().session();
+  CHECK(adopted.id() == id);
+  CHECK(adopted.adopted());
+  CHECK(adopted.lease_until_ms() == 0);
+}
+
+TEST_CASE("the same session label in the same directory is the same session") {
+  domain_world w;
+  auto id = w.reply(registration("session:abc", 7)).session().session().id();
+  auto hook = registration("session:abc", 0);
+  hook.mutable_register_session()->set_lease_ms(1000);
+  auto r = w.reply(hook).session();
+  CHECK(r.session().id() == id);
+  CHECK(r.session().pid() == 7);
+  CHECK(w.reply(registration("session:abcd", 7)).session().session().id() != id);
+}
+
+TEST_CASE("a scope has room for so many sessions") {
+  domain_world w;
+  for (int i = 0; i < 10'000; ++i) {
+    v1::Session s;
+    s.set_id(std::to_string(i));
+    s.set_scope("s");
+    w.rows.put(s);
+  }
+  CHECK(w.reply(registration()).refusal().code() == v1::Refusal::LIMIT);
+}
+
+TEST_CASE("what a session had goes with it") {
+  domain_world w;
+  auto a = w.session("role:planner"), b = w.session("role:planner");
+  CHECK(planner(w) == a);
+  auto mail = domain_world::command(b);
+  mail.mutable_send_message()->set_recipient(a);
+  mail.mutable_send_message()->set_content("hi");
+  w.run(mail);
+  for (const auto& who : {a, b}) {
+    auto cmd = domain_world::command(who);
+    cmd.mutable_acquire_lock()->set_path("/repo/x");
+    cmd.mutable_acquire_lock()->set_wait_ms(1000);
+    w.run(cmd);
+  }
+  auto kv = domain_world::command(a);
+  kv.mutable_set_kv()->set_key("identity/herdr/" + a);
+  w.run(kv);
+  auto task = domain_world::command(b);
+  auto& spec = *task.mutable_create_tasks()->add_tasks();
+  spec.set_type("fix");
+  spec.set_title("t");
+  spec.set_assignee(a);
+  auto task_id = w.reply(task).tasks_created().tasks(0).task().id();
+  auto batch = w.run(deregistration(a));
+  CHECK_FALSE(batch.reply().has_refusal());
+  REQUIRE(batch.resolved_size() == 1);
+  CHECK(batch.resolved(0).reply().lock().lock().session_id() == b);
+  for (const auto& [k, m] : w.rows.all<v1::Message>())
+    CHECK(m.recipient() != a);
+  CHECK_FALSE(w.rows.row<v1::KvEntry>(domain::key("s", "identity/herdr/" + a)));
+  CHECK(w.rows.row<v1::Task>(task_id)->status() == v1::OPEN);
+  CHECK(planner(w) == b);
+  CHECK(w.rows.row<v1::KvEntry>(domain::key("s", "owner/planner"))->value().find(b) != std::string::npos);
+  CHECK(w.reply(deregistration(a)).session().already_ended());
+  w.run(deregistration(b));
+  CHECK(planner(w).empty());
+  CHECK_FALSE(w.rows.row<v1::KvEntry>(domain::key("s", "owner/planner")));
+}
+
+TEST_CASE("a session too large for one batch is ended in steps") {
+  domain_world w;
+  auto a = w.session();
+  for (int i = 0; i < 12; ++i) {
+    v1::Task t;
+    t.set_id("t" + std::to_string(i));
+    t.set_scope("s");
+    t.set_assignee(a);
+    t.set_status(v1::CLAIMED);
+    t.set_description(std::string(100'000, 'x'));
+    w.rows.put(t);
+  }
+  CHECK_FALSE(w.reply(deregistration(a)).has_refusal());
+  CHECK(w.rows.all<v1::Session>().size() == 1);
+  for (int i = 0; i < 6; ++i)
+    w.sweep();
+  CHECK(w.rows.all<v1::Session>().empty());
+  for (const auto& [k, t] : w.rows.all<v1::Task>())
+    CHECK(t.status() == v1::OPEN);
+}
+
+TEST_CASE("removing another session is announced in the contract's words") {
+  domain_world w;
+  auto a = w.session("name:a"), b = w.session("name:b");
+  auto cmd = domain_world::command(a);
+  cmd.mutable_remove_session()->set_session_id(a);
+  CHECK(w.reply(cmd).refusal().text() == "Cannot remove yourself. Use deregister instead.");
+  cmd.mutable_remove_session()->set_session_id("nobody");
+  CHECK(w.reply(cmd).refusal().text() == "Instance nobody not found in this scope");
+  w.session("name:c");
+  cmd.mutable_remove_session()->set_session_id(b);
+  CHECK(w.reply(cmd).session().session().id() == b);
+  REQUIRE(w.rows.all<v1::Message>().size() == 1);
+  CHECK(w.rows.all<v1::Message>().begin()->second.content()
+        == "[auto] Instance name:b (" + b + ") was removed by name:a. Its tasks and locks have been released.");
+}
+
+TEST_CASE("an expiry that the row has outlived is ignored") {
+  domain_world w;
+  auto a = w.session("", 7);
+  w.run(expiry(a, 8));
+  w.run(expiry(a));
+  CHECK(w.rows.row<v1::Session>(a));
+  w.run(expiry(a, 7));
+  CHECK_FALSE(w.rows.row<v1::Session>(a));
+}
+
+TEST_CASE("a heartbeat session ends 60 seconds after its last command and never within the grace") {
+  domain_world w;
+  auto a = w.reply(registration()).session().session().id();
+  w.pass(50'000);
+  auto beat = domain_world::command(a);
+  beat.mutable_heartbeat();
+  w.run(beat);
+  w.pass(60'000);
+  w.sweep();
+  CHECK(w.rows.row<v1::Session>(a));
+  w.pass(1);
+  w.in.grace_until_ms = w.in.now_ms + 5;
+  w.sweep();
+  CHECK(w.rows.row<v1::Session>(a));
+  w.pass(5);
+  CHECK(w.sweep().sessions_reclaimed() == 1);
+  CHECK_FALSE(w.rows.row<v1::Session>(a));
+}
+
+TEST_CASE("the session of a living spawn waits for the report of the spawn's end") {
+  domain_world w;
+  auto a = w.session("", 7);
+  auto s = *w.rows.row<v1::Session>(a);
+  s.set_spawn_id("sp");
+  w.rows.put(s);
+  v1::Spawn spawn;
+  spawn.set_id("sp");
+  spawn.set_status(v1::Spawn::RUNNING);
+  w.rows.put(spawn);
+  w.run(expiry(a, 7));
+  CHECK(w.rows.row<v1::Session>(a));
+}
