@@ -37,6 +37,8 @@ v1::Answer ask(const question& q) {
       *a.mutable_sweep() = preview_sweep(q.rows, q.scope(), q.in);
       return a;
     }
+    case body::kResolveToken: return resolve_token(q, query.resolve_token());
+    case body::kGetTotals: return get_totals(q);
     case body::BODY_NOT_SET: break;
   }
   return deny(v1::Refusal::INVALID, "The query is empty or not known to this version");

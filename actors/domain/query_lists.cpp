@@ -217,12 +217,12 @@ v1::Answer list_spawns(const question& q, const v1::ListSpawns& c) {
 
 v1::Answer list_subscriptions(const question& q) {
   v1::Answer a;
+  auto& out = *a.mutable_subscriptions();
   subscription_filter f;
   f.scope = q.scope();
-  f.owner = principal_key(q.query.principal());
+  f.owner = q.viewer ? "session/" + q.viewer->id() : principal_key(q.query.principal());
   for (auto& s : q.rows.rows<v1::Subscription>(f))
-    *a.mutable_subscriptions()->add_subscriptions() = std::move(s);
-  a.mutable_subscriptions();
+    *out.add_subscriptions() = std::move(s);
   return a;
 }
 
@@ -258,6 +258,30 @@ v1::Answer list_scopes(const question& q, const v1::ListScopes& c) {
     [](const v1::ScopeState& s) { return s.scope(); }, [&](v1::ScopeState s) -> std::size_t { return move_to(out.add_scopes(), std::move(s)); });
   if (next)
     out.mutable_page()->set_token(page_token("scopes", *next));
+  return a;
+}
+
+v1::Answer resolve_token(const question& q, const v1::ResolveToken& c) {
+  if (q.query.principal().kind() != v1::Principal::NODE)
+    return deny(v1::Refusal::FORBIDDEN, "Only the node itself resolves tokens");
+  const auto credential = q.rows.row<v1::Credential>(key(c.token_hash()));
+  auto session = credential ? q.rows.row<v1::Session>(key(credential->session_id())) : std::nullopt;
+  if (!session)
+    return deny(v1::Refusal::NOT_FOUND, "The token belongs to no session. Register again.");
+  v1::Answer a;
+  *a.mutable_session() = std::move(*session);
+  return a;
+}
+
+v1::Answer get_totals(const question& q) {
+  task_filter unfinished;
+  unfinished.statuses = {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
+  v1::Answer a;
+  auto& out = *a.mutable_totals();
+  out.set_scopes(q.rows.total<v1::ScopeState>({}));
+  out.set_sessions(q.rows.total<v1::Session>({}));
+  out.set_open_tasks(q.rows.total<v1::Task>(unfinished));
+  out.set_locks(q.rows.total<v1::Lock>({}));
   return a;
 }
 

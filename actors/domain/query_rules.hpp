@@ -92,6 +92,8 @@ v1::Answer list_spawns(const question&, const v1::ListSpawns&);
 v1::Answer list_subscriptions(const question&);
 v1::Answer list_approvals(const question&, const v1::ListApprovals&);
 v1::Answer list_scopes(const question&, const v1::ListScopes&);
+v1::Answer resolve_token(const question&, const v1::ResolveToken&);
+v1::Answer get_totals(const question&);
 // query_status.cpp
 v1::Answer get_status(const question&);
 
