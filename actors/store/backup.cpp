@@ -102,7 +102,7 @@ std::uint64_t backup_to(sqlite::connection& source, const std::string& path) {
       snapshot held{source};
       copy(source, path);
     }
-    sqlite::connection copied{path, {.create = false, .cache_kib = 1024}};
+    sqlite::connection copied{path, {.query_only = false, .create = false, .vfs = {}, .cache_kib = 1024}};
     set_fact(copied, "restored", "1");
     set_fact(copied, "clean", "1");
     copied.run("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -17,14 +17,16 @@ namespace swarm {
 
 namespace {
 
-/// SQLite gives the log and its index the mode of the file, so the file has to be private before SQLite sees it.
+/// SQLite gives the log and its index the mode of the file, so the file has to be private before SQLite sees it. An existing file
+/// is not opened here: closing it again would drop the locks of this process's other connections.
 const std::string& make_private(const std::string& path, const std::string& vfs) {
   if (!vfs.empty())
     return path;
-  auto fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    throw store_error{errc::store_failed, "cannot open the store " + path + ": " + std::generic_category().message(errno)};
-  ::close(fd);
+  auto fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd >= 0)
+    ::close(fd);
+  else if (errno != EEXIST)
+    throw store_error{errc::store_failed, "cannot create the store " + path + ": " + std::generic_category().message(errno)};
   return path;
 }
 
