@@ -156,6 +156,9 @@ void keeper_client::run() {
   std::string reason;
   while (turn(reason)) {
   }
+  // What was sent before the destructor is still written, as far as the socket takes it.
+  if (stopping_)
+    flush(reason);
   {
     std::lock_guard lock{mutex_};
     connected_ = false;
@@ -177,7 +180,6 @@ bool keeper_client::turn(std::string& reason) {
       return false;
     }
   }
-  // What was sent before the destructor is still written as far as the socket takes it.
   return flush(reason) && !stopping_;
 }
 
