@@ -1,0 +1,191 @@
+#include "tests/unit/domain/task_world.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+
+namespace {
+
+v1::Command work(const std::string& title, const std::string& harness = {}) {
+  v1::Command c;
+  c.mutable_dispatch()->set_title(title);
+  c.mutable_dispatch()->set_harness(harness);
+  return c;
+}
+
+v1::Command run_command(const std::string& title, std::vector<std::string> argv = {"sh", "-c", "true"}) {
+  auto c = work(title, "exec");
+  for (auto& a : argv)
+    c.mutable_dispatch()->add_argv(a);
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("the dispatch hash is the contract's") {
+  const auto key = "dispatch:" + domain::dispatch_hash({"/repo", "identity:work", "implement", "Do it", "implementer"});
+  CHECK(key == "dispatch:78e34052518ea3cf");
+  CHECK(domain::dispatch_hash({key}) == "3386b7620cc9da19");
+  task_world w;
+  const auto gateway = w.join("identity:work mode:gateway");
+  const auto r = w.as(gateway, work("Do it")).dispatch();
+  CHECK(r.task().idempotency_key() == key);
+  CHECK(r.spawn_lock() == "/__swarm/spawn/implementer/3386b7620cc9da19");
+  CHECK(r.status() == v1::DispatchReply::NO_WORKER);
+}
+
+TEST_CASE("a role is made safe in the lock path only") {
+  task_world w;
+  auto c = work("T");
+  c.mutable_dispatch()->set_role("resear/cher");
+  const auto r = w.op(c).dispatch();
+  CHECK(r.spawn_lock() == "/__swarm/spawn/resear_cher/" + r.intent_hash());
+  CHECK(r.role() == "resear/cher");
+}
+
+TEST_CASE("only the operator, gateways and those granted it may dispatch") {
+  task_world w;
+  const auto plain = w.join("identity:x");
+  const auto refused = w.as(plain, work("T"));
+  CHECK(refused.refusal().code() == v1::Refusal::FORBIDDEN);
+  CHECK(text(refused).find("dispatch is gateway-only. Use a requester labeled mode:gateway") == 0);
+  w.caller.set_allow_spawn(true);
+  CHECK(w.as(plain, work("T")).has_refusal());
+  CHECK_FALSE(w.op(work("T")).has_refusal());
+}
+
+TEST_CASE("bad dispatches are refused before any task is made") {
+  task_world w;
+  const auto gateway = w.join("identity:x mode:gateway");
+  CHECK(text(w.op(work(" \t"))) == "dispatch requires a title");
+  auto spawner = work("T");
+  spawner.mutable_dispatch()->set_spawner("herdr");
+  CHECK(text(w.op(spawner)) == "Unknown dispatch spawner \"herdr\". Registered spawners: pty.");
+  auto label = work("T");
+  label.mutable_dispatch()->set_label("identity:y");
+  CHECK(text(w.as(gateway, label)) == "Spawn label identity identity:y does not match requester identity:x");
+  CHECK(w.op(work("T", "emacs")).refusal().code() == v1::Refusal::INVALID);
+  CHECK(w.op(work("T", "exec")).refusal().code() == v1::Refusal::INVALID);
+  CHECK(w.rows.all<v1::Task>().empty());
+}
+
+TEST_CASE("a live worker gets the task: its role first, then a generalist, of the requester's identity, busy or not") {
+  task_world w;
+  const auto gateway = w.join("identity:x mode:gateway");
+  w.join("identity:y role:implementer");
+  w.join("identity:x role:implementer", false);
+  w.join("identity:x role:implementer provider:exec");
+  const auto general = w.join("identity:x");
+  CHECK(w.as(gateway, work("one")).dispatch().recipient() == general);
+  const auto worker = w.join("identity:x role:implementer");
+  const auto r = w.as(gateway, work("two")).dispatch();
+  CHECK(r.status() == v1::DispatchReply::DISPATCHED);
+  CHECK(r.recipient() == worker);
+  CHECK(r.task().status() == v1::CLAIMED);
+  CHECK(w.mail(worker)[0].find("[task:" + r.task().id() + "] Task " + r.task().id() + " is ready: two\n\ntwo\n\n") == 0);
+}
+
+TEST_CASE("a known task is not assigned again, but its worker is prompted each time") {
+  task_world w;
+  const auto gateway = w.join("identity:x mode:gateway role:planner");
+  const auto first = w.as(gateway, work("T")).dispatch();
+  CHECK(first.status() == v1::DispatchReply::NO_WORKER);
+  const auto worker = w.join("identity:x role:implementer");
+  w.as(gateway, work("T"));
+  const auto again = w.as(gateway, work("T")).dispatch();
+  CHECK(again.existing());
+  CHECK(again.task().id() == first.task().id());
+  CHECK(again.task().status() == v1::OPEN);
+  CHECK(w.mail(worker).size() == 2);
+}
+
+TEST_CASE("an exec dispatch makes one task, one spawn and one session however often it is repeated") {
+  task_world w;
+  w.join("role:implementer");
+  const auto first = w.op(run_command("count")).dispatch();
+  CHECK(first.status() == v1::DispatchReply::SPAWNING);
+  CHECK(first.task().harness() == "exec");
+  CHECK(first.task().status() == v1::OPEN);
+  CHECK(first.task().type() == "implement");
+  const auto worker = w.rows.row<v1::Session>(first.spawn().session_id()).value();
+  CHECK_FALSE(worker.adopted());
+  CHECK(worker.label() == "role:implementer provider:exec launch:" + first.intent_hash());
+  CHECK(w.events("spawn.requested") == 1);
+  const auto second = w.op(run_command("count")).dispatch();
+  CHECK(second.status() == v1::DispatchReply::SPAWN_IN_FLIGHT);
+  CHECK(second.spawn().id() == first.spawn().id());
+  CHECK(w.rows.all<v1::Task>().size() == 1);
+  CHECK(w.rows.all<v1::Spawn>().size() == 1);
+  CHECK(w.op(run_command("count", {"sh", "-c", "false"})).dispatch().task().id() != first.task().id());
+  auto fresh = run_command("count");
+  fresh.mutable_dispatch()->set_fresh(true);
+  CHECK(w.op(fresh).dispatch().status() == v1::DispatchReply::SPAWNING);
+}
+
+TEST_CASE("command tasks are never claimed by agents") {
+  task_world w;
+  const auto a = w.join("");
+  const auto t = w.op(run_command("count")).dispatch().task();
+  CHECK(text(w.as(a, claim(t.id()))) == "Task runs a command and is driven by the fabric");
+  CHECK(text(w.as(a, claim_next(true))) == "No claimable task found");
+}
+
+TEST_CASE("a command that waits for another task is spawned when that one is done, and never when it fails") {
+  task_world w;
+  const auto a = w.join("");
+  for (const auto end : {v1::DONE, v1::CANCELLED}) {
+    const auto root = made(w.as(a, create(spec("root"))));
+    auto c = run_command("after " + root.id());
+    c.mutable_dispatch()->add_depends_on(root.id());
+    const auto r = w.op(c).dispatch();
+    CHECK(r.status() == v1::DispatchReply::SPAWNING);
+    CHECK(r.task().status() == v1::BLOCKED);
+    CHECK(r.spawn().session_id().empty());
+    CHECK(w.events("spawn.requested") == 0);
+    w.as(a, claim(root.id()));
+    w.as(a, update(root.id(), end));
+    if (end == v1::DONE) {
+      CHECK(w.events("spawn.requested") == 1);
+      CHECK_FALSE(w.spawn(r.spawn().id()).session_id().empty());
+      CHECK(w.task(r.task().id()).status() == v1::OPEN);
+    } else {
+      CHECK(w.events("spawn.requested") == 0);
+      CHECK(w.spawn(r.spawn().id()).status() == v1::Spawn::FAILED);
+      CHECK(w.spawn(r.spawn().id()).reason() == "task is cancelled");
+    }
+  }
+}
+
+TEST_CASE("a command that needs approval is spawned on approval") {
+  task_world w;
+  auto c = run_command("deploy");
+  c.mutable_dispatch()->set_approval_required(true);
+  const auto r = w.op(c).dispatch();
+  CHECK(r.task().status() == v1::APPROVAL_REQUIRED);
+  CHECK(r.spawn().session_id().empty());
+  w.op(approve(r.task().id()));
+  CHECK(w.events("spawn.requested") == 1);
+}
+
+TEST_CASE("cancelling a command that has not started drops its spawn and its session") {
+  task_world w;
+  const auto r = w.op(run_command("x")).dispatch();
+  w.op(update(r.task().id(), v1::CANCELLED));
+  CHECK(w.spawn(r.spawn().id()).status() == v1::Spawn::FAILED);
+  CHECK_FALSE(w.rows.row<v1::Session>(r.spawn().session_id()));
+  CHECK(w.op(run_command("x")).dispatch().status() == v1::DispatchReply::ALREADY_TERMINAL);
+}
+
+TEST_CASE("workers asked for within a minute are limited") {
+  task_world w;
+  for (std::size_t i = 0; i < limits::principal_spawns_per_minute_max; ++i) {
+    v1::Spawn s;
+    s.set_id(std::to_string(i));
+    s.set_scope(scope);
+    s.set_requested_at_ms(w.in.now_ms);
+    s.mutable_requested_by()->set_kind(v1::Principal::OPERATOR);
+    w.rows.put(s);
+  }
+  CHECK(w.op(run_command("x")).refusal().code() == v1::Refusal::LIMIT);
+  w.in.now_ms += 61'000;
+  CHECK_FALSE(w.op(run_command("x")).has_refusal());
+}

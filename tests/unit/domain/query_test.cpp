@@ -1,0 +1,195 @@
+#include <set>
+
+#include "tests/unit/domain/task_world.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+
+namespace {
+
+v1::Query find(const std::string& who) {
+  v1::Query q;
+  q.mutable_find_session()->set_who(who);
+  return q;
+}
+
+} // namespace
+
+TEST_CASE("pages of tasks follow each other without gap or repetition, in list order") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  for (int i = 0; i < 25; ++i) {
+    auto s = spec("t" + std::to_string(i));
+    s.set_priority(i % 3);
+    w.as(a, create(s));
+  }
+  for (const bool by_creation : {false, true}) {
+    v1::Query q;
+    q.mutable_list_tasks()->set_by_creation(by_creation);
+    q.mutable_list_tasks()->mutable_page()->set_size(7);
+    std::set<std::string> seen;
+    std::int64_t priority = 9;
+    int pages = 0;
+    do {
+      const auto list = w.ask(q).tasks();
+      CHECK(list.tasks_size() <= 7);
+      for (const auto& t : list.tasks()) {
+        CHECK(seen.insert(t.id()).second);
+        if (!by_creation)
+          CHECK(t.priority() <= priority);
+        priority = t.priority();
+      }
+      q.mutable_list_tasks()->mutable_page()->set_token(list.page().token());
+      ++pages;
+    } while (!q.list_tasks().page().token().empty());
+    CHECK(seen.size() == 25);
+    CHECK(pages == 4);
+  }
+}
+
+TEST_CASE("a page ends when it has grown large") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  auto s = spec("big");
+  s.set_description(std::string(limits::description_bytes_max, 'x'));
+  for (int i = 0; i < 20; ++i)
+    REQUIRE_FALSE(w.as(a, create(s)).has_refusal());
+  v1::Query q;
+  q.mutable_list_tasks();
+  const auto list = w.ask(q).tasks();
+  CHECK(list.tasks_size() < 20);
+  CHECK_FALSE(list.page().token().empty());
+  CHECK(list.ByteSizeLong() < limits::grpc_message_bytes_max);
+}
+
+TEST_CASE("a page token of another list, or no token at all, is refused") {
+  task_world w;
+  for (const std::string token : {"zz", "00ff", ""}) {
+    v1::Query q;
+    q.mutable_list_tasks()->mutable_page()->set_token(token.empty() ? to_hex(std::string("kv\0a", 4)) : token);
+    CHECK(w.ask(q).refusal().code() == v1::Refusal::INVALID);
+  }
+}
+
+TEST_CASE("sessions are seen by their own identity, listed by label like SQL does") {
+  task_world w;
+  const auto a = w.join("identity:x Role:Planner"), b = w.join("identity:x role:implementer");
+  w.join("identity:y role:planner");
+  w.join("identity:x role:planner", false);
+  v1::Query q;
+  q.mutable_list_sessions()->set_adopted_only(true);
+  CHECK(w.ask(q, a).sessions().sessions_size() == 2);
+  CHECK(w.ask(q).sessions().sessions_size() == 3);
+  q.mutable_list_sessions()->set_label_contains("ROLE:%planner");
+  REQUIRE(w.ask(q, b).sessions().sessions_size() == 1);
+  CHECK(w.ask(q, b).sessions().sessions(0).id() == a);
+}
+
+TEST_CASE("who is found by id, id prefix or part of a label, with the contract's errors") {
+  task_world w;
+  CHECK(w.ask(find("")).refusal().text() == "No instances registered in scope /repo. Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+  const auto a = w.join("identity:x alpha");
+  CHECK(w.ask(find("")).session().id() == a);
+  const auto b = w.join("identity:x beta");
+  const auto a8 = a.substr(0, 8) + " (identity:x alpha)", b8 = b.substr(0, 8) + " (identity:x beta)";
+  CHECK(w.ask(find("")).refusal().text() == "Multiple instances in scope /repo; pass --as <id-or-label>. Candidates: " + a8 + ", " + b8);
+  CHECK(w.ask(find(a)).session().id() == a);
+  CHECK(w.ask(find("s2")).session().id() == b);
+  CHECK(w.ask(find("beta")).session().id() == b);
+  CHECK(w.ask(find("s")).refusal().text() == "Ambiguous id prefix \"s\": " + a8 + ", " + b8);
+  CHECK(w.ask(find("identity")).refusal().text() == "Ambiguous label match \"identity\": " + a8 + ", " + b8);
+  CHECK(w.ask(find("BETA")).refusal().text() == "No instance matches \"BETA\" in this scope. Candidates: " + a8 + ", " + b8);
+}
+
+TEST_CASE("expired and foreign keys are absent") {
+  task_world w;
+  const auto x = w.join("identity:x"), y = w.join("identity:y");
+  v1::Command set;
+  set.mutable_set_kv()->set_key("k");
+  set.mutable_set_kv()->set_value("v");
+  set.mutable_set_kv()->set_ttl_ms(1'000);
+  REQUIRE_FALSE(w.as(x, set).has_refusal());
+  v1::Query get, list;
+  get.mutable_get_kv()->set_key("k");
+  list.mutable_list_kv();
+  CHECK(w.ask(get, x).kv().value() == "v");
+  CHECK(w.ask(get, y).refusal().text() == "Key \"k\" not found");
+  CHECK(w.ask(list, y).kv_list().entries_size() == 0);
+  REQUIRE(w.ask(list, x).kv_list().entries_size() == 1);
+  CHECK(w.ask(list, x).kv_list().entries(0).value().empty());
+  w.in.now_ms += 1'000;
+  CHECK(w.ask(get, x).has_refusal());
+  CHECK(w.ask(list).kv_list().entries_size() == 0);
+}
+
+TEST_CASE("a snapshot counts terminal tasks and shows them only as asked") {
+  task_world w;
+  const auto a = w.join("identity:x"), y = w.join("identity:y");
+  for (int i = 0; i < 3; ++i) {
+    const auto t = made(w.as(a, create(spec("t"))));
+    w.as(a, claim(t.id()));
+    w.as(a, update(t.id(), v1::DONE));
+  }
+  made(w.as(a, create(spec("open"))));
+  v1::Query q;
+  q.mutable_task_snapshot();
+  CHECK(w.ask(q, a).snapshot().tasks_size() == 1);
+  CHECK(w.ask(q, a).snapshot().done() == 3);
+  CHECK(w.ask(q, y).snapshot().tasks_size() == 0);
+  CHECK(w.ask(q, y).snapshot().done() == 0);
+  q.mutable_task_snapshot()->set_terminal_limit(2);
+  CHECK(w.ask(q, a).snapshot().tasks_size() == 3);
+  q.mutable_task_snapshot()->set_include_terminal(true);
+  CHECK(w.ask(q, a).snapshot().tasks_size() == 4);
+}
+
+TEST_CASE("events are listed after a revision, by type and subject, or as the newest") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  const auto t = made(w.as(a, create(spec("t"))));
+  w.as(a, claim(t.id()));
+  w.as(a, update(t.id(), v1::DONE));
+  v1::Query q;
+  auto& l = *q.mutable_list_events();
+  l.add_types("task.");
+  const auto all = w.ask(q).events();
+  REQUIRE(all.events_size() == 3);
+  CHECK(all.oldest() == all.events(0).revision());
+  l.mutable_page()->set_size(2);
+  const auto first = w.ask(q).events();
+  CHECK(first.events_size() == 2);
+  l.mutable_page()->set_token(first.page().token());
+  REQUIRE(w.ask(q).events().events_size() == 1);
+  CHECK(w.ask(q).events().events(0).type() == "task.updated");
+  l.clear_page();
+  l.set_after(all.events(0).revision());
+  CHECK(w.ask(q).events().events_size() == 2);
+  l.set_newest(true);
+  l.mutable_page()->set_size(1);
+  REQUIRE(w.ask(q).events().events_size() == 1);
+  CHECK(w.ask(q).events().events(0).type() == "task.updated");
+  l.set_subject("other");
+  CHECK(w.ask(q).events().events_size() == 0);
+}
+
+TEST_CASE("only the current fence verifies a lock") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  v1::Command lock;
+  lock.mutable_acquire_lock()->set_path("/repo/f");
+  const auto fence = w.as(a, lock).lock().lock().fence();
+  v1::Query q;
+  q.mutable_verify_lock()->set_path("/repo/f");
+  q.mutable_verify_lock()->set_fence(fence);
+  CHECK(w.ask(q).lock_verified().valid());
+  q.mutable_verify_lock()->set_fence(fence + 1);
+  CHECK_FALSE(w.ask(q).lock_verified().valid());
+  CHECK(w.ask(q).lock_verified().lock().session_id() == a);
+}
+
+TEST_CASE("only the node resolves tokens") {
+  task_world w;
+  v1::Query q;
+  q.mutable_resolve_token()->set_token_hash(std::string(32, 'x'));
+  CHECK(w.ask(q).refusal().code() == v1::Refusal::FORBIDDEN);
+}

@@ -1,0 +1,210 @@
+#include "tests/unit/domain/task_world.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+
+namespace {
+
+v1::DispatchReply run_command(task_world& w, std::uint32_t retries = 0, const std::string& harness = "exec") {
+  v1::Command c;
+  auto& d = *c.mutable_dispatch();
+  d.set_title("count");
+  d.set_harness(harness);
+  d.add_argv("true");
+  d.set_retries(retries);
+  const auto r = w.op(c);
+  REQUIRE_MESSAGE(r.dispatch().status() == v1::DispatchReply::SPAWNING, r.refusal().text());
+  return r.dispatch();
+}
+
+v1::Command starting(const std::string& id, std::uint32_t attempt) {
+  v1::Command c;
+  auto& s = *c.mutable_spawn_starting();
+  s.set_spawn_id(id);
+  s.set_attempt(attempt);
+  s.set_pid(100 + attempt);
+  s.set_pid_start(7);
+  s.set_token_hash(std::string(32, static_cast<char>('a' + attempt)));
+  return c;
+}
+v1::Command running(const std::string& id, std::uint32_t attempt) {
+  v1::Command c;
+  c.mutable_spawn_running()->set_spawn_id(id);
+  c.mutable_spawn_running()->set_attempt(attempt);
+  return c;
+}
+v1::Command ended(const std::string& id, std::uint32_t attempt, int status, const std::string& reason = {}) {
+  v1::Command c;
+  auto& e = *c.mutable_spawn_ended();
+  e.set_spawn_id(id);
+  e.set_attempt(attempt);
+  e.set_exit_status(status);
+  e.set_duration_ms(12);
+  e.set_output_tail("42\n");
+  e.set_reason(reason);
+  return c;
+}
+v1::Command request(const std::string& key, bool restart = false) {
+  v1::Command c;
+  auto& r = *c.mutable_request_spawn();
+  r.set_role("helper");
+  r.set_key(key);
+  r.set_harness("exec");
+  r.add_argv("true");
+  r.set_restart(restart);
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("a command task runs from request to result") {
+  task_world w;
+  const auto d = run_command(w);
+  const auto id = d.spawn().id();
+  REQUIRE_FALSE(w.node(starting(id, 1)).has_refusal());
+  const auto session = w.rows.row<v1::Session>(d.spawn().session_id()).value();
+  CHECK(session.adopted());
+  CHECK(session.presence() == v1::Session::PROCESS);
+  CHECK(session.pid() == 101);
+  CHECK(session.lease_until_ms() == 0);
+  CHECK(w.rows.all<v1::Credential>().size() == 1);
+  REQUIRE_FALSE(w.node(running(id, 1)).has_refusal());
+  CHECK(w.task(d.task().id()).status() == v1::IN_PROGRESS);
+  CHECK(w.task(d.task().id()).assignee() == session.id());
+  REQUIRE_FALSE(w.node(ended(id, 1, 0)).has_refusal());
+  CHECK(w.task(d.task().id()).status() == v1::DONE);
+  CHECK(w.task(d.task().id()).result() == R"({"exit_status":0,"duration_ms":12,"output_tail":"42\n"})");
+  CHECK(w.spawn(id).status() == v1::Spawn::ENDED);
+  CHECK_FALSE(w.rows.row<v1::Session>(session.id()));
+  CHECK(w.rows.all<v1::Credential>().empty());
+}
+
+TEST_CASE("a command that exits non-zero or never runs has failed") {
+  task_world w;
+  const auto d = run_command(w);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  w.node(ended(d.spawn().id(), 1, 3));
+  CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  task_world other;
+  const auto never = run_command(other);
+  auto c = ended(never.spawn().id(), 1, 0, "spawn_failed: no such file");
+  c.mutable_spawn_ended()->set_never_ran(true);
+  other.node(c);
+  CHECK(other.spawn(never.spawn().id()).status() == v1::Spawn::FAILED);
+  CHECK(other.task(never.task().id()).status() == v1::FAILED);
+  CHECK(other.task(never.task().id()).result().find("no such file") != std::string::npos);
+}
+
+TEST_CASE("a second process can never be committed for one attempt") {
+  task_world w;
+  const auto id = run_command(w, 1).spawn().id();
+  REQUIRE_FALSE(w.node(starting(id, 1)).has_refusal());
+  CHECK(w.node(starting(id, 1)).refusal().code() == v1::Refusal::STALE);
+  CHECK(w.node(starting(id, 3)).refusal().code() == v1::Refusal::STALE);
+  w.node(running(id, 1));
+  CHECK(w.node(starting(id, 1)).refusal().code() == v1::Refusal::STALE);
+  CHECK(w.node(running(id, 2)).refusal().code() == v1::Refusal::STALE);
+  w.node(ended(id, 1, 0));
+  CHECK(w.node(starting(id, 2)).refusal().code() == v1::Refusal::STALE);
+  CHECK(w.op(starting(id, 2)).refusal().code() == v1::Refusal::FORBIDDEN);
+}
+
+TEST_CASE("a command lost with its host runs again while retries are left, as a new session and attempt") {
+  task_world w;
+  const auto d = run_command(w, 1);
+  const auto id = d.spawn().id();
+  w.node(starting(id, 1));
+  w.node(running(id, 1));
+  const auto fence = w.task(d.task().id()).fence();
+  w.node(ended(id, 1, 0, "node_restarted"));
+  CHECK(w.events("spawn.requested") == 1);
+  auto s = w.spawn(id);
+  CHECK(s.status() == v1::Spawn::REQUESTED);
+  CHECK(s.attempt() == 2);
+  CHECK(s.retries_left() == 0);
+  CHECK(s.session_id() != d.spawn().session_id());
+  CHECK(w.task(d.task().id()).status() == v1::OPEN);
+  CHECK(w.node(ended(id, 1, 0)).refusal().code() == v1::Refusal::STALE);
+  w.node(starting(id, 2));
+  w.node(running(id, 2));
+  CHECK(w.task(d.task().id()).fence() > fence);
+  CHECK(w.task(d.task().id()).attempt() == 2);
+  w.node(ended(id, 2, 0, "node_restarted"));
+  CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  CHECK(w.task(d.task().id()).result().find("node_restarted") != std::string::npos);
+}
+
+TEST_CASE("a node that starts the next attempt at once gets it without reporting the loss first") {
+  task_world w;
+  const auto d = run_command(w, 1);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  REQUIRE_FALSE(w.node(starting(d.spawn().id(), 2)).has_refusal());
+  CHECK(w.spawn(d.spawn().id()).pid() == 102);
+  CHECK(w.rows.all<v1::Credential>().size() == 1);
+  CHECK(w.task(d.task().id()).status() == v1::OPEN);
+}
+
+TEST_CASE("the end of an attempt is reported once") {
+  task_world w;
+  const auto d = run_command(w);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  w.node(ended(d.spawn().id(), 1, 0));
+  const auto again = w.node(ended(d.spawn().id(), 1, 9));
+  CHECK(again.spawn().existing());
+  CHECK(w.last.events_size() == 0);
+  CHECK(w.spawn(d.spawn().id()).exit_status() == 0);
+}
+
+TEST_CASE("a process whose task was cancelled is not released from the gate") {
+  task_world w;
+  const auto d = run_command(w);
+  w.node(starting(d.spawn().id(), 1));
+  w.op(update(d.task().id(), v1::CANCELLED));
+  CHECK(w.node(running(d.spawn().id(), 1)).refusal().code() == v1::Refusal::STALE);
+}
+
+TEST_CASE("an agent's process gets the task reserved and its end returns it to open") {
+  task_world w;
+  const auto d = run_command(w, 0, "claude");
+  CHECK(d.task().harness().empty());
+  const auto id = d.spawn().id();
+  w.node(starting(id, 1));
+  w.node(running(id, 1));
+  CHECK(w.task(d.task().id()).status() == v1::CLAIMED);
+  CHECK(w.task(d.task().id()).assignee() == d.spawn().session_id());
+  CHECK(w.mail(d.spawn().session_id()).size() == 1);
+  REQUIRE_FALSE(w.as(d.spawn().session_id(), claim(d.task().id(), true)).has_refusal());
+  w.node(ended(id, 1, 1));
+  CHECK(w.task(d.task().id()).status() == v1::OPEN);
+  CHECK(w.task(d.task().id()).assignee().empty());
+}
+
+TEST_CASE("request_spawn returns the same spawn while it lives and for a day after, unless a restart is asked for") {
+  task_world w;
+  const auto first = w.op(request("k")).spawn();
+  CHECK_FALSE(first.existing());
+  const auto id = first.spawn().id();
+  CHECK(w.op(request("k", true)).spawn().spawn().id() == id);
+  CHECK(w.op(request("other")).spawn().spawn().id() != id);
+  w.node(starting(id, 1));
+  w.node(running(id, 1));
+  w.node(ended(id, 1, 0));
+  w.in.now_ms += limits::spawn_key_retention.count() - 1;
+  CHECK(w.op(request("k")).spawn().existing());
+  w.in.now_ms += 1;
+  CHECK_FALSE(w.op(request("k")).spawn().existing());
+}
+
+TEST_CASE("an ended spawn restarts when asked to") {
+  task_world w;
+  const auto id = w.op(request("k")).spawn().spawn().id();
+  w.node(starting(id, 1));
+  w.node(ended(id, 1, 0));
+  CHECK(w.op(request("k")).spawn().spawn().id() == id);
+  CHECK(w.op(request("k", true)).spawn().spawn().id() != id);
+  const auto plain = w.join("identity:x");
+  CHECK(w.as(plain, request("z")).refusal().code() == v1::Refusal::FORBIDDEN);
+}
