@@ -83,6 +83,8 @@ ledger::ledger(const std::string& path, ledger_options options) try
   migrate(db_);
   if (existed) {
     was_clean_ = fact(db_, "clean") == "1";
+    if (!was_clean_)
+      settle_log();
     grace_until_ms_ = options_.clock->unix_ms() + options_.grace.count();
   } else {
     set_fact(db_, "created_ms", std::to_string(options_.clock->unix_ms()));
@@ -96,6 +98,14 @@ ledger::ledger(const std::string& path, ledger_options options) try
   status_.integrity = was_clean_ ? "ok" : "unchecked";
 } catch (const sqlite::error& e) {
   throw store_error{errc::store_failed, e.what()};
+}
+
+/// After a failed fsync the kernel counts the lost pages of the log as written: what recovery reads from memory may not be on the
+/// disk, nor ever get there, and everything appended behind it would be lost with it. So what was recovered is written again, into
+/// the database file, and the log begun anew, before anything is answered.
+void ledger::settle_log() {
+  if (db_.number("PRAGMA wal_checkpoint(TRUNCATE)") != 0)
+    throw store_error{errc::store_failed, "the store's log cannot be settled while another program or a backup reads it"};
 }
 
 /// The file is a backup: what was handed out after it was made is unknown, so fences and revisions go up an epoch.

@@ -76,6 +76,7 @@ private:
     std::optional<v1::Batch> batch; // changes something; its reply is the answer
   };
 
+  void settle_log();
   void raise_epochs();
   decided execute(const execution&);
   std::optional<outcome> recall(const request_key&, const std::string& digest, std::uint64_t watermark);
