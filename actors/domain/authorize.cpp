@@ -18,12 +18,9 @@ bool is_node_report(const v1::Command& cmd) {
     case body::kExpireSession:
     case body::kSpawnStarting:
     case body::kSpawnRunning:
-    case body::kSpawnEnded:
-      return true;
-    case body::kSweep:
-      return cmd.sweep().mode() != "manual";
-    default:
-      return false;
+    case body::kSpawnEnded: return true;
+    case body::kSweep: return cmd.sweep().mode() != "manual";
+    default: return false;
   }
 }
 
@@ -36,10 +33,8 @@ bool open_to_doors(const v1::Command& cmd) {
     case body::kAckSubscription:
     case body::kUnsubscribe:
     case body::kRequestApproval:
-    case body::kDecideApproval:
-      return true;
-    default:
-      return false;
+    case body::kDecideApproval: return true;
+    default: return false;
   }
 }
 
@@ -68,10 +63,8 @@ std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
   if (is_node_report(cmd))
     return forbid("Only the node itself reports processes and expiries");
   switch (kind) {
-    case v1::Principal::OPERATOR:
-      return std::nullopt;
-    case v1::Principal::SESSION:
-      return authorize_session(cmd);
+    case v1::Principal::OPERATOR: return std::nullopt;
+    case v1::Principal::SESSION: return authorize_session(cmd);
     case v1::Principal::DEVICE:
     case v1::Principal::GATEWAY:
       if (!cmd.actor().empty())
@@ -79,8 +72,7 @@ std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
       if (!open_to_doors(cmd))
         return forbid("A device or gateway may not send this command");
       return std::nullopt;
-    default:
-      return forbid("The caller is not known");
+    default: return forbid("The caller is not known");
   }
 }
 

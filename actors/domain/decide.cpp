@@ -25,16 +25,12 @@ bool works_unregistered(const v1::Command& cmd) {
     case body::kSpawnStarting:
     case body::kSpawnRunning:
     case body::kSpawnEnded:
-    case body::kSweep:
-      return true;
-    default:
-      return false;
+    case body::kSweep: return true;
+    default: return false;
   }
 }
 
-bool acts_as_session(const v1::Command& cmd) {
-  return !cmd.actor().empty() || cmd.principal().kind() == v1::Principal::SESSION;
-}
+bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cmd.principal().kind() == v1::Principal::SESSION; }
 
 /// Whoever sends a command is alive.
 void keep_alive(transaction& tx, v1::Session session) {
@@ -46,72 +42,39 @@ void keep_alive(transaction& tx, v1::Session session) {
 
 v1::Reply run(transaction& tx, const v1::Command& cmd) {
   switch (cmd.body_case()) {
-    case body::kRegisterSession:
-      return register_session(tx, cmd.register_session());
-    case body::kDeregisterSession:
-      return deregister_session(tx, cmd.deregister_session());
-    case body::kRemoveSession:
-      return remove_session(tx, cmd.remove_session());
-    case body::kHeartbeat:
-      return heartbeat(tx, cmd.heartbeat());
-    case body::kExpireSession:
-      return expire_session(tx, cmd.expire_session());
-    case body::kSendMessage:
-      return send_message(tx, cmd.send_message());
-    case body::kBroadcast:
-      return broadcast(tx, cmd.broadcast());
-    case body::kConsumeMessages:
-      return consume_messages(tx, cmd.consume_messages());
-    case body::kCreateTasks:
-      return create_tasks(tx, cmd.create_tasks());
-    case body::kClaimTask:
-      return claim_task(tx, cmd.claim_task());
-    case body::kClaimNextTask:
-      return claim_next_task(tx, cmd.claim_next_task());
-    case body::kUpdateTask:
-      return update_task(tx, cmd.update_task());
-    case body::kCompleteTask:
-      return complete_task(tx, cmd.complete_task());
-    case body::kReportProgress:
-      return report_progress(tx, cmd.report_progress());
-    case body::kApproveTask:
-      return approve_task(tx, cmd.approve_task());
-    case body::kAcquireLock:
-      return acquire_lock(tx, cmd.acquire_lock());
-    case body::kReleaseLock:
-      return release_lock(tx, cmd.release_lock());
-    case body::kCancelLockWait:
-      return cancel_lock_wait(tx, cmd.cancel_lock_wait());
-    case body::kSetKv:
-      return set_kv(tx, cmd.set_kv());
-    case body::kAppendKv:
-      return append_kv(tx, cmd.append_kv());
-    case body::kDeleteKv:
-      return delete_kv(tx, cmd.delete_kv());
-    case body::kDispatch:
-      return dispatch(tx, cmd.dispatch());
-    case body::kRequestSpawn:
-      return request_spawn(tx, cmd.request_spawn());
-    case body::kSpawnStarting:
-      return spawn_starting(tx, cmd.spawn_starting());
-    case body::kSpawnRunning:
-      return spawn_running(tx, cmd.spawn_running());
-    case body::kSpawnEnded:
-      return spawn_ended(tx, cmd.spawn_ended());
-    case body::kSubscribe:
-      return subscribe(tx, cmd.subscribe());
-    case body::kAckSubscription:
-      return ack_subscription(tx, cmd.ack_subscription());
-    case body::kUnsubscribe:
-      return unsubscribe(tx, cmd.unsubscribe());
-    case body::kRequestApproval:
-      return request_approval(tx, cmd.request_approval());
-    case body::kDecideApproval:
-      return decide_approval(tx, cmd.decide_approval());
-    case body::kSweep:
-      return sweep(tx, cmd.sweep());
-    case body::BODY_NOT_SET:
-      break;
+    case body::kRegisterSession: return register_session(tx, cmd.register_session());
+    case body::kDeregisterSession: return deregister_session(tx, cmd.deregister_session());
+    case body::kRemoveSession: return remove_session(tx, cmd.remove_session());
+    case body::kHeartbeat: return heartbeat(tx, cmd.heartbeat());
+    case body::kExpireSession: return expire_session(tx, cmd.expire_session());
+    case body::kSendMessage: return send_message(tx, cmd.send_message());
+    case body::kBroadcast: return broadcast(tx, cmd.broadcast());
+    case body::kConsumeMessages: return consume_messages(tx, cmd.consume_messages());
+    case body::kCreateTasks: return create_tasks(tx, cmd.create_tasks());
+    case body::kClaimTask: return claim_task(tx, cmd.claim_task());
+    case body::kClaimNextTask: return claim_next_task(tx, cmd.claim_next_task());
+    case body::kUpdateTask: return update_task(tx, cmd.update_task());
+    case body::kCompleteTask: return complete_task(tx, cmd.complete_task());
+    case body::kReportProgress: return report_progress(tx, cmd.report_progress());
+    case body::kApproveTask: return approve_task(tx, cmd.approve_task());
+    case body::kAcquireLock: return acquire_lock(tx, cmd.acquire_lock());
+    case body::kReleaseLock: return release_lock(tx, cmd.release_lock());
+    case body::kCancelLockWait: return cancel_lock_wait(tx, cmd.cancel_lock_wait());
+    case body::kSetKv: return set_kv(tx, cmd.set_kv());
+    case body::kAppendKv: return append_kv(tx, cmd.append_kv());
+    case body::kDeleteKv: return delete_kv(tx, cmd.delete_kv());
+    case body::kDispatch: return dispatch(tx, cmd.dispatch());
+    case body::kRequestSpawn: return request_spawn(tx, cmd.request_spawn());
+    case body::kSpawnStarting: return spawn_starting(tx, cmd.spawn_starting());
+    case body::kSpawnRunning: return spawn_running(tx, cmd.spawn_running());
+    case body::kSpawnEnded: return spawn_ended(tx, cmd.spawn_ended());
+    case body::kSubscribe: return subscribe(tx, cmd.subscribe());
+    case body::kAckSubscription: return ack_subscription(tx, cmd.ack_subscription());
+    case body::kUnsubscribe: return unsubscribe(tx, cmd.unsubscribe());
+    case body::kRequestApproval: return request_approval(tx, cmd.request_approval());
+    case body::kDecideApproval: return decide_approval(tx, cmd.decide_approval());
+    case body::kSweep: return sweep(tx, cmd.sweep());
+    case body::BODY_NOT_SET: break;
   }
   return refuse(v1::Refusal::INVALID, "The command is empty or not known to this version");
 }
@@ -145,10 +108,8 @@ bool grows_store(const v1::Command& cmd) {
     case body::kDispatch:
     case body::kRequestSpawn:
     case body::kSubscribe:
-    case body::kRequestApproval:
-      return true;
-    default:
-      return false;
+    case body::kRequestApproval: return true;
+    default: return false;
   }
 }
 

@@ -50,13 +50,9 @@ std::string effective_identity(std::string_view label, const inputs& in) {
   return token.empty() ? in.user_identity : token;
 }
 
-bool may_cross_identity(const v1::Command& cmd) {
-  return override_given(cmd.principal(), cmd.caller());
-}
+bool may_cross_identity(const v1::Command& cmd) { return override_given(cmd.principal(), cmd.caller()); }
 
-bool may_cross_identity(const v1::Query& query) {
-  return override_given(query.principal(), query.caller());
-}
+bool may_cross_identity(const v1::Query& query) { return override_given(query.principal(), query.caller()); }
 
 bool same_identity(const transaction& tx, std::string_view identity_a, std::string_view identity_b) {
   return identity_a == identity_b || may_cross_identity(tx.command());
@@ -68,23 +64,19 @@ std::optional<v1::Reply> identity_boundary(const transaction& tx, const v1::Sess
   auto a = identity_token(sender.label()), b = identity_token(target.label());
   if (a.empty() || b.empty())
     return refuse(v1::Refusal::CROSS_IDENTITY,
-                  "Identity boundary blocked: " + std::string(a.empty() ? "sender" : "target")
-                    + " has no identity token. Add an identity:<name> label or set SWARM_MCP_ALLOW_UNLABELED=1 from a trusted shell.",
+                  "Identity boundary blocked: " + std::string(a.empty() ? "sender" : "target") +
+                    " has no identity token. Add an identity:<name> label or set SWARM_MCP_ALLOW_UNLABELED=1 from a trusted shell.",
                   target.id());
   return refuse(v1::Refusal::CROSS_IDENTITY,
-                "Cross-identity coordination blocked: sender " + a + ", target " + b
-                  + ". Delegation across the identity boundary is forbidden (see swarm-mcp/docs/control-plane.md). Set "
-                    "SWARM_MCP_ALLOW_CROSS_IDENTITY=1 to override from a trusted shell.",
+                "Cross-identity coordination blocked: sender " + a + ", target " + b +
+                  ". Delegation across the identity boundary is forbidden (see swarm-mcp/docs/control-plane.md). Set "
+                  "SWARM_MCP_ALLOW_CROSS_IDENTITY=1 to override from a trusted shell.",
                 target.id());
 }
 
-v1::Reply not_registered() {
-  return refuse(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.");
-}
+v1::Reply not_registered() { return refuse(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first."); }
 
-std::string display_name(const v1::Session& s) {
-  return s.label().empty() ? s.id() : s.label();
-}
+std::string display_name(const v1::Session& s) { return s.label().empty() ? s.id() : s.label(); }
 
 bool is_held(const v1::Session& s) noexcept {
   return s.adopted() && (s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION);

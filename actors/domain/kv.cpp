@@ -18,7 +18,8 @@ bool is_full(const transaction& tx) {
 }
 
 v1::Reply scope_is_full() {
-  return refuse(v1::Refusal::LIMIT, "The scope holds " + std::to_string(limits::scope_kv_keys_max) + " keys. Delete some or give them a time to live.");
+  return refuse(v1::Refusal::LIMIT,
+                "The scope holds " + std::to_string(limits::scope_kv_keys_max) + " keys. Delete some or give them a time to live.");
 }
 
 std::string label_identity(const transaction& tx) {
@@ -33,9 +34,7 @@ bool may_touch(const transaction& tx, const v1::KvEntry& entry) {
   return !tx.actor_session() || label_identity(tx) == entry.owner_identity();
 }
 
-v1::Reply foreign_key(const std::string& kv_key) {
-  return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key);
-}
+v1::Reply foreign_key(const std::string& kv_key) { return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key); }
 
 v1::KvEntry entry_for(const transaction& tx, const std::optional<v1::KvEntry>& old, const std::string& kv_key) {
   auto entry = old.value_or(v1::KvEntry());
@@ -140,8 +139,8 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   auto entry = entry_for(tx, old, a.key());
   entry.set_value(array.dump(-1, ' ', false, json::error_handler_t::replace));
   if (entry.value().size() > limits::kv_value_bytes_max)
-    return refuse(v1::Refusal::LIMIT,
-                  "The value would be longer than " + std::to_string(limits::kv_value_bytes_max) + " bytes. Start another key.", a.key());
+    return refuse(v1::Refusal::LIMIT, "The value would be longer than " + std::to_string(limits::kv_value_bytes_max) + " bytes. Start another key.",
+                  a.key());
   tx.event("kv.appended", a.key(), {{"appended", *value}, {"length", array.size()}});
   return store(tx, std::move(entry), array.size());
 }

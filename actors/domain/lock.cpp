@@ -307,7 +307,8 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
     if (lock && lock->session_id() == task.assignee())
       let_go(*lock);
   }
-  for (const auto& other : tx.find<v1::Task>({.scope = tx.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = task.assignee(), .limit = 2}))
+  for (const auto& other :
+       tx.find<v1::Task>({.scope = tx.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = task.assignee(), .limit = 2}))
     if (other.id() != task.id())
       return;
   for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee()}))

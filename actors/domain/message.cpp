@@ -7,9 +7,7 @@ namespace swarm::domain {
 namespace {
 
 /// Not sessions: what they are sent is seen as an event.
-bool has_no_mailbox(std::string_view name) {
-  return name == "operator" || name == "system";
-}
+bool has_no_mailbox(std::string_view name) { return name == "operator" || name == "system"; }
 
 bool is_full(const transaction& tx, const std::string& recipient) {
   return tx.count<v1::Message>({.scope = tx.scope(), .recipient = recipient, .read = false}) >= limits::session_unread_messages_max;
@@ -41,15 +39,13 @@ std::optional<v1::Reply> check_recipient(const transaction& tx, const v1::SendMe
   }
   if (is_full(tx, target->id()))
     return refuse(v1::Refusal::LIMIT,
-                  "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max)
-                    + " unread messages. It must read some before it gets more.",
+                  "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max) +
+                    " unread messages. It must read some before it gets more.",
                   target->id());
   return std::nullopt;
 }
 
-json content_payload(const std::string& content) {
-  return {{"content", content}, {"length", utf16_length(content)}};
-}
+json content_payload(const std::string& content) { return {{"content", content}, {"length", utf16_length(content)}}; }
 
 } // namespace
 

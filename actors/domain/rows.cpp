@@ -16,9 +16,7 @@ std::string digits(std::uint64_t n) {
   return std::string(20 - text.size(), '0') + text;
 }
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
 /// `_` stands for one character, not one byte.
 std::size_t character(std::string_view s, std::size_t at) {
@@ -28,13 +26,9 @@ std::size_t character(std::string_view s, std::size_t at) {
   return end - at;
 }
 
-bool is(const std::string& wanted, const std::string& value) {
-  return wanted.empty() || wanted == value;
-}
+bool is(const std::string& wanted, const std::string& value) { return wanted.empty() || wanted == value; }
 
-bool starts(const std::string& value, const std::string& prefix) {
-  return value.compare(0, prefix.size(), prefix) == 0;
-}
+bool starts(const std::string& value, const std::string& prefix) { return value.compare(0, prefix.size(), prefix) == 0; }
 
 bool is_live(const v1::Spawn& s) {
   return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
@@ -46,9 +40,7 @@ bool is_due(const v1::Session& s, std::int64_t at_ms) {
   return s.presence() == v1::Session::LEASE && s.lease_until_ms() > 0 && s.lease_until_ms() < at_ms;
 }
 
-bool is_due(std::int64_t deadline_ms, std::int64_t at_ms) {
-  return deadline_ms != 0 && deadline_ms <= at_ms;
-}
+bool is_due(std::int64_t deadline_ms, std::int64_t at_ms) { return deadline_ms != 0 && deadline_ms <= at_ms; }
 
 template <class Row>
 bool by_key(const Row& a, const Row& b) {
@@ -59,9 +51,7 @@ bool by_key(const Row& a, const Row& b) {
 
 // -- keys --------------------------------------------------------------------------------------
 
-std::string key(std::string_view a) {
-  return std::string(a);
-}
+std::string key(std::string_view a) { return std::string(a); }
 
 std::string key(std::string_view a, std::string_view b) {
   std::string out;
@@ -70,25 +60,15 @@ std::string key(std::string_view a, std::string_view b) {
   return out.append(b);
 }
 
-std::string key(std::string_view a, std::string_view b, std::string_view c) {
-  return key(key(a, b), c);
-}
+std::string key(std::string_view a, std::string_view b, std::string_view c) { return key(key(a, b), c); }
 
-std::string key(std::string_view a, std::uint64_t n) {
-  return key(a, digits(n));
-}
+std::string key(std::string_view a, std::uint64_t n) { return key(a, digits(n)); }
 
-std::string key(std::string_view a, std::string_view b, std::uint64_t n) {
-  return key(a, b, digits(n));
-}
+std::string key(std::string_view a, std::string_view b, std::uint64_t n) { return key(a, b, digits(n)); }
 
-std::string position(const v1::Session& s) {
-  return key(digits(static_cast<std::uint64_t>(s.registered_at_ms())), s.id());
-}
+std::string position(const v1::Session& s) { return key(digits(static_cast<std::uint64_t>(s.registered_at_ms())), s.id()); }
 
-std::string position(const v1::Spawn& s) {
-  return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id());
-}
+std::string position(const v1::Spawn& s) { return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id()); }
 
 bool like(std::string_view text, std::string_view pattern) {
   constexpr auto none = std::string_view::npos;
@@ -116,25 +96,17 @@ bool like(std::string_view text, std::string_view pattern) {
   return p == pattern.size();
 }
 
-bool is_terminal(v1::TaskStatus s) noexcept {
-  return s == v1::DONE || s == v1::FAILED || s == v1::CANCELLED;
-}
+bool is_terminal(v1::TaskStatus s) noexcept { return s == v1::DONE || s == v1::FAILED || s == v1::CANCELLED; }
 
 std::string principal_key(const v1::Principal& p) {
   auto kind = [&] {
     switch (p.kind()) {
-      case v1::Principal::OPERATOR:
-        return "operator/";
-      case v1::Principal::SESSION:
-        return "session/";
-      case v1::Principal::DEVICE:
-        return "device/";
-      case v1::Principal::GATEWAY:
-        return "gateway/";
-      case v1::Principal::NODE:
-        return "node/";
-      default:
-        return "unknown/";
+      case v1::Principal::OPERATOR: return "operator/";
+      case v1::Principal::SESSION: return "session/";
+      case v1::Principal::DEVICE: return "device/";
+      case v1::Principal::GATEWAY: return "gateway/";
+      case v1::Principal::NODE: return "node/";
+      default: return "unknown/";
     }
   };
   return kind() + p.id();
@@ -142,44 +114,34 @@ std::string principal_key(const v1::Principal& p) {
 
 // -- sessions ------------------------------------------------------------------------------------
 
-std::string table<v1::Session>::key(const v1::Session& s) {
-  return domain::key(s.id());
-}
+std::string table<v1::Session>::key(const v1::Session& s) { return domain::key(s.id()); }
 
 bool table<v1::Session>::matches(const session_filter& f, const v1::Session& s) {
-  return is(f.scope, s.scope()) && is(f.node_id, s.node_id()) && (!f.adopted || *f.adopted == s.adopted())
-         && (!f.due_at_ms || is_due(s, *f.due_at_ms)) && (f.other_identity.empty() || f.other_identity != s.identity())
-         && (f.after_key.empty() || position(s) > f.after_key);
+  return is(f.scope, s.scope()) && is(f.node_id, s.node_id()) && (!f.adopted || *f.adopted == s.adopted()) &&
+         (!f.due_at_ms || is_due(s, *f.due_at_ms)) && (f.other_identity.empty() || f.other_identity != s.identity()) &&
+         (f.after_key.empty() || position(s) > f.after_key);
 }
 
 bool table<v1::Session>::before(const session_filter&, const v1::Session& a, const v1::Session& b) {
   return std::forward_as_tuple(a.registered_at_ms(), a.id()) < std::forward_as_tuple(b.registered_at_ms(), b.id());
 }
 
-std::string table<v1::Credential>::key(const v1::Credential& c) {
-  return domain::key(c.token_hash());
-}
+std::string table<v1::Credential>::key(const v1::Credential& c) { return domain::key(c.token_hash()); }
 
-bool table<v1::Credential>::matches(const credential_filter& f, const v1::Credential& c) {
-  return is(f.session_id, c.session_id());
-}
+bool table<v1::Credential>::matches(const credential_filter& f, const v1::Credential& c) { return is(f.session_id, c.session_id()); }
 
-bool table<v1::Credential>::before(const credential_filter&, const v1::Credential& a, const v1::Credential& b) {
-  return by_key(a, b);
-}
+bool table<v1::Credential>::before(const credential_filter&, const v1::Credential& a, const v1::Credential& b) { return by_key(a, b); }
 
 // -- tasks -----------------------------------------------------------------------------------------
 
-std::string table<v1::Task>::key(const v1::Task& t) {
-  return domain::key(t.id());
-}
+std::string table<v1::Task>::key(const v1::Task& t) { return domain::key(t.id()); }
 
 bool table<v1::Task>::matches(const task_filter& f, const v1::Task& t) {
   auto any = [](const auto& list, const auto& value) { return std::find(list.begin(), list.end(), value) != list.end(); };
-  return is(f.scope, t.scope()) && (f.statuses.empty() || any(f.statuses, t.status())) && is(f.assignee, t.assignee())
-         && is(f.requester, t.requester()) && (f.depends_on.empty() || any(t.depends_on(), f.depends_on))
-         && is(f.idempotency_key, t.idempotency_key()) && (!f.unassigned || *f.unassigned == t.assignee().empty())
-         && (!f.updated_before_ms || t.updated_at_ms() < *f.updated_before_ms) && (!f.after || before(f, *f.after, t));
+  return is(f.scope, t.scope()) && (f.statuses.empty() || any(f.statuses, t.status())) && is(f.assignee, t.assignee()) &&
+         is(f.requester, t.requester()) && (f.depends_on.empty() || any(t.depends_on(), f.depends_on)) &&
+         is(f.idempotency_key, t.idempotency_key()) && (!f.unassigned || *f.unassigned == t.assignee().empty()) &&
+         (!f.updated_before_ms || t.updated_at_ms() < *f.updated_before_ms) && (!f.after || before(f, *f.after, t));
 }
 
 bool table<v1::Task>::before(const task_filter& f, const v1::Task& a, const v1::Task& b) {
@@ -190,26 +152,22 @@ bool table<v1::Task>::before(const task_filter& f, const v1::Task& a, const v1::
 
 // -- locks -----------------------------------------------------------------------------------------
 
-std::string table<v1::Lock>::key(const v1::Lock& l) {
-  return domain::key(l.scope(), l.path());
-}
+std::string table<v1::Lock>::key(const v1::Lock& l) { return domain::key(l.scope(), l.path()); }
 
 bool table<v1::Lock>::matches(const lock_filter& f, const v1::Lock& l) {
-  return is(f.scope, l.scope()) && is(f.session_id, l.session_id()) && is(f.task_id, l.task_id()) && starts(l.path(), f.path_prefix)
-         && (!f.due_at_ms || is_due(l.deadline_ms(), *f.due_at_ms)) && (f.after_path.empty() || l.path() > f.after_path);
+  return is(f.scope, l.scope()) && is(f.session_id, l.session_id()) && is(f.task_id, l.task_id()) && starts(l.path(), f.path_prefix) &&
+         (!f.due_at_ms || is_due(l.deadline_ms(), *f.due_at_ms)) && (f.after_path.empty() || l.path() > f.after_path);
 }
 
 bool table<v1::Lock>::before(const lock_filter&, const v1::Lock& a, const v1::Lock& b) {
   return a.path() != b.path() ? a.path() < b.path() : by_key(a, b);
 }
 
-std::string table<v1::LockWaiter>::key(const v1::LockWaiter& w) {
-  return domain::key(w.scope(), w.path(), w.seq());
-}
+std::string table<v1::LockWaiter>::key(const v1::LockWaiter& w) { return domain::key(w.scope(), w.path(), w.seq()); }
 
 bool table<v1::LockWaiter>::matches(const waiter_filter& f, const v1::LockWaiter& w) {
-  return is(f.scope, w.scope()) && is(f.path, w.path()) && is(f.session_id, w.session_id())
-         && (!f.due_at_ms || is_due(w.deadline_ms(), *f.due_at_ms));
+  return is(f.scope, w.scope()) && is(f.path, w.path()) && is(f.session_id, w.session_id()) &&
+         (!f.due_at_ms || is_due(w.deadline_ms(), *f.due_at_ms));
 }
 
 bool table<v1::LockWaiter>::before(const waiter_filter&, const v1::LockWaiter& a, const v1::LockWaiter& b) {
@@ -218,13 +176,11 @@ bool table<v1::LockWaiter>::before(const waiter_filter&, const v1::LockWaiter& a
 
 // -- messages --------------------------------------------------------------------------------------
 
-std::string table<v1::Message>::key(const v1::Message& m) {
-  return domain::key(m.scope(), m.id());
-}
+std::string table<v1::Message>::key(const v1::Message& m) { return domain::key(m.scope(), m.id()); }
 
 bool table<v1::Message>::matches(const message_filter& f, const v1::Message& m) {
-  return is(f.scope, m.scope()) && is(f.recipient, m.recipient()) && is(f.sender, m.sender()) && (!f.read || *f.read == m.read())
-         && starts(m.content(), f.content_prefix) && (!f.created_before_ms || m.created_at_ms() < *f.created_before_ms);
+  return is(f.scope, m.scope()) && is(f.recipient, m.recipient()) && is(f.sender, m.sender()) && (!f.read || *f.read == m.read()) &&
+         starts(m.content(), f.content_prefix) && (!f.created_before_ms || m.created_at_ms() < *f.created_before_ms);
 }
 
 bool table<v1::Message>::before(const message_filter&, const v1::Message& a, const v1::Message& b) {
@@ -233,14 +189,12 @@ bool table<v1::Message>::before(const message_filter&, const v1::Message& a, con
 
 // -- key-value -------------------------------------------------------------------------------------
 
-std::string table<v1::KvEntry>::key(const v1::KvEntry& e) {
-  return domain::key(e.scope(), e.key());
-}
+std::string table<v1::KvEntry>::key(const v1::KvEntry& e) { return domain::key(e.scope(), e.key()); }
 
 bool table<v1::KvEntry>::matches(const kv_filter& f, const v1::KvEntry& e) {
-  return is(f.scope, e.scope()) && (f.like_prefix.empty() || like(e.key(), f.like_prefix + '%')) && starts(e.key(), f.key_prefix)
-         && (!f.due_at_ms || is_due(e.expires_at_ms(), *f.due_at_ms)) && (!f.updated_before_ms || e.updated_at_ms() < *f.updated_before_ms)
-         && (f.after_key.empty() || e.key() > f.after_key);
+  return is(f.scope, e.scope()) && (f.like_prefix.empty() || like(e.key(), f.like_prefix + '%')) && starts(e.key(), f.key_prefix) &&
+         (!f.due_at_ms || is_due(e.expires_at_ms(), *f.due_at_ms)) && (!f.updated_before_ms || e.updated_at_ms() < *f.updated_before_ms) &&
+         (f.after_key.empty() || e.key() > f.after_key);
 }
 
 bool table<v1::KvEntry>::before(const kv_filter&, const v1::KvEntry& a, const v1::KvEntry& b) {
@@ -249,15 +203,12 @@ bool table<v1::KvEntry>::before(const kv_filter&, const v1::KvEntry& a, const v1
 
 // -- spawns ----------------------------------------------------------------------------------------
 
-std::string table<v1::Spawn>::key(const v1::Spawn& s) {
-  return domain::key(s.id());
-}
+std::string table<v1::Spawn>::key(const v1::Spawn& s) { return domain::key(s.id()); }
 
 bool table<v1::Spawn>::matches(const spawn_filter& f, const v1::Spawn& s) {
-  return is(f.scope, s.scope()) && is(f.role, s.role()) && is(f.key, s.key()) && is(f.task_id, s.task_id()) && is(f.session_id, s.session_id())
-         && is(f.node_id, s.node_id()) && (!f.live || *f.live == is_live(s))
-         && (!f.ended_before_ms || (s.ended_at_ms() != 0 && s.ended_at_ms() < *f.ended_before_ms))
-         && (f.after_id.empty() || position(s) > f.after_id);
+  return is(f.scope, s.scope()) && is(f.role, s.role()) && is(f.key, s.key()) && is(f.task_id, s.task_id()) && is(f.session_id, s.session_id()) &&
+         is(f.node_id, s.node_id()) && (!f.live || *f.live == is_live(s)) &&
+         (!f.ended_before_ms || (s.ended_at_ms() != 0 && s.ended_at_ms() < *f.ended_before_ms)) && (f.after_id.empty() || position(s) > f.after_id);
 }
 
 bool table<v1::Spawn>::before(const spawn_filter&, const v1::Spawn& a, const v1::Spawn& b) {
@@ -266,9 +217,7 @@ bool table<v1::Spawn>::before(const spawn_filter&, const v1::Spawn& a, const v1:
 
 // -- subscriptions, approvals, scope state ---------------------------------------------------------
 
-std::string table<v1::Subscription>::key(const v1::Subscription& s) {
-  return domain::key(s.scope(), s.owner(), s.name());
-}
+std::string table<v1::Subscription>::key(const v1::Subscription& s) { return domain::key(s.scope(), s.owner(), s.name()); }
 
 bool table<v1::Subscription>::matches(const subscription_filter& f, const v1::Subscription& s) {
   return is(f.scope, s.scope()) && is(f.owner, s.owner()) && (!f.updated_before_ms || s.updated_at_ms() < *f.updated_before_ms);
@@ -278,9 +227,7 @@ bool table<v1::Subscription>::before(const subscription_filter&, const v1::Subsc
   return a.name() != b.name() ? a.name() < b.name() : by_key(a, b);
 }
 
-std::string table<v1::Approval>::key(const v1::Approval& a) {
-  return domain::key(a.id());
-}
+std::string table<v1::Approval>::key(const v1::Approval& a) { return domain::key(a.id()); }
 
 bool table<v1::Approval>::matches(const approval_filter& f, const v1::Approval& a) {
   return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0));
@@ -290,16 +237,12 @@ bool table<v1::Approval>::before(const approval_filter&, const v1::Approval& a, 
   return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
 }
 
-std::string table<v1::ScopeState>::key(const v1::ScopeState& s) {
-  return domain::key(s.scope());
-}
+std::string table<v1::ScopeState>::key(const v1::ScopeState& s) { return domain::key(s.scope()); }
 
 bool table<v1::ScopeState>::matches(const scope_state_filter& f, const v1::ScopeState& s) {
   return f.after_scope.empty() || s.scope() > f.after_scope;
 }
 
-bool table<v1::ScopeState>::before(const scope_state_filter&, const v1::ScopeState& a, const v1::ScopeState& b) {
-  return a.scope() < b.scope();
-}
+bool table<v1::ScopeState>::before(const scope_state_filter&, const v1::ScopeState& a, const v1::ScopeState& b) { return a.scope() < b.scope(); }
 
 } // namespace swarm::domain

@@ -19,9 +19,7 @@ bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSe
   return !is_held(s) || is_same_process(s, r) || is_caller(tx, s);
 }
 
-v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) {
-  return refuse(code, "Could not adopt instance " + id, id);
-}
+v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) { return refuse(code, "Could not adopt instance " + id, id); }
 
 std::string session_token(std::string_view label) {
   constexpr std::string_view mark = "session:";
@@ -214,8 +212,8 @@ v1::Reply remove_session(transaction& tx, const v1::RemoveSession& r) {
     return refuse(v1::Refusal::NOT_FOUND, "Instance " + r.session_id() + " not found in this scope", r.session_id());
   end_session(tx, *row, "instance.deregistered", false, nullptr);
   v1::Broadcast news;
-  news.set_content("[auto] Instance " + display_name(*row) + " (" + row->id() + ") was removed by " + (me ? display_name(*me) : tx.actor_name())
-                   + ". Its tasks and locks have been released.");
+  news.set_content("[auto] Instance " + display_name(*row) + " (" + row->id() + ") was removed by " + (me ? display_name(*me) : tx.actor_name()) +
+                   ". Its tasks and locks have been released.");
   if (auto sent = broadcast(tx, news); refused(sent))
     return sent;
   return session_reply(std::move(*row), false);

@@ -119,7 +119,11 @@ void announce_offline(transaction& tx, const v1::Session& s, const std::vector<v
   }
   if (recipients > 0)
     tx.event("message.broadcast", "",
-             {{"content", text}, {"recipients", recipients}, {"length", utf16_length(text)}, {"reason", "stale_reclaim"}, {"released_tasks", released.size()}},
+             {{"content", text},
+              {"recipients", recipients},
+              {"length", utf16_length(text)},
+              {"reason", "stale_reclaim"},
+              {"released_tasks", released.size()}},
              "system");
 }
 

@@ -7,9 +7,7 @@ namespace swarm::domain {
 
 namespace {
 
-std::string owner_of(const v1::Command& cmd) {
-  return cmd.actor().empty() ? principal_key(cmd.principal()) : "session/" + cmd.actor();
-}
+std::string owner_of(const v1::Command& cmd) { return cmd.actor().empty() ? principal_key(cmd.principal()) : "session/" + cmd.actor(); }
 
 std::optional<v1::Subscription> mine(const transaction& tx, const std::string& name) {
   return tx.get<v1::Subscription>(key(tx.scope(), owner_of(tx.command()), name));
@@ -34,7 +32,8 @@ v1::Reply subscribe(transaction& tx, const v1::Subscribe& s) {
     auto owner = owner_of(tx.command());
     if (tx.count<v1::Subscription>({.scope = tx.scope(), .owner = owner}) >= limits::subscriptions_per_principal_max)
       return refuse(v1::Refusal::LIMIT,
-                    "You have " + std::to_string(limits::subscriptions_per_principal_max) + " subscriptions in this scope. Remove one first.", s.name());
+                    "You have " + std::to_string(limits::subscriptions_per_principal_max) + " subscriptions in this scope. Remove one first.",
+                    s.name());
     row.emplace();
     row->set_scope(tx.scope());
     row->set_owner(owner);

@@ -20,9 +20,7 @@ std::string name_of_actor(const v1::Command& cmd) {
   return p.kind() == v1::Principal::NODE ? "system" : "operator";
 }
 
-std::string dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 /// Cuts texts and lists inside `value` to `size` bytes or elements.
 void shorten(json& value, std::size_t size) {
@@ -51,9 +49,7 @@ std::string bounded_payload(const json& payload) {
 }
 
 /// Counters carry the epoch in their upper bits, so that a new epoch only raises them.
-std::uint64_t following(std::uint64_t value, std::uint64_t epoch) {
-  return std::max(value, epoch << limits::epoch_shift) + 1;
-}
+std::uint64_t following(std::uint64_t value, std::uint64_t epoch) { return std::max(value, epoch << limits::epoch_shift) + 1; }
 
 template <class Row>
 void append_patches(v1::Batch& batch, const std::map<std::string, std::optional<Row>>& changes) {
@@ -71,7 +67,7 @@ void append_patches(v1::Batch& batch, const std::map<std::string, std::optional<
 } // namespace
 
 transaction::transaction(const rows_view& base, const v1::Command& cmd, const inputs& in)
-    : base_(base), cmd_(cmd), in_(in), actor_name_(name_of_actor(cmd)) {
+  : base_(base), cmd_(cmd), in_(in), actor_name_(name_of_actor(cmd)) {
   if (auto state = base.row<v1::ScopeState>(key(cmd.scope()))) {
     state_ = std::move(*state);
   } else {
@@ -122,9 +118,7 @@ template std::vector<v1::Subscription> transaction::merged<v1::Subscription>(sub
 template std::vector<v1::Approval> transaction::merged<v1::Approval>(approval_filter, const overlay<v1::Approval>&) const;
 template std::vector<v1::ScopeState> transaction::merged<v1::ScopeState>(scope_state_filter, const overlay<v1::ScopeState>&) const;
 
-bool transaction::has_room(std::size_t bytes) const noexcept {
-  return bytes_ + bytes + reply_reserve_bytes <= limits::batch_encoded_bytes_max;
-}
+bool transaction::has_room(std::size_t bytes) const noexcept { return bytes_ + bytes + reply_reserve_bytes <= limits::batch_encoded_bytes_max; }
 
 void transaction::event(std::string_view type, std::string_view subject, const json& payload, std::string_view actor) {
   v1::Event e;
@@ -168,9 +162,7 @@ std::int64_t transaction::next_changed_at() {
   return state.changed_at_ms();
 }
 
-void transaction::kv_changed() {
-  scope_state().set_kv_version(state_.kv_version() + 1);
-}
+void transaction::kv_changed() { scope_state().set_kv_version(state_.kv_version() + 1); }
 
 v1::ScopeState& transaction::scope_state() {
   state_changed_ = true;
@@ -182,9 +174,7 @@ void transaction::resolve(v1::ResolvedWait wait) {
   resolved_.push_back(std::move(wait));
 }
 
-void transaction::delete_events_below(std::uint64_t revision) {
-  delete_events_below_ = std::max(delete_events_below_, revision);
-}
+void transaction::delete_events_below(std::uint64_t revision) { delete_events_below_ = std::max(delete_events_below_, revision); }
 
 v1::Batch transaction::take(v1::Reply reply) {
   v1::Batch batch;
@@ -212,8 +202,8 @@ v1::Batch transaction::take(v1::Reply reply) {
   reply.set_revision(state_.revision());
   *batch.mutable_reply() = std::move(reply);
   if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)
-    return refusal_batch(refuse(v1::Refusal::LIMIT, "The command changes more than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib)
-                                                      + " KiB at once. Split it into smaller ones."));
+    return refusal_batch(refuse(v1::Refusal::LIMIT, "The command changes more than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib) +
+                                                      " KiB at once. Split it into smaller ones."));
   return batch;
 }
 

@@ -59,7 +59,10 @@ public:
     const auto& mine = std::get<overlay<Row>>(overlays_);
     if (mine.empty())
       return base_.total<Row>(f);
-    return merged<Row>(f, mine).size();
+    auto all = f; // a limit restricts what is listed, not what is counted
+    if constexpr (requires { all.limit; })
+      all.limit = 0;
+    return merged<Row>(std::move(all), mine).size();
   }
 
   template <class Row>

@@ -191,9 +191,7 @@ verdict check_fields(const Message& m) {
   return std::nullopt;
 }
 
-verdict need(bool given, const char* field) {
-  return given ? std::nullopt : verdict(invalid(std::string(field) + " is missing"));
-}
+verdict need(bool given, const char* field) { return given ? std::nullopt : verdict(invalid(std::string(field) + " is missing")); }
 
 verdict within(std::int64_t value, limits::milliseconds max, const char* field) {
   if (value >= 0 && value <= max.count())
@@ -229,72 +227,44 @@ verdict check_tasks(const v1::CreateTasks& c) {
   return std::nullopt;
 }
 
-verdict check_subscribe(const v1::Subscribe& s) {
-  return need(!s.name().empty(), "name");
-}
+verdict check_subscribe(const v1::Subscribe& s) { return need(!s.name().empty(), "name"); }
 
 verdict check_body(const v1::Command& cmd) {
   using body = v1::Command;
   switch (cmd.body_case()) {
-    case body::kRegisterSession:
-      return check_register(cmd.register_session());
-    case body::kRemoveSession:
-      return need(!cmd.remove_session().session_id().empty(), "session_id");
-    case body::kExpireSession:
-      return need(!cmd.expire_session().session_id().empty(), "session_id");
-    case body::kSendMessage:
-      return need(!cmd.send_message().recipient().empty(), "recipient");
-    case body::kConsumeMessages:
-      return cmd.consume_messages().limit() > 200 ? verdict(invalid("limit must be between 1 and 200")) : std::nullopt;
-    case body::kCreateTasks:
-      return check_tasks(cmd.create_tasks());
-    case body::kClaimTask:
-      return need(!cmd.claim_task().task_id().empty(), "task_id");
-    case body::kUpdateTask:
-      return need(!cmd.update_task().task_id().empty(), "task_id");
-    case body::kCompleteTask:
-      return need(!cmd.complete_task().task_id().empty(), "task_id");
-    case body::kReportProgress:
-      return need(!cmd.report_progress().task_id().empty(), "task_id");
-    case body::kApproveTask:
-      return need(!cmd.approve_task().task_id().empty(), "task_id");
+    case body::kRegisterSession: return check_register(cmd.register_session());
+    case body::kRemoveSession: return need(!cmd.remove_session().session_id().empty(), "session_id");
+    case body::kExpireSession: return need(!cmd.expire_session().session_id().empty(), "session_id");
+    case body::kSendMessage: return need(!cmd.send_message().recipient().empty(), "recipient");
+    case body::kConsumeMessages: return cmd.consume_messages().limit() > 200 ? verdict(invalid("limit must be between 1 and 200")) : std::nullopt;
+    case body::kCreateTasks: return check_tasks(cmd.create_tasks());
+    case body::kClaimTask: return need(!cmd.claim_task().task_id().empty(), "task_id");
+    case body::kUpdateTask: return need(!cmd.update_task().task_id().empty(), "task_id");
+    case body::kCompleteTask: return need(!cmd.complete_task().task_id().empty(), "task_id");
+    case body::kReportProgress: return need(!cmd.report_progress().task_id().empty(), "task_id");
+    case body::kApproveTask: return need(!cmd.approve_task().task_id().empty(), "task_id");
     case body::kAcquireLock:
       return first({need(!cmd.acquire_lock().path().empty(), "path"), within(cmd.acquire_lock().ttl_ms(), limits::lock_ttl_max, "ttl_ms"),
                     within(cmd.acquire_lock().wait_ms(), limits::lock_wait_max, "wait_ms")});
-    case body::kReleaseLock:
-      return need(!cmd.release_lock().path().empty(), "path");
-    case body::kCancelLockWait:
-      return need(!cmd.cancel_lock_wait().path().empty(), "path");
-    case body::kSetKv:
-      return first({need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max, "ttl_ms")});
-    case body::kAppendKv:
-      return need(!cmd.append_kv().key().empty(), "key");
-    case body::kDeleteKv:
-      return need(!cmd.delete_kv().key().empty(), "key");
-    case body::kDispatch:
-      return need(!cmd.dispatch().title().empty(), "title");
-    case body::kRequestSpawn:
-      return need(!cmd.request_spawn().key().empty(), "key");
-    case body::kSpawnStarting:
-      return need(!cmd.spawn_starting().spawn_id().empty(), "spawn_id");
-    case body::kSpawnRunning:
-      return need(!cmd.spawn_running().spawn_id().empty(), "spawn_id");
-    case body::kSpawnEnded:
-      return need(!cmd.spawn_ended().spawn_id().empty(), "spawn_id");
-    case body::kSubscribe:
-      return check_subscribe(cmd.subscribe());
-    case body::kAckSubscription:
-      return need(!cmd.ack_subscription().name().empty(), "name");
-    case body::kUnsubscribe:
-      return need(!cmd.unsubscribe().name().empty(), "name");
+    case body::kReleaseLock: return need(!cmd.release_lock().path().empty(), "path");
+    case body::kCancelLockWait: return need(!cmd.cancel_lock_wait().path().empty(), "path");
+    case body::kSetKv: return first({need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max, "ttl_ms")});
+    case body::kAppendKv: return need(!cmd.append_kv().key().empty(), "key");
+    case body::kDeleteKv: return need(!cmd.delete_kv().key().empty(), "key");
+    case body::kDispatch: return need(!cmd.dispatch().title().empty(), "title");
+    case body::kRequestSpawn: return need(!cmd.request_spawn().key().empty(), "key");
+    case body::kSpawnStarting: return need(!cmd.spawn_starting().spawn_id().empty(), "spawn_id");
+    case body::kSpawnRunning: return need(!cmd.spawn_running().spawn_id().empty(), "spawn_id");
+    case body::kSpawnEnded: return need(!cmd.spawn_ended().spawn_id().empty(), "spawn_id");
+    case body::kSubscribe: return check_subscribe(cmd.subscribe());
+    case body::kAckSubscription: return need(!cmd.ack_subscription().name().empty(), "name");
+    case body::kUnsubscribe: return need(!cmd.unsubscribe().name().empty(), "name");
     case body::kRequestApproval:
-      return first({need(!cmd.request_approval().subject().empty(), "subject"), within(cmd.request_approval().timeout_ms(), limits::lease_max, "timeout_ms")});
-    case body::kDecideApproval:
-      return need(!cmd.decide_approval().approval_id().empty(), "approval_id");
-    case body::BODY_NOT_SET:
-      return invalid("The command is empty or not known to this version");
-    default:
-      return std::nullopt;
+      return first(
+        {need(!cmd.request_approval().subject().empty(), "subject"), within(cmd.request_approval().timeout_ms(), limits::lease_max, "timeout_ms")});
+    case body::kDecideApproval: return need(!cmd.decide_approval().approval_id().empty(), "approval_id");
+    case body::BODY_NOT_SET: return invalid("The command is empty or not known to this version");
+    default: return std::nullopt;
   }
 }
 

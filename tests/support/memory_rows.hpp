@@ -32,7 +32,8 @@ public:
   }
 
   std::uint64_t count(const typename domain::table<Row>::filter& f) const override {
-    return static_cast<std::uint64_t>(std::count_if(rows_.begin(), rows_.end(), [&](const auto& r) { return domain::table<Row>::matches(f, r.second); }));
+    return static_cast<std::uint64_t>(
+      std::count_if(rows_.begin(), rows_.end(), [&](const auto& r) { return domain::table<Row>::matches(f, r.second); }));
   }
 
   void put(const Row& row) { rows_[domain::table<Row>::key(row)] = row; }
@@ -128,32 +129,19 @@ private:
 
   void apply(const v1::RowPatch& p) {
     switch (p.row_case()) {
-      case v1::RowPatch::kSession:
-        return put(p.session());
-      case v1::RowPatch::kCredential:
-        return put(p.credential());
-      case v1::RowPatch::kTask:
-        return put(p.task());
-      case v1::RowPatch::kLock:
-        return put(p.lock());
-      case v1::RowPatch::kLockWaiter:
-        return put(p.lock_waiter());
-      case v1::RowPatch::kMessage:
-        return put(p.message());
-      case v1::RowPatch::kKv:
-        return put(p.kv());
-      case v1::RowPatch::kSpawn:
-        return put(p.spawn());
-      case v1::RowPatch::kSubscription:
-        return put(p.subscription());
-      case v1::RowPatch::kApproval:
-        return put(p.approval());
-      case v1::RowPatch::kScopeState:
-        return put(p.scope_state());
-      case v1::RowPatch::kErased:
-        return erase(p.erased());
-      default:
-        throw std::logic_error("empty patch");
+      case v1::RowPatch::kSession: return put(p.session());
+      case v1::RowPatch::kCredential: return put(p.credential());
+      case v1::RowPatch::kTask: return put(p.task());
+      case v1::RowPatch::kLock: return put(p.lock());
+      case v1::RowPatch::kLockWaiter: return put(p.lock_waiter());
+      case v1::RowPatch::kMessage: return put(p.message());
+      case v1::RowPatch::kKv: return put(p.kv());
+      case v1::RowPatch::kSpawn: return put(p.spawn());
+      case v1::RowPatch::kSubscription: return put(p.subscription());
+      case v1::RowPatch::kApproval: return put(p.approval());
+      case v1::RowPatch::kScopeState: return put(p.scope_state());
+      case v1::RowPatch::kErased: return erase(p.erased());
+      default: throw std::logic_error("empty patch");
     }
   }
 

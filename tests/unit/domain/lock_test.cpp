@@ -339,20 +339,13 @@ struct model {
 
 std::string outcome(const v1::Reply& r) {
   switch (r.refusal().code()) {
-    case v1::Refusal::CONFLICT:
-      return "conflict";
-    case v1::Refusal::DEADLOCK:
-      return "deadlock";
-    case v1::Refusal::TIMEOUT:
-      return "timeout";
-    case v1::Refusal::STATE:
-      return "cancelled";
-    case v1::Refusal::STALE:
-      return "replaced";
-    case v1::Refusal::NOT_REGISTERED:
-      return "ended";
-    default:
-      return r.has_lock_waiting() ? "waiting" : r.lock().has_lock() ? "granted" : "other";
+    case v1::Refusal::CONFLICT: return "conflict";
+    case v1::Refusal::DEADLOCK: return "deadlock";
+    case v1::Refusal::TIMEOUT: return "timeout";
+    case v1::Refusal::STATE: return "cancelled";
+    case v1::Refusal::STALE: return "replaced";
+    case v1::Refusal::NOT_REGISTERED: return "ended";
+    default: return r.has_lock_waiting() ? "waiting" : r.lock().has_lock() ? "granted" : "other";
   }
 }
 

@@ -34,9 +34,7 @@ v1::Command expiry(const std::string& id, std::int64_t pid = 0) {
   return cmd;
 }
 
-std::string planner(const domain_world& w) {
-  return w.rows.row<v1::ScopeState>("s")->planner_session_id();
-}
+std::string planner(const domain_world& w) { return w.rows.row<v1::ScopeState>("s")->planner_session_id(); }
 
 } // namespace
 
@@ -207,8 +205,8 @@ TEST_CASE("removing another session is announced in the contract's words") {
   cmd.mutable_remove_session()->set_session_id(b);
   CHECK(w.reply(cmd).session().session().id() == b);
   REQUIRE(w.rows.all<v1::Message>().size() == 1);
-  CHECK(w.rows.all<v1::Message>().begin()->second.content()
-        == "[auto] Instance name:b (" + b + ") was removed by name:a. Its tasks and locks have been released.");
+  CHECK(w.rows.all<v1::Message>().begin()->second.content() ==
+        "[auto] Instance name:b (" + b + ") was removed by name:a. Its tasks and locks have been released.");
 }
 
 TEST_CASE("an expiry that the row has outlived is ignored") {

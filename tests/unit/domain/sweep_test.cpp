@@ -1,0 +1,94 @@
+#include <doctest/doctest.h>
+
+#include "actors/domain/rules.hpp"
+#include "tests/support/domain_world.hpp"
+
+using namespace swarm;
+using test::domain_world;
+namespace v1 = swarm::v1;
+
+namespace {
+constexpr std::int64_t day_ms = 86'400'000;
+
+void put_key(domain_world& w, const std::string& name) {
+  auto cmd = domain_world::command();
+  cmd.mutable_set_kv()->set_key(name);
+  w.run(cmd);
+}
+} // namespace
+
+TEST_CASE("only keys that name an instance expire with it") {
+  domain_world w;
+  auto a = w.session();
+  auto gone = std::string("11111111-2222-4333-8444-555555555555");
+  for (const auto& name : {"plan/v3", "plan/latest", "progress/notes", "findings/x"})
+    put_key(w, name);
+  put_key(w, "progress/" + a);
+  put_key(w, "progress/" + gone);
+  put_key(w, "identity/workspace/herdr/" + gone);
+  w.pass(3'600'001);
+  auto report = w.sweep();
+  CHECK(report.kv_deleted() == 2);
+  CHECK(report.identity_rows_deleted() == 1);
+  CHECK(w.rows.all<v1::KvEntry>().size() == 5);
+}
+
+TEST_CASE("messages, finished tasks and events live seven days") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  auto send = domain_world::command(a);
+  send.mutable_send_message()->set_recipient(b);
+  send.mutable_send_message()->set_content("x");
+  w.run(send);
+  v1::Task t;
+  t.set_id("t");
+  t.set_scope("s");
+  t.set_status(v1::DONE);
+  t.set_updated_at_ms(w.in.now_ms);
+  w.rows.put(t);
+  w.pass(7 * day_ms);
+  CHECK(w.sweep().messages_deleted() == 0);
+  w.pass(1);
+  auto preview = domain::preview_sweep(w.rows, "s", w.in);
+  CHECK(w.rows.all<v1::Message>().size() == 1);
+  auto report = w.sweep();
+  CHECK(report.messages_deleted() == 1);
+  CHECK(report.terminal_tasks_deleted() == 1);
+  CHECK(report.events_deleted() > 0);
+  CHECK(preview.messages_deleted() == 1);
+  CHECK(preview.dry_run());
+  CHECK(w.rows.events("s", 0, 0).front().at_ms() == w.in.now_ms);
+}
+
+TEST_CASE("a waiter whose deadline has passed is answered") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  for (const auto& who : {a, b}) {
+    auto cmd = domain_world::command(who);
+    cmd.mutable_acquire_lock()->set_path("/repo/x");
+    cmd.mutable_acquire_lock()->set_wait_ms(100);
+    w.run(cmd);
+  }
+  w.pass(100);
+  auto cmd = domain_world::by(v1::Principal::NODE);
+  cmd.mutable_sweep();
+  auto batch = w.run(cmd);
+  CHECK(batch.reply().sweep().waiters_expired() == 1);
+  REQUIRE(batch.resolved_size() == 1);
+  CHECK(batch.resolved(0).reply().refusal().code() == v1::Refusal::TIMEOUT);
+  CHECK(batch.reply().sweep().next_deadline_ms() == 0);
+}
+
+TEST_CASE("one sweep takes so many rows and says at once that more is due") {
+  domain_world w;
+  for (std::uint64_t i = 1; i <= 600; ++i) {
+    v1::Message m;
+    m.set_scope("s");
+    m.set_id(i);
+    w.rows.put(m);
+  }
+  auto first = w.sweep();
+  CHECK(first.messages_deleted() == 500);
+  CHECK(first.next_deadline_ms() == w.in.now_ms);
+  CHECK(w.sweep().messages_deleted() == 100);
+}
