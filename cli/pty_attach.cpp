@@ -108,20 +108,23 @@ bool send_size(pty_stream& stream) {
   return stream.write(frame);
 }
 
-/// What was typed, up to the detach key. False: leave.
-bool send_typed(pty_stream& stream, char detach_key) {
+enum class typed_end { go_on, leave, stream_gone };
+
+/// What was typed, up to the detach key.
+typed_end send_typed(pty_stream& stream, char detach_key) {
   char buffer[4096];
   auto n = read(STDIN_FILENO, buffer, sizeof buffer);
   if (n < 0 && (errno == EINTR || errno == EAGAIN))
-    return true;
+    return typed_end::go_on;
   if (n <= 0)
-    return false;
+    return typed_end::leave;
   std::string_view typed{buffer, static_cast<std::size_t>(n)};
   auto key = typed.find(detach_key);
   v1::AttachFrame frame;
   frame.set_input(std::string{typed.substr(0, key)});
-  bool written = frame.input().empty() || stream.write(frame);
-  return written && key == std::string_view::npos;
+  if (!frame.input().empty() && !stream.write(frame))
+    return typed_end::stream_gone;
+  return key == std::string_view::npos ? typed_end::go_on : typed_end::leave;
 }
 
 /// Until the user leaves or the stream is over. True: the user left.
@@ -137,8 +140,9 @@ bool carry_input(pty_stream& stream, char detach_key) {
       if (event == resized && !send_size(stream))
         return false;
     }
-    if (fds[0].revents != 0 && !send_typed(stream, detach_key))
-      return true;
+    auto typed = fds[0].revents != 0 ? send_typed(stream, detach_key) : typed_end::go_on;
+    if (typed != typed_end::go_on)
+      return typed == typed_end::leave;
   }
 }
 
