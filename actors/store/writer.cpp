@@ -74,11 +74,12 @@ writer_actor::behavior_type writer(self_pointer self, writer_options options) {
   return {
     [self](const execution_ptr& command) -> caf::result<reply_ptr> {
       auto& line = self->state.batch;
-      auto promise = self->make_response_promise<reply_ptr>();
       if (!command)
         return fail(errc::invalid, "an execution without a command");
       if (line.size() >= limits::writer_line_commands_max)
         return fail(errc::overloaded);
+      // Only now: once a promise is made, an error returned from here would reach nobody.
+      auto promise = self->make_response_promise<reply_ptr>();
       line.push_back({command, runtime::parked<reply_ptr>{promise, errc::unknown_outcome}});
       // No timer: what is already in the mailbox comes before this flush and joins the transaction.
       if (line.size() == 1)

@@ -1,0 +1,130 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "actors/store/backup.hpp"
+#include "tests/unit/store/store_fixture.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+
+TEST_CASE("a store made by a newer program is refused with both versions named, and left alone") {
+  scratch_dir dir;
+  manual_clock clock;
+  { ledger{dir.file(), options_for(clock)}; }
+  {
+    sqlite::connection db{dir.file(), {}};
+    db.run("PRAGMA user_version=99");
+  }
+  try {
+    ledger book{dir.file(), options_for(clock)};
+    FAIL("opened a newer store");
+  } catch (const store_error& e) {
+    CHECK(e.code() == errc::newer_schema);
+    std::string text = e.what();
+    CHECK(text.find("99") != std::string::npos);
+    CHECK(text.find(std::to_string(schema_version())) != std::string::npos);
+  }
+  sqlite::connection db{dir.file(), {}};
+  CHECK(stored_schema_version(db) == 99);
+  CHECK_THROWS_AS(require_schema(db), store_error);
+}
+
+TEST_CASE("an older store is brought forward step by step and a failing step leaves the version before it") {
+  sqlite::connection db{":memory:", {}};
+  std::vector<const char*> steps{"CREATE TABLE t(a INTEGER NOT NULL) STRICT; INSERT INTO t VALUES(1)"};
+  migrate(db, steps);
+  CHECK(stored_schema_version(db) == 1);
+  steps.push_back("ALTER TABLE t ADD COLUMN b INTEGER NOT NULL DEFAULT 7");
+  steps.push_back("UPDATE t SET a=2; INSERT INTO missing VALUES(1)");
+  CHECK_THROWS_AS(migrate(db, steps), sqlite::error);
+  CHECK(stored_schema_version(db) == 2);
+  CHECK(db.number("SELECT a*10+b FROM t") == 17);
+  steps.back() = "UPDATE t SET a=3";
+  migrate(db, steps);
+  CHECK(stored_schema_version(db) == 3);
+  CHECK(db.number("SELECT a*10+b FROM t") == 37);
+}
+
+TEST_CASE("a connection that only reads wants the current schema and cannot write") {
+  scratch_dir dir;
+  manual_clock clock;
+  {
+    sqlite::connection empty{dir.file("empty.db"), {}};
+    CHECK_THROWS_AS(require_schema(empty), store_error);
+  }
+  ledger book{dir.file(), options_for(clock)};
+  sqlite::connection db{dir.file(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 1024}};
+  CHECK_NOTHROW(require_schema(db));
+  CHECK_THROWS_AS(set_fact(db, "node_id", "x"), sqlite::error);
+}
+
+TEST_CASE("the statement cache is bounded and its statements survive what pushes others out") {
+  sqlite::connection db{":memory:", {}};
+  for (std::size_t i = 0; i < sqlite::connection::cached_statements_max * 2; ++i)
+    CHECK(db.number("SELECT " + std::to_string(i)) == static_cast<std::int64_t>(i));
+  CHECK(db.number("SELECT 0") == 0);
+}
+
+TEST_CASE("a backup of a live store is one snapshot, private, and a node started on it raises its fences") {
+  scratch_dir dir;
+  manual_clock clock;
+  ledger book{dir.file(), options_for(clock)};
+  auto request = numbered(1, set_kv("k", std::string(50'000, 'v')));
+  auto before = reply_to(book, request);
+  sqlite::connection source{dir.file(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 1024}};
+
+  auto size = backup_to(source, dir.file("copy.db"));
+  CHECK(size == std::filesystem::file_size(dir.file("copy.db")));
+  CHECK_FALSE(std::filesystem::exists(dir.file("copy.db-wal")));
+  CHECK((std::filesystem::status(dir.file("copy.db")).permissions() & std::filesystem::perms::mask) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  CHECK_FALSE(source.in_transaction());
+  auto after = reply_to(book, numbered(2, set_kv("later", "v")));
+  CHECK(after.has_kv_written());
+
+  ledger restored{dir.file("copy.db"), options_for(clock)};
+  auto again = reply_to(restored, request);
+  CHECK(again.repeated());
+  CHECK(first_form(again) == first_form(before));
+  auto next = reply_to(restored, numbered(2, set_kv("other", "v")));
+  CHECK(next.revision() > after.revision());
+  CHECK((next.revision() >> limits::epoch_shift) == (before.revision() >> limits::epoch_shift) + 1);
+  sqlite::connection copy{dir.file("copy.db"), {}};
+  CHECK(check_integrity(copy, true) == "ok");
+  CHECK_FALSE(sqlite_rows{copy}.row<v1::KvEntry>(domain::key("build", "later")));
+}
+
+TEST_CASE("a backup never replaces a file and leaves none behind when it fails") {
+  scratch_dir dir;
+  manual_clock clock;
+  ledger book{dir.file(), options_for(clock)};
+  sqlite::connection source{dir.file(), {}};
+  std::ofstream{dir.file("mine")} << "precious";
+  try {
+    backup_to(source, dir.file("mine"));
+    FAIL("replaced a file");
+  } catch (const store_error& e) {
+    CHECK(e.code() == errc::invalid);
+  }
+  CHECK(std::filesystem::file_size(dir.file("mine")) == 8);
+  CHECK_THROWS_AS(backup_to(source, dir.file("no/such/place")), store_error);
+  source.run("BEGIN");
+  CHECK_THROWS_AS(backup_to(source, dir.file("half")), store_error); // a transaction is open already
+  source.run("ROLLBACK");
+  CHECK_FALSE(std::filesystem::exists(dir.file("half")));
+}
+
+TEST_CASE("an integrity check names damage") {
+  scratch_dir dir;
+  manual_clock clock;
+  {
+    ledger book{dir.file(), options_for(clock)};
+    reply_to(book, numbered(1, set_kv("k", "v")));
+  }
+  sqlite::connection db{dir.file(), {}};
+  CHECK(check_integrity(db, false) == "ok");
+  db.run("PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='kv_by_expiry'; PRAGMA writable_schema=OFF");
+  sqlite::connection again{dir.file(), {}};
+  CHECK(check_integrity(again, true) != "ok");
+}

@@ -1,0 +1,245 @@
+#include <doctest/doctest.h>
+
+#include "tests/unit/store/store_fixture.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+
+namespace {
+
+struct book_fixture {
+  scratch_dir dir;
+  manual_clock clock;
+  std::unique_ptr<ledger> book = open();
+
+  std::unique_ptr<ledger> open() { return std::make_unique<ledger>(dir.file(), options_for(clock)); }
+  void reopen() {
+    book.reset();
+    book = open();
+  }
+  std::string value(const std::string& key) {
+    sqlite::connection db{dir.file(), {}};
+    auto row = sqlite_rows{db}.row<v1::KvEntry>(domain::key("build", key));
+    return row ? row->value() : std::string{"(absent)"};
+  }
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(book_fixture, "a repeated request gets the first answer, also from the next process, and runs once") {
+  auto request = numbered(1, create_kv("k", "first"));
+  auto first = reply_to(*book, request);
+  REQUIRE(first.has_kv_written());
+  auto again = reply_to(*book, request);
+  CHECK(again.repeated());
+  CHECK(first_form(again) == first_form(first));
+  reopen();
+  auto later = reply_to(*book, request);
+  CHECK(later.repeated());
+  CHECK(first_form(later) == first_form(first));
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a refusal is remembered even when the reason for it has gone") {
+  reply_to(*book, numbered(1, create_kv("k", "taken")));
+  auto refused = reply_to(*book, numbered(2, create_kv("k", "mine")));
+  REQUIRE(refused.has_refusal());
+  reply_to(*book, numbered(3, delete_kv("k")));
+  reopen();
+  auto again = reply_to(*book, numbered(2, create_kv("k", "mine")));
+  CHECK(again.repeated());
+  CHECK(first_form(again) == first_form(refused));
+  CHECK(value("k") == "(absent)");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "two copies of a request in one transaction run once") {
+  auto request = numbered(1, create_kv("k", "v"));
+  auto done = book->execute_all(std::vector<execution_ptr>{request, request});
+  REQUIRE(done.outcomes.size() == 2);
+  CHECK_FALSE(done.outcomes[0].reply->repeated());
+  CHECK(done.outcomes[1].reply->repeated());
+  CHECK(done.outcomes[1].reply->has_kv_written());
+  CHECK(done.committed->batches.size() == 1);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a request id used again for another command is invalid and changes nothing") {
+  reply_to(*book, numbered(1, set_kv("k", "one")));
+  auto other = reply_to(*book, numbered(1, set_kv("k", "two")));
+  CHECK(other.refusal().code() == v1::Refusal::INVALID);
+  CHECK(other.refusal().text() == "request id was already used for another command");
+  CHECK(value("k") == "one");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "the same request id of another principal is another request") {
+  reply_to(*book, numbered(1, register_session("session-a")));
+  auto mine = session_command("session-a");
+  mine.mutable_set_kv()->set_key("k");
+  mine.mutable_set_kv()->set_value("of a");
+  auto reply = reply_to(*book, numbered(1, mine));
+  CHECK(reply.has_kv_written());
+  CHECK_FALSE(reply.repeated());
+}
+
+TEST_CASE_FIXTURE(book_fixture, "what a server fills in does not make a repeated request another one") {
+  auto cmd = register_session("session-a");
+  auto elsewhere = cmd;
+  elsewhere.mutable_register_session()->set_node_id("node-2");
+  elsewhere.mutable_principal()->add_grants("extra");
+  CHECK(ledger::digest_of(cmd) == ledger::digest_of(elsewhere));
+  elsewhere.mutable_register_session()->set_label("other");
+  CHECK(ledger::digest_of(cmd) != ledger::digest_of(elsewhere));
+}
+
+TEST_CASE_FIXTURE(book_fixture, "acknowledged replies go and their ids are refused as stale, never run again") {
+  auto last = reply_memory::ack_stride + 2;
+  for (std::uint64_t seq = 1; seq < last; ++seq)
+    reply_to(*book, numbered(seq, set_kv("k", std::to_string(seq))));
+  reply_to(*book, numbered(last, set_kv("k", "last"), "client-aa", last));
+  for (int round = 0; round < 2; ++round) {
+    auto old = reply_to(*book, numbered(1, set_kv("k", "1")));
+    CHECK(old.refusal().code() == v1::Refusal::STALE);
+    CHECK_FALSE(old.repeated());
+    CHECK(value("k") == "last");
+    reopen();
+  }
+  CHECK(reply_to(*book, numbered(last, set_kv("k", "last"))).repeated());
+}
+
+TEST_CASE_FIXTURE(book_fixture, "beyond a principal's share the oldest replies are evicted and their ids refused") {
+  std::vector<execution_ptr> all;
+  for (std::uint64_t seq = 1; seq <= limits::replies_per_principal_max + 1; ++seq)
+    all.push_back(numbered(seq, delete_kv("none")));
+  book->execute_all(all);
+  sqlite::connection db{dir.file(), {}};
+  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max));
+  CHECK(reply_to(*book, all.front()).refusal().code() == v1::Refusal::STALE);
+  CHECK(reply_to(*book, all.back()).repeated());
+  reopen(); // counts are loaded again
+  all.clear();
+  for (std::uint64_t seq = 1; seq <= 200; ++seq)
+    all.push_back(numbered(seq, delete_kv("none"), "client-bb"));
+  book->execute_all(all);
+  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max));
+}
+
+TEST_CASE_FIXTURE(book_fixture, "replies are forgotten after their retention, a few with every commit") {
+  reply_to(*book, numbered(1, set_kv("k", "v")));
+  clock.advance(limits::reply_retention);
+  CHECK(reply_to(*book, numbered(1, set_kv("k", "v"))).repeated());
+  clock.advance(std::chrono::milliseconds{1});
+  reply_to(*book, internal(set_kv("other", "v")));
+  sqlite::connection db{dir.file(), {}};
+  CHECK(db.number("SELECT count(*) FROM replies") == 0);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "the node's own commands are not remembered") {
+  CHECK(reply_to(*book, internal(set_kv("k", "v"))).has_kv_written());
+  auto again = reply_to(*book, internal(set_kv("k", "v")));
+  CHECK(again.has_kv_written());
+  CHECK_FALSE(again.repeated());
+  sqlite::connection db{dir.file(), {}};
+  CHECK(db.number("SELECT count(*) FROM replies") == 0);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a malformed request id is invalid") {
+  CHECK(reply_to(*book, numbered(0, set_kv("k", "v"))).refusal().code() == v1::Refusal::INVALID);
+  CHECK(reply_to(*book, numbered(~0ull, set_kv("k", "v"))).refusal().code() == v1::Refusal::INVALID);
+  CHECK(reply_to(*book, numbered(1, set_kv("k", "v"), std::string(65, 'c'))).refusal().code() == v1::Refusal::INVALID);
+  CHECK(value("k") == "(absent)");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a damaged row refuses the command that reads it and no other of the transaction") {
+  reply_to(*book, numbered(1, set_kv("bad", "v")));
+  {
+    sqlite::connection db{dir.file(), {}};
+    db.run("UPDATE kv SET body=x'ff' WHERE name='bad'");
+  }
+  auto done =
+    book->execute_all(std::vector<execution_ptr>{numbered(2, set_kv("a", "1")), numbered(3, set_kv("bad", "2")), numbered(4, set_kv("b", "3"))});
+  CHECK(done.outcomes[0].reply->has_kv_written());
+  CHECK(done.outcomes[1].reply->refusal().code() == v1::Refusal::UNAVAILABLE);
+  CHECK(done.outcomes[2].reply->has_kv_written());
+  CHECK(done.committed->batches.size() == 2);
+  CHECK(value("a") == "1");
+  CHECK(value("b") == "3");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a command whose writes break a constraint half-way leaves nothing behind") {
+  {
+    sqlite::connection db{dir.file(), {}};
+    // The row goes in before the event, which this makes fail.
+    db.run("CREATE TRIGGER no_event BEFORE INSERT ON events WHEN new.subject='broken' BEGIN SELECT raise(ABORT, 'planted'); END");
+  }
+  auto done =
+    book->execute_all(std::vector<execution_ptr>{numbered(1, set_kv("a", "1")), numbered(2, set_kv("broken", "2")), numbered(3, set_kv("b", "3"))});
+  CHECK(done.outcomes[1].reply->has_refusal());
+  CHECK(value("a") == "1");
+  CHECK(value("broken") == "(absent)");
+  CHECK(value("b") == "3");
+  CHECK(done.outcomes[2].reply->revision() == done.outcomes[0].reply->revision() + 1);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a waiter's remembered answer is replaced when its wait ends") {
+  reply_to(*book, numbered(1, register_session("session-a")));
+  reply_to(*book, numbered(2, register_session("session-b")));
+  REQUIRE(reply_to(*book, numbered(1, acquire("session-a", "/src/f"))).has_lock());
+  auto waits = numbered(1, acquire("session-b", "/src/f", 60'000));
+  REQUIRE(reply_to(*book, waits).has_lock_waiting());
+  CHECK(reply_to(*book, waits).has_lock_waiting());
+  REQUIRE_FALSE(reply_to(*book, numbered(2, release("session-a", "/src/f"))).has_refusal());
+  reopen();
+  auto granted = reply_to(*book, waits);
+  CHECK(granted.repeated());
+  REQUIRE(granted.has_lock());
+  CHECK(granted.lock().lock().session_id() == "session-b");
+}
+
+TEST_CASE("growth is refused on a low disk, everything on a critical one, and neither refusal is remembered") {
+  scratch_dir dir;
+  manual_clock clock;
+  auto free_bytes = plenty;
+  auto probes = 0;
+  auto options = options_for(clock);
+  options.free_disk_bytes = [&] { return ++probes, free_bytes; };
+  ledger book{dir.file(), options};
+  auto first = numbered(1, set_kv("k", "v"));
+  CHECK(one(book, first).reply);
+  CHECK(one(book, numbered(2, set_kv("k", "w"))).reply);
+  CHECK(probes == 1);
+
+  free_bytes = limits::disk_low_bytes - 1;
+  clock.advance(std::chrono::seconds{1});
+  auto refused = numbered(3, set_kv("k", "x"));
+  CHECK(one(book, refused).error == errc::low_disk);
+  CHECK(one(book, numbered(4, delete_kv("k"))).reply);
+  CHECK(one(book, first).reply->repeated());
+  CHECK(book.status().low_disk);
+
+  free_bytes = limits::disk_critical_bytes - 1;
+  clock.advance(std::chrono::seconds{1});
+  CHECK(one(book, numbered(5, delete_kv("k"))).error == errc::low_disk);
+  CHECK(book.status().critical_disk);
+
+  free_bytes = plenty;
+  clock.advance(std::chrono::seconds{1});
+  auto late = one(book, refused);
+  REQUIRE(late.reply);
+  CHECK(late.reply->has_kv_written());
+  CHECK_FALSE(late.reply->repeated());
+  CHECK(probes == 4);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a clean stop is told from a crash, and the file is private") {
+  CHECK(book->was_clean());
+  reopen();
+  CHECK(book->was_clean());
+  scratch_dir copy;
+  reply_to(*book, numbered(1, set_kv("k", "v")));
+  for (const auto* suffix : {"", "-wal"})
+    std::filesystem::copy_file(dir.file() + suffix, copy.file() + suffix);
+  ledger crashed{copy.file(), options_for(clock)};
+  CHECK_FALSE(crashed.was_clean());
+  CHECK(crashed.status().integrity == "unchecked");
+  CHECK(reply_to(crashed, numbered(1, set_kv("k", "v"))).repeated());
+  CHECK((std::filesystem::status(dir.file()).permissions() & std::filesystem::perms::mask) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
