@@ -86,6 +86,15 @@ std::function<std::string()> seeded_uuids(std::uint64_t seed) {
   };
 }
 
+std::string keyed_hash(std::string_view key, std::string_view data) {
+  need_sodium();
+  std::string out(32, '\0');
+  auto bytes = [](std::string_view s) { return reinterpret_cast<const unsigned char*>(s.data()); };
+  if (crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), bytes(data), data.size(), bytes(key), key.size()) != 0)
+    throw std::runtime_error("the key must have 16 to 64 bytes");
+  return out;
+}
+
 bool equal_secret(std::string_view a, std::string_view b) {
   need_sodium();
   return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;

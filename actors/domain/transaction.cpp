@@ -199,6 +199,8 @@ v1::Batch transaction::take(v1::Reply reply) {
     *batch.add_resolved() = std::move(wait);
   }
   batch.set_delete_events_below(delete_events_below_);
+  if (!in_.request.client().empty())
+    *batch.mutable_request() = in_.request;
   reply.set_revision(state_.revision());
   *batch.mutable_reply() = std::move(reply);
   if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)

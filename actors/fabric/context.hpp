@@ -1,0 +1,82 @@
+// What the actors of a node share: facts, ports to the outside, and the handles of the parts below them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/fabric/interfaces.hpp"
+
+namespace swarm {
+
+/// Way to the keeper; every function posts and returns, news come back as keeper_news messages.
+class process_port {
+public:
+  virtual ~process_port() = default;
+  /// Connects (starting the keeper if there is none) in the background; `attached` … `list_complete` or `lost` follows.
+  virtual void connect() = 0;
+  virtual void start(const start_child&) = 0;
+  virtual void open_gate(const std::string& id) = 0;
+  virtual void abort(const std::string& id) = 0;
+  virtual void write(const std::string& id, std::uint64_t ticket, std::string data) = 0;
+  virtual void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) = 0;
+  virtual void kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;
+  virtual void forget(const std::string& id) = 0;
+};
+
+/// Tells when a process that is not a child of ours has ended, by pidfd.
+class process_watch_port {
+public:
+  virtual ~process_watch_port() = default;
+  /// Calls `gone` once, from another thread, when the process with this start time is gone (at once if it already is).
+  /// Returns a number for forget().
+  virtual std::uint64_t watch(std::int64_t pid, std::uint64_t pid_start, std::function<void()> gone) = 0;
+  virtual void forget(std::uint64_t) = 0;
+};
+
+/// Which live process belongs to which session: what the services ask when a caller shows no token. Thread-safe.
+class worker_table {
+public:
+  virtual ~worker_table() = default;
+  virtual void put(std::int64_t pid, std::string session_id, std::string token_hash) = 0;
+  virtual void erase(std::int64_t pid) = 0;
+};
+
+struct node_facts {
+  std::string node_id;
+  std::string node_name;
+  std::string user_identity;
+  std::string version;
+  state_dir dir;
+  std::string program_dir;      // holds swarmctl and the others
+  std::string token_key;        // 32 bytes: workers' tokens are derived from it, so that a restart makes the same ones
+  std::vector<std::string> base_environment; // of workers whose caller's environment was lost with a restart
+};
+
+struct node_context {
+  node_facts facts;
+  const clock_port* clock = nullptr;
+  process_port* processes = nullptr;
+  process_watch_port* watch = nullptr;
+  worker_table* workers = nullptr;
+};
+using node_context_ptr = std::shared_ptr<const node_context>;
+
+/// Handles of the parts started before; replaced by the supervisor when it restarts them and everything after.
+struct node_links {
+  node_context_ptr node;
+  watch_hub_actor watch;
+  writer_actor writer;
+  std::vector<reader_actor> readers;
+  pty_log_actor pty_log;
+  processes_actor processes;
+};
+
+/// A command the node itself sends: principal NODE, not remembered (such commands check the state they apply to).
+execution_ptr internal_command(const node_context&, const std::string& scope, std::function<void(v1::Command&)> fill);
+query_ptr internal_query(const node_context&, const std::string& scope, std::function<void(v1::Query&)> fill);
+
+} // namespace swarm

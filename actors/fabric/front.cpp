@@ -1,0 +1,138 @@
+#include "actors/fabric/front.hpp"
+
+#include <caf/send.hpp>
+#include <spdlog/spdlog.h>
+
+#include "actors/fabric/scope.hpp"
+#include "actors/fabric/tree_collector.hpp"
+#include "actors/runtime/ending.hpp"
+#include "actors/runtime/error_text.hpp"
+
+namespace swarm {
+
+namespace {
+
+using self_ptr = front_actor::stateful_pointer<front_state>;
+
+const reader_actor& reader(self_ptr self) {
+  auto& st = self->state;
+  return st.links.readers[st.next_reader++ % st.links.readers.size()];
+}
+
+void boot_done(self_ptr self) {
+  auto& st = self->state;
+  st.booted = true;
+  caf::anon_send(st.links.processes, boot_atom_v);
+  for (auto& p : std::exchange(st.waiting_for_boot, {}))
+    p.answer(true);
+}
+
+/// Wakes every scope that has rows, a page at a time; a scope that has nothing alive goes back to sleep by itself.
+void boot(self_ptr self, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, "", [&](v1::Query& x) { x.mutable_list_scopes()->mutable_page()->set_token(page); });
+  self->request(reader(self), limits::call_deadline_default, q)
+    .then(
+      [self](const answer_ptr& a) {
+        auto left = std::make_shared<std::size_t>(1);
+        auto next = a->scopes().page().token();
+        auto step = [self, left, next] {
+          if (--*left == 0)
+            next.empty() ? boot_done(self) : boot(self, next);
+        };
+        for (const auto& s : a->scopes().scopes()) {
+          auto found = self->state.scopes.get(s.scope());
+          auto* who = std::get_if<scope_actor>(&found);
+          if (!who)
+            continue;
+          ++*left;
+          self->request(*who, limits::call_deadline_default, boot_atom_v).then([step](bool) { step(); }, [step](caf::error&) { step(); });
+        }
+        step();
+      },
+      [self](caf::error& e) {
+        spdlog::error("the scopes cannot be read: {}", runtime::error_text(e));
+        self->quit(fail(errc::unavailable));
+      });
+}
+
+void on_commit(self_ptr self, const commit_ptr& c) {
+  for (const auto& b : c->batches) {
+    auto found = self->state.scopes.get(b.scope());
+    if (auto* who = std::get_if<scope_actor>(&found))
+      caf::anon_send(*who, batch_ptr{c, &b});
+    else if (auto draining = self->state.scopes.peek(b.scope()))
+      caf::anon_send(draining, batch_ptr{c, &b});
+  }
+}
+
+caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
+  auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
+  auto out = std::make_shared<tree_collector>(promise);
+  out->add(self_row(self, self->state.booted ? "up" : "loading"));
+  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max)) {
+    runtime::tree_entry row;
+    row.path = e.key;
+    row.kind = "scope";
+    row.age_ms = e.age_ms;
+    row.restarts = e.restarts;
+    out->ask_below(self, self->state.scopes.peek(e.key), std::move(row));
+  }
+  return promise;
+}
+
+/// A path below us starts with a scope, which may contain slashes itself: the longest awake scope that fits is meant.
+caf::result<void> kill(self_ptr self, const std::string& path) {
+  std::string best;
+  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max))
+    if (e.key.size() >= best.size() && (path == e.key || path.rfind(e.key + "/", 0) == 0))
+      best = e.key;
+  auto who = self->state.scopes.peek(best);
+  if (best.empty() || !who)
+    return fail(errc::not_found, "no actor " + path);
+  if (path == best) {
+    runtime::kill(who);
+    return {};
+  }
+  return self->delegate(who, kill_atom_v, path.substr(best.size() + 1));
+}
+
+} // namespace
+
+front_actor::behavior_type front(self_ptr self, node_links links) {
+  runtime::install_defaults(self);
+  self->set_down_handler([self](caf::down_msg& dm) { (void)self->state.scopes.on_down(dm); });
+  auto& st = self->state;
+  st.links = std::move(links);
+  runtime::directory_options options;
+  options.awake_max = limits::scopes_awake_max;
+  options.awake_hard_max = 2 * limits::scopes_awake_max;
+  st.scopes.open(self, [self](const std::string& id) { return self->spawn(scope, self->state.links, id); }, options);
+  caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
+  boot(self);
+  return {
+    [self](const call_ptr& c) { return self->state.scopes.route<reply_ptr>(c->what->command.scope(), c); },
+    [self](const query_ptr& q) -> caf::result<answer_ptr> {
+      // Queries need nothing alive.
+      return self->delegate(reader(self), q);
+    },
+    [self](const wait_request_ptr& w) { return self->state.scopes.route<activity_ptr>(w->scope(), w); },
+    [self](attach_atom, const std::string& scope_id, const std::string& session_id, std::uint64_t stream, bool on) {
+      auto found = self->state.scopes.get(scope_id);
+      if (auto* who = std::get_if<scope_actor>(&found))
+        caf::anon_send(*who, attach_atom_v, session_id, stream, on);
+    },
+    [self](const commit_ptr& c) { on_commit(self, c); },
+    [self](boot_atom) -> caf::result<bool> {
+      if (self->state.booted)
+        return true;
+      auto promise = self->make_response_promise<bool>();
+      self->state.waiting_for_boot.emplace_back(promise);
+      return promise;
+    },
+    [self](tick_atom, std::uint64_t stamp) { (void)self->state.scopes.on_tick(stamp); },
+    [self](tree_atom) { return tree(self); },
+    [self](kill_atom, const std::string& path) { return kill(self, path); },
+  };
+}
+
+} // namespace swarm

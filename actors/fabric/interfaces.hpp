@@ -1,0 +1,322 @@
+// EVERY actor interface of the fabric, one comment per signature. The best picture of how the parts talk to each other.
+//
+//   node (supervisor, rest_for_one)
+//     watch       watch_hub_actor     hears every commit first; serves followers and forwards to the front
+//     writer      writer_actor        the only one that writes (actors/store)
+//     reader-N    reader_actor        queries (actors/store)
+//     pty-log     pty_log_actor       segment files of terminals
+//     processes   processes_actor     the keeper's children; parent of the pty actors
+//     front       front_actor         routes by scope; parent of the scopes
+//       <scope>   scope_actor         one per scope in use; parent of its families
+//         session/… task/… lock/… mailbox/… spawn/…
+//
+// Services talk to the front, the processes and the watch hub only. Payloads are shared and immutable.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/typed_actor.hpp>
+#include <caf/type_id.hpp>
+
+#include "actors/base/ring.hpp"
+#include "actors/runtime/messages.hpp"
+#include "actors/store/interfaces.hpp"
+#include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/pty.pb.h"
+
+namespace swarm {
+
+/// A command on its way through the fabric.
+struct call {
+  std::shared_ptr<const execution> what;
+  /// NAME=value of the caller, already filtered; handed to a worker by memory, never stored.
+  std::vector<std::string> environment;
+};
+using call_ptr = std::shared_ptr<const call>;
+
+/// One command's effects, pointing into the commit they came with.
+using batch_ptr = std::shared_ptr<const v1::Batch>;
+
+/// "Give me events of this scope after that revision; wait if there are none."
+struct watch_poll {
+  std::string scope;
+  std::uint64_t after = 0;
+  std::vector<std::string> types; // prefixes, empty = all
+  std::string subject;            // empty = all
+  bool wait = true;
+};
+using watch_poll_ptr = std::shared_ptr<const watch_poll>;
+
+struct watch_page {
+  std::vector<v1::Event> events;
+  std::uint64_t revision = 0; // considered up to here; the next poll starts after it
+  bool too_old = false;       // `after` is no longer buffered: read the store first
+};
+using watch_page_ptr = std::shared_ptr<const watch_page>;
+
+using wait_request_ptr = std::shared_ptr<const v1::WaitRequest>;
+using activity_ptr = std::shared_ptr<const v1::Activity>;
+
+// -- processes and terminals -----------------------------------------------------------
+
+struct start_child {
+  std::string id; // spawn id
+  std::uint32_t attempt = 1;
+  std::vector<std::string> argv;
+  std::vector<std::string> environment; // NAME=value
+  std::string directory;
+  std::uint32_t columns = 80;
+  std::uint32_t rows = 24;
+};
+using start_child_ptr = std::shared_ptr<const start_child>;
+
+/// What is known of a child of the keeper.
+struct child_info {
+  bool exists = false;
+  std::string id;
+  std::uint32_t attempt = 0;
+  std::int64_t pid = 0;
+  std::uint64_t pid_start = 0;
+  bool at_gate = false;
+  bool exited = false;
+  std::int32_t exit_status = 0;
+  std::int32_t signal = 0;
+  std::int64_t duration_ms = 0;
+  std::uint64_t end = 0; // bytes of output
+  std::shared_ptr<const ring_reader> ring;
+  std::string error; // why it could not be started
+};
+using child_info_ptr = std::shared_ptr<const child_info>;
+
+/// The keeper's news, in the order they happened.
+struct keeper_news {
+  enum kind_t { attached, child_listed, list_complete, at_gate, start_failed, output, exited, input_accepted, lost } kind = lost;
+  child_info child;
+  std::uint64_t ticket = 0;
+  std::uint64_t bytes = 0;
+  bool closed = false;
+  std::int64_t keeper_pid = 0;
+};
+using keeper_news_ptr = std::shared_ptr<const keeper_news>;
+
+struct pty_read {
+  std::uint64_t from = 0;
+  std::uint64_t max_bytes = 0; // at most limits::pty_chunk_bytes_max
+  bool wait = true;            // park until there is something or the program has ended
+  bool tail = false;           // start max_bytes before the end instead of at `from`
+};
+using pty_read_ptr = std::shared_ptr<const pty_read>;
+using pty_chunk_ptr = std::shared_ptr<const v1::PtyChunk>;
+using pty_info_ptr = std::shared_ptr<const v1::PtyInfo>;
+using spawn_ptr = std::shared_ptr<const v1::Spawn>;
+
+struct pty_input {
+  std::string request; // deduplicated per terminal; empty = not
+  std::string data;
+  bool person = false; // people outrank agents
+};
+using pty_input_ptr = std::shared_ptr<const pty_input>;
+
+/// Bytes of a terminal on their way to or from its segment files.
+struct log_slice {
+  std::string id;
+  std::uint64_t offset = 0;
+  std::string bytes;
+  std::uint64_t start = 0; // lowest offset kept
+  std::uint64_t end = 0;   // highest offset written
+};
+using log_slice_ptr = std::shared_ptr<const log_slice>;
+
+} // namespace swarm
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::call_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::batch_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::watch_poll_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::watch_page_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::wait_request_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::activity_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::start_child_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::child_info_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::keeper_news_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_read_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_chunk_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_info_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_input_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_slice_ptr)
+
+CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::call_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::batch_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::watch_poll_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::watch_page_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::wait_request_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::activity_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::start_child_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::child_info_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::keeper_news_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_read_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_chunk_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_info_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::spawn_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_input_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_slice_ptr))
+  CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
+  CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
+  CAF_ADD_ATOM(swarm_fabric, swarm, child_atom, "child")
+  CAF_ADD_ATOM(swarm_fabric, swarm, gate_atom, "gate")
+  CAF_ADD_ATOM(swarm_fabric, swarm, gone_atom, "gone")
+  CAF_ADD_ATOM(swarm_fabric, swarm, list_atom, "list")
+  CAF_ADD_ATOM(swarm_fabric, swarm, log_atom, "log")
+  CAF_ADD_ATOM(swarm_fabric, swarm, pty_atom, "pty")
+  CAF_ADD_ATOM(swarm_fabric, swarm, resize_atom, "resize")
+  CAF_ADD_ATOM(swarm_fabric, swarm, forget_atom, "forget")
+  CAF_ADD_ATOM(swarm_fabric, swarm, abort_atom, "abort")
+CAF_END_TYPE_ID_BLOCK(swarm_fabric)
+
+namespace swarm {
+
+/// Hears commits, keeps the newest events of each scope, and answers followers.
+using watch_hub_actor = caf::typed_actor<
+  // From the writer, in commit order.
+  caf::reacts_to<commit_ptr>,
+  // Events after a revision; parked until there are some (or answered at once if not `wait`). Errors: errc::overloaded.
+  caf::replies_to<watch_poll_ptr>::with<watch_page_ptr>,
+  // From the front: send me every commit from now on.
+  caf::reacts_to<attach_atom, commit_sink_actor>>;
+
+/// What every entity of a scope understands.
+using entity_actor = caf::typed_actor<
+  // Decides one command concerning the entity (through the writer). Errors: as writer_actor, errc::deadline.
+  caf::replies_to<execution_ptr>::with<reply_ptr>,
+  // Something about the entity was committed.
+  caf::reacts_to<batch_ptr>,
+  // Leave if you have nothing alive to look after: true "I quit now", false "I am busy" (runtime::directory's contract).
+  caf::replies_to<passivate_atom>::with<bool>,
+  // Its own row of the graph (path, age and restarts are filled in by its parent).
+  caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
+
+/// A task with somebody waiting for it. Live part: callers parked until it is terminal.
+using task_actor = entity_actor;
+
+/// A lock with a line. Live part: the callers standing in it; their places are rows.
+using lock_actor = entity_actor;
+
+/// A session's mail with somebody waiting for it. Live part: waiters for activity.
+using mailbox_actor = entity_actor::extend_with<caf::typed_actor<
+  // wait_for_activity: answers when something concerning the session changes, or at the timeout.
+  caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+  // The wait with this number has timed out.
+  caf::reacts_to<tick_atom, std::uint64_t>>>;
+
+/// A session that lives with a process or a connection. Live part: the pidfd, the attached streams.
+using session_actor = entity_actor::extend_with<caf::typed_actor<
+  // A stream attached (true) or ended (false). The number tells streams apart.
+  caf::reacts_to<attach_atom, std::uint64_t, bool>,
+  // The process the session was adopted by is gone.
+  caf::reacts_to<gone_atom, std::int64_t, std::uint64_t>,
+  // Restart grace is over.
+  caf::reacts_to<tick_atom, std::uint64_t>>>;
+
+/// One worker from request to end. Live part: the child at the keeper.
+using spawn_actor = entity_actor::extend_with<caf::typed_actor<
+  // News of its child, from the processes actor.
+  caf::reacts_to<keeper_news_ptr>>>;
+
+/// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
+using scope_actor = caf::typed_actor<
+  // Any command of the scope.
+  caf::replies_to<call_ptr>::with<reply_ptr>,
+  // Any query of the scope.
+  caf::replies_to<query_ptr>::with<answer_ptr>,
+  // wait_for_activity.
+  caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+  // A committed batch of the scope.
+  caf::reacts_to<batch_ptr>,
+  // A stream of this session attached or ended.
+  caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
+  // A timer of the scope or of one of its directories.
+  caf::reacts_to<tick_atom, std::uint64_t>,
+  // Rows are loaded, live sessions and spawns have their actors.
+  caf::replies_to<boot_atom>::with<bool>,
+  // Subtree for the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+  // Kill one entity, for drills: "lock/<path>" and so on. Errors: errc::not_found.
+  caf::reacts_to<kill_atom, std::string>,
+  // True "I quit now" when nothing of the scope is alive and nothing is due.
+  caf::replies_to<passivate_atom>::with<bool>>;
+
+/// Entrance of the services: finds or wakes the scope.
+using front_actor = caf::typed_actor<
+  caf::replies_to<call_ptr>::with<reply_ptr>,
+  // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
+  caf::replies_to<query_ptr>::with<answer_ptr>,
+  caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+  caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>,
+  caf::reacts_to<commit_ptr>,
+  // All scopes with something alive have been woken.
+  caf::replies_to<boot_atom>::with<bool>,
+  // A timer of its directory, or the next page of scopes to wake.
+  caf::reacts_to<tick_atom, std::uint64_t>,
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+  // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
+  caf::reacts_to<kill_atom, std::string>>;
+
+/// Segment files of terminals (blocking I/O, hence detached).
+using pty_log_actor = caf::typed_actor<
+  // Append at the slice's offset (a hole is kept as a gap).
+  caf::reacts_to<log_atom, log_slice_ptr>,
+  // Read from an offset at most so many bytes; start and end say what is kept. Errors: errc::not_found.
+  caf::replies_to<log_atom, std::string, std::uint64_t, std::uint64_t>::with<log_slice_ptr>,
+  // Delete logs past their age.
+  caf::reacts_to<tick_atom>>;
+
+/// One terminal: its output log, its input, its size.
+using pty_actor = caf::typed_actor<
+  // A chunk from an offset; parked until there is one. The last chunk says `ended`.
+  caf::replies_to<pty_read_ptr>::with<pty_chunk_ptr>,
+  // Bytes for the program; replies how many were accepted. Errors: errc::overloaded, errc::not_found (ended), errc::forbidden.
+  caf::replies_to<pty_input_ptr>::with<std::uint64_t>,
+  caf::replies_to<resize_atom, std::uint32_t, std::uint32_t>::with<pty_info_ptr>,
+  // Signal (0 = hang up, terminate, kill after the grace).
+  caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>,
+  caf::replies_to<status_atom>::with<pty_info_ptr>,
+  // News of its child.
+  caf::reacts_to<keeper_news_ptr>,
+  caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
+
+/// The keeper's side of the node: all children, all terminals.
+using processes_actor = caf::typed_actor<
+  // From the keeper link.
+  caf::reacts_to<keeper_news_ptr>,
+  // What is known of this child, once the keeper's list is complete; news of it go to that spawn actor from now on.
+  caf::replies_to<child_atom, spawn_ptr, spawn_actor>::with<child_info_ptr>,
+  // Start a child (again: the existing one). Answers at the gate. Errors: errc::keeper_failed with the reason.
+  caf::replies_to<start_child_ptr, spawn_actor, spawn_ptr>::with<child_info_ptr>,
+  // Open the gate / kill at the gate / the end was committed.
+  caf::reacts_to<gate_atom, std::string>,
+  caf::reacts_to<abort_atom, std::string>,
+  caf::reacts_to<forget_atom, std::string>,
+  // Kill a child with its subtree.
+  caf::reacts_to<kill_atom, std::string, std::int32_t>,
+  // The terminal of this spawn. Errors: errc::not_found.
+  caf::replies_to<pty_atom, std::string>::with<pty_actor>,
+  // All terminals of a scope (empty = all).
+  caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
+  // The front has woken everything that is alive: children nobody asked about are strays.
+  caf::reacts_to<boot_atom>,
+  caf::reacts_to<tick_atom, std::uint64_t>,
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+  // Kill one terminal's actor ("pty/<id>"), for drills; the program goes on. Errors: errc::not_found.
+  caf::reacts_to<kill_atom, std::string>>;
+
+} // namespace swarm
+
+// Handles and lists travel inside the process only.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::commit_sink_actor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_actor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_actor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<swarm::pty_info_ptr>)

@@ -1,0 +1,26 @@
+// A lock with a line: parks the callers whose places are rows.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/entity.hpp"
+
+namespace swarm {
+
+struct lock_state {
+  static inline const char* name = "lock";
+  entity_place place;
+  /// Callers standing in line, by request; a retry of the same request stands beside the first.
+  std::multimap<std::string, runtime::parked<reply_ptr>> waiting;
+  /// Answers that arrived before the "you are waiting" they end; the two take different ways.
+  std::deque<std::pair<std::string, reply_ptr>> early;
+  std::size_t asking = 0;
+};
+
+lock_actor::behavior_type lock(lock_actor::stateful_pointer<lock_state> self, entity_place place);
+
+} // namespace swarm

@@ -1,0 +1,34 @@
+// A session's mail with somebody waiting: wait_for_activity by event instead of by polling.
+#pragma once
+
+#include <map>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/entity.hpp"
+
+namespace swarm {
+
+struct mailbox_state {
+  static inline const char* name = "mailbox";
+
+  struct wait {
+    wait_request_ptr request;
+    runtime::parked<activity_ptr> promise;
+    std::shared_ptr<v1::Activity> found;
+    std::uint64_t after = 0;
+    bool collecting = false; // something was found; data is being fetched
+  };
+
+  entity_place place;
+  std::map<std::uint64_t, wait> waits;
+  std::uint64_t next_wait = 1;
+};
+
+mailbox_actor::behavior_type mailbox(mailbox_actor::stateful_pointer<mailbox_state> self, entity_place place);
+
+/// Which entries of Activity.changes these events amount to for that session, in the contract's order.
+std::vector<std::string> classify(const std::vector<v1::Event>& events, const std::string& session_id, bool include_locks);
+
+} // namespace swarm

@@ -1,0 +1,115 @@
+#include "actors/fabric/node.hpp"
+
+#include <caf/actor_cast.hpp>
+
+#include "actors/fabric/front.hpp"
+#include "actors/fabric/processes.hpp"
+#include "actors/fabric/pty_log.hpp"
+#include "actors/fabric/watch_hub.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// What the factories share: under rest_for_one a part is always started after those it needs, so the handles here are current.
+struct wiring {
+  node_options options;
+  std::shared_ptr<entrance_board> board;
+  node_links links;
+};
+using wiring_ptr = std::shared_ptr<wiring>;
+
+template <class Make>
+runtime::child_spec part(std::string name, std::string kind, Make make) {
+  runtime::child_spec spec;
+  spec.name = std::move(name);
+  spec.kind = std::move(kind);
+  spec.start = [make](caf::local_actor* self) { return caf::actor_cast<caf::actor>(make(self)); };
+  return spec;
+}
+
+template <class Behavior, class... Ts>
+auto spawn_blocking(caf::local_actor* self, bool detached, Behavior behavior, Ts&&... xs) {
+  return detached ? self->home_system().spawn<caf::detached>(behavior, std::forward<Ts>(xs)...) : self->home_system().spawn(behavior, std::forward<Ts>(xs)...);
+}
+
+reader_options reader_settings(const wiring& w) {
+  reader_options o;
+  o.path = w.options.context->facts.dir.database().string();
+  o.clock = w.options.context->clock;
+  o.node_id = w.options.ledger.node_id;
+  o.user_identity = w.options.ledger.user_identity;
+  o.grace_until_ms = w.options.context->clock->unix_ms() + w.options.ledger.grace.count();
+  return o;
+}
+
+std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
+  std::vector<runtime::child_spec> out;
+  out.push_back(part("watch", "watch_hub", [w](caf::local_actor* self) {
+    auto hub = self->home_system().spawn(watch_hub);
+    w->links.watch = hub;
+    w->links.readers.clear();
+    w->board->update([&](node_entrances& e) { e = {}, e.watch = hub; });
+    return hub;
+  }));
+  out.push_back(part("writer", "writer", [w](caf::local_actor* self) {
+    writer_options o;
+    o.path = w->options.context->facts.dir.database().string();
+    o.ledger = w->options.ledger;
+    o.sink = w->links.watch;
+    auto a = spawn_blocking(self, w->options.detached, writer, std::move(o));
+    w->links.writer = a;
+    w->links.readers.clear();
+    w->board->update([&](node_entrances& e) { e.writer = a, e.front = nullptr; });
+    return a;
+  }));
+  for (std::size_t i = 0; i <= w->options.readers; ++i) {
+    auto maintenance = i == w->options.readers;
+    out.push_back(part(maintenance ? "reader-maintenance" : "reader-" + std::to_string(i), "reader", [w, i, maintenance](caf::local_actor* self) {
+      auto a = spawn_blocking(self, w->options.detached, reader, reader_settings(*w));
+      if (maintenance)
+        w->board->update([&](node_entrances& e) { e.maintenance = a; });
+      else {
+        w->links.readers.resize(i);
+        w->links.readers.push_back(a);
+      }
+      return a;
+    }));
+  }
+  out.push_back(part("pty-log", "pty_log", [w](caf::local_actor* self) {
+    auto a = spawn_blocking(self, w->options.detached, pty_log, w->options.context);
+    w->links.pty_log = a;
+    return a;
+  }));
+  auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {
+    auto a = self->home_system().spawn(processes, w->options.context, w->links.pty_log);
+    w->links.processes = a;
+    w->board->update([&](node_entrances& e) { e.processes = a; });
+    return a;
+  });
+  processes_part.shows_tree = true;
+  out.push_back(std::move(processes_part));
+  auto front_part = part("scopes", "front", [w](caf::local_actor* self) {
+    w->links.node = w->options.context;
+    auto a = self->home_system().spawn(front, w->links);
+    w->board->update([&](node_entrances& e) { e.front = a; });
+    return a;
+  });
+  front_part.shows_tree = true;
+  out.push_back(std::move(front_part));
+  return out;
+}
+
+} // namespace
+
+runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board) {
+  auto w = std::make_shared<wiring>();
+  w->options = std::move(options);
+  w->board = std::move(board);
+  auto supervision = w->options.supervision;
+  supervision.strategy = runtime::restart_strategy::rest_for_one;
+  supervision.path = "node";
+  return sys.spawn(runtime::supervisor, supervision, parts(w), runtime::registry_actor{});
+}
+
+} // namespace swarm

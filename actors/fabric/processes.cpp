@@ -1,0 +1,363 @@
+#include "actors/fabric/processes.hpp"
+
+#include <algorithm>
+
+#include <caf/send.hpp>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/fabric/pty.hpp"
+#include "actors/fabric/entity.hpp"
+#include "actors/runtime/ending.hpp"
+
+namespace swarm {
+
+processes_state::~processes_state() {
+  for (auto& [id, c] : children)
+    if (c.terminal)
+      caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
+}
+
+namespace {
+
+using self_ptr = processes_actor::stateful_pointer<processes_state>;
+
+constexpr std::size_t ended_max = 256;
+constexpr std::chrono::milliseconds reconnect_min{100};
+constexpr std::chrono::milliseconds reconnect_max{5'000};
+
+v1::PtyInfo describe(const processes_state::child& c) {
+  v1::PtyInfo p;
+  if (c.row) {
+    p.set_id(c.row->id());
+    p.set_scope(c.row->scope());
+    p.set_name(c.row->role());
+    *p.mutable_argv() = c.row->argv();
+    p.set_directory(c.row->directory());
+    p.set_session_id(c.row->session_id());
+    p.set_harness(c.row->harness());
+    p.mutable_size()->set_columns(c.row->columns() == 0 ? 80 : c.row->columns());
+    p.mutable_size()->set_rows(c.row->rows() == 0 ? 24 : c.row->rows());
+    p.set_created_at_ms(c.row->requested_at_ms());
+  }
+  p.set_id(c.info.id);
+  p.set_pid(c.info.pid);
+  p.set_running(!c.info.exited);
+  p.set_exit_status(c.info.exit_status);
+  p.set_signal(c.info.signal);
+  p.set_end(c.info.end);
+  return p;
+}
+
+void make_terminal(self_ptr self, processes_state::child& c) {
+  if (c.terminal || !c.row)
+    return;
+  auto& st = self->state;
+  c.terminal = self->spawn(pty, st.node, st.log, describe(c), c.info.ring);
+  self->monitor(c.terminal);
+}
+
+child_info_ptr share(const child_info& c) { return std::make_shared<const child_info>(c); }
+
+void tell(const processes_state::child& c, const keeper_news_ptr& news) {
+  if (c.listener)
+    caf::anon_send(c.listener, news);
+  if (c.terminal)
+    caf::anon_send(c.terminal, news);
+}
+
+void answer_question(self_ptr self, processes_state::question q) {
+  auto& st = self->state;
+  auto i = st.children.find(q.row->id());
+  if (i == st.children.end())
+    return q.promise.answer(share({}));
+  auto& c = i->second;
+  c.row = q.row;
+  c.listener = q.listener;
+  self->monitor(c.listener);
+  make_terminal(self, c);
+  q.promise.answer(share(c.info));
+}
+
+/// Children that the keeper holds but no spawn row explains: left over from a crash before their row was committed.
+void drop_strays(self_ptr self) {
+  auto& st = self->state;
+  if (!st.booted || !st.list_complete)
+    return;
+  for (auto& [id, c] : st.children) {
+    if (c.row || c.request)
+      continue;
+    spdlog::warn("child {} (pid {}) belongs to no spawn and is ended", id, c.info.pid);
+    if (c.info.at_gate)
+      st.node->processes->abort(id);
+    else if (c.info.exited)
+      st.node->processes->forget(id);
+    else
+      st.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace.count()));
+  }
+}
+
+void on_lost(self_ptr self) {
+  auto& st = self->state;
+  st.attached = st.list_complete = false;
+  auto delay = std::min(reconnect_min * (1u << std::min(st.failures++, 6u)), reconnect_max);
+  self->delayed_send(self, delay, tick_atom_v, ++st.reconnect);
+}
+
+/// A child we know that a new keeper does not list has died with the old one.
+void bury_missing(self_ptr self) {
+  for (auto& [id, c] : self->state.children) {
+    if (c.info.exited || !c.info.exists || self->state.listed.contains(id))
+      continue;
+    auto news = std::make_shared<keeper_news>();
+    news->kind = keeper_news::exited;
+    c.info.exited = true;
+    c.info.exit_status = -1;
+    c.info.error = "the keeper ended";
+    news->child = c.info;
+    tell(c, news);
+  }
+}
+
+void on_list_complete(self_ptr self) {
+  auto& st = self->state;
+  st.list_complete = true;
+  st.failures = 0;
+  bury_missing(self);
+  for (auto& q : std::exchange(st.questions, {}))
+    answer_question(self, std::move(q));
+  for (auto& [id, c] : st.children)
+    if (!c.starting.empty() && c.request)
+      st.node->processes->start(*c.request);
+  drop_strays(self);
+}
+
+void on_listed(self_ptr self, const keeper_news_ptr& news) {
+  self->state.listed.insert(news->child.id);
+  auto& c = self->state.children[news->child.id];
+  auto started = c.info.exists;
+  c.info = news->child;
+  c.info.exists = true;
+  if (started)
+    tell(c, news);
+}
+
+void on_at_gate(self_ptr self, const keeper_news_ptr& news) {
+  auto i = self->state.children.find(news->child.id);
+  if (i == self->state.children.end())
+    return;
+  auto& c = i->second;
+  c.info = news->child;
+  c.info.exists = c.info.at_gate = true;
+  make_terminal(self, c);
+  for (auto& p : std::exchange(c.starting, {}))
+    p.answer(share(c.info));
+}
+
+void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
+  auto node = self->state.children.extract(news->child.id);
+  if (node.empty())
+    return;
+  for (auto& p : node.mapped().starting)
+    p.answer(fail(errc::keeper_failed, news->child.error));
+}
+
+void retire(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  st.ended.push_back(id);
+  if (st.ended.size() <= ended_max)
+    return;
+  if (auto node = st.children.extract(st.ended.front()); !node.empty() && node.mapped().terminal)
+    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
+  st.ended.pop_front();
+}
+
+void on_exited(self_ptr self, const keeper_news_ptr& news) {
+  auto i = self->state.children.find(news->child.id);
+  // Aborted at its gate, or a stray: nobody will ask.
+  if (i == self->state.children.end())
+    return self->state.node->processes->forget(news->child.id);
+  auto& c = i->second;
+  auto ring = c.info.ring;
+  c.info = news->child;
+  c.info.exists = c.info.exited = true;
+  if (!c.info.ring)
+    c.info.ring = ring;
+  auto full = std::make_shared<keeper_news>(*news);
+  full->child = c.info;
+  tell(c, full);
+  // The record stays for readers; the memory of the ring goes as soon as the terminal has copied it.
+  c.info.ring = nullptr;
+  if (!c.listener && !c.row)
+    self->state.node->processes->forget(news->child.id);
+}
+
+void on_news(self_ptr self, const keeper_news_ptr& news) {
+  auto& st = self->state;
+  switch (news->kind) {
+    case keeper_news::attached:
+      st.attached = true;
+      st.list_complete = false;
+      st.listed.clear();
+      return;
+    case keeper_news::child_listed: return on_listed(self, news);
+    case keeper_news::list_complete: return on_list_complete(self);
+    case keeper_news::at_gate: return on_at_gate(self, news);
+    case keeper_news::start_failed: return on_start_failed(self, news);
+    case keeper_news::exited: return on_exited(self, news);
+    case keeper_news::lost: return on_lost(self);
+    case keeper_news::output:
+    case keeper_news::input_accepted:
+      if (auto i = st.children.find(news->child.id); i != st.children.end()) {
+        i->second.info.end = std::max(i->second.info.end, news->child.end);
+        if (i->second.terminal)
+          caf::anon_send(i->second.terminal, news);
+      }
+      return;
+  }
+}
+
+caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
+  auto& st = self->state;
+  if (st.children.size() >= limits::node_ptys_max + ended_max)
+    return fail(errc::overloaded, "too many terminals on this node");
+  auto promise = self->make_response_promise<child_info_ptr>();
+  auto& c = st.children[request->id];
+  if (c.info.exited && c.info.attempt != request->attempt) {
+    // A further attempt takes the place of the one that ended.
+    if (c.terminal)
+      caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
+    c.terminal = nullptr;
+    c.info = {};
+  }
+  c.row = row;
+  c.request = request;
+  c.listener = who;
+  c.info.id = request->id;
+  self->monitor(who);
+  c.starting.emplace_back(promise);
+  if (st.list_complete)
+    st.node->processes->start(*request);
+  return promise;
+}
+
+caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  if (auto i = st.children.find(id); i != st.children.end() && i->second.terminal)
+    return i->second.terminal;
+  auto promise = self->make_response_promise<pty_actor>();
+  auto slot = std::make_shared<runtime::parked<pty_actor>>(promise);
+  self->request(st.log, limits::call_deadline_default, log_atom_v, id, std::uint64_t{0}, std::uint64_t{1})
+    .then(
+      [self, slot, id](const log_slice_ptr& s) {
+        auto& c = self->state.children[id];
+        if (!c.terminal) {
+          v1::PtyInfo info;
+          info.set_id(id);
+          info.set_start(s->start);
+          info.set_end(s->end);
+          c.info.id = id;
+          c.info.exited = true;
+          c.info.end = s->end;
+          c.terminal = self->spawn(pty, self->state.node, self->state.log, info, nullptr);
+          self->monitor(c.terminal);
+          retire(self, id);
+        }
+        slot->answer(c.terminal);
+      },
+      [slot, id](caf::error&) { slot->answer(fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them")); });
+  return promise;
+}
+
+void on_down(self_ptr self, const caf::down_msg& dm) {
+  for (auto& [id, c] : self->state.children) {
+    if (c.listener && c.listener.address() == dm.source)
+      c.listener = nullptr;
+    if (c.terminal && c.terminal.address() == dm.source) {
+      // A terminal that crashed comes back from ring and files.
+      c.terminal = nullptr;
+      if (!c.info.exited)
+        make_terminal(self, c);
+    }
+  }
+}
+
+} // namespace
+
+processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, pty_log_actor log) {
+  runtime::install_defaults(self);
+  self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
+  self->state.node = std::move(node);
+  self->state.log = std::move(log);
+  self->state.node->processes->connect();
+  return {
+    [self](const keeper_news_ptr& news) { on_news(self, news); },
+    [self](child_atom, const spawn_ptr& row, const spawn_actor& who) -> caf::result<child_info_ptr> {
+      auto promise = self->make_response_promise<child_info_ptr>();
+      processes_state::question q{row, who, runtime::parked<child_info_ptr>{promise}};
+      if (self->state.list_complete)
+        answer_question(self, std::move(q));
+      else
+        self->state.questions.push_back(std::move(q));
+      return promise;
+    },
+    [self](const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) { return start(self, request, who, row); },
+    [self](gate_atom, const std::string& id) {
+      if (auto i = self->state.children.find(id); i != self->state.children.end())
+        i->second.info.at_gate = false;
+      self->state.node->processes->open_gate(id);
+    },
+    [self](abort_atom, const std::string& id) {
+      self->state.node->processes->abort(id);
+      if (auto n = self->state.children.extract(id); !n.empty() && n.mapped().terminal)
+        caf::anon_send_exit(n.mapped().terminal, caf::exit_reason::user_shutdown);
+    },
+    [self](forget_atom, const std::string& id) {
+      self->state.node->processes->forget(id);
+      retire(self, id);
+    },
+    [self](kill_atom, const std::string& id, std::int32_t signal) {
+      self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace.count()));
+    },
+    [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
+    [self](list_atom, const std::string& scope) {
+      std::vector<pty_info_ptr> out;
+      for (const auto& [id, c] : self->state.children)
+        if (c.row && (scope.empty() || c.row->scope() == scope))
+          out.push_back(std::make_shared<const v1::PtyInfo>(describe(c)));
+      return out;
+    },
+    [self](boot_atom) {
+      self->state.booted = true;
+      drop_strays(self);
+    },
+    [self](tick_atom, std::uint64_t generation) {
+      if (generation == self->state.reconnect)
+        self->state.node->processes->connect();
+    },
+    [self](tree_atom) {
+      std::vector<runtime::tree_entry> out{self_row(self, self->state.list_complete ? "attached" : "connecting", "keeper")};
+      for (const auto& [id, c] : self->state.children) {
+        if (!c.terminal)
+          continue;
+        runtime::tree_entry e;
+        e.path = "pty/" + id;
+        e.kind = "pty";
+        e.state = c.info.exited ? "ended" : c.info.at_gate ? "at gate" : "running";
+        e.detail = c.info.exited ? fmt::format("exit {}", c.info.exit_status) : fmt::format("pid {}, {} bytes", c.info.pid, c.info.end);
+        out.push_back(std::move(e));
+      }
+      return out;
+    },
+    [self](kill_atom, const std::string& path) -> caf::result<void> {
+      auto i = path.rfind("pty/", 0) == 0 ? self->state.children.find(path.substr(4)) : self->state.children.end();
+      if (i == self->state.children.end() || !i->second.terminal)
+        return fail(errc::not_found, "no terminal " + path);
+      runtime::kill(i->second.terminal);
+      return {};
+    },
+  };
+}
+
+} // namespace swarm

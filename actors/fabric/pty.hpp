@@ -1,0 +1,41 @@
+// One terminal: an offset log (ring while the program runs, segment files behind it), staged input, size.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/context.hpp"
+#include "actors/runtime/parked.hpp"
+
+namespace swarm {
+
+struct pty_state {
+  static inline const char* name = "pty";
+
+  struct reading {
+    pty_read read;
+    runtime::parked<pty_chunk_ptr> promise;
+  };
+
+  node_context_ptr node;
+  pty_log_actor log;
+  v1::PtyInfo info;
+  std::shared_ptr<const ring_reader> ring; // until the program has ended and everything is in the files
+  std::uint64_t spilled = 0;         // bytes handed to the log
+  std::list<reading> readers;        // parked at the end
+  std::map<std::uint64_t, runtime::parked<std::uint64_t>> inputs; // by ticket, waiting for the kernel
+  std::deque<std::pair<std::string, std::uint64_t>> applied;      // request ids of late and what was accepted
+  std::uint64_t next_ticket = 1;
+  std::int64_t person_typed_ms = 0;
+  bool input_closed = false;
+};
+
+/// `info` says what runs in it; `ring` is null for a terminal whose program ended before this node started.
+pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_context_ptr node, pty_log_actor log, v1::PtyInfo info,
+                             std::shared_ptr<const ring_reader> ring);
+
+} // namespace swarm

@@ -1,0 +1,405 @@
+#include "actors/fabric/scope.hpp"
+
+#include <algorithm>
+
+#include <caf/send.hpp>
+#include <spdlog/spdlog.h>
+
+#include "actors/domain/rows.hpp"
+#include "actors/fabric/lock.hpp"
+#include "actors/fabric/mailbox.hpp"
+#include "actors/fabric/session.hpp"
+#include "actors/fabric/spawn.hpp"
+#include "actors/fabric/task.hpp"
+#include "actors/fabric/tree_collector.hpp"
+#include "actors/runtime/ending.hpp"
+#include "actors/runtime/error_text.hpp"
+
+namespace swarm {
+
+scope_state::~scope_state() {
+  for (auto& [key, s] : spawns)
+    runtime::ask_to_end(s.who);
+}
+
+namespace {
+
+using self_ptr = scope_actor::stateful_pointer<scope_state>;
+
+constexpr std::size_t environments_max = 256;
+constexpr std::size_t tree_rows_per_family_max = 500;
+/// Between two sweeps of which the first found nothing to do although something was due.
+constexpr std::int64_t sweep_pause_ms = 250;
+
+std::int64_t now_ms(self_ptr self) { return self->state.links.node->clock->unix_ms(); }
+
+const reader_actor& reader(self_ptr self) {
+  auto& st = self->state;
+  return st.links.readers[st.next_reader++ % st.links.readers.size()];
+}
+
+entity_place place(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id}; }
+
+// -- deadlines ----------------------------------------------------------------------------
+
+void arm_sweep(self_ptr self, std::int64_t at_ms) {
+  auto& st = self->state;
+  if (at_ms == 0 || (st.sweep_timer != 0 && st.sweep_at_ms <= at_ms))
+    return;
+  st.sweep_at_ms = at_ms;
+  st.sweep_timer = ++st.next_generation | (std::uint64_t{1} << 63);
+  auto delay = std::max<std::int64_t>(at_ms - now_ms(self), 0);
+  self->delayed_send(self, std::chrono::milliseconds{delay}, tick_atom_v, st.sweep_timer);
+}
+
+void sweep(self_ptr self) {
+  auto& st = self->state;
+  if (std::exchange(st.sweeping, true))
+    return;
+  st.sweep_timer = 0;
+  auto cmd = internal_command(*st.links.node, st.id, [](v1::Command& c) { c.mutable_sweep()->set_mode("periodic"); });
+  ask_writer(
+    self, st.links.writer, cmd,
+    [self](const reply_ptr& r) {
+      self->state.sweeping = false;
+      auto next = r->sweep().next_deadline_ms();
+      if (next != 0)
+        arm_sweep(self, std::max(next, now_ms(self) + sweep_pause_ms));
+    },
+    [self](caf::error& e) {
+      self->state.sweeping = false;
+      spdlog::warn("scope {}: sweep: {}", self->state.id, runtime::error_text(e));
+      arm_sweep(self, now_ms(self) + limits::restart_grace.count());
+    });
+}
+
+/// The moment this row wants to be looked at again, 0 = never.
+std::int64_t due_at(const v1::RowPatch& p) {
+  switch (p.row_case()) {
+    case v1::RowPatch::kLock: return p.lock().deadline_ms();
+    case v1::RowPatch::kLockWaiter: return p.lock_waiter().deadline_ms();
+    case v1::RowPatch::kKv: return p.kv().expires_at_ms();
+    case v1::RowPatch::kApproval: return p.approval().decision().empty() ? p.approval().deadline_ms() : 0;
+    case v1::RowPatch::kSession:
+      if (p.session().presence() == v1::Session::LEASE)
+        return p.session().lease_until_ms();
+      return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim.count() + 1 : 0;
+    default: return 0;
+  }
+}
+
+// -- environments ------------------------------------------------------------------------
+
+std::string request_key(const v1::RequestId& id) { return domain::key(id.client(), id.seq()); }
+
+void remember_environment(self_ptr self, const call& c) {
+  auto& st = self->state;
+  if (c.environment.empty())
+    return;
+  auto key = request_key(c.what->id);
+  if (st.environment_of_request.emplace(key, c.environment).second)
+    st.environment_order.push_back(key);
+  while (st.environment_order.size() > environments_max) {
+    st.environment_of_request.erase(st.environment_order.front());
+    st.environment_order.pop_front();
+  }
+}
+
+void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
+  auto& st = self->state;
+  auto env = st.environment_of_request.find(request_key(b.request()));
+  for (const auto& p : b.patches()) {
+    if (!p.has_spawn())
+      continue;
+    auto live = p.spawn().status() == v1::Spawn::REQUESTED || p.spawn().status() == v1::Spawn::STARTING || p.spawn().status() == v1::Spawn::RUNNING;
+    if (!live)
+      st.environment_of_spawn.erase(p.spawn().id());
+    else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < environments_max)
+      st.environment_of_spawn[p.spawn().id()] = env->second;
+  }
+  if (env != st.environment_of_request.end())
+    st.environment_of_request.erase(env);
+}
+
+// -- spawns --------------------------------------------------------------------------------
+
+std::string spawn_key(const v1::Spawn& row) { return row.id() + "#" + std::to_string(row.attempt()); }
+
+void wake_spawn(self_ptr self, const v1::Spawn& row, std::uint64_t restarts = 0) {
+  auto& st = self->state;
+  // Not bound to a session yet: it waits for its task's dependencies or approval.
+  if (row.session_id().empty() || row.node_id() != st.links.node->facts.node_id || st.spawns.contains(spawn_key(row)))
+    return;
+  auto env = st.environment_of_spawn.find(row.id());
+  auto who = self->spawn(spawn, place(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
+  self->monitor(who);
+  st.spawns.emplace(spawn_key(row), scope_state::running_spawn{who, row.task_id(), now_ms(self), restarts});
+}
+
+void reload_spawns(self_ptr self, std::function<void()> done, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) {
+    x.mutable_list_spawns()->set_live_only(true);
+    x.mutable_list_spawns()->mutable_page()->set_token(page);
+  });
+  self->request(reader(self), limits::call_deadline_default, q)
+    .then(
+      [self, done](const answer_ptr& a) {
+        for (const auto& row : a->spawns().spawns())
+          wake_spawn(self, row);
+        if (auto next = a->spawns().page().token(); !next.empty())
+          return reload_spawns(self, done, next);
+        done();
+      },
+      [self](caf::error& e) {
+        spdlog::error("scope {}: its workers cannot be read: {}", self->state.id, runtime::error_text(e));
+        self->quit(fail(errc::unavailable));
+      });
+}
+
+// -- sessions ------------------------------------------------------------------------------
+
+bool needs_actor(const v1::Session& row) {
+  return row.spawn_id().empty() && (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION);
+}
+
+void wake_session(self_ptr self, const v1::Session& row) {
+  auto& st = self->state;
+  st.session_rows[row.id()] = row;
+  (void)st.sessions.get(row.id());
+  st.session_rows.erase(row.id());
+}
+
+void reload_sessions(self_ptr self, std::function<void()> done, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
+  self->request(reader(self), limits::call_deadline_default, q)
+    .then(
+      [self, done](const answer_ptr& a) {
+        for (const auto& row : a->sessions().sessions())
+          if (needs_actor(row))
+            wake_session(self, row);
+        if (auto next = a->sessions().page().token(); !next.empty())
+          return reload_sessions(self, done, next);
+        done();
+      },
+      [self](caf::error& e) {
+        spdlog::error("scope {}: its sessions cannot be read: {}", self->state.id, runtime::error_text(e));
+        self->quit(fail(errc::unavailable));
+      });
+}
+
+// -- commits -------------------------------------------------------------------------------
+
+void on_batch(self_ptr self, const batch_ptr& b) {
+  auto& st = self->state;
+  hand_environment_to_spawns(self, *b);
+  for (const auto& p : b->patches()) {
+    arm_sweep(self, due_at(p));
+    if (p.has_task()) {
+      if (auto who = st.tasks.peek(p.task().id()))
+        caf::anon_send(who, b);
+      if (p.task().status() == v1::CANCELLED)
+        for (const auto& [key, s] : st.spawns)
+          if (s.task_id == p.task().id())
+            caf::anon_send(s.who, b);
+    } else if (p.has_session()) {
+      if (auto who = st.sessions.peek(p.session().id()))
+        caf::anon_send(who, b);
+      else if (needs_actor(p.session()))
+        wake_session(self, p.session());
+    } else if (p.has_erased() && p.erased().table() == v1::Erased::SESSIONS) {
+      if (auto who = st.sessions.peek(p.erased().key()))
+        caf::anon_send(who, b);
+    } else if (p.has_spawn()) {
+      if (auto i = st.spawns.find(spawn_key(p.spawn())); i != st.spawns.end())
+        caf::anon_send(i->second.who, b);
+      else if (p.spawn().status() == v1::Spawn::REQUESTED)
+        wake_spawn(self, p.spawn());
+    }
+  }
+  for (const auto& r : b->resolved())
+    if (auto who = st.locks.peek(r.path()))
+      caf::anon_send(who, b);
+}
+
+// -- calls ---------------------------------------------------------------------------------
+
+/// The task a command is about, or null.
+const std::string* task_of(const v1::Command& c) {
+  switch (c.body_case()) {
+    case v1::Command::kClaimTask: return &c.claim_task().task_id();
+    case v1::Command::kUpdateTask: return &c.update_task().task_id();
+    case v1::Command::kCompleteTask: return &c.complete_task().task_id();
+    case v1::Command::kReportProgress: return &c.report_progress().task_id();
+    case v1::Command::kApproveTask: return &c.approve_task().task_id();
+    default: return nullptr;
+  }
+}
+
+caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
+  auto& st = self->state;
+  const auto& cmd = c->what->command;
+  if (auto id = task_of(cmd))
+    return st.tasks.route<reply_ptr>(*id, c->what);
+  // A lock without a line needs no actor; a caller willing to wait does.
+  if (cmd.has_acquire_lock() && cmd.acquire_lock().wait_ms() > 0)
+    return st.locks.route<reply_ptr>(cmd.acquire_lock().path(), c->what);
+  if (cmd.has_dispatch() || cmd.has_request_spawn())
+    remember_environment(self, *c);
+  return self->delegate(st.links.writer, c->what);
+}
+
+// -- graph ---------------------------------------------------------------------------------
+
+template <class Directory>
+void collect(self_ptr self, tree_collector& out, const char* family, const Directory& dir) {
+  for (const auto& e : dir.entries(tree_rows_per_family_max)) {
+    runtime::tree_entry row;
+    row.path = std::string{family} + "/" + e.key;
+    row.kind = family;
+    row.age_ms = e.age_ms;
+    row.restarts = e.restarts;
+    out.ask(self, dir.peek(e.key), std::move(row));
+  }
+}
+
+caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
+  auto& st = self->state;
+  auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
+  auto out = std::make_shared<tree_collector>(promise);
+  out->add(self_row(self, st.booted ? "up" : "loading", st.id));
+  collect(self, *out, "session", st.sessions);
+  collect(self, *out, "task", st.tasks);
+  collect(self, *out, "lock", st.locks);
+  collect(self, *out, "mailbox", st.mailboxes);
+  for (const auto& [key, s] : st.spawns) {
+    runtime::tree_entry row;
+    row.path = "spawn/" + key;
+    row.age_ms = now_ms(self) - s.since_ms;
+    row.restarts = s.restarts;
+    out->ask(self, s.who, std::move(row));
+  }
+  return promise;
+}
+
+caf::result<void> kill(self_ptr self, const std::string& path) {
+  auto& st = self->state;
+  auto slash = path.find('/');
+  auto family = path.substr(0, slash);
+  auto id = slash == std::string::npos ? std::string{} : path.substr(slash + 1);
+  auto end = [](const auto& who) {
+    if (who)
+      runtime::kill(who);
+    return static_cast<bool>(who);
+  };
+  auto found = false;
+  if (family == "task")
+    found = end(st.tasks.peek(id));
+  else if (family == "lock")
+    found = end(st.locks.peek(id));
+  else if (family == "mailbox")
+    found = end(st.mailboxes.peek(id));
+  else if (family == "session")
+    found = end(st.sessions.peek(id));
+  else if (auto i = st.spawns.find(id); family == "spawn" && i != st.spawns.end())
+    found = end(i->second.who);
+  if (!found)
+    return fail(errc::not_found, "no actor " + path);
+  return {};
+}
+
+// -- life ----------------------------------------------------------------------------------
+
+void boot_step_done(self_ptr self) {
+  auto& st = self->state;
+  if (--st.boot_steps > 0)
+    return;
+  st.booted = true;
+  for (auto& p : std::exchange(st.waiting_for_boot, {}))
+    p.answer(true);
+}
+
+void boot(self_ptr self) {
+  auto& st = self->state;
+  st.boot_steps = 2;
+  reload_sessions(self, [self] { boot_step_done(self); });
+  reload_spawns(self, [self] { boot_step_done(self); });
+  arm_sweep(self, now_ms(self));
+}
+
+void on_down(self_ptr self, const caf::down_msg& dm) {
+  auto& st = self->state;
+  if (st.tasks.on_down(dm) || st.locks.on_down(dm) || st.mailboxes.on_down(dm))
+    return;
+  if (st.sessions.on_down(dm)) {
+    // A session actor that crashed was watching a process: read its row and watch again.
+    if (dm.reason)
+      reload_sessions(self, [] {});
+    return;
+  }
+  auto i = std::find_if(st.spawns.begin(), st.spawns.end(), [&](const auto& s) { return s.second.who.address() == dm.source; });
+  if (i == st.spawns.end())
+    return;
+  st.spawns.erase(i);
+  if (dm.reason)
+    reload_spawns(self, [] {});
+}
+
+void open_directories(self_ptr self) {
+  auto& st = self->state;
+  st.tasks.open(self, [self](const std::string& id) { return self->spawn(task, place(self, id)); });
+  st.locks.open(self, [self](const std::string& id) { return self->spawn(lock, place(self, id)); });
+  st.mailboxes.open(self, [self](const std::string& id) { return self->spawn(mailbox, place(self, id)); });
+  st.sessions.open(self, [self](const std::string& id) -> session_actor {
+    auto& rows = self->state.session_rows;
+    auto row = rows.find(id);
+    return row == rows.end() ? session_actor{} : self->spawn(session, place(self, id), row->second, !self->state.booted);
+  });
+}
+
+} // namespace
+
+scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id) {
+  runtime::install_defaults(self);
+  self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
+  auto& st = self->state;
+  st.links = std::move(links);
+  st.id = std::move(id);
+  st.born_ms = now_ms(self);
+  open_directories(self);
+  boot(self);
+  return {
+    [self](const call_ptr& c) { return on_call(self, c); },
+    [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(reader(self), q); },
+    [self](const wait_request_ptr& w) { return self->state.mailboxes.route<activity_ptr>(w->session_id(), w); },
+    [self](const batch_ptr& b) { on_batch(self, b); },
+    [self](attach_atom, const std::string& session_id, std::uint64_t stream, bool on) {
+      if (auto who = self->state.sessions.peek(session_id))
+        caf::anon_send(who, attach_atom_v, stream, on);
+    },
+    [self](tick_atom, std::uint64_t stamp) {
+      auto& s = self->state;
+      if (stamp == s.sweep_timer)
+        return sweep(self);
+      (void)(s.tasks.on_tick(stamp) || s.locks.on_tick(stamp) || s.mailboxes.on_tick(stamp) || s.sessions.on_tick(stamp));
+    },
+    [self](boot_atom) -> caf::result<bool> {
+      if (self->state.booted)
+        return true;
+      auto promise = self->make_response_promise<bool>();
+      self->state.waiting_for_boot.emplace_back(promise);
+      return promise;
+    },
+    [self](tree_atom) { return tree(self); },
+    [self](kill_atom, const std::string& path) { return kill(self, path); },
+    [self](passivate_atom) {
+      auto& s = self->state;
+      auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.spawns.empty() && s.environment_of_request.empty() &&
+                  s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
+      if (goes)
+        self->quit();
+      return goes;
+    },
+  };
+}
+
+} // namespace swarm

@@ -1,0 +1,56 @@
+// One scope: routes its commands, wakes and rests its entities, owns its deadlines.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/entity.hpp"
+#include "actors/runtime/directory.hpp"
+
+namespace swarm {
+
+struct scope_state {
+  static inline const char* name = "scope";
+
+  node_links links;
+  std::string id;
+  std::size_t next_reader = 0;
+
+  runtime::directory<std::string, task_actor> tasks;
+  runtime::directory<std::string, lock_actor> locks;
+  runtime::directory<std::string, mailbox_actor> mailboxes;
+  runtime::directory<std::string, session_actor> sessions;
+  /// Rows for sessions about to be activated.
+  std::unordered_map<std::string, v1::Session> session_rows;
+
+  struct running_spawn {
+    spawn_actor who;
+    std::string task_id;
+    std::int64_t since_ms = 0;
+    std::uint64_t restarts = 0;
+  };
+  std::map<std::string, running_spawn> spawns; // by id and attempt
+  /// Callers' environments: by request until the spawn is known, by spawn id until its process has started. Bounded.
+  std::map<std::string, std::vector<std::string>> environment_of_request;
+  std::deque<std::string> environment_order;
+  std::map<std::string, std::vector<std::string>> environment_of_spawn;
+
+  std::uint64_t sweep_timer = 0; // generation; 0 = none armed
+  std::int64_t sweep_at_ms = 0;
+  bool sweeping = false;
+  std::uint64_t next_generation = 1;
+
+  std::vector<runtime::parked<bool>> waiting_for_boot;
+  std::size_t boot_steps = 0;
+  bool booted = false;
+  std::int64_t born_ms = 0;
+  ~scope_state();
+};
+
+scope_actor::behavior_type scope(scope_actor::stateful_pointer<scope_state> self, node_links links, std::string id);
+
+} // namespace swarm

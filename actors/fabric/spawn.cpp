@@ -1,0 +1,261 @@
+#include "actors/fabric/spawn.hpp"
+
+#include <algorithm>
+
+#include <caf/send.hpp>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/domain/rules.hpp"
+#include "actors/runtime/error_text.hpp"
+
+namespace swarm {
+
+spawn_state::~spawn_state() {
+  if (child.pid != 0 && place.links.node)
+    place.links.node->workers->erase(child.pid);
+}
+
+std::string worker_token(const node_facts& facts, const v1::Spawn& row) {
+  return to_hex(keyed_hash(facts.token_key, row.id() + '/' + std::to_string(row.attempt())));
+}
+
+namespace {
+
+void set(std::vector<std::string>& env, const std::string& name, const std::string& value) {
+  auto prefix = name + "=";
+  std::erase_if(env, [&](const std::string& v) { return v.compare(0, prefix.size(), prefix) == 0; });
+  env.push_back(prefix + value);
+}
+
+std::string get(const std::vector<std::string>& env, const std::string& name) {
+  auto prefix = name + "=";
+  for (const auto& v : env)
+    if (v.compare(0, prefix.size(), prefix) == 0)
+      return v.substr(prefix.size());
+  return {};
+}
+
+} // namespace
+
+std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& scope, const std::vector<std::string>& caller) {
+  auto env = caller.empty() ? facts.base_environment : caller;
+  auto path = get(env, "PATH");
+  if ((":" + path + ":").find(":" + facts.program_dir + ":") == std::string::npos)
+    set(env, "PATH", path.empty() ? facts.program_dir + ":/usr/bin:/bin" : facts.program_dir + ":" + path);
+  if (get(env, "TERM").empty())
+    set(env, "TERM", "xterm-256color");
+  set(env, "SWARM_HOME", facts.dir.root.string());
+  set(env, "SWARM_SPAWN_ID", row.id());
+  set(env, "SWARM_TOKEN", worker_token(facts, row));
+  if (!row.task_id().empty())
+    set(env, "SWARM_TASK_ID", row.task_id());
+  set(env, "SWARM_MCP_INSTANCE_ID", row.session_id());
+  set(env, "SWARM_MCP_SCOPE", scope);
+  set(env, "SWARM_MCP_DIRECTORY", row.directory());
+  set(env, "SWARM_MCP_FILE_ROOT", row.directory());
+  set(env, "SWARM_MCP_LABEL", row.label());
+  for (auto name : {"SWARM_AGENT_ROLE", "SWARM_CC_AGENT_ROLE", "SWARM_CODEX_AGENT_ROLE"})
+    set(env, name, row.role());
+  for (auto name : {"SWARM_CC_LABEL", "SWARM_CODEX_LABEL", "SWARM_HERMES_LABEL"})
+    set(env, name, row.label());
+  if (auto token = domain::identity_token(row.label()); !token.empty())
+    for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_CC_IDENTITY", "SWARM_CODEX_IDENTITY", "SWARM_HERMES_IDENTITY"})
+      set(env, name, token.substr(token.find(':') + 1));
+  return env;
+}
+
+namespace {
+
+using self_ptr = spawn_actor::stateful_pointer<spawn_state>;
+
+spawn_ptr row_of(self_ptr self) { return std::make_shared<const v1::Spawn>(self->state.row); }
+
+template <class Fill>
+execution_ptr command(self_ptr self, Fill fill) {
+  auto& place = self->state.place;
+  return internal_command(*place.links.node, place.scope, fill);
+}
+
+/// The scope is woken again with everything below it when the writer comes back; until then nothing is lost, the row stands.
+void give_up(self_ptr self, const char* what, const caf::error& e) {
+  spdlog::warn("spawn {}: {}: {}", self->state.place.id, what, caf::to_string(e));
+  self->quit(fail(errc::unavailable));
+}
+
+void report_end(self_ptr self, std::string reason, bool never_ran) {
+  auto& st = self->state;
+  if (std::exchange(st.ending, true))
+    return;
+  st.phase = "ending";
+  std::string tail;
+  if (st.child.ring) {
+    auto end = st.child.ring->end();
+    tail = st.child.ring->read(end > limits::output_tail_bytes_max ? end - limits::output_tail_bytes_max : 0, limits::output_tail_bytes_max).bytes;
+  }
+  auto cmd = command(self, [&](v1::Command& c) {
+    auto* e = c.mutable_spawn_ended();
+    e->set_spawn_id(st.place.id);
+    e->set_attempt(st.row.attempt());
+    e->set_exit_status(st.child.exit_status);
+    e->set_signal(st.child.signal);
+    e->set_duration_ms(st.child.duration_ms);
+    e->set_output_tail(tail);
+    e->set_reason(reason);
+    e->set_never_ran(never_ran);
+  });
+  ask_writer(
+    self, st.place.links.writer, cmd,
+    [self](const reply_ptr&) {
+      auto& s = self->state;
+      if (s.child.exists)
+        caf::anon_send(s.place.links.processes, forget_atom_v, s.place.id);
+      self->quit();
+    },
+    [self](caf::error& e) { give_up(self, "its end could not be recorded", e); });
+}
+
+void on_exited(self_ptr self, const child_info& child) {
+  auto& st = self->state;
+  auto ring = child.ring ? child.ring : st.child.ring;
+  st.child = child;
+  st.child.ring = ring;
+  // A keeper that died took the program with it: that is the host's loss, not the program's answer.
+  auto lost = child.exit_status < 0;
+  if (lost)
+    st.child.exit_status = 0;
+  report_end(self, lost ? "node_restarted" : "", false);
+}
+
+void register_worker(self_ptr self, const child_info& child) {
+  const auto& st = self->state;
+  const auto& node = *st.place.links.node;
+  node.workers->put(child.pid, st.row.session_id(), sha256(worker_token(node.facts, st.row)));
+}
+
+void open_gate(self_ptr self) {
+  auto& st = self->state;
+  st.phase = "running";
+  register_worker(self, st.child);
+  caf::anon_send(st.place.links.processes, gate_atom_v, st.place.id);
+}
+
+/// The process stands at the gate. Only after its pid is committed, and it is the one process of this attempt, may it run.
+void commit_start(self_ptr self, const child_info& child) {
+  auto& st = self->state;
+  st.child = child;
+  st.phase = "at gate";
+  auto starting = command(self, [&](v1::Command& c) {
+    auto* s = c.mutable_spawn_starting();
+    s->set_spawn_id(st.place.id);
+    s->set_attempt(st.row.attempt());
+    s->set_pid(child.pid);
+    s->set_pid_start(child.pid_start);
+    s->set_token_hash(sha256(worker_token(st.place.links.node->facts, st.row)));
+  });
+  auto running = command(self, [&](v1::Command& c) {
+    auto* s = c.mutable_spawn_running();
+    s->set_spawn_id(st.place.id);
+    s->set_attempt(st.row.attempt());
+  });
+  ask_writer(
+    self, st.place.links.writer, starting,
+    [self, running](const reply_ptr& r) {
+      if (r->has_refusal()) {
+        spdlog::warn("spawn {}: refused: {}", self->state.place.id, r->refusal().text());
+        caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
+        return self->quit();
+      }
+      ask_writer(
+        self, self->state.place.links.writer, running, [self](const reply_ptr&) { open_gate(self); },
+        [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+    },
+    [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+}
+
+void start(self_ptr self) {
+  auto& st = self->state;
+  st.phase = "starting";
+  auto request = std::make_shared<start_child>();
+  request->id = st.place.id;
+  request->attempt = st.row.attempt();
+  request->argv.assign(st.row.argv().begin(), st.row.argv().end());
+  request->environment = worker_environment(st.place.links.node->facts, st.row, st.place.scope, st.environment);
+  request->directory = st.row.directory();
+  if (st.row.columns() != 0)
+    request->columns = st.row.columns();
+  if (st.row.rows() != 0)
+    request->rows = st.row.rows();
+  self->request(st.place.links.processes, limits::call_deadline_default, start_child_ptr{request}, caf::actor_cast<spawn_actor>(self), row_of(self))
+    .then([self](const child_info_ptr& c) { commit_start(self, *c); },
+          [self](caf::error& e) { report_end(self, "spawn_failed: " + runtime::error_text(e), true); });
+}
+
+/// What the keeper has, against what the row says.
+void reconcile(self_ptr self, const child_info& child) {
+  auto& st = self->state;
+  auto same = child.exists && child.attempt == st.row.attempt();
+  if (st.row.status() == v1::Spawn::REQUESTED)
+    return same && !child.exited ? commit_start(self, child) : start(self);
+  if (!same)
+    return report_end(self, "node_restarted", false);
+  st.child = child;
+  if (child.exited)
+    return on_exited(self, child);
+  if (!child.at_gate) {
+    st.phase = "running";
+    register_worker(self, child);
+    return;
+  }
+  // Committed as starting or running before a crash, but never let go.
+  if (st.row.status() == v1::Spawn::RUNNING)
+    return open_gate(self);
+  auto running = command(self, [&](v1::Command& c) {
+    c.mutable_spawn_running()->set_spawn_id(st.place.id);
+    c.mutable_spawn_running()->set_attempt(st.row.attempt());
+  });
+  ask_writer(
+    self, st.place.links.writer, running, [self](const reply_ptr&) { open_gate(self); },
+    [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+}
+
+} // namespace
+
+spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn row, std::vector<std::string> environment) {
+  runtime::install_defaults(self);
+  auto& st = self->state;
+  st.place = std::move(place);
+  st.row = std::move(row);
+  st.environment = std::move(environment);
+  st.phase = "asking the keeper";
+  self->request(st.place.links.processes, limits::call_deadline_default, child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
+    .then([self](const child_info_ptr& c) { reconcile(self, *c); },
+          [self](caf::error& e) {
+            if (self->state.row.status() == v1::Spawn::REQUESTED)
+              report_end(self, "spawn_failed: " + runtime::error_text(e), true);
+            else
+              give_up(self, "the keeper does not answer", e);
+          });
+  return {
+    [self](const execution_ptr& exec) -> caf::result<reply_ptr> { return self->delegate(self->state.place.links.writer, exec); },
+    [self](const batch_ptr& b) {
+      auto& s = self->state;
+      for (const auto& p : b->patches()) {
+        if (p.has_spawn() && p.spawn().id() == s.place.id && p.spawn().attempt() == s.row.attempt())
+          s.row = p.spawn();
+        // A command whose task is cancelled has nobody left to report to.
+        if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec")
+          caf::anon_send(s.place.links.processes, kill_atom_v, s.place.id, std::int32_t{0});
+      }
+    },
+    [](passivate_atom) { return false; }, // it ends with its worker
+    [self](tree_atom) { return self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : ""); },
+    [self](const keeper_news_ptr& news) {
+      if (news->kind == keeper_news::exited || (news->kind == keeper_news::child_listed && news->child.exited))
+        on_exited(self, news->child);
+    },
+  };
+}
+
+} // namespace swarm

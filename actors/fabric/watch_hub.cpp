@@ -1,0 +1,131 @@
+#include "actors/fabric/watch_hub.hpp"
+
+#include <algorithm>
+
+#include <caf/send.hpp>
+
+#include "actors/base/limits.hpp"
+#include "actors/runtime/defaults.hpp"
+
+namespace swarm {
+
+namespace {
+
+using self_ptr = watch_hub_actor::stateful_pointer<watch_hub_state>;
+using buffer = watch_hub_state::scope_buffer;
+
+/// Null when there is nothing to say yet.
+watch_page_ptr page_for(const buffer& b, const watch_poll& poll) {
+  auto page = std::make_shared<watch_page>();
+  if (poll.after < b.complete_from) {
+    page->too_old = true;
+    page->revision = poll.after;
+    return page;
+  }
+  page->revision = std::max(poll.after, b.newest);
+  auto first = std::upper_bound(b.events.begin(), b.events.end(), poll.after, [](std::uint64_t r, const v1::Event& e) { return r < e.revision(); });
+  for (auto i = first; i != b.events.end(); ++i) {
+    if (!passes(poll, *i))
+      continue;
+    if (page->events.size() == limits::watch_page_events_max) {
+      page->revision = page->events.back().revision();
+      break;
+    }
+    page->events.push_back(*i);
+  }
+  if (page->events.empty() && poll.wait)
+    return nullptr;
+  return page;
+}
+
+void forget_follower(self_ptr self, const caf::actor_addr& who) {
+  auto& st = self->state;
+  auto i = st.scope_of.find(who);
+  if (i == st.scope_of.end())
+    return;
+  auto& followers = st.scopes[i->second].followers;
+  st.parked -= static_cast<std::size_t>(followers.remove_if([&](const auto& w) { return w.who == who; }));
+  st.scope_of.erase(i);
+}
+
+void wake(self_ptr self, buffer& b) {
+  for (auto i = b.followers.begin(); i != b.followers.end();) {
+    auto page = page_for(b, *i->poll);
+    if (!page) {
+      ++i;
+      continue;
+    }
+    i->promise.answer(std::move(page));
+    // A follower may have several polls parked; it stays monitored while one is left.
+    auto who = i->who;
+    i = b.followers.erase(i);
+    --self->state.parked;
+    if (who && std::none_of(b.followers.begin(), b.followers.end(), [&](const auto& w) { return w.who == who; })) {
+      self->state.scope_of.erase(who);
+      self->demonitor(who);
+    }
+  }
+}
+
+void take(self_ptr self, const commit_ptr& c) {
+  auto& st = self->state;
+  std::vector<std::string> touched;
+  for (const auto& batch : c->batches) {
+    if (batch.events().empty())
+      continue;
+    auto [i, fresh] = st.scopes.try_emplace(batch.scope());
+    auto& b = i->second;
+    if (fresh || b.newest == 0)
+      b.complete_from = batch.events(0).revision() - 1;
+    for (const auto& e : batch.events()) {
+      b.events.push_back(e);
+      b.newest = e.revision();
+    }
+    while (b.events.size() > limits::watch_buffer_events_max) {
+      b.complete_from = b.events.front().revision();
+      b.events.pop_front();
+    }
+    if (touched.empty() || touched.back() != batch.scope())
+      touched.push_back(batch.scope());
+  }
+  for (const auto& scope : touched)
+    wake(self, st.scopes[scope]);
+  if (st.front)
+    caf::anon_send(st.front, c);
+}
+
+} // namespace
+
+bool passes(const watch_poll& poll, const v1::Event& event) {
+  if (!poll.subject.empty() && event.subject() != poll.subject)
+    return false;
+  return poll.types.empty() || std::any_of(poll.types.begin(), poll.types.end(), [&](const std::string& t) { return event.type().rfind(t, 0) == 0; });
+}
+
+watch_hub_actor::behavior_type watch_hub(self_ptr self) {
+  runtime::install_defaults(self);
+  self->set_down_handler([self](caf::down_msg& dm) { forget_follower(self, caf::actor_cast<caf::actor_addr>(dm.source)); });
+  return {
+    [self](const commit_ptr& c) { take(self, c); },
+    [self](const watch_poll_ptr& poll) -> caf::result<watch_page_ptr> {
+      auto& st = self->state;
+      auto& b = st.scopes[poll->scope];
+      // Nothing was committed in this scope since the hub started: a follower that has read the store stands at its end.
+      if (b.newest != 0 || !poll->wait)
+        if (auto page = page_for(b, *poll))
+          return page;
+      if (st.parked >= limits::watchers_max)
+        return fail(errc::overloaded, "too many followers");
+      auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());
+      auto promise = self->make_response_promise<watch_page_ptr>();
+      b.followers.push_back({poll, runtime::parked<watch_page_ptr>{promise}, who});
+      ++st.parked;
+      if (who && st.scope_of.emplace(who, poll->scope).second)
+        self->monitor(who);
+      return promise;
+    },
+    [self](attach_atom, const commit_sink_actor& front) { self->state.front = front; },
+  };
+}
+
+} // namespace swarm

@@ -1,0 +1,45 @@
+// The watch hub: the newest events of every scope, and those who wait for the next one.
+//
+// Followers pull: a poll is parked until there is something after its revision, so a slow follower costs nothing and can
+// never make the hub grow; one that falls behind the buffer reads the store instead.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <unordered_map>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/interfaces.hpp"
+#include "actors/runtime/parked.hpp"
+
+namespace swarm {
+
+struct watch_hub_state {
+  static inline const char* name = "watch";
+
+  struct waiting {
+    watch_poll_ptr poll;
+    runtime::parked<watch_page_ptr> promise;
+    caf::actor_addr who;
+  };
+  struct scope_buffer {
+    std::deque<v1::Event> events;  // ascending, at most limits::watch_buffer_events_max
+    std::uint64_t complete_from = 0; // every event after this revision is in `events`
+    std::uint64_t newest = 0;
+    std::list<waiting> followers;
+  };
+
+  std::unordered_map<std::string, scope_buffer> scopes;
+  std::unordered_map<caf::actor_addr, std::string> scope_of; // of parked followers
+  std::size_t parked = 0;
+  commit_sink_actor front;
+};
+
+watch_hub_actor::behavior_type watch_hub(watch_hub_actor::stateful_pointer<watch_hub_state> self);
+
+/// True if the event passes the poll's filters.
+bool passes(const watch_poll& poll, const v1::Event& event);
+
+} // namespace swarm

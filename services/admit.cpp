@@ -1,0 +1,94 @@
+#include "actors/base/crypto.hpp"
+#include "actors/base/environment.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rows.hpp"
+#include "services/coordination_service.hpp"
+#include "services/harness.hpp"
+
+namespace swarm {
+
+admitted admit(const service_context& context, const grpc::CallbackServerContext& ctx) {
+  admitted out;
+  out.who = context.callers.identify(ctx);
+  if (out.who.refused) {
+    out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
+    return out;
+  }
+  auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
+  auto slot = context.admission.enter(key);
+  if (!slot) {
+    out.status = to_status(errc::overloaded);
+    return out;
+  }
+  out.slot = std::make_shared<runtime::admission::slot>(std::move(*slot));
+  return out;
+}
+
+void with_principal(caf::event_based_actor* self, const service_context& context, const claim& who, std::function<void(const v1::Principal&)> next,
+                    std::function<void(grpc::Status)> refuse) {
+  if (who.token_hash.empty())
+    return next(who.principal);
+  auto front = context.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  auto hash = who.token_hash;
+  auto q = internal_query(*context.node, "", [&](v1::Query& x) { x.mutable_resolve_token()->set_token_hash(hash); });
+  auto* callers = &context.callers;
+  ask(self, front, q)
+    .then(
+      [next, refuse, callers, hash](const answer_ptr& a) {
+        if (a->has_refusal() || !a->has_session())
+          return refuse({grpc::StatusCode::PERMISSION_DENIED, "the token in SWARM_TOKEN belongs to no session; the session has ended"});
+        callers->remember(hash, a->session().id());
+        v1::Principal p;
+        p.set_kind(v1::Principal::SESSION);
+        p.set_id(a->session().id());
+        next(p);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
+
+namespace {
+
+prepared_call refuse(std::string text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, std::move(text)}, std::nullopt}; }
+
+/// What only the node knows is written over whatever the caller sent.
+void complete(const service_context& context, v1::Command& cmd, const v1::Principal& who) {
+  *cmd.mutable_principal() = who;
+  if (who.kind() == v1::Principal::SESSION && cmd.actor().empty())
+    cmd.set_actor(who.id());
+  if (cmd.has_register_session())
+    cmd.mutable_register_session()->set_node_id(context.node->facts.node_id);
+  auto directory = cmd.caller().directory();
+  if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
+    cmd.mutable_dispatch()->set_directory(directory);
+  if (cmd.has_request_spawn() && cmd.request_spawn().directory().empty())
+    cmd.mutable_request_spawn()->set_directory(directory);
+}
+
+} // namespace
+
+prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who) {
+  if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
+    return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
+  if (req.command().ByteSizeLong() > limits::command_encoded_bytes_max)
+    return refuse("the command is larger than 256 KiB");
+  auto c = std::make_shared<call>();
+  std::size_t bytes = 0;
+  for (const auto& v : req.environment()) {
+    bytes += v.name().size() + v.value().size();
+    if (inheritable(v.name()) && v.name().find('=') == std::string::npos && v.value().find('\0') == std::string::npos)
+      c->environment.push_back(v.name() + "=" + v.value());
+  }
+  if (bytes > limits::environment_bytes_max)
+    return refuse("the environment is larger than 256 KiB");
+  auto exec = std::make_shared<execution>();
+  exec->id = req.id();
+  exec->command = req.command();
+  complete(context, exec->command, who);
+  auto refusal = check_harness(exec->command, c->environment);
+  c->what = exec;
+  return {std::move(c), grpc::Status::OK, std::move(refusal)};
+}
+
+} // namespace swarm

@@ -1,0 +1,177 @@
+// The only place where gRPC threads and actors meet.
+//
+//  * a gRPC thread never waits: it posts and returns;
+//  * every call is finished exactly once on every path, the death of its actor included;
+//  * a cancelled call (the client left, or its deadline passed: gRPC cancels it here too) ends its actor;
+//  * reads start only when the actor asks for more, writes go through a bounded queue: back-pressure reaches HTTP/2.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <grpcpp/grpcpp.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/runtime/defaults.hpp"
+#include "services/status.hpp"
+
+namespace swarm {
+
+/// Turns "the call is over" into an exit message, whichever of the two is known first: the actor or the cancellation.
+class call_actor {
+public:
+  void attach(caf::actor who) {
+    std::lock_guard guard{mutex_};
+    if (over_)
+      caf::anon_send_exit(who, caf::exit_reason::user_shutdown);
+    else
+      who_ = std::move(who);
+  }
+  void end() {
+    std::lock_guard guard{mutex_};
+    over_ = true;
+    if (auto who = std::exchange(who_, nullptr))
+      caf::anon_send_exit(who, caf::exit_reason::user_shutdown);
+  }
+  /// Null until attached and after the end.
+  caf::actor get() {
+    std::lock_guard guard{mutex_};
+    return who_;
+  }
+
+private:
+  std::mutex mutex_;
+  bool over_ = false;
+  caf::actor who_;
+};
+
+/// Owns "this call has not been answered yet". Held by the call's actor only.
+class unary_answer {
+public:
+  explicit unary_answer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+  unary_answer(const unary_answer&) = delete;
+  unary_answer& operator=(const unary_answer&) = delete;
+  ~unary_answer() { finish({grpc::StatusCode::UNAVAILABLE, "the part of the node serving this call went away; try again"}); }
+  void finish(grpc::Status status) {
+    if (auto* r = std::exchange(reactor_, nullptr))
+      r->Finish(std::move(status));
+  }
+
+private:
+  grpc::ServerUnaryReactor* reactor_;
+};
+
+class unary_reactor final : public grpc::ServerUnaryReactor {
+public:
+  call_actor& actor() noexcept { return actor_; }
+  /// Kept until the call is over, for instance an admission slot.
+  void keep(std::shared_ptr<void> what) { kept_ = std::move(what); }
+  void OnCancel() override { actor_.end(); }
+  void OnDone() override { delete this; }
+
+private:
+  call_actor actor_;
+  std::shared_ptr<void> kept_;
+};
+
+using unary_ptr = std::shared_ptr<unary_answer>;
+
+/// Spawns the call's actor: `run(self, answer)` starts the work and keeps `answer` in its continuations; when the last copy is
+/// gone the call is finished.
+template <class Run>
+grpc::ServerUnaryReactor* run_unary(caf::actor_system& sys, std::shared_ptr<void> keep, Run run) {
+  auto* reactor = new unary_reactor;
+  reactor->keep(std::move(keep));
+  auto answer = std::make_shared<unary_answer>(reactor);
+  auto who = sys.spawn([answer = std::move(answer), run = std::move(run)](caf::event_based_actor* self) mutable {
+    runtime::install_defaults(self);
+    run(self, std::exchange(answer, nullptr));
+  });
+  reactor->actor().attach(std::move(who));
+  return reactor;
+}
+
+/// Answers at once.
+inline grpc::ServerUnaryReactor* finish_now(grpc::Status status) {
+  auto* reactor = new unary_reactor;
+  reactor->Finish(std::move(status));
+  return reactor;
+}
+
+/// A request whose deadline is that of the gRPC call: at the deadline the call's actor is ended from outside. A timer per request
+/// would stay in CAF's clock until it fires, long after the answer.
+template <class Self, class Target, class... Ts>
+auto ask(Self* self, const Target& target, Ts&&... xs) {
+  return self->request(target, caf::infinite, std::forward<Ts>(xs)...); // lint: edge deadline
+}
+
+/// The socket end of a server-to-client stream. Holds no state of ours but the write queue.
+template <class Frame, class Base>
+class stream_writer : public Base {
+public:
+  /// Takes the frame (unless the stream is closing) and says whether there is room for another; if not, produce no more until
+  /// `drained` was called.
+  bool push(Frame frame) {
+    std::lock_guard guard{mutex_};
+    if (closing_)
+      return false;
+    queue_.push_back(std::move(frame));
+    if (queue_.size() == 1)
+      this->StartWrite(&queue_.front());
+    return queue_.size() < queue_max;
+  }
+  /// Idempotent; what was accepted is written first.
+  void close(grpc::Status status) {
+    std::lock_guard guard{mutex_};
+    if (std::exchange(closing_, true))
+      return;
+    final_ = std::move(status);
+    if (queue_.empty())
+      this->Finish(final_);
+  }
+  void OnWriteDone(bool ok) override {
+    bool wake = false;
+    {
+      std::lock_guard guard{mutex_};
+      queue_.pop_front();
+      if (!ok)
+        queue_.clear();
+      if (!queue_.empty())
+        this->StartWrite(&queue_.front());
+      else if (closing_)
+        this->Finish(final_);
+      wake = ok && !closing_ && queue_.size() == queue_max - 1;
+    }
+    if (wake)
+      drained();
+  }
+  void OnCancel() override { actor_.end(); }
+  void OnDone() override { keep_.reset(); }
+  call_actor& actor() noexcept { return actor_; }
+  void hold(std::shared_ptr<void> self, std::shared_ptr<void> slot) {
+    keep_ = std::move(self);
+    slot_ = std::move(slot);
+  }
+
+protected:
+  /// There is room in the queue again.
+  virtual void drained() {}
+  static constexpr std::size_t queue_max = 4;
+
+private:
+  std::mutex mutex_;
+  std::deque<Frame> queue_; // the front is in flight; a deque keeps its address
+  bool closing_ = false;
+  grpc::Status final_;
+  call_actor actor_;
+  std::shared_ptr<void> slot_;
+  std::shared_ptr<void> keep_;
+};
+
+} // namespace swarm

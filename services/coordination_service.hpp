@@ -1,0 +1,62 @@
+// Coordination over gRPC: establishes the caller, checks sizes, asks the front, translates back.
+#pragma once
+
+#include <atomic>
+
+#include "actors/fabric/node.hpp"
+#include "actors/runtime/admission.hpp"
+#include "services/bridge.hpp"
+#include "services/principals.hpp"
+#include "swarm/v1/coordination.grpc.pb.h"
+
+namespace swarm {
+
+/// What every service of a node shares.
+struct service_context {
+  caf::actor_system& system;
+  std::shared_ptr<const entrance_board> board;
+  node_context_ptr node;
+  principals& callers;
+  runtime::admission& admission;
+};
+
+/// A caller that has been let in: who it is and its place among the calls in flight.
+struct admitted {
+  claim who;
+  std::shared_ptr<void> slot;
+  grpc::Status status; // not OK: refuse the call with it
+};
+
+admitted admit(const service_context&, const grpc::CallbackServerContext&);
+
+/// Runs `next(principal)` inside the call's actor once the principal is known: at once, or after the store was asked about a
+/// token. `refuse(status)` otherwise.
+void with_principal(caf::event_based_actor* self, const service_context&, const claim&, std::function<void(const v1::Principal&)> next,
+                    std::function<void(grpc::Status)> refuse);
+
+class coordination_service final : public v1::Coordination::CallbackService {
+public:
+  explicit coordination_service(service_context context) : context_(std::move(context)) {}
+
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext*, const v1::ExecuteRequest*, v1::Reply*) override;
+  grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* Pipeline(grpc::CallbackServerContext*) override;
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext*, const v1::Query*, v1::Answer*) override;
+  grpc::ServerWriteReactor<v1::WatchReply>* Watch(grpc::CallbackServerContext*, const v1::WatchRequest*) override;
+  grpc::ServerUnaryReactor* WaitForActivity(grpc::CallbackServerContext*, const v1::WaitRequest*, v1::Activity*) override;
+  grpc::ServerWriteReactor<v1::AttachReply>* Attach(grpc::CallbackServerContext*, const v1::AttachRequest*) override;
+
+private:
+  service_context context_;
+  std::atomic<std::uint64_t> next_stream_{1};
+};
+
+/// Checks a request's outer bounds and makes the call the front understands. A status instead when it breaks one, a refusal when
+/// this node cannot run what is asked for (decided before any state changes).
+struct prepared_call {
+  call_ptr call;
+  grpc::Status status;
+  std::optional<v1::Refusal> refusal;
+};
+prepared_call prepare(const service_context&, const v1::ExecuteRequest&, const v1::Principal&);
+
+} // namespace swarm

@@ -1,0 +1,104 @@
+// Execute, Ask and WaitForActivity: one question, one answer.
+#include "services/coordination_service.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// Longer than the front can need for its own bounds.
+template <class Message>
+grpc::Status check_scope(const Message& m) {
+  if (m.scope().size() > limits::path_bytes_max)
+    return {grpc::StatusCode::INVALID_ARGUMENT, "the scope is longer than 4 KiB"};
+  return grpc::Status::OK;
+}
+
+} // namespace
+
+grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest* req, v1::Reply* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto s = check_scope(req->command()); !s.ok() || req->command().scope().empty())
+    return finish_now(s.ok() ? grpc::Status{grpc::StatusCode::INVALID_ARGUMENT, "a command needs a scope"} : s);
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        auto prepared = prepare(context, *req, principal);
+        if (!prepared.status.ok())
+          return answer->finish(prepared.status);
+        if (prepared.refusal) {
+          *rep->mutable_refusal() = *prepared.refusal;
+          return answer->finish(grpc::Status::OK);
+        }
+        auto front = context.board->get().front;
+        if (!front)
+          return answer->finish(to_status(errc::unavailable));
+        ask(self, front, prepared.call)
+          .then(
+            [answer, rep](const reply_ptr& r) {
+              *rep = *r;
+              answer->finish(grpc::Status::OK);
+            },
+            [answer](caf::error& e) { answer->finish(to_status(e)); });
+      },
+      [answer](grpc::Status s) { answer->finish(std::move(s)); });
+  });
+}
+
+grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto s = check_scope(*req); !s.ok())
+    return finish_now(s);
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        auto front = context.board->get().front;
+        if (!front)
+          return answer->finish(to_status(errc::unavailable));
+        auto q = std::make_shared<v1::Query>(*req);
+        *q->mutable_principal() = principal;
+        ask(self, front, query_ptr{q})
+          .then(
+            [answer, rep](const answer_ptr& a) {
+              *rep = *a;
+              answer->finish(grpc::Status::OK);
+            },
+            [answer](caf::error& e) { answer->finish(to_status(e)); });
+      },
+      [answer](grpc::Status s) { answer->finish(std::move(s)); });
+  });
+}
+
+grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackServerContext* ctx, const v1::WaitRequest* req, v1::Activity* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto s = check_scope(*req); !s.ok() || req->session_id().empty() || req->session_id().size() > limits::id_bytes_max)
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "waiting needs a scope and a session"});
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        if (principal.kind() == v1::Principal::SESSION && principal.id() != req->session_id())
+          return answer->finish({grpc::StatusCode::PERMISSION_DENIED, "a session may only wait for its own activity"});
+        auto front = context.board->get().front;
+        if (!front)
+          return answer->finish(to_status(errc::unavailable));
+        ask(self, front, wait_request_ptr{std::make_shared<const v1::WaitRequest>(*req)})
+          .then(
+            [answer, rep](const activity_ptr& a) {
+              *rep = *a;
+              answer->finish(grpc::Status::OK);
+            },
+            [answer](caf::error& e) { answer->finish(to_status(e)); });
+      },
+      [answer](grpc::Status s) { answer->finish(std::move(s)); });
+  });
+}
+
+} // namespace swarm

@@ -1,0 +1,107 @@
+#include "services/harness.hpp"
+
+#include <cstring>
+#include <filesystem>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace swarm {
+
+const std::vector<harness>& harnesses() {
+  static const std::vector<harness> table{
+    {"exec", nullptr}, {"shell", nullptr}, {"claude", "claude"}, {"codex", "codex"}, {"opencode", "opencode"}, {"gemini", "gemini"}, {"hermes", "hermes"},
+  };
+  return table;
+}
+
+const harness* find_harness(const std::string& name) {
+  for (const auto& h : harnesses())
+    if (name == h.name)
+      return &h;
+  return nullptr;
+}
+
+std::optional<std::string> find_program(const std::string& program, const std::string& path) {
+  auto runnable = [](const std::string& p) {
+    struct stat st {};
+    return stat(p.c_str(), &st) == 0 && S_ISREG(st.st_mode) && access(p.c_str(), X_OK) == 0;
+  };
+  if (program.find('/') != std::string::npos)
+    return runnable(program) ? std::optional{program} : std::nullopt;
+  for (std::size_t at = 0; at <= path.size();) {
+    auto end = std::min(path.find(':', at), path.size());
+    if (auto p = path.substr(at, end - at) + "/" + program; end > at && runnable(p))
+      return p;
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::string variable(const std::vector<std::string>& environment, const std::string& name) {
+  for (const auto& v : environment)
+    if (v.size() > name.size() && v.compare(0, name.size(), name) == 0 && v[name.size()] == '=')
+      return v.substr(name.size() + 1);
+  return {};
+}
+
+namespace {
+
+v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
+  v1::Refusal r;
+  r.set_code(code);
+  r.set_text(std::move(text));
+  return r;
+}
+
+std::string names() {
+  std::string out;
+  for (const auto& h : harnesses())
+    out += (out.empty() ? "" : ", ") + std::string{h.name};
+  return out;
+}
+
+/// Fields shared by Dispatch and RequestSpawn.
+template <class Body>
+std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
+  auto* h = find_harness(body.harness());
+  if (!h)
+    return refusal(v1::Refusal::INVALID, fmt::format("Unknown harness \"{}\". Known: {}.", body.harness(), names()));
+  std::error_code ec;
+  if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no directory {} on this node", body.directory()));
+  auto path = variable(environment, "PATH");
+  if (path.empty())
+    path = "/usr/local/bin:/usr/bin:/bin";
+  if (std::strcmp(h->name, "shell") == 0 && body.argv().empty()) {
+    auto shell = variable(environment, "SHELL");
+    body.add_argv(shell.empty() ? "/bin/sh" : shell);
+  }
+  if (h->program) {
+    auto found = find_program(h->program, path);
+    if (!found)
+      return refusal(v1::Refusal::NOT_INSTALLED, fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, h->program));
+    body.clear_argv();
+    body.add_argv(*found);
+    return std::nullopt;
+  }
+  if (body.argv().empty())
+    return refusal(v1::Refusal::INVALID, "The harness exec needs a command: … --harness exec -- PROGRAM ARGUMENTS");
+  if (!find_program(body.argv(0), path))
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} on PATH", body.argv(0)));
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std::string>& environment) {
+  if (cmd.has_dispatch() && !cmd.dispatch().harness().empty())
+    return check(*cmd.mutable_dispatch(), environment);
+  if (cmd.has_request_spawn())
+    return check(*cmd.mutable_request_spawn(), environment);
+  return std::nullopt;
+}
+
+} // namespace swarm

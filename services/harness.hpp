@@ -1,0 +1,30 @@
+// The table of worker programs: what can be started on this node.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swarm/v1/command.pb.h"
+
+namespace swarm {
+
+struct harness {
+  const char* name;    // as --harness takes it
+  const char* program; // looked up on PATH; null: given by the caller
+};
+
+/// exec, shell and the agents, in the order they are shown.
+const std::vector<harness>& harnesses();
+const harness* find_harness(const std::string& name);
+
+/// The program's absolute path on that PATH, or nothing.
+std::optional<std::string> find_program(const std::string& program, const std::string& path);
+/// Value of a variable in NAME=value entries.
+std::string variable(const std::vector<std::string>& environment, const std::string& name);
+
+/// Why this dispatch or spawn cannot run here, before any task state changes; fills in argv of shells and agents.
+std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std::string>& environment);
+
+} // namespace swarm

@@ -1,0 +1,58 @@
+// The process port over a keeper client: connects in the background, posts the keeper's news to the processes actor.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "actors/fabric/node.hpp"
+#include "services/keeper/client.hpp"
+
+namespace swarm {
+
+class keeper_link final : public process_port, public keeper_events {
+public:
+  /// The board tells where the news go; what comes while nobody is there is repeated by the list of the next connection.
+  keeper_link(keeper_client_options options, std::shared_ptr<const entrance_board> board);
+  ~keeper_link() override;
+
+  void connect() override;
+  void start(const start_child&) override;
+  void open_gate(const std::string& id) override;
+  void abort(const std::string& id) override;
+  void write(const std::string& id, std::uint64_t ticket, std::string data) override;
+  void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) override;
+  void kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
+  void forget(const std::string& id) override;
+
+  /// Ends every program and the keeper.
+  void quit_keeper();
+  /// 0 while not attached.
+  std::int64_t keeper_pid() const noexcept { return keeper_pid_; }
+
+private:
+  void welcome(std::int64_t keeper_pid, std::vector<keeper_child> children) override;
+  void at_gate(const std::string& id, std::uint32_t attempt, std::int64_t pid, std::uint64_t pid_start, std::shared_ptr<const ring_reader> ring) override;
+  void start_failed(const std::string& id, std::uint32_t attempt, const std::string& text) override;
+  void output_advanced(const std::string& id, std::uint64_t end) override;
+  void exited(const keeper_exit&) override;
+  void input_accepted(const std::string& id, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
+  void disconnected(const std::string& reason) override;
+
+  void tell(keeper_news news);
+  void post(keeper_news news);
+  void connect_now();
+  std::shared_ptr<keeper_client> client() const;
+
+  keeper_client_options options_;
+  std::shared_ptr<const entrance_board> board_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<keeper_client> client_;
+  bool connecting_now_ = false;
+  std::vector<keeper_news> held_;
+  std::thread connecting_;
+  std::atomic<std::int64_t> keeper_pid_{0};
+};
+
+} // namespace swarm

@@ -1,0 +1,174 @@
+#include "services/node_service.hpp"
+
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace swarm {
+
+namespace {
+
+constexpr int graph_rows_max = 10'000;
+
+/// Runs `act` for the operator; everybody else is refused.
+template <class Act>
+grpc::ServerUnaryReactor* for_operator(const service_context& context, grpc::CallbackServerContext* ctx, Act act) {
+  auto in = admit(context, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (!in.who.token_hash.empty() || in.who.principal.kind() != v1::Principal::OPERATOR)
+    return finish_now({grpc::StatusCode::PERMISSION_DENIED, "only the operator, outside every worker, may do that"});
+  return run_unary(context.system, in.slot, act);
+}
+
+} // namespace
+
+void node_service::set_integrity(std::string text) {
+  std::lock_guard guard{mutex_};
+  integrity_ = std::move(text);
+}
+
+std::string node_service::integrity() const {
+  std::lock_guard guard{mutex_};
+  return integrity_;
+}
+
+grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+    const auto& facts = context_.node->facts;
+    rep->set_pid(getpid());
+    rep->set_version(facts.version);
+    rep->set_node_name(facts.node_name);
+    rep->set_node_id(facts.node_id);
+    rep->set_state_dir(facts.dir.root.string());
+    rep->set_uptime_ms(context_.node->clock->boot_ms() - started_ms_);
+    rep->set_keeper_pid(hooks_.keeper_pid());
+    rep->set_calls_in_flight(context_.admission.in_flight());
+    rep->set_integrity(integrity());
+    auto board = context_.board->get();
+    // A node whose store is restarting still says who it is.
+    if (!board.writer || !board.front || !board.processes)
+      return answer->finish(grpc::Status::OK);
+    auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+    ask(self, board.writer, status_atom_v)
+      .then(
+        [=, this](const store_status_ptr& s) {
+          rep->set_commits(s->commits);
+          rep->set_commands(s->commands);
+          rep->set_schema_version(s->schema_version);
+          rep->set_low_disk(s->low_disk);
+          if (rep->integrity() == "unchecked")
+            rep->set_integrity(s->integrity);
+          auto q = internal_query(*context_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
+          ask(self, board.front, q)
+            .then(
+              [=](const answer_ptr& a) {
+                rep->set_scopes(a->totals().scopes());
+                rep->set_sessions(a->totals().sessions());
+                rep->set_open_tasks(a->totals().open_tasks());
+                rep->set_locks(a->totals().locks());
+                ask(self, board.processes, list_atom_v, std::string{})
+                  .then(
+                    [=](const std::vector<pty_info_ptr>& all) {
+                      rep->set_ptys(static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& p) { return p->running(); })));
+                      answer->finish(grpc::Status::OK);
+                    },
+                    failed);
+              },
+              failed);
+        },
+        failed);
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, const v1::GraphRequest* req, v1::ActorGraph* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    ask(self, root_, tree_atom_v)
+      .then(
+        [answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
+          for (const auto& r : rows) {
+            auto path = r.path.empty() ? std::string{"node"} : "node/" + r.path;
+            if (!req->scope().empty() && path.find(req->scope()) == std::string::npos)
+              continue;
+            if (rep->nodes_size() == graph_rows_max)
+              break;
+            auto* n = rep->add_nodes();
+            n->set_path(path);
+            n->set_kind(r.path.empty() ? "node" : r.kind);
+            n->set_state(r.state);
+            n->set_age_ms(r.age_ms);
+            n->set_restarts(static_cast<std::uint32_t>(r.restarts));
+            n->set_mailbox(r.mailbox_depth < 0 ? 0 : static_cast<std::uint64_t>(r.mailbox_depth));
+            n->set_detail(r.detail);
+          }
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx, const v1::BackupRequest* req, v1::BackupReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    if (req->path().empty() || req->path().front() != '/')
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
+    auto reader = context_.board->get().maintenance;
+    if (!reader)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, reader, backup_atom_v, req->path())
+      .then(
+        [answer, rep](std::uint64_t bytes) {
+          rep->set_bytes(bytes);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, const v1::CheckRequest* req, v1::CheckReply* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto reader = context_.board->get().maintenance;
+    if (!reader)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, reader, check_atom_v, req->full())
+      .then(
+        [this, answer, rep](const std::string& text) {
+          set_integrity(text);
+          rep->set_ok(text == "ok");
+          rep->set_text(text);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
+    rep->set_pid(getpid());
+    answer->finish(grpc::Status::OK);
+    hooks_.stop(req->keep_keeper());
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* ctx, const v1::KillActorRequest* req, v1::KillActorReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto path = req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
+    ask(self, root_, kill_atom_v, path)
+      .then(
+        [answer, rep] {
+          rep->set_found(true);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+} // namespace swarm

@@ -1,0 +1,35 @@
+// Notices the end of processes that are not our children: one thread on their pidfds.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "actors/base/unique_fd.hpp"
+#include "actors/fabric/context.hpp"
+
+namespace swarm {
+
+class process_watch final : public process_watch_port {
+public:
+  process_watch();
+  ~process_watch() override;
+  std::uint64_t watch(std::int64_t pid, std::uint64_t pid_start, std::function<void()> gone) override;
+  void forget(std::uint64_t) override;
+
+private:
+  struct watched {
+    unique_fd pidfd;
+    std::function<void()> gone;
+  };
+  void run();
+
+  unique_fd epoll_;
+  unique_fd stop_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, watched> watched_;
+  std::uint64_t next_ = 1;
+  std::thread thread_;
+};
+
+} // namespace swarm

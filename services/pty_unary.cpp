@@ -1,0 +1,202 @@
+#include <algorithm>
+
+#include "services/pty_service.hpp"
+
+namespace swarm {
+
+void with_terminal(caf::event_based_actor* self, const service_context& context, const std::string& id, std::function<void(pty_actor)> next,
+                   std::function<void(grpc::Status)> refuse) {
+  auto processes = context.board->get().processes;
+  if (!processes)
+    return refuse(to_status(errc::unavailable));
+  ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& e) { refuse(to_status(e)); });
+}
+
+grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
+  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal))
+    return grpc::Status::OK;
+  if (std::find(p.grants().begin(), p.grants().end(), "pty") != p.grants().end())
+    return grpc::Status::OK;
+  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only"};
+}
+
+namespace {
+
+template <class Reply>
+void answer_info(unary_ptr answer, Reply* rep, const pty_info_ptr& info) {
+  *rep = *info;
+  answer->finish(grpc::Status::OK);
+}
+
+/// Runs `act(terminal)` for a caller who may use it.
+template <class Act>
+grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const std::string& id, Act act) {
+  auto in = admit(context, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context.system, in.slot, [context, who = in.who, id, act](caf::event_based_actor* self, unary_ptr answer) {
+    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        with_terminal(
+          self, context, id,
+          [=](pty_actor terminal) {
+            ask(self, terminal, status_atom_v)
+              .then(
+                [=](const pty_info_ptr& info) {
+                  if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
+                    return refuse(s);
+                  act(self, terminal, principal, answer);
+                },
+                [refuse](caf::error& e) { refuse(to_status(e)); });
+          },
+          refuse);
+      },
+      refuse);
+  });
+}
+
+/// Follows the spawn's events until its program runs, then reports its terminal.
+void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, std::uint64_t after, unary_ptr answer,
+                   v1::PtyInfo* rep) {
+  auto board = context.board->get();
+  if (!board.watch)
+    return answer->finish(to_status(errc::unavailable));
+  auto poll = std::make_shared<watch_poll>();
+  poll->scope = scope;
+  poll->after = after;
+  poll->types = {"spawn."};
+  poll->subject = id;
+  ask(self, board.watch, watch_poll_ptr{poll})
+    .then(
+      [=](const watch_page_ptr& page) {
+        if (page->too_old)
+          return answer->finish(to_status(errc::unavailable));
+        for (const auto& e : page->events) {
+          if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
+            return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
+          if (e.type() == "spawn.running" || e.type() == "spawn.ended")
+            return with_terminal(
+              self, context, id,
+              [=](pty_actor terminal) {
+                ask(self, terminal, status_atom_v).then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
+              },
+              [=](grpc::Status s) { answer->finish(std::move(s)); });
+        }
+        await_running(self, context, scope, id, page->revision, answer, rep);
+      },
+      [=](caf::error& e) { answer->finish(to_status(e)); });
+}
+
+v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
+  v1::ExecuteRequest out;
+  *out.mutable_id() = req.id();
+  *out.mutable_environment() = req.environment();
+  auto* cmd = out.mutable_command();
+  cmd->set_scope(req.scope());
+  auto* s = cmd->mutable_request_spawn();
+  s->set_role("terminal");
+  s->set_key("pty/" + req.id().client() + "/" + std::to_string(req.id().seq()));
+  s->set_intent(req.name());
+  s->set_harness("shell");
+  *s->mutable_argv() = req.argv();
+  s->set_directory(req.directory());
+  s->set_columns(req.size().columns());
+  s->set_rows(req.size().rows());
+  return out;
+}
+
+} // namespace
+
+grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (req->scope().empty() || req->scope().size() > limits::path_bytes_max || req->name().size() > limits::id_bytes_max)
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "a terminal needs a scope and a name of at most 128 bytes"});
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        auto prepared = prepare(context, spawn_request(*req), principal);
+        auto front = context.board->get().front;
+        if (!prepared.status.ok() || !front)
+          return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
+        if (prepared.refusal)
+          return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
+        ask(self, front, prepared.call)
+          .then(
+            [=](const reply_ptr& r) {
+              if (r->has_refusal())
+                return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
+              // The request itself is the last event seen; what follows is news of the process.
+              await_running(self, context, req->scope(), r->spawn().spawn().id(), r->revision(), answer, rep);
+            },
+            [refuse](caf::error& e) { refuse(to_status(e)); });
+      },
+      refuse);
+  });
+}
+
+grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [context = context_, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto processes = context.board->get().processes;
+    if (!processes)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, processes, list_atom_v, req->all_scopes() ? std::string{} : req->scope())
+      .then(
+        [answer, rep, req](const std::vector<pty_info_ptr>& all) {
+          // In order of id; a page token is the last id shown.
+          auto size = req->page().size() == 0 ? limits::page_rows_max : std::min<std::size_t>(req->page().size(), limits::page_rows_max);
+          for (const auto& p : all) {
+            if (p->id() <= req->page().token())
+              continue;
+            if (static_cast<std::size_t>(rep->ptys_size()) == size) {
+              rep->mutable_page()->set_token(rep->ptys().rbegin()->id());
+              break;
+            }
+            *rep->add_ptys() = *p;
+          }
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
+  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal& who, unary_ptr answer) {
+    auto in = std::make_shared<pty_input>();
+    if (!req->id().client().empty())
+      in->request = req->id().client() + "/" + std::to_string(req->id().seq());
+    in->data = req->data();
+    in->person = who.kind() == v1::Principal::OPERATOR;
+    ask(self, terminal, pty_input_ptr{in})
+      .then(
+        [answer, rep](std::uint64_t n) {
+          rep->set_accepted(n);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
+  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
+    ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+      .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
+  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
+    ask(self, terminal, kill_atom_v, req->signal())
+      .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+} // namespace swarm

@@ -1,0 +1,40 @@
+#include "services/server.hpp"
+
+#include <stdexcept>
+
+namespace swarm {
+
+node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
+                         runtime::supervisor_actor root, node_service::hooks hooks)
+  : callers_(peers_, workers),
+    context_{sys, std::move(board), node, callers_, admission_},
+    coordination_(context_),
+    ptys_(context_),
+    node_(context_, std::move(root), hooks) {
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits::calls_in_flight_per_principal_max));
+  builder.RegisterService(&coordination_);
+  builder.RegisterService(&ptys_);
+  builder.RegisterService(&node_);
+  // No listening port: connections are accepted by ourselves, so that each is known by its process.
+  server_ = builder.BuildAndStart();
+  if (!server_)
+    throw std::runtime_error("gRPC does not start");
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, peers_, workers, hooks.keeper_pid);
+}
+
+node_server::~node_server() { stop(std::chrono::milliseconds{0}); }
+
+bool node_server::stop(std::chrono::milliseconds grace) {
+  listener_ = nullptr;
+  if (!server_)
+    return true;
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  server_->Wait();
+  server_ = nullptr;
+  return true;
+}
+
+} // namespace swarm

@@ -1,0 +1,36 @@
+// The gRPC server of a node and everything that feeds it.
+#pragma once
+
+#include <memory>
+
+#include "services/coordination_service.hpp"
+#include "services/local_listener.hpp"
+#include "services/node_service.hpp"
+#include "services/pty_service.hpp"
+
+namespace swarm {
+
+class node_server {
+public:
+  /// Starts serving on the state directory's socket. Throws std::runtime_error.
+  node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
+              runtime::supervisor_actor root, node_service::hooks hooks);
+  ~node_server();
+
+  /// No new connections and calls; those under way have until the grace is over. True when none was left.
+  bool stop(std::chrono::milliseconds grace);
+  void set_integrity(std::string text) { node_.set_integrity(std::move(text)); }
+
+private:
+  peer_table peers_;
+  principals callers_;
+  runtime::admission admission_;
+  service_context context_;
+  coordination_service coordination_;
+  pty_service ptys_;
+  node_service node_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<local_listener> listener_;
+};
+
+} // namespace swarm

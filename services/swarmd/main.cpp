@@ -1,0 +1,301 @@
+// swarmd: the node. Actors, store and gRPC in one process; see docs/architecture.md.
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <caf/scoped_actor.hpp>
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/environment.hpp"
+#include "actors/base/process.hpp"
+#include "actors/runtime/shutdown.hpp"
+#include "actors/runtime/system.hpp"
+#include "services/keeper_link.hpp"
+#include "services/process_watch.hpp"
+#include "services/server.hpp"
+#include "services/swarmd/node_identity.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace swarm;
+
+constexpr int exit_already_running = 75; // EX_TEMPFAIL: connect to the one that runs
+constexpr std::size_t log_bytes_max = 8 * 1024 * 1024;
+constexpr std::size_t log_files_max = 3;
+
+struct arguments {
+  std::string state_dir;
+  std::string node_name;
+  int ready_fd = -1;
+  bool detach = false;
+  bool verbose = false;
+};
+
+/// A process of its own session, without the terminal, the directory and the environment of whoever started it.
+void detach_from_caller(const state_dir& dir) {
+  if (fork() > 0)
+    _exit(0);
+  setsid();
+  if (fork() > 0)
+    _exit(0);
+  (void)!chdir("/");
+  auto null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  auto log = open((dir.log_dir() / "swarmd.out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  dup2(null, STDIN_FILENO);
+  dup2(log >= 0 ? log : null, STDOUT_FILENO);
+  dup2(log >= 0 ? log : null, STDERR_FILENO);
+}
+
+void use_clean_environment() {
+  auto clean = clean_environment();
+  clearenv();
+  for (const auto& v : clean) {
+    auto at = v.find('=');
+    setenv(v.substr(0, at).c_str(), v.substr(at + 1).c_str(), 1);
+  }
+}
+
+/// Descriptors of whoever started us are not ours to keep: a held pipe end would make a caller wait for ever.
+void close_inherited(int keep) {
+  if (keep > STDERR_FILENO + 1)
+    close_range(STDERR_FILENO + 1, static_cast<unsigned>(keep) - 1, 0);
+  close_range(static_cast<unsigned>(std::max(keep, STDERR_FILENO)) + 1, ~0u, 0);
+}
+
+void raise_descriptor_limit() {
+  rlimit r{};
+  if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+  }
+}
+
+void open_log(const state_dir& dir, const arguments& args) {
+  umask(077);
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(), log_bytes_max, log_files_max)};
+  if (!args.detach)
+    sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("swarmd", sinks.begin(), sinks.end());
+  logger->set_level(args.verbose ? spdlog::level::debug : spdlog::level::info);
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(logger);
+}
+
+std::string user_name() {
+  if (auto* p = getpwuid(geteuid()))
+    return p->pw_name;
+  return std::to_string(geteuid());
+}
+
+std::string program_directory() {
+  auto exe = executable_of(getpid()).value_or("/usr/bin/swarmd");
+  return std::filesystem::path{exe}.parent_path().string();
+}
+
+/// Ready to be waited for: SIGINT and SIGTERM become readable, in every thread made after this.
+unique_fd block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return unique_fd{signalfd(-1, &set, SFD_CLOEXEC)};
+}
+
+/// Schema first, by one connection: readers and writer then find a file of the right shape.
+bool prepare_store(const state_dir& dir) {
+  sqlite::connection db{dir.database().string(), sqlite::open_options{}};
+  migrate(db);
+  return true;
+}
+
+class stop_signal {
+public:
+  stop_signal() : event_(eventfd(0, EFD_CLOEXEC)) {}
+  void raise(bool keep_keeper) {
+    keep_keeper_ = keep_keeper;
+    std::uint64_t one = 1;
+    (void)!write(event_.get(), &one, sizeof one);
+  }
+  bool keep_keeper() const noexcept { return keep_keeper_; }
+  /// Until somebody asks us to stop.
+  void wait(int signal_fd) const {
+    pollfd fds[] = {{event_.get(), POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+      ;
+  }
+
+private:
+  unique_fd event_;
+  std::atomic<bool> keep_keeper_{true};
+};
+
+bool wait_until_booted(caf::actor_system& sys, const entrance_board& board) {
+  caf::scoped_actor me{sys};
+  auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (std::chrono::steady_clock::now() < deadline) {
+    auto front = board.get().front;
+    auto up = false;
+    if (front)
+      me->request(front, 30s, boot_atom_v).receive([&](bool) { up = true; }, [](caf::error&) {});
+    if (up)
+      return true;
+    // The tree is being restarted; its next start writes the board.
+    me->receive(caf::after(50ms) >> [] {});
+  }
+  return false;
+}
+
+void check_integrity_in_background(caf::actor_system& sys, const entrance_board& board, node_server& server) {
+  auto reader = board.get().maintenance;
+  if (!reader)
+    return;
+  server.set_integrity("checking");
+  sys.spawn([reader, &server](caf::event_based_actor* self) {
+    self->request(reader, 30min, check_atom_v, false)
+      .then([&server](const std::string& text) {
+        if (text != "ok")
+          spdlog::error("the store is damaged: {}; restore a backup (docs/operations.md)", text);
+        server.set_integrity(text);
+      },
+            [&server](caf::error&) { server.set_integrity("unchecked"); });
+  });
+}
+
+void end_keeper(keeper_link& link) {
+  auto pid = link.keeper_pid();
+  auto gone = pid != 0 ? open_pidfd(static_cast<pid_t>(pid)) : std::nullopt;
+  if (!gone)
+    return;
+  link.quit_keeper();
+  pollfd p{gone->get(), POLLIN, 0};
+  poll(&p, 1, static_cast<int>(2 * limits::kill_grace.count()));
+}
+
+int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
+  auto identity = load_identity(dir, args.node_name);
+  prepare_store(dir);
+  auto board = std::make_shared<entrance_board>();
+  worker_registry workers;
+  process_watch watch;
+  stop_signal stop;
+
+  keeper_client_options keeper_options;
+  keeper_options.dir = dir;
+  keeper_options.program = std::filesystem::path{program_directory()} / "swarm-keeper";
+  keeper_link keeper{keeper_options, board};
+
+  auto context = std::make_shared<node_context>();
+  context->facts.node_id = identity.id;
+  context->facts.node_name = identity.name;
+  context->facts.user_identity = "user:" + user_name();
+  context->facts.version = SWARM_VERSION;
+  context->facts.dir = dir;
+  context->facts.program_dir = program_directory();
+  context->facts.token_key = identity.key;
+  context->facts.base_environment = clean_environment();
+  context->clock = &system_clock_port();
+  context->processes = &keeper;
+  context->watch = &watch;
+  context->workers = &workers;
+
+  node_options options;
+  options.context = context;
+  options.ledger.new_uuid = random_uuid;
+  options.ledger.node_id = identity.id;
+  options.ledger.user_identity = context->facts.user_identity;
+
+  runtime::shutdown stopping;
+  auto cfg = runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
+  caf::actor_system sys{cfg};
+  auto root = start_node(sys, options, board);
+  if (!wait_until_booted(sys, *board)) {
+    spdlog::critical("the node does not start; see the errors above");
+    _exit(1);
+  }
+  auto server = std::make_unique<node_server>(sys, context, board, workers, root,
+                                              node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
+  check_integrity_in_background(sys, *board, *server);
+  spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);
+  if (args.ready_fd >= 0) {
+    (void)!write(args.ready_fd, "1", 1);
+    close(args.ready_fd);
+  }
+  stop.wait(signals.get());
+  spdlog::info("stopping{}", stop.keep_keeper() ? "; programs in terminals go on" : "");
+
+  stopping.add("doors", 2s, [&](auto grace) { return server->stop(grace); });
+  if (!stop.keep_keeper())
+    stopping.add("programs", 3 * limits::kill_grace, [&](auto) {
+      end_keeper(keeper);
+      return true;
+    });
+  stopping.add("actors", 10s, [&](auto grace) { return runtime::stop_actor(sys, caf::actor_cast<caf::actor>(root), grace); });
+  auto late = stopping.run();
+  server = nullptr;
+  root = nullptr;
+  board->update([](node_entrances& e) { e = {}; });
+  return late.empty() ? 0 : 1;
+}
+
+unique_fd own_state_dir(const state_dir& dir) {
+  unique_fd fd{open(dir.lock_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!fd)
+    throw std::runtime_error("cannot open " + dir.lock_file().string() + ": " + std::strerror(errno));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+    fd.reset();
+  return fd;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"swarmd: the node of Swarm Fabric. Usually started by swarmctl."};
+  arguments args;
+  app.add_option("--state-dir", args.state_dir, "directory of the node's state (default: $SWARM_HOME, else $XDG_STATE_HOME/swarm)");
+  app.add_option("--node-name", args.node_name, "name of this node (default: the stored one, else the host's name)");
+  app.add_option("--ready-fd", args.ready_fd, "descriptor that gets one byte when the node serves");
+  app.add_flag("--detach", args.detach, "run in the background, in a session of its own");
+  app.add_flag("--verbose", args.verbose, "log more");
+  app.set_version_flag("--version", SWARM_VERSION);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    auto dir = args.state_dir.empty() ? default_state_dir() : state_dir{normalize_path(args.state_dir, std::filesystem::current_path().string())};
+    prepare(dir);
+    close_inherited(args.ready_fd);
+    if (args.detach)
+      detach_from_caller(dir);
+    use_clean_environment();
+    raise_descriptor_limit();
+    auto owned = own_state_dir(dir);
+    if (!owned) {
+      std::cerr << "swarmd: another swarmd serves " << dir.root.string() << "\n";
+      return exit_already_running;
+    }
+    open_log(dir, args);
+    return serve(dir, args, block_signals());
+  } catch (const std::exception& e) {
+    spdlog::critical("{}", e.what());
+    std::cerr << "swarmd: " << e.what() << "\n";
+    return 1;
+  }
+}
