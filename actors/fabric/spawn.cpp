@@ -131,7 +131,7 @@ void on_exited(self_ptr self, const child_info& child) {
 void register_worker(self_ptr self, const child_info& child) {
   const auto& st = self->state;
   const auto& node = *st.place.links.node;
-  node.workers->put(child.pid, st.row.session_id(), sha256(worker_token(node.facts, st.row)));
+  node.workers->put(child.pid, st.row.session_id(), sha256(from_hex(worker_token(node.facts, st.row))));
 }
 
 void open_gate(self_ptr self) {
@@ -152,7 +152,7 @@ void commit_start(self_ptr self, const child_info& child) {
     s->set_attempt(st.row.attempt());
     s->set_pid(child.pid);
     s->set_pid_start(child.pid_start);
-    s->set_token_hash(sha256(worker_token(st.place.links.node->facts, st.row)));
+    s->set_token_hash(sha256(from_hex(worker_token(st.place.links.node->facts, st.row))));
   });
   auto running = command(self, [&](v1::Command& c) {
     auto* s = c.mutable_spawn_running();
