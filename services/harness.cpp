@@ -12,7 +12,8 @@ namespace swarm {
 
 const std::vector<harness>& harnesses() {
   static const std::vector<harness> table{
-    {"exec", nullptr}, {"shell", nullptr}, {"claude", "claude"}, {"codex", "codex"}, {"opencode", "opencode"}, {"gemini", "gemini"}, {"hermes", "hermes"},
+    {"exec", nullptr},        {"shell", nullptr},   {"claude", "claude"}, {"codex", "codex"},
+    {"opencode", "opencode"}, {"gemini", "gemini"}, {"hermes", "hermes"},
   };
   return table;
 }
@@ -82,7 +83,9 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   if (h->program) {
     auto found = find_program(h->program, path);
     if (!found)
-      return refusal(v1::Refusal::NOT_INSTALLED, fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, h->program));
+      return refusal(
+        v1::Refusal::NOT_INSTALLED,
+        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, h->program));
     body.clear_argv();
     body.add_argv(*found);
     return std::nullopt;

@@ -5,7 +5,8 @@
 
 namespace swarm {
 
-keeper_link::keeper_link(keeper_client_options options, std::shared_ptr<const entrance_board> board) : options_(std::move(options)), board_(std::move(board)) {}
+keeper_link::keeper_link(keeper_client_options options, std::shared_ptr<const entrance_board> board)
+  : options_(std::move(options)), board_(std::move(board)) {}
 
 keeper_link::~keeper_link() {
   if (connecting_.joinable())
@@ -161,7 +162,8 @@ void keeper_link::welcome(std::int64_t keeper_pid, std::vector<keeper_child> chi
   tell(std::move(complete));
 }
 
-void keeper_link::at_gate(const std::string& id, std::uint32_t attempt, std::int64_t pid, std::uint64_t pid_start, std::shared_ptr<const ring_reader> ring) {
+void keeper_link::at_gate(const std::string& id, std::uint32_t attempt, std::int64_t pid, std::uint64_t pid_start,
+                          std::shared_ptr<const ring_reader> ring) {
   keeper_news n;
   n.kind = keeper_news::at_gate;
   n.child.id = id;

@@ -33,7 +33,8 @@ public:
 
 private:
   void welcome(std::int64_t keeper_pid, std::vector<keeper_child> children) override;
-  void at_gate(const std::string& id, std::uint32_t attempt, std::int64_t pid, std::uint64_t pid_start, std::shared_ptr<const ring_reader> ring) override;
+  void at_gate(const std::string& id, std::uint32_t attempt, std::int64_t pid, std::uint64_t pid_start,
+               std::shared_ptr<const ring_reader> ring) override;
   void start_failed(const std::string& id, std::uint32_t attempt, const std::string& text) override;
   void output_advanced(const std::string& id, std::uint64_t end) override;
   void exited(const keeper_exit&) override;

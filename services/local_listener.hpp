@@ -18,7 +18,8 @@ class local_listener {
 public:
   /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
   /// std::runtime_error. `keeper_pid` tells which process tree the workers live in (0 = none yet).
-  local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers, std::function<std::int64_t()> keeper_pid);
+  local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers,
+                 std::function<std::int64_t()> keeper_pid);
   /// Stops accepting and removes the socket file; connections stay with gRPC.
   ~local_listener();
 

@@ -55,9 +55,9 @@ private:
 
 /// What the connection and the metadata say, before the store was asked about a token.
 struct claim {
-  v1::Principal principal;  // final, unless token_hash is set
-  std::string token_hash;   // SHA-256 of a token shown that no live worker has: the store decides
-  bool refused = false;     // inside a worker's tree, but nobody's
+  v1::Principal principal; // final, unless token_hash is set
+  std::string token_hash;  // SHA-256 of a token shown that no live worker has: the store decides
+  bool refused = false;    // inside a worker's tree, but nobody's
 };
 
 class principals {

@@ -44,7 +44,8 @@ void pull(caf::stateful_actor<State>* self) {
 }
 
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id, std::function<void()> opened) {
+void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id,
+                   std::function<void()> opened) {
   auto refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
@@ -178,7 +179,8 @@ void apply(attach_self self, const v1::AttachFrame& f) {
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
   in->person = st.principal.kind() == v1::Principal::OPERATOR;
-  ask(self, st.terminal, pty_input_ptr{in}).then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
+  ask(self, st.terminal, pty_input_ptr{in})
+    .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
 }
 
 caf::behavior attachment(attach_self self, service_context context, claim who, attach_reactor_ptr io) {

@@ -58,8 +58,8 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
 }
 
 /// Follows the spawn's events until its program runs, then reports its terminal.
-void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, std::uint64_t after, unary_ptr answer,
-                   v1::PtyInfo* rep) {
+void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, std::uint64_t after,
+                   unary_ptr answer, v1::PtyInfo* rep) {
   auto board = context.board->get();
   if (!board.watch)
     return answer->finish(to_status(errc::unavailable));
@@ -80,7 +80,8 @@ void await_running(caf::event_based_actor* self, const service_context& context,
             return with_terminal(
               self, context, id,
               [=](pty_actor terminal) {
-                ask(self, terminal, status_atom_v).then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
+                ask(self, terminal, status_atom_v)
+                  .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
               },
               [=](grpc::Status s) { answer->finish(std::move(s)); });
         }
@@ -169,34 +170,37 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal& who, unary_ptr answer) {
-    auto in = std::make_shared<pty_input>();
-    if (!req->id().client().empty())
-      in->request = req->id().client() + "/" + std::to_string(req->id().seq());
-    in->data = req->data();
-    in->person = who.kind() == v1::Principal::OPERATOR;
-    ask(self, terminal, pty_input_ptr{in})
-      .then(
-        [answer, rep](std::uint64_t n) {
-          rep->set_accepted(n);
-          answer->finish(grpc::Status::OK);
-        },
-        [answer](caf::error& e) { answer->finish(to_status(e)); });
-  });
+  return on_terminal(context_, ctx, req->pty_id(),
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal& who, unary_ptr answer) {
+                       auto in = std::make_shared<pty_input>();
+                       if (!req->id().client().empty())
+                         in->request = req->id().client() + "/" + std::to_string(req->id().seq());
+                       in->data = req->data();
+                       in->person = who.kind() == v1::Principal::OPERATOR;
+                       ask(self, terminal, pty_input_ptr{in})
+                         .then(
+                           [answer, rep](std::uint64_t n) {
+                             rep->set_accepted(n);
+                             answer->finish(grpc::Status::OK);
+                           },
+                           [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
-    ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
-      .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-  });
+  return on_terminal(
+    context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
 }
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
-    ask(self, terminal, kill_atom_v, req->signal())
-      .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-  });
+  return on_terminal(
+    context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, kill_atom_v, req->signal())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
 }
 
 } // namespace swarm

@@ -221,7 +221,8 @@ void read_store(watch_self self) {
           return finish(self, {grpc::StatusCode::INVALID_ARGUMENT, a->refusal().text()});
         const auto& list = a->events();
         if (s.after != 0 && list.oldest() > s.after + 1)
-          return finish(self, {grpc::StatusCode::OUT_OF_RANGE, "events after revision " + std::to_string(s.after) + " are no longer kept; the oldest is " + std::to_string(list.oldest())});
+          return finish(self, {grpc::StatusCode::OUT_OF_RANGE, "events after revision " + std::to_string(s.after) +
+                                                                 " are no longer kept; the oldest is " + std::to_string(list.oldest())});
         v1::WatchReply page;
         *page.mutable_events() = list.events();
         auto more = !list.page().token().empty();

@@ -51,8 +51,8 @@ struct node_facts {
   std::string user_identity;
   std::string version;
   state_dir dir;
-  std::string program_dir;      // holds swarmctl and the others
-  std::string token_key;        // 32 bytes: workers' tokens are derived from it, so that a restart makes the same ones
+  std::string program_dir;                   // holds swarmctl and the others
+  std::string token_key;                     // 32 bytes: workers' tokens are derived from it, so that a restart makes the same ones
   std::vector<std::string> base_environment; // of workers whose caller's environment was lost with a restart
 };
 

@@ -106,7 +106,8 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
   runtime::directory_options options;
   options.awake_max = limits::scopes_awake_max;
   options.awake_hard_max = 2 * limits::scopes_awake_max;
-  st.scopes.open(self, [self](const std::string& id) { return self->spawn(scope, self->state.links, id); }, options);
+  st.scopes.open(
+    self, [self](const std::string& id) { return self->spawn(scope, self->state.links, id); }, options);
   caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
   boot(self);
   return {

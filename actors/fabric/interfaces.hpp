@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include <caf/typed_actor.hpp>
 #include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
 
 #include "actors/base/ring.hpp"
 #include "actors/runtime/messages.hpp"
@@ -250,20 +250,16 @@ using scope_actor = caf::typed_actor<
   caf::replies_to<passivate_atom>::with<bool>>;
 
 /// Entrance of the services: finds or wakes the scope.
-using front_actor = caf::typed_actor<
-  caf::replies_to<call_ptr>::with<reply_ptr>,
-  // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
-  caf::replies_to<query_ptr>::with<answer_ptr>,
-  caf::replies_to<wait_request_ptr>::with<activity_ptr>,
-  caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>,
-  caf::reacts_to<commit_ptr>,
-  // All scopes with something alive have been woken.
-  caf::replies_to<boot_atom>::with<bool>,
-  // A timer of its directory, or the next page of scopes to wake.
-  caf::reacts_to<tick_atom, std::uint64_t>,
-  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
-  // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
-  caf::reacts_to<kill_atom, std::string>>;
+using front_actor = caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
+                                     // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
+                                     caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+                                     caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
+                                     // All scopes with something alive have been woken.
+                                     caf::replies_to<boot_atom>::with<bool>,
+                                     // A timer of its directory, or the next page of scopes to wake.
+                                     caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+                                     // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
+                                     caf::reacts_to<kill_atom, std::string>>;
 
 /// Segment files of terminals (blocking I/O, hence detached).
 using pty_log_actor = caf::typed_actor<
@@ -279,14 +275,11 @@ using pty_actor = caf::typed_actor<
   // A chunk from an offset; parked until there is one. The last chunk says `ended`.
   caf::replies_to<pty_read_ptr>::with<pty_chunk_ptr>,
   // Bytes for the program; replies how many were accepted. Errors: errc::overloaded, errc::not_found (ended), errc::forbidden.
-  caf::replies_to<pty_input_ptr>::with<std::uint64_t>,
-  caf::replies_to<resize_atom, std::uint32_t, std::uint32_t>::with<pty_info_ptr>,
+  caf::replies_to<pty_input_ptr>::with<std::uint64_t>, caf::replies_to<resize_atom, std::uint32_t, std::uint32_t>::with<pty_info_ptr>,
   // Signal (0 = hang up, terminate, kill after the grace).
-  caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>,
-  caf::replies_to<status_atom>::with<pty_info_ptr>,
+  caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>, caf::replies_to<status_atom>::with<pty_info_ptr>,
   // News of its child.
-  caf::reacts_to<keeper_news_ptr>,
-  caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
+  caf::reacts_to<keeper_news_ptr>, caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
 
 /// The keeper's side of the node: all children, all terminals.
 using processes_actor = caf::typed_actor<
@@ -297,9 +290,7 @@ using processes_actor = caf::typed_actor<
   // Start a child (again: the existing one). Answers at the gate. Errors: errc::keeper_failed with the reason.
   caf::replies_to<start_child_ptr, spawn_actor, spawn_ptr>::with<child_info_ptr>,
   // Open the gate / kill at the gate / the end was committed.
-  caf::reacts_to<gate_atom, std::string>,
-  caf::reacts_to<abort_atom, std::string>,
-  caf::reacts_to<forget_atom, std::string>,
+  caf::reacts_to<gate_atom, std::string>, caf::reacts_to<abort_atom, std::string>, caf::reacts_to<forget_atom, std::string>,
   // Kill a child with its subtree.
   caf::reacts_to<kill_atom, std::string, std::int32_t>,
   // The terminal of this spawn. Errors: errc::not_found.
@@ -307,9 +298,7 @@ using processes_actor = caf::typed_actor<
   // All terminals of a scope (empty = all).
   caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
   // The front has woken everything that is alive: children nobody asked about are strays.
-  caf::reacts_to<boot_atom>,
-  caf::reacts_to<tick_atom, std::uint64_t>,
-  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+  caf::reacts_to<boot_atom>, caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
   // Kill one terminal's actor ("pty/<id>"), for drills; the program goes on. Errors: errc::not_found.
   caf::reacts_to<kill_atom, std::string>>;
 

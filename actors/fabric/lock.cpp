@@ -70,7 +70,9 @@ lock_actor::behavior_type lock(self_ptr self, entity_place place) {
         self->quit();
       return !stays;
     },
-    [self](tree_atom) { return self_row(self, self->state.waiting.empty() ? "quiet" : "contended", fmt::format("{} waiting", self->state.waiting.size())); },
+    [self](tree_atom) {
+      return self_row(self, self->state.waiting.empty() ? "quiet" : "contended", fmt::format("{} waiting", self->state.waiting.size()));
+    },
   };
 }
 

@@ -180,7 +180,9 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
         self->quit();
       return !stays;
     },
-    [self](tree_atom) { return self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size())); },
+    [self](tree_atom) {
+      return self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size()));
+    },
     [self](const wait_request_ptr& request) -> caf::result<activity_ptr> {
       auto promise = self->make_response_promise<activity_ptr>();
       auto id = self->state.next_wait++;

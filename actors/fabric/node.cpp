@@ -30,7 +30,8 @@ runtime::child_spec part(std::string name, std::string kind, Make make) {
 
 template <class Behavior, class... Ts>
 auto spawn_blocking(caf::local_actor* self, bool detached, Behavior behavior, Ts&&... xs) {
-  return detached ? self->home_system().spawn<caf::detached>(behavior, std::forward<Ts>(xs)...) : self->home_system().spawn(behavior, std::forward<Ts>(xs)...);
+  return detached ? self->home_system().spawn<caf::detached>(behavior, std::forward<Ts>(xs)...)
+                  : self->home_system().spawn(behavior, std::forward<Ts>(xs)...);
 }
 
 reader_options reader_settings(const wiring& w) {

@@ -7,8 +7,8 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
-#include "actors/fabric/pty.hpp"
 #include "actors/fabric/entity.hpp"
+#include "actors/fabric/pty.hpp"
 #include "actors/runtime/ending.hpp"
 
 namespace swarm {

@@ -35,7 +35,7 @@ struct processes_state {
   pty_log_actor log;
   std::map<std::string, child> children;
   std::set<std::string> listed;    // by the keeper, since it was attached
-  std::deque<std::string> ended; // oldest first, bounded
+  std::deque<std::string> ended;   // oldest first, bounded
   std::vector<question> questions; // until the list is complete
   bool attached = false;
   bool list_complete = false;

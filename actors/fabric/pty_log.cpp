@@ -42,7 +42,8 @@ void write_all(int fd, std::string_view bytes, std::uint64_t at, const fs::path&
 
 /// Ids come from rows and callers: only names that cannot leave the directory are files.
 bool is_plain_name(std::string_view id) {
-  return !id.empty() && id.size() <= limits::id_bytes_max && std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+  return !id.empty() && id.size() <= limits::id_bytes_max &&
+         std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
 }
 
 } // namespace

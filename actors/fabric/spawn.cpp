@@ -39,7 +39,8 @@ std::string get(const std::vector<std::string>& env, const std::string& name) {
 
 } // namespace
 
-std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& scope, const std::vector<std::string>& caller) {
+std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& scope,
+                                            const std::vector<std::string>& caller) {
   auto env = caller.empty() ? facts.base_environment : caller;
   auto path = get(env, "PATH");
   if ((":" + path + ":").find(":" + facts.program_dir + ":") == std::string::npos)

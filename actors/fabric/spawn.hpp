@@ -23,7 +23,8 @@ struct spawn_state {
   ~spawn_state();
 };
 
-spawn_actor::behavior_type spawn(spawn_actor::stateful_pointer<spawn_state> self, entity_place place, v1::Spawn row, std::vector<std::string> environment);
+spawn_actor::behavior_type spawn(spawn_actor::stateful_pointer<spawn_state> self, entity_place place, v1::Spawn row,
+                                 std::vector<std::string> environment);
 
 /// The worker's session token: derived from the node's secret, so that a restart makes the same one again. 64 hex digits.
 std::string worker_token(const node_facts&, const v1::Spawn&);

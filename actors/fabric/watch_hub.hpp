@@ -25,7 +25,7 @@ struct watch_hub_state {
     caf::actor_addr who;
   };
   struct scope_buffer {
-    std::deque<v1::Event> events;  // ascending, at most limits::watch_buffer_events_max
+    std::deque<v1::Event> events;    // ascending, at most limits::watch_buffer_events_max
     std::uint64_t complete_from = 0; // every event after this revision is in `events`
     std::uint64_t newest = 0;
     std::list<waiting> followers;

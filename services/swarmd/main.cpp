@@ -90,7 +90,8 @@ void raise_descriptor_limit() {
 
 void open_log(const state_dir& dir, const arguments& args) {
   umask(077);
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(), log_bytes_max, log_files_max)};
+  std::vector<spdlog::sink_ptr> sinks{
+    std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(), log_bytes_max, log_files_max)};
   if (!args.detach)
     sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   auto logger = std::make_shared<spdlog::logger>("swarmd", sinks.begin(), sinks.end());
@@ -172,12 +173,13 @@ void check_integrity_in_background(caf::actor_system& sys, const entrance_board&
   server.set_integrity("checking");
   sys.spawn([reader, &server](caf::event_based_actor* self) {
     self->request(reader, 30min, check_atom_v, false)
-      .then([&server](const std::string& text) {
-        if (text != "ok")
-          spdlog::error("the store is damaged: {}; restore a backup (docs/operations.md)", text);
-        server.set_integrity(text);
-      },
-            [&server](caf::error&) { server.set_integrity("unchecked"); });
+      .then(
+        [&server](const std::string& text) {
+          if (text != "ok")
+            spdlog::error("the store is damaged: {}; restore a backup (docs/operations.md)", text);
+          server.set_integrity(text);
+        },
+        [&server](caf::error&) { server.set_integrity("unchecked"); });
   });
 }
 
@@ -225,15 +227,16 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   options.ledger.user_identity = context->facts.user_identity;
 
   runtime::shutdown stopping;
-  auto cfg = runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
+  auto cfg =
+    runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
   caf::actor_system sys{cfg};
   auto root = start_node(sys, options, board);
   if (!wait_until_booted(sys, *board)) {
     spdlog::critical("the node does not start; see the errors above");
     _exit(1);
   }
-  auto server = std::make_unique<node_server>(sys, context, board, workers, root,
-                                              node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
+  auto server = std::make_unique<node_server>(
+    sys, context, board, workers, root, node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, *server);
   spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);
   if (args.ready_fd >= 0) {

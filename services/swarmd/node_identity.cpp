@@ -37,7 +37,8 @@ void write_file(const std::filesystem::path& p, const std::string& bytes) {
   auto next = p.string() + ".new";
   unlink(next.c_str());
   unique_fd fd{open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (!fd || write(fd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()) || fsync(fd.get()) != 0 || rename(next.c_str(), p.c_str()) != 0)
+  if (!fd || write(fd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()) || fsync(fd.get()) != 0 ||
+      rename(next.c_str(), p.c_str()) != 0)
     throw std::runtime_error("cannot write " + p.string() + ": " + std::strerror(errno));
 }
 
@@ -63,7 +64,8 @@ node_identity load_identity(const state_dir& dir, const std::string& name) {
   if (auto text = read_file(dir.node_file()); !text.empty()) {
     auto j = nlohmann::json::parse(text, nullptr, false);
     if (!j.is_object() || !j.contains("id") || !j["id"].is_string())
-      throw std::runtime_error(dir.node_file().string() + " is damaged; restore it from a backup or move it away to make a new node of this directory");
+      throw std::runtime_error(dir.node_file().string() +
+                               " is damaged; restore it from a backup or move it away to make a new node of this directory");
     out.id = j["id"];
     out.name = j.value("name", "");
   }

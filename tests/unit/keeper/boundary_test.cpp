@@ -5,7 +5,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "unit/keeper/harness.hpp"
+#include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;

@@ -1,5 +1,5 @@
 // The commit gate, exit statuses and attaching again.
-#include "unit/keeper/harness.hpp"
+#include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;

@@ -1,7 +1,7 @@
 // Subtrees: what is signalled, what is left, and how the keeper itself ends.
 #include <signal.h>
 
-#include "unit/keeper/harness.hpp"
+#include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;

@@ -1,5 +1,5 @@
 // Output, input and sizes.
-#include "unit/keeper/harness.hpp"
+#include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
