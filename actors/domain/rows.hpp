@@ -62,11 +62,11 @@ struct task_filter {
   std::vector<v1::TaskStatus> statuses = {};
   std::string assignee = {};
   std::string requester = {};
-  std::string depends_on = {};       // tasks that list this id
+  std::string depends_on = {}; // tasks that list this id
   std::string idempotency_key = {};
   std::optional<bool> unassigned = {};
   std::optional<std::int64_t> updated_before_ms = {};
-  bool by_creation = false;     // created_at, id instead of priority desc, created_at, id
+  bool by_creation = false; // created_at, id instead of priority desc, created_at, id
   /// List position: the last row of the previous page (priority, created_at_ms, id are used).
   std::optional<v1::Task> after = {};
   std::size_t limit = 0;

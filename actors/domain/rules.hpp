@@ -124,8 +124,8 @@ std::string dispatch_hash(const std::vector<std::string>& parts);
 v1::SweepReport preview_sweep(const rows_view&, const std::string& scope, const inputs&);
 
 /// Contract texts and enumerations.
-const char* to_text(v1::TaskStatus) noexcept;        // "in_progress"
-v1::TaskStatus task_status_from(std::string_view);   // TASK_STATUS_UNSPECIFIED if unknown
+const char* to_text(v1::TaskStatus) noexcept;      // "in_progress"
+v1::TaskStatus task_status_from(std::string_view); // TASK_STATUS_UNSPECIFIED if unknown
 bool valid_task_type(std::string_view) noexcept;
 
 } // namespace swarm::domain
