@@ -1,0 +1,32 @@
+// The table: what was measured, beside what, and whether that is good enough.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace swarm::bench {
+
+struct goal {
+  enum kind { none, ratio_at_most, ratio_at_least, value_at_most, value_below } what = none;
+  double bound = 0;
+};
+
+struct row {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string reference_name; // empty: measured against nothing
+  double reference = 0;
+  swarm::bench::goal goal;
+
+  std::optional<double> ratio() const;
+  std::optional<bool> met() const;
+  std::string goal_text() const;
+};
+
+void print(const std::vector<row>&);
+/// A list of {name, value, unit, reference, ratio, goal, met}; what a row does not have is null.
+void write_json(const std::vector<row>&, const std::string& file);
+
+} // namespace swarm::bench

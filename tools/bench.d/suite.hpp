@@ -1,0 +1,54 @@
+// What is measured. A suite takes its samples once per round and turns them into rows at the end.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/bench.d/measure.hpp"
+#include "tools/bench.d/peers.hpp"
+#include "tools/bench.d/report.hpp"
+
+namespace swarm::bench {
+
+struct settings {
+  std::filesystem::path bin;               // where swarmd and the others are
+  std::filesystem::path dir;               // scratch, on the disk that is measured
+  std::chrono::milliseconds length{1'500}; // of one measurement under load
+  int rounds = 5;
+};
+
+/// Values by name, one per round.
+class samples {
+public:
+  void add(const std::string& name, double value) { by_name_[name].push_back(value); }
+  double median_of(const std::string& name) const {
+    auto i = by_name_.find(name);
+    return i == by_name_.end() ? 0 : median(i->second);
+  }
+
+private:
+  std::map<std::string, std::vector<double>> by_name_;
+};
+
+class suite {
+public:
+  virtual ~suite() = default;
+  virtual void round() = 0;
+  virtual std::vector<row> rows() const = 0;
+};
+
+/// Commands under load: fdatasync, echo, etcd and the node in turn, with 1, 16 and 64 clients and pipelined.
+std::unique_ptr<suite> make_load_suite(const settings&);
+/// From a change to the answer of somebody who waits for it.
+std::unique_ptr<suite> make_wake_suite(const settings&);
+/// Whole processes: one call and out.
+std::unique_ptr<suite> make_process_suite(const settings&);
+/// Lists, restarts with many tasks, and a node that does nothing.
+std::unique_ptr<suite> make_size_suite(const settings&);
+/// Memory per session, task and lock.
+std::unique_ptr<suite> make_memory_suite(const settings&);
+
+} // namespace swarm::bench
