@@ -25,7 +25,8 @@ json inspection(const context& ctx) {
   for (const auto& s : all_sessions(ctx, ctx.scope()))
     instances.push_back(mcp::peer(s));
   auto& messages = out["messages"] = json::array();
-  for (const auto& m : recent_messages(ctx).messages())
+  const auto recent = recent_messages(ctx);
+  for (const auto& m : recent.messages())
     messages.push_back({{"id", m.id()},
                         {"sender", m.sender()},
                         {"recipient", m.recipient()},

@@ -122,7 +122,8 @@ int run_bootstrap(context& ctx, const register_options& o) {
   command.set_actor(session.id());
   command.mutable_consume_messages()->set_limit(static_cast<std::uint32_t>(o.limit));
   auto unread = json::array();
-  for (const auto& m : ctx.execute(command).messages().messages())
+  const auto consumed = ctx.execute(command);
+  for (const auto& m : consumed.messages().messages())
     unread.push_back(mcp::message(m));
   auto query = ctx.query();
   query.set_scope(session.scope());
