@@ -1,0 +1,243 @@
+// User story 2: one command makes one durable task, one worker and one result.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "actors/base/process.hpp"
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+bool in_order(const std::vector<std::string>& lines, const std::vector<std::string>& texts) {
+  std::size_t at = 0;
+  for (const auto& text : texts) {
+    auto i = std::find_if(lines.begin() + static_cast<std::ptrdiff_t>(at), lines.end(),
+                          [&](const auto& line) { return line.find(text) != std::string::npos; });
+    if (i == lines.end())
+      return false;
+    at = static_cast<std::size_t>(i - lines.begin()) + 1;
+  }
+  return true;
+}
+
+std::vector<std::string> exec_line(const std::string& title, const std::string& script, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> out{"dispatch", title, "--harness", "exec"};
+  out.insert(out.end(), flags.begin(), flags.end());
+  out.insert(out.end(), {"--", "sh", "-c", script});
+  return out;
+}
+
+std::string status_of(const test_node& node, const std::string& task) { return node.ctl_json({"task", task}).at("status"); }
+
+bool reaches(const test_node& node, const std::string& task, const std::string& status) {
+  return eventually([&] { return status_of(node, task) == status; });
+}
+
+} // namespace
+
+TEST_CASE("dispatch shows created, spawned, claimed and done in this order and ends with the worker's own exit status") {
+  test_node node;
+  auto ran = node.ctl(exec_line("count", "echo forty-two; exit 7"));
+  CAPTURE(ran.out);
+  CAPTURE(ran.err);
+  CHECK(ran.status == 7);
+  CHECK(in_order(lines_of(ran.out), {"created task", "spawned worker", "claimed by", "failed", "forty-two", "exit status 7"}));
+  CHECK(ran.out.find('\x1b') == std::string::npos); // plain lines in a pipe
+  CHECK(ran.err.find('\x1b') == std::string::npos);
+
+  auto good = node.ctl(exec_line("succeed", "echo well"));
+  CHECK(good.status == 0);
+  CHECK(in_order(lines_of(good.out), {"created task", "spawned worker", "claimed by", "done", "well"}));
+  auto killed = node.ctl(exec_line("die", "kill -TERM $$"));
+  CHECK(killed.status == 128 + SIGTERM);
+}
+
+TEST_CASE("the same line again answers at once with the same task and result, and --new makes a fresh one") {
+  test_node node;
+  auto line = exec_line("once", "echo ran >> runs; exit 3");
+  auto first = node.ctl_start(line).finish();
+  REQUIRE(first.status == 3);
+  auto again = node.ctl(line);
+  CHECK(again.status == 3);
+  CHECK(count_lines(node.work() + "/runs") == 1);
+  auto tasks = node.ctl_json({"tasks"});
+  REQUIRE(tasks.size() == 1);
+  CHECK(first.out.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
+  CHECK(again.out.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
+
+  CHECK(node.ctl(exec_line("once", "echo ran >> runs; exit 3", {"--new"})).status == 3);
+  CHECK(node.ctl_json({"tasks"}).size() == 2);
+  CHECK(count_lines(node.work() + "/runs") == 2);
+  // The command belongs to the default key: another one is other work.
+  CHECK(node.ctl(exec_line("once", "echo ran >> runs; exit 4")).status == 4);
+  CHECK(node.ctl_json({"tasks"}).size() == 3);
+}
+
+TEST_CASE("--detach returns while the worker runs, and the same line follows it to its end") {
+  test_node node;
+  auto script = "touch started; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 5";
+  auto detached = node.ctl(exec_line("long", script, {"--detach"}));
+  CAPTURE(detached.out);
+  CHECK(detached.status == 0);
+  CHECK(detached.out.find("spawned worker for task") != std::string::npos);
+  CHECK(eventually([&] { return fs::exists(node.work() + "/started"); }));
+  auto follower = node.ctl_start(exec_line("long", script));
+  CHECK(follower.read_until("following task"));
+  std::ofstream{node.work() + "/go"};
+  auto end = follower.finish();
+  CHECK(end.status == 5);
+  CHECK(end.out.find("over") != std::string::npos);
+}
+
+TEST_CASE("dispatch --json gives one object with the task, the spawn, the completion and the outcome") {
+  test_node node;
+  auto line = exec_line("shape", "printf 'a\\nb\\n'; exit 9", {"--json"});
+  auto ran = node.ctl(line);
+  CHECK(ran.status == 9);
+  auto got = ran.parsed();
+  REQUIRE_MESSAGE(got.is_object(), ran.out);
+  CHECK(got.at("status") == "spawned");
+  CHECK(got.at("exit_status") == 9);
+  CHECK(got.at("duration_ms").is_number_integer());
+  CHECK(got.at("output_tail").get<std::string>().find("a") != std::string::npos);
+  CHECK(got.at("task").at("id") == got.at("task_id"));
+  CHECK(got.at("task").at("status") == "failed");
+  CHECK(got.at("spawner") == "pty");
+  CHECK(got.at("spawn_lock").get<std::string>().rfind("/__swarm/spawn/implementer/", 0) == 0);
+  CHECK(got.at("completion").at("status") == "completed");
+  CHECK(got.at("completion").at("terminal_status") == "failed");
+  auto again = node.ctl(line);
+  CHECK(again.status == 9);
+  CHECK(again.parsed().at("status") == "already_terminal");
+  CHECK(again.parsed().at("task_id") == got.at("task_id"));
+}
+
+TEST_CASE("a terminal gets a spinner and colours, with nothing of them left in the lines") {
+  test_node node;
+  std::vector<std::string> argv{program("swarmctl").string()};
+  auto line = exec_line("spin", "while [ ! -e go ]; do sleep 0.05; done; exit 6");
+  argv.insert(argv.end(), line.begin(), line.end());
+  terminal_process person{argv, node.env(), node.work()};
+  CHECK(person.read_until("claimed by"));
+  CHECK(person.read_until("\r\x1b[K"));
+  std::ofstream{node.work() + "/go"};
+  CHECK(person.finish() == 6);
+  CAPTURE(person.screen());
+  CHECK(person.screen().find("exit status 6") != std::string::npos);
+  CHECK(person.screen().find("\x1b[") != std::string::npos);
+}
+
+TEST_CASE("200 concurrent dispatches of one key make one task and one worker process") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  constexpr int callers = 200;
+  constexpr int at_once = 16;
+  std::vector<std::string> ids(callers);
+  std::atomic<int> next = 0;
+  std::vector<std::thread> pool;
+  for (int t = 0; t < at_once; ++t)
+    pool.emplace_back([&] {
+      for (int i = next++; i < callers; i = next++) {
+        auto r = node.ctl({"dispatch", "one " + std::to_string(i), "--harness", "exec", "--idempotency-key", "the-one", "--detach", "--json", "--",
+                           "sh", "-c", "echo $$ >> workers"},
+                          {.deadline = std::chrono::seconds{60}});
+        auto got = r.parsed();
+        ids[static_cast<std::size_t>(i)] = got.is_object() && got.contains("task_id") ? got["task_id"].get<std::string>() : r.out + r.err;
+      }
+    });
+  for (auto& t : pool)
+    t.join();
+  REQUIRE(node.ctl_json({"tasks"}).size() == 1);
+  for (const auto& id : ids)
+    CHECK(id == ids[0]);
+  CHECK(reaches(node, ids[0], "done"));
+  CHECK(count_lines(node.work() + "/workers") == 1);
+}
+
+TEST_CASE("a dependent command starts after everything it depends on is done, and never when that failed") {
+  test_node node;
+  auto slow = node.ctl_json(exec_line("first", "while [ ! -e go ]; do sleep 0.05; done; echo first >> order", {"--detach"}));
+  auto id = slow.at("task_id").get<std::string>();
+  auto second = node.ctl_json(exec_line("second", "echo second >> order", {"--depends-on", id, "--detach"}));
+  CHECK(second.at("task").at("status") == "blocked");
+  std::ofstream{node.work() + "/go"};
+  CHECK(reaches(node, second.at("task_id"), "done"));
+  CHECK(file_text(node.work() + "/order") == "first\nsecond\n");
+
+  auto broken = node.ctl_json(exec_line("broken", "while [ ! -e fail ]; do sleep 0.05; done; exit 1", {"--detach"}));
+  auto never = node.ctl_json(exec_line("never", "touch never", {"--depends-on", broken.at("task_id").get<std::string>(), "--detach"}));
+  std::ofstream{node.work() + "/fail"};
+  CHECK(reaches(node, broken.at("task_id"), "failed"));
+  CHECK(reaches(node, never.at("task_id"), "cancelled"));
+  CHECK_FALSE(fs::exists(node.work() + "/never"));
+}
+
+TEST_CASE("a command that needs approval runs only once a person has approved it") {
+  test_node node;
+  auto asked = node.ctl_json(exec_line("careful", "touch ran", {"--approval-required", "--detach"}));
+  CHECK(asked.at("task").at("status") == "approval_required");
+  CHECK(node.ctl_json({"pty", "list"}).empty());
+  CHECK_FALSE(fs::exists(node.work() + "/ran"));
+  CHECK(node.ctl({"approve", asked.at("task_id")}).status == 0);
+  CHECK(reaches(node, asked.at("task_id"), "done"));
+  CHECK(fs::exists(node.work() + "/ran"));
+}
+
+TEST_CASE("cancelling a running command ends its process and everything below it") {
+  test_node node;
+  auto script = "sh -c 'echo $$ >> pids; exec sleep 1000' & setsid sh -c 'echo $$ >> pids; exec sleep 1000' & echo $$ >> pids; wait";
+  auto started = node.ctl_json(exec_line("tree", script, {"--detach"}));
+  REQUIRE(eventually([&] { return count_lines(node.work() + "/pids") == 3; }));
+  std::vector<pid_t> pids;
+  for (const auto& line : lines_of(file_text(node.work() + "/pids")))
+    pids.push_back(std::stoi(line));
+  for (auto pid : pids)
+    REQUIRE(is_running(pid));
+  auto cancelled = node.ctl({"update-task", started.at("task_id"), "--status", "cancelled"});
+  CAPTURE(cancelled.err);
+  CHECK(cancelled.status == 0);
+  CHECK(eventually([&] { return std::none_of(pids.begin(), pids.end(), is_running); }));
+  CHECK(status_of(node, started.at("task_id")) == "cancelled");
+}
+
+TEST_CASE("without a worker dispatch says no_worker, and a harness that is not installed is refused before any task exists") {
+  test_node node;
+  auto none = node.ctl_json({"dispatch", "think about it"});
+  CHECK(none.at("status") == "no_worker");
+  CHECK(none.at("role") == "implementer");
+  CHECK(none.at("task").at("status") == "open");
+  REQUIRE(node.ctl_json({"tasks"}).size() == 1);
+
+  auto missing = node.ctl({"dispatch", "ask somebody", "--harness", "claude", "--json"}, {.env = {{"PATH", "/usr/bin:/bin"}}});
+  CAPTURE(missing.out);
+  CHECK(missing.status == 1);
+  CHECK(missing.parsed().at("error").get<std::string>().find("claude") != std::string::npos);
+  auto unknown = node.ctl({"dispatch", "ask nobody", "--harness", "nonesuch"});
+  CHECK(unknown.status == 1);
+  CHECK(node.ctl_json({"tasks"}).size() == 1);
+}
+
+TEST_CASE("a program that cannot be started fails its task with the reason") {
+  test_node node;
+  auto ran = node.ctl({"dispatch", "absent", "--harness", "exec", "--", "/no/such/program"});
+  CAPTURE(ran.out);
+  CHECK(ran.status != 0);
+  CHECK(node.ctl_json({"tasks"})[0].at("status") == "failed");
+}
+
+TEST_CASE("an interrupted dispatch leaves its task running and says how to go on") {
+  test_node node;
+  auto follower = node.ctl_start(exec_line("goes on", "touch started; while [ ! -e go ]; do sleep 0.05; done"));
+  REQUIRE(follower.read_until("claimed by"));
+  follower.signal(SIGINT);
+  auto end = follower.finish();
+  CHECK(end.status == 128 + SIGINT);
+  CHECK(end.err.find("goes on") != std::string::npos);
+  std::ofstream{node.work() + "/go"};
+  CHECK(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "done"; }));
+}

@@ -1,0 +1,249 @@
+// User story 3: the node starts by itself, says what it is, backs up, and is alone in its state directory.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+unsigned mode_of(const fs::path& path) {
+  struct stat s {};
+  return lstat(path.c_str(), &s) == 0 ? s.st_mode & 0777u : 0u;
+}
+
+bool has_kind(const json& graph, const std::string& kind) {
+  const auto& nodes = graph.at("nodes");
+  return std::any_of(nodes.begin(), nodes.end(), [&](const json& n) { return n.at("kind") == kind; });
+}
+
+} // namespace
+
+TEST_CASE("the first command starts a node, and --no-autostart refuses with status 3 and leaves nothing behind") {
+  test_node node;
+  auto refused = node.ctl({"tasks", "--no-autostart"});
+  CHECK(refused.status == 3);
+  CHECK(refused.err.find("swarmctl up") != std::string::npos);
+  CHECK(node.node_pid() == 0);
+  CHECK_FALSE(fs::exists(node.dir().root));
+  for (const auto* verb : {"status", "graph"})
+    CHECK(node.ctl({verb}).status == 3);
+
+  CHECK(node.ctl({"tasks"}).status == 0);
+  CHECK(node.node_pid() != 0);
+  CHECK(node.ctl({"tasks", "--no-autostart"}).status == 0);
+}
+
+TEST_CASE("up, status and down give the documented keys, and down ends the node and its keeper") {
+  test_node node;
+  auto up = node.ctl_json({"up", "--node-name", "workshop"});
+  auto status = node.ctl_json({"status"});
+  for (const auto* key : {"pid", "version", "node", "state_dir", "uptime_s"})
+    CHECK_MESSAGE(status.contains(key), key);
+  CHECK(up.at("pid") == status.at("pid"));
+  CHECK(status.at("pid") == node.node_pid());
+  CHECK(status.at("node") == "workshop");
+  CHECK(status.at("state_dir") == node.dir().root.string());
+  CHECK(status.at("uptime_s").is_number_integer());
+  CHECK(node.ctl({"up", "--node-name", "other"}).status == 1);
+  REQUIRE(node.ctl_json({"dispatch", "work", "--harness", "exec", "--", "true"}).at("exit_status") == 0);
+  auto keeper = node.keeper_pid();
+  REQUIRE(keeper != 0);
+  auto pid = node.node_pid();
+  auto down = node.down({"--json"});
+  CHECK(down.status == 0);
+  CHECK(down.parsed().at("ok") == true);
+  CHECK(down.parsed().at("pid") == pid);
+  CHECK(eventually([&] { return !is_running(keeper); }));
+  auto again = node.ctl_json({"down"});
+  CHECK(again.at("pid").is_null());
+  CHECK(node.node_pid() == 0);
+  // The name is remembered.
+  node.ctl_json({"up"});
+  CHECK(node.ctl_json({"status"}).at("node") == "workshop");
+}
+
+TEST_CASE("graph shows the node, the writer, the readers, scopes and whatever is alive in them") {
+  test_node node;
+  auto holder = node.session("name:holder");
+  auto waiter = node.session("name:waiter");
+  REQUIRE(node.ctl({"lock", "a.cpp", "--as", holder}).status == 0);
+  auto waiting = node.ctl_start({"lock", "a.cpp", "--wait", "60", "--as", waiter});
+  REQUIRE(eventually([&] { return has_kind(node.ctl_json({"graph"}), "lock"); }));
+  auto id = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("id");
+  auto graph = node.ctl_json({"graph"});
+  for (const auto* kind : {"node", "writer", "reader", "watch_hub", "front", "scope", "lock", "processes", "pty"})
+    CHECK_MESSAGE(has_kind(graph, kind), kind, " in ", graph.dump());
+  for (const auto& n : graph.at("nodes"))
+    for (const auto* key : {"path", "kind", "state", "age_ms", "restarts", "mailbox", "detail"})
+      CHECK_MESSAGE(n.contains(key), key);
+  auto text = node.ctl({"graph"});
+  CHECK(text.status == 0);
+  CHECK(text.out.find("lock") != std::string::npos);
+}
+
+TEST_CASE("events --follow shows what happens while it runs") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto follower = node.ctl_start({"events", "--follow", "--since", "0", "--json"});
+  REQUIRE(node.ctl({"kv", "set", "first", "1"}).status == 0);
+  CHECK(follower.read_until("\"first\""));
+  REQUIRE(node.ctl({"kv", "set", "second", "2"}).status == 0);
+  CHECK(follower.read_until("\"second\"", std::chrono::seconds{5}));
+  std::uint64_t last = 0;
+  for (const auto& line : lines_of(follower.so_far().out)) {
+    auto event = json::parse(line);
+    CHECK(event.at("revision").get<std::uint64_t>() > last);
+    last = event.at("revision");
+  }
+  follower.signal(SIGINT);
+  CHECK(follower.finish().status == 128 + SIGINT);
+}
+
+TEST_CASE("events --follow goes on without a gap after the node was killed and started again") {
+  test_node node;
+  node.start();
+  auto follower = node.ctl_start({"events", "--follow", "--since", "0", "--json", "--type", "kv."});
+  REQUIRE(node.ctl({"kv", "set", "before", "1"}).status == 0);
+  REQUIRE(follower.read_until("\"before\""));
+  node.kill_node();
+  node.start();
+  REQUIRE(node.ctl({"kv", "set", "after", "1"}).status == 0);
+  CHECK(follower.read_until("\"after\""));
+  CHECK(lines_of(follower.so_far().out).size() == 2);
+}
+
+TEST_CASE("doctor passes on a healthy node and fails without one") {
+  test_node node;
+  auto without = node.ctl({"doctor", "--json"});
+  CHECK(without.parsed().at("checks").is_array());
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto doctor = node.ctl_json({"doctor"});
+  CHECK(doctor.at("ok") == true);
+  CHECK(doctor.at("failed") == 0);
+  std::vector<std::string> names;
+  for (const auto& c : doctor.at("checks")) {
+    names.push_back(c.at("name"));
+    CHECK(c.contains("status"));
+    CHECK(c.contains("message"));
+    CHECK(c.contains("details"));
+  }
+  for (const auto* name : {"binary", "database", "scope", "live_instances", "stale_instances", "skill_discovery", "plugin_discovery", "env"})
+    CHECK_MESSAGE(std::find(names.begin(), names.end(), name) != names.end(), name);
+}
+
+TEST_CASE("a node starts from a backup with what was in it, and never gives a fence or a revision twice") {
+  test_node node;
+  auto holder = node.session("name:holder");
+  REQUIRE(node.ctl({"kv", "set", "kept", "value"}).status == 0);
+  auto file = node.work() + "/copy.db";
+  auto backup = node.ctl_json({"backup", "copy.db"});
+  CHECK(backup.at("path") == file);
+  CHECK(backup.at("bytes") == fs::file_size(file));
+  CHECK(mode_of(file) == 0600);
+  CHECK(node.ctl({"backup", "copy.db"}).status == 1); // the file exists
+  REQUIRE(node.ctl({"kv", "set", "lost", "value"}).status == 0);
+  auto fence = node.ctl_json({"lock", "a.cpp", "--as", holder}).at("fence").get<std::uint64_t>();
+  auto revision = node.ctl_json({"kv", "get", "lost"}).at("revision").get<std::uint64_t>();
+  node.down();
+  for (const auto* name : {"swarm.db", "swarm.db-wal", "swarm.db-shm"})
+    fs::remove(node.dir().root / name);
+  fs::copy_file(file, node.dir().database());
+  node.start();
+  CHECK(node.ctl({"kv", "get", "kept"}).out == "value\n");
+  CHECK(node.ctl({"kv", "get", "lost"}).status == 1);
+  CHECK(node.ctl_json({"lock", "a.cpp", "--as", holder}).at("fence").get<std::uint64_t>() > fence);
+  REQUIRE(node.ctl({"kv", "set", "new", "value"}).status == 0);
+  CHECK(node.ctl_json({"kv", "get", "new"}).at("revision").get<std::uint64_t>() > revision);
+}
+
+TEST_CASE("two state directories never meet") {
+  test_node one;
+  test_node two;
+  REQUIRE(one.ctl({"kv", "set", "where", "one", "--scope", "shared"}).status == 0);
+  REQUIRE(two.ctl({"kv", "set", "where", "two", "--scope", "shared"}).status == 0);
+  CHECK(one.node_pid() != two.node_pid());
+  CHECK(one.ctl({"kv", "get", "where", "--scope", "shared"}).out == "one\n");
+  one.ctl_json({"pty", "new", "--scope", "shared", "--", "sleep", "1000"});
+  CHECK(two.ctl_json({"pty", "list", "--all"}).empty());
+  one.down();
+  CHECK(two.ctl({"kv", "get", "where", "--scope", "shared", "--no-autostart"}).out == "two\n");
+}
+
+TEST_CASE("a state directory deeper than a socket address allows works, with its keeper") {
+  test_node node{std::string(60, 'a') + "/" + std::string(60, 'b') + "/state"};
+  REQUIRE(node.dir().socket().string().size() > 108);
+  auto ran = node.ctl({"dispatch", "deep", "--harness", "exec", "--", "sh", "-c", "swarmctl() { :; }; echo deep; exit 4"});
+  CAPTURE(ran.err);
+  CHECK(ran.status == 4);
+  CHECK(node.ctl_json({"status"}).at("state_dir") == node.dir().root.string());
+  // A worker reaches the node too.
+  auto inside = node.ctl({"dispatch", "inside", "--harness", "exec", "--", program("swarmctl").string(), "whoami"});
+  CAPTURE(inside.out);
+  CHECK(inside.status == 0);
+}
+
+TEST_CASE("everything in the state directory belongs to its user alone") {
+  test_node node;
+  REQUIRE(node.ctl_json({"dispatch", "work", "--harness", "exec", "--", "sh", "-c", "echo output"}).at("exit_status") == 0);
+  CHECK(mode_of(node.dir().root) == 0700);
+  std::size_t seen = 0;
+  for (const auto& entry : fs::recursive_directory_iterator{node.dir().root}) {
+    ++seen;
+    CHECK_MESSAGE(mode_of(entry.path()) == (entry.is_directory() ? 0700u : 0600u), entry.path().string());
+  }
+  CHECK(seen >= 7);
+}
+
+TEST_CASE("every name in the state directory is documented") {
+  test_node node;
+  REQUIRE(node.ctl_json({"dispatch", "work", "--harness", "exec", "--", "sh", "-c", "echo output"}).at("exit_status") == 0);
+  auto* source = std::getenv("SWARM_SOURCE_DIR");
+  REQUIRE(source != nullptr);
+  auto page = file_text(fs::path{source} / "docs/operations.md");
+  REQUIRE_FALSE(page.empty());
+  for (const auto& below : {node.dir().root, node.dir().log_dir()})
+    for (const auto& entry : fs::directory_iterator{below})
+      CHECK_MESSAGE(page.find(entry.path().filename().string()) != std::string::npos, entry.path().string());
+}
+
+TEST_CASE("a second swarmd in the same state directory refuses with status 75, and the first one goes on") {
+  test_node node;
+  node.start();
+  child_process second{{program("swarmd").string(), "--state-dir", node.dir().root.string()}, node.env(), "/"};
+  auto ended = second.finish();
+  CHECK(ended.status == 75);
+  CHECK(ended.err.find("another swarmd") != std::string::npos);
+  CHECK(node.ctl({"tasks", "--no-autostart"}).status == 0);
+}
+
+TEST_CASE("many commands that find no node start one node together") {
+  test_node node;
+  std::vector<child_process> starters;
+  for (int i = 0; i < 12; ++i)
+    starters.push_back(node.ctl_start({"status", "--json"}, {.env = {}}));
+  for (auto& s : starters)
+    s.finish();
+  std::vector<child_process> callers;
+  for (int i = 0; i < 12; ++i)
+    callers.push_back(node.ctl_start({"kv", "set", "k" + std::to_string(i), "v"}));
+  for (auto& c : callers) {
+    auto r = c.finish();
+    CHECK_MESSAGE(r.status == 0, r.err);
+  }
+  CHECK(node.ctl_json({"kv"}).size() == 12);
+}
+
+TEST_CASE("up --foreground serves until Ctrl-C") {
+  test_node node;
+  auto front = node.ctl_start({"up", "--foreground"});
+  CHECK(eventually([&] { return node.ctl({"kv", "set", "a", "b", "--no-autostart"}).status == 0; }));
+  front.signal(SIGINT);
+  CHECK(front.finish().status == 0);
+  CHECK(node.ctl({"status"}).status == 3);
+}

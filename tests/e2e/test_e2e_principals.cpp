@@ -1,0 +1,218 @@
+// Who calls: the operator outside every worker, a session inside one, and nobody who pretends.
+#include <fstream>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/node_client.hpp"
+
+using namespace swarm::testing;
+namespace v1 = swarm::v1;
+
+namespace {
+
+/// Runs a script in a worker and gives what it printed.
+std::string in_worker(const test_node& node, const std::string& script) {
+  static int run = 0;
+  auto title = "worker " + std::to_string(++run);
+  auto r = node.ctl({"dispatch", title, "--harness", "exec", "--json", "--", "sh", "-c", script});
+  auto got = r.parsed();
+  return got.is_object() && got.contains("output_tail") ? got["output_tail"].get<std::string>() : r.out + r.err;
+}
+
+std::string ctl() { return program("swarmctl").string(); }
+
+v1::Reply register_with_token(node_client& client, const std::string& token, const std::string& directory, const std::string& label = {}) {
+  auto command = client.command();
+  auto* body = command.mutable_register_session();
+  body->set_directory(directory);
+  body->set_label(label);
+  body->set_lease_ms(600'000);
+  body->set_token_hash(token_hash(token));
+  return client.execute(command);
+}
+
+} // namespace
+
+TEST_CASE("a process in a worker's tree without its token is not the operator") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto pid = node.node_pid();
+  auto out = in_worker(node, "env -u SWARM_TOKEN " + ctl() + " down; echo status $?");
+  CAPTURE(out);
+  CHECK(out.find("status 1") != std::string::npos);
+  CHECK(is_running(pid));
+  out = in_worker(node, "env -u SWARM_TOKEN " + ctl() + " backup " + node.work() + "/stolen.db; echo status $?");
+  CHECK(out.find("status 1") != std::string::npos);
+  CHECK_FALSE(fs::exists(node.work() + "/stolen.db"));
+  // With the token neither.
+  out = in_worker(node, ctl() + " down; echo status $?");
+  CHECK(out.find("status 1") != std::string::npos);
+  CHECK(is_running(pid));
+  // An empty environment changes nothing.
+  out = in_worker(node, "env -i SWARM_HOME=" + node.dir().root.string() + " " + ctl() + " down; echo status $?");
+  CHECK(out.find("status 1") != std::string::npos);
+  CHECK(is_running(pid));
+}
+
+TEST_CASE("a daemon that a worker forked twice into a session of its own is not the operator") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto pid = node.node_pid();
+  auto file = node.work() + "/verdict";
+  auto script = "( setsid sh -c '( env -u SWARM_TOKEN " + ctl() + " down; echo status $? > " + file + ".new; mv " + file + ".new " + file +
+                " ) & ' & ) ; while [ ! -e " + file + " ]; do sleep 0.05; done; cat " + file;
+  auto out = in_worker(node, script);
+  CAPTURE(out);
+  CHECK(out.find("status 1") != std::string::npos);
+  CHECK(is_running(pid));
+}
+
+TEST_CASE("a daemon that outlives its worker gets no rights by it") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto pid = node.node_pid();
+  auto file = node.work() + "/verdict";
+  // The worker ends at once. Its tree is ended with it; if the daemon gets to ask at all, it must be refused.
+  auto script = "setsid sh -c 'trap \"\" HUP TERM; while [ ! -e " + node.work() + "/go ]; do sleep 0.05; done; env -u SWARM_TOKEN " + ctl() +
+                " down; echo status $? > " + file + "' > /dev/null 2>&1 & exit 0";
+  in_worker(node, script);
+  std::ofstream{node.work() + "/go"};
+  auto asked = eventually([&] { return fs::exists(file) && !file_text(file).empty(); }, std::chrono::seconds{3});
+  if (asked)
+    CHECK(file_text(file).find("status 0") == std::string::npos);
+  CHECK(is_running(pid));
+}
+
+TEST_CASE("a worker acts as its own session and as no other") {
+  test_node node;
+  auto other = node.session("name:other");
+  REQUIRE(node.ctl({"lock", "a.cpp", "--as", other}).status == 0);
+  auto whoami = in_worker(node, ctl() + " whoami --json; echo session $SWARM_MCP_INSTANCE_ID");
+  CAPTURE(whoami);
+  auto at = whoami.find("session ");
+  REQUIRE(at != std::string::npos);
+  auto own = whoami.substr(at + 8, 36);
+  CHECK(whoami.find("\"id\": \"" + own + "\"") != std::string::npos);
+  for (const auto& attempt : {" unlock a.cpp --as " + other, " deregister --as " + other, " lock b.cpp --as " + other,
+                              " send --to " + other + " --as " + other + " hello"}) {
+    auto out = in_worker(node, ctl() + attempt + "; echo status $?");
+    CHECK_MESSAGE(out.find("status 1") != std::string::npos, attempt, ": ", out);
+    out = in_worker(node, "env -u SWARM_TOKEN " + ctl() + attempt + "; echo status $?");
+    CHECK_MESSAGE(out.find("status 1") != std::string::npos, attempt, ": ", out);
+  }
+  auto locks = node.ctl_json({"locks"});
+  REQUIRE(locks.size() == 1);
+  CHECK(locks[0].at("instance_id") == other);
+  // Its own work is its own.
+  auto good = in_worker(node, ctl() + " lock c.cpp && " + ctl() + " kv set by-worker yes && echo fine");
+  CHECK(good.find("fine") != std::string::npos);
+  CHECK(node.ctl({"kv", "get", "by-worker"}).out == "yes\n");
+}
+
+TEST_CASE("a worker's process keeps its session when somebody writes the token away") {
+  test_node node;
+  auto out = in_worker(node, "env -u SWARM_TOKEN -u SWARM_MCP_INSTANCE_ID " + ctl() + " kv set whose mine; echo status $?");
+  CHECK(out.find("status 0") != std::string::npos);
+  auto events = lines_of(node.ctl({"events", "--since", "0", "--json", "--type", "kv."}).out);
+  REQUIRE(events.size() == 1);
+  CHECK(json::parse(events[0]).at("principal").at("kind") == "session");
+}
+
+TEST_CASE("a live session cannot be adopted, neither by its id nor by a worker") {
+  test_node node;
+  node.start();
+  node_client client{node};
+  auto command = client.command();
+  auto* body = command.mutable_register_session();
+  body->set_directory(node.work());
+  body->set_pid(getpid());
+  auto first = client.execute(command);
+  REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
+  auto id = first.session().session().id();
+  auto take = client.command();
+  take.mutable_register_session()->set_directory(node.work());
+  take.mutable_register_session()->set_adopt_session_id(id);
+  take.mutable_register_session()->set_adopt_only(true);
+  auto refused = client.execute(take);
+  CHECK(refused.refusal().code() == v1::Refusal::CONFLICT);
+  take = client.command();
+  take.mutable_register_session()->set_directory(node.work());
+  take.mutable_register_session()->set_preassigned_id(id);
+  CHECK(client.execute(take).refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(node.ctl({"bootstrap", "--adopt-instance-id", id}).status == 1);
+  auto out = in_worker(node, ctl() + " register --adopt-instance-id " + id + "; echo status $?");
+  CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
+}
+
+TEST_CASE("a token makes its holder that session, and one that is wrong, malformed or of an ended session is refused") {
+  test_node node;
+  node.start();
+  node_client operator_client{node};
+  auto token = make_token();
+  auto session = register_with_token(operator_client, token, node.work()).session().session().id();
+  node_client holder{node, token};
+  auto mine = holder.command();
+  mine.mutable_set_kv()->set_key("k");
+  mine.mutable_set_kv()->set_value("v");
+  CHECK_FALSE(holder.execute(mine).has_refusal());
+  CHECK(node.ctl({"kv", "set", "x", "y"}, {.env = {{"SWARM_TOKEN", token}}}).status == 0);
+
+  for (const auto& wrong : {make_token(), std::string{"00"}, std::string{"not hex"}}) {
+    node_client stranger{node, wrong};
+    v1::ExecuteRequest request;
+    *request.mutable_id() = stranger.next_id();
+    *request.mutable_command() = mine;
+    v1::Reply reply;
+    CHECK(stranger.execute(request, reply).error_code() == grpc::StatusCode::PERMISSION_DENIED);
+    CHECK(node.ctl({"kv", "set", "x", "z"}, {.env = {{"SWARM_TOKEN", wrong}}}).status == 1);
+  }
+  auto end = operator_client.command();
+  end.mutable_remove_session()->set_session_id(session);
+  REQUIRE_FALSE(operator_client.execute(end).has_refusal());
+  v1::ExecuteRequest late;
+  *late.mutable_id() = holder.next_id();
+  *late.mutable_command() = mine;
+  v1::Reply reply;
+  auto status = holder.execute(late, reply);
+  CHECK((!status.ok() || reply.has_refusal()));
+  CHECK(node.ctl({"kv", "set", "x", "late"}, {.env = {{"SWARM_TOKEN", token}}}).status == 1);
+  CHECK(node.ctl({"kv", "get", "x"}).out == "y\n");
+}
+
+TEST_CASE("what a client writes into the principal is ignored") {
+  test_node node;
+  node.start();
+  node_client operator_client{node};
+  auto token = make_token();
+  auto session = register_with_token(operator_client, token, node.work()).session().session().id();
+  node_client holder{node, token};
+  auto command = holder.command();
+  command.mutable_principal()->set_kind(v1::Principal::NODE);
+  command.mutable_expire_session()->set_session_id(session);
+  CHECK(holder.execute(command).refusal().code() == v1::Refusal::FORBIDDEN);
+  grpc::ClientContext context;
+  holder.prepare(context);
+  v1::ShutdownReply reply;
+  CHECK(holder.node().Shutdown(&context, {}, &reply).error_code() == grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_CASE("every event says who caused it") {
+  test_node node;
+  auto session = node.session("name:one");
+  REQUIRE(node.ctl({"lock", "a.cpp", "--as", session}).status == 0);
+  REQUIRE(node.ctl_json({"dispatch", "work", "--harness", "exec", "--", ctl(), "kv", "set", "a", "b"}).at("exit_status") == 0);
+  REQUIRE(node.ctl({"deregister", "--as", session}).status == 0);
+  auto lines = lines_of(node.ctl({"events", "--since", "0", "--json"}).out);
+  CHECK(lines.size() >= 8);
+  std::set<std::string> kinds;
+  for (const auto& line : lines) {
+    auto event = json::parse(line);
+    auto kind = event.at("principal").at("kind").get<std::string>();
+    kinds.insert(kind);
+    CHECK_MESSAGE(kind != "unknown", line);
+    if (kind == "session")
+      CHECK_MESSAGE(event.at("principal").at("id").is_string(), line);
+  }
+  CHECK(kinds == std::set<std::string>{"operator", "session", "node"});
+}

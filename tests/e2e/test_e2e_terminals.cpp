@@ -1,0 +1,259 @@
+// Programs on terminals, and what the keeper promises: they outlive the node, and their output has no holes.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+std::string new_pty(const test_node& node, const std::string& script, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> arguments{"pty", "new"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {"--", "sh", "-c", script});
+  return node.ctl_json(arguments).at("id");
+}
+
+json info(const test_node& node, const std::string& id) {
+  for (const auto& p : node.ctl_json({"pty", "list"}))
+    if (p.at("id") == id)
+      return p;
+  return nullptr;
+}
+
+std::string output(const test_node& node, const std::string& id) { return node.ctl_json({"pty", "read", id}).at("data"); }
+
+bool shows(const test_node& node, const std::string& id, const std::string& text) {
+  return eventually([&] { return output(node, id).find(text) != std::string::npos; });
+}
+
+bool ends(const test_node& node, const std::string& id) {
+  return eventually([&] { return info(node, id).at("running") == false; });
+}
+
+/// Prints numbered lines for ever; the file says how far it is.
+const char* counter = "i=0; while :; do i=$((i+1)); echo line $i; echo $i > at; sleep 0.01; [ -e stop ] && exit 7; done";
+
+/// Every line follows the one before it.
+bool without_holes(const std::string& text, int& last) {
+  last = 0;
+  for (const auto& line : lines_of(text)) {
+    int number = 0;
+    if (sscanf(line.c_str(), "line %d", &number) != 1)
+      return false;
+    if (number != last + 1)
+      return false;
+    last = number;
+  }
+  return last > 0;
+}
+
+} // namespace
+
+TEST_CASE("pty new, list, send, read, resize and kill work on one terminal") {
+  test_node node;
+  auto created = node.ctl_json({"pty", "new", "--name", "shell", "--columns", "90", "--rows", "20", "--", "sh"});
+  auto id = created.at("id").get<std::string>();
+  CHECK(created.at("running") == true);
+  CHECK(created.at("columns") == 90);
+  CHECK(is_running(created.at("pid").get<pid_t>()));
+  CHECK(node.ctl_json({"pty", "send", "shell", "stty size; echo mark-$((40+2))", "--enter"}).at("ok") == true);
+  CHECK(shows(node, id, "mark-42"));
+  CHECK(output(node, id).find("20 90") != std::string::npos);
+  CHECK(node.ctl_json({"pty", "resize", "shell", "--columns", "77", "--rows", "11"}).at("columns") == 77);
+  REQUIRE(node.ctl({"pty", "send", "shell", "stty size", "--enter"}).status == 0);
+  CHECK(shows(node, id, "11 77"));
+  auto killed = node.ctl({"pty", "kill", "shell"});
+  CHECK(killed.status == 0);
+  CHECK(ends(node, id));
+  CHECK_FALSE(is_running(created.at("pid").get<pid_t>()));
+  CHECK(info(node, id).at("signal").is_number());
+  CHECK(node.ctl({"pty", "send", "shell", "late", "--enter"}).status == 1);
+}
+
+TEST_CASE("pty read from an offset gives exactly the rest, and --follow ends with the program") {
+  test_node node;
+  auto id = new_pty(node, "stty -opost; printf 0123456789; while [ ! -e go ]; do sleep 0.02; done; printf abc; exit 3");
+  REQUIRE(shows(node, id, "0123456789"));
+  auto part = node.ctl_json({"pty", "read", id, "--from", "4"});
+  CHECK(part.at("from") == 4);
+  CHECK(part.at("data") == "456789");
+  CHECK(part.at("next") == 10);
+  CHECK(node.ctl_json({"pty", "read", id, "--bytes", "3"}).at("data") == "789");
+  auto follower = node.ctl_start({"pty", "read", id, "--follow", "--json"});
+  std::ofstream{node.work() + "/go"};
+  auto all = follower.finish().parsed();
+  CHECK(all.at("data") == "0123456789abc");
+  CHECK(all.at("ended") == true);
+  CHECK(all.at("exit_status") == 3);
+}
+
+TEST_CASE("attach types, shows the output, passes a resize on, leaves with the detach key and restores the terminal") {
+  test_node node;
+  auto id = new_pty(node, "while read -r line; do echo got-$line; stty size; done");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work(), 81, 21};
+  auto before = person.modes();
+  CHECK((before.c_lflag & ICANON) != 0);
+  REQUIRE(eventually([&] { return (person.modes().c_lflag & ICANON) == 0; }));
+  person.type("hello\r");
+  CHECK(person.read_until("got-hello"));
+  CHECK(person.read_until("21 81"));
+  person.resize(66, 17);
+  // The new size reaches the program at its own pace: ask until it says so.
+  CHECK(eventually([&] {
+    person.type("again\r");
+    return person.read_until("17 66", std::chrono::milliseconds{300});
+  }));
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+  CHECK(person.screen().find("detached from") != std::string::npos);
+  auto after = person.modes();
+  CHECK(after.c_lflag == before.c_lflag);
+  CHECK(after.c_iflag == before.c_iflag);
+  CHECK(after.c_oflag == before.c_oflag);
+  CHECK(info(node, id).at("running") == true);
+}
+
+TEST_CASE("attach ends with the program's own exit status") {
+  test_node node;
+  auto id = new_pty(node, "read -r line; exit 9");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id, "--detach-key", "^A"}, node.env(), node.work()};
+  REQUIRE(eventually([&] { return (person.modes().c_lflag & ICANON) == 0; }));
+  person.type("\r");
+  CHECK(person.finish() == 9);
+  CHECK((person.modes().c_lflag & ICANON) != 0);
+}
+
+TEST_CASE("a program goes on while the node is killed and started again, and its output has no holes") {
+  test_node node;
+  node.start();
+  auto id = new_pty(node, counter);
+  REQUIRE(shows(node, id, "line 20"));
+  auto pid = info(node, id).at("pid").get<pid_t>();
+  auto keeper = node.keeper_pid();
+  node.kill_node();
+  auto at_kill = std::stoi(file_text(node.work() + "/at"));
+  CHECK(eventually([&] {
+    auto text = file_text(node.work() + "/at");
+    return !text.empty() && std::stoi(text) > at_kill + 30; // it goes on without us
+  }));
+  node.start();
+  CHECK(is_running(pid));
+  CHECK(node.keeper_pid() == keeper);
+  CHECK(info(node, id).at("pid") == pid);
+  std::ofstream{node.work() + "/stop"};
+  REQUIRE(ends(node, id));
+  CHECK(info(node, id).at("exit_status") == 7);
+  int last = 0;
+  auto all = node.ctl_json({"pty", "read", id});
+  CHECK(all.at("from") == 0);
+  CHECK_MESSAGE(without_holes(all.at("data"), last), all.at("data"));
+  CHECK(last > at_kill + 30);
+}
+
+TEST_CASE("a program that ends while no node runs has its exit status and its last output afterwards") {
+  test_node node;
+  node.start();
+  auto started = node.ctl_json({"dispatch", "ends alone", "--harness", "exec", "--detach", "--", "sh", "-c",
+                                "touch started; while [ ! -e go ]; do sleep 0.02; done; echo last words; exit 5"});
+  auto id = new_pty(node, "while [ ! -e go ]; do sleep 0.02; done; echo gone; exit 6");
+  REQUIRE(eventually([&] { return fs::exists(node.work() + "/started"); }));
+  auto pid = info(node, id).at("pid").get<pid_t>();
+  node.kill_node();
+  std::ofstream{node.work() + "/go"};
+  REQUIRE(eventually([&] { return !is_running(pid); }));
+  node.start();
+  REQUIRE(eventually([&] { return node.ctl_json({"task", started.at("task_id")}).at("status") == "failed"; }));
+  auto result = json::parse(node.ctl_json({"task", started.at("task_id")}).at("result").get<std::string>());
+  CHECK(result.at("exit_status") == 5);
+  CHECK(result.at("output_tail").get<std::string>().find("last words") != std::string::npos);
+  CHECK(ends(node, id));
+  CHECK(info(node, id).at("exit_status") == 6);
+  CHECK(output(node, id).find("gone") != std::string::npos);
+}
+
+TEST_CASE("a follower of a terminal's output goes on after the node was killed, every byte once") {
+  test_node node;
+  node.start();
+  auto id = new_pty(node, counter);
+  auto follower = node.ctl_start({"pty", "read", id, "--follow"});
+  REQUIRE(follower.read_until("line 20"));
+  node.kill_node();
+  node.start();
+  std::ofstream{node.work() + "/stop"};
+  auto all = follower.finish();
+  CHECK(all.status == 0);
+  int last = 0;
+  CHECK_MESSAGE(without_holes(all.out, last), all.out);
+}
+
+TEST_CASE("when the keeper is killed its commands are failed with node_restarted, and with retries they run again") {
+  test_node node;
+  node.start();
+  const char* script = "echo ran >> $0; while [ ! -e go ]; do sleep 0.02; done; exit 4";
+  auto once = node.ctl_json({"dispatch", "once", "--harness", "exec", "--detach", "--", "sh", "-c", script, "once"});
+  auto twice = node.ctl_json({"dispatch", "twice", "--harness", "exec", "--detach", "--retries", "1", "--", "sh", "-c", script, "twice"});
+  auto runs = [&](const char* name) { return count_lines(node.work() + "/" + name); };
+  REQUIRE(eventually([&] { return runs("once") == 1 && runs("twice") == 1; }));
+  node.kill_keeper();
+  CHECK(eventually([&] { return node.ctl_json({"task", once.at("task_id")}).at("status") == "failed"; }));
+  CHECK(node.ctl_json({"task", once.at("task_id")}).at("result").get<std::string>().find("node_restarted") != std::string::npos);
+  REQUIRE(eventually([&] { return runs("twice") == 2; }));
+  std::ofstream{node.work() + "/go"};
+  CHECK(eventually([&] { return node.ctl_json({"task", twice.at("task_id")}).at("status") == "failed"; }));
+  auto result = json::parse(node.ctl_json({"task", twice.at("task_id")}).at("result").get<std::string>());
+  CHECK(result.at("exit_status") == 4);
+  CHECK(runs("once") == 1);
+  CHECK(runs("twice") == 2);
+}
+
+TEST_CASE("when keeper and node are killed together the next node settles what ran, and nothing of it is left running") {
+  test_node node;
+  node.start();
+  auto task = node.ctl_json({"dispatch", "both", "--harness", "exec", "--detach", "--", "sh", "-c", "echo $$ > pid; exec sleep 1000"});
+  REQUIRE(eventually([&] { return count_lines(node.work() + "/pid") == 1; }));
+  auto pid = std::stoi(file_text(node.work() + "/pid"));
+  node.kill_node();
+  node.kill_keeper();
+  node.start();
+  CHECK(eventually([&] { return node.ctl_json({"task", task.at("task_id")}).at("status") == "failed"; }));
+  CHECK(eventually([&] { return !is_running(pid); }));
+}
+
+TEST_CASE("down leaves no process behind, and down --keep-programs leaves them all") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto id = new_pty(node, "sh -c 'echo $$ >> pids; exec sleep 1000' & setsid sh -c 'echo $$ >> pids; exec sleep 1000' & echo $$ >> pids; wait");
+  REQUIRE(eventually([&] { return count_lines(node.work() + "/pids") == 3; }));
+  std::vector<pid_t> pids;
+  for (const auto& line : lines_of(file_text(node.work() + "/pids")))
+    pids.push_back(std::stoi(line));
+  auto keeper = node.keeper_pid();
+  CHECK(node.down({"--keep-programs"}).status == 0);
+  CHECK(is_running(keeper));
+  CHECK(std::all_of(pids.begin(), pids.end(), is_running));
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(info(node, id).at("running") == true);
+  CHECK(node.down().status == 0);
+  CHECK(eventually([&] { return !is_running(keeper) && std::none_of(pids.begin(), pids.end(), is_running); }));
+  CHECK(processes_with("SWARM_HOME", node.dir().root.string()).empty());
+}
+
+TEST_CASE("output that is no longer kept is announced, and what is kept ends with the newest byte") {
+  test_node node;
+  // More than the segments and the ring hold together would take long; the ring alone is told apart by offsets.
+  auto id = new_pty(node, "stty -opost; i=0; while [ $i -lt 40 ]; do head -c 65536 /dev/zero | tr '\\0' 'x'; i=$((i+1)); done; printf END");
+  REQUIRE(ends(node, id));
+  auto end = info(node, id).at("end").get<std::uint64_t>();
+  CHECK(end == 40 * 65536 + 3);
+  auto follower = node.ctl({"pty", "read", id, "--from", std::to_string(end - 10)});
+  CHECK(follower.out == "xxxxxxxEND");
+  auto start = info(node, id).at("start").get<std::uint64_t>();
+  auto all = node.ctl({"pty", "read", id, "--from", "0"});
+  CHECK(all.out.size() == end - start);
+  CHECK((start == 0 || all.err.find("no longer kept") != std::string::npos));
+}
