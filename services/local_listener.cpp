@@ -1,6 +1,7 @@
 #include "services/local_listener.hpp"
 
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -33,6 +34,25 @@ int highest_fd() {
   rlimit r{};
   getrlimit(RLIMIT_NOFILE, &r);
   return static_cast<int>(std::min<rlim_t>(r.rlim_cur, 1 << 20));
+}
+
+/// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
+/// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
+bool is_in_worker_tree(pid_t pid, pid_t keeper) {
+  constexpr int ancestors_max = 256;
+  if (environment_of(pid, "SWARM_SPAWN_ID"))
+    return true;
+  for (int i = 0; i < ancestors_max; ++i) {
+    if (pid <= 1)
+      return false;
+    if (pid == keeper || std::filesystem::path{executable_of(pid).value_or("")}.filename() == "swarm-keeper")
+      return true;
+    auto parent = parent_of(pid);
+    if (!parent)
+      return true;
+    pid = *parent;
+  }
+  return true;
 }
 
 } // namespace
@@ -104,9 +124,8 @@ void local_listener::admit(unique_fd connection) {
   if (auto session = workers_.session_of_tree(cred.pid)) {
     p.in_worker_tree = true;
     p.session_id = *session;
-  } else if (auto keeper = keeper_pid_(); keeper != 0) {
-    // Not provably outside (the process may have gone by now): treated as inside.
-    p.in_worker_tree = is_descendant(cred.pid, static_cast<pid_t>(keeper)).value_or(true);
+  } else {
+    p.in_worker_tree = is_in_worker_tree(cred.pid, static_cast<pid_t>(keeper_pid_()));
   }
   auto fd = fcntl(connection.get(), F_DUPFD_CLOEXEC, next_fd_);
   if (fd < 0) {

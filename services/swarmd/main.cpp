@@ -38,6 +38,7 @@ using namespace std::chrono_literals;
 using namespace swarm;
 
 constexpr int exit_already_running = 75; // EX_TEMPFAIL: connect to the one that runs
+constexpr int exit_tree_failed = 70;     // EX_SOFTWARE
 constexpr std::size_t log_bytes_max = 8 * 1024 * 1024;
 constexpr std::size_t log_files_max = 3;
 
@@ -183,6 +184,22 @@ void check_integrity_in_background(caf::actor_system& sys, const entrance_board&
   });
 }
 
+/// The top supervisor gives up when parts keep failing: then a fresh process is better than a node that only refuses.
+void end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervisor_actor& root, const std::atomic<bool>& stopping) {
+  sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
+    self->set_down_handler([self, &stopping](caf::down_msg& dm) {
+      if (!stopping) {
+        spdlog::critical("the supervisor of the node gave up: {}; the process ends and can be started again", caf::to_string(dm.reason));
+        spdlog::shutdown();
+        std::_Exit(exit_tree_failed);
+      }
+      self->quit();
+    });
+    self->monitor(root);
+    return {[](tick_atom) {}};
+  });
+}
+
 void end_keeper(keeper_link& link) {
   auto pid = link.keeper_pid();
   auto gone = pid != 0 ? open_pidfd(static_cast<pid_t>(pid)) : std::nullopt;
@@ -231,6 +248,8 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
     runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
   caf::actor_system sys{cfg};
   auto root = start_node(sys, options, board);
+  std::atomic<bool> is_stopping{false};
+  end_when_the_tree_ends(sys, root, is_stopping);
   if (!wait_until_booted(sys, *board)) {
     spdlog::critical("the node does not start; see the errors above");
     _exit(1);
@@ -244,6 +263,7 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
     close(args.ready_fd);
   }
   stop.wait(signals.get());
+  is_stopping = true;
   spdlog::info("stopping{}", stop.keep_keeper() ? "; programs in terminals go on" : "");
 
   stopping.add("doors", 2s, [&](auto grace) { return server->stop(grace); });
