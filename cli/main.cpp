@@ -30,13 +30,13 @@ int run_swarmctl(std::vector<std::string> args) {
   settings.in_worker = env.in_worker();
   client node{std::move(settings)};
   context ctx{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
-  return run(ctx, std::move(args));
+  // Everything is written. Leaving through `node` would tear gRPC down, which costs more than the call.
+  std::quick_exit(run(ctx, std::move(args)));
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
-  // Everything is written; tearing gRPC down would cost more than the call.
-  std::quick_exit(run_swarmctl({argv + 1, argv + argc}));
+  return run_swarmctl({argv + 1, argv + argc});
 }
