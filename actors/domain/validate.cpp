@@ -268,6 +268,16 @@ verdict check_body(const v1::Command& cmd) {
   }
 }
 
+/// These are answered from all scopes together.
+bool about_the_node(const v1::Query& query) {
+  switch (query.body_case()) {
+    case v1::Query::kListScopes:
+    case v1::Query::kResolveToken:
+    case v1::Query::kGetTotals: return true;
+    default: return false;
+  }
+}
+
 } // namespace
 
 std::optional<v1::Refusal> validate(const v1::Command& cmd) {
@@ -277,8 +287,7 @@ std::optional<v1::Refusal> validate(const v1::Command& cmd) {
 std::optional<v1::Refusal> validate(const v1::Query& query) {
   if (query.body_case() == v1::Query::BODY_NOT_SET)
     return invalid("The query is empty or not known to this version");
-  bool needs_scope = query.body_case() != v1::Query::kListScopes;
-  return first({need(!needs_scope || !query.scope().empty(), "scope"), check_fields(query)});
+  return first({need(about_the_node(query) || !query.scope().empty(), "scope"), check_fields(query)});
 }
 
 } // namespace swarm::domain

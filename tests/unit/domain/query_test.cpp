@@ -193,3 +193,18 @@ TEST_CASE("only the node resolves tokens") {
   q.mutable_resolve_token()->set_token_hash(std::string(32, 'x'));
   CHECK(w.ask(q).refusal().code() == v1::Refusal::FORBIDDEN);
 }
+
+TEST_CASE("questions about the whole node need no scope, all others do") {
+  task_world w;
+  w.join("identity:x");
+  v1::Query q;
+  q.mutable_principal()->set_kind(v1::Principal::NODE);
+  q.mutable_get_totals();
+  CHECK(domain::answer(q, w.rows, {}).totals().sessions() == 1);
+  q.mutable_resolve_token()->set_token_hash(std::string(32, 'x'));
+  CHECK(domain::answer(q, w.rows, {}).refusal().code() == v1::Refusal::NOT_FOUND);
+  q.mutable_list_scopes();
+  CHECK_FALSE(domain::answer(q, w.rows, {}).has_refusal());
+  q.mutable_list_tasks();
+  CHECK(domain::answer(q, w.rows, {}).refusal().code() == v1::Refusal::INVALID);
+}
