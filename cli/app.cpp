@@ -1,5 +1,6 @@
 #include "cli/app.hpp"
 
+#include "actors/base/text.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -248,11 +249,21 @@ std::unique_ptr<CLI::App> full_tree(context& ctx) {
   return root;
 }
 
+/// Everything travels as protobuf strings, which are UTF-8; a stray byte would otherwise end as a puzzle of the transport.
+void refuse_other_encodings(const context& ctx, const std::vector<std::string>& args) {
+  for (const auto& arg : args)
+    if (!is_utf8(arg))
+      throw usage("not UTF-8: " + escape_control(arg) + "; arbitrary bytes go through files or pipes");
+  if (!is_utf8(ctx.directory()))
+    throw failure(code::refused, "the name of the working directory is not UTF-8: " + escape_control(ctx.directory()) + "; call from another one");
+}
+
 int run(context& ctx, std::vector<std::string> args) {
   std::string command;
   // Known before parsing, so that a refusal to parse is reported the same way.
   ctx.flags.json = std::find(args.begin(), std::find(args.begin(), args.end(), "--"), "--json") != std::find(args.begin(), args.end(), "--");
   try {
+    refuse_other_encodings(ctx, args);
     return dispatch_verb(ctx, std::move(args), command);
   } catch (const failure& f) {
     return report(ctx, command, f);

@@ -1,6 +1,7 @@
 #include "cli/environment.hpp"
 
 #include "actors/base/environment.hpp"
+#include "actors/base/text.hpp"
 
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ bool environment::truthy(std::string_view name) const {
 environment_list environment::inheritable() const {
   environment_list out;
   for (const auto& [name, value] : values_)
-    if (swarm::inheritable(name))
+    // A variable that is not UTF-8 cannot travel; the worker does without it.
+    if (swarm::inheritable(name) && is_utf8(value))
       out.emplace_back(name, value);
   return out;
 }

@@ -78,6 +78,8 @@ TEST_CASE("mistakes in usage exit 2 and say where the help is") {
   CHECK(ctl.screen.err.find("Invalid task type \"paint\". Expected one of: review, implement, fix, test, research, other") != std::string::npos);
   CHECK(ctl({"lock", "a", "--wait", "-1"}) == code::usage);
   CHECK(ctl({"dispatch", "x", "--harness", "exec"}) == code::usage);
+  CHECK(ctl({"kv", "set", "k", "\xff\xfe"}) == code::usage);
+  CHECK(ctl.screen.err.find("not UTF-8: \\xff") != std::string::npos);
   CHECK(ctl.node.commands.empty());
 }
 
