@@ -51,7 +51,10 @@ std::vector<v1::PtyInfo> all_ptys(const context& ctx, bool all_scopes) {
   }
 }
 
-/// Exact id, unique prefix of an id, or a name.
+constexpr std::size_t full_id_bytes = 36;
+
+/// Exact id, unique prefix of an id, or a name. The list may not know a terminal that ended before the node's start, while its
+/// output is still kept: a full id is the node's to judge.
 std::string find_pty(const context& ctx, const std::string& who) {
   std::vector<std::string> prefixed;
   std::vector<std::string> named;
@@ -66,6 +69,8 @@ std::string find_pty(const context& ctx, const std::string& who) {
   auto& found = prefixed.empty() ? named : prefixed;
   if (found.size() == 1)
     return found.front();
+  if (found.empty() && who.size() == full_id_bytes)
+    return who;
   throw failure(code::refused, found.empty() ? "no terminal matches \"" + who + "\"; see: swarmctl pty list --all"
                                              : "more than one terminal matches \"" + who + "\": " + joined(found));
 }
