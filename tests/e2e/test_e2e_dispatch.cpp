@@ -222,12 +222,23 @@ TEST_CASE("without a worker dispatch says no_worker, and a harness that is not i
   CHECK(node.ctl_json({"tasks"}).size() == 1);
 }
 
-TEST_CASE("a program that cannot be started fails its task with the reason") {
+TEST_CASE("a program that does not exist is refused before any task exists, and one that cannot be run fails its task with the reason") {
   test_node node;
-  auto ran = node.ctl({"dispatch", "absent", "--harness", "exec", "--", "/no/such/program"});
-  CAPTURE(ran.out);
-  CHECK(ran.status != 0);
-  CHECK(node.ctl_json({"tasks"})[0].at("status") == "failed");
+  auto absent = node.ctl({"dispatch", "absent", "--harness", "exec", "--", "/no/such/program"});
+  CHECK(absent.status == 1);
+  CHECK(absent.err.find("/no/such/program") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).empty());
+
+  auto script = fs::path{node.work()} / "script";
+  std::ofstream{script} << "#!/no/such/interpreter\n";
+  fs::permissions(script, fs::perms::owner_all);
+  auto broken = node.ctl({"dispatch", "broken", "--harness", "exec", "--", script.string()});
+  CAPTURE(broken.out);
+  CHECK(broken.status != 0);
+  auto tasks = node.ctl_json({"tasks"});
+  REQUIRE(tasks.size() == 1);
+  CHECK(tasks[0].at("status") == "failed");
+  CHECK(node.ctl_json({"task", tasks[0].at("id")}).at("result").get<std::string>().find("script") != std::string::npos);
 }
 
 TEST_CASE("an interrupted dispatch leaves its task running and says how to go on") {

@@ -51,6 +51,14 @@ TEST_CASE("up, status and down give the documented keys, and down ends the node 
   CHECK(status.at("state_dir") == node.dir().root.string());
   CHECK(status.at("uptime_s").is_number_integer());
   CHECK(node.ctl({"up", "--node-name", "other"}).status == 1);
+  auto holder = node.session("name:holder");
+  REQUIRE(node.ctl({"lock", "a", "--as", holder}).status == 0);
+  REQUIRE(node.ctl({"request-task", "fix", "it"}).status == 0);
+  status = node.ctl_json({"status"});
+  CHECK(status.at("scopes") == 1);
+  CHECK(status.at("instances") == 1);
+  CHECK(status.at("open_tasks") == 1);
+  CHECK(status.at("locks") == 1);
   REQUIRE(node.ctl_json({"dispatch", "work", "--harness", "exec", "--", "true"}).at("exit_status") == 0);
   auto keeper = node.keeper_pid();
   REQUIRE(keeper != 0);

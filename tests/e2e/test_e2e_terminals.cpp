@@ -176,6 +176,16 @@ TEST_CASE("a program that ends while no node runs has its exit status and its la
   CHECK(output(node, id).find("gone") != std::string::npos);
 }
 
+TEST_CASE("the output of a terminal that has ended can be read by its id after a restart of node and keeper") {
+  test_node node;
+  auto id = new_pty(node, "stty -opost; printf kept; exit 3");
+  REQUIRE(ends(node, id));
+  node.down();
+  node.start();
+  CHECK(node.ctl({"pty", "read", id}).out == "kept");
+  CHECK(node.ctl({"pty", "read", "00000000-0000-4000-8000-000000000000"}).status == 1);
+}
+
 TEST_CASE("a follower of a terminal's output goes on after the node was killed, every byte once") {
   test_node node;
   node.start();

@@ -229,7 +229,7 @@ TEST_CASE("inspect, cleanup, doctor and roles have the contract's shapes") {
   CHECK(has_all(cleaned, {"dry_run"}));
   CHECK(node.ctl({"cleanup"}).out.rfind("cleaned all scopes", 0) == 0);
   CHECK(keys_of(node.ctl_json({"doctor"})) == keys{"ok", "failed", "scope", "checks"});
-  auto roles = node.ctl_json({"roles", "--as", "name:one"});
+  auto roles = node.ctl_json({"roles", "--as", "name:one role:reviewer"});
   CHECK(keys_of(roles) == keys{"plugin_modes", "routing_roles", "current"});
   CHECK(roles.at("current").at("routing_role") == "reviewer");
 }
