@@ -54,15 +54,17 @@ public:
     return merged<Row>(f, mine);
   }
 
+  /// The base's count, corrected by what the command itself has changed: counting must not read what it counts.
   template <class Row>
   std::uint64_t count(const typename table<Row>::filter& f) const {
-    const auto& mine = std::get<overlay<Row>>(overlays_);
-    if (mine.empty())
-      return base_.total<Row>(f);
-    auto all = f; // a limit restricts what is listed, not what is counted
-    if constexpr (requires { all.limit; })
-      all.limit = 0;
-    return merged<Row>(std::move(all), mine).size();
+    auto n = base_.total<Row>(f);
+    for (const auto& [k, row] : std::get<overlay<Row>>(overlays_)) {
+      if (auto before = base_.row<Row>(k); before && table<Row>::matches(f, *before))
+        --n;
+      if (row && table<Row>::matches(f, *row))
+        ++n;
+    }
+    return n;
   }
 
   template <class Row>
