@@ -165,7 +165,9 @@ private:
     if (oldest == 0)
       return;
     auto keep = tx_.base().events_below(tx_.scope(), ago(limits::row_retention));
-    if (tx_.revision() > limits::events_rows_max)
+    // Counted within the newest epoch: the distance to an older one says nothing about the number of events.
+    auto in_epoch = tx_.revision() & ((std::uint64_t{1} << limits::epoch_shift) - 1);
+    if (in_epoch > limits::events_rows_max)
       keep = std::max(keep, tx_.revision() - limits::events_rows_max + 1);
     if (keep <= oldest)
       return;

@@ -33,6 +33,24 @@ TEST_CASE("only keys that name an instance expire with it") {
   CHECK(w.rows.all<v1::KvEntry>().size() == 5);
 }
 
+TEST_CASE("a new epoch is no reason to delete the events of the one before") {
+  domain_world w;
+  w.session();
+  auto set = domain_world::command();
+  set.mutable_set_kv()->set_key("k");
+  set.mutable_set_kv()->set_value("v");
+  w.run(set);
+  auto oldest = w.rows.oldest_event("s");
+  REQUIRE(oldest != 0);
+  auto state = w.rows.row<v1::ScopeState>(domain::key("s")).value();
+  state.set_epoch(state.epoch() + 1);
+  w.rows.put(state);
+  w.run(set);
+  REQUIRE(w.rows.newest_events("s", 1).front().revision() > oldest + limits::events_rows_max);
+  CHECK(w.sweep().events_deleted() == 0);
+  CHECK(w.rows.oldest_event("s") == oldest);
+}
+
 TEST_CASE("messages, finished tasks and events live seven days") {
   domain_world w;
   auto a = w.session(), b = w.session();
