@@ -1,6 +1,7 @@
 // Oversized, malformed, unknown and hostile requests: a typed error that names the fix, and a node that goes on.
-#include <doctest/doctest.h>
+#include <algorithm>
 
+#include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

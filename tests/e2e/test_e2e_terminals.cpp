@@ -1,6 +1,7 @@
 // Programs on terminals, and what the keeper promises: they outlive the node, and their output has no holes.
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 
 #include <doctest/doctest.h>

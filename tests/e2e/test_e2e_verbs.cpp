@@ -300,7 +300,7 @@ TEST_CASE("text output shows control characters of others escaped") {
   REQUIRE(node.ctl({"request-task", "fix", "bad\x1b[2Jtitle"}).status == 0);
   for (const auto* verb : {"messages", "tasks", "inspect"}) {
     auto out = node.ctl({verb}).out;
-    CHECK(out.find("evil") + out.find("bad") != 2 * std::string::npos);
+    CHECK((out.find("evil") != std::string::npos || out.find("bad") != std::string::npos));
     CHECK_MESSAGE(out.find('\x1b') == std::string::npos, verb);
     CHECK_MESSAGE(out.find('\x07') == std::string::npos, verb);
   }
