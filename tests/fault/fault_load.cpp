@@ -1,0 +1,253 @@
+#include "tests/fault/fault_load.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+namespace swarm::testing {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t locks_per_round = 3;
+constexpr std::size_t keys_per_round = 3;
+constexpr auto settle_deadline = 30s;
+
+std::string numbered(const char* what, std::size_t round, std::size_t i) {
+  return std::string{what} + std::to_string(round) + "-" + std::to_string(i);
+}
+
+} // namespace
+
+struct load::objects {
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::vector<std::string> tasks;   // of this round
+  std::set<std::string> all_tasks;  // acknowledged
+  std::set<std::string> dispatched; // acknowledged tasks of workers
+
+  void add_task(const std::string& id) {
+    std::lock_guard guard{mutex};
+    tasks.push_back(id);
+    all_tasks.insert(id);
+  }
+  std::string some_task(std::mt19937& rng) {
+    std::lock_guard guard{mutex};
+    if (tasks.empty())
+      return {};
+    auto from = tasks.size() > 6 ? tasks.size() - 6 : 0;
+    return tasks[from + rng() % (tasks.size() - from)];
+  }
+};
+
+load::load(const test_node& node, std::size_t clients, unsigned seed)
+  : node_(node), history_(node.work() + "/history.jsonl"), seed_(seed), worker_log_(node.work() + "/workers"), shared_(std::make_unique<objects>()) {
+  for (std::size_t i = 0; i < clients; ++i)
+    clients_.push_back(std::make_unique<fault_client>(node, history_, "c" + std::to_string(i)));
+}
+
+load::~load() = default;
+
+void load::work(std::size_t index) {
+  auto& me = *clients_[index];
+  std::mt19937 rng(seed_ + static_cast<unsigned>(1'000 * rounds_ + index));
+  auto round = rounds_;
+  std::string script = "echo \"$SWARM_SPAWN_ID $$\" >>" + worker_log_;
+  for (std::size_t n = 0; !shared_->stop; ++n) {
+    // Some callers have no patience: theirs are the unknown outcomes.
+    auto deadline = rng() % 4 == 0 ? std::chrono::milliseconds{20 + rng() % 300} : std::chrono::milliseconds{10s};
+    auto unique = std::to_string(round) + "-" + std::to_string(index) + "-" + std::to_string(n);
+    switch (rng() % 12) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
+        auto path = node_.work() + "/" + numbered("lock", round, rng() % locks_per_round);
+        auto wait_ms = rng() % 2 == 0 ? 0 : 1'500;
+        if (me.acquire(path, wait_ms, deadline))
+          me.release(path, 10s);
+        else
+          me.give_up(path, 10s);
+        break;
+      }
+      case 4:
+      case 5:
+        if (auto id = me.create_task("t" + unique, deadline); !id.empty())
+          shared_->add_task(id);
+        break;
+      case 6:
+      case 7:
+        if (auto id = shared_->some_task(rng); !id.empty() && me.claim(id, deadline))
+          me.complete(id, deadline);
+        else if (!id.empty())
+          me.complete(id, deadline); // refused, unless the claim was ours without our knowing
+        break;
+      case 8: me.set(numbered("key", round, rng() % keys_per_round), unique, deadline); break;
+      case 9: {
+        auto key = numbered("key", round, rng() % keys_per_round);
+        me.read_key(key, deadline);
+        me.compare_and_set(key, unique, deadline);
+        break;
+      }
+      case 10: me.append(numbered("list", round, 0), unique, deadline); break;
+      case 11: {
+        auto key = numbered("job", round, rng() % 2);
+        if (rng() % 4 == 0) {
+          me.request_spawn(key, script, deadline);
+        } else if (auto id = me.dispatch(key, script, deadline); !id.empty()) {
+          std::lock_guard guard{shared_->mutex};
+          shared_->dispatched.insert(id);
+        }
+        break;
+      }
+    }
+    if (rng() % 8 == 0)
+      me.repeat_last(10s);
+  }
+}
+
+void load::round(const std::function<void()>& harm) {
+  ++rounds_;
+  shared_->stop = false;
+  {
+    std::lock_guard guard{shared_->mutex};
+    shared_->tasks.clear();
+  }
+  std::mutex mutex;
+  std::exception_ptr failed;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    threads.emplace_back([&, i] {
+      try {
+        work(i);
+      } catch (...) {
+        std::lock_guard guard{mutex};
+        failed = std::current_exception();
+      }
+    });
+  try {
+    harm();
+  } catch (...) {
+    std::lock_guard guard{mutex};
+    failed = std::current_exception();
+  }
+  shared_->stop = true;
+  for (auto& t : threads)
+    t.join();
+  if (failed)
+    std::rethrow_exception(failed);
+}
+
+std::string load::progress(fault_client& me, std::size_t index) {
+  auto name = std::to_string(index);
+  for (std::size_t r = 1; r <= rounds_; ++r)
+    for (std::size_t i = 0; i < locks_per_round; ++i)
+      if (!me.give_up(node_.work() + "/" + numbered("lock", r, i), settle_deadline))
+        return "nobody answers about the locks of round " + std::to_string(r);
+  auto path = node_.work() + "/everybody";
+  if (!me.acquire(path, 20'000, settle_deadline) || !me.release(path, settle_deadline))
+    return "client " + name + " does not get a lock";
+  auto task = me.create_task("after-" + name, settle_deadline);
+  if (task.empty() || !me.claim(task, settle_deadline) || !me.complete(task, settle_deadline))
+    return "client " + name + " cannot do a task";
+  me.set("after-" + name, "x", settle_deadline);
+  if (me.read_key("after-" + name, settle_deadline) != "x")
+    return "client " + name + " cannot write a key";
+  return {};
+}
+
+std::string load::settle() {
+  std::vector<std::string> results(clients_.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    threads.emplace_back([&, i] {
+      try {
+        results[i] = progress(*clients_[i], i);
+      } catch (const std::exception& e) {
+        results[i] = e.what();
+      }
+    });
+  for (auto& t : threads)
+    t.join();
+  for (const auto& r : results)
+    if (!r.empty())
+      return r;
+  auto& me = *clients_.front();
+  // Every lock ever used must be free for the taking now.
+  for (std::size_t r = 1; r <= rounds_; ++r) {
+    for (std::size_t i = 0; i < locks_per_round; ++i) {
+      auto path = node_.work() + "/" + numbered("lock", r, i);
+      if (!me.acquire(path, 0, settle_deadline) || !me.release(path, settle_deadline))
+        return path + " is held by nobody who knows";
+    }
+    for (std::size_t i = 0; i < keys_per_round; ++i)
+      me.read_key(numbered("key", r, i), settle_deadline);
+  }
+  for (const auto& id : shared_->all_tasks)
+    me.read_task(id, settle_deadline);
+  for (std::size_t r = 1; r <= rounds_; ++r) {
+    auto key = numbered("list", r, 0);
+    auto q = me.raw().query();
+    q.mutable_get_kv()->set_key(key);
+    auto a = me.ask(q, settle_deadline);
+    if (!a)
+      return "no answer about " + key;
+    auto list = a->kv().value().empty() ? nlohmann::json::array() : nlohmann::json::parse(a->kv().value());
+    std::vector<history::operation> sent;
+    for (const auto& o : history_.operations())
+      if (o.model == "append" && o.object == key)
+        sent.push_back(o);
+    if (auto wrong = history::check_appends(sent, list.get<std::vector<std::string>>()); !wrong.empty())
+      return key + ": " + wrong;
+  }
+  for (const auto& id : shared_->dispatched) {
+    std::optional<v1::Task> task;
+    if (!eventually([&] { return (task = task_of(me.raw(), id)) && task->status() >= v1::DONE && task->status() <= v1::CANCELLED; }))
+      return "the worker's task " + id + (task ? " stays " + v1::TaskStatus_Name(task->status()) : " is lost");
+    if (task->status() != v1::DONE)
+      return "the worker's task " + id + " ended " + task->result();
+  }
+  return {};
+}
+
+load_figures load::check() const {
+  load_figures f;
+  auto all = history_.operations();
+  f.operations = all.size();
+  f.unknown = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const auto& o) { return !o.out; }));
+  for (const auto& c : clients_) {
+    f.answered += c->answered;
+    f.repeats += c->repeats;
+  }
+  f.checked = history::check_all(all);
+  return f;
+}
+
+std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& rows) {
+  std::map<std::string, const v1::Spawn*> by_id;
+  for (const auto& s : rows)
+    by_id[s.id()] = &s;
+  std::set<std::string> ran;
+  for (const auto& line : lines_of(file_text(log))) {
+    auto id = line.substr(0, line.find(' '));
+    auto pid = line.substr(line.find(' ') + 1);
+    if (!ran.insert(id).second)
+      return "spawn " + id + " ran twice";
+    auto row = by_id.find(id);
+    if (row == by_id.end())
+      return "a worker ran without a row: " + line;
+    if (std::to_string(row->second->pid()) != pid)
+      return "spawn " + id + " ran as " + pid + ", its row says " + std::to_string(row->second->pid());
+  }
+  for (const auto& s : rows)
+    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && !ran.contains(s.id()))
+      return "spawn " + s.id() + " is said to have run and did not";
+  return {};
+}
+
+} // namespace swarm::testing

@@ -1,0 +1,52 @@
+// Many clients at once on locks, tasks, keys and workers, while somebody harms the node.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fault/fault_world.hpp"
+
+namespace swarm::testing {
+
+struct load_figures {
+  std::size_t operations = 0; // recorded
+  std::size_t unknown = 0;
+  std::size_t answered = 0;
+  std::size_t repeats = 0; // calls sent again with the same id
+  history::report checked;
+};
+
+class load {
+public:
+  load(const test_node&, std::size_t clients, unsigned seed);
+  ~load();
+
+  /// Runs the clients on fresh objects while `harm` does its work, and waits for them.
+  void round(const std::function<void()>& harm);
+  /// After everything has healed: each client gets rid of what it may hold, then must make progress on every kind of object. Then all
+  /// that was acknowledged is read again. Empty, or what is wrong.
+  std::string settle();
+  load_figures check() const;
+  /// Where every worker wrote "<spawn id> <pid>".
+  std::string worker_log() const { return worker_log_; }
+
+private:
+  struct objects;
+  void work(std::size_t client);
+  std::string progress(fault_client&, std::size_t index);
+
+  const test_node& node_;
+  history::recorder history_;
+  unsigned seed_;
+  std::size_t rounds_ = 0;
+  std::string worker_log_;
+  std::vector<std::unique_ptr<fault_client>> clients_;
+  std::unique_ptr<objects> shared_;
+};
+
+/// What the workers wrote, against the rows: no spawn id ran twice, none without a row, and each as the process the row names.
+std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& rows);
+
+} // namespace swarm::testing

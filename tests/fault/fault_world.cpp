@@ -1,0 +1,413 @@
+#include "tests/fault/fault_world.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/process.hpp"
+
+namespace swarm::testing {
+
+namespace {
+
+using steady = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds attempt_longest{4'000};
+constexpr int pause_ms = 15;
+
+milliseconds left(steady::time_point until) { return std::max(std::chrono::duration_cast<milliseconds>(until - steady::now()), milliseconds{0}); }
+
+/// The call itself did not come through, so what it asked may or may not have happened.
+bool worth_repeating(const grpc::Status& s) {
+  switch (s.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED: return true;
+    default: return false;
+  }
+}
+
+std::string digest(v1::Reply r) {
+  r.clear_repeated();
+  return to_hex(sha256(r.SerializeAsString())).substr(0, 16);
+}
+
+std::string code_of(const v1::Reply& r) { return v1::Refusal::Code_Name(r.refusal().code()) + ": " + r.refusal().text(); }
+
+std::string make_session(const test_node& node, const std::string& name, const std::string& token) {
+  node_client operator_client{node};
+  auto cmd = operator_client.command();
+  auto& r = *cmd.mutable_register_session();
+  r.set_directory(node.work());
+  // A gateway may dispatch.
+  r.set_label("name:" + name + " mode:gateway");
+  r.set_pid(getpid());
+
+  r.set_pid_start(pid_start_time(getpid()).value_or(0));
+  r.set_token_hash(token_hash(token));
+  auto reply = operator_client.execute(cmd);
+  if (!reply.has_session())
+    throw std::runtime_error("no session: " + reply.ShortDebugString());
+  return reply.session().session().id();
+}
+
+} // namespace
+
+bool full_run() {
+  const auto* v = std::getenv("SWARM_TEST_FULL");
+  return v && std::string{v} == "1";
+}
+
+unsigned run_seed() {
+  if (const auto* v = std::getenv("SWARM_TEST_SEED"))
+    return static_cast<unsigned>(std::strtoul(v, nullptr, 10));
+  return std::random_device{}();
+}
+
+fault_client::fault_client(const test_node& node, history::recorder& h, const std::string& name)
+  : fault_client(h, [&] {
+      auto token = make_token();
+      auto session = make_session(node, name, token);
+      return std::pair{node_client{node, token}, session};
+    }()) {}
+
+fault_client::fault_client(history::recorder& h, std::pair<node_client, std::string> who)
+  : history_(h), client_(std::move(who.first)), session_(std::move(who.second)) {}
+
+// -- calls ---------------------------------------------------------------------------------
+
+std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, milliseconds deadline) {
+  auto until = steady::now() + deadline;
+  for (bool first = true;; first = false) {
+    if (!first)
+      ++repeats;
+    v1::Reply reply;
+    auto status = client_.execute(request, reply, std::min(left(until), attempt_longest));
+    if (status.ok() && !reply.has_lock_waiting()) {
+      ++answered;
+      return reply;
+    }
+    if (!status.ok() && !worth_repeating(status))
+      throw std::runtime_error("Execute: " + std::to_string(status.error_code()) + " " + status.error_message());
+    if (left(until).count() <= pause_ms)
+      return std::nullopt;
+    poll(nullptr, 0, pause_ms);
+  }
+}
+
+std::optional<v1::Reply> fault_client::execute(const v1::Command& command, milliseconds deadline) {
+  last_.Clear();
+  *last_.mutable_id() = client_.next_id();
+  last_.mutable_id()->set_acked_below(last_.id().seq());
+  *last_.mutable_command() = command;
+  return last_reply_ = send(last_, deadline);
+}
+
+std::optional<v1::Reply> fault_client::again(milliseconds deadline) { return send(last_, deadline); }
+
+std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds deadline) {
+  auto until = steady::now() + deadline;
+  for (;;) {
+    grpc::ClientContext context;
+    client_.prepare(context, std::min(left(until), attempt_longest));
+    v1::Answer answer;
+    auto status = client_.coordination().Ask(&context, query, &answer);
+    if (status.ok())
+      return answer;
+    if (!worth_repeating(status))
+      throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message());
+    if (left(until).count() <= pause_ms)
+      return std::nullopt;
+    poll(nullptr, 0, pause_ms);
+  }
+}
+
+// -- locks ---------------------------------------------------------------------------------
+
+bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, milliseconds deadline) {
+  auto cmd = command();
+  auto& a = *cmd.mutable_acquire_lock();
+  a.set_path(path);
+  a.set_exclusive(true);
+  a.set_wait_ms(wait_ms);
+  fence_path_ = path;
+  fence_ = 0;
+  auto id = history_.invoke("lock", path, {"acquire", session_, "", 0});
+  auto r = execute(cmd, deadline);
+  if (!r) {
+    history_.unknown(id);
+  } else if (r->has_refusal()) {
+    history_.fail(id, code_of(*r));
+  } else {
+    fence_ = r->lock().lock().fence();
+    history_.ok(id, "", fence_);
+  }
+  return r && !r->has_refusal();
+}
+
+bool fault_client::release(const std::string& path, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_release_lock()->set_path(path);
+  auto fence = fence_path_ == path ? std::exchange(fence_, 0) : 0;
+  cmd.mutable_release_lock()->set_fence(fence);
+  auto id = history_.invoke("lock", path, {"release", session_, "", fence});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    history_.unknown(id);
+  else if (r->has_refusal() || !r->lock().released())
+    history_.fail(id, r->has_refusal() ? code_of(*r) : "not held");
+  else
+    history_.ok(id, "", r->lock().lock().fence());
+  return r && !r->has_refusal() && r->lock().released();
+}
+
+bool fault_client::give_up(const std::string& path, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_cancel_lock_wait()->set_path(path);
+  if (!execute(cmd, deadline))
+    return false;
+  fence_ = 0;
+  release(path, deadline);
+  return last_reply_.has_value();
+}
+
+// -- tasks ---------------------------------------------------------------------------------
+
+std::string fault_client::create_task(const std::string& key, milliseconds deadline) {
+  auto cmd = command();
+  auto& t = *cmd.mutable_create_tasks()->add_tasks();
+  t.set_type("test");
+  t.set_title("task " + key);
+  t.set_idempotency_key(key);
+  auto id = history_.invoke("key", "task/" + key, {"request", session_, "", 0});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    return history_.unknown(id), "";
+  if (r->has_refusal())
+    return history_.fail(id, code_of(*r)), "";
+  const auto& made = r->tasks_created().tasks(0);
+  history_.ok(id, made.task().id(), made.existing());
+  return made.task().id();
+}
+
+bool fault_client::claim(const std::string& task, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_claim_task()->set_task_id(task);
+  cmd.mutable_claim_task()->set_ignore_unread_messages(true);
+  claimed_ = task;
+  claim_fence_ = 0;
+  auto id = history_.invoke("task", task, {"claim", session_, "", 0});
+  auto r = execute(cmd, deadline);
+  if (!r) {
+    history_.unknown(id);
+  } else if (r->has_refusal()) {
+    history_.fail(id, code_of(*r));
+  } else {
+    claim_fence_ = r->task().task().fence();
+    history_.ok(id, "", claim_fence_);
+  }
+  return r && !r->has_refusal();
+}
+
+bool fault_client::complete(const std::string& task, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_complete_task()->set_task_id(task);
+  cmd.mutable_complete_task()->set_summary("done");
+  auto fence = claimed_ == task ? claim_fence_ : 0;
+  cmd.mutable_complete_task()->set_fence(fence);
+  auto id = history_.invoke("task", task, {"complete", session_, "", fence});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    history_.unknown(id);
+  else if (r->has_refusal())
+    history_.fail(id, code_of(*r));
+  else
+    history_.ok(id);
+  return r && !r->has_refusal();
+}
+
+void fault_client::read_task(const std::string& task, milliseconds deadline) {
+  auto q = client_.query();
+  q.mutable_get_task()->set_task_id(task);
+  auto id = history_.invoke("task", task, {"get", session_, "", 0});
+  auto a = ask(q, deadline);
+  if (!a)
+    return history_.unknown(id);
+  if (!a->has_task())
+    return history_.ok(id, "lost");
+  switch (a->task().status()) {
+    case v1::OPEN: return history_.ok(id, "open");
+    case v1::CLAIMED:
+    case v1::IN_PROGRESS: return history_.ok(id, "claimed");
+    case v1::DONE: return history_.ok(id, "done");
+    default: return history_.ok(id, v1::TaskStatus_Name(a->task().status()));
+  }
+}
+
+// -- keys ----------------------------------------------------------------------------------
+
+void fault_client::set(const std::string& key, const std::string& value, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_set_kv()->set_key(key);
+  cmd.mutable_set_kv()->set_value(value);
+  auto id = history_.invoke("kv", key, {"set", session_, value, 0});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    history_.unknown(id);
+  else if (r->has_refusal())
+    history_.fail(id, code_of(*r));
+  else
+    history_.ok(id, "", r->kv_written().entry().revision());
+}
+
+void fault_client::compare_and_set(const std::string& key, const std::string& value, milliseconds deadline) {
+  auto expected = seen_key_ == key ? seen_revision_ : 0;
+  auto cmd = command();
+  auto& s = *cmd.mutable_set_kv();
+  s.set_key(key);
+  s.set_value(value);
+  s.set_compare(true);
+  s.set_expected_revision(expected);
+  auto id = history_.invoke("kv", key, {"cas", session_, value, expected});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    history_.unknown(id);
+  else if (r->has_refusal())
+    history_.fail(id, code_of(*r));
+  else
+    history_.ok(id, "", r->kv_written().entry().revision());
+}
+
+std::string fault_client::read_key(const std::string& key, milliseconds deadline) {
+  auto q = client_.query();
+  q.mutable_get_kv()->set_key(key);
+  auto id = history_.invoke("kv", key, {"get", session_, "", 0});
+  auto a = ask(q, deadline);
+  if (!a)
+    return history_.unknown(id), "";
+  seen_key_ = key;
+  seen_revision_ = a->kv().revision();
+  history_.ok(id, a->kv().value(), seen_revision_);
+  return a->kv().value();
+}
+
+void fault_client::append(const std::string& key, const std::string& item, milliseconds deadline) {
+  auto cmd = command();
+  cmd.mutable_append_kv()->set_key(key);
+  cmd.mutable_append_kv()->set_json("\"" + item + "\"");
+  auto id = history_.invoke("append", key, {"append", session_, item, 0});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    history_.unknown(id);
+  else if (r->has_refusal())
+    history_.fail(id, code_of(*r));
+  else
+    history_.ok(id, "", r->kv_written().items());
+}
+
+// -- workers -------------------------------------------------------------------------------
+
+std::string fault_client::dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries) {
+  auto cmd = command();
+  auto& d = *cmd.mutable_dispatch();
+  d.set_title("run " + key);
+  d.set_idempotency_key(key);
+  d.set_harness("exec");
+  for (const auto* word : {"sh", "-c"})
+    d.add_argv(word);
+  d.add_argv(script);
+  d.set_retries(retries);
+  auto id = history_.invoke("key", "dispatch/" + key, {"request", session_, "", 0});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    return history_.unknown(id), "";
+  if (r->has_refusal())
+    return history_.fail(id, code_of(*r)), "";
+  history_.ok(id, r->dispatch().task().id(), r->dispatch().existing());
+  return r->dispatch().task().id();
+}
+
+std::string fault_client::request_spawn(const std::string& key, const std::string& script, milliseconds deadline) {
+  auto cmd = command();
+  auto& s = *cmd.mutable_request_spawn();
+  s.set_role("worker");
+  s.set_key(key);
+  s.set_harness("exec");
+  for (const auto* word : {"sh", "-c"})
+    s.add_argv(word);
+  s.add_argv(script);
+  auto id = history_.invoke("key", "spawn/" + key, {"request", session_, "", 0});
+  auto r = execute(cmd, deadline);
+  if (!r)
+    return history_.unknown(id), "";
+  if (r->has_refusal())
+    return history_.fail(id, code_of(*r)), "";
+  history_.ok(id, r->spawn().spawn().id(), r->spawn().existing());
+  return r->spawn().spawn().id();
+}
+
+void fault_client::repeat_last(milliseconds deadline) {
+  if (!last_reply_)
+    return;
+  auto object = last_.id().client() + "/" + std::to_string(last_.id().seq());
+  auto first = history_.invoke("dedup", object, {"send", session_, "", 0});
+  history_.ok(first, digest(*last_reply_));
+  auto second = history_.invoke("dedup", object, {"send", session_, "", 0});
+  if (auto r = again(deadline))
+    history_.ok(second, digest(*r));
+  else
+    history_.unknown(second);
+}
+
+// -- looking -------------------------------------------------------------------------------
+
+std::vector<v1::Spawn> all_spawns(node_client& client, bool live_only) {
+  std::vector<v1::Spawn> out;
+  std::string page;
+  do {
+    auto q = client.query();
+    q.mutable_list_spawns()->set_live_only(live_only);
+    q.mutable_list_spawns()->mutable_page()->set_token(page);
+    auto a = client.ask(q);
+    out.insert(out.end(), a.spawns().spawns().begin(), a.spawns().spawns().end());
+    page = a.spawns().page().token();
+  } while (!page.empty());
+  return out;
+}
+
+std::optional<v1::Task> task_of(node_client& client, const std::string& id) {
+  auto q = client.query();
+  q.mutable_get_task()->set_task_id(id);
+  auto a = client.ask(q);
+  return a.has_task() ? std::optional{a.task()} : std::nullopt;
+}
+
+bool kill_actor(node_client& client, const std::string& path) {
+  grpc::ClientContext context;
+  client.prepare(context);
+  v1::KillActorRequest request;
+  request.set_path(path);
+  v1::KillActorReply reply;
+  auto status = client.node().KillActor(&context, request, &reply);
+  if (!status.ok() && status.error_code() != grpc::StatusCode::NOT_FOUND && status.error_code() != grpc::StatusCode::UNAVAILABLE)
+    throw std::runtime_error("KillActor: " + std::to_string(status.error_code()) + " " + status.error_message());
+  return status.ok();
+}
+
+v1::ActorGraph graph_of(node_client& client) {
+  grpc::ClientContext context;
+  client.prepare(context);
+  v1::ActorGraph graph;
+  auto status = client.node().Graph(&context, {}, &graph);
+  return status.ok() ? graph : v1::ActorGraph{};
+}
+
+} // namespace swarm::testing

@@ -1,0 +1,85 @@
+// Clients that lose their node in the middle of a call: they repeat it with the same request id until their deadline, and what they
+// then do not know goes into the history as unknown.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/history.hpp"
+#include "tests/support/node_client.hpp"
+
+namespace swarm::testing {
+
+/// SWARM_TEST_FULL=1: all rounds instead of a sample.
+bool full_run();
+/// Printed and given again with SWARM_TEST_SEED to repeat a run.
+unsigned run_seed();
+
+class fault_client {
+public:
+  using milliseconds = std::chrono::milliseconds;
+  /// Registers a session that lives as long as this process, on behalf of which it calls.
+  fault_client(const test_node&, history::recorder&, const std::string& name);
+
+  const std::string& session() const { return session_; }
+  node_client& raw() { return client_; }
+  v1::Command command() { return client_.command(session_); }
+
+  /// The answer, or nullopt when none came by the deadline.
+  std::optional<v1::Reply> execute(const v1::Command&, milliseconds deadline);
+  /// Sends the last request once more.
+  std::optional<v1::Reply> again(milliseconds deadline);
+  std::optional<v1::Answer> ask(const v1::Query&, milliseconds deadline);
+
+  // Recorded operations; true when granted.
+  bool acquire(const std::string& path, std::int64_t wait_ms, milliseconds deadline);
+  /// With the fence of the last grant, or whatever is held when there was none.
+  bool release(const std::string& path, milliseconds deadline);
+  bool give_up(const std::string& path, milliseconds deadline);
+  std::string create_task(const std::string& key, milliseconds deadline);
+  bool claim(const std::string& task, milliseconds deadline);
+  bool complete(const std::string& task, milliseconds deadline);
+  void read_task(const std::string& task, milliseconds deadline);
+  void set(const std::string& key, const std::string& value, milliseconds deadline);
+  void compare_and_set(const std::string& key, const std::string& value, milliseconds deadline);
+  void append(const std::string& key, const std::string& item, milliseconds deadline);
+  std::string read_key(const std::string& key, milliseconds deadline);
+  /// An exec task that runs `script`; its id, empty when unknown or refused.
+  std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0);
+  std::string request_spawn(const std::string& key, const std::string& script, milliseconds deadline);
+  /// Repeats the last answered request: it must get the same answer.
+  void repeat_last(milliseconds deadline);
+
+  std::atomic<std::size_t> answered{0};
+  std::atomic<std::size_t> repeats{0};
+
+private:
+  fault_client(history::recorder&, std::pair<node_client, std::string> who);
+  std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline);
+
+  history::recorder& history_;
+  node_client client_;
+  std::string session_;
+  std::string fence_path_;
+  std::uint64_t fence_ = 0;
+  std::string claimed_;
+  std::uint64_t claim_fence_ = 0;
+  std::string seen_key_;
+  std::uint64_t seen_revision_ = 0;
+  v1::ExecuteRequest last_;
+  std::optional<v1::Reply> last_reply_;
+};
+
+/// The rows of a list query, all pages.
+std::vector<v1::Spawn> all_spawns(node_client&, bool live_only = false);
+std::optional<v1::Task> task_of(node_client&, const std::string& id);
+/// False when there is no such actor now.
+bool kill_actor(node_client&, const std::string& path);
+v1::ActorGraph graph_of(node_client&);
+
+} // namespace swarm::testing
