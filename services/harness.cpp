@@ -25,16 +25,26 @@ const harness* find_harness(const std::string& name) {
   return nullptr;
 }
 
-std::optional<std::string> find_program(const std::string& program, const std::string& path) {
+std::optional<std::string> find_program(const std::string& program, const std::string& path, const std::string& directory) {
   auto runnable = [](const std::string& p) {
     struct stat st {};
     return stat(p.c_str(), &st) == 0 && S_ISREG(st.st_mode) && access(p.c_str(), X_OK) == 0;
   };
+  auto found = [&](std::string p) -> std::optional<std::string> {
+    if (p.front() != '/') {
+      if (directory.empty())
+        return std::nullopt;
+      p = directory + "/" + p;
+    }
+    return runnable(p) ? std::optional{std::move(p)} : std::nullopt;
+  };
+  if (program.empty())
+    return std::nullopt;
   if (program.find('/') != std::string::npos)
-    return runnable(program) ? std::optional{program} : std::nullopt;
+    return found(program);
   for (std::size_t at = 0; at <= path.size();) {
     auto end = std::min(path.find(':', at), path.size());
-    if (auto p = path.substr(at, end - at) + "/" + program; end > at && runnable(p))
+    if (auto p = end > at ? found(path.substr(at, end - at) + "/" + program) : std::nullopt)
       return p;
     at = end + 1;
   }
@@ -81,7 +91,7 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
     body.add_argv(shell.empty() ? "/bin/sh" : shell);
   }
   if (h->program) {
-    auto found = find_program(h->program, path);
+    auto found = find_program(h->program, path, body.directory());
     if (!found)
       return refusal(
         v1::Refusal::NOT_INSTALLED,
@@ -92,8 +102,9 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   }
   if (body.argv().empty())
     return refusal(v1::Refusal::INVALID, "The harness exec needs a command: … --harness exec -- PROGRAM ARGUMENTS");
-  if (!find_program(body.argv(0), path))
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} on PATH", body.argv(0)));
+  if (!find_program(body.argv(0), path, body.directory()))
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} {}", body.argv(0),
+                                                       body.argv(0).find('/') == std::string::npos ? "on PATH" : "in " + body.directory()));
   return std::nullopt;
 }
 

@@ -19,8 +19,9 @@ struct harness {
 const std::vector<harness>& harnesses();
 const harness* find_harness(const std::string& name);
 
-/// The program's absolute path on that PATH, or nothing.
-std::optional<std::string> find_program(const std::string& program, const std::string& path);
+/// The program's absolute path on that PATH, or nothing. What is not absolute (a program with a slash, a PATH entry) is meant
+/// from `directory`, where the worker starts; without a directory it is nowhere.
+std::optional<std::string> find_program(const std::string& program, const std::string& path, const std::string& directory);
 /// Value of a variable in NAME=value entries.
 std::string variable(const std::vector<std::string>& environment, const std::string& name);
 

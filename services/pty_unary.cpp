@@ -72,7 +72,7 @@ void await_running(caf::event_based_actor* self, const service_context& context,
     .then(
       [=](const watch_page_ptr& page) {
         if (page->too_old)
-          return answer->finish(to_status(errc::unavailable));
+          return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
         for (const auto& e : page->events) {
           if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
             return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
@@ -133,7 +133,17 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
               if (r->has_refusal())
                 return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
               // The request itself is the last event seen; what follows is news of the process.
-              await_running(self, context, req->scope(), r->spawn().spawn().id(), r->revision(), answer, rep);
+              auto await = [=] { await_running(self, context, req->scope(), r->spawn().spawn().id(), r->revision(), answer, rep); };
+              if (!r->repeated() && !r->spawn().existing())
+                return await();
+              // Asked for before: it may run already, and nothing more would be heard of its start.
+              with_terminal(
+                self, context, r->spawn().spawn().id(),
+                [=](pty_actor terminal) {
+                  ask(self, terminal, status_atom_v)
+                    .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
+                },
+                [await](const grpc::Status&) { await(); });
             },
             [refuse](caf::error& e) { refuse(to_status(e)); });
       },

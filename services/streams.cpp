@@ -58,6 +58,7 @@ struct pipeline_state {
   std::uint64_t next_in = 0, next_out = 0;
   std::map<std::uint64_t, v1::PipelineReply> done;
   bool reading = false, input_over = false;
+  bool room = true; // for another reply in the stream
   ~pipeline_state() {
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the stream ended; repeat what was not answered"});
@@ -76,13 +77,13 @@ void read_if_room(pipeline_self self) {
 
 void flush(pipeline_self self) {
   auto& st = self->state;
-  for (auto i = st.done.begin(); i != st.done.end() && i->first == st.next_out;) {
-    auto room = st.io->push(std::move(i->second));
+  for (auto i = st.done.begin(); st.room && i != st.done.end() && i->first == st.next_out;) {
+    st.room = st.io->push(std::move(i->second));
     i = st.done.erase(i);
     ++st.next_out;
-    if (!room)
-      return; // `drained` calls again
   }
+  if (!st.room)
+    return; // `drained` calls again
   if (st.input_over && st.next_out == st.next_in) {
     st.io->close(grpc::Status::OK);
     return self->quit();
@@ -145,7 +146,10 @@ caf::behavior pipeline(pipeline_self self, service_context context, claim who, p
       self->state.input_over = true;
       flush(self);
     },
-    [self](tick_atom) { flush(self); },
+    [self](tick_atom) {
+      self->state.room = true;
+      flush(self);
+    },
   };
 }
 

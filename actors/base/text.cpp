@@ -1,6 +1,10 @@
 #include "actors/base/text.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "actors/base/limits.hpp"
 
 namespace swarm {
 
@@ -79,6 +83,12 @@ std::string to_utf8(std::string_view bytes) {
     bytes.remove_prefix(n);
   }
   return out;
+}
+
+bool is_plain_name(std::string_view name) noexcept {
+  // Not std::isalnum: a locale may know more letters.
+  auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+  return !name.empty() && name.size() <= limits::id_bytes_max && std::all_of(name.begin(), name.end(), plain);
 }
 
 std::size_t utf16_length(std::string_view text) {

@@ -14,15 +14,27 @@ namespace {
 
 using self_ptr = front_actor::stateful_pointer<front_state>;
 
+/// A scope that died of an error is woken again after this, so that its deadlines and workers do not wait for somebody to ask.
+constexpr std::chrono::milliseconds rewake_after{1'000};
+constexpr std::uint64_t rewake_stamp = ~std::uint64_t{0};
+
 const reader_actor& reader(self_ptr self) {
   auto& st = self->state;
   return st.links.readers[st.next_reader++ % st.links.readers.size()];
 }
 
+void rewake_later(self_ptr self) {
+  if (!std::exchange(self->state.rewaking, true))
+    self->delayed_send(self, rewake_after, tick_atom_v, rewake_stamp);
+}
+
 void boot_done(self_ptr self) {
   auto& st = self->state;
   st.booted = true;
-  caf::anon_send(st.links.processes, boot_atom_v);
+  if (st.boot_failed)
+    rewake_later(self);
+  else if (st.all_awake)
+    caf::anon_send(st.links.processes, boot_atom_v);
   for (auto& p : std::exchange(st.waiting_for_boot, {}))
     p.answer(true);
 }
@@ -42,10 +54,17 @@ void boot(self_ptr self, std::string page = {}) {
         for (const auto& s : a->scopes().scopes()) {
           auto found = self->state.scopes.get(s.scope());
           auto* who = std::get_if<scope_actor>(&found);
-          if (!who)
+          if (!who) {
+            self->state.all_awake &= std::get<errc>(found) != errc::overloaded;
             continue;
+          }
           ++*left;
-          self->request(*who, limits::call_deadline_default, boot_atom_v).then([step](bool) { step(); }, [step](caf::error&) { step(); });
+          self->request(*who, limits::call_deadline_default, boot_atom_v)
+            .then([step](bool) { step(); },
+                  [self, step](caf::error&) {
+                    self->state.boot_failed = true;
+                    step();
+                  });
         }
         step();
       },
@@ -53,6 +72,20 @@ void boot(self_ptr self, std::string page = {}) {
         spdlog::error("the scopes cannot be read: {}", runtime::error_text(e));
         self->quit(fail(errc::unavailable));
       });
+}
+
+scope_actor wake_scope(self_ptr self, const std::string& id) {
+  auto who = self->spawn(scope, self->state.links, id);
+  if (auto i = self->state.streams.find(id); i != self->state.streams.end())
+    for (const auto& [stream, session] : i->second)
+      caf::anon_send(who, attach_atom_v, session, stream, true);
+  return who;
+}
+
+void on_down(self_ptr self, const caf::down_msg& dm) {
+  auto& st = self->state;
+  if (st.scopes.on_down(dm) && dm.reason)
+    rewake_later(self);
 }
 
 void on_commit(self_ptr self, const commit_ptr& c) {
@@ -100,14 +133,14 @@ caf::result<void> kill(self_ptr self, const std::string& path) {
 
 front_actor::behavior_type front(self_ptr self, node_links links) {
   runtime::install_defaults(self);
-  self->set_down_handler([self](caf::down_msg& dm) { (void)self->state.scopes.on_down(dm); });
+  self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
   auto& st = self->state;
   st.links = std::move(links);
   runtime::directory_options options;
   options.awake_max = limits::scopes_awake_max;
   options.awake_hard_max = 2 * limits::scopes_awake_max;
   st.scopes.open(
-    self, [self](const std::string& id) { return self->spawn(scope, self->state.links, id); }, options);
+    self, [self](const std::string& id) { return wake_scope(self, id); }, options);
   caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
   boot(self);
   return {
@@ -118,9 +151,17 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
     },
     [self](const wait_request_ptr& w) { return self->state.scopes.route<activity_ptr>(w->scope(), w); },
     [self](attach_atom, const std::string& scope_id, const std::string& session_id, std::uint64_t stream, bool on) {
-      auto found = self->state.scopes.get(scope_id);
+      auto& s = self->state;
+      // A scope that is woken by this hears of it from its birth; telling it twice does no harm.
+      if (on)
+        s.streams[scope_id][stream] = session_id;
+      else if (auto i = s.streams.find(scope_id); i != s.streams.end() && i->second.erase(stream) > 0 && i->second.empty())
+        s.streams.erase(i);
+      auto found = s.scopes.get(scope_id);
       if (auto* who = std::get_if<scope_actor>(&found))
         caf::anon_send(*who, attach_atom_v, session_id, stream, on);
+      else if (auto draining = s.scopes.peek(scope_id))
+        caf::anon_send(draining, attach_atom_v, session_id, stream, on);
     },
     [self](const commit_ptr& c) { on_commit(self, c); },
     [self](boot_atom) -> caf::result<bool> {
@@ -130,7 +171,12 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
       self->state.waiting_for_boot.emplace_back(promise);
       return promise;
     },
-    [self](tick_atom, std::uint64_t stamp) { (void)self->state.scopes.on_tick(stamp); },
+    [self](tick_atom, std::uint64_t stamp) {
+      if (stamp != rewake_stamp)
+        return (void)self->state.scopes.on_tick(stamp);
+      self->state.rewaking = self->state.boot_failed = false;
+      boot(self);
+    },
     [self](tree_atom) { return tree(self); },
     [self](kill_atom, const std::string& path) { return kill(self, path); },
   };

@@ -1,6 +1,8 @@
 // Entrance of the services: finds or wakes the scope of a call.
 #pragma once
 
+#include <map>
+
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
@@ -14,6 +16,11 @@ struct front_state {
   node_links links;
   runtime::directory<std::string, scope_actor> scopes;
   std::size_t next_reader = 0;
+  /// Attached streams by scope and session; a scope that is woken again is told.
+  std::map<std::string, std::map<std::uint64_t, std::string>> streams;
+  bool rewaking = false;
+  bool boot_failed = false; // a scope died while it was being woken: wake all again
+  bool all_awake = true;    // false: some scope found no room, so nobody may be taken for a stray
   std::vector<runtime::parked<bool>> waiting_for_boot;
   bool booted = false;
 };

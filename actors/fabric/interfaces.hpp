@@ -127,6 +127,7 @@ struct log_slice {
   std::string bytes;
   std::uint64_t start = 0; // lowest offset kept
   std::uint64_t end = 0;   // highest offset written
+  bool fresh = false;      // a new program begins: what is kept of the terminal goes first
 };
 using log_slice_ptr = std::shared_ptr<const log_slice>;
 

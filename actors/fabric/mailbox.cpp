@@ -14,16 +14,23 @@ using wait_map = std::map<std::uint64_t, mailbox_state::wait>;
 
 bool has(const v1::Activity& a, std::string_view change) { return std::find(a.changes().begin(), a.changes().end(), change) != a.changes().end(); }
 
-void finish(self_ptr self, std::uint64_t id) {
+std::optional<mailbox_state::wait> take(self_ptr self, std::uint64_t id) {
   auto node = self->state.waits.extract(id);
-  if (!node.empty())
-    node.mapped().promise.answer(activity_ptr{node.mapped().found});
+  if (node.empty())
+    return std::nullopt;
+  if (const auto& who = node.mapped().who)
+    self->demonitor(who); // one of the caller's; the others stay
+  return std::move(node.mapped());
+}
+
+void finish(self_ptr self, std::uint64_t id) {
+  if (auto w = take(self, id))
+    w->promise.answer(activity_ptr{w->found});
 }
 
 void give_up(self_ptr self, std::uint64_t id, caf::error e) {
-  auto node = self->state.waits.extract(id);
-  if (!node.empty())
-    node.mapped().promise.answer(std::move(e));
+  if (auto w = take(self, id))
+    w->promise.answer(std::move(e));
 }
 
 query_ptr viewer_query(self_ptr self, const wait_request_ptr& request, std::function<void(v1::Query&)> fill) {
@@ -103,24 +110,44 @@ void consume(self_ptr self, std::uint64_t id, std::function<void(bool)> then) {
     [self, id](caf::error& e) { give_up(self, id, std::move(e)); });
 }
 
-void on_page(self_ptr self, std::uint64_t id, const watch_page_ptr& page) {
+void on_changes(self_ptr self, std::uint64_t id, const std::vector<std::string>& changes, std::uint64_t revision) {
   auto i = self->state.waits.find(id);
   if (i == self->state.waits.end())
     return;
   auto& w = i->second;
-  // Falling out of the buffer means that a lot has happened: say so rather than miss it.
-  auto changes = page->too_old ? std::vector<std::string>{"task_updates", "instance_changes", "kv_updates"}
-                               : classify(page->events, self->state.place.id, w.request->include_locks());
-  w.after = std::max(w.after, page->revision);
+  w.after = std::max(w.after, revision);
   w.found->set_revision(std::max(w.found->revision(), w.after));
   if (changes.empty())
     return poll(self, id);
-  for (auto& c : changes)
+  for (const auto& c : changes)
     w.found->add_changes(c);
   w.collecting = true;
   if (!has(*w.found, "new_messages"))
     return fetch_tasks(self, id);
   consume(self, id, [self, id](bool) { fetch_tasks(self, id); });
+}
+
+/// What happened after the wait's position according to the store: for what the hub no longer, or not yet, has.
+void read_store(self_ptr self, std::uint64_t id) {
+  auto i = self->state.waits.find(id);
+  if (i == self->state.waits.end())
+    return;
+  auto after = i->second.after;
+  auto q = internal_query(*self->state.place.links.node, self->state.place.scope, [&](v1::Query& x) { x.mutable_list_events()->set_after(after); });
+  self->request(self->state.place.links.readers.front(), limits::call_deadline_default, q)
+    .then(
+      [self, id, after](const answer_ptr& a) {
+        auto w = self->state.waits.find(id);
+        if (w == self->state.waits.end())
+          return;
+        const auto& list = a->events();
+        auto changes = classify({list.events().begin(), list.events().end()}, self->state.place.id, w->second.request->include_locks());
+        // So much has happened that it is not kept, or does not fit a page: say so rather than miss some of it.
+        if (list.oldest() > after + 1 || !list.page().token().empty())
+          changes = {"task_updates", "instance_changes", "kv_updates"};
+        on_changes(self, id, changes, std::max(after, a->revision()));
+      },
+      [self, id](caf::error& e) { give_up(self, id, std::move(e)); });
 }
 
 void poll(self_ptr self, std::uint64_t id) {
@@ -131,7 +158,15 @@ void poll(self_ptr self, std::uint64_t id) {
   p->scope = self->state.place.scope;
   p->after = i->second.after;
   self->request(self->state.place.links.watch, limits::server_wait_max * 2, watch_poll_ptr{p})
-    .then([self, id](const watch_page_ptr& page) { on_page(self, id, page); }, [self, id](caf::error& e) { give_up(self, id, std::move(e)); });
+    .then(
+      [self, id](const watch_page_ptr& page) {
+        if (page->too_old)
+          return read_store(self, id);
+        auto w = self->state.waits.find(id);
+        if (w != self->state.waits.end())
+          on_changes(self, id, classify(page->events, self->state.place.id, w->second.request->include_locks()), page->revision);
+      },
+      [self, id](caf::error& e) { give_up(self, id, std::move(e)); });
 }
 
 void time_out(self_ptr self, std::uint64_t id) {
@@ -171,6 +206,7 @@ std::vector<std::string> classify(const std::vector<v1::Event>& events, const st
 mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
   runtime::install_defaults(self);
   self->state.place = std::move(place);
+  self->set_down_handler([self](caf::down_msg& dm) { std::erase_if(self->state.waits, [&](const auto& w) { return w.second.who == dm.source; }); });
   return {
     [self](const execution_ptr& exec) -> caf::result<reply_ptr> { return self->delegate(self->state.place.links.writer, exec); },
     [](const batch_ptr&) {},
@@ -184,18 +220,22 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       return self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size()));
     },
     [self](const wait_request_ptr& request) -> caf::result<activity_ptr> {
+      auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());
       auto promise = self->make_response_promise<activity_ptr>();
       auto id = self->state.next_wait++;
       auto found = std::make_shared<v1::Activity>();
-      self->state.waits.emplace(id, mailbox_state::wait{request, runtime::parked<activity_ptr>{promise}, found, request->since(), false});
+      self->state.waits.emplace(id, mailbox_state::wait{request, runtime::parked<activity_ptr>{promise}, found, who, request->since(), false});
+      if (who)
+        self->monitor(who);
       auto timeout = std::chrono::milliseconds{request->timeout_ms()};
       if (timeout <= timeout.zero() || timeout > limits::server_wait_max)
         timeout = limits::server_wait_max;
       // One timer per wait; an old one finds its wait gone.
       self->delayed_send(self, timeout, tick_atom_v, id);
       consume(self, id, [self, id](bool any) {
+        // The hub knows nothing older than itself: a position from before is looked up in the store.
         if (!any)
-          return poll(self, id);
+          return self->state.waits.at(id).request->since() == 0 ? poll(self, id) : read_store(self, id);
         auto& w = self->state.waits.at(id);
         w.found->add_changes("new_messages");
         w.collecting = true;

@@ -17,6 +17,7 @@ struct mailbox_state {
     wait_request_ptr request;
     runtime::parked<activity_ptr> promise;
     std::shared_ptr<v1::Activity> found;
+    caf::actor_addr who; // the caller: when it has gone, nothing may be taken for it any more
     std::uint64_t after = 0;
     bool collecting = false; // something was found; data is being fetched
   };

@@ -161,6 +161,8 @@ void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
     return;
   for (auto& p : node.mapped().starting)
     p.answer(fail(errc::keeper_failed, news->child.error));
+  if (node.mapped().terminal)
+    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
 }
 
 void retire(self_ptr self, const std::string& id) {
@@ -179,11 +181,13 @@ void on_exited(self_ptr self, const keeper_news_ptr& news) {
   if (i == self->state.children.end())
     return self->state.node->processes->forget(news->child.id);
   auto& c = i->second;
-  auto ring = c.info.ring;
-  c.info = news->child;
+  // The news name the child and its end; which process it was and where its output lies is known already.
+  auto known = std::exchange(c.info, news->child);
   c.info.exists = c.info.exited = true;
+  c.info.pid = known.pid;
+  c.info.pid_start = known.pid_start;
   if (!c.info.ring)
-    c.info.ring = ring;
+    c.info.ring = known.ring;
   auto full = std::make_shared<keeper_news>(*news);
   full->child = c.info;
   tell(c, full);
@@ -225,11 +229,16 @@ caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request,
   auto promise = self->make_response_promise<child_info_ptr>();
   auto& c = st.children[request->id];
   if (c.info.exited && c.info.attempt != request->attempt) {
-    // A further attempt takes the place of the one that ended.
+    // A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
     if (c.terminal)
       caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
     c.terminal = nullptr;
     c.info = {};
+    std::erase(st.ended, request->id);
+    auto slice = std::make_shared<log_slice>();
+    slice->id = request->id;
+    slice->fresh = true;
+    caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
   }
   c.row = row;
   c.request = request;
@@ -252,6 +261,8 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
     .then(
       [self, slot, id](const log_slice_ptr& s) {
         auto& c = self->state.children[id];
+        if (!c.terminal && c.request && !c.info.exited)
+          return slot->answer(fail(errc::unavailable, "the program in this terminal is about to start"));
         if (!c.terminal) {
           v1::PtyInfo info;
           info.set_id(id);
@@ -310,10 +321,14 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
     },
     [self](abort_atom, const std::string& id) {
       self->state.node->processes->abort(id);
+      std::erase_if(self->state.questions, [&](const auto& q) { return q.row->id() == id; });
       if (auto n = self->state.children.extract(id); !n.empty() && n.mapped().terminal)
         caf::anon_send_exit(n.mapped().terminal, caf::exit_reason::user_shutdown);
     },
     [self](forget_atom, const std::string& id) {
+      // A further attempt may have taken its place before the end of the last one was told.
+      if (auto i = self->state.children.find(id); i != self->state.children.end() && !i->second.info.exited)
+        return;
       self->state.node->processes->forget(id);
       retire(self, id);
     },

@@ -15,6 +15,7 @@ using self_ptr = pty_actor::stateful_pointer<pty_state>;
 
 constexpr std::size_t applied_max = 256;
 constexpr std::size_t inputs_waiting_max = 64;
+constexpr std::size_t callers_per_input_max = 8;
 constexpr std::size_t readers_max = 256;
 /// After a person's key stroke, agents' input is refused for so long.
 constexpr std::int64_t person_holds_ms = 3'000;
@@ -113,6 +114,12 @@ void advance(self_ptr self, std::uint64_t end) {
     serve(self, std::move(r));
 }
 
+void drop_inputs(self_ptr self, errc why, const std::string& text) {
+  for (auto& [ticket, t] : std::exchange(self->state.inputs, {}))
+    for (auto& p : t.callers)
+      p.answer(fail(why, text));
+}
+
 void on_exit(self_ptr self, const child_info& child) {
   auto& st = self->state;
   st.info.set_running(false);
@@ -121,9 +128,7 @@ void on_exit(self_ptr self, const child_info& child) {
   advance(self, child.end);
   st.ring = nullptr;
   st.input_closed = true;
-  for (auto& [ticket, promise] : st.inputs)
-    promise.answer(fail(errc::not_found, "the program in this terminal has ended"));
-  st.inputs.clear();
+  drop_inputs(self, errc::not_found, "the program in this terminal has ended");
 }
 
 void on_accepted(self_ptr self, const keeper_news& news) {
@@ -131,22 +136,40 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   auto node = st.inputs.extract(news.ticket);
   if (node.empty())
     return;
-  if (news.closed)
-    node.mapped().answer(fail(errc::not_found, "the program in this terminal has ended"));
-  else if (news.bytes == 0)
-    node.mapped().answer(fail(errc::overloaded, "the program does not read its input"));
-  else
-    node.mapped().answer(std::uint64_t{news.bytes});
+  auto& t = node.mapped();
+  // Only what was taken is remembered: a refused input may be sent again under the same request.
+  if (!news.closed && news.bytes > 0 && !t.request.empty()) {
+    st.applied.emplace_back(t.request, news.bytes);
+    if (st.applied.size() > applied_max)
+      st.applied.pop_front();
+  }
+  for (auto& p : t.callers) {
+    if (news.closed)
+      p.answer(fail(errc::not_found, "the program in this terminal has ended"));
+    else if (news.bytes == 0)
+      p.answer(fail(errc::overloaded, "the program does not read its input"));
+    else
+      p.answer(std::uint64_t{news.bytes});
+  }
 }
 
 caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto& st = self->state;
   if (st.input_closed)
     return fail(errc::not_found, "the program in this terminal has ended");
-  if (!in.request.empty())
+  if (!in.request.empty()) {
     for (const auto& [id, n] : st.applied)
       if (id == in.request)
         return n;
+    for (auto& [ticket, t] : st.inputs)
+      if (t.request == in.request) {
+        if (t.callers.size() >= callers_per_input_max)
+          return fail(errc::overloaded, "this input is being waited for already");
+        auto same = self->make_response_promise<std::uint64_t>();
+        t.callers.emplace_back(same);
+        return same;
+      }
+  }
   auto now = st.node->clock->boot_ms();
   if (in.person)
     st.person_typed_ms = now;
@@ -156,14 +179,11 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
     return std::uint64_t{0};
   if (in.data.size() > limits::pty_input_bytes_max || st.inputs.size() >= inputs_waiting_max)
     return fail(errc::overloaded, "too much input at once");
-  if (!in.request.empty()) {
-    st.applied.emplace_back(in.request, in.data.size());
-    if (st.applied.size() > applied_max)
-      st.applied.pop_front();
-  }
   auto promise = self->make_response_promise<std::uint64_t>();
   auto ticket = st.next_ticket++;
-  st.inputs.emplace(ticket, runtime::parked<std::uint64_t>{promise});
+  auto& typing = st.inputs[ticket];
+  typing.request = in.request;
+  typing.callers.emplace_back(promise);
   st.node->processes->write(st.info.id(), ticket, in.data);
   return promise;
 }
@@ -213,6 +233,7 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
         case keeper_news::child_listed: {
           // The keeper is back after a restart of one of us: the log goes on where it was.
           auto& s = self->state;
+          drop_inputs(self, errc::unknown_outcome, {});
           if (news->child.ring)
             s.ring = news->child.ring;
           return news->child.exited ? on_exit(self, news->child) : advance(self, news->child.end);

@@ -24,11 +24,15 @@ struct pty_state {
   node_context_ptr node;
   pty_log_actor log;
   v1::PtyInfo info;
-  std::shared_ptr<const ring_reader> ring;                        // until the program has ended and everything is in the files
-  std::uint64_t spilled = 0;                                      // bytes handed to the log
-  std::list<reading> readers;                                     // parked at the end
-  std::map<std::uint64_t, runtime::parked<std::uint64_t>> inputs; // by ticket, waiting for the kernel
-  std::deque<std::pair<std::string, std::uint64_t>> applied;      // request ids of late and what was accepted
+  std::shared_ptr<const ring_reader> ring; // until the program has ended and everything is in the files
+  std::uint64_t spilled = 0;               // bytes handed to the log
+  std::list<reading> readers;              // parked at the end
+  struct typing {
+    std::string request;
+    std::vector<runtime::parked<std::uint64_t>> callers; // a repeated request waits with the first
+  };
+  std::map<std::uint64_t, typing> inputs;                    // by ticket, waiting for the kernel
+  std::deque<std::pair<std::string, std::uint64_t>> applied; // request ids of late and what was accepted
   std::uint64_t next_ticket = 1;
   std::int64_t person_typed_ms = 0;
   bool input_closed = false;

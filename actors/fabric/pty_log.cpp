@@ -14,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "actors/runtime/defaults.hpp"
 
@@ -38,12 +39,6 @@ void write_all(int fd, std::string_view bytes, std::uint64_t at, const fs::path&
     bytes.remove_prefix(static_cast<std::size_t>(n));
     at += static_cast<std::uint64_t>(n);
   }
-}
-
-/// Ids come from rows and callers: only names that cannot leave the directory are files.
-bool is_plain_name(std::string_view id) {
-  return !id.empty() && id.size() <= limits::id_bytes_max &&
-         std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
 }
 
 } // namespace
@@ -103,6 +98,11 @@ void pty_log_files::drop_oldest() {
     fs::remove(segment_path(segments_.begin()->first), ec);
     segments_.erase(segments_.begin());
   }
+}
+
+void pty_log_files::clear() {
+  for (const auto& [first, size] : std::exchange(segments_, {}))
+    fs::remove(segment_path(first));
 }
 
 std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::string& out) const {
@@ -165,7 +165,10 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
       if (!is_plain_name(s->id))
         return;
       try {
-        files_of(self, s->id).append(s->offset, s->bytes);
+        auto& files = files_of(self, s->id);
+        if (s->fresh)
+          files.clear();
+        files.append(s->offset, s->bytes);
       } catch (const std::exception& e) {
         // Output that cannot be kept becomes a gap; the program and its readers go on.
         spdlog::warn("terminal {}: output at {} is not kept: {}", s->id, s->offset, e.what());

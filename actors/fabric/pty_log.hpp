@@ -24,6 +24,9 @@ public:
   /// At most `max` bytes from the first kept offset >= `from`. Returns the offset of the first byte.
   std::uint64_t read(std::uint64_t from, std::size_t max, std::string& out) const;
 
+  /// Deletes everything.
+  void clear();
+
   bool empty() const noexcept { return segments_.empty(); }
   std::uint64_t start() const noexcept { return empty() ? 0 : segments_.begin()->first; }
   std::uint64_t end() const noexcept;

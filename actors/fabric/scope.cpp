@@ -117,8 +117,10 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
     else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < environments_max)
       st.environment_of_spawn[p.spawn().id()] = env->second;
   }
-  if (env != st.environment_of_request.end())
+  if (env != st.environment_of_request.end()) {
+    std::erase(st.environment_order, env->first);
     st.environment_of_request.erase(env);
+  }
 }
 
 // -- spawns --------------------------------------------------------------------------------
@@ -144,11 +146,23 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
   self->request(reader(self), limits::call_deadline_default, q)
     .then(
       [self, done](const answer_ptr& a) {
-        for (const auto& row : a->spawns().spawns())
+        auto left = std::make_shared<std::size_t>(1);
+        auto step = [self, done, left, next = a->spawns().page().token()] {
+          if (--*left == 0)
+            next.empty() ? done() : reload_spawns(self, done, next);
+        };
+        for (const auto& row : a->spawns().spawns()) {
           wake_spawn(self, row);
-        if (auto next = a->spawns().page().token(); !next.empty())
-          return reload_spawns(self, done, next);
-        done();
+          auto i = self->state.spawns.find(spawn_key(row));
+          if (i == self->state.spawns.end())
+            continue;
+          // Once it answers, its question about its child stands before the front's "all are awake" in the line of the
+          // processes actor, which would take the child for a stray otherwise.
+          ++*left;
+          self->request(i->second.who, limits::call_deadline_default, passivate_atom_v)
+            .then([step](bool) { step(); }, [step](caf::error&) { step(); });
+        }
+        step();
       },
       [self](caf::error& e) {
         spdlog::error("scope {}: its workers cannot be read: {}", self->state.id, runtime::error_text(e));
@@ -165,8 +179,12 @@ bool needs_actor(const v1::Session& row) {
 void wake_session(self_ptr self, const v1::Session& row) {
   auto& st = self->state;
   st.session_rows[row.id()] = row;
-  (void)st.sessions.get(row.id());
+  auto found = st.sessions.get(row.id());
   st.session_rows.erase(row.id());
+  auto* who = std::get_if<session_actor>(&found);
+  if (auto i = st.streams.find(row.id()); who && i != st.streams.end())
+    for (auto stream : i->second)
+      caf::anon_send(*who, attach_atom_v, stream, true);
 }
 
 void reload_sessions(self_ptr self, std::function<void()> done, std::string page = {}) {
@@ -373,7 +391,12 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](const wait_request_ptr& w) { return self->state.mailboxes.route<activity_ptr>(w->session_id(), w); },
     [self](const batch_ptr& b) { on_batch(self, b); },
     [self](attach_atom, const std::string& session_id, std::uint64_t stream, bool on) {
-      if (auto who = self->state.sessions.peek(session_id))
+      auto& s = self->state;
+      if (on)
+        s.streams[session_id].insert(stream);
+      else if (auto i = s.streams.find(session_id); i != s.streams.end() && i->second.erase(stream) > 0 && i->second.empty())
+        s.streams.erase(i);
+      if (auto who = s.sessions.peek(session_id))
         caf::anon_send(who, attach_atom_v, stream, on);
     },
     [self](tick_atom, std::uint64_t stamp) {
@@ -393,7 +416,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](kill_atom, const std::string& path) { return kill(self, path); },
     [self](passivate_atom) {
       auto& s = self->state;
-      auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.spawns.empty() && s.environment_of_request.empty() &&
+      auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() && s.streams.empty() &&
                   s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
       if (goes)
         self->quit();

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include <caf/stateful_actor.hpp>
@@ -33,7 +34,8 @@ struct scope_state {
     std::int64_t since_ms = 0;
     std::uint64_t restarts = 0;
   };
-  std::map<std::string, running_spawn> spawns; // by id and attempt
+  std::map<std::string, running_spawn> spawns;            // by id and attempt
+  std::map<std::string, std::set<std::uint64_t>> streams; // attached, by session: what a new session actor is told
   /// Callers' environments: by request until the spawn is known, by spawn id until its process has started. Bounded.
   std::map<std::string, std::vector<std::string>> environment_of_request;
   std::deque<std::string> environment_order;

@@ -14,6 +14,8 @@ namespace {
 
 using self_ptr = session_actor::stateful_pointer<session_state>;
 
+constexpr std::chrono::milliseconds expire_again_after{1'000};
+
 /// The command checks pid and start time against the row, so a session that has moved on is left alone.
 void expire(self_ptr self, std::int64_t pid, std::uint64_t pid_start) {
   auto& st = self->state;
@@ -27,10 +29,14 @@ void expire(self_ptr self, std::int64_t pid, std::uint64_t pid_start) {
   });
   ask_writer(
     self, st.place.links.writer, cmd, [self](const reply_ptr&) { self->quit(); },
-    [self](caf::error& e) {
-      // The scope restarts with the writer and looks at the process again.
+    [self, pid, pid_start](caf::error& e) {
+      // After a crash of the writer the scope looks at the process again; after anything else we do.
       spdlog::warn("session {} could not be ended: {}", self->state.place.id, caf::to_string(e));
       self->state.ending = false;
+      if (pid != 0)
+        self->delayed_send(self, expire_again_after, gone_atom_v, pid, pid_start);
+      else
+        self->delayed_send(self, expire_again_after, tick_atom_v, ++self->state.grace);
     });
 }
 
@@ -95,7 +101,8 @@ session_actor::behavior_type session(self_ptr self, entity_place place, v1::Sess
         expire(self, 0, 0);
     },
     [self](gone_atom, std::int64_t pid, std::uint64_t start) {
-      self->state.watch = 0;
+      if (auto& s = self->state; s.row.pid() == pid && s.row.pid_start() == start)
+        s.watch = 0;
       expire(self, pid, start);
     },
     [self](tick_atom, std::uint64_t generation) {

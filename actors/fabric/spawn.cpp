@@ -142,6 +142,48 @@ void open_gate(self_ptr self) {
   caf::anon_send(st.place.links.processes, gate_atom_v, st.place.id);
 }
 
+/// The row does not want this process any more (its task was cancelled, the attempt is over): it never leaves the gate.
+void turn_away(self_ptr self, const v1::Refusal& why) {
+  spdlog::warn("spawn {}: refused: {}", self->state.place.id, why.text());
+  caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
+  report_end(self, "spawn_failed: " + why.text(), true);
+}
+
+/// The last commit before the program runs.
+void commit_running(self_ptr self) {
+  auto running = command(self, [&](v1::Command& c) {
+    c.mutable_spawn_running()->set_spawn_id(self->state.place.id);
+    c.mutable_spawn_running()->set_attempt(self->state.row.attempt());
+  });
+  ask_writer(
+    self, self->state.place.links.writer, running,
+    [self](const reply_ptr& r) {
+      if (self->state.ending)
+        return; // died at the gate meanwhile
+      r->has_refusal() ? turn_away(self, r->refusal()) : open_gate(self);
+    },
+    [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+}
+
+/// Refused, or told already by an earlier activation of ourselves that did not live to hear the answer? The row knows.
+void start_refused(self_ptr self, const v1::Refusal& why) {
+  const auto& st = self->state;
+  auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) {
+    x.mutable_list_spawns()->set_live_only(true);
+    x.mutable_list_spawns()->set_task_id(st.row.task_id());
+  });
+  self->request(st.place.links.readers.front(), limits::call_deadline_default, q)
+    .then(
+      [self, why](const answer_ptr& a) {
+        const auto& s = self->state;
+        for (const auto& row : a->spawns().spawns())
+          if (row.id() == s.place.id && row.attempt() == s.row.attempt() && row.pid() == s.child.pid && row.pid_start() == s.child.pid_start)
+            return commit_running(self);
+        turn_away(self, why);
+      },
+      [self](caf::error& e) { give_up(self, "its row could not be read", e); });
+}
+
 /// The process stands at the gate. Only after its pid is committed, and it is the one process of this attempt, may it run.
 void commit_start(self_ptr self, const child_info& child) {
   auto& st = self->state;
@@ -155,22 +197,12 @@ void commit_start(self_ptr self, const child_info& child) {
     s->set_pid_start(child.pid_start);
     s->set_token_hash(sha256(from_hex(worker_token(st.place.links.node->facts, st.row))));
   });
-  auto running = command(self, [&](v1::Command& c) {
-    auto* s = c.mutable_spawn_running();
-    s->set_spawn_id(st.place.id);
-    s->set_attempt(st.row.attempt());
-  });
   ask_writer(
     self, st.place.links.writer, starting,
-    [self, running](const reply_ptr& r) {
-      if (r->has_refusal()) {
-        spdlog::warn("spawn {}: refused: {}", self->state.place.id, r->refusal().text());
-        caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
-        return self->quit();
-      }
-      ask_writer(
-        self, self->state.place.links.writer, running, [self](const reply_ptr&) { open_gate(self); },
-        [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+    [self](const reply_ptr& r) {
+      if (self->state.ending)
+        return;
+      r->has_refusal() ? start_refused(self, r->refusal()) : commit_running(self);
     },
     [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
 }
@@ -212,13 +244,7 @@ void reconcile(self_ptr self, const child_info& child) {
   // Committed as starting or running before a crash, but never let go.
   if (st.row.status() == v1::Spawn::RUNNING)
     return open_gate(self);
-  auto running = command(self, [&](v1::Command& c) {
-    c.mutable_spawn_running()->set_spawn_id(st.place.id);
-    c.mutable_spawn_running()->set_attempt(st.row.attempt());
-  });
-  ask_writer(
-    self, st.place.links.writer, running, [self](const reply_ptr&) { open_gate(self); },
-    [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
+  commit_running(self);
 }
 
 } // namespace
@@ -233,9 +259,11 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
   self->request(st.place.links.processes, limits::call_deadline_default, child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
     .then([self](const child_info_ptr& c) { reconcile(self, *c); },
           [self](caf::error& e) {
-            if (self->state.row.status() == v1::Spawn::REQUESTED)
+            if (self->state.row.status() == v1::Spawn::REQUESTED) {
+              // What a keeper that comes back later still holds at its gate for us has no future.
+              caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
               report_end(self, "spawn_failed: " + runtime::error_text(e), true);
-            else
+            } else
               give_up(self, "the keeper does not answer", e);
           });
   return {

@@ -43,8 +43,11 @@ void forget_follower(self_ptr self, const caf::actor_addr& who) {
   auto i = st.scope_of.find(who);
   if (i == st.scope_of.end())
     return;
-  auto& followers = st.scopes[i->second].followers;
-  st.parked -= static_cast<std::size_t>(followers.remove_if([&](const auto& w) { return w.who == who; }));
+  auto& b = st.scopes[i->second];
+  st.parked -= static_cast<std::size_t>(b.followers.remove_if([&](const auto& w) { return w.who == who; }));
+  // Anybody may ask about any name: what was only asked about leaves nothing behind.
+  if (b.followers.empty() && b.newest == 0)
+    st.scopes.erase(i->second);
   st.scope_of.erase(i);
 }
 
@@ -109,13 +112,15 @@ watch_hub_actor::behavior_type watch_hub(self_ptr self) {
     [self](const commit_ptr& c) { take(self, c); },
     [self](const watch_poll_ptr& poll) -> caf::result<watch_page_ptr> {
       auto& st = self->state;
-      auto& b = st.scopes[poll->scope];
       // Nothing was committed in this scope since the hub started: a follower that has read the store stands at its end.
-      if (b.newest != 0 || !poll->wait)
-        if (auto page = page_for(b, *poll))
+      static const buffer nothing;
+      auto known = st.scopes.find(poll->scope);
+      if (known != st.scopes.end() ? known->second.newest != 0 || !poll->wait : !poll->wait)
+        if (auto page = page_for(known == st.scopes.end() ? nothing : known->second, *poll))
           return page;
       if (st.parked >= limits::watchers_max)
         return fail(errc::overloaded, "too many followers");
+      auto& b = st.scopes[poll->scope];
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());
       auto promise = self->make_response_promise<watch_page_ptr>();
       b.followers.push_back({poll, runtime::parked<watch_page_ptr>{promise}, who});
