@@ -74,7 +74,7 @@ v1::Session bootstrap_session(const context& ctx, const register_options& o) {
     command.mutable_register_session()->set_adopt_only(true);
     auto reply = ctx.decide(command);
     if (reply.has_refusal())
-      throw failure(code::refused, "Could not adopt instance " + o.adopt + ": " + reply.refusal().text());
+      throw refused(reply);
     return reply.session().session();
   }
   auto preassigned = ctx.env().get("SWARM_MCP_INSTANCE_ID");
