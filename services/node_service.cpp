@@ -8,6 +8,8 @@ namespace swarm {
 
 namespace {
 
+constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the store keeps
+
 constexpr int graph_rows_max = 10'000;
 
 /// Runs `act` for the operator; everybody else is refused.
@@ -124,6 +126,7 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
       .then(
         [answer, rep](std::uint64_t bytes) {
           rep->set_bytes(bytes);
+          rep->set_pages(bytes / store_page_bytes);
           answer->finish(grpc::Status::OK);
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
