@@ -154,6 +154,7 @@ TEST_CASE("a node starts from a backup with what was in it, and never gives a fe
   auto backup = node.ctl_json({"backup", "copy.db"});
   CHECK(backup.at("path") == file);
   CHECK(backup.at("bytes") == fs::file_size(file));
+  CHECK(backup.at("pages").get<std::uint64_t>() * 4096 == fs::file_size(file));
   CHECK(mode_of(file) == 0600u);
   CHECK(node.ctl({"backup", "copy.db"}).status == 1); // the file exists
   REQUIRE(node.ctl({"kv", "set", "lost", "value"}).status == 0);
