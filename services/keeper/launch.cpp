@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -128,7 +129,11 @@ void place_descriptors(const child_end& end, int gate, int status) {
   syscall(SYS_close_range, static_cast<unsigned>(first_free_fd), ~0U, 0U);
 }
 
-[[noreturn]] void run_child(const internal::StartChild& start, const child_end& end, int gate, int status, const rlimit& files) {
+[[noreturn]] void run_child(const internal::StartChild& start, const child_end& end, int gate, int status, const rlimit& files, pid_t keeper) {
+  // A program deaf to SIGHUP would outlive a killed keeper and run beside the next attempt.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != keeper)
+    _exit(127);
   // Only a session leader can get the terminal.
   setsid();
   place_descriptors(end, gate, status);
@@ -201,11 +206,12 @@ launched launch(const internal::StartChild& start, const rlimit& files) {
   std::tie(l.status, status) = make_pipe();
   for (auto fd : {l.output.get(), l.input.get(), l.status.get(), l.gate.get()})
     set_nonblocking(fd);
+  auto keeper = getpid();
   l.pid = fork();
   if (l.pid < 0)
     fail("cannot fork");
   if (l.pid == 0)
-    run_child(start, end, gate.get(), status.get(), files);
+    run_child(start, end, gate.get(), status.get(), files, keeper);
   // It is our child and not reaped yet, so the number is still its own.
   l.start = pid_start_time(l.pid).value_or(0);
   return l;
