@@ -163,7 +163,7 @@ TEST_CASE("wait is woken by a message, a task, a key and a lock") {
     CAPTURE(woken.out);
     REQUIRE(woken.status == 0);
     auto changes = woken.parsed().at("changes");
-    CHECK_MESSAGE(std::find(changes.begin(), changes.end(), w.change) != changes.end(), w.change);
+    CHECK_MESSAGE(std::find(changes.begin(), changes.end(), json(w.change)) != changes.end(), w.change);
   }
 }
 
