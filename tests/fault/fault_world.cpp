@@ -22,6 +22,13 @@ constexpr int pause_ms = 15;
 
 milliseconds left(steady::time_point until) { return std::max(std::chrono::duration_cast<milliseconds>(until - steady::now()), milliseconds{0}); }
 
+/// A call that fails at once while the node is away polls no socket, and gRPC's own poller looks every five seconds only: a client
+/// that waits for the connection inside its call is back in milliseconds.
+void prepare(grpc::ClientContext& context, const node_client& client, steady::time_point until) {
+  client.prepare(context, std::min(left(until), attempt_longest));
+  context.set_wait_for_ready(true);
+}
+
 /// The call itself did not come through, so what it asked may or may not have happened.
 bool worth_repeating(const grpc::Status& s) {
   switch (s.error_code()) {
@@ -90,7 +97,9 @@ std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, m
     if (!first)
       ++repeats;
     v1::Reply reply;
-    auto status = client_.execute(request, reply, std::min(left(until), attempt_longest));
+    grpc::ClientContext context;
+    prepare(context, client_, until);
+    auto status = client_.coordination().Execute(&context, request, &reply);
     if (status.ok() && !reply.has_lock_waiting()) {
       ++answered;
       return reply;
@@ -117,7 +126,7 @@ std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds
   auto until = steady::now() + deadline;
   for (;;) {
     grpc::ClientContext context;
-    client_.prepare(context, std::min(left(until), attempt_longest));
+    prepare(context, client_, until);
     v1::Answer answer;
     auto status = client_.coordination().Ask(&context, query, &answer);
     if (status.ok())
@@ -369,6 +378,20 @@ void fault_client::repeat_last(milliseconds deadline) {
 
 // -- looking -------------------------------------------------------------------------------
 
+v1::Answer ask_patiently(node_client& client, const v1::Query& query) {
+  for (auto until = steady::now() + patience;;) {
+    grpc::ClientContext context;
+    prepare(context, client, until);
+    v1::Answer answer;
+    auto status = client.coordination().Ask(&context, query, &answer);
+    if (status.ok())
+      return answer;
+    if (!worth_repeating(status) || steady::now() > until)
+      throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message());
+    poll(nullptr, 0, pause_ms);
+  }
+}
+
 std::vector<v1::Spawn> all_spawns(node_client& client, bool live_only) {
   std::vector<v1::Spawn> out;
   std::string page;
@@ -376,7 +399,7 @@ std::vector<v1::Spawn> all_spawns(node_client& client, bool live_only) {
     auto q = client.query();
     q.mutable_list_spawns()->set_live_only(live_only);
     q.mutable_list_spawns()->mutable_page()->set_token(page);
-    auto a = client.ask(q);
+    auto a = ask_patiently(client, q);
     out.insert(out.end(), a.spawns().spawns().begin(), a.spawns().spawns().end());
     page = a.spawns().page().token();
   } while (!page.empty());
@@ -386,13 +409,13 @@ std::vector<v1::Spawn> all_spawns(node_client& client, bool live_only) {
 std::optional<v1::Task> task_of(node_client& client, const std::string& id) {
   auto q = client.query();
   q.mutable_get_task()->set_task_id(id);
-  auto a = client.ask(q);
+  auto a = ask_patiently(client, q);
   return a.has_task() ? std::optional{a.task()} : std::nullopt;
 }
 
 bool kill_actor(node_client& client, const std::string& path) {
   grpc::ClientContext context;
-  client.prepare(context);
+  prepare(context, client, steady::now() + patience);
   v1::KillActorRequest request;
   request.set_path(path);
   v1::KillActorReply reply;
@@ -404,7 +427,7 @@ bool kill_actor(node_client& client, const std::string& path) {
 
 v1::ActorGraph graph_of(node_client& client) {
   grpc::ClientContext context;
-  client.prepare(context);
+  prepare(context, client, steady::now() + patience);
   v1::ActorGraph graph;
   auto status = client.node().Graph(&context, {}, &graph);
   return status.ok() ? graph : v1::ActorGraph{};

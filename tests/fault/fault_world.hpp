@@ -75,6 +75,8 @@ private:
   std::optional<v1::Reply> last_reply_;
 };
 
+/// Asks again while the node or a part of it is away.
+v1::Answer ask_patiently(node_client&, const v1::Query&);
 /// The rows of a list query, all pages.
 std::vector<v1::Spawn> all_spawns(node_client&, bool live_only = false);
 std::optional<v1::Task> task_of(node_client&, const std::string& id);

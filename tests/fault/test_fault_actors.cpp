@@ -20,7 +20,8 @@ namespace {
 std::string below_scope(const test_node& node, const std::string& rest) { return "node/scopes/" + node.work() + "/" + rest; }
 
 std::string detail_of(node_client& op, const std::string& path) {
-  for (const auto& n : graph_of(op).nodes())
+  auto graph = graph_of(op);
+  for (const auto& n : graph.nodes())
     if (n.path() == path)
       return n.state() + ", " + n.detail();
   return {};
@@ -29,7 +30,7 @@ std::string detail_of(node_client& op, const std::string& path) {
 std::uint32_t waiters_of(node_client& op, const std::string& path) {
   auto q = op.query();
   q.mutable_get_lock()->set_path(path);
-  return op.ask(q).lock().active().waiters();
+  return ask_patiently(op, q).lock().active().waiters();
 }
 
 bool dies(node_client& op, const std::string& path) {
@@ -49,7 +50,7 @@ TEST_CASE("waiters for a lock keep their places when the lock's actor, its scope
     waiters.push_back(std::make_unique<fault_client>(node, history, "w" + std::to_string(i)));
   int n = 0;
   for (const auto* victim : {"lock", "scope", "scopes", "writer", "watch", "reader-0"}) {
-    CAPTURE(victim);
+    CAPTURE(std::string{victim});
     auto path = node.work() + "/file" + std::to_string(++n);
     REQUIRE(holder.acquire(path, 0, 20s));
     std::mutex mutex;
@@ -175,7 +176,7 @@ TEST_CASE("a session whose actor was killed still ends with its process") {
   auto sessions = [&] {
     auto q = op.query();
     q.mutable_list_sessions();
-    return op.ask(q).sessions().sessions_size();
+    return ask_patiently(op, q).sessions().sessions_size();
   };
   CHECK(eventually([&] { return sessions() == 0; }));
 }
@@ -187,7 +188,7 @@ TEST_CASE("a worker's end is recorded although its actor, its scope or their sup
   node_client op{node};
   fault_client me(node, history, "me");
   for (const auto* victim : {"spawn", "pty", "scope", "scopes", "processes", "pty-log", "writer"}) {
-    CAPTURE(victim);
+    CAPTURE(std::string{victim});
     auto what = std::string{victim};
     auto gate = node.work() + "/go-" + what;
     auto task = me.dispatch(what, "echo start; while [ ! -e " + gate + " ]; do sleep 0.05; done; echo end", 20s);

@@ -18,12 +18,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Writes its spawn and pid, runs until the file appears, and ends well. Says so if another process of the spawn is still alive.
+/// Writes its spawn and pid, is deaf to the end of its terminal, runs until the file appears, and ends well. Says so if another process of the spawn
+/// is still alive.
 std::string patient_worker(const test_node& node, const std::string& gate) {
   auto dir = node.work();
-  return "if [ -f " + dir + "/pid.$SWARM_SPAWN_ID ] && kill -0 $(cat " + dir + "/pid.$SWARM_SPAWN_ID) 2>/dev/null; then echo overlap >>" + dir +
-         "/overlaps; fi; echo $$ >" + dir + "/pid.$SWARM_SPAWN_ID; echo \"$SWARM_SPAWN_ID $$\" >>" + dir + "/workers; while [ ! -e " + dir + "/" +
-         gate + " ]; do sleep 0.05; done";
+  // A process that has ended but was not waited for yet is not alive.
+  return "trap '' HUP; old=" + dir +
+         "/pid.$SWARM_SPAWN_ID; if [ -f $old ] && grep -q '^State:.[^ZX]' /proc/$(cat $old)/status 2>/dev/null; then echo overlap >>" + dir +
+         "/overlaps; fi; echo $$ >$old; echo \"$SWARM_SPAWN_ID $$\" >>" + dir + "/workers; while [ ! -e " + dir + "/" + gate +
+         " ]; do sleep 0.05; done";
 }
 
 bool is_over(const v1::Task& t) { return t.status() == v1::DONE || t.status() == v1::FAILED || t.status() == v1::CANCELLED; }
