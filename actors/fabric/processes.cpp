@@ -191,8 +191,7 @@ void on_exited(self_ptr self, const keeper_news_ptr& news) {
   auto full = std::make_shared<keeper_news>(*news);
   full->child = c.info;
   tell(c, full);
-  // The record stays for readers; the memory of the ring goes as soon as the terminal has copied it.
-  c.info.ring = nullptr;
+  // The ring stays until the end is committed: if the spawn's actor has just died, its successor reports with the output's tail.
   if (!c.listener && !c.row)
     self->state.node->processes->forget(news->child.id);
 }
@@ -326,9 +325,13 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
         caf::anon_send_exit(n.mapped().terminal, caf::exit_reason::user_shutdown);
     },
     [self](forget_atom, const std::string& id) {
+      auto i = self->state.children.find(id);
       // A further attempt may have taken its place before the end of the last one was told.
-      if (auto i = self->state.children.find(id); i != self->state.children.end() && !i->second.info.exited)
+      if (i != self->state.children.end() && !i->second.info.exited)
         return;
+      // The record stays for readers; the terminal has copied what was in the ring.
+      if (i != self->state.children.end())
+        i->second.info.ring = nullptr;
       self->state.node->processes->forget(id);
       retire(self, id);
     },

@@ -270,7 +270,8 @@ TEST_CASE("calls to a frozen node end by their deadline, and after the thaw ever
   std::vector<std::unique_ptr<fault_client>> clients;
   for (int i = 0; i < 8; ++i)
     clients.push_back(std::make_unique<fault_client>(node, history, "c" + std::to_string(i)));
-  clients[0]->set("key", "before", 20s);
+  for (auto& c : clients)
+    c->set("key", "before", 20s); // connected before the freeze
   auto pid = node.node_pid();
   kill(pid, SIGSTOP);
   auto frozen = std::chrono::steady_clock::now();
