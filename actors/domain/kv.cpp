@@ -1,12 +1,11 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
 
 namespace {
-
-constexpr int json_depth_max = 256;
 
 /// Counting keys costs a pass over them, and a scope has at most as many keys as it has seen changes: so count only beyond
 /// that many changes, and then at every 256th. A full scope stays refused, because a refusal changes nothing.
@@ -59,43 +58,16 @@ v1::Reply store(transaction& tx, v1::KvEntry entry, std::uint64_t items) {
   return reply;
 }
 
-/// Writing a value out again takes recursion, so depth is bounded.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    auto c = text[i];
-    if (quoted) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > json_depth_max)
-        return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-std::optional<json> parse(std::string_view text) {
-  if (too_deep(text))
-    return std::nullopt;
-  auto value = json::parse(text, nullptr, false);
-  return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
-}
-
 /// What `append` appends to: an array as it is, anything else as the only element of one.
 json as_array(const std::optional<v1::KvEntry>& old) {
   if (!old)
     return json::array();
-  auto value = parse(old->value());
+  auto value = parse_json(old->value());
   if (value && value->is_array())
     return std::move(*value);
+  // What would be nested too deeply inside the array goes in as text, like anything else that cannot be read as JSON.
+  if (value && nested_deeper(old->value(), json_depth_max - 1))
+    value.reset();
   json array = json::array();
   array.push_back(value ? std::move(*value) : json(old->value()));
   return array;
@@ -126,7 +98,8 @@ v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
 }
 
 v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
-  auto value = parse(a.json());
+  // One level less: the array around it must still be read as an array the next time.
+  auto value = parse_json(a.json(), json_depth_max - 1);
   if (!value)
     return refuse(v1::Refusal::INVALID, "Value must be valid JSON", a.key());
   auto old = live_kv(tx, a.key());

@@ -1,5 +1,6 @@
 // Moving tasks on: update_task, complete_task, report_progress, approve_task.
 #include "actors/base/limits.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/task_rules.hpp"
 
 namespace swarm::domain {
@@ -76,8 +77,8 @@ v1::Reply finish(transaction& tx, v1::Task task, v1::TaskStatus status, std::opt
 }
 
 json parse_or_text(const std::string& text) {
-  auto j = json::parse(text, nullptr, false);
-  return j.is_discarded() ? json(text) : j;
+  auto j = parse_json(text);
+  return j ? std::move(*j) : json(text);
 }
 
 bool truthy(const json& j) {
