@@ -82,7 +82,10 @@ CREATE TABLE watermarks(principal TEXT NOT NULL, client TEXT NOT NULL, below INT
 CREATE INDEX watermarks_by_age ON watermarks(at_ms);
 )sql";
 
-constexpr std::array<const char*, 1> steps{version_1};
+// Every lock asks whether a session of another identity is near.
+constexpr const char* version_2 = "CREATE INDEX sessions_by_identity ON sessions(scope, identity)";
+
+constexpr std::array<const char*, 2> steps{version_1, version_2};
 
 } // namespace
 
