@@ -1,5 +1,7 @@
 #include "tools/bench.d/child.hpp"
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -35,6 +37,36 @@ std::vector<std::string> plain_environment() {
   return out;
 }
 
+/// Who is to be ended with us; lock-free, because a signal handler reads it.
+std::array<std::atomic<pid_t>, 16> living{};
+
+void end_all(int signal) {
+  for (auto& slot : living)
+    if (auto pid = slot.load(); pid != 0)
+      kill(pid, SIGKILL);
+  _exit(128 + signal);
+}
+
+void remember(pid_t pid) {
+  static const bool installed = [] {
+    for (auto s : {SIGINT, SIGTERM, SIGHUP})
+      std::signal(s, end_all);
+    return true;
+  }();
+  pid_t none = 0;
+  for (auto& slot : living)
+    if (installed && slot.compare_exchange_strong(none, pid))
+      return;
+    else
+      none = 0;
+}
+
+void forget(pid_t pid) {
+  for (auto& slot : living)
+    if (auto expected = pid; slot.compare_exchange_strong(expected, 0))
+      return;
+}
+
 /// The number behind "name:" in a file of /proc; 0 when it is not there.
 std::uint64_t field(const std::filesystem::path& file, const std::string& name) {
   std::ifstream in{file};
@@ -60,6 +92,7 @@ child::child(std::vector<std::string> argv, std::vector<std::string> extra_envir
   posix_spawn_file_actions_destroy(&files);
   if (error != 0)
     throw std::runtime_error("cannot start " + argv[0] + ": " + std::strerror(error));
+  remember(pid_);
 }
 
 child& child::operator=(child&& other) noexcept {
@@ -81,6 +114,7 @@ int child::end(int signal) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  forget(pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -11,7 +11,7 @@
 
 namespace swarm::bench {
 
-/// Quiet: output goes nowhere. Ended (SIGKILL) with its owner.
+/// Quiet: output goes nowhere. Ended (SIGKILL) with its owner, also when SIGINT or SIGTERM ends the benchmark.
 class child {
 public:
   child() = default;
