@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
 #include "tests/support/domain_world.hpp"
 
