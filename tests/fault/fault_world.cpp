@@ -60,9 +60,15 @@ std::string make_session(const test_node& node, const std::string& name, const s
 
   r.set_pid_start(pid_start_time(getpid()).value_or(0));
   r.set_token_hash(token_hash(token));
-  auto reply = operator_client.execute(cmd);
-  if (!reply.has_session())
-    throw std::runtime_error("no session: " + reply.ShortDebugString());
+  v1::ExecuteRequest request;
+  *request.mutable_id() = operator_client.next_id();
+  *request.mutable_command() = cmd;
+  v1::Reply reply;
+  grpc::ClientContext context;
+  prepare(context, operator_client, steady::now() + patience);
+  auto status = operator_client.coordination().Execute(&context, request, &reply);
+  if (!status.ok() || !reply.has_session())
+    throw std::runtime_error("no session: " + status.error_message() + reply.ShortDebugString());
   return reply.session().session().id();
 }
 
