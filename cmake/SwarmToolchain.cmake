@@ -35,9 +35,19 @@ if(SWARM_SANITIZE)
   endif()
 endif()
 
+if(SWARM_FUZZ)
+  # Coverage for libFuzzer in everything it reaches; only the fuzz targets link its main.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Warnings for code of ours; generated code does without.
 add_library(swarm_warnings INTERFACE)
 target_compile_options(swarm_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wno-sign-conversion -Werror)
+if(SWARM_FUZZ)
+  # Another compiler's opinion does not stop the fuzzers; the builds with GCC are the ones that must be clean.
+  target_compile_options(swarm_warnings INTERFACE -Wno-error)
+endif()
 # GCC 12, when it optimises, reports overflows inside std::string's own operator+ (GCC bugs 105329, 105651) and uninitialised
 # reads inside std::optional (GCC bug 80635); no code of ours is meant.
 target_compile_options(swarm_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized>)

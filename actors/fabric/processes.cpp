@@ -32,7 +32,8 @@ v1::PtyInfo describe(const processes_state::child& c) {
   if (c.row) {
     p.set_id(c.row->id());
     p.set_scope(c.row->scope());
-    p.set_name(c.row->role());
+    // A terminal somebody asked for bears the name given; a worker is known by its role.
+    p.set_name(c.row->harness() == "shell" && !c.row->intent().empty() ? c.row->intent() : c.row->role());
     *p.mutable_argv() = c.row->argv();
     p.set_directory(c.row->directory());
     p.set_session_id(c.row->session_id());

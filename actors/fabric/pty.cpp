@@ -173,7 +173,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto now = st.node->clock->boot_ms();
   if (in.person)
     st.person_typed_ms = now;
-  else if (st.person_typed_ms != 0 && now - st.person_typed_ms < person_holds_ms)
+  else if (st.person_typed_ms && now - *st.person_typed_ms < person_holds_ms)
     return fail(errc::forbidden, "a person is typing in this terminal; try again in a moment");
   if (in.data.empty())
     return std::uint64_t{0};

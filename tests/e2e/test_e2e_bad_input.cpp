@@ -282,7 +282,7 @@ TEST_CASE("calls beyond the bound of one principal are refused at once, and the 
     v1::WaitRequest request;
     request.set_scope(world.node.work());
     request.set_session_id(world.me);
-    request.set_timeout_ms(2'000);
+    request.set_timeout_ms(15'000);
     auto call = world.client->coordination().AsyncWaitForActivity(contexts.back().get(), request, &queue);
     auto at = static_cast<std::size_t>(i);
     call->Finish(&replies[at], &statuses[at], reinterpret_cast<void*>(at));

@@ -70,6 +70,20 @@ TEST_CASE("append refuses what is not JSON, is nested too deeply or grows too lo
   CHECK(w.reply(append("", "a", "\"0123456789\"")).refusal().code() == v1::Refusal::LIMIT);
 }
 
+TEST_CASE("what was appended last does not keep the next append from finding the array") {
+  auto nested = [](int depth) { return std::string(static_cast<std::size_t>(depth), '[') + std::string(static_cast<std::size_t>(depth), ']'); };
+  domain_world w;
+  CHECK_FALSE(w.reply(append("", "a", nested(255))).has_refusal());
+  CHECK(w.reply(append("", "a", "1")).kv_written().items() == 2);
+  CHECK(w.reply(append("", "a", nested(256))).refusal().code() == v1::Refusal::INVALID);
+  std::string object;
+  for (int i = 0; i < 256; ++i)
+    object += "{\"a\":";
+  w.run(set("", "o", object + "1" + std::string(256, '}')));
+  CHECK(w.reply(append("", "o", "1")).kv_written().items() == 2);
+  CHECK(w.reply(append("", "o", "2")).kv_written().items() == 3);
+}
+
 TEST_CASE("keys belong to the first labeled writer's identity, and un-owned ones to everybody") {
   domain_world w;
   auto a = w.session("identity:a"), b = w.session("identity:b"), plain = w.session();

@@ -175,6 +175,19 @@ TEST_CASE("complete_task stores compact JSON in the contract's order") {
     R"({"summary":"did it","files_changed":["/repo/x"],"tests":[{"command":"make","status":"passed"}],"tracker_update":{"id":1},"followups":["f"]})");
 }
 
+TEST_CASE("a tracker update nested beyond all reason is kept as text and exhausts no stack") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  const auto t = made(w.as(a, create(spec("T"))));
+  w.as(a, claim(t.id()));
+  auto c = complete(t.id(), "did it");
+  c.mutable_complete_task()->set_has_tracker_update(true);
+  const auto deep = std::string(50'000, '[') + std::string(50'000, ']');
+  c.mutable_complete_task()->set_tracker_update(deep);
+  CHECK_FALSE(w.as(a, c).has_refusal());
+  CHECK(w.task(t.id()).result().find("\"tracker_update\":\"[[[") != std::string::npos);
+}
+
 TEST_CASE("a title like Fix UTF-8 needs a tracker field only where a tracker is configured, and update_task never does") {
   task_world w;
   const auto a = w.join("identity:x");

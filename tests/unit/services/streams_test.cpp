@@ -1,0 +1,377 @@
+#include "tests/unit/services/service_world.hpp"
+
+using namespace swarm;
+using test::eventually;
+using test::fabric_world;
+using test::service_world;
+using namespace std::chrono_literals;
+
+namespace {
+
+using watch_stream = std::unique_ptr<grpc::ClientReader<v1::WatchReply>>;
+
+v1::WatchRequest from(std::uint64_t after) {
+  v1::WatchRequest r;
+  r.set_scope("s");
+  r.set_after(after);
+  return r;
+}
+
+/// Events until that many have come.
+std::vector<v1::Event> take(grpc::ClientReader<v1::WatchReply>& in, std::size_t n, std::uint64_t* revision = nullptr) {
+  std::vector<v1::Event> out;
+  v1::WatchReply page;
+  while (out.size() < n && in.Read(&page)) {
+    out.insert(out.end(), page.events().begin(), page.events().end());
+    if (revision)
+      *revision = page.revision();
+  }
+  return out;
+}
+
+std::chrono::system_clock::time_point soon() { return std::chrono::system_clock::now() + 30s; }
+
+} // namespace
+
+TEST_CASE("replies on one stream come in the order of the requests") {
+  service_world f;
+  auto a = f.session(100);
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto stream = f.coordination->Pipeline(&ctx);
+  const std::uint64_t n = 400;
+  std::thread writer{[&] {
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      v1::ExecuteRequest r;
+      r.mutable_id()->set_client("pipeline-client");
+      r.mutable_id()->set_seq(i);
+      // Some go through other actors than the rest, some are refused, some cannot even be asked.
+      switch (i % 4) {
+        case 0: *r.mutable_command() = fabric_world::acquire(a, "/repo/x", 1'000); break;
+        case 1: *r.mutable_command() = fabric_world::set_kv("k", std::to_string(i)); break;
+        case 2: *r.mutable_command() = fabric_world::release(a, "/repo/x"); break;
+        default: r.mutable_id()->set_client("short"), *r.mutable_command() = fabric_world::set_kv("never", "v");
+      }
+      stream->Write(r);
+    }
+    stream->WritesDone();
+  }};
+  std::uint64_t seen = 0;
+  v1::PipelineReply reply;
+  while (stream->Read(&reply)) {
+    ++seen;
+    REQUIRE(reply.seq() == seen);
+    CHECK((reply.status() != 0) == (seen % 4 == 3));
+  }
+  writer.join();
+  CHECK(seen == n);
+  CHECK(stream->Finish().ok());
+  CHECK(eventually([&] { return f.is_idle(); }));
+}
+
+TEST_CASE("a client that does not read its replies is not read from any further") {
+  service_world f;
+  grpc::ClientContext ctx;
+  auto stream = f.coordination->Pipeline(&ctx);
+  const std::uint64_t n = 3'000;
+  // Scope and key come back in every reply: 15 MB in all, far more than connections buffer.
+  const std::string scope(limits::path_bytes_max, 's'), key(limits::kv_key_bytes_max, 'k');
+  std::atomic<std::uint64_t> written{0};
+  auto before = f.commands();
+  std::thread writer{[&] {
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      v1::ExecuteRequest r;
+      r.mutable_id()->set_client("pipeline-client");
+      r.mutable_id()->set_seq(i);
+      *r.mutable_command() = fabric_world::set_kv(key, "v");
+      r.mutable_command()->set_scope(scope);
+      if (!stream->Write(r))
+        return;
+      ++written;
+    }
+    stream->WritesDone();
+  }};
+  REQUIRE(eventually([&] { return f.commands() - before >= limits::pipeline_outstanding_max; }, 60s));
+  // It had every opportunity to go on: other calls are served all the time.
+  for (int i = 0; i < 1'000; ++i)
+    f.run(fabric_world::set_kv("other", "v"));
+  CHECK(f.commands() - before - 1'000 < n / 2);
+  CHECK(written < n);
+  std::uint64_t seen = 0;
+  v1::PipelineReply reply;
+  while (stream->Read(&reply))
+    REQUIRE(reply.seq() == ++seen);
+  writer.join();
+  CHECK(seen == n);
+  CHECK(stream->Finish().ok());
+}
+
+TEST_CASE("a watch shows what was, says that it has caught up, and goes on with what happens") {
+  service_world f;
+  for (int i = 0; i < 600; ++i)
+    f.run(fabric_world::set_kv("k", std::to_string(i)));
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto in = f.coordination->Watch(&ctx, from(0));
+  auto past = take(*in, 600);
+  REQUIRE(past.size() == 600);
+  for (std::size_t i = 1; i < past.size(); ++i)
+    REQUIRE(past[i].revision() == past[i - 1].revision() + 1);
+  v1::WatchReply mark;
+  REQUIRE(in->Read(&mark));
+  CHECK(mark.events_size() == 0);
+  CHECK(mark.revision() == past.back().revision());
+  f.run(fabric_world::set_kv("k", "live"));
+  auto live = take(*in, 1);
+  REQUIRE(live.size() == 1);
+  CHECK(live[0].revision() == past.back().revision() + 1);
+  ctx.TryCancel();
+  in->Finish();
+  CHECK(eventually([&] { return f.is_idle(); }));
+}
+
+TEST_CASE("a watch resumed after the last revision seen has neither gaps nor repetitions") {
+  service_world f;
+  std::atomic<bool> over{false};
+  std::thread busy{[&] {
+    auto stub = v1::Coordination::NewStub(f.connect());
+    for (std::uint64_t i = 1; !over; ++i) {
+      v1::ExecuteRequest r;
+      r.mutable_id()->set_client("busy-client");
+      r.mutable_id()->set_seq(i);
+      *r.mutable_command() = fabric_world::set_kv("k", std::to_string(i));
+      grpc::ClientContext ctx;
+      v1::Reply reply;
+      stub->Execute(&ctx, r, &reply);
+    }
+  }};
+  std::uint64_t last = 0;
+  for (int round = 0; round < 20; ++round) {
+    grpc::ClientContext ctx;
+    ctx.set_deadline(soon());
+    auto in = f.coordination->Watch(&ctx, from(last));
+    for (const auto& e : take(*in, 40)) {
+      if (last != 0)
+        REQUIRE(e.revision() == last + 1);
+      last = e.revision();
+    }
+    ctx.TryCancel();
+    in->Finish();
+  }
+  over = true;
+  busy.join();
+  CHECK(last >= 800);
+}
+
+TEST_CASE("a watch from now shows nothing old, and filters hold for past and live events alike") {
+  service_world f;
+  auto a = f.session(100);
+  f.run(fabric_world::set_kv("k", "old"));
+  grpc::ClientContext now_ctx, locks_ctx;
+  now_ctx.set_deadline(soon());
+  locks_ctx.set_deadline(soon());
+  auto now = from(0);
+  now.set_from_now(true);
+  auto in = f.coordination->Watch(&now_ctx, now);
+  v1::WatchReply mark;
+  REQUIRE(in->Read(&mark));
+  CHECK(mark.events_size() == 0);
+  auto only_locks = from(0);
+  only_locks.add_types("context.");
+  f.run(fabric_world::acquire(a, "/repo/x"));
+  auto locks = f.coordination->Watch(&locks_ctx, only_locks);
+  auto seen = take(*locks, 1);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].subject() == "/repo/x");
+  f.run(fabric_world::set_kv("k", "new"));
+  f.run(fabric_world::release(a, "/repo/x"));
+  seen = take(*locks, 1);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].type() == "context.lock_released");
+  auto live = take(*in, 3);
+  REQUIRE(live.size() == 3);
+  CHECK(live[0].type() == "context.lock_acquired");
+  CHECK(live[1].type() == "kv.set");
+}
+
+TEST_CASE("a position that is no longer kept ends the watch with OUT_OF_RANGE") {
+  service_world f;
+  for (int i = 0; i < 5; ++i)
+    f.run(fabric_world::set_kv("k", std::to_string(i)));
+  f.clock.ahead_ms = (limits::row_retention + limits::minutes{1}).count();
+  caf::scoped_actor me{f.sys};
+  auto sweep = internal_command(*f.node, "s", [](v1::Command& c) { c.mutable_sweep()->set_mode("manual"); });
+  std::uint32_t deleted = 0;
+  me->request(f.board->get().writer, 10s, sweep).receive([&](const reply_ptr& r) { deleted = r->sweep().events_deleted(); }, [](caf::error&) {});
+  REQUIRE(deleted >= 5);
+  for (int i = 0; i < 3; ++i)
+    f.run(fabric_world::set_kv("k", "after " + std::to_string(i)));
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto in = f.coordination->Watch(&ctx, from(2));
+  v1::WatchReply page;
+  while (in->Read(&page)) {
+  }
+  CHECK(in->Finish().error_code() == grpc::StatusCode::OUT_OF_RANGE);
+  // From the start of what is kept it works.
+  grpc::ClientContext again;
+  again.set_deadline(soon());
+  auto rest = f.coordination->Watch(&again, from(0));
+  // The three new ones, after the event of the sweep itself.
+  CHECK(take(*rest, 4).size() == 4);
+}
+
+TEST_CASE("watches that make no sense are refused") {
+  service_world f;
+  auto code = [&](const v1::WatchRequest& r) {
+    grpc::ClientContext ctx;
+    ctx.set_deadline(soon());
+    auto in = f.coordination->Watch(&ctx, r);
+    v1::WatchReply page;
+    while (in->Read(&page)) {
+    }
+    return in->Finish().error_code();
+  };
+  CHECK(code({}) == grpc::StatusCode::INVALID_ARGUMENT);
+  auto many = from(0);
+  for (int i = 0; i < 33; ++i)
+    many.add_types("t");
+  CHECK(code(many) == grpc::StatusCode::INVALID_ARGUMENT);
+  auto unknown = from(0);
+  unknown.set_subscription("nobody's");
+  CHECK(code(unknown) == grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_CASE("a session attached by a stream ends with it, however the client goes") {
+  service_world f;
+  auto c = fabric_world::command();
+  c.mutable_register_session()->set_directory("/repo");
+  c.mutable_register_session()->set_root("/repo");
+  c.mutable_register_session()->set_attached(true);
+  auto id = f.run(c).session().session().id();
+  auto is_there = [&] {
+    auto q = fabric_world::query();
+    q.mutable_list_sessions();
+    auto a = f.ask(q);
+    return std::any_of(a.sessions().sessions().begin(), a.sessions().sessions().end(), [&](const auto& s) { return s.id() == id; });
+  };
+  v1::AttachRequest r;
+  r.set_scope("s");
+  r.set_session_id(id);
+  auto own = f.connect();
+  auto stub = v1::Coordination::NewStub(own);
+  auto ctx = std::make_unique<grpc::ClientContext>();
+  auto in = stub->Attach(ctx.get(), r);
+  v1::AttachReply hello;
+  REQUIRE(in->Read(&hello));
+  CHECK(hello.attached());
+  CHECK(is_there());
+  ctx->TryCancel();
+  in->Finish();
+  CHECK(eventually([&] { return !is_there(); }));
+  CHECK(eventually([&] { return f.is_idle(); }));
+}
+
+TEST_CASE("the server stops in time although streams are open, and their clients hear of it") {
+  service_world f;
+  auto a = f.session(100);
+  grpc::ClientContext watch_ctx, pipe_ctx, attach_ctx;
+  auto watch = f.coordination->Watch(&watch_ctx, from(0));
+  auto pipe = f.coordination->Pipeline(&pipe_ctx);
+  v1::AttachRequest r;
+  r.set_scope("s");
+  r.set_session_id(a);
+  auto attach = f.coordination->Attach(&attach_ctx, r);
+  v1::AttachReply hello;
+  REQUIRE(attach->Read(&hello));
+  v1::WatchReply page;
+  REQUIRE(watch->Read(&page));
+  REQUIRE(eventually([&] { return f.in_flight() == 4; }));
+  auto start = std::chrono::steady_clock::now();
+  f.server->stop(200ms);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  while (watch->Read(&page)) {
+  }
+  CHECK_FALSE(watch->Finish().ok());
+  v1::PipelineReply reply;
+  CHECK_FALSE(pipe->Read(&reply));
+  CHECK_FALSE(pipe->Finish().ok());
+  CHECK_FALSE(attach->Read(&hello));
+  CHECK_FALSE(attach->Finish().ok());
+}
+
+TEST_CASE("a terminal is made, typed into, followed and ended over gRPC") {
+  service_world f;
+  v1::CreatePtyRequest create;
+  create.mutable_id()->set_client("pty-client");
+  create.mutable_id()->set_seq(1);
+  create.set_scope("s");
+  create.set_directory("/");
+  create.add_argv("/bin/sh");
+  grpc::ClientContext c1, c2, c3, c4, c5;
+  v1::PtyInfo info, again;
+  auto made = f.ptys->Create(&c1, create, &info);
+  REQUIRE_MESSAGE(made.ok(), made.error_message());
+  CHECK(info.running());
+  c2.set_deadline(soon());
+  REQUIRE(f.ptys->Create(&c2, create, &again).ok()); // repeated: the same terminal, at once
+  CHECK(again.id() == info.id());
+  v1::SendPtyRequest send;
+  send.set_pty_id(info.id());
+  send.set_data("ls\n");
+  v1::SendPtyReply sent;
+  REQUIRE(f.ptys->Send(&c3, send, &sent).ok());
+  CHECK(sent.accepted() == 3);
+  v1::ReadPtyRequest read;
+  read.set_id(info.id());
+  read.set_follow(true);
+  c4.set_deadline(soon());
+  auto out = f.ptys->Read(&c4, read);
+  f.keeper.print(info.id(), "one ");
+  v1::PtyChunk chunk;
+  REQUIRE(out->Read(&chunk));
+  CHECK(chunk.data() == "one ");
+  f.keeper.print(info.id(), "two");
+  f.keeper.exit(info.id(), 3);
+  std::string rest;
+  while (out->Read(&chunk))
+    rest += chunk.data();
+  CHECK(rest == "two");
+  CHECK(chunk.ended());
+  CHECK(chunk.exit_status() == 3);
+  CHECK(out->Finish().ok());
+  read.set_id("no-such-terminal");
+  auto none = f.ptys->Read(&c5, read);
+  CHECK_FALSE(none->Read(&chunk));
+  CHECK(none->Finish().error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(eventually([&] { return f.is_idle(); }));
+}
+
+TEST_CASE("the environment of a call is filtered before it reaches a worker") {
+  service_world f;
+  auto r = f.request(fabric_world::dispatch("env"));
+  r.mutable_command()->mutable_dispatch()->set_directory("/");
+  auto add = [&](const std::string& name, const std::string& value) {
+    auto* v = r.add_environment();
+    v->set_name(name);
+    v->set_value(value);
+  };
+  add("PATH", "/usr/bin");
+  add("LD_PRELOAD", "/tmp/evil.so");
+  add("AWS_SECRET_ACCESS_KEY", "hunter2");
+  add("SWARM_TOKEN", "stolen");
+  add("LC_ALL", "C");
+  add("SWARM_X=Y", "z");
+  v1::Reply reply;
+  REQUIRE(f.execute(r, reply).ok());
+  REQUIRE_FALSE(reply.has_refusal());
+  auto id = reply.dispatch().spawn().id();
+  REQUIRE(eventually([&] { return f.keeper.runs(id); }));
+  std::lock_guard guard{f.keeper.mutex};
+  std::string all;
+  for (const auto& v : f.keeper.find(id)->request.environment)
+    all += v + "\n";
+  CHECK(all.find("/usr/bin") != std::string::npos);
+  for (const auto* secret : {"LD_PRELOAD", "hunter2", "stolen", "SWARM_X=Y"})
+    CHECK(all.find(secret) == std::string::npos);
+}
