@@ -128,7 +128,7 @@ TEST_CASE("a live session cannot be adopted, neither by its id nor by a worker")
   auto* body = command.mutable_register_session();
   body->set_directory(node.work());
   body->set_pid(getpid());
-  body->set_pid_start(pid_start_time(getpid()).value());
+  body->set_pid_start(swarm::pid_start_time(getpid()).value());
   auto first = client.execute(command);
   REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
   auto id = first.session().session().id();
