@@ -106,7 +106,9 @@ public:
     options.ledger.free_disk_bytes = [] { return std::uint64_t{1} << 40; };
     options.detached = false;
     options.supervision.max_restarts = 1'000'000;
-    // As swarmd does: readers refuse a file the writer has not migrated yet.
+    // As swarmd does: readers refuse a file the writer has not migrated yet. A new store has nothing to be lenient about.
+    if (!std::filesystem::exists(context->facts.dir.database()))
+      options.ledger.grace = std::chrono::milliseconds{0};
     {
       sqlite::connection file{context->facts.dir.database().string(), sqlite::open_options{}};
       migrate(file);
