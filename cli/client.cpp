@@ -227,14 +227,15 @@ v1::Reply client::execute(const v1::Command& command, const environment_list& en
 
 v1::Answer client::ask(const v1::Query& query) { return call<v1::Coordination>(&v1::Coordination::Stub::Ask, query); }
 
-v1::Activity client::wait_for_activity(const v1::WaitRequest& request) {
+v1::Activity client::wait_for_activity(v1::WaitRequest request) {
+  *request.mutable_id() = next_id();
   return call<v1::Coordination>(&v1::Coordination::Stub::WaitForActivity, request, request.timeout_ms());
 }
 
 template <class Request, class Answer, class Open>
 stream_end client::stream(const Request& request, Open open, const std::function<bool(const Answer&)>& on) {
   // A stream is renewed now and then, so that a node that hangs is noticed.
-  auto until = steady_clock::now() + limits::server_wait_max;
+  auto until = steady_clock::now() + limits::server_wait_max();
   auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
   if (!connection)
     return pause(pause_longest) ? stream_end::lost : stream_end::stopped;
@@ -283,13 +284,13 @@ v1::NodeStatus client::status() { return call<v1::Node>(&v1::Node::Stub::Status,
 v1::ActorGraph client::graph(const v1::GraphRequest& request) { return call<v1::Node>(&v1::Node::Stub::Graph, request); }
 
 v1::BackupReply client::backup(const v1::BackupRequest& request) {
-  return call<v1::Node>(&v1::Node::Stub::Backup, request, limits::server_wait_max.count(), false);
+  return call<v1::Node>(&v1::Node::Stub::Backup, request, limits::server_wait_max().count(), false);
 }
 
 v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) { return call<v1::Node>(&v1::Node::Stub::Shutdown, request, 0, false); }
 
 v1::CheckReply client::check(const v1::CheckRequest& request) {
-  return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max.count());
+  return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max().count());
 }
 
 v1::PtyInfo client::create(v1::CreatePtyRequest request) {
@@ -315,7 +316,7 @@ v1::SendPtyReply client::send(v1::SendPtyRequest request) {
 
 v1::PtyInfo client::resize(const v1::ResizePtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Resize, request); }
 
-v1::PtyInfo client::kill(const v1::KillPtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Kill, request, limits::kill_grace.count()); }
+v1::PtyInfo client::kill(const v1::KillPtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Kill, request, limits::kill_grace().count()); }
 
 std::unique_ptr<pty_stream> client::attach() {
   auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});

@@ -31,7 +31,7 @@ public:
   v1::Reply execute(const v1::Command&, const environment_list& environment, std::int64_t extra_ms) override;
   v1::Answer ask(const v1::Query&) override;
   stream_end watch(const v1::WatchRequest&, const std::function<bool(const v1::WatchReply&)>& on) override;
-  v1::Activity wait_for_activity(const v1::WaitRequest&) override;
+  v1::Activity wait_for_activity(v1::WaitRequest) override;
   void cancel() override;
 
   v1::NodeStatus status() override;

@@ -62,7 +62,7 @@ void check_disk(context& ctx, report& r) {
     r.add("disk", "info", "the state directory does not exist yet");
     return;
   }
-  auto status = space.available < limits::disk_critical_bytes ? "fail" : space.available < limits::disk_low_bytes ? "warn" : "ok";
+  auto status = space.available < limits::disk_critical_bytes() ? "fail" : space.available < limits::disk_low_bytes() ? "warn" : "ok";
   r.add("disk", status, byte_count(space.available) + " free", {{"available_bytes", space.available}});
 }
 
@@ -71,7 +71,7 @@ void check_instances(context& ctx, report& r) {
   json stale = json::array();
   for (const auto& s : all_sessions(ctx, ctx.scope())) {
     bool attended = s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION || s.presence() == v1::Session::LEASE;
-    if (attended || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale.count())
+    if (attended || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
       ++live;
     else
       stale.push_back(s.id());

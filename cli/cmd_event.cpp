@@ -231,8 +231,8 @@ v1::Activity wait_for_activity(context& ctx, v1::WaitRequest request, std::int64
   auto began = ctx.boot_ms();
   interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
   for (;;) {
-    auto left = timeout_ms == 0 ? limits::server_wait_max.count() : timeout_ms - (ctx.boot_ms() - began);
-    request.set_timeout_ms(std::clamp<std::int64_t>(left, 1, limits::server_wait_max.count()));
+    auto left = timeout_ms == 0 ? limits::server_wait_max().count() : timeout_ms - (ctx.boot_ms() - began);
+    request.set_timeout_ms(std::clamp<std::int64_t>(left, 1, limits::server_wait_max().count()));
     auto activity = ctx.door().coordination.wait_for_activity(request);
     if (activity.has_refusal())
       throw refused(activity.refusal());

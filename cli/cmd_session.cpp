@@ -199,9 +199,9 @@ std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) 
   bool attended = s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
   const char* word = "live";
   c = colour::green;
-  if (!attended && age > limits::session_reclaim.count())
+  if (!attended && age > limits::session_reclaim().count())
     word = "offline", c = colour::red;
-  else if (!attended && age > limits::session_stale.count())
+  else if (!attended && age > limits::session_stale().count())
     word = "stale", c = colour::yellow;
   return std::string{word} + " (" + std::to_string(age / 1000) + "s)";
 }

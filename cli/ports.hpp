@@ -36,7 +36,7 @@ public:
   virtual v1::Answer ask(const v1::Query&) = 0;
   /// `on` returns false to stop.
   virtual stream_end watch(const v1::WatchRequest&, const std::function<bool(const v1::WatchReply&)>& on) = 0;
-  virtual v1::Activity wait_for_activity(const v1::WaitRequest&) = 0;
+  virtual v1::Activity wait_for_activity(v1::WaitRequest) = 0;
   /// Ends the call or stream in progress; may be called from another thread.
   virtual void cancel() = 0;
 };

@@ -80,7 +80,7 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
     if (inheritable(v.name()) && v.name().find('=') == std::string::npos && v.value().find('\0') == std::string::npos)
       c->environment.push_back(v.name() + "=" + v.value());
   }
-  if (bytes > limits::environment_bytes_max)
+  if (bytes > limits::environment_bytes_max())
     return refuse("the environment is larger than 256 KiB");
   auto exec = std::make_shared<execution>();
   exec->id = req.id();

@@ -8,7 +8,7 @@ namespace {
 /// Longer than the front can need for its own bounds.
 template <class Message>
 grpc::Status check_scope(const Message& m) {
-  if (m.scope().size() > limits::path_bytes_max)
+  if (m.scope().size() > limits::path_bytes_max())
     return {grpc::StatusCode::INVALID_ARGUMENT, "the scope is longer than 4 KiB"};
   return grpc::Status::OK;
 }

@@ -1,12 +1,10 @@
 #include "services/keeper_link.hpp"
 
-#include <caf/send.hpp>
 #include <spdlog/spdlog.h>
 
 namespace swarm {
 
-keeper_link::keeper_link(keeper_client_options options, std::shared_ptr<const entrance_board> board)
-  : options_(std::move(options)), board_(std::move(board)) {}
+keeper_link::keeper_link(keeper_client_options options) : options_(std::move(options)) {}
 
 keeper_link::~keeper_link() {
   if (connecting_.joinable())
@@ -28,25 +26,36 @@ void keeper_link::tell(keeper_news news) {
 }
 
 void keeper_link::post(keeper_news news) {
-  if (auto who = board_->get().processes)
-    caf::anon_send(who, keeper_news_ptr{std::make_shared<const keeper_news>(std::move(news))});
+  keeper_listener listener;
+  {
+    std::lock_guard guard{mutex_};
+    listener = listener_;
+  }
+  if (listener)
+    listener(std::make_shared<const keeper_news>(std::move(news)));
 }
 
-void keeper_link::connect() {
+void keeper_link::connect(keeper_listener listener) {
   if (connecting_.joinable())
     connecting_.join();
   // Connecting waits for a socket and may start a program: not on an actor's thread.
-  connecting_ = std::thread([this] { connect_now(); });
+  connecting_ = std::thread([this, listener = std::move(listener)]() mutable { connect_now(std::move(listener)); });
 }
 
-void keeper_link::connect_now() {
+void keeper_link::connect_now(keeper_listener listener) {
   std::shared_ptr<keeper_client> old;
   {
     std::lock_guard guard{mutex_};
     connecting_now_ = true;
     old = std::exchange(client_, nullptr);
   }
+  // Ends the old connection's thread, so that from here on everything told is of the new one.
   old = nullptr;
+  {
+    std::lock_guard guard{mutex_};
+    listener_ = std::move(listener);
+    held_.clear();
+  }
   std::shared_ptr<keeper_client> fresh;
   try {
     fresh = std::make_shared<keeper_client>(options_, *this);
@@ -82,12 +91,15 @@ void keeper_link::start(const start_child& s) {
   request.directory = s.directory;
   request.columns = s.columns;
   request.rows = s.rows;
-  if (!c || !c->start(request)) {
+  // Without a connection the news that it is lost are on their way; whoever asked asks again when it is back.
+  if (!c || !c->connected() || c->start(request))
+    return;
+  if (c->connected()) {
     keeper_news failed;
     failed.kind = keeper_news::start_failed;
     failed.child.id = s.id;
     failed.child.attempt = s.attempt;
-    failed.child.error = "the keeper cannot be reached";
+    failed.child.error = "the keeper does not take it: too large, or too much is waiting for it";
     tell(std::move(failed));
   }
 }

@@ -1,4 +1,4 @@
-// The process port over a keeper client: connects in the background, posts the keeper's news to the processes actor.
+// The process port over a keeper client: connects in the background and passes the keeper's news on.
 #pragma once
 
 #include <atomic>
@@ -6,18 +6,17 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/fabric/node.hpp"
+#include "actors/fabric/context.hpp"
 #include "services/keeper/client.hpp"
 
 namespace swarm {
 
 class keeper_link final : public process_port, public keeper_events {
 public:
-  /// The board tells where the news go; what comes while nobody is there is repeated by the list of the next connection.
-  keeper_link(keeper_client_options options, std::shared_ptr<const entrance_board> board);
+  explicit keeper_link(keeper_client_options options);
   ~keeper_link() override;
 
-  void connect() override;
+  void connect(keeper_listener) override;
   void start(const start_child&) override;
   void open_gate(const std::string& id) override;
   void abort(const std::string& id) override;
@@ -43,13 +42,13 @@ private:
 
   void tell(keeper_news news);
   void post(keeper_news news);
-  void connect_now();
+  void connect_now(keeper_listener);
   std::shared_ptr<keeper_client> client() const;
 
   keeper_client_options options_;
-  std::shared_ptr<const entrance_board> board_;
   mutable std::mutex mutex_;
   std::shared_ptr<keeper_client> client_;
+  keeper_listener listener_;
   bool connecting_now_ = false;
   std::vector<keeper_news> held_;
   std::thread connecting_;

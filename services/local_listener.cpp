@@ -18,6 +18,7 @@
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
 
 namespace swarm {
@@ -34,6 +35,12 @@ int highest_fd() {
   rlimit r{};
   getrlimit(RLIMIT_NOFILE, &r);
   return static_cast<int>(std::min<rlim_t>(r.rlim_cur, 1 << 20));
+}
+
+/// 0 for a descriptor that is not open.
+std::uint64_t inode_of(int fd) {
+  struct stat s {};
+  return fstat(fd, &s) == 0 ? s.st_ino : 0;
 }
 
 /// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
@@ -112,11 +119,22 @@ void local_listener::run() {
   }
 }
 
+bool local_listener::has_room() {
+  auto most = limits::connections_max();
+  if (connections_.size() >= most)
+    std::erase_if(connections_, [](const auto& c) { return inode_of(c.first) != c.second; });
+  return connections_.size() < most;
+}
+
 void local_listener::admit(unique_fd connection) {
   ucred cred{};
   socklen_t size = sizeof cred;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.uid != geteuid()) {
     spdlog::warn("a connection of uid {} is refused", cred.uid);
+    return;
+  }
+  if (!has_room()) {
+    spdlog::warn("a connection of process {} is refused: {} are open (connections_max)", cred.pid, connections_.size());
     return;
   }
   peer p;
@@ -137,6 +155,7 @@ void local_listener::admit(unique_fd connection) {
     return;
   }
   next_fd_ = fd + 1 >= highest_fd() ? first_connection_fd : fd + 1;
+  connections_[fd] = inode_of(fd);
   peers_.put(fd, std::move(p));
   grpc::AddInsecureChannelFromFd(&server_, fd); // owns it from here
 }

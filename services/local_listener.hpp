@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
+#include <unordered_map>
 
 #include <grpcpp/server.h>
 
@@ -26,6 +27,8 @@ public:
 private:
   void run();
   void admit(unique_fd connection);
+  /// Whether there is room for one more, after forgetting those that gRPC has closed.
+  bool has_room();
 
   state_dir dir_;
   grpc::Server& server_;
@@ -35,6 +38,9 @@ private:
   unique_fd socket_;
   unique_fd stop_;
   int next_fd_ = 0;
+  /// Open ones by descriptor, with the socket's inode: gRPC does not tell when it closes one, but its number then means nothing or
+  /// something else.
+  std::unordered_map<int, std::uint64_t> connections_;
   std::thread thread_;
 };
 

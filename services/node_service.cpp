@@ -156,8 +156,10 @@ grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, 
 grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
   return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
     rep->set_pid(getpid());
+    // The request lives no longer than the call.
+    auto keep_keeper = req->keep_keeper();
     answer->finish(grpc::Status::OK);
-    hooks_.stop(req->keep_keeper());
+    hooks_.stop(keep_keeper);
   });
 }
 

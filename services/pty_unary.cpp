@@ -114,7 +114,7 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  if (req->scope().empty() || req->scope().size() > limits::path_bytes_max || req->name().size() > limits::id_bytes_max)
+  if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->name().size() > limits::id_bytes_max)
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "a terminal needs a scope and a name of at most 128 bytes"});
   return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };

@@ -12,7 +12,7 @@ node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::sha
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   // Above what one principal may have in flight, so that the excess is refused by us instead of waiting in its client.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits::calls_in_flight_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits::calls_in_flight_max()));
   builder.RegisterService(&coordination_);
   builder.RegisterService(&ptys_);
   builder.RegisterService(&node_);

@@ -69,7 +69,7 @@ using pipeline_self = caf::stateful_actor<pipeline_state>*;
 
 void read_if_room(pipeline_self self) {
   auto& st = self->state;
-  if (st.reading || st.input_over || st.next_in - st.next_out >= limits::pipeline_outstanding_max)
+  if (st.reading || st.input_over || st.next_in - st.next_out >= limits::pipeline_outstanding_max())
     return;
   st.reading = true;
   st.io->read_more();
@@ -215,7 +215,7 @@ void read_store(watch_self self) {
     l.set_after(st.after);
     *l.mutable_types() = st.request.types();
     l.set_subject(st.request.subject());
-    l.mutable_page()->set_size(limits::watch_page_events_max);
+    l.mutable_page()->set_size(limits::watch_page_events_max());
   });
   ask(self, front, q)
     .then(
@@ -406,7 +406,7 @@ grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::Call
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
-  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max || req->types_size() > 32)
+  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->types_size() > 32)
     io->close({grpc::StatusCode::INVALID_ARGUMENT, "a watch needs a scope and at most 32 types"});
   else
     context_.system.spawn(watcher, context_, in.who, *req, io);
@@ -419,7 +419,7 @@ grpc::ServerWriteReactor<v1::AttachReply>* coordination_service::Attach(grpc::Ca
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
-  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max || req->session_id().empty())
+  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->session_id().empty())
     io->close({grpc::StatusCode::INVALID_ARGUMENT, "attaching needs a scope and a session"});
   else
     context_.system.spawn(attachment, context_, in.who, *req, next_stream_++, io);

@@ -1,5 +1,6 @@
-// Every bound of the system, with its unit in the name. docs/limits.md explains them; limits_config overrides some within
-// the stated bounds.
+// Every bound of the system, with its unit in the name (times are milliseconds). docs/limits.md explains them. A `bound` can be
+// set to another value within its own bounds by the configuration (limits_config.hpp); a constant belongs to the wire, to a
+// format or to other bounds, and cannot.
 #pragma once
 
 #include <chrono>
@@ -16,40 +17,65 @@ using std::chrono::seconds;
 inline constexpr std::size_t kib = 1024;
 inline constexpr std::size_t mib = 1024 * kib;
 
+/// A limit with the range it may be configured to: unless stated, from an eighth of its default to eight times of it. Set while
+/// the process starts, before there is a second thread; only read afterwards.
+template <class T>
+class bound {
+public:
+  constexpr explicit bound(T value) : bound(value, value < T{8} ? T{1} : value / 8, value * 8) {}
+  constexpr bound(T value, T lowest, T highest) : value_(value), lowest_(lowest), highest_(highest) {}
+  bound(const bound&) = delete;
+  bound& operator=(const bound&) = delete;
+
+  constexpr T operator()() const noexcept { return value_; }
+  constexpr T lowest() const noexcept { return lowest_; }
+  constexpr T highest() const noexcept { return highest_; }
+  /// False, and nothing changed, outside of the range.
+  bool set(T value) noexcept {
+    auto fits = value >= lowest_ && value <= highest_;
+    if (fits)
+      value_ = value;
+    return fits;
+  }
+
+private:
+  T value_, lowest_, highest_;
+};
+
 // -- sizes of what people and agents write ----------------------------------------
-inline constexpr std::size_t message_bytes_max = 128 * kib;
-inline constexpr std::size_t kv_value_bytes_max = 128 * kib;
-inline constexpr std::size_t kv_key_bytes_max = 1 * kib;
-inline constexpr std::size_t description_bytes_max = 128 * kib;
-inline constexpr std::size_t result_bytes_max = 128 * kib;
-inline constexpr std::size_t title_bytes_max = 1 * kib;
-inline constexpr std::size_t note_bytes_max = 8 * kib;
-inline constexpr std::size_t path_bytes_max = 4 * kib;
-inline constexpr std::size_t label_bytes_max = 1 * kib;
+inline constinit bound<std::size_t> message_bytes_max{128 * kib, 1 * kib, 192 * kib};
+inline constinit bound<std::size_t> kv_value_bytes_max{128 * kib, 1 * kib, 192 * kib};
+inline constinit bound<std::size_t> kv_key_bytes_max{1 * kib};
+inline constinit bound<std::size_t> description_bytes_max{128 * kib, 1 * kib, 192 * kib};
+inline constinit bound<std::size_t> result_bytes_max{128 * kib, 1 * kib, 192 * kib};
+inline constinit bound<std::size_t> title_bytes_max{1 * kib};
+inline constinit bound<std::size_t> note_bytes_max{8 * kib};
+inline constinit bound<std::size_t> path_bytes_max{4 * kib};
+inline constinit bound<std::size_t> label_bytes_max{1 * kib};
 inline constexpr std::size_t id_bytes_max = 128;
-inline constexpr std::size_t idempotency_key_bytes_max = 512;
+inline constinit bound<std::size_t> idempotency_key_bytes_max{512};
 inline constexpr std::size_t request_client_bytes_max = 64;
-inline constexpr std::size_t event_payload_bytes_max = 8 * kib;
-inline constexpr std::size_t output_tail_bytes_max = 8 * kib;
-inline constexpr std::size_t argv_bytes_max = 128 * kib;
-inline constexpr std::size_t argv_count_max = 1024;
-inline constexpr std::size_t environment_bytes_max = 256 * kib;
+inline constinit bound<std::size_t> event_payload_bytes_max{8 * kib};
+inline constinit bound<std::size_t> output_tail_bytes_max{8 * kib};
+inline constinit bound<std::size_t> argv_bytes_max{128 * kib, 1 * kib, 192 * kib};
+inline constinit bound<std::size_t> argv_count_max{1024};
+inline constinit bound<std::size_t> environment_bytes_max{256 * kib, 4 * kib, 512 * kib};
 
 // -- counts --------------------------------------------------------------------------
-inline constexpr std::size_t batch_tasks_max = 50;
-inline constexpr std::size_t task_files_max = 256;
-inline constexpr std::size_t task_dependencies_max = 256;
-inline constexpr std::size_t task_dependants_max = 256;
-inline constexpr std::size_t session_locks_max = 1024;
-inline constexpr std::size_t lock_waiters_max = 256;
-inline constexpr std::size_t scope_sessions_max = 10'000;
-inline constexpr std::size_t principal_open_tasks_max = 200'000;
-inline constexpr std::size_t scope_kv_keys_max = 1'000'000;
-inline constexpr std::size_t session_unread_messages_max = 10'000;
-inline constexpr std::size_t principal_spawns_per_minute_max = 600;
-inline constexpr std::size_t node_ptys_max = 1'024;
-inline constexpr std::size_t subscriptions_per_principal_max = 64;
-inline constexpr std::size_t approvals_open_max = 1'024;
+inline constinit bound<std::size_t> batch_tasks_max{50};
+inline constinit bound<std::size_t> task_files_max{256};
+inline constinit bound<std::size_t> task_dependencies_max{256};
+inline constinit bound<std::size_t> task_dependants_max{256};
+inline constinit bound<std::size_t> session_locks_max{1024};
+inline constinit bound<std::size_t> lock_waiters_max{256};
+inline constinit bound<std::size_t> scope_sessions_max{10'000};
+inline constinit bound<std::size_t> principal_open_tasks_max{200'000};
+inline constinit bound<std::size_t> scope_kv_keys_max{1'000'000};
+inline constinit bound<std::size_t> session_unread_messages_max{10'000};
+inline constinit bound<std::size_t> principal_spawns_per_minute_max{600};
+inline constinit bound<std::size_t> node_ptys_max{1'024};
+inline constinit bound<std::size_t> subscriptions_per_principal_max{64};
+inline constinit bound<std::size_t> approvals_open_max{1'024};
 
 // -- effects of a command, lists ---------------------------------------------------
 inline constexpr std::size_t batch_encoded_bytes_max = 512 * kib;
@@ -58,83 +84,86 @@ inline constexpr std::size_t grpc_message_bytes_max = 4 * mib;
 inline constexpr std::size_t page_rows_max = 1'000;
 /// A page also ends when it has grown to this size, so that it always fits a gRPC message.
 inline constexpr std::size_t page_encoded_bytes_max = 2 * mib;
-inline constexpr std::size_t claim_next_candidates_max = 200;
+inline constinit bound<std::size_t> claim_next_candidates_max{200};
 
 // -- queues --------------------------------------------------------------------------
-inline constexpr std::size_t calls_in_flight_max = 4'096;
-inline constexpr std::size_t calls_in_flight_per_principal_max = 1'024;
-inline constexpr std::size_t connections_max = 4'096;
-inline constexpr std::size_t pipeline_outstanding_max = 256;
-inline constexpr std::size_t writer_batch_commands_max = 1'024;
-inline constexpr std::size_t writer_line_commands_max = 16'384; // waiting for the writer; then errc::overloaded
-inline constexpr std::size_t watch_buffer_events_max = 1'024;
-inline constexpr std::size_t watch_page_events_max = 256;
-inline constexpr std::size_t watchers_max = 4'096;
-inline constexpr std::size_t awake_actors_max = 10'000;
-inline constexpr std::size_t scopes_awake_max = 1'024;
-inline constexpr std::size_t directory_waiting_per_key_max = 1'024;
-inline constexpr std::size_t directory_waiting_max = 4'096;
-inline constexpr std::size_t directory_passivations_per_tick_max = 256;
-inline constexpr std::size_t directory_crashes_remembered_max = 1'024;
-inline constexpr std::size_t supervisor_children_max = 4'096;
-inline constexpr std::size_t registry_dead_names_max = 4'096;
-inline constexpr std::size_t tree_rows_max = 10'000;
-inline constexpr std::size_t quota_keys_max = 16'384;
+inline constinit bound<std::size_t> calls_in_flight_max{4'096};
+inline constinit bound<std::size_t> calls_in_flight_per_principal_max{1'024};
+inline constinit bound<std::size_t> connections_max{4'096};
+inline constinit bound<std::size_t> callers_per_request_max{8};
+inline constinit bound<std::size_t> pipeline_outstanding_max{256};
+inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
+inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
+inline constinit bound<std::size_t> watch_buffer_events_max{1'024};
+inline constinit bound<std::size_t> watch_buffers_events_max{64 * 1'024};
+inline constinit bound<std::size_t> watch_page_events_max{256};
+inline constinit bound<std::size_t> watchers_max{4'096};
+inline constinit bound<std::size_t> awake_actors_max{10'000};
+inline constinit bound<std::size_t> scopes_awake_max{1'024};
+inline constinit bound<std::size_t> directory_waiting_per_key_max{1'024};
+inline constinit bound<std::size_t> directory_waiting_max{4'096};
+inline constinit bound<std::size_t> directory_passivations_per_tick_max{256};
+inline constinit bound<std::size_t> directory_crashes_remembered_max{1'024};
+inline constinit bound<std::size_t> supervisor_children_max{4'096};
+inline constinit bound<std::size_t> registry_dead_names_max{4'096};
+inline constinit bound<std::size_t> tree_rows_max{10'000};
+inline constinit bound<std::size_t> quota_keys_max{16'384};
 
 // -- time ------------------------------------------------------------------------------
-inline constexpr milliseconds session_heartbeat{10'000};
-inline constexpr milliseconds session_stale{30'000};
-inline constexpr milliseconds session_reclaim{60'000};
-inline constexpr milliseconds restart_grace{15'000};
-inline constexpr milliseconds call_deadline_default{30'000};
-inline constexpr milliseconds server_wait_max{60'000};
-inline constexpr milliseconds lock_wait_max = minutes{60};
-inline constexpr milliseconds lock_ttl_max = hours{24 * 7};
-inline constexpr milliseconds kv_ttl_max = hours{24 * 365};
-inline constexpr milliseconds lease_max = hours{24 * 7};
-inline constexpr milliseconds spawn_key_retention = hours{24};
-inline constexpr milliseconds spawn_session_lease{120'000}; // of a worker's row until its process has started
-inline constexpr std::uint32_t spawn_retries_max = 16;
-inline constexpr milliseconds row_retention = hours{24 * 7}; // unread messages, terminal tasks, events
-inline constexpr milliseconds orphan_kv_retention = hours{1};
-inline constexpr milliseconds subscription_retention = hours{24 * 7};
-inline constexpr std::uint64_t events_rows_max = 1'000'000;
-inline constexpr milliseconds actor_idle{30'000}; // then it is passivated
-inline constexpr milliseconds passivation_patience{10'000};
-inline constexpr milliseconds child_stop_grace{5'000};
-inline constexpr milliseconds tree_patience{500};
+inline constinit bound<milliseconds> session_heartbeat{milliseconds{10'000}};
+inline constinit bound<milliseconds> session_stale{milliseconds{30'000}};
+inline constinit bound<milliseconds> session_reclaim{milliseconds{60'000}};
+inline constinit bound<milliseconds> restart_grace{milliseconds{15'000}};
+inline constinit bound<milliseconds> call_deadline_default{milliseconds{30'000}};
+inline constinit bound<milliseconds> server_wait_max{milliseconds{60'000}};
+inline constinit bound<milliseconds> lock_wait_max{minutes{60}};
+inline constinit bound<milliseconds> lock_ttl_max{hours{24 * 7}};
+inline constinit bound<milliseconds> kv_ttl_max{hours{24 * 365}};
+inline constinit bound<milliseconds> lease_max{hours{24 * 7}};
+inline constinit bound<milliseconds> spawn_key_retention{hours{24}};
+inline constinit bound<milliseconds> spawn_session_lease{milliseconds{120'000}}; // of a worker's row until its process has started
+inline constinit bound<std::uint32_t> spawn_retries_max{16};
+inline constinit bound<milliseconds> row_retention{hours{24 * 7}}; // unread messages, terminal tasks, events
+inline constinit bound<milliseconds> orphan_kv_retention{hours{1}};
+inline constinit bound<milliseconds> subscription_retention{hours{24 * 7}};
+inline constinit bound<std::uint64_t> events_rows_max{1'000'000};
+inline constinit bound<milliseconds> actor_idle{milliseconds{30'000}}; // then it is passivated
+inline constinit bound<milliseconds> passivation_patience{milliseconds{10'000}};
+inline constinit bound<milliseconds> child_stop_grace{milliseconds{5'000}};
+inline constinit bound<milliseconds> tree_patience{milliseconds{500}};
 
 // -- remembered replies ------------------------------------------------------------
-inline constexpr milliseconds reply_retention = hours{24};
-inline constexpr std::size_t replies_per_principal_max = 1'024;
+inline constinit bound<milliseconds> reply_retention{hours{24}};
+inline constinit bound<std::size_t> replies_per_principal_max{1'024};
 
 // -- terminals -------------------------------------------------------------------------
-inline constexpr std::size_t pty_ring_bytes = 1 * mib;
-inline constexpr std::size_t pty_segment_bytes = 4 * mib;
-inline constexpr std::size_t pty_segments_total_bytes = 64 * mib;
-inline constexpr milliseconds pty_retention = hours{24 * 7};
+inline constinit bound<std::size_t> pty_ring_bytes{1 * mib, 64 * kib, 16 * mib};
+inline constinit bound<std::size_t> ended_terminals_max{256};
+inline constinit bound<std::size_t> pty_segment_bytes{4 * mib};
+inline constinit bound<std::size_t> pty_segments_total_bytes{64 * mib};
+inline constinit bound<milliseconds> pty_retention{hours{24 * 7}};
 inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
-inline constexpr milliseconds kill_grace{5'000};
+inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
 inline constexpr std::size_t ring_bytes_min = 64 * kib;
 inline constexpr std::size_t ring_bytes_max = 16 * mib;
 /// Input of one terminal that its program has not taken yet.
-inline constexpr std::size_t keeper_input_staging_bytes = 256 * kib;
-inline constexpr std::size_t keeper_input_tickets_max = 1'024;
+inline constinit bound<std::size_t> keeper_input_staging_bytes{256 * kib};
+inline constinit bound<std::size_t> keeper_input_tickets_max{1'024};
 /// Frames waiting between swarmd and the keeper, each way; beyond it the sender is refused (swarmd) or the peer dropped (keeper).
-inline constexpr std::size_t keeper_queue_bytes_max = 8 * mib;
-inline constexpr std::size_t keeper_log_bytes_max = 1 * mib;
+inline constinit bound<std::size_t> keeper_queue_bytes_max{8 * mib};
+inline constinit bound<std::size_t> keeper_log_bytes_max{1 * mib};
 /// A keeper without client and programs ends after this.
-inline constexpr milliseconds keeper_idle_exit{60'000};
+inline constinit bound<milliseconds> keeper_idle_exit{milliseconds{60'000}};
 /// Exit statuses nobody fetched keep it alive no longer than this.
-inline constexpr milliseconds keeper_status_retention = hours{24};
-inline constexpr milliseconds keeper_start_deadline{5'000};
+inline constinit bound<milliseconds> keeper_status_retention{hours{24}};
+inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
 
 // -- disk ------------------------------------------------------------------------------
 /// Below the first mark nothing that grows the store is accepted; below the second nothing at all.
-inline constexpr std::uint64_t disk_low_bytes = 256 * mib;
-inline constexpr std::uint64_t disk_critical_bytes = 64 * mib;
+inline constinit bound<std::uint64_t> disk_low_bytes{256 * mib};
+inline constinit bound<std::uint64_t> disk_critical_bytes{64 * mib};
 
 // -- fences and revisions ----------------------------------------------------------------
 /// Values stay below 2^53 (exact in JSON): the epoch in the upper 17 bits, the counter in the lower 36.

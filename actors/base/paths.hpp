@@ -28,6 +28,7 @@ struct state_dir {
   std::filesystem::path socket() const { return root / "swarmd.sock"; }
   std::filesystem::path keeper_socket() const { return root / "keeper.sock"; }
   std::filesystem::path lock_file() const { return root / "swarmd.lock"; }
+  std::filesystem::path config_file() const { return root / "config.toml"; }
   std::filesystem::path node_file() const { return root / "node.json"; }
   std::filesystem::path log_dir() const { return root / "log"; }
   std::filesystem::path pty_dir() const { return root / "pty"; }

@@ -132,7 +132,7 @@ std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set) {
 }
 
 std::optional<std::string> executable_of(pid_t pid) {
-  std::string out(limits::path_bytes_max, '\0');
+  std::string out(limits::path_bytes_max(), '\0');
   auto n = readlink(proc_path(pid, "exe").c_str(), out.data(), out.size());
   if (n <= 0)
     return std::nullopt;

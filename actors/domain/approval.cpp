@@ -29,8 +29,8 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
 } // namespace
 
 v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
-  if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max)
-    return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max) + " approvals are open. Decide some first.");
+  if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max())
+    return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max()) + " approvals are open. Decide some first.");
   v1::Approval a;
   a.set_id(tx.in().new_uuid());
   a.set_scope(tx.scope());

@@ -34,7 +34,7 @@ bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cm
 
 /// Whoever sends a command is alive.
 void keep_alive(transaction& tx, v1::Session session) {
-  if (session.heartbeat_ms() + limits::session_heartbeat.count() >= tx.in().now_ms)
+  if (session.heartbeat_ms() + limits::session_heartbeat().count() >= tx.in().now_ms)
     return;
   session.set_heartbeat_ms(tx.in().now_ms);
   tx.put(std::move(session));

@@ -88,7 +88,7 @@ private:
       key_ = "dispatch:" + dispatch_hash(parts);
     }
     if (d_.fresh())
-      key_ = std::string(utf8_prefix(key_, limits::idempotency_key_bytes_max - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
+      key_ = std::string(utf8_prefix(key_, limits::idempotency_key_bytes_max() - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
     intent_hash_ = dispatch_hash({key_});
   }
 

@@ -11,14 +11,14 @@ namespace {
 /// that many changes, and then at every 256th. A full scope stays refused, because a refusal changes nothing.
 bool is_full(const transaction& tx) {
   auto version = tx.kv_version();
-  if (version < limits::scope_kv_keys_max || version % 256 != 0)
+  if (version < limits::scope_kv_keys_max() || version % 256 != 0)
     return false;
-  return tx.count<v1::KvEntry>({.scope = tx.scope()}) >= limits::scope_kv_keys_max;
+  return tx.count<v1::KvEntry>({.scope = tx.scope()}) >= limits::scope_kv_keys_max();
 }
 
 v1::Reply scope_is_full() {
   return refuse(v1::Refusal::LIMIT,
-                "The scope holds " + std::to_string(limits::scope_kv_keys_max) + " keys. Delete some or give them a time to live.");
+                "The scope holds " + std::to_string(limits::scope_kv_keys_max()) + " keys. Delete some or give them a time to live.");
 }
 
 std::string label_identity(const transaction& tx) {
@@ -111,8 +111,8 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   array.push_back(*value);
   auto entry = entry_for(tx, old, a.key());
   entry.set_value(array.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (entry.value().size() > limits::kv_value_bytes_max)
-    return refuse(v1::Refusal::LIMIT, "The value would be longer than " + std::to_string(limits::kv_value_bytes_max) + " bytes. Start another key.",
+  if (entry.value().size() > limits::kv_value_bytes_max())
+    return refuse(v1::Refusal::LIMIT, "The value would be longer than " + std::to_string(limits::kv_value_bytes_max()) + " bytes. Start another key.",
                   a.key());
   tx.event("kv.appended", a.key(), {{"appended", *value}, {"length", array.size()}});
   return store(tx, std::move(entry), array.size());

@@ -9,8 +9,6 @@ namespace swarm::domain {
 
 namespace {
 
-constexpr const char* default_note = "actively editing";
-
 std::vector<v1::LockWaiter> line_of(const transaction& tx, const std::string& path) {
   return tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = path});
 }
@@ -33,11 +31,11 @@ v1::Reply granted(v1::Lock lock) {
 
 v1::Reply quota_reached(const std::string& path) {
   return refuse(v1::Refusal::LIMIT,
-                "The session holds " + std::to_string(limits::session_locks_max) + " locks. Release some before taking another one.", path);
+                "The session holds " + std::to_string(limits::session_locks_max()) + " locks. Release some before taking another one.", path);
 }
 
 bool has_quota(const transaction& tx, const std::string& session_id) {
-  return tx.count<v1::Lock>({.scope = tx.scope(), .session_id = session_id}) < limits::session_locks_max;
+  return tx.count<v1::Lock>({.scope = tx.scope(), .session_id = session_id}) < limits::session_locks_max();
 }
 
 v1::Lock grant(transaction& tx, v1::Lock lock, std::int64_t ttl_ms) {
@@ -55,7 +53,7 @@ v1::Lock lock_of(const v1::Session& me, const v1::AcquireLock& a) {
   v1::Lock lock;
   lock.set_path(a.path());
   lock.set_session_id(me.id());
-  lock.set_note(a.note().empty() ? default_note : a.note());
+  lock.set_note(a.note());
   lock.set_task_id(a.task_id());
   return lock;
 }
@@ -148,8 +146,9 @@ std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, 
 v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::AcquireLock& a) {
   auto line = line_of(tx, a.path());
   auto mine = std::find_if(line.begin(), line.end(), [&](const auto& w) { return w.session_id() == me.id(); });
-  if (mine == line.end() && line.size() >= limits::lock_waiters_max)
-    return refuse(v1::Refusal::LIMIT, std::to_string(limits::lock_waiters_max) + " sessions already wait for this lock. Try again later.", a.path());
+  if (mine == line.end() && line.size() >= limits::lock_waiters_max())
+    return refuse(v1::Refusal::LIMIT, std::to_string(limits::lock_waiters_max()) + " sessions already wait for this lock. Try again later.",
+                  a.path());
   // A session that asks anew keeps its place; the request that held it is answered.
   auto seq = mine == line.end() ? tx.next_fence() : mine->seq();
   if (auto refusal = deadlock(tx, me, a.path(), seq))
@@ -164,7 +163,7 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
   *w.mutable_principal() = tx.command().principal();
   *w.mutable_request() = tx.in().request;
   w.set_deadline_ms(tx.in().now_ms + a.wait_ms());
-  w.set_note(a.note().empty() ? default_note : a.note());
+  w.set_note(a.note());
   w.set_task_id(a.task_id());
   w.set_ttl_ms(a.ttl_ms());
   w.set_digest(tx.in().digest);
@@ -297,7 +296,7 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
     return;
   // The task's end must not fail for its locks: what does not fit the batch stays with the session.
   auto let_go = [&](const v1::Lock& lock) {
-    if (tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max))
+    if (tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max()))
       release(tx, lock, "task_terminal");
   };
   for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee(), .task_id = task.id()}))
@@ -333,7 +332,7 @@ v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Se
     view.mutable_owner()->set_active(owner->scope() == lock.scope());
   }
   task_filter active{.scope = lock.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = lock.session_id()};
-  active.limit = limits::claim_next_candidates_max;
+  active.limit = limits::claim_next_candidates_max();
   auto tasks = rows.rows<v1::Task>(active);
   std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.changed_at_ms() > b.changed_at_ms(); });
   for (std::size_t i = 0; i < tasks.size() && i < 5; ++i)

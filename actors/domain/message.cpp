@@ -10,7 +10,7 @@ namespace {
 bool has_no_mailbox(std::string_view name) { return name == "operator" || name == "system"; }
 
 bool is_full(const transaction& tx, const std::string& recipient) {
-  return tx.count<v1::Message>({.scope = tx.scope(), .recipient = recipient, .read = false}) >= limits::session_unread_messages_max;
+  return tx.count<v1::Message>({.scope = tx.scope(), .recipient = recipient, .read = false}) >= limits::session_unread_messages_max();
 }
 
 std::string with_task(std::string_view text, std::string_view task_id) {
@@ -39,7 +39,7 @@ std::optional<v1::Reply> check_recipient(const transaction& tx, const v1::SendMe
   }
   if (is_full(tx, target->id()))
     return refuse(v1::Refusal::LIMIT,
-                  "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max) +
+                  "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max()) +
                     " unread messages. It must read some before it gets more.",
                   target->id());
   return std::nullopt;

@@ -174,7 +174,10 @@ v1::Answer list_events(const question& q, const v1::ListEvents& c) {
     return bad_page();
   v1::Answer a;
   auto& out = *a.mutable_events();
+  // Every revision is an event's: when none is kept, the next one will be the oldest.
   out.set_oldest(q.rows.oldest_event(q.scope()));
+  if (const auto state = q.rows.row<v1::ScopeState>(key(q.scope())); out.oldest() == 0 && state)
+    out.set_oldest(state->revision() + 1);
   if (c.newest()) {
     newest_events(q, c, start.size, out);
     return a;

@@ -102,7 +102,7 @@ private:
     f.scope = q_.scope();
     f.statuses = {v1::OPEN};
     f.unassigned = true;
-    f.limit = limits::claim_next_candidates_max;
+    f.limit = limits::claim_next_candidates_max();
     for (auto& t : q_.rows.rows<v1::Task>(f))
       if (t.harness() != "exec" && q_.sees(t) && has_room_for_claimable())
         *out_.add_claimable_tasks() = summary(std::move(t));

@@ -45,7 +45,7 @@ struct session_filter {
   std::string scope = {};
   std::string node_id = {};
   std::optional<bool> adopted = {};
-  /// Rows of presence HEARTBEAT with heartbeat_ms + limits::session_reclaim < this, and rows of presence LEASE with
+  /// Rows of presence HEARTBEAT with heartbeat_ms + limits::session_reclaim() < this, and rows of presence LEASE with
   /// 0 < lease_until_ms < this.
   std::optional<std::int64_t> due_at_ms = {};
   std::string other_identity = {}; // only rows whose identity is not this one

@@ -87,7 +87,7 @@ void end_session(transaction&, const v1::Session&, std::string_view event_type, 
 // sweep goes on with.
 
 /// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator". No row, and id 0, when the
-/// recipient is "operator" or "system" or has limits::session_unread_messages_max unread messages.
+/// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages.
 v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
 /// post_message with the prompt path's `[task:<id>] ` prefix and its event.
 v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id);

@@ -117,9 +117,9 @@ v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
 }
 
 v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) {
-  if (tx.count<v1::Session>({.scope = tx.scope()}) >= limits::scope_sessions_max)
+  if (tx.count<v1::Session>({.scope = tx.scope()}) >= limits::scope_sessions_max())
     return refuse(v1::Refusal::LIMIT,
-                  "The scope has " + std::to_string(limits::scope_sessions_max) + " sessions. End some or wait until stale ones are reclaimed.");
+                  "The scope has " + std::to_string(limits::scope_sessions_max()) + " sessions. End some or wait until stale ones are reclaimed.");
   v1::Session s;
   s.set_id(std::move(id));
   s.set_scope(tx.scope());

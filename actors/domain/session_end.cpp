@@ -40,7 +40,7 @@ bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& repor
   auto locks = tx.find<v1::Lock>(f);
   for (const auto& lock : locks) {
     // The row, its event, and perhaps a new row, an event and a reply for the one who gets it.
-    if (!tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max))
+    if (!tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max()))
       return false;
     release(tx, lock, "owner_gone");
     report.set_locks_deleted(report.locks_deleted() + 1);
@@ -53,7 +53,7 @@ bool leave_lines(transaction& tx, const v1::Session& s) {
   f.limit = rows_per_step;
   auto waiters = tx.find<v1::LockWaiter>(f);
   for (const auto& w : waiters) {
-    if (!tx.has_room(4 * limits::path_bytes_max))
+    if (!tx.has_room(4 * limits::path_bytes_max()))
       return false;
     tx.erase(w);
     v1::ResolvedWait end;
@@ -112,7 +112,7 @@ void announce_offline(transaction& tx, const v1::Session& s, const std::vector<v
   for (const auto& other : tx.find<v1::Session>({.scope = tx.scope()})) {
     if (other.id() == s.id())
       continue;
-    if (!tx.has_room(text.size() + 2 * limits::event_payload_bytes_max))
+    if (!tx.has_room(text.size() + 2 * limits::event_payload_bytes_max()))
       break;
     if (post_message(tx, "system", other.id(), text).id() != 0)
       ++recipients;
@@ -131,8 +131,8 @@ json end_payload(const v1::Session& s, std::string_view event_type) {
   json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())}, {"pid", s.pid()}};
   if (event_type == "instance.stale_reclaimed") {
     payload["last_heartbeat"] = s.heartbeat_ms() / 1000;
-    payload["stale_threshold_secs"] = limits::session_stale.count() / 1000;
-    payload["reclaim_threshold_secs"] = limits::session_reclaim.count() / 1000;
+    payload["stale_threshold_secs"] = limits::session_stale().count() / 1000;
+    payload["reclaim_threshold_secs"] = limits::session_reclaim().count() / 1000;
   }
   return payload;
 }

@@ -50,7 +50,7 @@ std::optional<v1::Spawn> remembered(const transaction& tx, const v1::RequestSpaw
     return std::nullopt;
   f.live = false;
   auto ended = tx.find<v1::Spawn>(f);
-  if (ended.empty() || ended.back().ended_at_ms() + limits::spawn_key_retention.count() <= tx.in().now_ms)
+  if (ended.empty() || ended.back().ended_at_ms() + limits::spawn_key_retention().count() <= tx.in().now_ms)
     return std::nullopt;
   return std::move(ended.back());
 }
@@ -120,7 +120,7 @@ std::string outcome_json(const v1::SpawnEnded& c) {
     out["signal"] = c.signal();
   out["duration_ms"] = c.duration_ms();
   const auto& tail = c.output_tail();
-  out["output_tail"] = to_utf8(std::string_view(tail).substr(tail.size() - std::min(tail.size(), limits::output_tail_bytes_max)));
+  out["output_tail"] = to_utf8(std::string_view(tail).substr(tail.size() - std::min(tail.size(), limits::output_tail_bytes_max())));
   if (!c.reason().empty())
     out["reason"] = c.reason();
   return out.dump(-1, ' ', false, json::error_handler_t::replace);

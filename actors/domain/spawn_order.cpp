@@ -42,7 +42,7 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
   s.set_label(spawn.label());
   s.set_registered_at_ms(tx.in().now_ms);
   s.set_heartbeat_ms(tx.in().now_ms);
-  s.set_lease_until_ms(tx.in().now_ms + limits::spawn_session_lease.count());
+  s.set_lease_until_ms(tx.in().now_ms + limits::spawn_session_lease().count());
   s.set_presence(v1::Session::LEASE);
   s.set_node_id(spawn.node_id());
   s.set_spawn_id(spawn.id());
@@ -168,9 +168,9 @@ std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
   const auto mine = principal_key(tx.command().principal());
   const auto recent = tx.find<v1::Spawn>(f);
   const auto asked = std::count_if(recent.begin(), recent.end(), [&](const auto& s) { return principal_key(s.requested_by()) == mine; });
-  if (static_cast<std::size_t>(asked) < limits::principal_spawns_per_minute_max)
+  if (static_cast<std::size_t>(asked) < limits::principal_spawns_per_minute_max())
     return std::nullopt;
-  return refuse(v1::Refusal::LIMIT, "More than " + std::to_string(limits::principal_spawns_per_minute_max) +
+  return refuse(v1::Refusal::LIMIT, "More than " + std::to_string(limits::principal_spawns_per_minute_max()) +
                                       " workers were asked for within a minute. Try again in a minute.");
 }
 
@@ -183,8 +183,8 @@ std::optional<v1::Reply> check_worker(std::string_view harness, const google::pr
     return refuse(v1::Refusal::INVALID, "harness exec needs a command. Give it after --, for instance: -- sh -c 'make test'");
   if (directory.empty() || directory.front() != '/')
     return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");
-  if (retries > limits::spawn_retries_max)
-    return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max));
+  if (retries > limits::spawn_retries_max())
+    return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max()));
   return std::nullopt;
 }
 
@@ -213,8 +213,8 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
   worker_label out;
   for (const auto& t : tokens)
     out.text += (out.text.empty() ? "" : " ") + t;
-  if (out.text.size() > limits::label_bytes_max)
-    out.refusal = refuse(v1::Refusal::INVALID, "The worker's label is longer than " + std::to_string(limits::label_bytes_max) + " bytes");
+  if (out.text.size() > limits::label_bytes_max())
+    out.refusal = refuse(v1::Refusal::INVALID, "The worker's label is longer than " + std::to_string(limits::label_bytes_max()) + " bytes");
   return out;
 }
 

@@ -30,7 +30,7 @@ void issue_spawn(transaction&, v1::Spawn&);
 
 /// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
 std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
-/// limits::principal_spawns_per_minute_max.
+/// limits::principal_spawns_per_minute_max().
 std::optional<v1::Reply> check_spawn_quota(const transaction&);
 /// Harness, argv, retries and directory are usable.
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,

@@ -30,9 +30,9 @@ v1::Reply subscribe(transaction& tx, const v1::Subscribe& s) {
   auto row = mine(tx, s.name());
   if (!row) {
     auto owner = owner_of(tx.command());
-    if (tx.count<v1::Subscription>({.scope = tx.scope(), .owner = owner}) >= limits::subscriptions_per_principal_max)
+    if (tx.count<v1::Subscription>({.scope = tx.scope(), .owner = owner}) >= limits::subscriptions_per_principal_max())
       return refuse(v1::Refusal::LIMIT,
-                    "You have " + std::to_string(limits::subscriptions_per_principal_max) + " subscriptions in this scope. Remove one first.",
+                    "You have " + std::to_string(limits::subscriptions_per_principal_max()) + " subscriptions in this scope. Remove one first.",
                     s.name());
     row.emplace();
     row->set_scope(tx.scope());

@@ -132,7 +132,7 @@ private:
   }
 
   void delete_messages() {
-    auto n = take<v1::Message>({.scope = tx_.scope(), .created_before_ms = ago(limits::row_retention)}, [&](const v1::Message& m) {
+    auto n = take<v1::Message>({.scope = tx_.scope(), .created_before_ms = ago(limits::row_retention())}, [&](const v1::Message& m) {
       tx_.erase(m);
       return true;
     });
@@ -141,7 +141,7 @@ private:
   }
 
   void delete_tasks() {
-    task_filter old{.scope = tx_.scope(), .statuses = {v1::DONE, v1::FAILED, v1::CANCELLED}, .updated_before_ms = ago(limits::row_retention)};
+    task_filter old{.scope = tx_.scope(), .statuses = {v1::DONE, v1::FAILED, v1::CANCELLED}, .updated_before_ms = ago(limits::row_retention())};
     auto n = take<v1::Task>(old, [&](const v1::Task& t) {
       // A task that still waits on others must keep finding this one.
       if (tx_.count<v1::Task>({.scope = tx_.scope(), .statuses = {v1::BLOCKED, v1::APPROVAL_REQUIRED}, .depends_on = t.id()}) > 0)
@@ -154,7 +154,7 @@ private:
   }
 
   void delete_spawns() {
-    take<v1::Spawn>({.scope = tx_.scope(), .ended_before_ms = ago(limits::spawn_key_retention)}, [&](const v1::Spawn& s) {
+    take<v1::Spawn>({.scope = tx_.scope(), .ended_before_ms = ago(limits::spawn_key_retention())}, [&](const v1::Spawn& s) {
       tx_.erase(s);
       return true;
     });
@@ -164,11 +164,11 @@ private:
     auto oldest = tx_.base().oldest_event(tx_.scope());
     if (oldest == 0)
       return;
-    auto keep = tx_.base().events_below(tx_.scope(), ago(limits::row_retention));
+    auto keep = tx_.base().events_below(tx_.scope(), ago(limits::row_retention()));
     // Counted within the newest epoch: the distance to an older one says nothing about the number of events.
     auto in_epoch = tx_.revision() & ((std::uint64_t{1} << limits::epoch_shift) - 1);
-    if (in_epoch > limits::events_rows_max)
-      keep = std::max(keep, tx_.revision() - limits::events_rows_max + 1);
+    if (in_epoch > limits::events_rows_max())
+      keep = std::max(keep, tx_.revision() - limits::events_rows_max() + 1);
     if (keep <= oldest)
       return;
     // Revisions have no gaps within an epoch; the first ones of an older epoch go by themselves.
@@ -192,7 +192,7 @@ private:
 
   void delete_orphan_kv() {
     for (const char* prefix : {"identity/", "plan/", "progress/"}) {
-      kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention)};
+      kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention())};
       f.limit = rows_per_sweep;
       for (std::size_t page = 0; page < kv_pages_per_sweep; ++page) {
         auto rows = tx_.find<v1::KvEntry>(f);
@@ -231,7 +231,7 @@ private:
   }
 
   void delete_subscriptions() {
-    take<v1::Subscription>({.scope = tx_.scope(), .updated_before_ms = ago(limits::subscription_retention)}, [&](const v1::Subscription& s) {
+    take<v1::Subscription>({.scope = tx_.scope(), .updated_before_ms = ago(limits::subscription_retention())}, [&](const v1::Subscription& s) {
       tx_.erase(s);
       return true;
     });
@@ -247,7 +247,7 @@ private:
       return true;
     });
     take<v1::Approval>({.scope = tx_.scope(), .open = false}, [&](const v1::Approval& a) {
-      if (a.decided_at_ms() >= ago(limits::row_retention))
+      if (a.decided_at_ms() >= ago(limits::row_retention()))
         return false;
       tx_.erase(a);
       return true;
@@ -261,7 +261,7 @@ private:
   static std::int64_t deadline_of(const v1::KvEntry& e) { return e.expires_at_ms(); }
   /// Sessions live through their last millisecond.
   static std::int64_t deadline_of(const v1::Session& s) {
-    return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim.count());
+    return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim().count());
   }
 
   /// Rows are not ordered by deadline, so the horizon widens until something lies within it: near deadlines stay cheap.

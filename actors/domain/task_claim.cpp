@@ -50,13 +50,13 @@ struct candidates {
 
   std::optional<v1::Task> first(task_filter f) {
     const bool cross = may_cross_identity(tx.command());
-    f.limit = limits::claim_next_candidates_max;
+    f.limit = limits::claim_next_candidates_max();
     for (std::size_t page = 0; page < pages_max; ++page) {
       auto rows = tx.find<v1::Task>(f);
       for (auto& t : rows) {
         if (t.harness() == "exec")
           continue;
-        if (++examined > limits::claim_next_candidates_max)
+        if (++examined > limits::claim_next_candidates_max())
           return std::nullopt;
         if (task_visible(t, &me, cross) && wanted(wish, t))
           return std::move(t);

@@ -338,9 +338,9 @@ std::optional<v1::Reply> check_bounds(const transaction& tx, const v1::TaskSpec&
     task_filter dependants;
     dependants.scope = tx.scope();
     dependants.depends_on = id;
-    if (tx.count<v1::Task>(dependants) >= limits::task_dependants_max)
+    if (tx.count<v1::Task>(dependants) >= limits::task_dependants_max())
       return refuse(v1::Refusal::LIMIT,
-                    "Task " + id + " already has " + std::to_string(limits::task_dependants_max) +
+                    "Task " + id + " already has " + std::to_string(limits::task_dependants_max()) +
                       " dependants. Let an intermediate task depend on it and the others on that one.",
                     id);
   }
@@ -350,10 +350,10 @@ std::optional<v1::Reply> check_bounds(const transaction& tx, const v1::TaskSpec&
   open.scope = tx.scope();
   open.requester = tx.actor_name();
   open.statuses = unfinished_statuses();
-  if (tx.count<v1::Task>(open) < limits::principal_open_tasks_max)
+  if (tx.count<v1::Task>(open) < limits::principal_open_tasks_max())
     return std::nullopt;
   return refuse(v1::Refusal::LIMIT,
-                "You have " + std::to_string(limits::principal_open_tasks_max) + " unfinished tasks here. Finish or cancel some first.");
+                "You have " + std::to_string(limits::principal_open_tasks_max()) + " unfinished tasks here. Finish or cancel some first.");
 }
 
 v1::Task insert_task_for(transaction& tx, const v1::TaskSpec& spec, int batch_index, std::string_view harness) {

@@ -149,8 +149,9 @@ v1::Reply complete_task(transaction& tx, const v1::CompleteTask& c) {
   if (lacks_tracker(tx, *task, c))
     return refuse(v1::Refusal::INVALID, "Tracker-backed tasks require tracker_update or tracker_update_skipped in complete_task", c.task_id());
   auto result = completion_json(c);
-  if (result.size() > limits::result_bytes_max)
-    return refuse(v1::Refusal::INVALID, "The result is longer than " + std::to_string(limits::result_bytes_max) + " bytes; shorten it", c.task_id());
+  if (result.size() > limits::result_bytes_max())
+    return refuse(v1::Refusal::INVALID, "The result is longer than " + std::to_string(limits::result_bytes_max()) + " bytes; shorten it",
+                  c.task_id());
   return finish(tx, std::move(*task), status, std::move(result), "Summary", c.summary(), false);
 }
 

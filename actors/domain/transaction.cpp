@@ -36,16 +36,16 @@ void shorten(json& value, std::size_t size) {
   }
 }
 
-/// The payload as JSON object text of at most limits::event_payload_bytes_max, marked when something was cut.
+/// The payload as JSON object text of at most limits::event_payload_bytes_max(), marked when something was cut.
 std::string bounded_payload(const json& payload) {
   auto object = payload.is_object() ? payload : json::object();
   auto text = dump(object);
-  for (std::size_t size = 2048; text.size() > limits::event_payload_bytes_max && size > 0; size /= 2) {
+  for (std::size_t size = 2048; text.size() > limits::event_payload_bytes_max() && size > 0; size /= 2) {
     shorten(object, size);
     object["truncated"] = true;
     text = dump(object);
   }
-  return text.size() > limits::event_payload_bytes_max ? R"({"truncated":true})" : text;
+  return text.size() > limits::event_payload_bytes_max() ? R"({"truncated":true})" : text;
 }
 
 /// Counters carry the epoch in their upper bits, so that a new epoch only raises them.

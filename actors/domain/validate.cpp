@@ -129,7 +129,7 @@ verdict check_text(const FieldDescriptor& field, const std::string& text) {
 }
 
 verdict check_bytes(const FieldDescriptor& field, const std::string& bytes) {
-  auto max = field.name() == "output_tail" ? limits::output_tail_bytes_max : 32;
+  auto max = field.name() == "output_tail" ? limits::output_tail_bytes_max() : 32;
   if (bytes.size() > max)
     return invalid(field.name() + " is longer than " + std::to_string(max) + " bytes");
   if (field.name() == "token_hash" && !bytes.empty() && bytes.size() != 32)
@@ -215,7 +215,7 @@ verdict first(std::initializer_list<verdict> all) {
 verdict check_register(const v1::RegisterSession& r) {
   if (r.pid() < 0)
     return invalid("pid must not be negative");
-  return first({absolute(r.directory(), "directory"), within(r.lease_ms(), limits::lease_max, "lease_ms")});
+  return first({absolute(r.directory(), "directory"), within(r.lease_ms(), limits::lease_max(), "lease_ms")});
 }
 
 verdict check_tasks(const v1::CreateTasks& c) {
@@ -244,11 +244,11 @@ verdict check_body(const v1::Command& cmd) {
     case body::kReportProgress: return need(!cmd.report_progress().task_id().empty(), "task_id");
     case body::kApproveTask: return need(!cmd.approve_task().task_id().empty(), "task_id");
     case body::kAcquireLock:
-      return first({need(!cmd.acquire_lock().path().empty(), "path"), within(cmd.acquire_lock().ttl_ms(), limits::lock_ttl_max, "ttl_ms"),
-                    within(cmd.acquire_lock().wait_ms(), limits::lock_wait_max, "wait_ms")});
+      return first({need(!cmd.acquire_lock().path().empty(), "path"), within(cmd.acquire_lock().ttl_ms(), limits::lock_ttl_max(), "ttl_ms"),
+                    within(cmd.acquire_lock().wait_ms(), limits::lock_wait_max(), "wait_ms")});
     case body::kReleaseLock: return need(!cmd.release_lock().path().empty(), "path");
     case body::kCancelLockWait: return need(!cmd.cancel_lock_wait().path().empty(), "path");
-    case body::kSetKv: return first({need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max, "ttl_ms")});
+    case body::kSetKv: return first({need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max(), "ttl_ms")});
     case body::kAppendKv: return need(!cmd.append_kv().key().empty(), "key");
     case body::kDeleteKv: return need(!cmd.delete_kv().key().empty(), "key");
     case body::kDispatch: return need(!cmd.dispatch().title().empty(), "title");
@@ -261,7 +261,7 @@ verdict check_body(const v1::Command& cmd) {
     case body::kUnsubscribe: return need(!cmd.unsubscribe().name().empty(), "name");
     case body::kRequestApproval:
       return first(
-        {need(!cmd.request_approval().subject().empty(), "subject"), within(cmd.request_approval().timeout_ms(), limits::lease_max, "timeout_ms")});
+        {need(!cmd.request_approval().subject().empty(), "subject"), within(cmd.request_approval().timeout_ms(), limits::lease_max(), "timeout_ms")});
     case body::kDecideApproval: return need(!cmd.decide_approval().approval_id().empty(), "approval_id");
     case body::BODY_NOT_SET: return invalid("The command is empty or not known to this version");
     default: return std::nullopt;

@@ -12,12 +12,16 @@
 
 namespace swarm {
 
-/// Way to the keeper; every function posts and returns, news come back as keeper_news messages.
+/// Hears the keeper's news, one after the other, from any thread; must not block.
+using keeper_listener = std::function<void(keeper_news_ptr)>;
+
+/// Way to the keeper; every function posts and returns, news go to the listener of the last connect().
 class process_port {
 public:
   virtual ~process_port() = default;
-  /// Connects (starting the keeper if there is none) in the background; `attached` … `list_complete` or `lost` follows.
-  virtual void connect() = 0;
+  /// Connects (starting the keeper if there is none) in the background; `attached` … `list_complete` or `lost` follows. The
+  /// listener of an earlier connection hears nothing of this one, and this one's nothing of an earlier.
+  virtual void connect(keeper_listener) = 0;
   virtual void start(const start_child&) = 0;
   virtual void open_gate(const std::string& id) = 0;
   virtual void abort(const std::string& id) = 0;

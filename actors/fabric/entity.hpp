@@ -21,7 +21,7 @@ struct entity_place {
 /// Sends `exec` to the writer and hands the reply, or the error, to `on_reply`/`on_error` inside the actor.
 template <class Self, class OnReply, class OnError>
 void ask_writer(Self self, const writer_actor& writer, execution_ptr exec, OnReply on_reply, OnError on_error) {
-  self->request(writer, limits::call_deadline_default, std::move(exec))
+  self->request(writer, limits::call_deadline_default(), std::move(exec))
     .then([on_reply](const reply_ptr& r) { on_reply(r); }, [on_error](caf::error& e) { on_error(e); });
 }
 

@@ -42,7 +42,7 @@ void boot_done(self_ptr self) {
 /// Wakes every scope that has rows, a page at a time; a scope that has nothing alive goes back to sleep by itself.
 void boot(self_ptr self, std::string page = {}) {
   auto q = internal_query(*self->state.links.node, "", [&](v1::Query& x) { x.mutable_list_scopes()->mutable_page()->set_token(page); });
-  self->request(reader(self), limits::call_deadline_default, q)
+  self->request(reader(self), limits::call_deadline_default(), q)
     .then(
       [self](const answer_ptr& a) {
         auto left = std::make_shared<std::size_t>(1);
@@ -59,7 +59,7 @@ void boot(self_ptr self, std::string page = {}) {
             continue;
           }
           ++*left;
-          self->request(*who, limits::call_deadline_default, boot_atom_v)
+          self->request(*who, limits::call_deadline_default(), boot_atom_v)
             .then([step](bool) { step(); },
                   [self, step](caf::error&) {
                     self->state.boot_failed = true;
@@ -102,7 +102,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
   out->add(self_row(self, self->state.booted ? "up" : "loading"));
-  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max)) {
+  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max())) {
     runtime::tree_entry row;
     row.path = e.key;
     row.kind = "scope";
@@ -116,7 +116,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
 /// A path below us starts with a scope, which may contain slashes itself: the longest awake scope that fits is meant.
 caf::result<void> kill(self_ptr self, const std::string& path) {
   std::string best;
-  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max))
+  for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max()))
     if (e.key.size() >= best.size() && (path == e.key || path.rfind(e.key + "/", 0) == 0))
       best = e.key;
   auto who = self->state.scopes.peek(best);
@@ -137,8 +137,8 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
   auto& st = self->state;
   st.links = std::move(links);
   runtime::directory_options options;
-  options.awake_max = limits::scopes_awake_max;
-  options.awake_hard_max = 2 * limits::scopes_awake_max;
+  options.awake_max = limits::scopes_awake_max();
+  options.awake_hard_max = 2 * limits::scopes_awake_max();
   st.scopes.open(
     self, [self](const std::string& id) { return wake_scope(self, id); }, options);
   caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));

@@ -268,6 +268,10 @@ using pty_log_actor = caf::typed_actor<
   caf::reacts_to<log_atom, log_slice_ptr>,
   // Read from an offset at most so many bytes; start and end say what is kept. Errors: errc::not_found.
   caf::replies_to<log_atom, std::string, std::uint64_t, std::uint64_t>::with<log_slice_ptr>,
+  // The program of this terminal has ended: keep what it was and how it ended beside its output.
+  caf::reacts_to<log_atom, pty_info_ptr>,
+  // Terminals that have ended, as kept, the newest limits::ended_terminals_max of them, oldest first.
+  caf::replies_to<list_atom>::with<std::vector<pty_info_ptr>>,
   // Delete logs past their age.
   caf::reacts_to<tick_atom>>;
 

@@ -17,6 +17,8 @@ void take_reply(self_ptr self, const std::string& key, runtime::parked<reply_ptr
   auto i = std::find_if(st.early.begin(), st.early.end(), [&](const auto& e) { return e.first == key; });
   if (i != st.early.end())
     return promise.answer(i->second);
+  if (st.waiting.count(key) >= limits::callers_per_request_max())
+    return promise.answer(fail(errc::overloaded, "this request is waited for already, by as many callers as may"));
   st.waiting.emplace(key, std::move(promise));
 }
 
@@ -27,7 +29,7 @@ void resolve(self_ptr self, const v1::ResolvedWait& r) {
   auto [first, last] = st.waiting.equal_range(key);
   if (first == last) {
     st.early.emplace_back(key, reply);
-    if (st.early.size() > limits::lock_waiters_max)
+    if (st.early.size() > limits::lock_waiters_max())
       st.early.pop_front();
     return;
   }

@@ -52,7 +52,7 @@ void fetch_tasks(self_ptr self, std::uint64_t id) {
   if (!has(found, "task_updates") && !has(found, "new_messages"))
     return fetch_sessions(self, id);
   auto q = viewer_query(self, i->second.request, [](v1::Query& x) { x.mutable_task_snapshot()->set_include_terminal(true); });
-  self->request(self->state.place.links.readers.front(), limits::call_deadline_default, q)
+  self->request(self->state.place.links.readers.front(), limits::call_deadline_default(), q)
     .then(
       [self, id](const answer_ptr& a) {
         if (auto w = self->state.waits.find(id); w != self->state.waits.end())
@@ -69,7 +69,7 @@ void fetch_sessions(self_ptr self, std::uint64_t id) {
   if (!has(*i->second.found, "instance_changes"))
     return finish(self, id);
   auto q = viewer_query(self, i->second.request, [](v1::Query& x) { x.mutable_list_sessions()->set_adopted_only(true); });
-  self->request(self->state.place.links.readers.front(), limits::call_deadline_default, q)
+  self->request(self->state.place.links.readers.front(), limits::call_deadline_default(), q)
     .then(
       [self, id](const answer_ptr& a) {
         if (auto w = self->state.waits.find(id); w != self->state.waits.end())
@@ -87,10 +87,14 @@ void consume(self_ptr self, std::uint64_t id, std::function<void(bool)> then) {
   if (i == self->state.waits.end())
     return;
   auto& place = self->state.place;
-  auto cmd = internal_command(*place.links.node, place.scope, [&](v1::Command& c) {
-    c.set_actor(place.id);
-    c.mutable_consume_messages()->set_limit(50);
-  });
+  // Under the wait's own request id: if the messages are taken and the answer is lost, repeating the wait finds them again.
+  auto cmd = std::make_shared<execution>();
+  cmd->id = i->second.request->id();
+  cmd->command.set_scope(place.scope);
+  cmd->command.set_actor(place.id);
+  cmd->command.mutable_principal()->set_kind(v1::Principal::SESSION);
+  cmd->command.mutable_principal()->set_id(place.id);
+  cmd->command.mutable_consume_messages()->set_limit(50);
   ask_writer(
     self, place.links.writer, cmd,
     [self, id, then](const reply_ptr& r) {
@@ -134,7 +138,7 @@ void read_store(self_ptr self, std::uint64_t id) {
     return;
   auto after = i->second.after;
   auto q = internal_query(*self->state.place.links.node, self->state.place.scope, [&](v1::Query& x) { x.mutable_list_events()->set_after(after); });
-  self->request(self->state.place.links.readers.front(), limits::call_deadline_default, q)
+  self->request(self->state.place.links.readers.front(), limits::call_deadline_default(), q)
     .then(
       [self, id, after](const answer_ptr& a) {
         auto w = self->state.waits.find(id);
@@ -157,7 +161,7 @@ void poll(self_ptr self, std::uint64_t id) {
   auto p = std::make_shared<watch_poll>();
   p->scope = self->state.place.scope;
   p->after = i->second.after;
-  self->request(self->state.place.links.watch, limits::server_wait_max * 2, watch_poll_ptr{p})
+  self->request(self->state.place.links.watch, limits::server_wait_max() * 2, watch_poll_ptr{p})
     .then(
       [self, id](const watch_page_ptr& page) {
         if (page->too_old)
@@ -228,8 +232,8 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       if (who)
         self->monitor(who);
       auto timeout = std::chrono::milliseconds{request->timeout_ms()};
-      if (timeout <= timeout.zero() || timeout > limits::server_wait_max)
-        timeout = limits::server_wait_max;
+      if (timeout <= timeout.zero() || timeout > limits::server_wait_max())
+        timeout = limits::server_wait_max();
       // One timer per wait; an old one finds its wait gone.
       self->delayed_send(self, timeout, tick_atom_v, id);
       consume(self, id, [self, id](bool any) {

@@ -23,11 +23,12 @@ namespace {
 
 using self_ptr = processes_actor::stateful_pointer<processes_state>;
 
-constexpr std::size_t ended_max = 256;
 constexpr std::chrono::milliseconds reconnect_min{100};
 constexpr std::chrono::milliseconds reconnect_max{5'000};
 
 v1::PtyInfo describe(const processes_state::child& c) {
+  if (c.record)
+    return *c.record;
   v1::PtyInfo p;
   if (c.row) {
     p.set_id(c.row->id());
@@ -87,7 +88,7 @@ void drop_strays(self_ptr self) {
   if (!st.booted || !st.list_complete)
     return;
   for (auto& [id, c] : st.children) {
-    if (c.row || c.request)
+    if (c.row || c.request || c.record)
       continue;
     spdlog::warn("child {} (pid {}) belongs to no spawn and is ended", id, c.info.pid);
     if (c.info.at_gate)
@@ -95,8 +96,16 @@ void drop_strays(self_ptr self) {
     else if (c.info.exited)
       st.node->processes->forget(id);
     else
-      st.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace.count()));
+      st.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace().count()));
   }
+}
+
+/// The news come straight to this activation: whoever looked it up elsewhere could miss it while it is being started.
+void connect(self_ptr self) {
+  self->state.node->processes->connect([me = self->address()](keeper_news_ptr news) {
+    if (auto who = caf::actor_cast<caf::strong_actor_ptr>(me))
+      caf::anon_send(caf::actor_cast<processes_actor>(who), std::move(news));
+  });
 }
 
 void on_lost(self_ptr self) {
@@ -137,6 +146,8 @@ void on_list_complete(self_ptr self) {
 void on_listed(self_ptr self, const keeper_news_ptr& news) {
   self->state.listed.insert(news->child.id);
   auto& c = self->state.children[news->child.id];
+  if (std::exchange(c.record, nullptr))
+    std::erase(self->state.ended, news->child.id);
   auto started = c.info.exists;
   c.info = news->child;
   c.info.exists = true;
@@ -169,7 +180,7 @@ void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
 void retire(self_ptr self, const std::string& id) {
   auto& st = self->state;
   st.ended.push_back(id);
-  if (st.ended.size() <= ended_max)
+  if (st.ended.size() <= limits::ended_terminals_max())
     return;
   if (auto node = st.children.extract(st.ended.front()); !node.empty() && node.mapped().terminal)
     caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
@@ -224,7 +235,7 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
 
 caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
   auto& st = self->state;
-  if (st.children.size() >= limits::node_ptys_max + ended_max)
+  if (st.children.size() >= limits::node_ptys_max() + limits::ended_terminals_max())
     return fail(errc::overloaded, "too many terminals on this node");
   auto promise = self->make_response_promise<child_info_ptr>();
   auto& c = st.children[request->id];
@@ -233,6 +244,7 @@ caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request,
     if (c.terminal)
       caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
     c.terminal = nullptr;
+    c.record = nullptr;
     c.info = {};
     std::erase(st.ended, request->id);
     auto slice = std::make_shared<log_slice>();
@@ -251,13 +263,40 @@ caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request,
   return promise;
 }
 
+/// Terminals that ended before this node started are shown as they were kept.
+void load_ended(self_ptr self) {
+  self->request(self->state.log, limits::call_deadline_default(), list_atom_v)
+    .then(
+      [self](const std::vector<pty_info_ptr>& kept) {
+        auto& st = self->state;
+        for (const auto& record : kept) {
+          auto [i, fresh] = st.children.try_emplace(record->id());
+          if (!fresh)
+            continue;
+          i->second.record = record;
+          i->second.info.id = record->id();
+          i->second.info.exited = true;
+          i->second.info.end = record->end();
+          retire(self, record->id());
+        }
+      },
+      [](caf::error& e) { spdlog::warn("terminals that ended earlier cannot be listed: {}", caf::to_string(e)); });
+}
+
 caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
   auto& st = self->state;
-  if (auto i = st.children.find(id); i != st.children.end() && i->second.terminal)
-    return i->second.terminal;
+  if (auto i = st.children.find(id); i != st.children.end()) {
+    auto& c = i->second;
+    if (!c.terminal && c.record) {
+      c.terminal = self->spawn(pty, st.node, st.log, *c.record, nullptr);
+      self->monitor(c.terminal);
+    }
+    if (c.terminal)
+      return c.terminal;
+  }
   auto promise = self->make_response_promise<pty_actor>();
   auto slot = std::make_shared<runtime::parked<pty_actor>>(promise);
-  self->request(st.log, limits::call_deadline_default, log_atom_v, id, std::uint64_t{0}, std::uint64_t{1})
+  self->request(st.log, limits::call_deadline_default(), log_atom_v, id, std::uint64_t{0}, std::uint64_t{1})
     .then(
       [self, slot, id](const log_slice_ptr& s) {
         auto& c = self->state.children[id];
@@ -301,7 +340,8 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
   self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
   self->state.node = std::move(node);
   self->state.log = std::move(log);
-  self->state.node->processes->connect();
+  load_ended(self);
+  connect(self);
   return {
     [self](const keeper_news_ptr& news) { on_news(self, news); },
     [self](child_atom, const spawn_ptr& row, const spawn_actor& who) -> caf::result<child_info_ptr> {
@@ -331,20 +371,24 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
       if (i != self->state.children.end() && !i->second.info.exited)
         return;
       // The record stays for readers; the terminal has copied what was in the ring.
-      if (i != self->state.children.end())
+      if (i != self->state.children.end()) {
         i->second.info.ring = nullptr;
+        if (i->second.row)
+          caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(i->second)));
+      }
       self->state.node->processes->forget(id);
       retire(self, id);
     },
     [self](kill_atom, const std::string& id, std::int32_t signal) {
-      self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace.count()));
+      self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
     },
     [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
     [self](list_atom, const std::string& scope) {
       std::vector<pty_info_ptr> out;
       for (const auto& [id, c] : self->state.children)
-        if (c.row && (scope.empty() || c.row->scope() == scope))
-          out.push_back(std::make_shared<const v1::PtyInfo>(describe(c)));
+        if (c.row || c.record)
+          if (auto info = describe(c); scope.empty() || info.scope() == scope)
+            out.push_back(std::make_shared<const v1::PtyInfo>(std::move(info)));
       return out;
     },
     [self](boot_atom) {
@@ -353,7 +397,7 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
     },
     [self](tick_atom, std::uint64_t generation) {
       if (generation == self->state.reconnect)
-        self->state.node->processes->connect();
+        connect(self);
     },
     [self](tree_atom) {
       std::vector<runtime::tree_entry> out{self_row(self, self->state.list_complete ? "attached" : "connecting", "keeper")};

@@ -15,7 +15,6 @@ using self_ptr = pty_actor::stateful_pointer<pty_state>;
 
 constexpr std::size_t applied_max = 256;
 constexpr std::size_t inputs_waiting_max = 64;
-constexpr std::size_t callers_per_input_max = 8;
 constexpr std::size_t readers_max = 256;
 /// After a person's key stroke, agents' input is refused for so long.
 constexpr std::int64_t person_holds_ms = 3'000;
@@ -50,7 +49,7 @@ std::size_t chunk_size(const pty_read& r) {
 void from_log(self_ptr self, pty_state::reading r) {
   auto slot = std::make_shared<pty_state::reading>(std::move(r));
   auto from = slot->read.from;
-  self->request(self->state.log, limits::call_deadline_default, log_atom_v, self->state.info.id(), from, std::uint64_t{chunk_size(slot->read)})
+  self->request(self->state.log, limits::call_deadline_default(), log_atom_v, self->state.info.id(), from, std::uint64_t{chunk_size(slot->read)})
     .then(
       [self, slot, from](const log_slice_ptr& s) {
         auto& st = self->state;
@@ -163,7 +162,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
         return n;
     for (auto& [ticket, t] : st.inputs)
       if (t.request == in.request) {
-        if (t.callers.size() >= callers_per_input_max)
+        if (t.callers.size() >= limits::callers_per_request_max())
           return fail(errc::overloaded, "this input is being waited for already");
         auto same = self->make_response_promise<std::uint64_t>();
         t.callers.emplace_back(same);
@@ -221,7 +220,7 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
       if (signal < 0 || signal > 64)
         return fail(errc::invalid, "no such signal");
       if (s.info.running())
-        s.node->processes->kill(s.info.id(), signal, static_cast<std::uint32_t>(limits::kill_grace.count()));
+        s.node->processes->kill(s.info.id(), signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
       return info_of(self);
     },
     [self](status_atom) { return info_of(self); },

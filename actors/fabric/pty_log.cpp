@@ -25,6 +25,7 @@ namespace swarm {
 namespace {
 
 constexpr std::size_t open_logs_max = 64;
+constexpr auto record_name = "info";
 constexpr std::chrono::hours clean_up_every{1};
 
 [[noreturn]] void fail_io(const fs::path& p) { throw std::system_error(errno, std::generic_category(), p.string()); }
@@ -66,14 +67,14 @@ void pty_log_files::append(std::uint64_t offset, std::string_view bytes) {
     offset += skip;
   }
   while (!bytes.empty()) {
-    auto fits = !empty() && end() == offset && segments_.rbegin()->second < limits::pty_segment_bytes;
+    auto fits = !empty() && end() == offset && segments_.rbegin()->second < limits::pty_segment_bytes();
     if (!fits) {
       fs::create_directories(dir_);
       fs::permissions(dir_, fs::perms::owner_all);
       segments_.emplace(offset, 0);
     }
     auto& [first, size] = *segments_.rbegin();
-    auto n = std::min<std::size_t>(bytes.size(), limits::pty_segment_bytes - size);
+    auto n = std::min<std::size_t>(bytes.size(), limits::pty_segment_bytes() - size);
     auto path = segment_path(first);
     unique_fd fd{open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!fd)
@@ -93,7 +94,7 @@ void pty_log_files::drop_oldest() {
       sum += size;
     return sum;
   };
-  while (segments_.size() > 1 && total() > limits::pty_segments_total_bytes) {
+  while (segments_.size() > 1 && total() > limits::pty_segments_total_bytes()) {
     std::error_code ec;
     fs::remove(segment_path(segments_.begin()->first), ec);
     segments_.erase(segments_.begin());
@@ -103,6 +104,7 @@ void pty_log_files::drop_oldest() {
 void pty_log_files::clear() {
   for (const auto& [first, size] : std::exchange(segments_, {}))
     fs::remove(segment_path(first));
+  fs::remove(dir_ / record_name);
 }
 
 std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::string& out) const {
@@ -126,6 +128,29 @@ std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::stri
   return offset;
 }
 
+void write_terminal_record(const fs::path& dir, const v1::PtyInfo& info) {
+  fs::create_directories(dir);
+  fs::permissions(dir, fs::perms::owner_all);
+  auto bytes = info.SerializeAsString();
+  auto fresh = dir / (std::string{record_name} + ".new");
+  {
+    unique_fd fd{open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!fd)
+      fail_io(fresh);
+    write_all(fd.get(), bytes, 0, fresh);
+  }
+  fs::rename(fresh, dir / record_name);
+}
+
+std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
+  auto path = dir / record_name;
+  unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  v1::PtyInfo info;
+  if (!fd || !info.ParseFromFileDescriptor(fd.get()) || info.id() != dir.filename().string())
+    return std::nullopt;
+  return info;
+}
+
 namespace {
 
 using self_ptr = pty_log_actor::stateful_pointer<pty_log_state>;
@@ -139,8 +164,33 @@ pty_log_files& files_of(self_ptr self, const std::string& id) {
   return open.emplace(id, pty_log_files{self->state.node->facts.dir.pty_dir() / id}).first->second;
 }
 
+std::vector<pty_info_ptr> ended_terminals(self_ptr self) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> kept;
+  std::error_code ec;
+  for (fs::directory_iterator i{self->state.node->facts.dir.pty_dir(), ec}, last; !ec && i != last; i.increment(ec)) {
+    std::error_code none;
+    if (auto at = fs::last_write_time(i->path() / record_name, none); !none)
+      kept.emplace_back(at, i->path());
+  }
+  std::sort(kept.begin(), kept.end());
+  if (auto n = limits::ended_terminals_max(); kept.size() > n)
+    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(n));
+  std::vector<pty_info_ptr> out;
+  for (const auto& [at, dir] : kept) {
+    auto info = read_terminal_record(dir);
+    if (!info)
+      continue;
+    pty_log_files files{dir};
+    info->set_running(false);
+    info->set_start(files.start());
+    info->set_end(files.end());
+    out.push_back(std::make_shared<const v1::PtyInfo>(std::move(*info)));
+  }
+  return out;
+}
+
 void clean_up(self_ptr self) {
-  auto oldest = fs::file_time_type::clock::now() - limits::pty_retention;
+  auto oldest = fs::file_time_type::clock::now() - limits::pty_retention();
   std::error_code ec;
   for (fs::directory_iterator i{self->state.node->facts.dir.pty_dir(), ec}, last; !ec && i != last; i.increment(ec)) {
     fs::file_time_type newest = fs::file_time_type::min();
@@ -193,6 +243,15 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
       }
       return log_slice_ptr{out};
     },
+    [self](log_atom, const pty_info_ptr& ended) {
+      try {
+        if (is_plain_name(ended->id()))
+          write_terminal_record(self->state.node->facts.dir.pty_dir() / ended->id(), *ended);
+      } catch (const std::exception& e) {
+        spdlog::warn("terminal {}: its end is not kept: {}", ended->id(), e.what());
+      }
+    },
+    [self](list_atom) { return ended_terminals(self); },
     [self](tick_atom) {
       clean_up(self);
       self->delayed_send(self, clean_up_every, tick_atom_v);

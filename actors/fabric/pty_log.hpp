@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <caf/stateful_actor.hpp>
@@ -44,6 +45,11 @@ struct pty_log_state {
   node_context_ptr node;
   std::map<std::string, pty_log_files> open; // bounded; reopening is cheap
 };
+
+/// What is known of an ended terminal, in `dir`/info. Throws like pty_log_files.
+void write_terminal_record(const std::filesystem::path& dir, const v1::PtyInfo&);
+/// Nothing if there is no readable record.
+std::optional<v1::PtyInfo> read_terminal_record(const std::filesystem::path& dir);
 
 pty_log_actor::behavior_type pty_log(pty_log_actor::stateful_pointer<pty_log_state> self, node_context_ptr node);
 

@@ -69,7 +69,7 @@ void sweep(self_ptr self) {
     [self](caf::error& e) {
       self->state.sweeping = false;
       spdlog::warn("scope {}: sweep: {}", self->state.id, runtime::error_text(e));
-      arm_sweep(self, now_ms(self) + limits::restart_grace.count());
+      arm_sweep(self, now_ms(self) + limits::restart_grace().count());
     });
 }
 
@@ -83,7 +83,7 @@ std::int64_t due_at(const v1::RowPatch& p) {
     case v1::RowPatch::kSession:
       if (p.session().presence() == v1::Session::LEASE)
         return p.session().lease_until_ms();
-      return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim.count() + 1 : 0;
+      return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim().count() + 1 : 0;
     default: return 0;
   }
 }
@@ -143,7 +143,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
     x.mutable_list_spawns()->set_live_only(true);
     x.mutable_list_spawns()->mutable_page()->set_token(page);
   });
-  self->request(reader(self), limits::call_deadline_default, q)
+  self->request(reader(self), limits::call_deadline_default(), q)
     .then(
       [self, done](const answer_ptr& a) {
         auto left = std::make_shared<std::size_t>(1);
@@ -159,7 +159,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
           // Once it answers, its question about its child stands before the front's "all are awake" in the line of the
           // processes actor, which would take the child for a stray otherwise.
           ++*left;
-          self->request(i->second.who, limits::call_deadline_default, passivate_atom_v)
+          self->request(i->second.who, limits::call_deadline_default(), passivate_atom_v)
             .then([step](bool) { step(); }, [step](caf::error&) { step(); });
         }
         step();
@@ -189,7 +189,7 @@ void wake_session(self_ptr self, const v1::Session& row) {
 
 void reload_sessions(self_ptr self, std::function<void()> done, std::string page = {}) {
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
-  self->request(reader(self), limits::call_deadline_default, q)
+  self->request(reader(self), limits::call_deadline_default(), q)
     .then(
       [self, done](const answer_ptr& a) {
         for (const auto& row : a->sessions().sessions())

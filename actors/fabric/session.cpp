@@ -62,7 +62,7 @@ session_actor::behavior_type session(self_ptr self, entity_place place, v1::Sess
   st.row = std::move(row);
   watch_process(self);
   if (restarted && st.row.presence() == v1::Session::CONNECTION)
-    self->delayed_send(self, limits::restart_grace, tick_atom_v, ++st.grace);
+    self->delayed_send(self, limits::restart_grace(), tick_atom_v, ++st.grace);
   return {
     [self](const execution_ptr& exec) -> caf::result<reply_ptr> { return self->delegate(self->state.place.links.writer, exec); },
     [self](const batch_ptr& b) {

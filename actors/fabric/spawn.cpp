@@ -93,7 +93,8 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
   std::string tail;
   if (st.child.ring) {
     auto end = st.child.ring->end();
-    tail = st.child.ring->read(end > limits::output_tail_bytes_max ? end - limits::output_tail_bytes_max : 0, limits::output_tail_bytes_max).bytes;
+    tail =
+      st.child.ring->read(end > limits::output_tail_bytes_max() ? end - limits::output_tail_bytes_max() : 0, limits::output_tail_bytes_max()).bytes;
   }
   auto cmd = command(self, [&](v1::Command& c) {
     auto* e = c.mutable_spawn_ended();
@@ -172,7 +173,7 @@ void start_refused(self_ptr self, const v1::Refusal& why) {
     x.mutable_list_spawns()->set_live_only(true);
     x.mutable_list_spawns()->set_task_id(st.row.task_id());
   });
-  self->request(st.place.links.readers.front(), limits::call_deadline_default, q)
+  self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
     .then(
       [self, why](const answer_ptr& a) {
         const auto& s = self->state;
@@ -220,9 +221,13 @@ void start(self_ptr self) {
     request->columns = st.row.columns();
   if (st.row.rows() != 0)
     request->rows = st.row.rows();
-  self->request(st.place.links.processes, limits::call_deadline_default, start_child_ptr{request}, caf::actor_cast<spawn_actor>(self), row_of(self))
+  self->request(st.place.links.processes, limits::call_deadline_default(), start_child_ptr{request}, caf::actor_cast<spawn_actor>(self), row_of(self))
     .then([self](const child_info_ptr& c) { commit_start(self, *c); },
-          [self](caf::error& e) { report_end(self, "spawn_failed: " + runtime::error_text(e), true); });
+          [self](caf::error& e) {
+            // It must not come to its gate later, for a row that has ended.
+            caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
+            report_end(self, "spawn_failed: " + runtime::error_text(e), true);
+          });
 }
 
 /// What the keeper has, against what the row says.
@@ -256,7 +261,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
   st.row = std::move(row);
   st.environment = std::move(environment);
   st.phase = "asking the keeper";
-  self->request(st.place.links.processes, limits::call_deadline_default, child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
+  self->request(st.place.links.processes, limits::call_deadline_default(), child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
     .then([self](const child_info_ptr& c) { reconcile(self, *c); },
           [self](caf::error& e) {
             if (self->state.row.status() == v1::Spawn::REQUESTED) {

@@ -26,7 +26,7 @@ public:
     auto at = rows_.size();
     rows_.push_back(std::move(row));
     auto keep = this->shared_from_this();
-    self->request(who, limits::tree_patience, tree_atom_v)
+    self->request(who, limits::tree_patience(), tree_atom_v)
       .then(
         [keep, at](const runtime::tree_entry& said) {
           auto& r = keep->rows_[at];
@@ -42,7 +42,7 @@ public:
   template <class Self, class Handle>
   void ask_below(Self self, const Handle& who, runtime::tree_entry row) {
     auto keep = this->shared_from_this();
-    self->request(who, limits::tree_patience * 2, tree_atom_v)
+    self->request(who, limits::tree_patience() * 2, tree_atom_v)
       .then(
         [keep, row](const rows& said) {
           for (auto r : said) {

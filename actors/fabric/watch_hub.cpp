@@ -27,7 +27,7 @@ watch_page_ptr page_for(const buffer& b, const watch_poll& poll) {
   for (auto i = first; i != b.events.end(); ++i) {
     if (!passes(poll, *i))
       continue;
-    if (page->events.size() == limits::watch_page_events_max) {
+    if (page->events.size() == limits::watch_page_events_max()) {
       page->revision = page->events.back().revision();
       break;
     }
@@ -70,6 +70,24 @@ void wake(self_ptr self, buffer& b) {
   }
 }
 
+void add(watch_hub_state& st, const std::string& scope, buffer& b, const v1::Event& e) {
+  if (b.events.empty())
+    b.age = st.by_age.insert(st.by_age.end(), scope);
+  else
+    st.by_age.splice(st.by_age.end(), st.by_age, b.age);
+  b.events.push_back(e);
+  b.newest = e.revision();
+  ++st.held;
+}
+
+void drop_oldest(watch_hub_state& st, buffer& b) {
+  b.complete_from = b.events.front().revision();
+  b.events.pop_front();
+  --st.held;
+  if (b.events.empty())
+    st.by_age.erase(b.age);
+}
+
 void take(self_ptr self, const commit_ptr& c) {
   auto& st = self->state;
   std::vector<std::string> touched;
@@ -80,19 +98,18 @@ void take(self_ptr self, const commit_ptr& c) {
     auto& b = i->second;
     if (fresh || b.newest == 0)
       b.complete_from = batch.events(0).revision() - 1;
-    for (const auto& e : batch.events()) {
-      b.events.push_back(e);
-      b.newest = e.revision();
-    }
-    while (b.events.size() > limits::watch_buffer_events_max) {
-      b.complete_from = b.events.front().revision();
-      b.events.pop_front();
-    }
+    for (const auto& e : batch.events())
+      add(st, batch.scope(), b, e);
+    while (b.events.size() > limits::watch_buffer_events_max())
+      drop_oldest(st, b);
     if (touched.empty() || touched.back() != batch.scope())
       touched.push_back(batch.scope());
   }
   for (const auto& scope : touched)
     wake(self, st.scopes[scope]);
+  // What is left of a scope without events is the revision up to which a follower has to read the store.
+  while (st.held > limits::watch_buffers_events_max())
+    drop_oldest(st, st.scopes[st.by_age.front()]);
   if (st.front)
     caf::anon_send(st.front, c);
 }
@@ -118,7 +135,7 @@ watch_hub_actor::behavior_type watch_hub(self_ptr self) {
       if (known != st.scopes.end() ? known->second.newest != 0 || !poll->wait : !poll->wait)
         if (auto page = page_for(known == st.scopes.end() ? nothing : known->second, *poll))
           return page;
-      if (st.parked >= limits::watchers_max)
+      if (st.parked >= limits::watchers_max())
         return fail(errc::overloaded, "too many followers");
       auto& b = st.scopes[poll->scope];
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());

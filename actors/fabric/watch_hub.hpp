@@ -25,15 +25,18 @@ struct watch_hub_state {
     caf::actor_addr who;
   };
   struct scope_buffer {
-    std::deque<v1::Event> events;    // ascending, at most limits::watch_buffer_events_max
+    std::deque<v1::Event> events;    // ascending, at most limits::watch_buffer_events_max()
     std::uint64_t complete_from = 0; // every event after this revision is in `events`
     std::uint64_t newest = 0;
     std::list<waiting> followers;
+    std::list<std::string>::iterator age; // valid while `events` is not empty
   };
 
   std::unordered_map<std::string, scope_buffer> scopes;
   std::unordered_map<caf::actor_addr, std::string> scope_of; // of parked followers
   std::size_t parked = 0;
+  std::list<std::string> by_age; // scopes with events, the one quiet for longest first
+  std::size_t held = 0;          // events of all scopes, at most limits::watch_buffers_events_max()
   commit_sink_actor front;
 };
 

@@ -17,7 +17,8 @@ namespace swarm::runtime {
 /// Counts calls in flight, in total and per principal. Thread-safe; never blocks for long (one mutex, no calls out).
 class admission {
 public:
-  explicit admission(std::size_t total_max = limits::calls_in_flight_max, std::size_t per_principal_max = limits::calls_in_flight_per_principal_max);
+  explicit admission(std::size_t total_max = limits::calls_in_flight_max(),
+                     std::size_t per_principal_max = limits::calls_in_flight_per_principal_max());
 
   /// One call in flight. Freed by its destructor, on any thread, also after the admission itself is gone.
   class slot {
@@ -50,7 +51,7 @@ private:
 class rate_quota {
 public:
   /// `burst`: what may be taken at once after a rest; at least 1. `clock` outlives the quota; its boot_ms is read.
-  rate_quota(const clock_port& clock, std::size_t per_minute, std::size_t burst, std::size_t keys_max = limits::quota_keys_max);
+  rate_quota(const clock_port& clock, std::size_t per_minute, std::size_t burst, std::size_t keys_max = limits::quota_keys_max());
 
   /// False when the key's bucket is empty, or when `keys_max` keys are already below their burst: answer errc::overloaded.
   bool take(std::string_view key);

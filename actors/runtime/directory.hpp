@@ -31,14 +31,14 @@ namespace swarm::runtime {
 
 struct directory_options {
   /// Above this many awake actors the coldest is asked to go.
-  std::size_t awake_max = limits::awake_actors_max;
+  std::size_t awake_max = limits::awake_actors_max();
   /// At this many awake or draining actors (all of them busy) a new key is refused with errc::overloaded.
-  std::size_t awake_hard_max = 2 * limits::awake_actors_max;
+  std::size_t awake_hard_max = 2 * limits::awake_actors_max();
   /// An actor unused for so long is asked to go.
-  std::chrono::milliseconds idle = limits::actor_idle;
+  std::chrono::milliseconds idle = limits::actor_idle();
   /// Commands waiting for one draining key, and for all of them; more are refused with errc::overloaded.
-  std::size_t waiting_per_key_max = limits::directory_waiting_per_key_max;
-  std::size_t waiting_max = limits::directory_waiting_max;
+  std::size_t waiting_per_key_max = limits::directory_waiting_per_key_max();
+  std::size_t waiting_max = limits::directory_waiting_max();
 };
 
 /// A row for the tree.
@@ -90,7 +90,7 @@ public:
     arm_ = [this, self] { timer_.arm(self, now_ms(), next_idle_ms()); };
     ask_ = [this, self](const Key& key, const slot& s) {
       auto number = s.activation;
-      self->request(s.who, limits::passivation_patience, passivate_atom_v)
+      self->request(s.who, limits::passivation_patience(), passivate_atom_v)
         .then([this, key, number](bool goes) { on_answer(key, number, goes); },
               [this, key, number](const caf::error& e) { on_silence(key, number, e); });
     };
@@ -160,7 +160,7 @@ public:
     if (!timer_.fired(stamp))
       return false;
     auto limit = now_ms() - options_.idle.count();
-    for (auto n = limits::directory_passivations_per_tick_max; n > 0 && !lru_.empty(); --n) {
+    for (auto n = limits::directory_passivations_per_tick_max(); n > 0 && !lru_.empty(); --n) {
       auto& coldest = slots_.at(lru_.front());
       if (coldest.used_ms > limit)
         break;
@@ -293,7 +293,7 @@ private:
 
   void note_crash(const Key& key) {
     ++crash_count_;
-    if (crashes_.size() >= limits::directory_crashes_remembered_max)
+    if (crashes_.size() >= limits::directory_crashes_remembered_max())
       crashes_.erase(crashes_.begin());
     ++crashes_[key];
   }

@@ -9,7 +9,7 @@ namespace {
 // The dead are remembered so that late news of them is recognised, but not for ever: names of scopes come and go.
 void remember_dead(registry_state& st, const binding& b) {
   st.dead.emplace_back(b.name, b.incarnation);
-  if (st.dead.size() <= limits::registry_dead_names_max)
+  if (st.dead.size() <= limits::registry_dead_names_max())
     return;
   auto [name, incarnation] = std::move(st.dead.front());
   st.dead.pop_front();

@@ -255,7 +255,7 @@ caf::result<binding> add(self_ptr self, const child_spec& spec) {
   auto& st = self->state;
   if (st.stop_reason)
     return fail(errc::unavailable);
-  if (st.children.size() >= limits::supervisor_children_max)
+  if (st.children.size() >= limits::supervisor_children_max())
     return fail(errc::overloaded);
   if (spec.name.empty() || spec.name.find('/') != std::string::npos || !spec.start || find(st, spec.name))
     return fail(errc::invalid, "child name " + spec.name);

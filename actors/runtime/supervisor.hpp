@@ -38,7 +38,7 @@ struct child_spec {
   std::function<caf::actor(caf::local_actor* supervisor)> start;
   restart_policy policy = restart_policy::permanent;
   /// From the exit message to the kill.
-  std::chrono::milliseconds stop_grace = limits::child_stop_grace;
+  std::chrono::milliseconds stop_grace = limits::child_stop_grace();
   /// For the tree: "writer", "scope", ...
   std::string kind;
   /// The child answers `tree_atom` (see tree.hpp) and, for kills below it, `kill_atom, std::string`.
@@ -56,7 +56,7 @@ struct supervisor_options {
   /// ... until a child has lived this long.
   std::chrono::milliseconds stable_after{30'000};
   /// How long children may take to show their subtree; a supervisor of supervisors needs more than they do.
-  std::chrono::milliseconds tree_patience = limits::tree_patience;
+  std::chrono::milliseconds tree_patience = limits::tree_patience();
   /// In front of the names published to the registry: "scopes" gives "scopes/NAME".
   std::string path;
 };

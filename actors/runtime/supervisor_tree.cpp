@@ -62,7 +62,7 @@ struct gathering {
   void finish() {
     rows all{std::move(own)};
     for (auto& part : parts) {
-      auto room = limits::tree_rows_max - all.size();
+      auto room = limits::tree_rows_max() - all.size();
       part.resize(std::min(part.size(), room));
       std::ranges::move(part, std::back_inserter(all));
     }

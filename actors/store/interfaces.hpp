@@ -40,8 +40,8 @@ struct store_status {
   std::uint64_t commits = 0;
   std::uint64_t commands = 0;
   std::uint32_t schema_version = 0;
-  bool low_disk = false;      // below limits::disk_low_bytes
-  bool critical_disk = false; // below limits::disk_critical_bytes
+  bool low_disk = false;      // below limits::disk_low_bytes()
+  bool critical_disk = false; // below limits::disk_critical_bytes()
   std::string integrity;      // unchecked, checking, ok, or what is wrong
 };
 using store_status_ptr = std::shared_ptr<const store_status>;

@@ -194,7 +194,8 @@ ledger::decided ledger::execute(const execution& e) {
   auto batch = decide_and_apply(e, digest);
   for (const auto& wait : batch.resolved())
     replies_->resolve(wait);
-  if (remembers) {
+  // Looking for mail and finding none took nothing away, so repeating it may look again.
+  if (remembers && (changes_something(batch) || !e.command.has_consume_messages())) {
     replies_->remember(id, digest, batch.reply(), now_ms_);
     replies_->acknowledge(id, e.id.acked_below(), watermark, now_ms_);
   }
@@ -276,8 +277,8 @@ void ledger::probe_disk() {
     return;
   probed_ms_ = now;
   auto free_bytes = options_.free_disk_bytes();
-  status_.low_disk = free_bytes < limits::disk_low_bytes;
-  status_.critical_disk = free_bytes < limits::disk_critical_bytes;
+  status_.low_disk = free_bytes < limits::disk_low_bytes();
+  status_.critical_disk = free_bytes < limits::disk_critical_bytes();
 }
 
 bool ledger::disk_allows(const v1::Command& command) {

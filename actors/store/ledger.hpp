@@ -30,7 +30,7 @@ struct ledger_options {
   /// Bytes free on the store's disk; unset = ask the file system. Asked at most once a second.
   std::function<std::uint64_t()> free_disk_bytes;
   /// For so long after opening an existing store nothing expires.
-  std::chrono::milliseconds grace = limits::restart_grace;
+  std::chrono::milliseconds grace = limits::restart_grace();
 };
 
 /// What became of one command: a reply (possibly a refusal), or the reason the store would not look at it.

@@ -52,7 +52,7 @@ void reply_memory::remember(const request_key& id, const std::string& digest, co
     .integer(reply.has_lock_waiting())
     .integer(now_ms)
     .run();
-  if (++kept_[id.principal] > limits::replies_per_principal_max)
+  if (++kept_[id.principal] > limits::replies_per_principal_max())
     evict(id.principal, now_ms);
 }
 
@@ -76,7 +76,7 @@ void reply_memory::acknowledge(const request_key& id, std::uint64_t below, std::
 }
 
 void reply_memory::sweep(std::int64_t now_ms) {
-  auto too_old = now_ms - limits::reply_retention.count();
+  auto too_old = now_ms - limits::reply_retention().count();
   std::vector<std::pair<std::int64_t, std::string>> old;
   {
     // n counts up with time, so the walk ends at the first young row.

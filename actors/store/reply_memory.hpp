@@ -35,7 +35,7 @@ public:
   /// Ids of that client below this are forgotten and must be refused.
   std::uint64_t watermark(const request_key&) const;
 
-  /// Keeps a reply. Beyond limits::replies_per_principal_max the principal's oldest go and the watermarks of their clients rise.
+  /// Keeps a reply. Beyond limits::replies_per_principal_max() the principal's oldest go and the watermarks of their clients rise.
   void remember(const request_key&, const std::string& digest, const v1::Reply&, std::int64_t now_ms);
 
   /// Replaces the reply of a request that had been told to wait; nothing when it is no longer kept.
@@ -45,7 +45,7 @@ public:
   /// spares most calls two writes; what stays meanwhile is still answered from memory.
   void acknowledge(const request_key&, std::uint64_t below, std::uint64_t watermark, std::int64_t now_ms);
 
-  /// Forgets a few of what is older than limits::reply_retention.
+  /// Forgets a few of what is older than limits::reply_retention().
   void sweep(std::int64_t now_ms);
 
   static constexpr std::uint64_t ack_stride = 16; // 64 busy clients of one principal stay below its share of replies

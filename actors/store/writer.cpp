@@ -17,9 +17,9 @@ using self_pointer = writer_actor::stateful_pointer<writer_state>;
 
 /// Whatever came in by now is decided together; the rest of a longer line goes into the next transaction.
 std::vector<writer_state::waiting> take_batch(std::vector<writer_state::waiting>& line) {
-  if (line.size() <= limits::writer_batch_commands_max)
+  if (line.size() <= limits::writer_batch_commands_max())
     return std::exchange(line, {});
-  auto cut = line.begin() + static_cast<std::ptrdiff_t>(limits::writer_batch_commands_max);
+  auto cut = line.begin() + static_cast<std::ptrdiff_t>(limits::writer_batch_commands_max());
   std::vector<writer_state::waiting> first{std::make_move_iterator(line.begin()), std::make_move_iterator(cut)};
   line.erase(line.begin(), cut);
   return first;
@@ -76,7 +76,7 @@ writer_actor::behavior_type writer(self_pointer self, writer_options options) {
       auto& line = self->state.batch;
       if (!command)
         return fail(errc::invalid, "an execution without a command");
-      if (line.size() >= limits::writer_line_commands_max)
+      if (line.size() >= limits::writer_line_commands_max())
         return fail(errc::overloaded);
       // Only now: once a promise is made, an error returned from here would reach nobody.
       auto promise = self->make_response_promise<reply_ptr>();

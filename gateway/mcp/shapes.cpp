@@ -223,8 +223,8 @@ json lock_row(const v1::LockView& view, std::int64_t now_ms) {
   auto age_ms = std::max<std::int64_t>(0, now_ms - o.heartbeat_ms());
   owner["heartbeat"] = seconds_or_null(o.heartbeat_ms());
   owner["heartbeat_age_seconds"] = known ? json(seconds(age_ms)) : json(nullptr);
-  owner["stale"] = !known || seconds(age_ms) > seconds(limits::session_stale.count());
-  owner["reclaimable"] = !known || seconds(age_ms) > seconds(limits::session_reclaim.count());
+  owner["stale"] = !known || seconds(age_ms) > seconds(limits::session_stale().count());
+  owner["reclaimable"] = !known || seconds(age_ms) > seconds(limits::session_reclaim().count());
   owner["active"] = o.active();
   return {{"id", l.id()},
           {"instance_id", l.session_id()},

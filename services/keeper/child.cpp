@@ -107,8 +107,8 @@ void child::close_status() {
 void child::write(std::uint64_t ticket, std::string data) {
   if (has_exited() || !process_.input)
     return owner_.input_accepted(*this, ticket, 0, true);
-  if (data.size() > limits::pty_input_bytes_max || input_bytes_ + data.size() > limits::keeper_input_staging_bytes ||
-      input_.size() >= limits::keeper_input_tickets_max)
+  if (data.size() > limits::pty_input_bytes_max || input_bytes_ + data.size() > limits::keeper_input_staging_bytes() ||
+      input_.size() >= limits::keeper_input_tickets_max())
     return owner_.input_accepted(*this, ticket, 0, false);
   auto ends = data.empty() && pipes_;
   input_bytes_ += data.size();

@@ -76,13 +76,18 @@ bool keeper_client::send(const internal::ToKeeper& m) {
     return false;
   {
     std::lock_guard lock{mutex_};
-    if (!connected_ || outgoing_bytes_ + frame.size() > limits::keeper_queue_bytes_max)
+    if (!connected_ || outgoing_bytes_ + frame.size() > limits::keeper_queue_bytes_max())
       return false;
     outgoing_bytes_ += frame.size();
     outgoing_.push_back(std::move(frame));
   }
   eventfd_write(wake_.get(), 1);
   return true;
+}
+
+bool keeper_client::connected() const {
+  std::lock_guard lock{mutex_};
+  return connected_;
 }
 
 bool keeper_client::start(const keeper_start& s) {

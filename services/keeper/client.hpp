@@ -72,7 +72,7 @@ struct keeper_start {
   std::uint32_t columns = 80;
   std::uint32_t rows = 24;
   bool pipes = false;
-  std::uint32_t ring_bytes = static_cast<std::uint32_t>(limits::pty_ring_bytes); // power of two, 64 KiB to 16 MiB
+  std::uint32_t ring_bytes = static_cast<std::uint32_t>(limits::pty_ring_bytes()); // power of two, 64 KiB to 16 MiB
 };
 
 struct keeper_client_options {
@@ -80,7 +80,7 @@ struct keeper_client_options {
   /// False: attach to a running keeper or fail.
   bool may_start = true;
   /// For all of connecting and starting.
-  std::chrono::milliseconds deadline = limits::keeper_start_deadline;
+  std::chrono::milliseconds deadline = limits::keeper_start_deadline();
   /// Empty: swarm-keeper in the directory of the running executable.
   std::filesystem::path program;
 };
@@ -95,8 +95,10 @@ public:
   keeper_client(const keeper_client&) = delete;
   keeper_client& operator=(const keeper_client&) = delete;
 
-  // Thread-safe, never blocking. False: disconnected, too large, or limits::keeper_queue_bytes_max wait already; nothing was sent.
+  // Thread-safe, never blocking. False: disconnected, too large, or limits::keeper_queue_bytes_max() wait already; nothing was sent.
 
+  /// False from the moment on in which `disconnected` is about to be told.
+  bool connected() const;
   /// Repeatable: the same id and attempt answer with the child that exists.
   bool start(const keeper_start&);
   bool open_gate(const std::string& id);
@@ -106,11 +108,11 @@ public:
   bool write(const std::string& id, std::uint64_t ticket, std::string_view bytes);
   bool resize(const std::string& id, std::uint32_t columns, std::uint32_t rows);
   /// To the whole subtree. Signal 0: hang up and terminate, then kill after the grace.
-  bool kill(const std::string& id, int signal, std::chrono::milliseconds grace = limits::kill_grace);
+  bool kill(const std::string& id, int signal, std::chrono::milliseconds grace = limits::kill_grace());
   /// The exit status is committed: the keeper drops it and the ring.
   bool forget(const std::string& id);
   /// Ends every child, then the keeper.
-  bool quit(std::chrono::milliseconds grace = limits::kill_grace);
+  bool quit(std::chrono::milliseconds grace = limits::kill_grace());
 
 private:
   bool send(const internal::ToKeeper&);
@@ -125,7 +127,7 @@ private:
   unique_fd wake_;
   unique_fd epoll_;
   keeper::frame_stream stream_; // the I/O thread's
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::string> outgoing_; // guarded by mutex_
   std::size_t outgoing_bytes_ = 0;    // guarded by mutex_; what is in stream_ included
   bool connected_ = true;             // guarded by mutex_

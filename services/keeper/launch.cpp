@@ -167,7 +167,7 @@ bool has_nul(const std::string& s) { return s.find('\0') != std::string::npos; }
 std::string check(const internal::StartChild& start) {
   if (start.id().empty() || start.id().size() > limits::id_bytes_max)
     return "a child's id has 1 to 128 bytes";
-  if (start.argv().empty() || start.argv(0).empty() || static_cast<std::size_t>(start.argv_size()) > limits::argv_count_max)
+  if (start.argv().empty() || start.argv(0).empty() || static_cast<std::size_t>(start.argv_size()) > limits::argv_count_max())
     return "a program with at most 1023 arguments is needed";
   std::size_t argv_bytes = 0, environment_bytes = 0;
   for (const auto& a : start.argv()) {
@@ -180,9 +180,9 @@ std::string check(const internal::StartChild& start) {
     if (has_nul(e) || e.find('=') == std::string::npos || e.front() == '=')
       return "the environment has an entry that is not NAME=value";
   }
-  if (argv_bytes > limits::argv_bytes_max)
+  if (argv_bytes > limits::argv_bytes_max())
     return "the arguments exceed 128 KiB";
-  if (environment_bytes > limits::environment_bytes_max)
+  if (environment_bytes > limits::environment_bytes_max())
     return "the environment exceeds 256 KiB";
   if (start.directory().empty() || start.directory().front() != '/' || has_nul(start.directory()))
     return "the working directory must be an absolute path";

@@ -39,7 +39,7 @@ void log_file::line(std::string_view text) {
   // A full disk must not stop the keeper: a line that cannot be written is lost.
   [[maybe_unused]] auto n = write(STDERR_FILENO, out.data(), out.size());
   struct stat st {};
-  if (fstat(STDERR_FILENO, &st) != 0 || !S_ISREG(st.st_mode) || static_cast<std::size_t>(st.st_size) < limits::keeper_log_bytes_max)
+  if (fstat(STDERR_FILENO, &st) != 0 || !S_ISREG(st.st_mode) || static_cast<std::size_t>(st.st_size) < limits::keeper_log_bytes_max())
     return;
   auto aside = path_;
   aside += ".1";

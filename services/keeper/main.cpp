@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/limits_config.hpp"
 #include "services/keeper/daemon.hpp"
 #include "services/keeper/server.hpp"
 
@@ -22,7 +23,7 @@ constexpr int usage_error = 2;
 struct options {
   state_dir dir;
   int ready_fd = -1;
-  std::chrono::milliseconds idle_exit = limits::keeper_idle_exit;
+  std::chrono::milliseconds idle_exit = limits::keeper_idle_exit();
 };
 
 constexpr const char* help = "Usage: swarm-keeper --state-dir DIR [--ready-fd N] [--idle-exit-ms N]\n"
@@ -80,6 +81,8 @@ options parse(int argc, char** argv) {
 
 int keep(const options& o) {
   prepare(o.dir);
+  if (auto wrong = configure_limits(o.dir.config_file()))
+    throw std::runtime_error(*wrong);
   auto lock = keeper::lock_state(o.dir);
   if (!lock) {
     std::fprintf(stderr, "swarm-keeper: another keeper runs in %s\n", o.dir.root.c_str());

@@ -71,7 +71,7 @@ void server::on_signals() {
     asked_to_end = asked_to_end || info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
   reap();
   if (asked_to_end)
-    begin_quit(limits::kill_grace);
+    begin_quit(limits::kill_grace());
 }
 
 void server::reap() {
@@ -95,7 +95,7 @@ void server::reap() {
 
 void server::child_ended(child& c, int wait_status) {
   c.reaped(wait_status);
-  reaper_.end(c.processes(), limits::kill_grace);
+  reaper_.end(c.processes(), limits::kill_grace());
   if (c.setup_error().empty()) {
     send_exit(c);
   } else {
@@ -143,10 +143,10 @@ void server::review_idleness() {
 void server::idle_expired() {
   struct stat st {};
   auto forgotten = lstat(dir_.keeper_socket().c_str(), &st) != 0;
-  auto kept_long = clock_.boot_ms() - alone_since_ms_ >= limits::keeper_status_retention.count();
+  auto kept_long = clock_.boot_ms() - alone_since_ms_ >= limits::keeper_status_retention().count();
   if (children_.empty() || forgotten || kept_long) {
     idle_timer_ = 0;
-    begin_quit(limits::kill_grace);
+    begin_quit(limits::kill_grace());
     return;
   }
   idle_timer_ = loop_.after(idle_exit_, [this] { idle_expired(); });

@@ -72,7 +72,7 @@ void server::start(const internal::StartChild& s) {
       send_exit(*c);
     return;
   }
-  if (children_.size() >= limits::node_ptys_max)
+  if (children_.size() >= limits::node_ptys_max())
     return start_failed(s, "too many programs run on this node already");
   try {
     auto c = std::make_unique<child>(loop_, clock_, *this, s, child_files_);

@@ -135,7 +135,7 @@ void server::send(const internal::FromKeeper& m, int fd) {
       return drop(client_, "no descriptor for a ring");
   }
   stream.queue(encode_frame(m), std::move(attached));
-  if (stream.queued_bytes() > limits::keeper_queue_bytes_max)
+  if (stream.queued_bytes() > limits::keeper_queue_bytes_max())
     drop(client_, "it does not read");
 }
 

@@ -24,6 +24,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
+#include "actors/base/limits_config.hpp"
 #include "actors/base/process.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
@@ -207,7 +208,7 @@ void end_keeper(keeper_link& link) {
     return;
   link.quit_keeper();
   pollfd p{gone->get(), POLLIN, 0};
-  poll(&p, 1, static_cast<int>(2 * limits::kill_grace.count()));
+  poll(&p, 1, static_cast<int>(2 * limits::kill_grace().count()));
 }
 
 int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
@@ -221,7 +222,7 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   keeper_client_options keeper_options;
   keeper_options.dir = dir;
   keeper_options.program = std::filesystem::path{program_directory()} / "swarm-keeper";
-  keeper_link keeper{keeper_options, board};
+  keeper_link keeper{keeper_options};
 
   auto context = std::make_shared<node_context>();
   context->facts.node_id = identity.id;
@@ -268,7 +269,7 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
 
   stopping.add("doors", 2s, [&](auto grace) { return server->stop(grace); });
   if (!stop.keep_keeper())
-    stopping.add("programs", 3 * limits::kill_grace, [&](auto) {
+    stopping.add("programs", 3 * limits::kill_grace(), [&](auto) {
       end_keeper(keeper);
       return true;
     });
@@ -315,6 +316,8 @@ int main(int argc, char** argv) {
       return exit_already_running;
     }
     open_log(dir, args);
+    if (auto wrong = configure_limits(dir.config_file()))
+      throw std::runtime_error(*wrong);
     return serve(dir, args, block_signals());
   } catch (const std::exception& e) {
     spdlog::critical("{}", e.what());

@@ -57,41 +57,41 @@ TEST_CASE("what is longer than its bound is refused, and what is exactly as long
   auto c = world.command();
   c.mutable_send_message()->set_recipient(world.me);
   c.mutable_send_message()->set_relaxed(true);
-  c.mutable_send_message()->set_content(big(limits::message_bytes_max + 1));
+  c.mutable_send_message()->set_content(big(limits::message_bytes_max() + 1));
   check_refused(world, c, "message");
-  c.mutable_send_message()->set_content(big(limits::message_bytes_max));
+  c.mutable_send_message()->set_content(big(limits::message_bytes_max()));
   CHECK_FALSE(world.client->execute(c).has_refusal());
 
   c = world.command();
   c.mutable_set_kv()->set_key("k");
-  c.mutable_set_kv()->set_value(big(limits::kv_value_bytes_max + 1));
+  c.mutable_set_kv()->set_value(big(limits::kv_value_bytes_max() + 1));
   check_refused(world, c, "value");
-  c.mutable_set_kv()->set_value(big(limits::kv_value_bytes_max));
+  c.mutable_set_kv()->set_value(big(limits::kv_value_bytes_max()));
   CHECK_FALSE(world.client->execute(c).has_refusal());
   c.mutable_set_kv()->set_value("v");
-  c.mutable_set_kv()->set_key(big(limits::kv_key_bytes_max + 1));
+  c.mutable_set_kv()->set_key(big(limits::kv_key_bytes_max() + 1));
   check_refused(world, c, "key");
   c.mutable_set_kv()->set_key("");
   check_refused(world, c, "empty key");
 
   c = world.command();
-  c.mutable_acquire_lock()->set_path("/" + big(limits::path_bytes_max));
+  c.mutable_acquire_lock()->set_path("/" + big(limits::path_bytes_max()));
   check_refused(world, c, "path");
   c = world.command();
   auto* task = c.mutable_create_tasks()->add_tasks();
   task->set_type("fix");
-  task->set_title(big(limits::title_bytes_max + 1));
+  task->set_title(big(limits::title_bytes_max() + 1));
   check_refused(world, c, "title");
   task->set_title("t");
-  task->set_description(big(limits::description_bytes_max + 1));
+  task->set_description(big(limits::description_bytes_max() + 1));
   check_refused(world, c, "description");
   task->clear_description();
-  for (std::size_t i = 0; i <= limits::task_files_max; ++i)
+  for (std::size_t i = 0; i <= limits::task_files_max(); ++i)
     task->add_files("/f" + std::to_string(i));
   check_refused(world, c, "files");
   c = world.command();
   c.mutable_register_session()->set_directory(world.node.work());
-  c.mutable_register_session()->set_label(big(limits::label_bytes_max + 1));
+  c.mutable_register_session()->set_label(big(limits::label_bytes_max() + 1));
   check_refused(world, c, "label");
   c = world.command();
   c.mutable_set_kv()->set_key("k");
@@ -106,7 +106,7 @@ TEST_CASE("a batch that is too long, empty or wrong in one place is refused as a
   auto c = world.command();
   c.mutable_create_tasks()->set_batch(true);
   check_refused(world, c, "empty");
-  for (std::size_t i = 0; i <= limits::batch_tasks_max; ++i) {
+  for (std::size_t i = 0; i <= limits::batch_tasks_max(); ++i) {
     auto* task = c.mutable_create_tasks()->add_tasks();
     task->set_type("fix");
     task->set_title("t");
@@ -156,7 +156,7 @@ TEST_CASE("an empty command, an unknown body, an empty scope and unknown fields 
   c.mutable_set_kv()->set_key("k");
   c.set_scope("");
   check_refused(world, c, "no scope");
-  c.set_scope(big(limits::path_bytes_max + 1));
+  c.set_scope(big(limits::path_bytes_max() + 1));
   check_refused(world, c, "long scope");
   c.set_scope(std::string("/a\0b", 4));
   check_refused(world, c, "NUL in the scope");
@@ -222,10 +222,10 @@ TEST_CASE("what does not exist is refused by name in every family") {
   c.mutable_acquire_lock()->set_path("/a");
   c.mutable_acquire_lock()->set_ttl_ms(-1);
   check_refused(world, c, "negative ttl");
-  c.mutable_acquire_lock()->set_ttl_ms(limits::lock_ttl_max.count() + 1);
+  c.mutable_acquire_lock()->set_ttl_ms(limits::lock_ttl_max().count() + 1);
   check_refused(world, c, "ttl");
   c.mutable_acquire_lock()->set_ttl_ms(0);
-  c.mutable_acquire_lock()->set_wait_ms(limits::lock_wait_max.count() + 1);
+  c.mutable_acquire_lock()->set_wait_ms(limits::lock_wait_max().count() + 1);
   check_refused(world, c, "wait");
   CHECK(world.node.ctl({"pty", "kill", nobody}).status == 1);
   grpc::ClientContext context;
@@ -297,7 +297,7 @@ TEST_CASE("calls beyond the bound of one principal are refused at once, and the 
     refused += s.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED ? 1 : 0;
     answered += s.ok() ? 1 : 0;
   }
-  CHECK(refused >= many - static_cast<int>(limits::calls_in_flight_per_principal_max));
+  CHECK(refused >= many - static_cast<int>(limits::calls_in_flight_per_principal_max()));
   CHECK(refused + answered == many);
   CHECK(answered > 0);
   CHECK(world.node.ctl({"kv", "set", "still", "here"}).status == 0);

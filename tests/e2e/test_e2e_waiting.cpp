@@ -52,7 +52,7 @@ TEST_CASE("a lock is handed on in the order in which processes came to the line"
 }
 
 TEST_CASE("a lock with a time limit passes on when it is over, and its fence is no longer valid") {
-  // Nothing expires in the first seconds of a node (limits::restart_grace), so this takes as long as that.
+  // Nothing expires in the first seconds of a node (limits::restart_grace()), so this takes as long as that.
   test_node node;
   auto one = node.session("name:one");
   auto two = node.session("name:two");

@@ -27,7 +27,7 @@ void check_rows(const test::memory_rows& rows, const std::string& scope) {
       SWARM_HOLDS(live.insert(domain::key(s.scope(), s.role(), s.key())).second); // one live spawn per key
   for (const auto& [key, t] : rows.all<v1::Task>()) {
     SWARM_HOLDS(t.status() != v1::TASK_STATUS_UNSPECIFIED);
-    SWARM_HOLDS(t.title().size() <= limits::title_bytes_max);
+    SWARM_HOLDS(t.title().size() <= limits::title_bytes_max());
     if (t.status() == v1::IN_PROGRESS || t.status() == v1::CLAIMED)
       SWARM_HOLDS(!t.assignee().empty());
   }
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     v1::Batch copy;
     SWARM_HOLDS(copy.ParseFromString(batch.SerializeAsString()));
     for (const auto& e : batch.events()) {
-      SWARM_HOLDS(e.payload().size() <= limits::event_payload_bytes_max);
+      SWARM_HOLDS(e.payload().size() <= limits::event_payload_bytes_max());
       SWARM_HOLDS(domain::json::accept(e.payload()));
     }
     world.rows.apply(batch); // throws for what no store could apply

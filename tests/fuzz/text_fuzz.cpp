@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto b = in.piece();
   auto a = in.rest();
   // The file system's own limit; longer ones are refused before.
-  if (a.size() > limits::path_bytes_max || b.size() > limits::path_bytes_max)
+  if (a.size() > limits::path_bytes_max() || b.size() > limits::path_bytes_max())
     return 0;
   check_text(a, n);
   check_names(a);

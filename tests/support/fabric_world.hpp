@@ -73,7 +73,6 @@ public:
   using sim = world<caf::id_block::swarm_store, caf::id_block::swarm_fabric>;
 
   explicit fabric_world(std::uint64_t seed = 0) : uuids_(seeded_uuids(seed + 1)), w(seed) {
-    keeper.board = board;
     start();
     w.settle();
   }
@@ -181,13 +180,15 @@ public:
     w.settle();
     return *a.get();
   }
-  asked<activity_ptr> wait(const std::string& session, std::int64_t timeout_ms = 0, std::uint64_t since = 0, bool locks = false) {
+  asked<activity_ptr> wait(const std::string& session, std::int64_t timeout_ms = 0, std::uint64_t since = 0, bool locks = false,
+                           const v1::RequestId& id = {}) {
     auto r = std::make_shared<v1::WaitRequest>();
     r->set_scope("s");
     r->set_session_id(session);
     r->set_timeout_ms(timeout_ms);
     r->set_since(since);
     r->set_include_locks(locks);
+    *r->mutable_id() = id;
     return request<activity_ptr>(board->get().front, wait_request_ptr{r});
   }
   void attach(const std::string& session, std::uint64_t stream, bool on) {

@@ -20,7 +20,7 @@
 namespace swarm::test {
 
 /// Behaves like swarm-keeper behind a keeper_link: one child per id, held at a gate, remembered until forgotten. News go to
-/// the processes actor on the board, if there is one, like the link's.
+/// the listener of the last connect(), like the link's.
 class fake_keeper final : public process_port {
 public:
   struct child {
@@ -31,7 +31,7 @@ public:
 
   /// For nodes with threads; every function takes it, and so does who looks at the members.
   mutable std::recursive_mutex mutex;
-  std::shared_ptr<const entrance_board> board;
+  keeper_listener listener; // empty: nobody hears
   bool reachable = true;
   std::string refuse_start;                       // not empty: every start fails with this text
   bool hold_starts = false;                       // starts are taken and not answered
@@ -113,8 +113,9 @@ public:
 
   // -- process_port --------------------------------------------------------------------------
 
-  void connect() override {
+  void connect(keeper_listener hears) override {
     std::lock_guard guard{mutex};
+    listener = std::move(hears);
     ++connects;
     connected_ = reachable;
     if (!reachable)
@@ -218,8 +219,8 @@ private:
     send(n);
   }
   void send(const std::shared_ptr<keeper_news>& n) {
-    if (auto who = board ? board->get().processes : processes_actor{})
-      caf::anon_send(who, keeper_news_ptr{n});
+    if (listener)
+      listener(n);
   }
 
   bool connected_ = false;

@@ -162,6 +162,6 @@ TEST_CASE("a ring's size is a power of two within its bounds") {
     CHECK_THROWS_AS(ring_writer{bad}, std::runtime_error);
   }
   CHECK(is_ring_capacity(smallest));
-  CHECK(is_ring_capacity(limits::pty_ring_bytes));
+  CHECK(is_ring_capacity(limits::pty_ring_bytes()));
   CHECK(is_ring_capacity(limits::ring_bytes_max));
 }

@@ -44,7 +44,7 @@ public:
         return stream_end::stopped;
     return next.end;
   }
-  v1::Activity wait_for_activity(const v1::WaitRequest&) override { return {}; }
+  v1::Activity wait_for_activity(v1::WaitRequest) override { return {}; }
   void cancel() override {}
   v1::NodeStatus status() override {
     v1::NodeStatus s;

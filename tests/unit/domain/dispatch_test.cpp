@@ -177,7 +177,7 @@ TEST_CASE("cancelling a command that has not started drops its spawn and its ses
 
 TEST_CASE("workers asked for within a minute are limited") {
   task_world w;
-  for (std::size_t i = 0; i < limits::principal_spawns_per_minute_max; ++i) {
+  for (std::size_t i = 0; i < limits::principal_spawns_per_minute_max(); ++i) {
     v1::Spawn s;
     s.set_id(std::to_string(i));
     s.set_scope(scope);

@@ -51,7 +51,7 @@ TEST_CASE("a page ends when it has grown large") {
   task_world w;
   const auto a = w.join("identity:x");
   auto s = spec("big");
-  s.set_description(std::string(limits::description_bytes_max, 'x'));
+  s.set_description(std::string(limits::description_bytes_max(), 'x'));
   for (int i = 0; i < 20; ++i)
     REQUIRE_FALSE(w.as(a, create(s)).has_refusal());
   v1::Query q;

@@ -192,7 +192,7 @@ TEST_CASE("request_spawn returns the same spawn while it lives and for a day aft
   w.node(starting(id, 1));
   w.node(running(id, 1));
   w.node(ended(id, 1, 0));
-  w.in.now_ms += limits::spawn_key_retention.count() - 1;
+  w.in.now_ms += limits::spawn_key_retention().count() - 1;
   CHECK(w.op(request("k")).spawn().existing());
   w.in.now_ms += 1;
   CHECK_FALSE(w.op(request("k")).spawn().existing());

@@ -47,7 +47,7 @@ TEST_CASE("a new epoch is no reason to delete the events of the one before") {
   state.set_epoch(state.epoch() + 1);
   w.rows.put(state);
   w.run(set);
-  REQUIRE(w.rows.newest_events("s", 1).front().revision() > oldest + limits::events_rows_max);
+  REQUIRE(w.rows.newest_events("s", 1).front().revision() > oldest + limits::events_rows_max());
   CHECK(w.sweep().events_deleted() == 0);
   CHECK(w.rows.oldest_event("s") == oldest);
 }

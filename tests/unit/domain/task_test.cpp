@@ -282,7 +282,7 @@ TEST_CASE("a task has a bounded number of dependants") {
   const auto root = made(w.as(a, create(spec("root"))));
   auto s = spec("d");
   s.add_depends_on(root.id());
-  for (std::size_t i = 0; i < limits::task_dependants_max; ++i)
+  for (std::size_t i = 0; i < limits::task_dependants_max(); ++i)
     REQUIRE_FALSE(w.as(a, create(s)).has_refusal());
   CHECK(w.as(a, create(s)).refusal().code() == v1::Refusal::LIMIT);
 }

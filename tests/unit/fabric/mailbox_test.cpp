@@ -103,7 +103,7 @@ TEST_CASE("waiting on from a revision misses nothing that happened in between") 
   SUBCASE("in the hub's memory") {}
   SUBCASE("in the store only: the node has been restarted") { f.restart(); }
   SUBCASE("in the store only: so much happened that the hub has let it go") {
-    for (std::size_t i = 0; i < limits::watch_buffer_events_max + 5; ++i)
+    for (std::size_t i = 0; i < limits::watch_buffer_events_max() + 5; ++i)
       f.run(f.set_kv("other", std::to_string(i)));
   }
   auto second = f.wait(a, 1'000, since);

@@ -141,16 +141,51 @@ TEST_CASE("the log goes on where it was after a restart of the node and after a 
   CHECK(t.all() == "before after");
 }
 
-TEST_CASE("a terminal whose program ended before the node started is read from its files") {
+TEST_CASE("a terminal whose program ended before the node started is listed and read as it was kept") {
   terminal_world t;
-  t.print("last words");
-  t.keeper.exit(t.id, 0);
+  std::string words;
+  SUBCASE("with output") { words = "last words"; }
+  SUBCASE("without any") {}
+  t.print(words);
+  t.keeper.exit(t.id, 7);
   t.w.settle();
   t.restart();
+  auto listed = t.request<std::vector<pty_info_ptr>>(t.board->get().processes, list_atom_v, std::string{"s"});
+  t.w.settle();
+  REQUIRE(listed.get().size() == 1);
+  const auto& info = *listed.get().front();
+  CHECK(info.id() == t.id);
+  CHECK(info.harness() == "exec");
+  CHECK_FALSE(info.running());
+  CHECK(info.exit_status() == 7);
+  CHECK(info.end() == words.size());
   t.terminal = t.find();
   auto c = t.read(0, 0, true).get();
-  CHECK(c->data() == "last words");
+  CHECK(c->data() == words);
   CHECK(c->ended());
+  CHECK(c->exit_status() == 7);
+  auto elsewhere = t.request<std::vector<pty_info_ptr>>(t.board->get().processes, list_atom_v, std::string{"other"});
+  t.w.settle();
+  CHECK(elsewhere.get().empty());
+}
+
+TEST_CASE("a terminal's record that is damaged or somebody else's is not taken for it") {
+  test::scratch_dir state;
+  auto dir = state.dir.pty_dir() / "t1";
+  v1::PtyInfo info;
+  info.set_id("t1");
+  info.set_exit_status(3);
+  write_terminal_record(dir, info);
+  REQUIRE(read_terminal_record(dir).has_value());
+  CHECK(read_terminal_record(dir)->exit_status() == 3);
+  CHECK((std::filesystem::status(dir / "info").permissions() & std::filesystem::perms::mask) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  info.set_id("t2");
+  write_terminal_record(dir, info);
+  CHECK_FALSE(read_terminal_record(dir).has_value());
+  std::ofstream{dir / "info"} << "\xff\xff\xff";
+  CHECK_FALSE(read_terminal_record(dir).has_value());
+  CHECK_FALSE(read_terminal_record(state.dir.pty_dir() / "none").has_value());
 }
 
 TEST_CASE("input with the same request is typed once") {
@@ -275,7 +310,7 @@ TEST_CASE("there is no terminal under a hostile name") {
 TEST_CASE("segments are filled one after the other and read back across their borders") {
   test::scratch_state s;
   auto dir = s.dir.pty_dir() / "one";
-  auto total = limits::pty_segment_bytes + 100'000;
+  auto total = limits::pty_segment_bytes() + 100'000;
   auto everything = pattern(total);
   {
     pty_log_files files{dir};
@@ -324,18 +359,18 @@ TEST_CASE("what is written twice is kept once, and a hole stays a hole") {
 TEST_CASE("the oldest segments go when a terminal has written too much") {
   test::scratch_state s;
   pty_log_files files{s.dir.pty_dir() / "one"};
-  std::string block(limits::pty_segment_bytes, 'x');
-  auto n = limits::pty_segments_total_bytes / limits::pty_segment_bytes + 3;
+  std::string block(limits::pty_segment_bytes(), 'x');
+  auto n = limits::pty_segments_total_bytes() / limits::pty_segment_bytes() + 3;
   for (std::size_t i = 0; i < n; ++i)
     files.append(i * block.size(), block);
-  CHECK(files.end() - files.start() <= limits::pty_segments_total_bytes);
+  CHECK(files.end() - files.start() <= limits::pty_segments_total_bytes());
   CHECK(files.start() > 0);
   std::string got;
   CHECK(files.read(0, 10, got) == files.start());
   std::uintmax_t bytes = 0;
   for (const auto& e : std::filesystem::directory_iterator{s.dir.pty_dir() / "one"})
     bytes += e.file_size();
-  CHECK(bytes <= limits::pty_segments_total_bytes);
+  CHECK(bytes <= limits::pty_segments_total_bytes());
 }
 
 TEST_CASE("files are ours alone, and strangers in the directory are passed over") {

@@ -161,10 +161,9 @@ TEST_CASE("workers go on while the keeper's connection is lost, and their end is
   CHECK(f.spawn_row(id).status() == v1::Spawn::RUNNING);
   {
     // It ends while nobody listens.
-    auto away = f.keeper.board;
-    f.keeper.board = nullptr;
+    auto away = std::exchange(f.keeper.listener, nullptr);
     f.keeper.exit(id, 4);
-    f.keeper.board = away;
+    f.keeper.listener = away;
   }
   f.keeper.reachable = true;
   f.w.advance_by(10s, 100ms);

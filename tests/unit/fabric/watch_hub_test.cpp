@@ -102,12 +102,12 @@ TEST_CASE("a position that is no longer kept, or never was, is too old") {
   h.commit("s", {"a"});
   CHECK(h.poll(at("s", 5)).page().too_old);
   CHECK_FALSE(h.poll(at("s", 10)).page().too_old);
-  for (std::size_t i = 0; i < limits::watch_buffer_events_max; ++i)
+  for (std::size_t i = 0; i < limits::watch_buffer_events_max(); ++i)
     h.commit("s", {"b"});
   CHECK(h.poll(at("s", 10)).page().too_old);
   const auto p = h.poll(at("s", 11));
   CHECK_FALSE(p.page().too_old);
-  CHECK(p.page().events.size() == limits::watch_page_events_max);
+  CHECK(p.page().events.size() == limits::watch_page_events_max());
 }
 
 TEST_CASE("pages are bounded and go on without a gap") {
@@ -119,7 +119,7 @@ TEST_CASE("pages are bounded and go on without a gap") {
     const auto p = h.poll(at("s", after, {}, {}, false));
     if (p.page().events.empty())
       break;
-    CHECK(p.page().events.size() <= limits::watch_page_events_max);
+    CHECK(p.page().events.size() <= limits::watch_page_events_max());
     for (const auto& e : p.page().events)
       CHECK(e.revision() == ++seen);
     after = p.page().revision;
@@ -160,7 +160,7 @@ TEST_CASE("names that are only asked about leave nothing behind") {
 TEST_CASE("followers beyond the bound are refused, and served again when others have left") {
   hub_world h;
   std::vector<hub_world::poll_result> all;
-  for (std::size_t i = 0; i < limits::watchers_max; ++i)
+  for (std::size_t i = 0; i < limits::watchers_max(); ++i)
     all.push_back(h.poll(at("s", 0)));
   auto refused = h.poll(at("s", 0));
   REQUIRE(refused.answered());

@@ -180,7 +180,7 @@ TEST_CASE("an actor goes when it was idle for the idle time and not before, and 
   CHECK(f.value("a") == 2); // what it knew was in its rows
   f.w.advance(30s);
   CHECK(f.store->now_awake == 0);
-  f.w.advance(limits::passivation_patience);
+  f.w.advance(limits::passivation_patience());
   CHECK_FALSE(f.w.sched.has_pending_timeout());
 }
 
@@ -311,7 +311,7 @@ TEST_CASE("an actor too slow to say whether it goes is asked again") {
   // Only the owner runs: "a" does not get to its mail before the patience is over.
   while (f.w.sched.prioritize(f.own))
     f.w.sched.run_once();
-  f.w.sched.clock().advance_time(limits::passivation_patience);
+  f.w.sched.clock().advance_time(limits::passivation_patience());
   while (f.w.sched.prioritize(f.own))
     f.w.sched.run_once();
   f.bump_later("a");

@@ -51,10 +51,10 @@ TEST_CASE("the dead are forgotten, oldest first, once there are too many; the li
   f.bind("first", 2, false);
   f.bind("again", 2, false);
   f.bind("again", 3, true);
-  for (std::size_t i = 0; i < limits::registry_dead_names_max; ++i)
+  for (std::size_t i = 0; i < limits::registry_dead_names_max(); ++i)
     f.bind("dead" + std::to_string(i), 10 + i, false);
   CHECK(std::holds_alternative<caf::error>(f.lookup("first")));
   CHECK(std::get<0>(f.lookup("alive")).who);
   CHECK(std::get<0>(f.lookup("again")).who);
-  CHECK(std::holds_alternative<binding>(f.lookup("dead" + std::to_string(limits::registry_dead_names_max - 1))));
+  CHECK(std::holds_alternative<binding>(f.lookup("dead" + std::to_string(limits::registry_dead_names_max() - 1))));
 }

@@ -392,7 +392,7 @@ TEST_CASE("a removal that the stop overtakes is answered as unavailable") {
   auto pending = f.w.me->request(f.sup, caf::infinite, remove_atom_v, std::string{"a"});
   f.w.settle();
   f.w.end(f.sup);
-  f.w.advance(limits::child_stop_grace);
+  f.w.advance(limits::child_stop_grace());
   caf::error got;
   pending.receive([] {}, [&](caf::error& e) { got = std::move(e); });
   CHECK(got == fail(errc::unavailable));
@@ -459,7 +459,7 @@ TEST_CASE("a child that does not answer in time is shown as silent and hides nob
   auto pending = f.w.me->request(f.sup, caf::infinite, tree_atom_v);
   f.w.settle();
   CHECK_FALSE(f.w.me->has_next_message());
-  f.w.advance(limits::tree_patience);
+  f.w.advance(limits::tree_patience());
   std::vector<tree_entry> rows;
   pending.receive([&](std::vector<tree_entry>& r) { rows = std::move(r); }, [](const caf::error&) {});
   REQUIRE(rows.size() == 4);

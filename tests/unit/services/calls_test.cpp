@@ -84,7 +84,7 @@ TEST_CASE("requests that break an outer bound are refused before anything is ask
   r.mutable_command()->clear_scope();
   CHECK(code(r) == grpc::StatusCode::INVALID_ARGUMENT);
   r = f.request(fabric_world::set_kv("k", "v"));
-  r.mutable_command()->set_scope(std::string(limits::path_bytes_max + 1, 's'));
+  r.mutable_command()->set_scope(std::string(limits::path_bytes_max() + 1, 's'));
   CHECK(code(r) == grpc::StatusCode::INVALID_ARGUMENT);
   r = f.request(fabric_world::set_kv("k", "v"));
   r.mutable_id()->set_client("short");
@@ -97,7 +97,7 @@ TEST_CASE("requests that break an outer bound are refused before anything is ask
   r = f.request(fabric_world::set_kv("k", "v"));
   auto* v = r.add_environment();
   v->set_name("PATH");
-  v->set_value(std::string(limits::environment_bytes_max + 1, 'x'));
+  v->set_value(std::string(limits::environment_bytes_max() + 1, 'x'));
   CHECK(code(r) == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(f.commands() == before);
 }
@@ -229,7 +229,7 @@ TEST_CASE("calls beyond a caller's share are refused at once, and let in again w
   std::vector<std::unique_ptr<v1::Coordination::Stub>> stubs;
   for (int i = 0; i < 2; ++i)
     stubs.push_back(v1::Coordination::NewStub(f.connect()));
-  const auto share = limits::calls_in_flight_per_principal_max;
+  const auto share = limits::calls_in_flight_per_principal_max();
   for (std::size_t i = 0; i < share + 10; ++i)
     w.start(*stubs[i % 2], a);
   for (int i = 0; i < 10; ++i) {

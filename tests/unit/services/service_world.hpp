@@ -47,7 +47,6 @@ public:
 class service_world {
 public:
   service_world() : cfg_(runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(2)), sys(cfg_) {
-    keeper.board = board;
     auto context = std::make_shared<node_context>();
     context->facts.node_id = "node-1";
     context->facts.node_name = "test";
@@ -87,7 +86,7 @@ public:
     runtime::stop_actor(sys, caf::actor_cast<caf::actor>(root), 5s);
     root = nullptr;
     board->update([](node_entrances& e) { e = {}; });
-    keeper.board = nullptr;
+    keeper.listener = nullptr;
   }
 
   /// A connection of its own, so that it is known anew by its process.

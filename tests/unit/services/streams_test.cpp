@@ -75,7 +75,7 @@ TEST_CASE("a client that does not read its replies is not read from any further"
   auto stream = f.coordination->Pipeline(&ctx);
   const std::uint64_t n = 3'000;
   // Scope and key come back in every reply: 15 MB in all, far more than connections buffer.
-  const std::string scope(limits::path_bytes_max, 's'), key(limits::kv_key_bytes_max, 'k');
+  const std::string scope(limits::path_bytes_max(), 's'), key(limits::kv_key_bytes_max(), 'k');
   std::atomic<std::uint64_t> written{0};
   auto before = f.commands();
   std::thread writer{[&] {
@@ -91,7 +91,7 @@ TEST_CASE("a client that does not read its replies is not read from any further"
     }
     stream->WritesDone();
   }};
-  REQUIRE(eventually([&] { return f.commands() - before >= limits::pipeline_outstanding_max; }, 60s));
+  REQUIRE(eventually([&] { return f.commands() - before >= limits::pipeline_outstanding_max(); }, 60s));
   // It had every opportunity to go on: other calls are served all the time.
   for (int i = 0; i < 1'000; ++i)
     f.run(fabric_world::set_kv("other", "v"));
@@ -198,7 +198,7 @@ TEST_CASE("a position that is no longer kept ends the watch with OUT_OF_RANGE") 
   service_world f;
   for (int i = 0; i < 5; ++i)
     f.run(fabric_world::set_kv("k", std::to_string(i)));
-  f.clock.ahead_ms = (limits::row_retention + limits::minutes{1}).count();
+  f.clock.ahead_ms = (limits::row_retention() + limits::minutes{1}).count();
   caf::scoped_actor me{f.sys};
   auto sweep = internal_command(*f.node, "s", [](v1::Command& c) { c.mutable_sweep()->set_mode("manual"); });
   std::uint32_t deleted = 0;
@@ -345,4 +345,33 @@ TEST_CASE("a terminal is made, typed into, followed and ended over gRPC") {
   CHECK_FALSE(none->Read(&chunk));
   CHECK(none->Finish().error_code() == grpc::StatusCode::NOT_FOUND);
   CHECK(eventually([&] { return f.is_idle(); }));
+}
+
+TEST_CASE("the environment of a call is filtered before it reaches a worker") {
+  service_world f;
+  auto r = f.request(fabric_world::dispatch("env"));
+  r.mutable_command()->mutable_dispatch()->set_directory("/");
+  auto add = [&](const std::string& name, const std::string& value) {
+    auto* v = r.add_environment();
+    v->set_name(name);
+    v->set_value(value);
+  };
+  add("PATH", "/usr/bin");
+  add("LD_PRELOAD", "/tmp/evil.so");
+  add("AWS_SECRET_ACCESS_KEY", "hunter2");
+  add("SWARM_TOKEN", "stolen");
+  add("LC_ALL", "C");
+  add("SWARM_X=Y", "z");
+  v1::Reply reply;
+  REQUIRE(f.execute(r, reply).ok());
+  REQUIRE_FALSE(reply.has_refusal());
+  auto id = reply.dispatch().spawn().id();
+  REQUIRE(eventually([&] { return f.keeper.runs(id); }));
+  std::lock_guard guard{f.keeper.mutex};
+  std::string all;
+  for (const auto& v : f.keeper.find(id)->request.environment)
+    all += v + "\n";
+  CHECK(all.find("/usr/bin") != std::string::npos);
+  for (const auto* secret : {"LD_PRELOAD", "hunter2", "stolen", "SWARM_X=Y"})
+    CHECK(all.find(secret) == std::string::npos);
 }

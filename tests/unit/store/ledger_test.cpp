@@ -106,11 +106,11 @@ TEST_CASE_FIXTURE(book_fixture, "acknowledged replies go and their ids are refus
 
 TEST_CASE_FIXTURE(book_fixture, "beyond a principal's share the oldest replies are evicted and their ids refused") {
   std::vector<execution_ptr> all;
-  for (std::uint64_t seq = 1; seq <= limits::replies_per_principal_max + 1; ++seq)
+  for (std::uint64_t seq = 1; seq <= limits::replies_per_principal_max() + 1; ++seq)
     all.push_back(numbered(seq, delete_kv("none")));
   book->execute_all(all);
   sqlite::connection db{dir.file(), {}};
-  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max));
+  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max()));
   CHECK(reply_to(*book, all.front()).refusal().code() == v1::Refusal::STALE);
   CHECK(reply_to(*book, all.back()).repeated());
   reopen(); // counts are loaded again
@@ -118,12 +118,12 @@ TEST_CASE_FIXTURE(book_fixture, "beyond a principal's share the oldest replies a
   for (std::uint64_t seq = 1; seq <= 200; ++seq)
     all.push_back(numbered(seq, delete_kv("none"), "client-bb"));
   book->execute_all(all);
-  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max));
+  CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max()));
 }
 
 TEST_CASE_FIXTURE(book_fixture, "replies are forgotten after their retention, a few with every commit") {
   reply_to(*book, numbered(1, set_kv("k", "v")));
-  clock.advance(limits::reply_retention);
+  clock.advance(limits::reply_retention());
   CHECK(reply_to(*book, numbered(1, set_kv("k", "v"))).repeated());
   clock.advance(std::chrono::milliseconds{1});
   reply_to(*book, internal(set_kv("other", "v")));
@@ -206,7 +206,7 @@ TEST_CASE("growth is refused on a low disk, everything on a critical one, and ne
   CHECK(one(book, numbered(2, set_kv("k", "w"))).reply);
   CHECK(probes == 1);
 
-  free_bytes = limits::disk_low_bytes - 1;
+  free_bytes = limits::disk_low_bytes() - 1;
   clock.advance(std::chrono::seconds{1});
   auto refused = numbered(3, set_kv("k", "x"));
   CHECK(one(book, refused).error == errc::low_disk);
@@ -214,7 +214,7 @@ TEST_CASE("growth is refused on a low disk, everything on a critical one, and ne
   CHECK(one(book, first).reply->repeated());
   CHECK(book.status().low_disk);
 
-  free_bytes = limits::disk_critical_bytes - 1;
+  free_bytes = limits::disk_critical_bytes() - 1;
   clock.advance(std::chrono::seconds{1});
   CHECK(one(book, numbered(5, delete_kv("k"))).error == errc::low_disk);
   CHECK(book.status().critical_disk);

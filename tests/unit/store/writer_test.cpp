@@ -78,7 +78,7 @@ TEST_CASE("a line longer than one transaction takes is worked off in several") {
   auto heard = std::make_shared<std::vector<std::string>>();
   auto store = w.sys.spawn(writer, writing(dir.file(), w.clock));
   std::vector<execution_ptr> commands;
-  for (std::uint64_t i = 0; i < limits::writer_batch_commands_max + 1; ++i)
+  for (std::uint64_t i = 0; i < limits::writer_batch_commands_max() + 1; ++i)
     commands.push_back(internal(delete_kv("none")));
   w.sys.spawn(caller, store, commands, heard);
   w.settle();

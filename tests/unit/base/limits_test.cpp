@@ -1,0 +1,93 @@
+#include "actors/base/limits.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "actors/base/limits_config.hpp"
+
+using namespace swarm;
+
+namespace {
+
+/// Limits are the process's own, so whatever a case sets is put back.
+struct defaults_again {
+  std::vector<limit_setting> before = limit_settings();
+  ~defaults_again() {
+    std::string text = "[limits]\n";
+    for (const auto& s : before)
+      text += std::string{s.name} + " = " + std::to_string(s.value) + "\n";
+    std::ofstream{file()} << text;
+    CHECK_FALSE(configure_limits(file()).has_value());
+    std::filesystem::remove_all(dir);
+  }
+  std::filesystem::path file() const { return dir / "config.toml"; }
+  std::optional<std::string> read(const std::string& text) {
+    std::ofstream{file()} << text;
+    return configure_limits(file());
+  }
+  std::filesystem::path dir = [] {
+    auto name = (std::filesystem::temp_directory_path() / "swarm-limits-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    return std::filesystem::path{name};
+  }();
+};
+
+} // namespace
+
+TEST_CASE("a configuration sets limits within their range") {
+  defaults_again config;
+  CHECK_FALSE(configure_limits("/nonexistent/config.toml").has_value());
+  CHECK_FALSE(config.read("").has_value());
+  CHECK_FALSE(config.read("[limits]\nlock_waiters_max = 32\nsession_reclaim = 120_000\n").has_value());
+  CHECK(limits::lock_waiters_max() == 32);
+  CHECK(limits::session_reclaim() == limits::minutes{2});
+}
+
+TEST_CASE("a wrong configuration is refused whole, with a text that names what is wrong") {
+  struct wrong {
+    const char* text;
+    const char* says;
+  };
+  for (auto w : {wrong{"[limits]\nlock_waiters_max = 32\nno_such_limit = 1\n", "unknown limit \"no_such_limit\""},
+                 wrong{"[limits]\nlock_waiters_max = 32\nbatch_tasks_max = 0\n", "batch_tasks_max must be a whole number from 6 to 400"},
+                 wrong{"[limits]\nlock_waiters_max = 32\nbatch_tasks_max = -1\n", "batch_tasks_max must be"},
+                 wrong{"[limits]\nlock_waiters_max = 32\nbatch_tasks_max = \"50\"\n", "batch_tasks_max must be"},
+                 wrong{"[limits]\nlock_waiters_max = 32\nbatch_tasks_max = 50.5\n", "batch_tasks_max must be"},
+                 wrong{"[limits]\nlock_waiters_max = 32\nsession_stale = 200_000\n", "session_stale must not be above session_reclaim"},
+                 wrong{"limits = 3\n", "unknown table or key \"limits\""}, wrong{"[limit]\nlock_waiters_max = 32\n", "unknown table or key \"limit\""},
+                 wrong{"[limits]\nlock_waiters_max = \n", "line 2"}, wrong{"\x00\xff[", "line 1"}}) {
+    CAPTURE(w.text);
+    defaults_again config;
+    auto told = config.read(w.text);
+    REQUIRE(told.has_value());
+    CHECK_MESSAGE(told->find(w.says) != std::string::npos, *told);
+    CHECK(told->find("config.toml") != std::string::npos);
+    CHECK(limits::lock_waiters_max() == 256);
+  }
+}
+
+TEST_CASE("every bound of the header can be configured, and its default lies in its range") {
+  std::set<std::string> known;
+  for (const auto& s : limit_settings()) {
+    CAPTURE(s.name);
+    CHECK(known.emplace(s.name).second);
+    CHECK(s.lowest <= s.value);
+    CHECK(s.value <= s.highest);
+    CHECK(s.lowest > 0);
+  }
+  auto sources = std::getenv("SWARM_SOURCE_DIR");
+  REQUIRE(sources);
+  std::ifstream header{std::string{sources} + "/actors/base/limits.hpp"};
+  std::size_t bounds = 0;
+  for (std::string line; std::getline(header, line);) {
+    if (line.rfind("inline constinit bound<", 0) != 0)
+      continue;
+    ++bounds;
+    auto from = line.find("> ") + 2;
+    CHECK_MESSAGE(known.contains(line.substr(from, line.find('{', from) - from)), line);
+  }
+  CHECK(bounds == known.size());
+}
