@@ -93,6 +93,7 @@ inline constinit bound<std::size_t> connections_max{4'096};
 inline constinit bound<std::size_t> callers_per_request_max{8};
 inline constinit bound<std::size_t> pipeline_outstanding_max{256};
 inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
+inline constinit bound<std::size_t> writer_rows_known_max{2'048};
 inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
 inline constinit bound<std::size_t> watch_buffer_events_max{1'024};
 inline constinit bound<std::size_t> watch_buffers_events_max{64 * 1'024};

@@ -71,6 +71,7 @@ std::vector<configurable> all() {
     setting("callers_per_request_max", limits::callers_per_request_max),
     setting("pipeline_outstanding_max", limits::pipeline_outstanding_max),
     setting("writer_batch_commands_max", limits::writer_batch_commands_max),
+    setting("writer_rows_known_max", limits::writer_rows_known_max),
     setting("writer_line_commands_max", limits::writer_line_commands_max),
     setting("watch_buffer_events_max", limits::watch_buffer_events_max),
     setting("watch_buffers_events_max", limits::watch_buffers_events_max),

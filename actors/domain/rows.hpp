@@ -144,7 +144,7 @@ struct scope_state_filter {
 // -- per-table definitions ---------------------------------------------------------------
 // Times named `before` are strict (<); prefixes and equality are by byte. Ties in an order are broken by the key.
 
-/// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased) and `::mutable_in(patch)`.
+/// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased), `::mutable_in(patch)` and `::in(patch)` (null for another's).
 template <class Row>
 struct table;
 
@@ -155,6 +155,7 @@ struct table;
     static constexpr auto erased = v1::Erased::erased_name;                                                                                          \
     static std::string key(const v1::row_type&);                                                                                                     \
     static v1::row_type* mutable_in(v1::RowPatch& p) { return p.mutable_##patch_field(); }                                                           \
+    static const v1::row_type* in(const v1::RowPatch& p) { return p.has_##patch_field() ? &p.patch_field() : nullptr; }                              \
     static bool matches(const filter_type&, const v1::row_type&);                                                                                    \
     static bool before(const filter_type&, const v1::row_type&, const v1::row_type&);                                                                \
   };

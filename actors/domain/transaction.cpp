@@ -52,8 +52,8 @@ std::string bounded_payload(const json& payload) {
 std::uint64_t following(std::uint64_t value, std::uint64_t epoch) { return std::max(value, epoch << limits::epoch_shift) + 1; }
 
 template <class Row>
-void append_patches(v1::Batch& batch, const std::map<std::string, std::optional<Row>>& changes) {
-  for (const auto& [key, row] : changes) {
+void append_patches(v1::Batch& batch, const changes<Row>& changed) {
+  for (const auto& [key, row] : changed) {
     auto* patch = batch.add_patches();
     if (row) {
       *table<Row>::mutable_in(*patch) = *row;
@@ -75,48 +75,6 @@ transaction::transaction(const rows_view& base, const v1::Command& cmd, const in
     state_.set_epoch(1);
   }
 }
-
-template <class Row>
-std::vector<Row> transaction::merged(typename table<Row>::filter f, const overlay<Row>& mine) const {
-  constexpr bool limited = requires { f.limit; };
-  constexpr bool can_be_newest = requires { f.newest; };
-  auto wide = f;
-  // Each of our changes can hide at most one row of the base, so this many more make up for it.
-  if constexpr (limited)
-    if (wide.limit != 0)
-      wide.limit += mine.size();
-  auto out = base_.rows<Row>(wide);
-  std::erase_if(out, [&](const Row& row) { return mine.count(table<Row>::key(row)) > 0; });
-  for (const auto& [key, row] : mine)
-    if (row && table<Row>::matches(f, *row))
-      out.push_back(*row);
-  std::sort(out.begin(), out.end(), [&](const Row& a, const Row& b) { return table<Row>::before(f, a, b); });
-  if constexpr (limited) {
-    if (f.limit != 0 && out.size() > f.limit) {
-      auto extra = static_cast<std::ptrdiff_t>(out.size() - f.limit);
-      bool from_front = false;
-      if constexpr (can_be_newest)
-        from_front = f.newest;
-      if (from_front)
-        out.erase(out.begin(), out.begin() + extra);
-      else
-        out.erase(out.end() - extra, out.end());
-    }
-  }
-  return out;
-}
-
-template std::vector<v1::Session> transaction::merged<v1::Session>(session_filter, const overlay<v1::Session>&) const;
-template std::vector<v1::Credential> transaction::merged<v1::Credential>(credential_filter, const overlay<v1::Credential>&) const;
-template std::vector<v1::Task> transaction::merged<v1::Task>(task_filter, const overlay<v1::Task>&) const;
-template std::vector<v1::Lock> transaction::merged<v1::Lock>(lock_filter, const overlay<v1::Lock>&) const;
-template std::vector<v1::LockWaiter> transaction::merged<v1::LockWaiter>(waiter_filter, const overlay<v1::LockWaiter>&) const;
-template std::vector<v1::Message> transaction::merged<v1::Message>(message_filter, const overlay<v1::Message>&) const;
-template std::vector<v1::KvEntry> transaction::merged<v1::KvEntry>(kv_filter, const overlay<v1::KvEntry>&) const;
-template std::vector<v1::Spawn> transaction::merged<v1::Spawn>(spawn_filter, const overlay<v1::Spawn>&) const;
-template std::vector<v1::Subscription> transaction::merged<v1::Subscription>(subscription_filter, const overlay<v1::Subscription>&) const;
-template std::vector<v1::Approval> transaction::merged<v1::Approval>(approval_filter, const overlay<v1::Approval>&) const;
-template std::vector<v1::ScopeState> transaction::merged<v1::ScopeState>(scope_state_filter, const overlay<v1::ScopeState>&) const;
 
 bool transaction::has_room(std::size_t bytes) const noexcept { return bytes_ + bytes + reply_reserve_bytes <= limits::batch_encoded_bytes_max; }
 

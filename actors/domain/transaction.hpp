@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <tuple>
 
 #include <nlohmann/json.hpp>
 
+#include "actors/domain/changes.hpp"
 #include "actors/domain/rows.hpp"
 
 namespace swarm::domain {
@@ -40,45 +40,34 @@ public:
 
   template <class Row>
   std::optional<Row> get(const std::string& k) const {
-    const auto& mine = std::get<overlay<Row>>(overlays_);
+    const auto& mine = std::get<changes<Row>>(overlays_);
     if (auto i = mine.find(k); i != mine.end())
       return i->second;
     return base_.row<Row>(k);
   }
 
   template <class Row>
-  std::vector<Row> find(typename table<Row>::filter f) const {
-    const auto& mine = std::get<overlay<Row>>(overlays_);
-    if (mine.empty())
-      return base_.rows<Row>(f);
-    return merged<Row>(f, mine);
+  std::vector<Row> find(const typename table<Row>::filter& f) const {
+    return find_with<Row>(base_, f, std::get<changes<Row>>(overlays_));
   }
 
-  /// The base's count, corrected by what the command itself has changed: counting must not read what it counts.
   template <class Row>
   std::uint64_t count(const typename table<Row>::filter& f) const {
-    auto n = base_.total<Row>(f);
-    for (const auto& [k, row] : std::get<overlay<Row>>(overlays_)) {
-      if (auto before = base_.row<Row>(k); before && table<Row>::matches(f, *before))
-        --n;
-      if (row && table<Row>::matches(f, *row))
-        ++n;
-    }
-    return n;
+    return count_with<Row>(base_, f, std::get<changes<Row>>(overlays_));
   }
 
   template <class Row>
   void put(Row row) {
     auto k = table<Row>::key(row);
     bytes_ += k.size() + row.ByteSizeLong();
-    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::move(row);
+    std::get<changes<Row>>(overlays_)[std::move(k)] = std::move(row);
   }
 
   template <class Row>
   void erase(const Row& row) {
     auto k = table<Row>::key(row);
     bytes_ += k.size() + 16;
-    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::nullopt;
+    std::get<changes<Row>>(overlays_)[std::move(k)] = std::nullopt;
   }
 
   /// True if `bytes` more of rows still fit a batch (limits::batch_encoded_bytes_max, less a reserve for the reply). Work of
@@ -112,12 +101,6 @@ public:
   v1::Batch take(v1::Reply reply);
 
 private:
-  template <class Row>
-  using overlay = std::map<std::string, std::optional<Row>>;
-
-  template <class Row>
-  std::vector<Row> merged(typename table<Row>::filter f, const overlay<Row>& mine) const;
-
   const rows_view& base_;
   const v1::Command& cmd_;
   const inputs& in_;
@@ -128,8 +111,8 @@ private:
   std::vector<v1::Event> events_;
   std::vector<v1::ResolvedWait> resolved_;
   std::uint64_t delete_events_below_ = 0;
-  std::tuple<overlay<v1::Session>, overlay<v1::Credential>, overlay<v1::Task>, overlay<v1::Lock>, overlay<v1::LockWaiter>, overlay<v1::Message>,
-             overlay<v1::KvEntry>, overlay<v1::Spawn>, overlay<v1::Subscription>, overlay<v1::Approval>, overlay<v1::ScopeState>>
+  std::tuple<changes<v1::Session>, changes<v1::Credential>, changes<v1::Task>, changes<v1::Lock>, changes<v1::LockWaiter>, changes<v1::Message>,
+             changes<v1::KvEntry>, changes<v1::Spawn>, changes<v1::Subscription>, changes<v1::Approval>, changes<v1::ScopeState>>
     overlays_;
 };
 

@@ -1,5 +1,8 @@
 #include "actors/store/apply.hpp"
 
+#include <algorithm>
+#include <type_traits>
+
 #include <sqlite3.h>
 
 #include "actors/store/columns.hpp"
@@ -102,6 +105,71 @@ void append(sqlite::connection& db, const v1::Event& event) {
 
 } // namespace
 
+template <class Row>
+void write_row(sqlite::connection& db, const std::string& key, const Row& row, const std::optional<Row>& before) {
+  if (!before) {
+    put(db, row);
+    if constexpr (std::is_same_v<Row, v1::Task>)
+      put_dependencies(db, row);
+    return;
+  }
+  column_values now, then;
+  columns<Row>::bind(now, row);
+  columns<Row>::bind(then, *before);
+  auto sql = std::string{"UPDATE "} + columns<Row>::table + " SET ";
+  auto n = 0;
+  for (std::size_t i = 0; i < now.values.size(); ++i)
+    if (now.values[i] != then.values[i])
+      sql.append(columns<Row>::names[i]).append("=?").append(std::to_string(++n)).append(", ");
+  sql.append("body=?").append(std::to_string(n + 1)).append(" WHERE key=?").append(std::to_string(n + 2));
+  auto body = row.SerializeAsString();
+  auto write = db.prepared(sql).use();
+  for (std::size_t i = 0; i < now.values.size(); ++i)
+    if (now.values[i] != then.values[i])
+      write.bind(now.values[i]);
+  write.bytes(body).bytes(key).run();
+  if constexpr (std::is_same_v<Row, v1::Task>)
+    if (!std::equal(row.depends_on().begin(), row.depends_on().end(), before->depends_on().begin(), before->depends_on().end()))
+      put_dependencies(db, row);
+}
+
+template <class Row>
+void erase_row(sqlite::connection& db, const std::string& key) {
+  db.prepared(std::string{"DELETE FROM "} + columns<Row>::table + " WHERE key=?1").use().bytes(key).run();
+  if constexpr (std::is_same_v<Row, v1::Task>)
+    drop_dependencies(db, key);
+}
+
+template void write_row(sqlite::connection&, const std::string&, const v1::Session&, const std::optional<v1::Session>&);
+template void erase_row<v1::Session>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Credential&, const std::optional<v1::Credential>&);
+template void erase_row<v1::Credential>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Task&, const std::optional<v1::Task>&);
+template void erase_row<v1::Task>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Lock&, const std::optional<v1::Lock>&);
+template void erase_row<v1::Lock>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::LockWaiter&, const std::optional<v1::LockWaiter>&);
+template void erase_row<v1::LockWaiter>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Message&, const std::optional<v1::Message>&);
+template void erase_row<v1::Message>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::KvEntry&, const std::optional<v1::KvEntry>&);
+template void erase_row<v1::KvEntry>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Spawn&, const std::optional<v1::Spawn>&);
+template void erase_row<v1::Spawn>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Subscription&, const std::optional<v1::Subscription>&);
+template void erase_row<v1::Subscription>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::Approval&, const std::optional<v1::Approval>&);
+template void erase_row<v1::Approval>(sqlite::connection&, const std::string&);
+template void write_row(sqlite::connection&, const std::string&, const v1::ScopeState&, const std::optional<v1::ScopeState>&);
+template void erase_row<v1::ScopeState>(sqlite::connection&, const std::string&);
+
+void apply_events(sqlite::connection& db, const v1::Batch& batch) {
+  for (const auto& event : batch.events())
+    append(db, event);
+  if (batch.delete_events_below() != 0)
+    db.prepared("DELETE FROM events WHERE scope=?1 AND revision<?2").use().text(batch.scope()).integer(to_column(batch.delete_events_below())).run();
+}
+
 void apply(sqlite::connection& db, const v1::Batch& batch) {
   // Erasures first: a unique value may move from an erased row to a new one, and a batch names each row once.
   for (const auto& patch : batch.patches())
@@ -109,10 +177,7 @@ void apply(sqlite::connection& db, const v1::Batch& batch) {
       erase(db, patch.erased());
   for (const auto& patch : batch.patches())
     put(db, patch);
-  for (const auto& event : batch.events())
-    append(db, event);
-  if (batch.delete_events_below() != 0)
-    db.prepared("DELETE FROM events WHERE scope=?1 AND revision<?2").use().text(batch.scope()).integer(to_column(batch.delete_events_below())).run();
+  apply_events(db, batch);
 }
 
 } // namespace swarm

@@ -78,7 +78,7 @@ std::string ledger::digest_of(const v1::Command& cmd) {
 // -- opening and closing -------------------------------------------------------------------
 
 ledger::ledger(const std::string& path, ledger_options options) try
-  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_) {
+  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_), staged_(rows_, [this] { write_events(); }) {
   auto existed = stored_schema_version(db_) != 0;
   migrate(db_);
   if (existed) {
@@ -147,16 +147,24 @@ executed ledger::execute_all(std::span<const execution_ptr> commands) {
     throw store_error{errc::store_failed, "the store has failed or was closed and must be opened again"};
   now_ms_ = options_.clock->unix_ms();
   std::vector<decided> all;
-  all.reserve(commands.size());
   try {
-    db_.repeat("BEGIN IMMEDIATE");
-    for (const auto& command : commands)
-      all.push_back(execute(*command));
+    try {
+      all = decide_together(commands);
+    } catch (const sqlite::io_failure&) {
+      throw;
+    } catch (const sqlite::error&) {
+      // One of them breaks a rule of the tables: each for itself, so that only that one is refused.
+      db_.repeat("ROLLBACK");
+      staged_.forget();
+      replies_.emplace(db_);
+      all = decide_apart(commands);
+    }
     replies_->sweep(now_ms_);
     db_.repeat("COMMIT");
   } catch (const std::exception& e) {
     // Also a failed COMMIT ends here: the kernel may have dropped the very pages a second try would report as written.
     usable_ = false;
+    group_ = nullptr;
     db_.abandon();
     throw store_error{errc::store_failed, e.what()};
   }
@@ -174,6 +182,42 @@ executed ledger::execute_all(std::span<const execution_ptr> commands) {
   if (!done->batches.empty())
     result.committed = std::move(done);
   return result;
+}
+
+/// Decides all commands over staged rows and writes what came of it once: a row that several commands change costs one write.
+std::vector<ledger::decided> ledger::decide_together(std::span<const execution_ptr> commands) {
+  std::vector<decided> all;
+  all.reserve(commands.size());
+  group_ = &all;
+  events_written_ = 0;
+  db_.repeat("BEGIN IMMEDIATE");
+  for (const auto& command : commands)
+    all.push_back(execute(*command));
+  staged_.write(db_);
+  write_events();
+  group_ = nullptr;
+  return all;
+}
+
+std::vector<ledger::decided> ledger::decide_apart(std::span<const execution_ptr> commands) {
+  std::vector<decided> all;
+  all.reserve(commands.size());
+  group_ = nullptr;
+  apart_ = true;
+  db_.repeat("BEGIN IMMEDIATE");
+  for (const auto& command : commands)
+    all.push_back(execute(*command));
+  apart_ = false;
+  staged_.forget();
+  return all;
+}
+
+void ledger::write_events() {
+  if (group_ == nullptr)
+    return;
+  for (; events_written_ < group_->size(); ++events_written_)
+    if (const auto& batch = (*group_)[events_written_].batch)
+      apply_events(db_, *batch);
 }
 
 ledger::decided ledger::execute(const execution& e) {
@@ -227,11 +271,14 @@ std::optional<outcome> ledger::recall(const request_key& id, const std::string& 
 v1::Batch ledger::decide_and_apply(const execution& e, const std::string& digest) {
   try {
     domain::inputs in{now_ms_, options_.new_uuid, e.id, options_.node_id, options_.user_identity, digest, grace_until_ms_};
-    auto batch = domain::decide(e.command, rows_, in);
+    auto batch = domain::decide(e.command, apart_ ? static_cast<const domain::rows_view&>(rows_) : staged_, in);
     if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)
       throw sqlite::error{SQLITE_TOOBIG, "the command's effects are larger than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib) +
                                            " KiB; split it into smaller ones"};
-    apply_alone(batch);
+    if (apart_)
+      write_alone(batch);
+    else
+      staged_.stage(batch);
     return batch;
   } catch (const sqlite::io_failure&) {
     throw;
@@ -251,7 +298,7 @@ v1::Batch ledger::decide_and_apply(const execution& e, const std::string& digest
 }
 
 /// All of the batch or nothing of it, whatever becomes of the other commands of the transaction.
-void ledger::apply_alone(const v1::Batch& batch) {
+void ledger::write_alone(const v1::Batch& batch) {
   if (!changes_something(batch))
     return;
   db_.repeat("SAVEPOINT command");

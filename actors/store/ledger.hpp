@@ -15,6 +15,7 @@
 #include "actors/store/reply_memory.hpp"
 #include "actors/store/schema.hpp"
 #include "actors/store/sqlite_rows.hpp"
+#include "actors/store/staged_rows.hpp"
 
 namespace swarm {
 
@@ -78,16 +79,23 @@ private:
 
   void settle_log();
   void raise_epochs();
+  std::vector<decided> decide_together(std::span<const execution_ptr>);
+  std::vector<decided> decide_apart(std::span<const execution_ptr>);
+  void write_events();
   decided execute(const execution&);
   std::optional<outcome> recall(const request_key&, const std::string& digest, std::uint64_t watermark);
   v1::Batch decide_and_apply(const execution&, const std::string& digest);
-  void apply_alone(const v1::Batch&);
+  void write_alone(const v1::Batch&);
   bool disk_allows(const v1::Command&);
   void probe_disk();
 
   ledger_options options_;
   sqlite::connection db_;
   sqlite_rows rows_;
+  staged_rows staged_;
+  bool apart_ = false;              // every command is written by itself, inside a savepoint
+  std::vector<decided>* group_ = nullptr; // the transaction's commands so far
+  std::size_t events_written_ = 0;  // of so many of them
   std::optional<reply_memory> replies_;
   std::int64_t grace_until_ms_ = 0;
   std::optional<std::int64_t> probed_ms_;

@@ -40,6 +40,7 @@ public:
 /// What can be bound: NULL, an integer, text, bytes.
 struct blob {
   std::string bytes;
+  bool operator==(const blob&) const = default;
 };
 using value = std::variant<std::monostate, std::int64_t, std::string, blob>;
 

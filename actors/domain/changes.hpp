@@ -1,0 +1,25 @@
+// Changed rows of one table, and reading a table with such changes laid over it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/domain/rows.hpp"
+
+namespace swarm::domain {
+
+/// By key; nothing = erased.
+template <class Row>
+using changes = std::map<std::string, std::optional<Row>>;
+
+/// What `base` would find if it held the changes.
+template <class Row>
+std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine);
+
+/// The base's count, corrected by what has changed: counting must not read what it counts.
+template <class Row>
+std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine);
+
+} // namespace swarm::domain

@@ -1,0 +1,157 @@
+#include "actors/store/staged_rows.hpp"
+
+#include <utility>
+
+#include <sqlite3.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/store/apply.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// Larger rows are read again: the memory of a table is bounded by this times limits::writer_rows_known_max.
+constexpr std::size_t known_row_bytes_max = 2 * limits::kib;
+
+} // namespace
+
+template <class Row>
+void staged_table<Row>::keep(const std::string& key, const std::optional<Row>& row) const {
+  if (row && row->ByteSizeLong() > known_row_bytes_max) {
+    known_.erase(key);
+    return;
+  }
+  if (known_.size() >= limits::writer_rows_known_max())
+    known_.clear();
+  known_.insert_or_assign(key, row);
+}
+
+template <class Row>
+std::optional<Row> staged_table<Row>::get(const std::string& key) const {
+  if (auto i = now_.find(key); i != now_.end())
+    return i->second;
+  if (auto i = known_.find(key); i != known_.end())
+    return i->second;
+  auto row = base_.get(key);
+  keep(key, row);
+  return row;
+}
+
+template <class Row>
+std::vector<Row> staged_table<Row>::find(const typename domain::table<Row>::filter& f) const {
+  return domain::find_with(base_, f, now_);
+}
+
+template <class Row>
+std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter& f) const {
+  auto n = base_.count(f);
+  for (const auto& [key, row] : now_) {
+    if (const auto& before = before_.at(key); before && domain::table<Row>::matches(f, *before))
+      --n;
+    if (row && domain::table<Row>::matches(f, *row))
+      ++n;
+  }
+  return n;
+}
+
+template <class Row>
+void staged_table<Row>::stage(const std::string& key, std::optional<Row> row) {
+  if (!now_.contains(key))
+    before_.emplace(key, get(key));
+  now_.insert_or_assign(key, std::move(row));
+}
+
+template <class Row>
+void staged_table<Row>::erase_staged(sqlite::connection& db) {
+  for (const auto& [key, row] : now_)
+    if (!row && before_.at(key))
+      erase_row<Row>(db, key);
+}
+
+template <class Row>
+void staged_table<Row>::write_staged(sqlite::connection& db) {
+  for (const auto& [key, row] : now_)
+    if (row)
+      write_row(db, key, *row, before_.at(key));
+}
+
+template <class Row>
+void staged_table<Row>::settle() {
+  for (auto& [key, row] : now_)
+    keep(key, row);
+  now_.clear();
+  before_.clear();
+}
+
+template <class Row>
+void staged_table<Row>::forget() {
+  now_.clear();
+  before_.clear();
+  known_.clear();
+}
+
+template class staged_table<v1::Session>;
+template class staged_table<v1::Credential>;
+template class staged_table<v1::Task>;
+template class staged_table<v1::Lock>;
+template class staged_table<v1::LockWaiter>;
+template class staged_table<v1::Message>;
+template class staged_table<v1::KvEntry>;
+template class staged_table<v1::Spawn>;
+template class staged_table<v1::Subscription>;
+template class staged_table<v1::Approval>;
+template class staged_table<v1::ScopeState>;
+
+std::vector<v1::Event> staged_rows::events(const std::string& scope, std::uint64_t after, std::size_t limit) const {
+  write_events_();
+  return base_.events(scope, after, limit);
+}
+
+std::vector<v1::Event> staged_rows::newest_events(const std::string& scope, std::size_t limit) const {
+  write_events_();
+  return base_.newest_events(scope, limit);
+}
+
+std::uint64_t staged_rows::oldest_event(const std::string& scope) const {
+  write_events_();
+  return base_.oldest_event(scope);
+}
+
+std::uint64_t staged_rows::events_below(const std::string& scope, std::int64_t at_ms) const {
+  write_events_();
+  return base_.events_below(scope, at_ms);
+}
+
+void staged_rows::stage(const v1::Batch& batch) {
+  auto erased_table_exists = [this](const v1::Erased& e) {
+    auto found = false;
+    each([&]<class Row>(staged_table<Row>&) { found |= domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == e.table(); });
+    return found;
+  };
+  for (const auto& patch : batch.patches())
+    if (patch.row_case() == v1::RowPatch::ROW_NOT_SET || (patch.has_erased() && !erased_table_exists(patch.erased())))
+      throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
+  for (const auto& patch : batch.patches())
+    each([&]<class Row>(staged_table<Row>& table) {
+      if (patch.has_erased()) {
+        if (domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == patch.erased().table())
+          table.stage(patch.erased().key(), std::nullopt);
+      } else if (const auto* row = domain::table<Row>::in(patch)) {
+        table.stage(domain::table<Row>::key(*row), *row);
+      }
+    });
+}
+
+void staged_rows::write(sqlite::connection& db) {
+  // Erasures first: a unique value may move from an erased row to a new one.
+  each([&](auto& table) { table.erase_staged(db); });
+  each([&](auto& table) { table.write_staged(db); });
+  each([](auto& table) { table.settle(); });
+}
+
+void staged_rows::forget() {
+  each([](auto& table) { table.forget(); });
+}
+
+} // namespace swarm

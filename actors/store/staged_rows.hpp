@@ -1,0 +1,78 @@
+// The rows as a transaction in the making sees them: what its commands have changed, over what SQLite holds.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/domain/changes.hpp"
+#include "actors/store/sqlite_rows.hpp"
+
+namespace swarm {
+
+/// One table of it. Rows looked up or written lately are kept in memory: nobody else writes, so they stay true until forget().
+template <class Row>
+class staged_table : public virtual domain::table_view<Row> {
+public:
+  explicit staged_table(const domain::rows_view& base) : base_(base) {}
+
+  std::optional<Row> get(const std::string& key) const final;
+  std::vector<Row> find(const typename domain::table<Row>::filter&) const final;
+  std::uint64_t count(const typename domain::table<Row>::filter&) const final;
+
+  void stage(const std::string& key, std::optional<Row> row);
+  void erase_staged(sqlite::connection&);
+  void write_staged(sqlite::connection&);
+  /// What was staged is in SQLite now.
+  void settle();
+  void forget();
+
+private:
+  void keep(const std::string& key, const std::optional<Row>& row) const;
+
+  const domain::table_view<Row>& base_;
+  domain::changes<Row> now_;
+  std::unordered_map<std::string, std::optional<Row>> before_;        // of the keys in now_
+  mutable std::unordered_map<std::string, std::optional<Row>> known_; // what SQLite holds; bounded
+};
+
+template <class... Rows>
+class staged_tables : public domain::rows_view, protected staged_table<Rows>... {
+public:
+  explicit staged_tables(const domain::rows_view& base) : staged_table<Rows>(base)... {}
+
+protected:
+  template <class Do>
+  void each(Do act) {
+    (act(static_cast<staged_table<Rows>&>(*this)), ...);
+  }
+};
+
+class staged_rows final : public staged_tables<v1::Session, v1::Credential, v1::Task, v1::Lock, v1::LockWaiter, v1::Message, v1::KvEntry, v1::Spawn,
+                                               v1::Subscription, v1::Approval, v1::ScopeState> {
+public:
+  /// `write_events` puts the events of the commands so far into SQLite; called before events are read, which is rare.
+  staged_rows(const sqlite_rows& base, std::function<void()> write_events)
+    : staged_tables(base), base_(base), write_events_(std::move(write_events)) {}
+
+  std::vector<v1::Event> events(const std::string& scope, std::uint64_t after, std::size_t limit) const final;
+  std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const final;
+  std::uint64_t oldest_event(const std::string& scope) const final;
+  std::uint64_t events_below(const std::string& scope, std::int64_t at_ms) const final;
+
+  /// Takes over a command's row patches. Throws sqlite::error, with nothing taken over, for a patch that is none.
+  void stage(const v1::Batch&);
+  /// Writes what is staged, each row once, into the open transaction. Throws like apply(); then forget() and roll back.
+  void write(sqlite::connection&);
+  /// Nothing is staged or known any more.
+  void forget();
+
+private:
+  const sqlite_rows& base_;
+  std::function<void()> write_events_;
+};
+
+} // namespace swarm
