@@ -215,7 +215,7 @@ void read_store(watch_self self) {
     l.set_after(st.after);
     *l.mutable_types() = st.request.types();
     l.set_subject(st.request.subject());
-    l.mutable_page()->set_size(limits::watch_page_events_max());
+    l.mutable_page()->set_size(static_cast<std::uint32_t>(limits::watch_page_events_max()));
   });
   ask(self, front, q)
     .then(

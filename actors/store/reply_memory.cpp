@@ -12,6 +12,9 @@ namespace swarm {
 
 namespace {
 
+constexpr std::size_t clients_known_max = 4'096;
+constexpr std::int64_t sweep_pause_ms = 1'000;
+
 std::uint64_t changes(sqlite::connection& db) { return static_cast<std::uint64_t>(sqlite3_changes64(db.handle())); }
 
 } // namespace
@@ -22,7 +25,29 @@ reply_memory::reply_memory(sqlite::connection& db) : db_(db) {
     kept_.emplace(row.view_at(0), static_cast<std::uint64_t>(row.integer_at(1)));
 }
 
+reply_memory::client_state& reply_memory::client_of(const request_key& id) const {
+  auto name = domain::key(id.principal, id.client);
+  if (auto known = clients_.find(name); known != clients_.end())
+    return known->second;
+  client_state state;
+  {
+    auto row = db_.prepared("SELECT below FROM watermarks WHERE principal=?1 AND client=?2").use();
+    row.text(id.principal).text(id.client);
+    if (row.step())
+      state.watermark = static_cast<std::uint64_t>(row.integer_at(0));
+  }
+  auto row = db_.prepared("SELECT max(seq) FROM replies WHERE principal=?1 AND client=?2").use();
+  row.text(id.principal).text(id.client);
+  if (row.step())
+    state.highest = static_cast<std::uint64_t>(row.integer_at(0));
+  if (clients_.size() >= clients_known_max)
+    clients_.clear();
+  return clients_.emplace(std::move(name), state).first->second;
+}
+
 std::optional<reply_memory::remembered> reply_memory::find(const request_key& id) const {
+  if (id.seq > client_of(id).highest)
+    return std::nullopt;
   auto row = db_.prepared("SELECT digest, reply FROM replies WHERE principal=?1 AND client=?2 AND seq=?3").use();
   row.text(id.principal).text(id.client).integer(to_column(id.seq));
   if (!row.step())
@@ -34,11 +59,7 @@ std::optional<reply_memory::remembered> reply_memory::find(const request_key& id
   return found;
 }
 
-std::uint64_t reply_memory::watermark(const request_key& id) const {
-  auto row = db_.prepared("SELECT below FROM watermarks WHERE principal=?1 AND client=?2").use();
-  row.text(id.principal).text(id.client);
-  return row.step() ? static_cast<std::uint64_t>(row.integer_at(0)) : 0;
-}
+std::uint64_t reply_memory::watermark(const request_key& id) const { return client_of(id).watermark; }
 
 void reply_memory::remember(const request_key& id, const std::string& digest, const v1::Reply& reply, std::int64_t now_ms) {
   auto bytes = reply.SerializeAsString();
@@ -52,6 +73,8 @@ void reply_memory::remember(const request_key& id, const std::string& digest, co
     .integer(reply.has_lock_waiting())
     .integer(now_ms)
     .run();
+  auto& client = client_of(id);
+  client.highest = std::max(client.highest, id.seq);
   if (++kept_[id.principal] > limits::replies_per_principal_max())
     evict(id.principal, now_ms);
 }
@@ -76,6 +99,10 @@ void reply_memory::acknowledge(const request_key& id, std::uint64_t below, std::
 }
 
 void reply_memory::sweep(std::int64_t now_ms) {
+  // A clock that was set back must not stop it.
+  if (now_ms < next_sweep_ms_ && next_sweep_ms_ - now_ms <= sweep_pause_ms)
+    return;
+  next_sweep_ms_ = now_ms + sweep_pause_ms;
   auto too_old = now_ms - limits::reply_retention().count();
   std::vector<std::pair<std::int64_t, std::string>> old;
   {
@@ -89,12 +116,18 @@ void reply_memory::sweep(std::int64_t now_ms) {
     db_.prepared("DELETE FROM replies WHERE n=?1").use().integer(n).run();
     forgot(principal, 1);
   }
+  if (!old.empty())
+    next_sweep_ms_ = 0;
   db_
     .prepared("DELETE FROM watermarks WHERE (principal, client) IN (SELECT principal, client FROM watermarks WHERE at_ms<?1 ORDER BY at_ms LIMIT ?2)")
     .use()
     .integer(too_old)
     .integer(sweep_rows)
     .run();
+  if (changes(db_) > 0) {
+    next_sweep_ms_ = 0;
+    clients_.clear();
+  }
 }
 
 // Several at once: finding the oldest means looking at all of the principal's ids, which this spreads over as many commands.
@@ -124,6 +157,8 @@ void reply_memory::forget_below(const std::string& principal, const std::string&
     .integer(to_column(below))
     .integer(now_ms)
     .run();
+  auto& known = client_of({principal, client, below});
+  known.watermark = std::max(known.watermark, below);
 }
 
 void reply_memory::forgot(const std::string& principal, std::uint64_t rows) {

@@ -45,7 +45,7 @@ public:
   /// spares most calls two writes; what stays meanwhile is still answered from memory.
   void acknowledge(const request_key&, std::uint64_t below, std::uint64_t watermark, std::int64_t now_ms);
 
-  /// Forgets a few of what is older than limits::reply_retention().
+  /// Forgets a few of what is older than limits::reply_retention(); looks once a second while there is nothing.
   void sweep(std::int64_t now_ms);
 
   static constexpr std::uint64_t ack_stride = 16; // 64 busy clients of one principal stay below its share of replies
@@ -57,8 +57,16 @@ private:
   void forget_below(const std::string& principal, const std::string& client, std::uint64_t below, std::int64_t now_ms);
   void forgot(const std::string& principal, std::uint64_t rows);
 
+  struct client_state {
+    std::uint64_t watermark = 0;
+    std::uint64_t highest = 0; // number of a kept reply: above it there is nothing to look for
+  };
+  client_state& client_of(const request_key&) const;
+
   sqlite::connection& db_;
-  std::unordered_map<std::string, std::uint64_t> kept_; // replies per principal
+  std::unordered_map<std::string, std::uint64_t> kept_;           // replies per principal
+  mutable std::unordered_map<std::string, client_state> clients_; // by principal and client; bounded, read again when forgotten
+  std::int64_t next_sweep_ms_ = 0;
 };
 
 } // namespace swarm

@@ -170,7 +170,7 @@ TEST_CASE("a terminal whose program ended before the node started is listed and 
 }
 
 TEST_CASE("a terminal's record that is damaged or somebody else's is not taken for it") {
-  test::scratch_dir state;
+  test::scratch_state state;
   auto dir = state.dir.pty_dir() / "t1";
   v1::PtyInfo info;
   info.set_id("t1");

@@ -272,7 +272,7 @@ TEST_CASE("children that no spawn explains are ended") {
   f.stop();
   start_child stray;
   stray.id = "held";
-  f.keeper.connect();
+  f.keeper.connect(f.keeper.listener);
   f.keeper.start(stray);
   stray.id = "let-go";
   f.keeper.start(stray);
