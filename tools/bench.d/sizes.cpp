@@ -51,9 +51,10 @@ private:
   std::vector<std::jthread> threads_;
 };
 
-/// Per second, over some seconds in which nothing happens.
+/// Per second, over some seconds in which nothing happens, after what the crowd's arrival left to do is done.
 double wakeups(const node& n) {
-  constexpr auto span = 3s;
+  constexpr auto settling = 2s, span = 10s;
+  eventually(settling, [] { return false; });
   auto before = voluntary_switches(n.pid());
   auto start = steady::now();
   eventually(span, [] { return false; });
