@@ -146,6 +146,9 @@ void on_list_complete(self_ptr self) {
 void on_listed(self_ptr self, const keeper_news_ptr& news) {
   self->state.listed.insert(news->child.id);
   auto& c = self->state.children[news->child.id];
+  // Its end was committed, but the keeper did not live, or we did not, to be told that it may go.
+  if (c.record && news->child.exited && c.record->pid() == news->child.pid)
+    return self->state.node->processes->forget(news->child.id);
   if (std::exchange(c.record, nullptr))
     std::erase(self->state.ended, news->child.id);
   auto started = c.info.exists;

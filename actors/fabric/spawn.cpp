@@ -279,15 +279,24 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
         if (p.has_spawn() && p.spawn().id() == s.place.id && p.spawn().attempt() == s.row.attempt())
           s.row = p.spawn();
         // A command whose task is cancelled has nobody left to report to.
-        if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec")
+        if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec") {
+          s.unwanted = true;
           caf::anon_send(s.place.links.processes, kill_atom_v, s.place.id, std::int32_t{0});
+        }
       }
     },
     [](passivate_atom) { return false; }, // it ends with its worker
     [self](tree_atom) { return self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : ""); },
     [self](const keeper_news_ptr& news) {
-      if (news->kind == keeper_news::exited || (news->kind == keeper_news::child_listed && news->child.exited))
-        on_exited(self, news->child);
+      auto& s = self->state;
+      auto listed = news->kind == keeper_news::child_listed;
+      if (news->kind == keeper_news::exited || (listed && news->child.exited))
+        return on_exited(self, news->child);
+      // The keeper was away for a while: what it was told just then may not have reached it.
+      if (listed && news->child.at_gate && s.phase == "running")
+        caf::anon_send(s.place.links.processes, gate_atom_v, s.place.id);
+      if (listed && s.unwanted)
+        caf::anon_send(s.place.links.processes, kill_atom_v, s.place.id, std::int32_t{0});
     },
   };
 }

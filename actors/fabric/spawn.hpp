@@ -20,6 +20,7 @@ struct spawn_state {
   child_info child;
   std::string phase;
   bool ending = false;
+  bool unwanted = false; // its task was cancelled
   ~spawn_state();
 };
 
