@@ -21,6 +21,8 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
     return finish_now(in.status);
   if (auto s = check_scope(req->command()); !s.ok() || req->command().scope().empty())
     return finish_now(s.ok() ? grpc::Status{grpc::StatusCode::INVALID_ARGUMENT, "a command needs a scope"} : s);
+  if (req->more_size() > 0)
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
   return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     with_principal(
       self, context, who,

@@ -58,7 +58,9 @@ struct pipeline_state {
   std::uint64_t next_in = 0, next_out = 0;
   std::map<std::uint64_t, v1::PipelineReply> done;
   bool reading = false, input_over = false;
-  bool room = true; // for another reply in the stream
+  bool room = true;       // for another reply in the stream
+  bool packs = false;     // the client sends several requests in a message, and takes several replies in one
+  bool flush_due = false; // a flush is in our mailbox, behind the replies that came together
   ~pipeline_state() {
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the stream ended; repeat what was not answered"});
@@ -66,6 +68,9 @@ struct pipeline_state {
 };
 
 using pipeline_self = caf::stateful_actor<pipeline_state>*;
+
+constexpr int packed_max = static_cast<int>(limits::pipeline_message_requests_max) - 1;
+constexpr std::size_t packed_bytes_max = 256 * limits::kib;
 
 void read_if_room(pipeline_self self) {
   auto& st = self->state;
@@ -77,10 +82,17 @@ void read_if_room(pipeline_self self) {
 
 void flush(pipeline_self self) {
   auto& st = self->state;
-  for (auto i = st.done.begin(); st.room && i != st.done.end() && i->first == st.next_out;) {
-    st.room = st.io->push(std::move(i->second));
-    i = st.done.erase(i);
+  auto ready = [&] { return !st.done.empty() && st.done.begin()->first == st.next_out; };
+  auto take = [&] {
     ++st.next_out;
+    return std::move(st.done.extract(st.done.begin()).mapped());
+  };
+  while (st.room && ready()) {
+    auto out = take();
+    auto bytes = out.ByteSizeLong();
+    while (st.packs && ready() && out.more_size() < packed_max && (bytes += st.done.begin()->second.ByteSizeLong()) <= packed_bytes_max)
+      *out.add_more() = take();
+    st.room = st.io->push(std::move(out));
   }
   if (!st.room)
     return; // `drained` calls again
@@ -99,7 +111,8 @@ void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v
   out.set_status(static_cast<std::uint32_t>(status.error_code()));
   out.set_status_text(status.error_message());
   self->state.done.emplace(at, std::move(out));
-  flush(self);
+  if (!std::exchange(self->state.flush_due, true))
+    caf::anon_send(caf::actor_cast<caf::actor>(self), flush_atom_v);
 }
 
 void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
@@ -139,8 +152,19 @@ caf::behavior pipeline(pipeline_self self, service_context context, claim who, p
   return {
     [self](const pipeline_reactor::request_ptr& req) {
       self->state.reading = false;
+      if (req->more_size() > packed_max) {
+        self->state.io->close({grpc::StatusCode::INVALID_ARGUMENT, "a message of a pipeline holds at most 256 requests"});
+        return self->quit();
+      }
+      self->state.packs |= req->more_size() > 0;
       execute_one(self, *req);
+      for (const auto& further : req->more())
+        execute_one(self, further);
       read_if_room(self);
+    },
+    [self](flush_atom) {
+      self->state.flush_due = false;
+      flush(self);
     },
     [self](gone_atom) {
       self->state.input_over = true;

@@ -91,6 +91,7 @@ inline constinit bound<std::size_t> calls_in_flight_max{4'096};
 inline constinit bound<std::size_t> calls_in_flight_per_principal_max{1'024};
 inline constinit bound<std::size_t> connections_max{4'096};
 inline constinit bound<std::size_t> callers_per_request_max{8};
+inline constexpr std::size_t pipeline_message_requests_max = 256;
 inline constinit bound<std::size_t> pipeline_outstanding_max{256};
 inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
 inline constinit bound<std::size_t> writer_rows_known_max{2'048};

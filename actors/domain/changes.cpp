@@ -50,13 +50,15 @@ std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>:
 
 template std::vector<v1::Session> find_with(const table_view<v1::Session>&, const table<v1::Session>::filter&, const changes<v1::Session>&);
 template std::uint64_t count_with(const table_view<v1::Session>&, const table<v1::Session>::filter&, const changes<v1::Session>&);
-template std::vector<v1::Credential> find_with(const table_view<v1::Credential>&, const table<v1::Credential>::filter&, const changes<v1::Credential>&);
+template std::vector<v1::Credential> find_with(const table_view<v1::Credential>&, const table<v1::Credential>::filter&,
+                                               const changes<v1::Credential>&);
 template std::uint64_t count_with(const table_view<v1::Credential>&, const table<v1::Credential>::filter&, const changes<v1::Credential>&);
 template std::vector<v1::Task> find_with(const table_view<v1::Task>&, const table<v1::Task>::filter&, const changes<v1::Task>&);
 template std::uint64_t count_with(const table_view<v1::Task>&, const table<v1::Task>::filter&, const changes<v1::Task>&);
 template std::vector<v1::Lock> find_with(const table_view<v1::Lock>&, const table<v1::Lock>::filter&, const changes<v1::Lock>&);
 template std::uint64_t count_with(const table_view<v1::Lock>&, const table<v1::Lock>::filter&, const changes<v1::Lock>&);
-template std::vector<v1::LockWaiter> find_with(const table_view<v1::LockWaiter>&, const table<v1::LockWaiter>::filter&, const changes<v1::LockWaiter>&);
+template std::vector<v1::LockWaiter> find_with(const table_view<v1::LockWaiter>&, const table<v1::LockWaiter>::filter&,
+                                               const changes<v1::LockWaiter>&);
 template std::uint64_t count_with(const table_view<v1::LockWaiter>&, const table<v1::LockWaiter>::filter&, const changes<v1::LockWaiter>&);
 template std::vector<v1::Message> find_with(const table_view<v1::Message>&, const table<v1::Message>::filter&, const changes<v1::Message>&);
 template std::uint64_t count_with(const table_view<v1::Message>&, const table<v1::Message>::filter&, const changes<v1::Message>&);
@@ -64,11 +66,13 @@ template std::vector<v1::KvEntry> find_with(const table_view<v1::KvEntry>&, cons
 template std::uint64_t count_with(const table_view<v1::KvEntry>&, const table<v1::KvEntry>::filter&, const changes<v1::KvEntry>&);
 template std::vector<v1::Spawn> find_with(const table_view<v1::Spawn>&, const table<v1::Spawn>::filter&, const changes<v1::Spawn>&);
 template std::uint64_t count_with(const table_view<v1::Spawn>&, const table<v1::Spawn>::filter&, const changes<v1::Spawn>&);
-template std::vector<v1::Subscription> find_with(const table_view<v1::Subscription>&, const table<v1::Subscription>::filter&, const changes<v1::Subscription>&);
+template std::vector<v1::Subscription> find_with(const table_view<v1::Subscription>&, const table<v1::Subscription>::filter&,
+                                                 const changes<v1::Subscription>&);
 template std::uint64_t count_with(const table_view<v1::Subscription>&, const table<v1::Subscription>::filter&, const changes<v1::Subscription>&);
 template std::vector<v1::Approval> find_with(const table_view<v1::Approval>&, const table<v1::Approval>::filter&, const changes<v1::Approval>&);
 template std::uint64_t count_with(const table_view<v1::Approval>&, const table<v1::Approval>::filter&, const changes<v1::Approval>&);
-template std::vector<v1::ScopeState> find_with(const table_view<v1::ScopeState>&, const table<v1::ScopeState>::filter&, const changes<v1::ScopeState>&);
+template std::vector<v1::ScopeState> find_with(const table_view<v1::ScopeState>&, const table<v1::ScopeState>::filter&,
+                                               const changes<v1::ScopeState>&);
 template std::uint64_t count_with(const table_view<v1::ScopeState>&, const table<v1::ScopeState>::filter&, const changes<v1::ScopeState>&);
 
 } // namespace swarm::domain

@@ -160,7 +160,9 @@ void columns<v1::Session>::bind(Sink& c, const v1::Session& row) {
 }
 
 template <class Sink>
-void columns<v1::Credential>::bind(Sink& c, const v1::Credential& row) { c.text(row.session_id()); }
+void columns<v1::Credential>::bind(Sink& c, const v1::Credential& row) {
+  c.text(row.session_id());
+}
 
 template <class Sink>
 void columns<v1::Task>::bind(Sink& c, const v1::Task& row) {

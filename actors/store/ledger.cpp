@@ -78,7 +78,8 @@ std::string ledger::digest_of(const v1::Command& cmd) {
 // -- opening and closing -------------------------------------------------------------------
 
 ledger::ledger(const std::string& path, ledger_options options) try
-  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_), staged_(rows_, [this] { write_events(); }) {
+  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_),
+    staged_(rows_, [this] { write_events(); }) {
   auto existed = stored_schema_version(db_) != 0;
   migrate(db_);
   if (existed) {

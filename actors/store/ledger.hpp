@@ -93,9 +93,9 @@ private:
   sqlite::connection db_;
   sqlite_rows rows_;
   staged_rows staged_;
-  bool apart_ = false;              // every command is written by itself, inside a savepoint
+  bool apart_ = false;                    // every command is written by itself, inside a savepoint
   std::vector<decided>* group_ = nullptr; // the transaction's commands so far
-  std::size_t events_written_ = 0;  // of so many of them
+  std::size_t events_written_ = 0;        // of so many of them
   std::optional<reply_memory> replies_;
   std::int64_t grace_until_ms_ = 0;
   std::optional<std::int64_t> probed_ms_;

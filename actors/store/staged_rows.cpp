@@ -126,7 +126,9 @@ std::uint64_t staged_rows::events_below(const std::string& scope, std::int64_t a
 void staged_rows::stage(const v1::Batch& batch) {
   auto erased_table_exists = [this](const v1::Erased& e) {
     auto found = false;
-    each([&]<class Row>(staged_table<Row>&) { found |= domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == e.table(); });
+    each([&]<class Row>(staged_table<Row>&) {
+      found |= domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == e.table();
+    });
     return found;
   };
   for (const auto& patch : batch.patches())

@@ -207,29 +207,47 @@ void pipeline(node_client& client, const std::function<bool(v1::Command&)>& next
   std::mutex mutex;
   std::condition_variable room;
   int outstanding = 0;
+  // What there is room for goes in one message.
   std::jthread sender{[&] {
-    v1::Command c;
-    while (next(c)) {
+    for (bool over = false; !over;) {
+      int room_for = 0;
       {
         std::unique_lock lock{mutex};
         room.wait(lock, [&] { return outstanding < window; });
-        ++outstanding;
+        room_for = window - outstanding;
       }
-      if (!stream->Write(client.request(c)))
+      v1::ExecuteRequest message;
+      v1::Command c;
+      int packed = 0;
+      std::size_t bytes = 0;
+      for (; packed < room_for && bytes < limits::mib && !(over = !next(c)); ++packed) {
+        bytes += c.ByteSizeLong();
+        *(packed == 0 ? &message : message.add_more()) = client.request(c);
+      }
+      {
+        std::lock_guard lock{mutex};
+        outstanding += packed;
+      }
+      if (packed > 0 && !stream->Write(message))
         break;
     }
     stream->WritesDone();
   }};
-  v1::PipelineReply reply;
-  while (stream->Read(&reply)) {
+  auto take = [&](const v1::PipelineReply& reply) {
     if (reply.status() != 0 || reply.reply().has_refusal())
       throw std::runtime_error("pipelined command: " + reply.status_text() + reply.reply().refusal().text());
+    on(reply.reply());
+  };
+  v1::PipelineReply replies;
+  while (stream->Read(&replies)) {
+    take(replies);
+    for (const auto& further : replies.more())
+      take(further);
     {
       std::lock_guard lock{mutex};
-      --outstanding;
+      outstanding -= 1 + replies.more_size();
     }
     room.notify_one();
-    on(reply.reply());
   }
   sender.join();
   check(stream->Finish(), "Pipeline");

@@ -69,6 +69,66 @@ TEST_CASE("replies on one stream come in the order of the requests") {
   CHECK(eventually([&] { return f.is_idle(); }));
 }
 
+TEST_CASE("requests packed into messages are answered in order, in packed replies") {
+  service_world f;
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto stream = f.coordination->Pipeline(&ctx);
+  const std::uint64_t n = 2'000;
+  std::uint64_t next = 0;
+  auto request = [&] {
+    v1::ExecuteRequest r;
+    r.mutable_id()->set_client(++next % 7 == 0 ? "short" : "pipeline-client");
+    r.mutable_id()->set_seq(next);
+    *r.mutable_command() = fabric_world::set_kv("k", std::to_string(next));
+    return r;
+  };
+  std::thread writer{[&] {
+    for (std::size_t size = 1; next < n; size = size % 256 + 51) {
+      auto message = request();
+      while (next < n && static_cast<std::size_t>(message.more_size()) + 1 < std::min<std::size_t>(size, 256))
+        *message.add_more() = request();
+      stream->Write(message);
+    }
+    stream->WritesDone();
+  }};
+  std::uint64_t seen = 0, messages = 0;
+  v1::PipelineReply replies;
+  auto look = [&](const v1::PipelineReply& reply) {
+    REQUIRE(reply.seq() == ++seen);
+    CHECK((reply.status() != 0) == (seen % 7 == 0));
+  };
+  while (stream->Read(&replies)) {
+    ++messages;
+    look(replies);
+    for (const auto& further : replies.more())
+      look(further);
+  }
+  writer.join();
+  CHECK(seen == n);
+  CHECK(messages < n / 2);
+  CHECK(stream->Finish().ok());
+}
+
+TEST_CASE("a message with too many requests ends its stream, and a call takes one command") {
+  service_world f;
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto stream = f.coordination->Pipeline(&ctx);
+  v1::ExecuteRequest message;
+  for (int i = 0; i < 256; ++i)
+    message.add_more();
+  stream->Write(message);
+  v1::PipelineReply reply;
+  CHECK_FALSE(stream->Read(&reply));
+  CHECK(stream->Finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  auto one = f.request(fabric_world::set_kv("k", "v"));
+  *one.add_more() = f.request(fabric_world::set_kv("l", "v"));
+  v1::Reply answer;
+  CHECK(f.execute(one, answer).error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(eventually([&] { return f.is_idle(); }));
+}
+
 TEST_CASE("a client that does not read its replies is not read from any further") {
   service_world f;
   grpc::ClientContext ctx;
