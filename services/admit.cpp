@@ -1,6 +1,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/decide.hpp"
 #include "actors/domain/rows.hpp"
 #include "services/coordination_service.hpp"
 #include "services/harness.hpp"
@@ -86,6 +87,7 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   exec->id = req.id();
   exec->command = req.command();
   complete(context, exec->command, who);
+  exec->valid = !domain::validate(exec->command);
   auto refusal = check_harness(exec->command, c->environment);
   c->what = exec;
   return {std::move(c), grpc::Status::OK, std::move(refusal)};

@@ -1,14 +1,26 @@
 #include "services/keeper_link.hpp"
 
+#include <utility>
+
 #include <spdlog/spdlog.h>
 
 namespace swarm {
 
-keeper_link::keeper_link(keeper_client_options options) : options_(std::move(options)) {}
+keeper_link::keeper_link(keeper_client_options options) : options_(std::move(options)), connecting_([this] { run(); }) {}
 
 keeper_link::~keeper_link() {
-  if (connecting_.joinable())
-    connecting_.join();
+  {
+    std::lock_guard guard{mutex_};
+    stopping_ = true;
+  }
+  asked_.notify_one();
+  connecting_.join();
+  std::shared_ptr<keeper_client> last;
+  {
+    std::lock_guard guard{mutex_};
+    last = std::exchange(client_, nullptr);
+  }
+  last = nullptr; // ends its thread while there is still a listener to tell
 }
 
 std::shared_ptr<keeper_client> keeper_link::client() const {
@@ -36,10 +48,26 @@ void keeper_link::post(keeper_news news) {
 }
 
 void keeper_link::connect(keeper_listener listener) {
-  if (connecting_.joinable())
-    connecting_.join();
-  // Connecting waits for a socket and may start a program: not on an actor's thread.
-  connecting_ = std::thread([this, listener = std::move(listener)]() mutable { connect_now(std::move(listener)); });
+  {
+    std::lock_guard guard{mutex_};
+    wanted_ = std::move(listener);
+  }
+  asked_.notify_one();
+}
+
+/// Connecting waits for a socket and may start a program: not on an actor's thread.
+void keeper_link::run() {
+  for (;;) {
+    keeper_listener listener;
+    {
+      std::unique_lock lock{mutex_};
+      asked_.wait(lock, [this] { return stopping_ || wanted_; });
+      if (stopping_)
+        return;
+      listener = std::exchange(wanted_, nullptr);
+    }
+    connect_now(std::move(listener));
+  }
 }
 
 void keeper_link::connect_now(keeper_listener listener) {
@@ -130,9 +158,9 @@ void keeper_link::resize(const std::string& id, std::uint32_t columns, std::uint
     c->resize(id, columns, rows);
 }
 
-void keeper_link::kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) {
-  if (auto c = client())
-    c->kill(id, signal, std::chrono::milliseconds{grace_ms});
+bool keeper_link::kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) {
+  auto c = client();
+  return c && c->kill(id, signal, std::chrono::milliseconds{grace_ms});
 }
 
 void keeper_link::forget(const std::string& id) {

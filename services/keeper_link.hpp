@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,7 @@ public:
   void abort(const std::string& id) override;
   void write(const std::string& id, std::uint64_t ticket, std::string data) override;
   void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) override;
-  void kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
+  bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
   void forget(const std::string& id) override;
 
   /// Ends every program and the keeper.
@@ -42,6 +43,7 @@ private:
 
   void tell(keeper_news news);
   void post(keeper_news news);
+  void run();
   void connect_now(keeper_listener);
   std::shared_ptr<keeper_client> client() const;
 
@@ -51,8 +53,11 @@ private:
   keeper_listener listener_;
   bool connecting_now_ = false;
   std::vector<keeper_news> held_;
-  std::thread connecting_;
+  keeper_listener wanted_; // of a connect() that the thread has not begun
+  bool stopping_ = false;
+  std::condition_variable asked_;
   std::atomic<std::int64_t> keeper_pid_{0};
+  std::thread connecting_; // last: it uses the rest
 };
 
 } // namespace swarm

@@ -81,9 +81,9 @@ v1::Reply run(transaction& tx, const v1::Command& cmd) {
 
 } // namespace
 
-v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in) {
+v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in, bool valid) {
   transaction tx(rows, cmd, in);
-  if (auto refusal = validate(cmd))
+  if (auto refusal = valid ? std::nullopt : validate(cmd))
     return tx.take(as_reply(std::move(*refusal)));
   if (auto refusal = authorize(cmd))
     return tx.take(as_reply(std::move(*refusal)));

@@ -7,7 +7,8 @@
 namespace swarm::domain {
 
 /// Decides one command on the rows given: pure, no clock, no I/O. The same inputs give the same batch.
-v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in);
+/// `valid`: validate() has passed the command before.
+v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in, bool valid = false);
 
 /// Answers one query on the rows given: pure as well.
 v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& in);

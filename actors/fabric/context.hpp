@@ -27,7 +27,8 @@ public:
   virtual void abort(const std::string& id) = 0;
   virtual void write(const std::string& id, std::uint64_t ticket, std::string data) = 0;
   virtual void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) = 0;
-  virtual void kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;
+  /// False: there is no connection just now, nothing was asked.
+  virtual bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;
   virtual void forget(const std::string& id) = 0;
 };
 

@@ -145,6 +145,11 @@ void on_list_complete(self_ptr self) {
 
 void on_listed(self_ptr self, const keeper_news_ptr& news) {
   self->state.listed.insert(news->child.id);
+  // It was told that it may go, while it could not hear.
+  const auto& ended = self->state.ended;
+  if (auto i = self->state.children.find(news->child.id); i != self->state.children.end() && !i->second.record && news->child.exited &&
+                                                          std::find(ended.begin(), ended.end(), news->child.id) != ended.end())
+    return self->state.node->processes->forget(news->child.id);
   auto& c = self->state.children[news->child.id];
   // Its end was committed, but the keeper did not live, or we did not, to be told that it may go.
   if (c.record && news->child.exited && c.record->pid() == news->child.pid)
@@ -182,6 +187,7 @@ void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
 
 void retire(self_ptr self, const std::string& id) {
   auto& st = self->state;
+  std::erase(st.ended, id);
   st.ended.push_back(id);
   if (st.ended.size() <= limits::ended_terminals_max())
     return;
@@ -302,9 +308,15 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
   self->request(st.log, limits::call_deadline_default(), log_atom_v, id, std::uint64_t{0}, std::uint64_t{1})
     .then(
       [self, slot, id](const log_slice_ptr& s) {
+        // Old output alone does not say that the program has ended: only the keeper's whole list does.
+        if (!self->state.list_complete)
+          return slot->answer(fail(errc::unavailable, "the node is still taking over its terminals; try again"));
+        if (auto known = self->state.children.find(id); known != self->state.children.end()) {
+          const auto& alive = known->second;
+          if (!alive.terminal && !alive.info.exited && (alive.request || alive.info.exists))
+            return slot->answer(fail(errc::unavailable, "the program in this terminal is about to start; try again"));
+        }
         auto& c = self->state.children[id];
-        if (!c.terminal && c.request && !c.info.exited)
-          return slot->answer(fail(errc::unavailable, "the program in this terminal is about to start"));
         if (!c.terminal) {
           v1::PtyInfo info;
           info.set_id(id);

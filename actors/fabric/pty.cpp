@@ -78,6 +78,8 @@ void serve(self_ptr self, pty_state::reading r) {
     if (st.info.running() && r.read.wait) {
       if (st.readers.size() >= readers_max)
         return r.promise.answer(fail(errc::overloaded, "too many readers of this terminal"));
+      if (r.who)
+        self->monitor(r.who);
       st.readers.push_back(std::move(r));
       return;
     }
@@ -109,8 +111,11 @@ void advance(self_ptr self, std::uint64_t end) {
     caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
   }
   auto readers = std::exchange(st.readers, {});
-  for (auto& r : readers)
+  for (auto& r : readers) {
+    if (r.who)
+      self->demonitor(r.who); // one of the reader's; its others stay
     serve(self, std::move(r));
+  }
 }
 
 void drop_inputs(self_ptr self, errc why, const std::string& text) {
@@ -197,11 +202,12 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
   st.info = std::move(info);
   st.ring = std::move(ring);
   st.input_closed = !st.info.running();
+  self->set_down_handler([self](caf::down_msg& dm) { self->state.readers.remove_if([&](const auto& r) { return r.who == dm.source; }); });
   advance(self, st.info.end());
   return {
     [self](const pty_read_ptr& r) -> caf::result<pty_chunk_ptr> {
       auto promise = self->make_response_promise<pty_chunk_ptr>();
-      serve(self, {*r, runtime::parked<pty_chunk_ptr>{promise}});
+      serve(self, {*r, runtime::parked<pty_chunk_ptr>{promise}, caf::actor_cast<caf::actor_addr>(self->current_sender())});
       return promise;
     },
     [self](const pty_input_ptr& in) { return type_in(self, *in); },
@@ -219,8 +225,8 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
       auto& s = self->state;
       if (signal < 0 || signal > 64)
         return fail(errc::invalid, "no such signal");
-      if (s.info.running())
-        s.node->processes->kill(s.info.id(), signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
+      if (s.info.running() && !s.node->processes->kill(s.info.id(), signal, static_cast<std::uint32_t>(limits::kill_grace().count())))
+        return fail(errc::unavailable, "the keeper of the programs is being connected again; try again");
       return info_of(self);
     },
     [self](status_atom) { return info_of(self); },

@@ -19,6 +19,7 @@ struct pty_state {
   struct reading {
     pty_read read;
     runtime::parked<pty_chunk_ptr> promise;
+    caf::actor_addr who; // monitored while parked: one that has left makes room
   };
 
   node_context_ptr node;

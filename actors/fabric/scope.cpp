@@ -26,10 +26,12 @@ namespace {
 
 using self_ptr = scope_actor::stateful_pointer<scope_state>;
 
-constexpr std::size_t environments_max = 256;
 constexpr std::size_t tree_rows_per_family_max = 500;
 /// Between two sweeps of which the first found nothing to do although something was due.
 constexpr std::int64_t sweep_pause_ms = 250;
+constexpr std::int64_t retention_sweep_ms = 3'600'000;
+/// Before workers and sessions whose actors failed are looked at again: what made them fail may last, a full disk for instance.
+constexpr std::chrono::milliseconds reload_pause{250};
 
 std::int64_t now_ms(self_ptr self) { return self->state.links.node->clock->unix_ms(); }
 
@@ -54,9 +56,12 @@ void arm_sweep(self_ptr self, std::int64_t at_ms) {
 
 void sweep(self_ptr self) {
   auto& st = self->state;
-  if (std::exchange(st.sweeping, true))
-    return;
   st.sweep_timer = 0;
+  if (std::exchange(st.sweeping, true)) {
+    st.sweep_missed = true; // something fell due while a sweep was on its way, perhaps just too late for it
+    return;
+  }
+  st.last_sweep_ms = now_ms(self);
   auto cmd = internal_command(*st.links.node, st.id, [](v1::Command& c) { c.mutable_sweep()->set_mode("periodic"); });
   ask_writer(
     self, st.links.writer, cmd,
@@ -65,9 +70,11 @@ void sweep(self_ptr self) {
       auto next = r->sweep().next_deadline_ms();
       if (next != 0)
         arm_sweep(self, std::max(next, now_ms(self) + sweep_pause_ms));
+      if (std::exchange(self->state.sweep_missed, false))
+        arm_sweep(self, now_ms(self) + sweep_pause_ms);
     },
     [self](caf::error& e) {
-      self->state.sweeping = false;
+      self->state.sweeping = self->state.sweep_missed = false;
       spdlog::warn("scope {}: sweep: {}", self->state.id, runtime::error_text(e));
       arm_sweep(self, now_ms(self) + limits::restart_grace().count());
     });
@@ -99,7 +106,7 @@ void remember_environment(self_ptr self, const call& c) {
   auto key = request_key(c.what->id);
   if (st.environment_of_request.emplace(key, c.environment).second)
     st.environment_order.push_back(key);
-  while (st.environment_order.size() > environments_max) {
+  while (st.environment_order.size() > limits::calls_in_flight_max()) {
     st.environment_of_request.erase(st.environment_order.front());
     st.environment_order.pop_front();
   }
@@ -112,9 +119,11 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
     if (!p.has_spawn())
       continue;
     auto live = p.spawn().status() == v1::Spawn::REQUESTED || p.spawn().status() == v1::Spawn::STARTING || p.spawn().status() == v1::Spawn::RUNNING;
-    if (!live)
+    // A further attempt needs it again.
+    auto started = p.spawn().status() == v1::Spawn::RUNNING && p.spawn().retries_left() == 0;
+    if (!live || started)
       st.environment_of_spawn.erase(p.spawn().id());
-    else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < environments_max)
+    else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < limits::node_ptys_max())
       st.environment_of_spawn[p.spawn().id()] = env->second;
   }
   if (env != st.environment_of_request.end()) {
@@ -205,11 +214,27 @@ void reload_sessions(self_ptr self, std::function<void()> done, std::string page
       });
 }
 
+void reload_later(self_ptr self) {
+  auto& st = self->state;
+  if (st.reload_timer != 0)
+    return;
+  st.reload_timer = ++st.next_generation | (std::uint64_t{1} << 62);
+  self->delayed_send(self, reload_pause, tick_atom_v, st.reload_timer);
+}
+
+/// News of a row that needs its actor. One that has just left, after an earlier end of the session, does not hear them.
+void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
+  self->request(who, limits::call_deadline_default(), b).then([] {}, [self](caf::error&) { reload_later(self); });
+}
+
 // -- commits -------------------------------------------------------------------------------
 
 void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
   hand_environment_to_spawns(self, *b);
+  // Rows past their age have no deadline of their own; where something happens they are looked for now and then.
+  if (auto now = now_ms(self); now - st.last_sweep_ms > retention_sweep_ms)
+    arm_sweep(self, now);
   for (const auto& p : b->patches()) {
     arm_sweep(self, due_at(p));
     if (p.has_task()) {
@@ -220,18 +245,26 @@ void on_batch(self_ptr self, const batch_ptr& b) {
           if (s.task_id == p.task().id())
             caf::anon_send(s.who, b);
     } else if (p.has_session()) {
-      if (auto who = st.sessions.peek(p.session().id()))
-        caf::anon_send(who, b);
-      else if (needs_actor(p.session()))
+      auto who = st.sessions.peek(p.session().id());
+      if (!needs_actor(p.session())) {
+        if (who)
+          caf::anon_send(who, b);
+      } else if (who) {
+        tell_session(self, who, b);
+      } else {
         wake_session(self, p.session());
+      }
     } else if (p.has_erased() && p.erased().table() == v1::Erased::SESSIONS) {
       if (auto who = st.sessions.peek(p.erased().key()))
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
+      auto over = p.spawn().status() == v1::Spawn::ENDED || p.spawn().status() == v1::Spawn::FAILED;
       if (auto i = st.spawns.find(spawn_key(p.spawn())); i != st.spawns.end())
         caf::anon_send(i->second.who, b);
       else if (p.spawn().status() == v1::Spawn::REQUESTED)
         wake_spawn(self, p.spawn());
+      else if (over && p.spawn().node_id() == st.links.node->facts.node_id)
+        caf::anon_send(st.links.processes, forget_atom_v, p.spawn().id()); // its actor did not live to say so
     }
   }
   for (const auto& r : b->resolved())
@@ -359,7 +392,7 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
     return;
   st.spawns.erase(i);
   if (dm.reason)
-    reload_spawns(self, [] {});
+    reload_later(self);
 }
 
 void open_directories(self_ptr self) {
@@ -403,6 +436,11 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       auto& s = self->state;
       if (stamp == s.sweep_timer)
         return sweep(self);
+      if (stamp == s.reload_timer) {
+        s.reload_timer = 0;
+        reload_sessions(self, [] {});
+        return reload_spawns(self, [] {});
+      }
       (void)(s.tasks.on_tick(stamp) || s.locks.on_tick(stamp) || s.mailboxes.on_tick(stamp) || s.sessions.on_tick(stamp));
     },
     [self](boot_atom) -> caf::result<bool> {
@@ -416,8 +454,8 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](kill_atom, const std::string& path) { return kill(self, path); },
     [self](passivate_atom) {
       auto& s = self->state;
-      auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() && s.streams.empty() &&
-                  s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
+      auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.reload_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() &&
+                  s.streams.empty() && s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
       if (goes)
         self->quit();
       return goes;

@@ -44,6 +44,9 @@ struct scope_state {
   std::uint64_t sweep_timer = 0; // generation; 0 = none armed
   std::int64_t sweep_at_ms = 0;
   bool sweeping = false;
+  bool sweep_missed = false;
+  std::int64_t last_sweep_ms = 0;
+  std::uint64_t reload_timer = 0; // generation; 0 = none armed
   std::uint64_t next_generation = 1;
 
   std::vector<runtime::parked<bool>> waiting_for_boot;

@@ -28,7 +28,14 @@ void expire(self_ptr self, std::int64_t pid, std::uint64_t pid_start) {
     e->set_pid_start(pid_start);
   });
   ask_writer(
-    self, st.place.links.writer, cmd, [self](const reply_ptr&) { self->quit(); },
+    self, st.place.links.writer, cmd,
+    [self](const reply_ptr& r) {
+      // The row may have moved on meanwhile, to another process that we watch already.
+      if (r->session().already_ended())
+        self->quit();
+      else
+        self->state.ending = false;
+    },
     [self, pid, pid_start](caf::error& e) {
       // After a crash of the writer the scope looks at the process again; after anything else we do.
       spdlog::warn("session {} could not be ended: {}", self->state.place.id, caf::to_string(e));

@@ -85,6 +85,9 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
   self->quit(fail(errc::unavailable));
 }
 
+/// A verdict on the start itself; anything else is the death of whoever was asked, and the next activation asks again.
+bool is_verdict(const caf::error& e) { return e == caf::sec::request_timeout || e == errc::keeper_failed || e == errc::overloaded; }
+
 void report_end(self_ptr self, std::string reason, bool never_ran) {
   auto& st = self->state;
   if (std::exchange(st.ending, true))
@@ -224,10 +227,32 @@ void start(self_ptr self) {
   self->request(st.place.links.processes, limits::call_deadline_default(), start_child_ptr{request}, caf::actor_cast<spawn_actor>(self), row_of(self))
     .then([self](const child_info_ptr& c) { commit_start(self, *c); },
           [self](caf::error& e) {
+            if (!is_verdict(e))
+              return give_up(self, "its start was interrupted", e);
             // It must not come to its gate later, for a row that has ended.
             caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
             report_end(self, "spawn_failed: " + runtime::error_text(e), true);
           });
+}
+
+void end_unwanted(self_ptr self) {
+  self->state.unwanted = true;
+  caf::anon_send(self->state.place.links.processes, kill_atom_v, self->state.place.id, std::int32_t{0});
+}
+
+/// The task may have been cancelled while nobody was there to end its command.
+void end_if_cancelled(self_ptr self) {
+  const auto& st = self->state;
+  if (st.row.harness() != "exec" || st.row.task_id().empty())
+    return;
+  auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) { x.mutable_get_task()->set_task_id(st.row.task_id()); });
+  self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
+    .then(
+      [self](const answer_ptr& a) {
+        if (a->task().status() == v1::CANCELLED)
+          end_unwanted(self);
+      },
+      [self](caf::error& e) { give_up(self, "its task could not be read", e); });
 }
 
 /// What the keeper has, against what the row says.
@@ -244,7 +269,7 @@ void reconcile(self_ptr self, const child_info& child) {
   if (!child.at_gate) {
     st.phase = "running";
     register_worker(self, child);
-    return;
+    return end_if_cancelled(self);
   }
   // Committed as starting or running before a crash, but never let go.
   if (st.row.status() == v1::Spawn::RUNNING)
@@ -264,7 +289,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
   self->request(st.place.links.processes, limits::call_deadline_default(), child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
     .then([self](const child_info_ptr& c) { reconcile(self, *c); },
           [self](caf::error& e) {
-            if (self->state.row.status() == v1::Spawn::REQUESTED) {
+            if (is_verdict(e) && self->state.row.status() == v1::Spawn::REQUESTED) {
               // What a keeper that comes back later still holds at its gate for us has no future.
               caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
               report_end(self, "spawn_failed: " + runtime::error_text(e), true);
@@ -280,8 +305,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
           s.row = p.spawn();
         // A command whose task is cancelled has nobody left to report to.
         if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec") {
-          s.unwanted = true;
-          caf::anon_send(s.place.links.processes, kill_atom_v, s.place.id, std::int32_t{0});
+          end_unwanted(self);
         }
       }
     },

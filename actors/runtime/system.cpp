@@ -36,7 +36,8 @@ void announce_errors(caf::actor_system_config& cfg) {
   });
 }
 
-std::size_t default_threads(std::size_t cores) { return std::clamp<std::size_t>(cores, 2, 16); }
+// gRPC's pollers and the writer have threads of their own: with as many workers as cores, messages wake idle threads for nothing.
+std::size_t default_threads(std::size_t cores) { return std::clamp<std::size_t>(cores / 2, 1, 16); }
 
 namespace detail {
 

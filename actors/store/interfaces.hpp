@@ -21,6 +21,7 @@ namespace v1 = ::swarm::v1;
 struct execution {
   v1::RequestId id;
   v1::Command command;
+  bool valid = false; // domain::validate has passed it already, on the sender's thread instead of the writer's
 };
 
 /// Everything one SQLite transaction made durable, in order; sent after COMMIT.

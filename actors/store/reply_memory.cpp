@@ -130,11 +130,15 @@ void reply_memory::sweep(std::int64_t now_ms) {
   }
 }
 
+// A client that stands in line for a lock keeps all of its ids: whoever asks again for its place must not be told that it is too late.
 // Several at once: finding the oldest means looking at all of the principal's ids, which this spreads over as many commands.
 void reply_memory::evict(const std::string& principal, std::int64_t now_ms) {
   std::map<std::string, std::uint64_t> below;
   {
-    auto row = db_.prepared("SELECT n, client, seq FROM replies WHERE principal=?1 ORDER BY n LIMIT ?2").use();
+    auto row = db_
+                 .prepared("SELECT n, client, seq FROM replies r WHERE principal=?1 AND NOT EXISTS (SELECT 1 FROM replies p "
+                           "WHERE p.principal=r.principal AND p.client=r.client AND p.pending=1) ORDER BY n LIMIT ?2")
+                 .use();
     row.text(principal).integer(evicted_at_once);
     while (row.step()) {
       auto& highest = below[std::string{row.view_at(1)}];

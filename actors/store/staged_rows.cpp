@@ -134,14 +134,15 @@ void staged_rows::stage(const v1::Batch& batch) {
   for (const auto& patch : batch.patches())
     if (patch.row_case() == v1::RowPatch::ROW_NOT_SET || (patch.has_erased() && !erased_table_exists(patch.erased())))
       throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
+  // What was there before is read first: a damaged row must refuse the command before anything of it is taken over.
   for (const auto& patch : batch.patches())
-    each([&]<class Row>(staged_table<Row>& table) {
-      if (patch.has_erased()) {
-        if (domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == patch.erased().table())
-          table.stage(patch.erased().key(), std::nullopt);
-      } else if (const auto* row = domain::table<Row>::in(patch)) {
-        table.stage(domain::table<Row>::key(*row), *row);
-      }
+    each_patched(patch, [](auto& table, const std::string& key, const auto*) { (void)table.get(key); });
+  for (const auto& patch : batch.patches())
+    each_patched(patch, [](auto& table, const std::string& key, const auto* row) {
+      if (row != nullptr)
+        table.stage(key, *row);
+      else
+        table.stage(key, std::nullopt);
     });
 }
 

@@ -71,6 +71,19 @@ public:
   void forget();
 
 private:
+  /// act(table, key, row or null for an erasure) for the one table a patch concerns.
+  template <class Act>
+  void each_patched(const v1::RowPatch& patch, Act act) {
+    each([&]<class Row>(staged_table<Row>& table) {
+      if (patch.has_erased()) {
+        if (domain::table<Row>::erased != v1::Erased::TABLE_UNSPECIFIED && domain::table<Row>::erased == patch.erased().table())
+          act(table, patch.erased().key(), static_cast<const Row*>(nullptr));
+      } else if (const auto* row = domain::table<Row>::in(patch)) {
+        act(table, domain::table<Row>::key(*row), row);
+      }
+    });
+  }
+
   const sqlite_rows& base_;
   std::function<void()> write_events_;
 };

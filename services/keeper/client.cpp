@@ -70,13 +70,13 @@ keeper_client::~keeper_client() {
 
 // -- sending -----------------------------------------------------------------------------
 
-bool keeper_client::send(const internal::ToKeeper& m) {
+bool keeper_client::send(const internal::ToKeeper& m, bool bounded) {
   auto frame = keeper::encode_frame(m);
   if (frame.empty())
     return false;
   {
     std::lock_guard lock{mutex_};
-    if (!connected_ || outgoing_bytes_ + frame.size() > limits::keeper_queue_bytes_max())
+    if (!connected_ || (bounded && outgoing_bytes_ + frame.size() > limits::keeper_queue_bytes_max()))
       return false;
     outgoing_bytes_ += frame.size();
     outgoing_.push_back(std::move(frame));
@@ -102,7 +102,7 @@ bool keeper_client::start(const keeper_start& s) {
   c.set_rows(s.rows);
   c.set_pipes(s.pipes);
   c.set_ring_bytes(s.ring_bytes);
-  return send(m);
+  return send(m, true);
 }
 
 bool keeper_client::open_gate(const std::string& id) {
@@ -124,7 +124,7 @@ bool keeper_client::write(const std::string& id, std::uint64_t ticket, std::stri
   m.mutable_write()->set_id(id);
   m.mutable_write()->set_ticket(ticket);
   m.mutable_write()->set_data(bytes.data(), bytes.size());
-  return send(m);
+  return send(m, true);
 }
 
 bool keeper_client::resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) {

@@ -95,7 +95,8 @@ public:
   keeper_client(const keeper_client&) = delete;
   keeper_client& operator=(const keeper_client&) = delete;
 
-  // Thread-safe, never blocking. False: disconnected, too large, or limits::keeper_queue_bytes_max() wait already; nothing was sent.
+  // Thread-safe, never blocking. False: disconnected, too large, or (start, write) limits::keeper_queue_bytes_max() wait already;
+  // nothing was sent.
 
   /// False from the moment on in which `disconnected` is about to be told.
   bool connected() const;
@@ -115,7 +116,8 @@ public:
   bool quit(std::chrono::milliseconds grace = limits::kill_grace());
 
 private:
-  bool send(const internal::ToKeeper&);
+  /// Input and starts obey the queue's bound; what ends, opens or forgets a child is small, rare and must not be lost to it.
+  bool send(const internal::ToKeeper&, bool bounded = false);
   void run();
   bool turn(std::string& reason);
   bool flush(std::string& reason);

@@ -182,11 +182,12 @@ public:
     std::lock_guard guard{mutex};
     resized.emplace_back(columns, rows);
   }
-  void kill(const std::string& id, std::int32_t signal, std::uint32_t) override {
+  bool kill(const std::string& id, std::int32_t signal, std::uint32_t) override {
     std::lock_guard guard{mutex};
     killed.push_back(id);
     if (connected_ && children.contains(id))
       exit(id, 0, signal == 0 ? 15 : signal);
+    return connected_;
   }
   void forget(const std::string& id) override {
     std::lock_guard guard{mutex};

@@ -188,6 +188,39 @@ TEST_CASE("a terminal's record that is damaged or somebody else's is not taken f
   CHECK_FALSE(read_terminal_record(state.dir.pty_dir() / "none").has_value());
 }
 
+TEST_CASE("old output alone does not make a terminal one that has ended") {
+  terminal_world t;
+  t.print("so far");
+  t.stop();
+  t.keeper.reachable = false;
+  t.start();
+  t.w.settle();
+  auto early = t.request<pty_actor>(t.board->get().processes, pty_atom_v, t.id);
+  t.w.settle();
+  REQUIRE(early.answered());
+  CHECK(early.error() == errc::unavailable);
+  t.keeper.reachable = true;
+  t.w.advance_by(10s, 100ms);
+  t.terminal = t.find();
+  t.print(", and on");
+  CHECK(t.all() == "so far, and on");
+  CHECK(t.read(0).get()->ended() == false);
+}
+
+TEST_CASE("followers that have left make room for others") {
+  terminal_world t;
+  for (int i = 0; i < 600; ++i) {
+    auto follower = t.read(0, 0, true);
+    REQUIRE_FALSE(follower.answered());
+    runtime::kill(follower.who);
+    t.w.settle();
+  }
+  auto last = t.read(0, 0, true);
+  CHECK_FALSE(last.answered());
+  t.print("x");
+  CHECK(last.get()->data() == "x");
+}
+
 TEST_CASE("input with the same request is typed once") {
   terminal_world t;
   CHECK(t.type("ls\n", "r1").get() == 3);

@@ -219,6 +219,53 @@ TEST_CASE("the output of a further attempt is not mixed with that of the first")
   CHECK(chunk.get()->ended());
 }
 
+TEST_CASE("a start that the death of the processes actor interrupts is taken up again, not failed") {
+  fabric_world f;
+  f.keeper.hold_starts = true;
+  auto d = f.run(f.dispatch("count")).dispatch();
+  auto id = d.spawn().id();
+  REQUIRE_FALSE(f.keeper.runs(id));
+  f.keeper.hold_starts = false;
+  f.drill("processes");
+  f.w.settle();
+  f.w.advance_by(3s, 100ms);
+  CHECK(f.spawn_row(id).status() == v1::Spawn::RUNNING);
+  CHECK(f.task(d.task().id()).status() == v1::IN_PROGRESS);
+  check_consistent(f);
+}
+
+TEST_CASE("a command whose task was cancelled while nobody could end it is ended by the next activation") {
+  fabric_world f;
+  auto d = f.run(f.dispatch("count")).dispatch();
+  auto id = d.spawn().id();
+  REQUIRE(f.keeper.runs(id));
+  auto cancel = f.command();
+  cancel.mutable_update_task()->set_task_id(d.task().id());
+  cancel.mutable_update_task()->set_status(v1::CANCELLED);
+  // The kill meets a keeper that is away; then the actor that would repeat it is gone too.
+  f.keeper.lose();
+  auto told = f.send(cancel);
+  f.w.settle();
+  REQUIRE_FALSE(told.get()->has_refusal());
+  f.drill("scopes/s/spawn/" + id + "#1");
+  f.w.settle();
+  f.w.advance_by(3s, 100ms);
+  CHECK_FALSE(f.keeper.runs(id));
+  CHECK(over(f.spawn_row(id)));
+}
+
+TEST_CASE("a worker whose end cannot be recorded yet is not tried in a hot loop") {
+  fabric_world f;
+  auto id = f.run(f.dispatch("count")).dispatch().spawn().id();
+  f.drill("scopes/s/spawn/" + id + "#1");
+  auto before = f.w.sched.clock().now();
+  f.w.settle();
+  CHECK(f.w.sched.clock().now() == before);
+  CHECK_FALSE(f.awake("scopes/s/spawn/" + id + "#1")); // it waits for its moment
+  f.w.advance_by(1s, 100ms);
+  CHECK(f.awake("scopes/s/spawn/" + id + "#1"));
+}
+
 TEST_CASE("the node may end at any step of a start: one run at most, and every spawn ends") {
   std::size_t ran = 0;
   for (std::uint64_t seed = 0; seed < 3; ++seed)

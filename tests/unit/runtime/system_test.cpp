@@ -107,8 +107,9 @@ TEST_CASE("an actor that keeps its own mailbox filled does not starve its neighb
 }
 
 TEST_CASE("worker threads follow the machine within bounds") {
-  CHECK(runtime::default_threads(0) == 2);
-  CHECK(runtime::default_threads(8) == 8);
+  CHECK(runtime::default_threads(0) == 1);
+  CHECK(runtime::default_threads(2) == 1);
+  CHECK(runtime::default_threads(8) == 4);
   CHECK(runtime::default_threads(200) == 16);
 }
 

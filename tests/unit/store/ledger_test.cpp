@@ -194,6 +194,28 @@ TEST_CASE_FIXTURE(book_fixture, "a waiter's remembered answer is replaced when i
   CHECK(granted.lock().lock().session_id() == "session-b");
 }
 
+TEST_CASE_FIXTURE(book_fixture, "whoever stands in line keeps its place however many others ask meanwhile") {
+  reply_to(*book, numbered(1, register_session("session-a")));
+  reply_to(*book, numbered(2, register_session("session-b")));
+  REQUIRE(reply_to(*book, numbered(3, acquire("session-a", "/src/f"))).has_lock());
+  auto waits = numbered(1, acquire("session-b", "/src/f", 60'000), "client-of-b");
+  REQUIRE(reply_to(*book, waits).has_lock_waiting());
+  // The same principal, other clients: as many command lines do.
+  for (std::uint64_t i = 0; i < limits::replies_per_principal_max() + 100; i += 50) {
+    std::vector<execution_ptr> others;
+    for (int k = 0; k < 50; ++k) {
+      auto cmd = delete_kv("none");
+      *cmd.mutable_principal() = waits->command.principal();
+      cmd.set_actor(waits->command.actor());
+      others.push_back(numbered(1, cmd, "other-" + std::to_string(i) + "-" + std::to_string(k)));
+    }
+    book->execute_all(others);
+  }
+  CHECK(reply_to(*book, waits).has_lock_waiting());
+  REQUIRE_FALSE(reply_to(*book, numbered(4, release("session-a", "/src/f"))).has_refusal());
+  CHECK(reply_to(*book, waits).lock().lock().session_id() == "session-b");
+}
+
 TEST_CASE("growth is refused on a low disk, everything on a critical one, and neither refusal is remembered") {
   scratch_dir dir;
   manual_clock clock;
