@@ -1,3 +1,4 @@
+#include "actors/base/limits.hpp"
 #include "tools/bench.d/peers.hpp"
 
 #include <condition_variable>
