@@ -56,6 +56,8 @@ std::string identity_token(std::string_view label);
 /// Rest of the first non-empty `role:` token, or empty.
 std::string role_of(std::string_view label);
 bool has_token(std::string_view label, std::string_view token);
+/// Label of the sessions that may start workers.
+inline constexpr std::string_view gateway_token = "mode:gateway";
 /// The identity a session counts as: its label's token, else the node user's.
 std::string effective_identity(std::string_view label, const inputs&);
 

@@ -182,6 +182,34 @@ TEST_CASE("a token makes its holder that session, and one that is wrong, malform
   CHECK(node.ctl({"kv", "get", "x"}).out == "y\n");
 }
 
+TEST_CASE("a session registers no rights or identity for itself, neither over its own row nor in a new one") {
+  test_node node;
+  node.start();
+  node_client operator_client{node};
+  auto token = make_token();
+  auto first = register_with_token(operator_client, token, node.work(), "identity:work");
+  REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
+  auto session = first.session().session().id();
+  node_client holder{node, token};
+  for (const auto& label : {"identity:work mode:gateway", "identity:private", "name:nobody"}) {
+    CAPTURE(label);
+    auto again = holder.command();
+    again.mutable_register_session()->set_directory(node.work());
+    again.mutable_register_session()->set_preassigned_id(session);
+    again.mutable_register_session()->set_label(label);
+    CHECK(holder.execute(again).refusal().code() == v1::Refusal::FORBIDDEN);
+    auto second = make_token();
+    CHECK(register_with_token(holder, second, node.work(), label).refusal().code() == v1::Refusal::FORBIDDEN);
+    CHECK(node.ctl({"kv", "set", "x", "y"}, {.env = {{"SWARM_TOKEN", second}}}).status == 1);
+  }
+  CHECK(node.ctl_json({"instances"}).size() == 1);
+  auto fine = register_with_token(holder, make_token(), node.work(), "identity:work name:helper");
+  CHECK_MESSAGE(!fine.has_refusal(), fine.refusal().text());
+  // The same from the command line inside a worker.
+  auto out = in_worker(node, ctl() + " register --label mode:gateway; echo status $?");
+  CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
+}
+
 TEST_CASE("what a client writes into the principal is ignored") {
   test_node node;
   node.start();
