@@ -210,6 +210,25 @@ TEST_CASE("a session registers no rights or identity for itself, neither over it
   CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
 }
 
+TEST_CASE("a worker sees its own identity's things and lists its own, but not those of others") {
+  test_node node;
+  auto other = node.session("identity:private");
+  REQUIRE(node.ctl({"kv", "set", "secret", "hidden-value", "--as", other}).status == 0);
+  REQUIRE(node.ctl({"request-task", "other", "hidden-title", "--as", other}).status == 0);
+  for (const std::string strip : {"", "env -u SWARM_TOKEN ", "env -u SWARM_TOKEN -u SWARM_MCP_INSTANCE_ID "}) {
+    auto out = in_worker(node, strip + ctl() + " kv get secret; echo status $?");
+    CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
+    CHECK(out.find("hidden-value") == std::string::npos);
+    out = in_worker(node, strip + ctl() + " tasks --json; echo status $?");
+    CHECK_MESSAGE(out.find("status 0") != std::string::npos, out);
+    CHECK(out.find("hidden-title") == std::string::npos);
+  }
+  for (const std::string list : {"tasks", "locks", "kv list", "spawns", "messages", "instances", "whoami", "subscriptions", "events"}) {
+    auto out = in_worker(node, ctl() + " " + list + "; echo status $?");
+    CHECK_MESSAGE(out.find("status 0") != std::string::npos, list, ": ", out);
+  }
+}
+
 TEST_CASE("what a client writes into the principal is ignored") {
   test_node node;
   node.start();
