@@ -45,6 +45,14 @@ bool has_token(std::string_view label, std::string_view wanted) {
   return !find_token(label, [&](auto token) { return token == wanted; }).empty();
 }
 
+std::string caller_identity_token(const transaction& tx) {
+  const auto& name = tx.command().caller().identity();
+  if (name.empty() || !identity_token(name).empty())
+    return identity_token(name);
+  auto token = "identity:" + name;
+  return token.find_first_of(blanks) == std::string::npos ? token : std::string{};
+}
+
 std::string effective_identity(std::string_view label, const inputs& in) {
   auto token = identity_token(label);
   return token.empty() ? in.user_identity : token;
