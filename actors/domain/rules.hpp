@@ -56,7 +56,7 @@ std::string identity_token(std::string_view label);
 /// Rest of the first non-empty `role:` token, or empty.
 std::string role_of(std::string_view label);
 bool has_token(std::string_view label, std::string_view token);
-/// Label of the sessions that may start workers.
+/// Label of the sessions that may start workers and decide approvals.
 inline constexpr std::string_view gateway_token = "mode:gateway";
 /// Identity token of a person who acts as no session: the process identity (AGENT_IDENTITY) as a label would say it, or empty.
 std::string caller_identity_token(const transaction&);
