@@ -18,6 +18,7 @@ v1::Caller context::caller() const {
   v1::Caller out;
   out.set_directory(directory_);
   out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
+  out.set_allow_unlabeled(env_.truthy("SWARM_MCP_ALLOW_UNLABELED"));
   out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
   out.set_identity(env_.identity());
   out.set_work_tracker(env_.get("SWARM_WORK_TRACKER"));

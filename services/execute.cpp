@@ -1,4 +1,6 @@
 // Execute, Ask and WaitForActivity: one question, one answer.
+#include <algorithm>
+
 #include "services/coordination_service.hpp"
 
 namespace swarm {
@@ -11,6 +13,14 @@ grpc::Status check_scope(const Message& m) {
   if (m.scope().size() > limits::path_bytes_max())
     return {grpc::StatusCode::INVALID_ARGUMENT, "the scope is longer than 4 KiB"};
   return grpc::Status::OK;
+}
+
+/// The mailbox looks for the session as the node, which may cross identities: what a session may not override must not get there.
+wait_request_ptr without_override(const v1::WaitRequest& req, const v1::Principal& who) {
+  auto out = std::make_shared<v1::WaitRequest>(req);
+  if (who.kind() == v1::Principal::SESSION && std::find(who.grants().begin(), who.grants().end(), "cross_identity") == who.grants().end())
+    out->mutable_caller()->set_allow_cross_identity(false);
+  return out;
 }
 
 } // namespace
@@ -91,7 +101,7 @@ grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackSe
         auto front = context.board->get().front;
         if (!front)
           return answer->finish(to_status(errc::unavailable));
-        ask(self, front, wait_request_ptr{std::make_shared<const v1::WaitRequest>(*req)})
+        ask(self, front, without_override(*req, principal))
           .then(
             [answer, rep](const activity_ptr& a) {
               *rep = *a;

@@ -26,6 +26,30 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
   return std::nullopt;
 }
 
+/// In whose name the command comes: the session, also when the operator acts as it.
+v1::Principal requester(const transaction& tx) {
+  auto who = tx.command().principal();
+  if (const auto me = tx.actor_session(); me && who.kind() != v1::Principal::SESSION) {
+    who.Clear();
+    who.set_kind(v1::Principal::SESSION);
+    who.set_id(me->id());
+  }
+  return who;
+}
+
+/// People decide. A session may when it leads others, and never on what it wants itself.
+std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval& a) {
+  const auto& who = tx.command().principal();
+  if (who.kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  const auto me = tx.actor_session();
+  if (!me || !has_token(me->label(), gateway_token))
+    return refuse(v1::Refusal::FORBIDDEN, "Only the operator and sessions labeled mode:gateway decide approvals. Ask one of them.", a.id());
+  if (principal_key(who) == principal_key(a.requested_by()))
+    return refuse(v1::Refusal::FORBIDDEN, "A session may not decide what it has asked for itself. Ask the operator or another gateway.", a.id());
+  return std::nullopt;
+}
+
 } // namespace
 
 v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
@@ -44,6 +68,7 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
   a.set_created_at_ms(tx.in().now_ms);
   if (r.timeout_ms() > 0)
     a.set_deadline_ms(tx.in().now_ms + r.timeout_ms());
+  *a.mutable_requested_by() = requester(tx);
   tx.put(a);
   json options = json::array();
   for (const auto& option : a.options())
@@ -57,6 +82,8 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
   auto a = tx.get<v1::Approval>(key(d.approval_id()));
   if (!a || a->scope() != tx.scope())
     return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + d.approval_id() + " in this scope", d.approval_id());
+  if (auto refusal = check_decider(tx, *a))
+    return *refusal;
   if (auto refusal = check(tx, *a, d))
     return approval_reply(std::move(*a), std::move(*refusal));
   *a->mutable_decided_by() = tx.command().principal();

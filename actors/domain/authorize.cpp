@@ -80,7 +80,11 @@ std::optional<v1::Refusal> authorize(const v1::Query& query) {
   const auto& who = query.principal();
   if (who.kind() == v1::Principal::KIND_UNSPECIFIED)
     return forbid("The caller is not known");
-  if (who.kind() == v1::Principal::SESSION && !query.viewer().empty() && query.viewer() != who.id())
+  if (who.kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  if (who.id().empty())
+    return forbid("A session principal needs an id");
+  if (!query.viewer().empty() && query.viewer() != who.id())
     return forbid("A session may only look with its own eyes");
   return std::nullopt;
 }

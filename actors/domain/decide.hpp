@@ -17,6 +17,9 @@ v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& i
 std::optional<v1::Refusal> validate(const v1::Command& cmd);
 std::optional<v1::Refusal> validate(const v1::Query& query);
 
+/// True for the questions answered from all scopes together: they need no scope, and show names and counts, nobody's rows.
+bool about_the_node(const v1::Query& query);
+
 /// May this principal send this command in that role? The operator may act as any session; a session only as itself; only the
 /// node itself reports processes and expiries.
 std::optional<v1::Refusal> authorize(const v1::Command& cmd);

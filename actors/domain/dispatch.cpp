@@ -76,10 +76,12 @@ private:
     return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_);
   }
 
+  std::string my_identity() const { return me_ ? identity_token(me_->label()) : caller_identity_token(tx_); }
+
   void make_keys() {
     key_ = d_.idempotency_key();
     if (key_.empty()) {
-      std::vector<std::string> parts{tx_.scope(), me_ ? identity_token(me_->label()) : std::string{}, type_, title_, role_};
+      std::vector<std::string> parts{tx_.scope(), my_identity(), type_, title_, role_};
       if (wants_exec_) {
         parts.emplace_back("exec");
         parts.push_back(directory_);
@@ -116,7 +118,7 @@ private:
   bool eligible(const v1::Session& s) const {
     if (s.id() == tx_.actor_name() || has_token(s.label(), "provider:exec"))
       return false;
-    const auto mine = me_ ? identity_token(me_->label()) : std::string{};
+    const auto mine = my_identity();
     return mine.empty() || identity_token(s.label()) == mine;
   }
 

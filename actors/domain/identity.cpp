@@ -23,9 +23,8 @@ std::string find_token(std::string_view label, Visit visit) {
   }
 }
 
-bool override_given(const v1::Principal& who, const v1::Caller& caller) {
-  if (!caller.allow_cross_identity())
-    return false;
+/// May this caller's overrides of the identity boundary count at all?
+bool may_override(const v1::Principal& who) {
   const auto& grants = who.grants();
   return who.kind() != v1::Principal::SESSION || std::find(grants.begin(), grants.end(), "cross_identity") != grants.end();
 }
@@ -45,14 +44,22 @@ bool has_token(std::string_view label, std::string_view wanted) {
   return !find_token(label, [&](auto token) { return token == wanted; }).empty();
 }
 
+std::string caller_identity_token(const transaction& tx) {
+  const auto& name = tx.command().caller().identity();
+  if (name.empty() || !identity_token(name).empty())
+    return identity_token(name);
+  auto token = "identity:" + name;
+  return token.find_first_of(blanks) == std::string::npos ? token : std::string{};
+}
+
 std::string effective_identity(std::string_view label, const inputs& in) {
   auto token = identity_token(label);
   return token.empty() ? in.user_identity : token;
 }
 
-bool may_cross_identity(const v1::Command& cmd) { return override_given(cmd.principal(), cmd.caller()); }
+bool may_cross_identity(const v1::Command& cmd) { return cmd.caller().allow_cross_identity() && may_override(cmd.principal()); }
 
-bool may_cross_identity(const v1::Query& query) { return override_given(query.principal(), query.caller()); }
+bool may_cross_identity(const v1::Query& query) { return query.caller().allow_cross_identity() && may_override(query.principal()); }
 
 bool same_identity(const transaction& tx, std::string_view identity_a, std::string_view identity_b) {
   return identity_a == identity_b || may_cross_identity(tx.command());
@@ -62,11 +69,14 @@ std::optional<v1::Reply> identity_boundary(const transaction& tx, const v1::Sess
   if (same_identity(tx, sender.identity(), target.identity()))
     return std::nullopt;
   auto a = identity_token(sender.label()), b = identity_token(target.label());
-  if (a.empty() || b.empty())
+  if (a.empty() || b.empty()) {
+    if (tx.command().caller().allow_unlabeled() && may_override(tx.command().principal()))
+      return std::nullopt;
     return refuse(v1::Refusal::CROSS_IDENTITY,
                   "Identity boundary blocked: " + std::string(a.empty() ? "sender" : "target") +
                     " has no identity token. Add an identity:<name> label or set SWARM_MCP_ALLOW_UNLABELED=1 from a trusted shell.",
                   target.id());
+  }
   return refuse(v1::Refusal::CROSS_IDENTITY,
                 "Cross-identity coordination blocked: sender " + a + ", target " + b +
                   ". Delegation across the identity boundary is forbidden (see swarm-mcp/docs/control-plane.md). Set "

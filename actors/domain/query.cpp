@@ -35,6 +35,8 @@ v1::Answer ask(const question& q) {
     case body::kPreviewSweep: {
       v1::Answer a;
       *a.mutable_sweep() = preview_sweep(q.rows, q.scope(), q.in);
+      if (q.viewer && !q.cross)
+        a.mutable_sweep()->clear_kv_keys_deleted(); // their names may be another identity's
       return a;
     }
     case body::kResolveToken: return resolve_token(q, query.resolve_token());
@@ -42,6 +44,11 @@ v1::Answer ask(const question& q) {
     case body::BODY_NOT_SET: break;
   }
   return deny(v1::Refusal::INVALID, "The query is empty or not known to this version");
+}
+
+/// Whose eyes look: a session's are its own, whether it names itself or not. Empty = nobody's, everything is visible.
+const std::string& viewer_of(const v1::Query& query) {
+  return query.principal().kind() == v1::Principal::SESSION ? query.principal().id() : query.viewer();
 }
 
 } // namespace
@@ -78,10 +85,10 @@ v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& i
   if (auto refusal = authorize(query))
     return as_answer(std::move(*refusal));
   question q{query, rows, in, std::nullopt, may_cross_identity(query)};
-  if (!query.viewer().empty()) {
-    q.viewer = rows.row<v1::Session>(key(query.viewer()));
+  if (const auto& viewer = viewer_of(query); !viewer.empty() && !about_the_node(query)) {
+    q.viewer = rows.row<v1::Session>(key(viewer));
     if (!q.viewer || q.viewer->scope() != query.scope())
-      return deny(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.", query.viewer());
+      return deny(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.", viewer);
   }
   auto a = ask(q);
   if (const auto state = rows.row<v1::ScopeState>(key(query.scope())))

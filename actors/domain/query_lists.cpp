@@ -55,6 +55,27 @@ void newest_events(const question& q, const v1::ListEvents& c, std::size_t size,
     *out.add_events() = std::move(*first);
 }
 
+/// A session reads only the mail it has got or sent. Both are looked up as such, so that the limit counts what it may see.
+std::vector<v1::Message> own_messages(const rows_view& rows, const message_filter& f, const std::string& me) {
+  std::vector<v1::Message> out;
+  const auto add = [&](std::string message_filter::*party) {
+    if (!(f.*party).empty() && f.*party != me)
+      return;
+    auto own = f;
+    own.*party = me;
+    for (auto& m : rows.rows<v1::Message>(own))
+      out.push_back(std::move(m));
+  };
+  add(&message_filter::recipient);
+  add(&message_filter::sender);
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.id() < b.id(); });
+  out.erase(std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.id() == b.id(); }), out.end());
+  if (const auto surplus = out.size() - std::min(out.size(), f.limit); surplus > 0)
+    out.erase(f.newest ? out.begin() : out.end() - static_cast<std::ptrdiff_t>(surplus),
+              f.newest ? out.begin() + static_cast<std::ptrdiff_t>(surplus) : out.end());
+  return out;
+}
+
 } // namespace
 
 v1::Answer list_locks(const question& q, const v1::ListLocks& c) {
@@ -108,10 +129,7 @@ v1::Answer list_messages(const question& q, const v1::ListMessages& c) {
     f.read = false;
   else
     f.newest = true;
-  auto messages = q.rows.rows<v1::Message>(f);
-  // A session reads its own mail only.
-  if (q.viewer)
-    std::erase_if(messages, [&](const auto& m) { return !q.cross && m.recipient() != q.viewer->id() && m.sender() != q.viewer->id(); });
+  auto messages = q.viewer && !q.cross ? own_messages(q.rows, f, q.viewer->id()) : q.rows.rows<v1::Message>(f);
   std::size_t bytes = 0, kept = 0;
   const auto fits = [&](const v1::Message& m) {
     bytes += m.ByteSizeLong() + 4;
@@ -212,7 +230,8 @@ v1::Answer list_spawns(const question& q, const v1::ListSpawns& c) {
       f.limit = limit;
       return q.rows.rows<v1::Spawn>(f);
     },
-    [](const v1::Spawn& s) { return position(s); }, [&](v1::Spawn s) -> std::size_t { return move_to(out.add_spawns(), std::move(s)); });
+    [](const v1::Spawn& s) { return position(s); },
+    [&](v1::Spawn s) -> std::size_t { return q.sees(s) ? move_to(out.add_spawns(), std::move(s)) : 0; });
   if (next)
     out.mutable_page()->set_token(page_token("spawns", *next));
   return a;

@@ -23,6 +23,7 @@ struct question {
   const v1::Session* eyes() const { return viewer ? &*viewer : nullptr; }
   bool sees(const v1::Session& s) const { return !viewer || cross || s.id() == viewer->id() || s.identity() == viewer->identity(); }
   bool sees(const v1::Task& t) const { return task_visible(t, eyes(), cross); }
+  bool sees(const v1::Spawn& s) const { return !viewer || cross || effective_identity(s.label(), in) == viewer->identity(); }
   bool sees(const v1::KvEntry& e) const { return !viewer || cross || e.owner_identity().empty() || e.owner_identity() == viewer->identity(); }
 };
 

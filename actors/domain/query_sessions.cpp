@@ -80,7 +80,8 @@ v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
 v1::Answer find_session(const question& q, const v1::FindSession& c) {
   session_filter f;
   f.scope = q.scope();
-  const auto all = q.rows.rows<v1::Session>(f);
+  auto all = q.rows.rows<v1::Session>(f);
+  std::erase_if(all, [&](const auto& s) { return !q.sees(s); });
   const auto& who = c.who();
   if (who.empty())
     return only_session(q, all);

@@ -56,6 +56,10 @@ std::string identity_token(std::string_view label);
 /// Rest of the first non-empty `role:` token, or empty.
 std::string role_of(std::string_view label);
 bool has_token(std::string_view label, std::string_view token);
+/// Label of the sessions that may start workers and decide approvals.
+inline constexpr std::string_view gateway_token = "mode:gateway";
+/// Identity token of a person who acts as no session: the process identity (AGENT_IDENTITY) as a label would say it, or empty.
+std::string caller_identity_token(const transaction&);
 /// The identity a session counts as: its label's token, else the node user's.
 std::string effective_identity(std::string_view label, const inputs&);
 
@@ -65,7 +69,7 @@ std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session
 bool may_cross_identity(const v1::Command&);
 bool may_cross_identity(const v1::Query&);
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
-/// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity.
+/// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity; everybody when it has none.
 bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_identity);
 
 /// `Not registered. Call register first.`

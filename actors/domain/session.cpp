@@ -85,10 +85,54 @@ v1::Reply already_ended(const std::string& id) {
   return reply;
 }
 
+/// What a session is known as, wherever its row is. A worker's outlives its row: the spawn says what it was made for.
+std::optional<v1::Session> known_session(const transaction& tx, const std::string& id) {
+  if (auto row = tx.get<v1::Session>(key(id)))
+    return row;
+  spawn_filter f;
+  f.session_id = id;
+  f.limit = 1;
+  auto spawns = tx.find<v1::Spawn>(f);
+  if (spawns.empty())
+    return std::nullopt;
+  v1::Session s;
+  s.set_label(spawns.front().label());
+  s.set_identity(effective_identity(s.label(), tx.in()));
+  return s;
+}
+
+/// A label gives rights, so a session may only register what it is: not itself under another identity or as a gateway, and not a
+/// second session that is one, whose token it would hold.
+std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
+  const auto& who = tx.command().principal();
+  if (who.kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  const auto present = known_session(tx, who.id());
+  if (!present)
+    return refuse(v1::Refusal::FORBIDDEN,
+                  "Your session has ended, so nobody knows its identity any more. Register from a shell of the operator, without its SWARM_TOKEN.",
+                  who.id());
+  if (wanted.identity() != present->identity()) {
+    const auto token = identity_token(present->label());
+    return refuse(v1::Refusal::FORBIDDEN,
+                  "A session may not register under another identity than its own. Register " +
+                    (token.empty() ? std::string("without an identity: token") : "with " + token + " in the label") +
+                    ", or let the operator register the other identity.",
+                  who.id());
+  }
+  if (has_token(wanted.label(), gateway_token) && !has_token(present->label(), gateway_token))
+    return refuse(v1::Refusal::FORBIDDEN,
+                  "A session may not make itself or another one a gateway. Leave mode:gateway out of the label, or let the operator register it.",
+                  who.id());
+  return std::nullopt;
+}
+
 v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bool adopted_existing) {
   if (!r.label().empty())
     s.set_label(r.label());
   s.set_identity(effective_identity(s.label(), tx.in()));
+  if (auto refusal = check_registrant(tx, s))
+    return *refusal;
   s.set_heartbeat_ms(tx.in().now_ms);
   if (!r.node_id().empty())
     s.set_node_id(r.node_id());

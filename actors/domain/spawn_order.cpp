@@ -148,7 +148,7 @@ std::optional<v1::Reply> check_spawn_authority(const transaction& tx, std::strin
   if (acts_as_operator(tx))
     return std::nullopt;
   const auto me = tx.actor_session();
-  if (me && has_token(me->label(), "mode:gateway"))
+  if (me && has_token(me->label(), gateway_token))
     return std::nullopt;
   const auto& grants = principal.grants();
   const bool granted = principal.kind() == v1::Principal::OPERATOR || std::find(grants.begin(), grants.end(), "spawn") != grants.end();
@@ -191,8 +191,9 @@ std::optional<v1::Reply> check_worker(std::string_view harness, const google::pr
 worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
                                std::string_view extra) {
   const auto me = tx.actor_session();
-  const auto token = me ? identity_token(me->label()) : std::string{};
-  const auto identity = me ? me->identity() : std::string{};
+  const auto token = me ? identity_token(me->label()) : caller_identity_token(tx);
+  const auto identity = me ? me->identity() : token;
+  const bool may_make_gateways = tx.command().principal().kind() != v1::Principal::SESSION || (me && has_token(me->label(), gateway_token));
   std::vector<std::string> tokens;
   std::set<std::string> seen;
   const auto add = [&](std::string t) {
@@ -206,8 +207,10 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
   if (!name.empty())
     add("name:" + one_word(name));
   for (auto& t : words(extra)) {
-    if (me && t.rfind("identity:", 0) == 0 && t != identity)
+    if ((me || !identity.empty()) && t.rfind("identity:", 0) == 0 && t != identity)
       return {{}, refuse(v1::Refusal::CROSS_IDENTITY, "Spawn label identity " + t + " does not match requester " + identity)};
+    if (t == gateway_token && !may_make_gateways)
+      return {{}, refuse(v1::Refusal::FORBIDDEN, "Only a gateway may ask for another one. Leave mode:gateway out of the worker's label.")};
     add(std::move(t));
   }
   worker_label out;

@@ -78,7 +78,7 @@ bool acts_as_operator(const transaction& tx) { return tx.command().principal().k
 bool task_visible(const v1::Task& task, const v1::Session* viewer, bool allow_cross_identity) {
   if (viewer == nullptr || allow_cross_identity)
     return true;
-  return task.requester() == viewer->id() || task.assignee() == viewer->id() || task.identity() == viewer->identity();
+  return task.identity().empty() || task.requester() == viewer->id() || task.assignee() == viewer->id() || task.identity() == viewer->identity();
 }
 
 std::optional<v1::Task> find_task(const transaction& tx, std::string_view id) {

@@ -69,7 +69,7 @@ v1::Task task_from(const v1::TaskSpec& spec, const transaction& tx) {
   t.set_tracker_provider(spec.tracker_provider());
   t.set_requester(tx.actor_name());
   const auto me = tx.actor_session();
-  t.set_identity(me ? me->identity() : tx.in().user_identity);
+  t.set_identity(me ? me->identity() : caller_identity_token(tx));
   return t;
 }
 

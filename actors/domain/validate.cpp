@@ -268,7 +268,8 @@ verdict check_body(const v1::Command& cmd) {
   }
 }
 
-/// These are answered from all scopes together.
+} // namespace
+
 bool about_the_node(const v1::Query& query) {
   switch (query.body_case()) {
     case v1::Query::kListScopes:
@@ -277,8 +278,6 @@ bool about_the_node(const v1::Query& query) {
     default: return false;
   }
 }
-
-} // namespace
 
 std::optional<v1::Refusal> validate(const v1::Command& cmd) {
   return first({need(!cmd.scope().empty(), "scope"), check_fields(cmd), check_body(cmd)});

@@ -182,6 +182,53 @@ TEST_CASE("a token makes its holder that session, and one that is wrong, malform
   CHECK(node.ctl({"kv", "get", "x"}).out == "y\n");
 }
 
+TEST_CASE("a session registers no rights or identity for itself, neither over its own row nor in a new one") {
+  test_node node;
+  node.start();
+  node_client operator_client{node};
+  auto token = make_token();
+  auto first = register_with_token(operator_client, token, node.work(), "identity:work");
+  REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
+  auto session = first.session().session().id();
+  node_client holder{node, token};
+  for (const auto& label : {"identity:work mode:gateway", "identity:private", "name:nobody"}) {
+    CAPTURE(label);
+    auto again = holder.command();
+    again.mutable_register_session()->set_directory(node.work());
+    again.mutable_register_session()->set_preassigned_id(session);
+    again.mutable_register_session()->set_label(label);
+    CHECK(holder.execute(again).refusal().code() == v1::Refusal::FORBIDDEN);
+    auto second = make_token();
+    CHECK(register_with_token(holder, second, node.work(), label).refusal().code() == v1::Refusal::FORBIDDEN);
+    CHECK(node.ctl({"kv", "set", "x", "y"}, {.env = {{"SWARM_TOKEN", second}}}).status == 1);
+  }
+  CHECK(node.ctl_json({"instances"}).size() == 1);
+  auto fine = register_with_token(holder, make_token(), node.work(), "identity:work name:helper");
+  CHECK_MESSAGE(!fine.has_refusal(), fine.refusal().text());
+  // The same from the command line inside a worker.
+  auto out = in_worker(node, ctl() + " register --label mode:gateway; echo status $?");
+  CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
+}
+
+TEST_CASE("a worker sees its own identity's things and lists its own, but not those of others") {
+  test_node node;
+  auto other = node.session("identity:private");
+  REQUIRE(node.ctl({"kv", "set", "secret", "hidden-value", "--as", other}).status == 0);
+  REQUIRE(node.ctl({"request-task", "other", "hidden-title", "--as", other}).status == 0);
+  for (const std::string strip : {"", "env -u SWARM_TOKEN ", "env -u SWARM_TOKEN -u SWARM_MCP_INSTANCE_ID "}) {
+    auto out = in_worker(node, strip + ctl() + " kv get secret; echo status $?");
+    CHECK_MESSAGE(out.find("status 1") != std::string::npos, out);
+    CHECK(out.find("hidden-value") == std::string::npos);
+    out = in_worker(node, strip + ctl() + " tasks --json; echo status $?");
+    CHECK_MESSAGE(out.find("status 0") != std::string::npos, out);
+    CHECK(out.find("hidden-title") == std::string::npos);
+  }
+  for (const std::string list : {"tasks", "locks", "kv list", "spawns", "messages", "instances", "whoami", "subscriptions", "events"}) {
+    auto out = in_worker(node, ctl() + " " + list + "; echo status $?");
+    CHECK_MESSAGE(out.find("status 0") != std::string::npos, list, ": ", out);
+  }
+}
+
 TEST_CASE("what a client writes into the principal is ignored") {
   test_node node;
   node.start();

@@ -83,6 +83,21 @@ TEST_CASE("mistakes in usage exit 2 and say where the help is") {
   CHECK(ctl.node.commands.empty());
 }
 
+TEST_CASE("the overrides of the identity boundary come from the environment, each from its own variable") {
+  for (const std::string name : {"", "SWARM_MCP_ALLOW_UNLABELED", "SWARM_MCP_ALLOW_CROSS_IDENTITY", "SWARM_MCP_ALLOW_SPAWN"}) {
+    CAPTURE(name);
+    test::cli ctl;
+    if (!name.empty())
+      ctl.env = environment{{{name, "1"}}};
+    ctl({"kv", "set", "k", "v"});
+    REQUIRE(ctl.node.commands.size() == 1);
+    const auto& caller = ctl.node.commands[0].caller();
+    CHECK(caller.allow_unlabeled() == (name == "SWARM_MCP_ALLOW_UNLABELED"));
+    CHECK(caller.allow_cross_identity() == (name == "SWARM_MCP_ALLOW_CROSS_IDENTITY"));
+    CHECK(caller.allow_spawn() == (name == "SWARM_MCP_ALLOW_SPAWN"));
+  }
+}
+
 TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
   test::cli ctl;
   knows(ctl, {session("I1")});

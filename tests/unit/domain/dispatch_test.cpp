@@ -53,6 +53,39 @@ TEST_CASE("only the operator, gateways and those granted it may dispatch") {
   CHECK_FALSE(w.op(work("T")).has_refusal());
 }
 
+TEST_CASE("a worker that the operator's shell asks for has the identity of its task") {
+  task_world w;
+  w.caller.set_identity("work");
+  const auto r = w.op(work("T", "shell")).dispatch();
+  REQUIRE(r.status() == v1::DispatchReply::SPAWNING);
+  CHECK(r.task().identity() == "identity:work");
+  CHECK(domain::identity_token(r.spawn().label()) == "identity:work");
+  auto named = work("U", "shell");
+  named.mutable_dispatch()->set_label("identity:other");
+  CHECK(text(w.op(named)) == "Spawn label identity identity:other does not match requester identity:work");
+  w.caller.clear_identity();
+  CHECK(domain::identity_token(w.op(named).dispatch().spawn().label()) == "identity:other");
+}
+
+TEST_CASE("a session that may start workers makes no gateway unless it is one") {
+  task_world w;
+  const auto plain = w.join("identity:x"), gateway = w.join("identity:x mode:gateway");
+  auto cmd = work("T");
+  cmd.mutable_dispatch()->set_label("mode:gateway");
+  cmd.set_scope(scope);
+  *cmd.mutable_caller() = w.caller;
+  cmd.mutable_caller()->set_allow_spawn(true);
+  cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+  cmd.mutable_principal()->set_id(plain);
+  cmd.mutable_principal()->add_grants("spawn");
+  CHECK(domain::decide(cmd, w.rows, w.in).reply().refusal().code() == v1::Refusal::FORBIDDEN);
+  cmd.mutable_dispatch()->clear_label();
+  CHECK_FALSE(domain::decide(cmd, w.rows, w.in).reply().has_refusal());
+  cmd.mutable_dispatch()->set_label("mode:gateway");
+  CHECK_FALSE(w.as(gateway, cmd).has_refusal());
+  CHECK_FALSE(w.op(cmd).has_refusal());
+}
+
 TEST_CASE("bad dispatches are refused before any task is made") {
   task_world w;
   const auto gateway = w.join("identity:x mode:gateway");

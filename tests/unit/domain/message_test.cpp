@@ -50,6 +50,28 @@ TEST_CASE("a message is refused in the contract's words and order") {
   CHECK_FALSE(w.reply(send("", b, "x")).has_refusal());
 }
 
+TEST_CASE("a trusted shell may let labelled and unlabelled sessions talk, but not two identities") {
+  domain_world w;
+  auto a = w.session("identity:a"), b = w.session("identity:b"), plain = w.session();
+  auto code = [&](const std::string& from, const std::string& to, v1::Principal::Kind kind, bool granted = false) {
+    auto cmd = send(from, to, "x");
+    cmd.mutable_caller()->set_allow_unlabeled(true);
+    cmd.mutable_principal()->set_kind(kind);
+    if (kind == v1::Principal::SESSION)
+      cmd.mutable_principal()->set_id(from);
+    if (granted)
+      cmd.mutable_principal()->add_grants("cross_identity");
+    return w.reply(cmd).refusal().code();
+  };
+  const auto fine = v1::Refusal::CODE_UNSPECIFIED, blocked = v1::Refusal::CROSS_IDENTITY;
+  CHECK(code(a, plain, v1::Principal::OPERATOR) == fine);
+  CHECK(code(plain, b, v1::Principal::OPERATOR) == fine);
+  CHECK(code(a, b, v1::Principal::OPERATOR) == blocked);
+  CHECK(code(a, plain, v1::Principal::SESSION) == blocked);
+  CHECK(code(plain, a, v1::Principal::SESSION) == blocked);
+  CHECK(code(a, plain, v1::Principal::SESSION, true) == fine);
+}
+
 TEST_CASE("sessions without a label reach each other") {
   domain_world w;
   auto a = w.session(), b = w.session();

@@ -13,6 +13,14 @@ v1::Query find(const std::string& who) {
   return q;
 }
 
+/// As a session's token or place in the process tree makes it: without a viewer.
+v1::Answer ask_as(const task_world& w, const std::string& session, v1::Query q, const std::string& in_scope = scope) {
+  q.set_scope(in_scope);
+  q.mutable_principal()->set_kind(v1::Principal::SESSION);
+  q.mutable_principal()->set_id(session);
+  return domain::answer(q, w.rows, w.in);
+}
+
 } // namespace
 
 TEST_CASE("pages of tasks follow each other without gap or repetition, in list order") {
@@ -120,6 +128,109 @@ TEST_CASE("expired and foreign keys are absent") {
   w.in.now_ms += 1'000;
   CHECK(w.ask(get, x).has_refusal());
   CHECK(w.ask(list).kv_list().entries_size() == 0);
+}
+
+TEST_CASE("a session sees with its own eyes whether it names itself or not") {
+  task_world w;
+  const auto x = w.join("identity:x"), y = w.join("identity:y mode:gateway");
+  v1::Command set;
+  set.mutable_set_kv()->set_key("secret");
+  set.mutable_set_kv()->set_value("v");
+  REQUIRE_FALSE(w.as(y, set).has_refusal());
+  const auto task = made(w.as(y, create(spec("foreign"))));
+  v1::Command lock;
+  lock.mutable_acquire_lock()->set_path("/repo/f");
+  lock.mutable_acquire_lock()->set_note("why");
+  REQUIRE_FALSE(w.as(y, lock).has_refusal());
+  v1::Command worker;
+  worker.mutable_request_spawn()->set_role("implementer");
+  worker.mutable_request_spawn()->set_key("k");
+  worker.mutable_request_spawn()->set_harness("exec");
+  worker.mutable_request_spawn()->add_argv("true");
+  worker.mutable_request_spawn()->set_directory("/repo");
+  REQUIRE_FALSE(w.as(y, worker).has_refusal());
+  v1::Query get, keys, tasks, one, sessions, held, mine, spawns, sweep;
+  get.mutable_get_kv()->set_key("secret");
+  keys.mutable_list_kv();
+  tasks.mutable_list_tasks();
+  one.mutable_get_task()->set_task_id(task.id());
+  sessions.mutable_list_sessions()->set_adopted_only(true);
+  held.mutable_get_lock()->set_path("/repo/f");
+  mine.mutable_get_status();
+  spawns.mutable_list_spawns();
+  for (const bool override_wanted : {false, true}) {
+    for (auto* q : {&get, &keys, &tasks, &one, &sessions, &held, &mine, &spawns})
+      q->mutable_caller()->set_allow_cross_identity(override_wanted);
+    CHECK(ask_as(w, x, get).refusal().code() == v1::Refusal::NOT_FOUND);
+    CHECK(ask_as(w, x, keys).kv_list().entries_size() == 0);
+    CHECK(ask_as(w, x, tasks).tasks().tasks_size() == 0);
+    CHECK(ask_as(w, x, one).refusal().code() == v1::Refusal::NOT_FOUND);
+    CHECK(ask_as(w, x, sessions).sessions().sessions_size() == 1);
+    CHECK(ask_as(w, x, held).lock().active().hidden());
+    CHECK(ask_as(w, x, held).lock().active().lock().note().empty());
+    CHECK(ask_as(w, x, spawns).spawns().spawns_size() == 0);
+    CHECK(ask_as(w, x, find(y)).refusal().code() == v1::Refusal::NOT_FOUND);
+    CHECK(ask_as(w, x, find("")).session().id() == x);
+    CHECK(ask_as(w, x, mine).status().session().id() == x);
+  }
+  CHECK(ask_as(w, y, get).kv().value() == "v");
+  CHECK(ask_as(w, y, tasks).tasks().tasks_size() == 1);
+  CHECK(ask_as(w, y, spawns).spawns().spawns_size() == 1);
+  CHECK(w.ask(tasks).tasks().tasks_size() == 1); // the operator without a viewer sees everything
+}
+
+TEST_CASE("a session without a row in a scope learns nothing of it but its name") {
+  task_world w;
+  const auto x = w.join("identity:x");
+  made(w.as(x, create(spec("T"))));
+  v1::Query tasks, events, scopes;
+  tasks.mutable_list_tasks();
+  events.mutable_list_events();
+  scopes.mutable_list_scopes();
+  CHECK(ask_as(w, x, events).events().events_size() == 1);
+  for (const auto& [who, where] : {std::pair{x, std::string("/elsewhere")}, std::pair{std::string("gone"), scope}}) {
+    CHECK(ask_as(w, who, tasks, where).refusal().code() == v1::Refusal::NOT_REGISTERED);
+    CHECK(ask_as(w, who, events, where).refusal().code() == v1::Refusal::NOT_REGISTERED);
+    CHECK(ask_as(w, who, scopes, where).scopes().scopes_size() == 1);
+  }
+  CHECK(ask_as(w, x, scopes, "").scopes().scopes_size() == 1);
+  CHECK(ask_as(w, "", tasks).refusal().code() == v1::Refusal::FORBIDDEN);
+}
+
+TEST_CASE("the limit of a list of messages counts what the viewer may see") {
+  task_world w;
+  const auto a = w.join("identity:x"), b = w.join("identity:x"), c = w.join("identity:x");
+  const auto send = [&](const std::string& from, const std::string& to, const std::string& text) {
+    v1::Command cmd;
+    cmd.mutable_send_message()->set_recipient(to);
+    cmd.mutable_send_message()->set_content(text);
+    REQUIRE_FALSE(w.as(from, cmd).has_refusal());
+  };
+  send(b, c, "before");
+  send(a, b, "one");
+  send(b, a, "two");
+  send(a, c, "three");
+  for (int i = 0; i < 60; ++i)
+    send(b, c, "between others");
+  const auto seen = [&](const std::string& from, const std::string& to, std::uint32_t limit, bool unread) {
+    v1::Query q;
+    q.mutable_list_messages()->set_from(from);
+    q.mutable_list_messages()->set_to(to);
+    q.mutable_list_messages()->set_limit(limit);
+    q.mutable_list_messages()->set_unread_only(unread);
+    std::string out;
+    for (const auto& m : ask_as(w, a, q).messages().messages())
+      out += m.content() + " ";
+    return out;
+  };
+  CHECK(seen("", "", 0, false) == "one two three ");
+  CHECK(seen("", "", 2, false) == "two three ");
+  CHECK(seen("", "", 2, true) == "one two ");
+  CHECK(seen(a, "", 0, false) == "one three ");
+  CHECK(seen("", a, 0, false) == "two ");
+  CHECK(seen(b, a, 0, false) == "two ");
+  CHECK(seen("", c, 0, false) == "three ");
+  CHECK(seen(b, c, 0, false).empty());
 }
 
 TEST_CASE("a snapshot counts terminal tasks and shows them only as asked") {

@@ -92,6 +92,112 @@ TEST_CASE("whoever has the session's token may register it again, and it stays w
   CHECK(s.label() == "name:new");
 }
 
+TEST_CASE("a session cannot register itself, or another one with a token of its own, into more than it is") {
+  domain_world w;
+  const auto id = w.session("identity:x role:implementer", 7);
+  const auto leased = [&](const std::string& label) {
+    auto cmd = registration(label);
+    cmd.mutable_register_session()->set_lease_ms(60'000);
+    return w.reply(cmd).session().session().id();
+  };
+  const auto gateway_row = leased("identity:x mode:gateway"), foreign_row = leased("identity:y"), peer_row = leased("identity:x");
+  enum { itself, somebody_new, gateway, foreign, peer };
+  struct row {
+    int whom;
+    const char* label;
+    bool allowed;
+  };
+  const row table[] = {
+    {itself, "identity:x role:planner", true},
+    {itself, "", true},
+    {itself, "identity:y", false},
+    {itself, "role:implementer", false}, // without a token it would be the node's user
+    {itself, "identity:x mode:gateway", false},
+    {itself, "identity:x\tmode:gateway", false},
+    {itself, "identity:x mode:gateways", true},
+    {somebody_new, "identity:x", true},
+    {somebody_new, "identity:y", false},
+    {somebody_new, "", false},
+    {somebody_new, "identity:x mode:gateway", false},
+    {gateway, "", false},
+    {gateway, "identity:x", true}, // the label it was made with goes
+    {foreign, "", false},
+    {peer, "", true},
+  };
+  const auto rows_before = w.rows.all<v1::Session>().size();
+  int line = 0;
+  for (const auto& r : table) {
+    CAPTURE(line++);
+    for (auto kind : {v1::Principal::SESSION, v1::Principal::OPERATOR}) {
+      auto cmd = registration(r.label, 8);
+      cmd.mutable_principal()->set_kind(kind);
+      if (kind == v1::Principal::SESSION)
+        cmd.mutable_principal()->set_id(id);
+      auto& body = *cmd.mutable_register_session();
+      body.set_token_hash(std::string(32, 't'));
+      if (r.whom == itself)
+        body.set_preassigned_id(id);
+      else if (r.whom != somebody_new)
+        body.set_preassigned_id(r.whom == gateway ? gateway_row : r.whom == foreign ? foreign_row : peer_row);
+      if (kind == v1::Principal::OPERATOR && r.whom == itself) {
+        body.set_pid(7); // the operator's registration is that of the process itself
+        body.set_pid_start(7);
+      }
+      domain_world fresh = w;
+      const auto reply = fresh.reply(cmd);
+      CAPTURE(reply.refusal().text());
+      if (kind == v1::Principal::OPERATOR || r.allowed) {
+        CHECK_FALSE(reply.has_refusal());
+        continue;
+      }
+      CHECK(reply.refusal().code() == v1::Refusal::FORBIDDEN);
+      CHECK(fresh.rows.all<v1::Session>().size() == rows_before);
+      CHECK(fresh.rows.all<v1::Credential>().empty());
+      CHECK(fresh.rows.row<v1::Session>(domain::key(id))->label() == "identity:x role:implementer");
+    }
+  }
+}
+
+TEST_CASE("a gateway stays one when it registers again, and may register others") {
+  domain_world w;
+  const auto id = w.session("identity:x mode:gateway", 7);
+  for (const bool itself : {true, false}) {
+    auto cmd = registration("identity:x mode:gateway role:planner", 8);
+    cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+    cmd.mutable_principal()->set_id(id);
+    if (itself)
+      cmd.mutable_register_session()->set_preassigned_id(id);
+    CHECK_FALSE(w.reply(cmd).has_refusal());
+  }
+}
+
+TEST_CASE("ending itself frees no session from its identity") {
+  domain_world w;
+  const auto register_as = [&](const std::string& who, const std::string& label, const std::string& scope) {
+    auto cmd = registration(label, 8);
+    cmd.set_scope(scope);
+    cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+    cmd.mutable_principal()->set_id(who);
+    return w.reply(cmd);
+  };
+  const auto id = w.session("identity:x", 7);
+  CHECK(register_as(id, "identity:y", "elsewhere").refusal().code() == v1::Refusal::FORBIDDEN);
+  CHECK_FALSE(register_as(id, "identity:x", "elsewhere").has_refusal());
+  w.run(deregistration(id));
+  CHECK(register_as(id, "identity:x", "s").refusal().code() == v1::Refusal::FORBIDDEN);
+  // A worker's place in the process tree outlives its row; its spawn still says who it is.
+  v1::Spawn spawn;
+  spawn.set_id("spawn");
+  spawn.set_scope("s");
+  spawn.set_session_id("worker");
+  spawn.set_label("identity:x role:implementer");
+  spawn.set_status(v1::Spawn::RUNNING);
+  w.rows.put(spawn);
+  CHECK(register_as("worker", "identity:y", "s").refusal().code() == v1::Refusal::FORBIDDEN);
+  CHECK(register_as("worker", "identity:x mode:gateway", "s").refusal().code() == v1::Refusal::FORBIDDEN);
+  CHECK_FALSE(register_as("worker", "identity:x", "s").has_refusal());
+}
+
 TEST_CASE("explicit adoption needs the scope and directory, and creates otherwise unless told not to") {
   domain_world w;
   auto lease = registration();

@@ -68,3 +68,38 @@ TEST_CASE("an approval is decided once, for the action shown, in time, with one 
   w.sweep();
   CHECK(answer(late, "yes", "d1").reply().refusal().code() == v1::Refusal::STATE);
 }
+
+TEST_CASE("of the sessions only a gateway decides approvals, and none decides its own") {
+  domain_world w;
+  const auto plain = w.session("role:planner"), gateway = w.session("mode:gateway"), other = w.session("mode:gateway name:other");
+  const auto ask = [&](v1::Command cmd) {
+    cmd.mutable_request_approval()->set_subject("deploy");
+    cmd.mutable_request_approval()->set_action_digest("d");
+    const auto a = w.reply(cmd).approval();
+    CHECK(a.requested_by().kind() != v1::Principal::KIND_UNSPECIFIED);
+    return a.id();
+  };
+  const auto decide = [&](v1::Command cmd, const std::string& id) {
+    cmd.mutable_decide_approval()->set_approval_id(id);
+    cmd.mutable_decide_approval()->set_option("yes");
+    cmd.mutable_decide_approval()->set_action_digest("d");
+    return w.reply(cmd);
+  };
+  const auto session = [](const std::string& id) { return domain_world::by(v1::Principal::SESSION, id); };
+  const auto forbidden = [&](const v1::Command& cmd, const std::string& id) {
+    return decide(cmd, id).refusal().code() == v1::Refusal::FORBIDDEN && w.rows.row<v1::Approval>(domain::key(id))->decision().empty();
+  };
+  // Asked for by the session itself, or by the operator in its name.
+  for (const auto& asked : {session(gateway), domain_world::command(gateway)}) {
+    const auto id = ask(asked);
+    CHECK(w.rows.row<v1::Approval>(domain::key(id))->requested_by().id() == gateway);
+    CHECK(forbidden(session(plain), id));
+    CHECK(forbidden(session(gateway), id));
+    CHECK(decide(session(other), id).approval().decided_by().id() == other);
+  }
+  const auto own = ask(session(plain));
+  CHECK(forbidden(session(plain), own));
+  CHECK_FALSE(decide(domain_world::command(), own).has_refusal());
+  const auto door = ask(session(plain));
+  CHECK_FALSE(decide(domain_world::by(v1::Principal::DEVICE, "phone"), door).has_refusal());
+}

@@ -294,3 +294,31 @@ TEST_CASE("statuses and types have the contract's names") {
   CHECK(domain::valid_task_type("research"));
   CHECK_FALSE(domain::valid_task_type("Research"));
 }
+
+TEST_CASE("what the operator asks for is for everybody, or for the identity of the operator's shell") {
+  task_world w;
+  const auto work = w.join("identity:work"), other = w.join("identity:other"), plain = w.join("role:implementer");
+  const auto open = made(w.op(create(spec("for all"))));
+  CHECK(open.identity().empty());
+  v1::Query tasks;
+  tasks.mutable_list_tasks();
+  for (const auto& who : {work, other, plain})
+    CHECK(w.ask(tasks, who).tasks().tasks_size() == 1);
+  CHECK_FALSE(w.as(work, claim(open.id())).has_refusal());
+  made(w.op(create(spec("next"))));
+  CHECK(w.as(other, claim_next()).task().task().title() == "next");
+  for (const std::string identity : {"work", "identity:work"}) {
+    w.caller.set_identity(identity);
+    const auto t = made(w.op(create(spec("for work"))));
+    CHECK(t.identity() == "identity:work");
+    w.caller.clear_identity();
+    CHECK(w.as(other, claim(t.id())).refusal().code() == v1::Refusal::CROSS_IDENTITY);
+    CHECK(w.as(plain, claim_next()).refusal().code() == v1::Refusal::NOT_FOUND);
+    CHECK(w.as(work, claim_next()).task().task().id() == t.id());
+  }
+  // The shell's identity says nothing for the operator who acts as a session.
+  w.caller.set_identity("other");
+  auto as_work = create(spec("as work"));
+  as_work.set_actor(work);
+  CHECK(made(w.op(as_work)).identity() == "identity:work");
+}
