@@ -6,6 +6,8 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <limits>
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -92,8 +94,9 @@ void check(const context& ctx, const dispatch_options& o) {
     throw usage("dispatch requires a title");
   if (!o.type.empty() && !domain::valid_task_type(o.type))
     throw usage("Invalid task type \"" + o.type + "\". Expected one of: review, implement, fix, test, research, other");
-  if (o.retries < 0 || o.retries > 16)
-    throw usage("--retries takes 0 to 16");
+  // How many are allowed is the node's to say; here only what the message cannot carry.
+  if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
+    throw usage("--retries takes a number, 0 or more");
   auto harness = harness_of(ctx, o);
   if (harness == "exec" && ctx.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
@@ -320,7 +323,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--label", o->label, "more tokens for the worker's label");
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
-  option(app, "--retries", o->retries, "further attempts when the host loses the process, 0 to 16");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
   flag(app, "--follow", o->follow, "show the task to its end");

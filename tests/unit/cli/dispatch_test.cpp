@@ -172,6 +172,17 @@ TEST_CASE("dispatch hands on the inheritable environment and the command, and --
   CHECK(ctl.node.last_environment == environment_list{{"PATH", "/bin"}});
 }
 
+TEST_CASE("how many retries are allowed is the node's to say") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return test::refusal(v1::Refusal::INVALID, "retries must be at most 20"); };
+  CHECK(ctl({"dispatch", "x", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().dispatch().retries() == 21);
+  CHECK(ctl({"spawn", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().request_spawn().retries() == 21);
+  CHECK(ctl({"dispatch", "x", "--retries", "-1", "--", "make"}) == code::usage);
+  CHECK(ctl({"spawn", "--retries", "4294967296", "--", "make"}) == code::usage);
+}
+
 TEST_CASE("a position that is no longer kept is made up for by reading the task") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task_in(v1::OPEN), 10); };

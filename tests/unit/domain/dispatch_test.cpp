@@ -65,6 +65,9 @@ TEST_CASE("bad dispatches are refused before any task is made") {
   CHECK(text(w.as(gateway, label)) == "Spawn label identity identity:y does not match requester identity:x");
   CHECK(w.op(work("T", "emacs")).refusal().code() == v1::Refusal::INVALID);
   CHECK(w.op(work("T", "exec")).refusal().code() == v1::Refusal::INVALID);
+  auto stubborn = run_command("T");
+  stubborn.mutable_dispatch()->set_retries(limits::spawn_retries_max() + 1);
+  CHECK(text(w.op(stubborn)) == "retries must be at most 16");
   CHECK(w.rows.all<v1::Task>().empty());
 }
 
