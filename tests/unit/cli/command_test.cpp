@@ -151,6 +151,16 @@ TEST_CASE("without a node, status exits 3 and says how to start one") {
   CHECK(!ctl.node.may_start);
 }
 
+TEST_CASE("down waits until the process has ended, at most for --timeout") {
+  test::cli ctl;
+  CHECK(ctl({"down", "--timeout", "7"}) == code::ok);
+  CHECK(ctl.node.awaited == std::vector<std::pair<std::int64_t, std::int64_t>>{{42, 7000}});
+  CHECK(ctl.screen.out == "stopped the node (pid 42)\n");
+  ctl.node.ends = false;
+  CHECK(ctl({"down", "--json"}) == code::deadline);
+  CHECK(ctl.out_json() == json{{"error", "the node is still stopping (pid 42)"}});
+}
+
 TEST_CASE("status as JSON has what scripts need") {
   test::cli ctl;
   CHECK(ctl({"status", "--json"}) == code::ok);
