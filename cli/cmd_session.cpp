@@ -196,7 +196,8 @@ json cli_instance_row(const v1::Session& s) {
 
 std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) {
   auto age = std::max<std::int64_t>(0, now_ms - s.heartbeat_ms());
-  bool attended = s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
+  bool leased = s.presence() == v1::Session::LEASE && (s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms);
+  bool attended = leased || s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
   const char* word = "live";
   c = colour::green;
   if (!attended && age > limits::session_reclaim().count())

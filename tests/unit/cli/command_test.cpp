@@ -303,6 +303,24 @@ TEST_CASE("register takes its defaults from the environment and shows the heartb
   CHECK((--ctl.out_json().end()).key() == "heartbeat");
 }
 
+TEST_CASE("a session that a process, a connection or a lease holds is live however old its last command is") {
+  test::cli ctl;
+  auto shows = [&](v1::Session::Presence presence, std::int64_t lease_until_ms) {
+    auto s = session("I1"); // its last sign of life is 80 s old
+    s.set_presence(presence);
+    s.set_lease_until_ms(lease_until_ms);
+    knows(ctl, {s});
+    CHECK(ctl({"instances"}) == code::ok);
+    return ctl.screen.out;
+  };
+  auto now_ms = ctl.clock.unix_ms();
+  CHECK(shows(v1::Session::HEARTBEAT, 0).find("offline (80s)") != std::string::npos);
+  CHECK(shows(v1::Session::PROCESS, 0).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::CONNECTION, 0).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::LEASE, now_ms + 1).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::LEASE, now_ms - 1).find("offline") != std::string::npos);
+}
+
 TEST_CASE("a program's arguments after -- are passed as they are") {
   test::cli ctl;
   CHECK(ctl({"pty", "new", "--json", "--", "sh", "-c", "echo --help", "--json"}) == code::ok);
