@@ -83,6 +83,30 @@ TEST_CASE("mistakes in usage exit 2 and say where the help is") {
   CHECK(ctl.node.commands.empty());
 }
 
+TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever follows, and are in the help") {
+  test::cli ctl;
+  CHECK(ctl({"--help"}) == code::ok);
+  auto help = ctl.screen.out;
+  for (const auto& [words, told] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{{{"ui", "spawn", "--cwd", "/r", "--wait", "5"}, "swarmctl dispatch"},
+                                                                     {{"ui"}, "swarmctl pty list"},
+                                                                     {{"serve"}, "later version"},
+                                                                     {{"init", "--dir", "/r", "--no-skills"}, "later version"},
+                                                                     {{"install", "--host", "all", "--dry-run"}, "later version"}}) {
+    CAPTURE(words[0]);
+    CHECK(ctl(words) == code::refused);
+    CHECK(ctl.screen.out.empty());
+    CHECK(ctl.screen.err.rfind("swarmctl " + words[0] + ": ", 0) == 0);
+    CHECK(ctl.screen.err.find(told) != std::string::npos);
+    auto with_json = words;
+    with_json.push_back("--json");
+    CHECK(ctl(with_json) == code::refused);
+    CHECK(ctl.out_json()["error"].get<std::string>().find(told) != std::string::npos);
+    CHECK(help.find("  " + words[0] + " ") != std::string::npos);
+  }
+  CHECK(ctl.node.commands.empty());
+}
+
 TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
   test::cli ctl;
   knows(ctl, {session("I1")});
@@ -263,6 +287,32 @@ TEST_CASE("locks and tasks as JSON are the contract's rows") {
   CHECK(ctl.node.queries.back().list_tasks().by_creation());
   CHECK(ctl({"tasks"}) == code::ok);
   CHECK(ctl.screen.out == "  T1  [in_progress]  fix  p0  assignee=-  x\n");
+}
+
+TEST_CASE("locks shows how many stand in line, and says nothing of it when nobody does") {
+  test::cli ctl;
+  auto serve = [&](std::uint32_t waiters) {
+    ctl.node.on_query = [waiters](const v1::Query&) {
+      v1::Answer a;
+      auto* view = a.mutable_locks()->add_locks();
+      view->mutable_lock()->set_path("/r/a");
+      view->mutable_lock()->set_note("why");
+      view->mutable_owner()->set_label("role:x");
+      view->set_waiters(waiters);
+      return a;
+    };
+  };
+  serve(0);
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.screen.out == "  role:x  /r/a  — why\n");
+  CHECK(ctl({"locks", "--json"}) == code::ok);
+  CHECK_FALSE(ctl.out_json()[0].contains("waiters"));
+  serve(2);
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.screen.out == "  role:x  /r/a  — why (2 waiting)\n");
+  CHECK(ctl({"locks", "--json"}) == code::ok);
+  CHECK((--ctl.out_json()[0].end()).key() == "waiters");
+  CHECK(ctl.out_json()[0]["waiters"] == 2);
 }
 
 TEST_CASE("lists are read page by page to the end") {
