@@ -353,6 +353,34 @@ TEST_CASE("register takes its defaults from the environment and shows the heartb
   CHECK((--ctl.out_json().end()).key() == "heartbeat");
 }
 
+TEST_CASE("an identity with roots registers only under one and the same of them") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I1");
+    return r;
+  };
+  auto under = [&](const std::string& roots, const std::string& directory, const std::string& file_root = {}) {
+    ctl.env = environment{{{"HOME", "/home/ada"}, {"SWARM_MCP_MY_WORK_ROOTS", roots}, {"SWARM_MCP_LABEL", "role:x identity:my-work"}}};
+    std::vector<std::string> words{"register", directory};
+    if (!file_root.empty())
+      words.insert(words.end(), {"--file-root", file_root});
+    return ctl(words);
+  };
+  CHECK(under("", "/r") == code::ok);
+  CHECK(under("/a:/r/", "/r/sub") == code::ok);
+  CHECK(under("~/src", "/home/ada/src/x") == code::ok);
+  auto sent = ctl.node.commands.size();
+  CHECK(under("~/src:/w", "/r") == code::refused);
+  CHECK(ctl.screen.err == "swarmctl register: Registration blocked: identity:my-work directory must be under one of /home/ada/src, /w. "
+                          "Set SWARM_MCP_MY_WORK_ROOTS to override.\n");
+  CHECK(under("/r", "/rest") == code::refused);
+  CHECK(under("/a:/b", "/a", "/b") == code::refused);
+  CHECK(ctl.node.commands.size() == sent);
+  ctl.env = environment{{{"SWARM_MCP_MY_WORK_ROOTS", "/w"}}};
+  CHECK(ctl({"register", "--label", "identity:other"}) == code::ok);
+}
+
 TEST_CASE("a session that a process, a connection or a lease holds is live however old its last command is") {
   test::cli ctl;
   auto shows = [&](v1::Session::Presence presence, std::int64_t lease_until_ms) {
