@@ -186,6 +186,8 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
     ctx.io().raw(*help);
     return code::ok;
   }
+  if (v->refusal)
+    throw failure(code::refused, v->refusal);
   split_tail(args, v, ctx);
   parse(*root, marked(std::move(args)));
   if (!ctx.action)
@@ -237,7 +239,7 @@ failure usage(const std::string& text) { return {code::usage, text}; }
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   for (auto family : {node_verbs(), dispatch_verbs(), task_verbs(), lock_verbs(), kv_verbs(), message_verbs(), session_verbs(), spawn_verbs(),
-                      event_verbs(), overview_verbs(), pty_verbs(), doctor_verbs(), completion_verbs()})
+                      event_verbs(), overview_verbs(), pty_verbs(), doctor_verbs(), completion_verbs(), elsewhere_verbs()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

@@ -2,17 +2,21 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/process.hpp"
 #include "cli/failure.hpp"
 #include "cli/node_start.hpp"
 #include "swarm/v1/coordination.grpc.pb.h"
 #include "swarm/v1/node.grpc.pb.h"
 #include "swarm/v1/pty.grpc.pb.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,6 +30,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds pause_first{10};
 constexpr milliseconds pause_longest{500};
+constexpr milliseconds pause_between_starts{250};
 
 bool over_limit(const grpc::Status& s) {
   return s.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && s.error_message().find("larger than max") != std::string::npos;
@@ -103,25 +108,47 @@ std::shared_ptr<grpc::Channel> client::try_connect() {
     close(fd);
     return nullptr;
   }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  node_pid_ = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
   fcntl(fd, F_SETFL, O_NONBLOCK);
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   return grpc::CreateCustomInsecureChannelFromFd("swarmd", fd, args);
 }
 
+void client::start_and_connect(const std::string& node_name, time_point until) {
+  auto outcome = start_outcome::started;
+  auto next_start = steady_clock::now();
+  for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
+    // Who owns the directory without answering either comes up, then connecting succeeds, or is on its way out, then starting does.
+    if (steady_clock::now() >= next_start) {
+      auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
+      outcome = start_node(settings_.dir, node_name, std::max<std::int64_t>(left, 1));
+      next_start = steady_clock::now() + pause_between_starts;
+    }
+    channel_ = try_connect();
+    if (channel_)
+      return;
+    if (steady_clock::now() + wait >= until)
+      break;
+    if (!pause(wait))
+      throw interrupted();
+    channel_ = try_connect();
+    if (channel_)
+      return;
+  }
+  if (outcome == start_outcome::owned)
+    throw failure(code::no_node, "another swarmd holds " + settings_.dir.root.string() + " and does not answer; if it is stopping, try again");
+  throw failure(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
+}
+
 std::shared_ptr<grpc::Channel> client::channel(time_point until) {
   if (channel_)
     return channel_;
   channel_ = try_connect();
-  if (!channel_ && settings_.may_start && !settings_.in_worker) {
-    auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
-    start_node(settings_.dir, "", std::max<std::int64_t>(left, 1));
-    for (auto wait = pause_first; !(channel_ = try_connect()) && steady_clock::now() + wait < until; wait = std::min(wait * 2, pause_longest))
-      if (!pause(wait))
-        throw interrupted();
-    if (!channel_)
-      throw failure(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
-  }
+  if (!channel_ && settings_.may_start && !settings_.in_worker)
+    start_and_connect("", until);
   if (!channel_ && settings_.in_worker && !was_connected_)
     throw failure(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
   if (!channel_ && !was_connected_)
@@ -287,7 +314,31 @@ v1::BackupReply client::backup(const v1::BackupRequest& request) {
   return call<v1::Node>(&v1::Node::Stub::Backup, request, limits::server_wait_max().count(), false);
 }
 
-v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) { return call<v1::Node>(&v1::Node::Stub::Shutdown, request, 0, false); }
+v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) {
+  channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  // Taken before the node is told, so that its number cannot mean another process by then.
+  if (auto process = open_pidfd(static_cast<pid_t>(node_pid_)))
+    leaving_ = std::move(*process);
+  auto reply = call<v1::Node>(&v1::Node::Stub::Shutdown, request, 0, false);
+  if (reply.pid() != node_pid_) {
+    node_pid_ = reply.pid();
+    leaving_ = open_pidfd(static_cast<pid_t>(reply.pid())).value_or(unique_fd{});
+  }
+  return reply;
+}
+
+bool client::wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) {
+  if (pid != node_pid_ || !leaving_)
+    return true; // it was gone before anybody could look
+  auto until = steady_clock::now() + milliseconds{std::max<std::int64_t>(timeout_ms, 0)};
+  pollfd ended{leaving_.get(), POLLIN, 0};
+  int n = 0;
+  do {
+    auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now()).count();
+    n = poll(&ended, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max())));
+  } while ((n < 0 && errno == EINTR) || (n == 0 && steady_clock::now() < until));
+  return n > 0;
+}
 
 v1::CheckReply client::check(const v1::CheckRequest& request) {
   return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max().count());
@@ -340,8 +391,8 @@ void client::start(const std::string& node_name) {
     return;
   if (settings_.in_worker)
     throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
-  start_node(settings_.dir, node_name, settings_.timeout_ms);
-  channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  start_and_connect(node_name, steady_clock::now() + milliseconds{settings_.timeout_ms});
+  was_connected_ = true;
 }
 
 void client::start_in_foreground(const std::string& node_name) {

@@ -11,6 +11,7 @@
 #include <grpcpp/client_context.h>
 
 #include "actors/base/paths.hpp"
+#include "actors/base/unique_fd.hpp"
 #include "cli/ports.hpp"
 
 namespace swarm::cli {
@@ -51,6 +52,7 @@ public:
   bool running() override;
   void start(const std::string& node_name) override;
   void start_in_foreground(const std::string& node_name) override;
+  bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
   std::string state_directory() override { return settings_.dir.root.string(); }
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
@@ -61,6 +63,8 @@ private:
   /// Connects, starting a node if there is none and that is allowed. Throws `failure`; null if a node that was there is away.
   std::shared_ptr<grpc::Channel> channel(time_point until);
   std::shared_ptr<grpc::Channel> try_connect();
+  /// Starts a node and connects to it, or to the one that turned out to run; throws `failure` when neither works by then.
+  void start_and_connect(const std::string& node_name, time_point until);
   void prepare(grpc::ClientContext&, time_point until) const;
   v1::RequestId next_id();
 
@@ -78,6 +82,8 @@ private:
 
   client_settings settings_;
   std::shared_ptr<grpc::Channel> channel_;
+  std::int64_t node_pid_ = 0; // of the process at the other end of the connection
+  unique_fd leaving_;         // pidfd of the node that was asked to stop
   bool was_connected_ = false;
   std::string client_name_;
   std::uint64_t seq_ = 0;

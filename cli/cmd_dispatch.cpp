@@ -6,6 +6,8 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <limits>
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -92,8 +94,9 @@ void check(const context& ctx, const dispatch_options& o) {
     throw usage("dispatch requires a title");
   if (!o.type.empty() && !domain::valid_task_type(o.type))
     throw usage("Invalid task type \"" + o.type + "\". Expected one of: review, implement, fix, test, research, other");
-  if (o.retries < 0 || o.retries > 16)
-    throw usage("--retries takes 0 to 16");
+  // How many are allowed is the node's to say; here only what the message cannot carry.
+  if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
+    throw usage("--retries takes a number, 0 or more");
   auto harness = harness_of(ctx, o);
   if (harness == "exec" && ctx.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
@@ -195,7 +198,7 @@ int already_ended(context& ctx, const v1::DispatchReply& d) {
     ctx.io().line(status_text(d));
     print_result(ctx, d.task(), o);
   }
-  return d.task().harness() == "exec" ? o.exit_status : code::ok;
+  return o.exit_status;
 }
 
 int interrupted(const v1::Task& task) {
@@ -217,9 +220,60 @@ json completion_of(const task_follow& f, double timeout_s) {
   return out;
 }
 
+/// Why there is no worker; empty when there is one, was one or may be one.
+std::string spawn_error(const task_follow& f, const outcome& o) {
+  if (!f.spawn_error.empty())
+    return f.spawn_error;
+  // The event may have been missed. A command that ran has an exit status.
+  bool ran = !o.details.is_object() || o.details.contains("exit_status") || o.details.contains("signal");
+  if (ran || !o.details.contains("reason") || !o.details["reason"].is_string())
+    return {};
+  return o.details["reason"].get<std::string>();
+}
+
+bool asked_for_worker(const v1::DispatchReply& d) {
+  return d.status() == v1::DispatchReply::SPAWNING || d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT;
+}
+
+/// What became of the worker that was asked for (contract 3.3 step 15).
+void add_worker(json& payload, const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
+  if (!asked_for_worker(d))
+    return;
+  if (auto error = spawn_error(f, o); !error.empty()) {
+    payload["status"] = "spawn_failed";
+    payload["error"] = error;
+  } else if (f.bound || o.details.is_object()) {
+    payload["status"] = "spawned";
+    payload["spawned_instance"] = mcp::text_or_null(f.task.assignee());
+  }
+}
+
+/// Contract 3.3 step 16: whoever has waited for the end needs no mail about it.
+json consume_messages(const context& ctx, const v1::Command& dispatch, const v1::Task& task) {
+  auto out = json::array();
+  if (dispatch.actor().empty())
+    return out;
+  constexpr std::uint32_t page = 200;
+  auto command = dispatch;
+  command.mutable_consume_messages()->set_task_prefix(task.id());
+  command.mutable_consume_messages()->set_limit(page);
+  try {
+    for (bool more = true; more;) {
+      auto reply = ctx.decide(command);
+      for (const auto& m : reply.messages().messages())
+        out.push_back(mcp::message(m));
+      more = reply.messages().messages_size() == static_cast<int>(page);
+    }
+  } catch (const failure&) {
+    // Mail that stays unread is found later; the result of the work would be lost.
+  }
+  return out;
+}
+
 /// Follows to the end of the task, or of --wait-for-completion.
-int follow_to_end(context& ctx, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
+int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
+  options.bound = d.spawn().status() == v1::Spawn::RUNNING;
   options.timeout_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
   options.quiet = ctx.json_wanted();
   auto f = follow_task(ctx, d.task(), revision, options);
@@ -227,12 +281,14 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::DispatchRep
     interrupted(f.task);
   bool completed = domain::is_terminal(f.task.status());
   auto result = outcome_of(f.task);
+  auto consumed = completed ? consume_messages(ctx, command, f.task) : json::array();
   if (ctx.json_wanted()) {
     auto payload = mcp::dispatch(d);
     refresh_task(payload, f.task);
-    if (completed && f.bound)
-      payload["status"] = "spawned";
+    add_worker(payload, d, f, result);
     payload["completion"] = completion_of(f, o.completion_s);
+    if (completed && !command.actor().empty())
+      payload["consumed_completion_messages"] = consumed;
     add_outcome(payload, result);
     ctx.io().print(payload);
   } else if (completed) {
@@ -257,22 +313,23 @@ int wait_until_bound(context& ctx, const dispatch_options& o, const v1::Dispatch
     f = follow_task(ctx, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);
-  bool ended = domain::is_terminal(f.task.status());
-  bool failed = ended && !f.bound;
+  auto result = outcome_of(f.task);
+  auto error = spawn_error(f, result);
+  bool ran = f.bound || result.details.is_object();
+  bool given_up = error.empty() && !ran && domain::is_terminal(f.task.status());
   if (ctx.json_wanted()) {
     auto payload = mcp::dispatch(d);
     refresh_task(payload, f.task);
-    if (f.bound || ended)
-      payload["status"] = failed ? "spawn_failed" : "spawned";
-    if (f.bound)
-      payload["spawned_instance"] = mcp::text_or_null(f.task.assignee());
+    add_worker(payload, d, f, result);
     ctx.io().print(payload);
-  } else if (f.bound) {
+  } else if (!error.empty()) {
+    ctx.io().line("spawn failed: " + error);
+  } else if (ran) {
     ctx.io().line("spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")"));
   } else {
-    ctx.io().line(failed ? "spawn failed: " + outcome_text(outcome_of(f.task).details) : status_text(d));
+    ctx.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : status_text(d));
   }
-  return failed ? code::refused : code::ok;
+  return error.empty() && !given_up ? code::ok : code::refused;
 }
 
 int run_dispatch(context& ctx, const dispatch_options& o) {
@@ -282,12 +339,12 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
   const auto& d = reply.dispatch();
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
     return already_ended(ctx, d);
-  bool spawned = d.status() == v1::DispatchReply::SPAWNING || d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT;
+  bool spawned = asked_for_worker(d);
   bool exec = command.dispatch().harness() == "exec";
   if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
     if (!ctx.json_wanted())
       ctx.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
-    return follow_to_end(ctx, o, d, reply.revision());
+    return follow_to_end(ctx, o, command, d, reply.revision());
   }
   // A task that waits for others or for approval has no worker to wait for.
   bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
@@ -320,7 +377,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--label", o->label, "more tokens for the worker's label");
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
-  option(app, "--retries", o->retries, "further attempts when the host loses the process, 0 to 16");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
   flag(app, "--follow", o->follow, "show the task to its end");

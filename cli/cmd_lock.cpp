@@ -155,13 +155,17 @@ void build_unlock(CLI::App& app, context& ctx) {
 
 json cli_lock_row(const v1::LockView& view) {
   const auto& l = view.lock();
-  return {{"id", l.id()},
-          {"instance_id", l.session_id()},
-          {"file", l.path()},
-          {"type", "lock"},
-          {"content", l.note()},
-          {"created_at", mcp::seconds(l.created_at_ms())},
-          {"owner_label", mcp::text_or_null(view.owner().label())}};
+  json out = {{"id", l.id()},
+              {"instance_id", l.session_id()},
+              {"file", l.path()},
+              {"type", "lock"},
+              {"content", l.note()},
+              {"created_at", mcp::seconds(l.created_at_ms())},
+              {"owner_label", mcp::text_or_null(view.owner().label())}};
+  // Last, and only with a line, which swarm-mcp does not have: without one the row is the hooks' to the byte.
+  if (view.waiters() > 0)
+    out["waiters"] = view.waiters();
+  return out;
 }
 
 int run_locks(context& ctx) {
@@ -177,8 +181,9 @@ int run_locks(context& ctx) {
     ctx.io().line("(no locks)");
   for (const auto& view : locks) {
     auto who = view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
+    auto line = view.waiters() == 0 ? std::string{} : " (" + std::to_string(view.waiters()) + " waiting)";
     ctx.io().painted_line("  " + ctx.io().paint(colour::cyan, who) + "  " + ctx.io().paint(colour::none, view.lock().path()) + "  — " +
-                          ctx.io().paint(colour::dim, view.lock().note()));
+                          ctx.io().paint(colour::dim, view.lock().note()) + ctx.io().paint(colour::yellow, line));
   }
   return code::ok;
 }

@@ -89,11 +89,16 @@ int run_down(context& ctx, bool keep_programs) {
   }
   v1::ShutdownRequest request;
   request.set_keep_keeper(keep_programs);
+  auto began = ctx.boot_ms();
   auto pid = ctx.door().node.shutdown(request).pid();
+  auto left = milliseconds_of(ctx.flags.timeout_s, "--timeout") - (ctx.boot_ms() - began);
+  // Whoever reads "stopped" may start another one or move the state directory.
+  if (!ctx.door().finder.wait_for_exit(pid, left))
+    throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
   if (ctx.json_wanted())
     ctx.io().print({{"ok", true}, {"pid", pid}});
   else
-    ctx.io().line("stopping the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
+    ctx.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
   return code::ok;
 }
 
@@ -199,7 +204,7 @@ void build_version(CLI::App& app, context& ctx) {
 
 constexpr verb verbs[] = {
   {"up", "start the node unless it runs", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up},
-  {"down", "stop the node", "  swarmctl down --keep-programs", build_down},
+  {"down", "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
   {"status", "what the node says of itself", "  swarmctl status --json", build_status},
   {"graph", "the live actor tree; --scope narrows it", "  swarmctl graph\n  swarmctl graph --json", build_graph},
   {"backup", "a consistent copy of the store, made while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},

@@ -1,8 +1,12 @@
 // register, bootstrap, deregister, whoami, instances, remove-instance.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/rules.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
+
+#include <cctype>
+#include <sstream>
 
 namespace swarm::cli {
 
@@ -37,10 +41,51 @@ v1::Command registration(const context& ctx, const register_options& o) {
   return command;
 }
 
+/// ~ and ~/x, as the contract's lists of roots may have them.
+std::string expand_home(const context& ctx, const std::string& path) {
+  auto home = ctx.env().get("HOME");
+  return !home.empty() && (path == "~" || path.rfind("~/", 0) == 0) ? home + path.substr(1) : path;
+}
+
+/// Contract 1.2: an identity may be confined to directories. It keeps one's own mistakes in bounds; who can set variables can
+/// change it.
+void check_identity_roots(const context& ctx, const v1::RegisterSession& body) {
+  constexpr std::string_view prefix = "identity:";
+  auto token = domain::identity_token(body.label());
+  if (token.size() <= prefix.size())
+    return;
+  auto name = token.substr(prefix.size());
+  std::string upper;
+  for (auto c : name)
+    upper += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : '_';
+  auto variable = "SWARM_MCP_" + upper + "_ROOTS";
+  std::istringstream list{ctx.env().get(variable)};
+  std::string listed;
+  bool any = false;
+  for (std::string each; std::getline(list, each, ':');) {
+    if (each.empty())
+      continue;
+    auto root = normalize_path(expand_home(ctx, each), ctx.directory());
+    if (is_inside(root, body.directory()) && is_inside(root, body.file_root()))
+      return;
+    listed += (any ? ", " : "") + root;
+    any = true;
+  }
+  if (any)
+    throw failure(code::refused,
+                  "Registration blocked: " + token + " directory must be under one of " + listed + ". Set " + variable + " to override.");
+}
+
+v1::Reply register_session(const context& ctx, const register_options& o) {
+  auto command = registration(ctx, o);
+  check_identity_roots(ctx, command.register_session());
+  return ctx.execute(command);
+}
+
 int run_register(context& ctx, const register_options& o) {
   if (o.lease_s < 0)
     throw usage("--lease-seconds takes a number of seconds, 0 or more");
-  auto session = ctx.execute(registration(ctx, o)).session().session();
+  auto session = register_session(ctx, o).session().session();
   if (!ctx.json_wanted()) {
     ctx.io().line("registered " + session.id());
     return code::ok;
@@ -85,7 +130,7 @@ v1::Session bootstrap_session(const context& ctx, const register_options& o) {
   auto answer = ctx.door().coordination.ask(query);
   if (!answer.has_refusal())
     return answer.session();
-  return ctx.execute(registration(ctx, o)).session().session();
+  return register_session(ctx, o).session().session();
 }
 
 json work_tracker(const context& ctx, const v1::Session& session) {
@@ -196,7 +241,8 @@ json cli_instance_row(const v1::Session& s) {
 
 std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) {
   auto age = std::max<std::int64_t>(0, now_ms - s.heartbeat_ms());
-  bool attended = s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
+  bool leased = s.presence() == v1::Session::LEASE && (s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms);
+  bool attended = leased || s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
   const char* word = "live";
   c = colour::green;
   if (!attended && age > limits::session_reclaim().count())

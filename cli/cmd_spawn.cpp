@@ -4,6 +4,8 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <limits>
+
 namespace swarm::cli {
 
 namespace {
@@ -54,8 +56,9 @@ struct spawn_options {
 };
 
 int run_spawn(context& ctx, const spawn_options& o) {
-  if (o.retries < 0 || o.retries > 16)
-    throw usage("--retries takes 0 to 16");
+  // How many are allowed is the node's to say; here only what the message cannot carry.
+  if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
+    throw usage("--retries takes a number, 0 or more");
   auto harness = o.harness.empty() ? std::string{ctx.tail.empty() ? "" : "exec"} : o.harness;
   if (harness.empty())
     throw usage("spawn needs --harness NAME, or a command after --");
@@ -96,7 +99,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--task,--task-id", o->task, "the task it is for");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
-  option(app, "--retries", o->retries, "further attempts when the host loses the process, 0 to 16");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   on_run(app, ctx, [o, &ctx] { return run_spawn(ctx, *o); });
 }
 

@@ -75,7 +75,19 @@ bool ends_task(const v1::Event& e) {
          (e.type().rfind("task.", 0) == 0 && domain::is_terminal(domain::task_status_from(text_in(payload_of(e), "status"))));
 }
 
-bool binds_worker(const v1::Event& e) { return e.type() == "spawn.running" || e.type() == "spawn.ended" || e.type() == "spawn.failed"; }
+/// A host that restarted may try again; whether it does, the task's row tells.
+constexpr const char* may_be_repeated = "node_restarted";
+
+void note_worker(task_follow& f, const v1::Event& e) {
+  if (e.type() == "spawn.running" || e.type() == "spawn.ended") {
+    f.bound = true;
+    f.spawn_error.clear();
+  } else if (e.type() == "spawn.failed") {
+    auto reason = text_in(payload_of(e), "reason");
+    if (reason != may_be_repeated)
+      f.spawn_error = reason.empty() ? "the worker could not be started" : reason;
+  }
+}
 
 } // namespace
 
@@ -188,6 +200,7 @@ std::string live_line(const v1::Event& e) {
 task_follow follow_task(context& ctx, v1::Task task, std::uint64_t after, const follow_options& options) {
   task_follow out;
   out.task = std::move(task);
+  out.bound = options.bound;
   auto began = ctx.boot_ms();
   v1::WatchRequest request;
   request.set_scope(out.task.scope());
@@ -196,11 +209,11 @@ task_follow follow_task(context& ctx, v1::Task task, std::uint64_t after, const 
   request.add_types("task.");
   request.add_types("spawn.");
   spinner spin{ctx.io(), !options.quiet};
-  auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && out.bound); };
+  auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && (out.bound || !out.spawn_error.empty())); };
   auto on = [&](const v1::Event& e) {
     if (!concerns(e, out.task.id()))
       return true;
-    out.bound = out.bound || binds_worker(e);
+    note_worker(out, e);
     if (auto line = live_line(e); !line.empty() && !options.quiet)
       spin.around([&] { ctx.io().painted_line(ctx.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + ctx.io().paint(colour_of(e), line)); });
     // The row, not the event, decides: the event may be older than a later attempt.

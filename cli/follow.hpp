@@ -42,12 +42,14 @@ follow_end follow_events(context&, v1::WatchRequest request, std::int64_t timeou
 struct task_follow {
   v1::Task task; // as last seen
   follow_end end = follow_end::finished;
-  bool bound = false; // a worker process runs or ran for it
+  bool bound = false;      // a worker process runs or ran for it
+  std::string spawn_error; // why the last worker asked for never ran; empty while one may
   std::int64_t waited_ms = 0;
 };
 
 struct follow_options {
-  bool until_bound = false; // stop as soon as a worker runs
+  bool until_bound = false; // stop as soon as a worker runs or cannot
+  bool bound = false;       // one runs already
   std::int64_t timeout_ms = 0;
   bool quiet = false; // no live lines
 };

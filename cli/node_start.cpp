@@ -132,7 +132,7 @@ std::filesystem::path swarmd_path() {
   return self.parent_path() / "swarmd";
 }
 
-void start_node(const state_dir& dir, const std::string& node_name, std::int64_t timeout_ms) {
+start_outcome start_node(const state_dir& dir, const std::string& node_name, std::int64_t timeout_ms) {
   prepare_or_fail(dir);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -146,13 +146,13 @@ void start_node(const state_dir& dir, const std::string& node_name, std::int64_t
   out.reset();
   auto state = wait_ready(in.fd, timeout_ms);
   if (state == ready_state::ready)
-    return;
+    return start_outcome::started;
   if (state == ready_state::late)
     throw failure(code::deadline, "swarmd did not become ready in time; look at " + log.string());
   constexpr int settle_ms = 5000;
   auto status = exit_status_within(pid, settle_ms);
   if (status == exit_already_owned || status == 0)
-    return;
+    return start_outcome::owned;
   auto tail = log_tail(log);
   throw failure(code::no_node, "swarmd could not start" + (tail.empty() ? "; look at " + log.string() : ":\n" + tail));
 }

@@ -12,9 +12,14 @@ namespace swarm::cli {
 /// The swarmd that lies beside this program.
 std::filesystem::path swarmd_path();
 
-/// Returns once swarmd is ready or another one turned out to own the state directory (then connecting succeeds soon). Throws
-/// `failure` with the end of its log when it could not start.
-void start_node(const state_dir&, const std::string& node_name, std::int64_t timeout_ms);
+enum class start_outcome {
+  started, // and ready
+  owned,   // another swarmd has the state directory: it may be coming up or stopping
+};
+
+/// Returns once swarmd is ready or another one turned out to own the state directory. Throws `failure` with the end of its log
+/// when it could not start.
+start_outcome start_node(const state_dir&, const std::string& node_name, std::int64_t timeout_ms);
 
 /// Replaces this process by swarmd in the foreground. Throws `failure` if that is not possible.
 [[noreturn]] void become_node(const state_dir&, const std::string& node_name);

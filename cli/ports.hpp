@@ -86,6 +86,8 @@ public:
   /// Becomes swarmd in this terminal; returns only by `failure`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
+  /// After `shutdown` answered with this pid: waits until that process has ended. False when it is still there after the time.
+  virtual bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) = 0;
   /// Calls made from now on refuse instead of starting a node.
   virtual void never_start() = 0;
   /// Deadline of each call.

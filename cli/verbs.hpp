@@ -20,6 +20,8 @@ struct verb {
   const char* alias = nullptr;
   /// Takes a program and its arguments after `--`.
   bool takes_program = false;
+  /// Not offered: whatever follows the name, this is the answer, with status 1.
+  const char* refusal = nullptr;
 };
 
 // One per file cmd_*.cpp.
@@ -36,6 +38,7 @@ std::span<const verb> overview_verbs();
 std::span<const verb> pty_verbs();
 std::span<const verb> doctor_verbs();
 std::span<const verb> completion_verbs();
+std::span<const verb> elsewhere_verbs();
 /// All of them, in the order the help shows.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.

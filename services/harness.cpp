@@ -1,7 +1,10 @@
 #include "services/harness.hpp"
 
+#include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +63,32 @@ std::string variable(const std::vector<std::string>& environment, const std::str
 
 namespace {
 
+std::string alias_variable(const harness& h) {
+  std::string out = "SWARM_HARNESS_";
+  for (const char* c = h.name; *c; ++c)
+    out += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  return out;
+}
+
+/// By its own name, or by the name the caller's SWARM_HARNESS_<NAME> gives its program (contract 4.6).
+const harness* named(const std::string& name, const std::vector<std::string>& environment) {
+  if (auto* h = find_harness(name))
+    return h;
+  for (const auto& h : harnesses())
+    if (h.program && !name.empty() && variable(environment, alias_variable(h)) == name)
+      return &h;
+  return nullptr;
+}
+
+/// What starts the agent. swarm-mcp puts the alias unquoted into a shell script, so it may carry arguments.
+std::vector<std::string> launcher(const harness& h, const std::vector<std::string>& environment) {
+  std::istringstream words{variable(environment, alias_variable(h))};
+  std::vector<std::string> out{std::istream_iterator<std::string>{words}, {}};
+  if (out.empty())
+    out.emplace_back(h.program);
+  return out;
+}
+
 v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
   v1::Refusal r;
   r.set_code(code);
@@ -77,9 +106,10 @@ std::string names() {
 /// Fields shared by Dispatch and RequestSpawn.
 template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
-  auto* h = find_harness(body.harness());
+  auto* h = named(body.harness(), environment);
   if (!h)
     return refusal(v1::Refusal::INVALID, fmt::format("Unknown harness \"{}\". Known: {}.", body.harness(), names()));
+  body.set_harness(h->name);
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
     return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no directory {} on this node", body.directory()));
@@ -91,13 +121,14 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
     body.add_argv(shell.empty() ? "/bin/sh" : shell);
   }
   if (h->program) {
-    auto found = find_program(h->program, path, body.directory());
+    auto words = launcher(*h, environment);
+    auto found = find_program(words[0], path, body.directory());
     if (!found)
       return refusal(
         v1::Refusal::NOT_INSTALLED,
-        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, h->program));
-    body.clear_argv();
-    body.add_argv(*found);
+        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, words[0]));
+    words[0] = *found;
+    body.mutable_argv()->Assign(words.begin(), words.end());
     return std::nullopt;
   }
   if (body.argv().empty())

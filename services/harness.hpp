@@ -25,7 +25,8 @@ std::optional<std::string> find_program(const std::string& program, const std::s
 /// Value of a variable in NAME=value entries.
 std::string variable(const std::vector<std::string>& environment, const std::string& name);
 
-/// Why this dispatch or spawn cannot run here, before any task state changes; fills in argv of shells and agents.
+/// Why this dispatch or spawn cannot run here, before any task state changes; fills in argv of shells and agents. The caller's
+/// SWARM_HARNESS_<NAME> names another program for an agent, and is an alias for it.
 std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std::string>& environment);
 
 } // namespace swarm

@@ -189,7 +189,10 @@ private:
     if (!task_.assignee().empty()) {
       auto r = answer(v1::DispatchReply::DISPATCHED);
       r.mutable_dispatch()->set_recipient(task_.assignee());
-      r.mutable_dispatch()->mutable_prompt()->set_skipped("the task is assigned already");
+      auto& told = *r.mutable_dispatch()->mutable_prompt(); // without a message id: nothing was sent
+      told.set_sender(tx_.actor_name());
+      told.set_recipient(task_.assignee());
+      told.set_skipped("the task is assigned already");
       return r;
     }
     if (auto r = check_spawn_quota(tx_))

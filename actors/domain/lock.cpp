@@ -80,7 +80,7 @@ std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1
 
 v1::Reply already_locked(const transaction& tx, const v1::Session& me, const v1::Lock& held) {
   auto reply = refuse(v1::Refusal::CONFLICT, "File is already locked", held.path());
-  *reply.mutable_lock()->mutable_active() = lock_view(tx.base(), held, &me, may_cross_identity(tx.command()));
+  *reply.mutable_lock()->mutable_active() = lock_view(tx.base(), held, &me, may_cross_identity(tx.command()), tx.in().now_ms);
   return reply;
 }
 
@@ -315,7 +315,7 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
       let_go(lock);
 }
 
-v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Session* viewer, bool allow_cross_identity) {
+v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Session* viewer, bool allow_cross_identity, std::int64_t now_ms) {
   v1::LockView view;
   auto owner = rows.row<v1::Session>(key(lock.session_id()));
   if (viewer && owner && !allow_cross_identity && owner->identity() != viewer->identity()) {
@@ -328,7 +328,7 @@ v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Se
   view.mutable_owner()->set_id(lock.session_id());
   if (owner) {
     view.mutable_owner()->set_label(owner->label());
-    view.mutable_owner()->set_heartbeat_ms(owner->heartbeat_ms());
+    view.mutable_owner()->set_heartbeat_ms(shown_heartbeat_ms(*owner, now_ms));
     view.mutable_owner()->set_active(owner->scope() == lock.scope());
   }
   task_filter active{.scope = lock.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = lock.session_id()};

@@ -95,7 +95,9 @@ v1::Answer list_locks(const question& q, const v1::ListLocks& c) {
       return q.rows.rows<v1::Lock>(f);
     },
     [](const v1::Lock& l) { return l.path(); },
-    [&](const v1::Lock& l) -> std::size_t { return has_lapsed(l, q.in) ? 0 : move_to(out.add_locks(), lock_view(q.rows, l, q.eyes(), q.cross)); });
+    [&](const v1::Lock& l) -> std::size_t {
+      return has_lapsed(l, q.in) ? 0 : move_to(out.add_locks(), lock_view(q.rows, l, q.eyes(), q.cross, q.in.now_ms));
+    });
   if (next)
     out.mutable_page()->set_token(page_token("locks", *next));
   return a;
@@ -105,7 +107,7 @@ v1::Answer get_lock(const question& q, const v1::GetLock& c) {
   v1::Answer a;
   a.mutable_lock()->set_path(c.path());
   if (const auto lock = held_lock(q, c.path()))
-    *a.mutable_lock()->mutable_active() = lock_view(q.rows, *lock, q.eyes(), q.cross);
+    *a.mutable_lock()->mutable_active() = lock_view(q.rows, *lock, q.eyes(), q.cross, q.in.now_ms);
   return a;
 }
 
@@ -115,7 +117,7 @@ v1::Answer verify_lock(const question& q, const v1::VerifyLock& c) {
   auto lock = held_lock(q, c.path());
   out.set_valid(lock && lock->fence() == c.fence());
   if (lock)
-    *out.mutable_lock() = lock_view(q.rows, *lock, q.eyes(), q.cross).lock();
+    *out.mutable_lock() = lock_view(q.rows, *lock, q.eyes(), q.cross, q.in.now_ms).lock();
   return a;
 }
 

@@ -29,6 +29,9 @@ struct question {
 
 v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject = {});
 
+/// A session's row as answers carry it.
+v1::Session shown(const question& q, v1::Session s);
+
 // -- pages -----------------------------------------------------------------------------------------
 
 /// Opaque tokens: the hex of "<list> NUL <position>", so that one list's token is not mistaken for another's.

@@ -29,15 +29,15 @@ std::vector<const v1::Session*> pointers(const std::vector<v1::Session>& session
   return out;
 }
 
-v1::Answer found(v1::Session s) {
+v1::Answer found(const question& q, v1::Session s) {
   v1::Answer a;
-  *a.mutable_session() = std::move(s);
+  *a.mutable_session() = shown(q, std::move(s));
   return a;
 }
 
 v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessions) {
   if (sessions.size() == 1)
-    return found(sessions.front());
+    return found(q, sessions.front());
   if (sessions.empty())
     return deny(v1::Refusal::NOT_FOUND, "No instances registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
   return deny(v1::Refusal::CONFLICT,
@@ -45,6 +45,20 @@ v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessi
 }
 
 } // namespace
+
+std::int64_t shown_heartbeat_ms(const v1::Session& s, std::int64_t now_ms) {
+  switch (s.presence()) {
+    case v1::Session::PROCESS:
+    case v1::Session::CONNECTION: return now_ms;
+    case v1::Session::LEASE: return s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms ? now_ms : s.heartbeat_ms();
+    default: return s.heartbeat_ms();
+  }
+}
+
+v1::Session shown(const question& q, v1::Session s) {
+  s.set_heartbeat_ms(shown_heartbeat_ms(s, q.in.now_ms));
+  return s;
+}
 
 v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
   const auto start = read_page("sessions", c.page());
@@ -69,7 +83,7 @@ v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
       if (!q.sees(s) || (!c.label_contains().empty() && !like(s.label(), pattern)))
         return 0;
       const auto bytes = s.ByteSizeLong() + 1;
-      *out.add_sessions() = std::move(s);
+      *out.add_sessions() = shown(q, std::move(s));
       return bytes;
     });
   if (next)
@@ -88,18 +102,18 @@ v1::Answer find_session(const question& q, const v1::FindSession& c) {
   std::vector<const v1::Session*> by_id, by_label;
   for (const auto& s : all) {
     if (s.id() == who)
-      return found(s);
+      return found(q, s);
     if (s.id().compare(0, who.size(), who) == 0)
       by_id.push_back(&s);
     if (s.label().find(who) != std::string::npos)
       by_label.push_back(&s);
   }
   if (by_id.size() == 1)
-    return found(*by_id.front());
+    return found(q, *by_id.front());
   if (by_id.size() > 1)
     return deny(v1::Refusal::CONFLICT, "Ambiguous id prefix \"" + who + "\": " + candidates(by_id));
   if (by_label.size() == 1)
-    return found(*by_label.front());
+    return found(q, *by_label.front());
   if (by_label.size() > 1)
     return deny(v1::Refusal::CONFLICT, "Ambiguous label match \"" + who + "\": " + candidates(by_label));
   return deny(v1::Refusal::NOT_FOUND, "No instance matches \"" + who + "\" in this scope. Candidates: " + candidates(pointers(all)));

@@ -30,7 +30,7 @@ public:
   explicit status_builder(const question& q) : q_(q), me_(*q.viewer) {}
 
   v1::Answer build() {
-    *out_.mutable_session() = me_;
+    *out_.mutable_session() = shown(q_, me_);
     add_peers();
     add_planner();
     add_unread();
@@ -54,7 +54,7 @@ private:
     f.adopted = true;
     for (auto& s : q_.rows.rows<v1::Session>(f))
       if (s.id() != me_.id() && q_.sees(s) && static_cast<std::size_t>(out_.peers_size()) < peers_max)
-        *out_.add_peers() = std::move(s);
+        *out_.add_peers() = shown(q_, std::move(s));
   }
 
   void add_planner() {
@@ -143,7 +143,7 @@ private:
     const auto lock = q_.rows.row<v1::Lock>(key(q_.scope(), file));
     if (!lock || lock->session_id() == me_.id() || has_lapsed(*lock, q_.in) || static_cast<std::size_t>(out_.blocking_locks_size()) >= warnings_max)
       return;
-    auto shown = lock_view(q_.rows, *lock, &me_, q_.cross).lock();
+    auto shown = lock_view(q_.rows, *lock, &me_, q_.cross, q_.in.now_ms).lock();
     shown.set_path(file);
     shown.set_task_id(mine.id());
     *out_.add_blocking_locks() = std::move(shown);

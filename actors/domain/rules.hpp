@@ -110,7 +110,10 @@ std::string release(transaction&, const v1::Lock&, std::string_view reason);
 /// Contract 2.6: the three-stage release for a task's assignee when the task becomes terminal.
 void release_task_locks(transaction&, const v1::Task&);
 /// What get_file_lock shows: holder, its tasks, hidden across identities.
-v1::LockView lock_view(const rows_view&, const v1::Lock&, const v1::Session* viewer, bool allow_cross_identity);
+v1::LockView lock_view(const rows_view&, const v1::Lock&, const v1::Session* viewer, bool allow_cross_identity, std::int64_t now_ms);
+/// The last sign of life as others are told it: now, while a process, a connection or a lease that has not run out vouches for
+/// the session. Its row is not rewritten for that.
+std::int64_t shown_heartbeat_ms(const v1::Session&, std::int64_t now_ms);
 
 /// Creates one task after its relations were checked (status rule of contract 2.4) and emits task.created.
 v1::Task insert_task(transaction&, const v1::TaskSpec&, int batch_index = -1);

@@ -84,7 +84,7 @@ json message(const v1::Message& m) {
 }
 
 json prompt(const v1::PromptResult& p) {
-  json out = {{"message_sent", true}, {"sender", p.sender()}, {"recipient", p.recipient()}, {"nudged", p.skipped().empty()}};
+  json out = {{"message_sent", p.message_id() != 0}, {"sender", p.sender()}, {"recipient", p.recipient()}, {"nudged", p.skipped().empty()}};
   if (!p.skipped().empty())
     out["nudge_skipped"] = p.skipped();
   return out;

@@ -3,10 +3,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
+#include "actors/base/unique_fd.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -75,6 +79,33 @@ TEST_CASE("up, status and down give the documented keys, and down ends the node 
   // The name is remembered.
   node.ctl_json({"up"});
   CHECK(node.ctl_json({"status"}).at("node") == "workshop");
+}
+
+TEST_CASE("when down has answered the node's process is gone") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto pid = node.node_pid();
+  REQUIRE(is_running(pid));
+  CHECK(node.ctl({"down"}).out == "stopped the node (pid " + std::to_string(pid) + ")\n");
+  CHECK_FALSE(is_running(pid));
+}
+
+TEST_CASE("a command that finds an old node still leaving starts the next one as soon as it can") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  // What a node that is stopping looks like: nobody answers, and the directory is held.
+  swarm::unique_fd held{open(node.dir().lock_file().c_str(), O_RDWR | O_CLOEXEC)};
+  REQUIRE(held);
+  REQUIRE(flock(held.get(), LOCK_EX | LOCK_NB) == 0);
+  auto up = node.ctl_start({"up", "--json"});
+  auto other = node.ctl_start({"kv", "set", "a", "b"});
+  std::this_thread::sleep_for(std::chrono::milliseconds{700});
+  held.reset();
+  auto started = up.finish();
+  CHECK_MESSAGE(started.status == 0, started.err);
+  auto served = other.finish();
+  CHECK_MESSAGE(served.status == 0, served.err);
 }
 
 TEST_CASE("graph shows the node, the writer, the readers, scopes and whatever is alive in them") {

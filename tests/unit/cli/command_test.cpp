@@ -98,6 +98,30 @@ TEST_CASE("the overrides of the identity boundary come from the environment, eac
   }
 }
 
+TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever follows, and are in the help") {
+  test::cli ctl;
+  CHECK(ctl({"--help"}) == code::ok);
+  auto help = ctl.screen.out;
+  for (const auto& [words, told] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{{{"ui", "spawn", "--cwd", "/r", "--wait", "5"}, "swarmctl dispatch"},
+                                                                     {{"ui"}, "swarmctl pty list"},
+                                                                     {{"serve"}, "later version"},
+                                                                     {{"init", "--dir", "/r", "--no-skills"}, "later version"},
+                                                                     {{"install", "--host", "all", "--dry-run"}, "later version"}}) {
+    CAPTURE(words[0]);
+    CHECK(ctl(words) == code::refused);
+    CHECK(ctl.screen.out.empty());
+    CHECK(ctl.screen.err.rfind("swarmctl " + words[0] + ": ", 0) == 0);
+    CHECK(ctl.screen.err.find(told) != std::string::npos);
+    auto with_json = words;
+    with_json.push_back("--json");
+    CHECK(ctl(with_json) == code::refused);
+    CHECK(ctl.out_json()["error"].get<std::string>().find(told) != std::string::npos);
+    CHECK(help.find("  " + words[0] + " ") != std::string::npos);
+  }
+  CHECK(ctl.node.commands.empty());
+}
+
 TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
   test::cli ctl;
   knows(ctl, {session("I1")});
@@ -164,6 +188,16 @@ TEST_CASE("without a node, status exits 3 and says how to start one") {
   CHECK(ctl({"status", "--json"}) == code::no_node);
   CHECK(ctl.screen.err.find("swarmctl up") != std::string::npos);
   CHECK(!ctl.node.may_start);
+}
+
+TEST_CASE("down waits until the process has ended, at most for --timeout") {
+  test::cli ctl;
+  CHECK(ctl({"down", "--timeout", "7"}) == code::ok);
+  CHECK(ctl.node.awaited == std::vector<std::pair<std::int64_t, std::int64_t>>{{42, 7000}});
+  CHECK(ctl.screen.out == "stopped the node (pid 42)\n");
+  ctl.node.ends = false;
+  CHECK(ctl({"down", "--json"}) == code::deadline);
+  CHECK(ctl.out_json() == json{{"error", "the node is still stopping (pid 42)"}});
 }
 
 TEST_CASE("status as JSON has what scripts need") {
@@ -270,6 +304,32 @@ TEST_CASE("locks and tasks as JSON are the contract's rows") {
   CHECK(ctl.screen.out == "  T1  [in_progress]  fix  p0  assignee=-  x\n");
 }
 
+TEST_CASE("locks shows how many stand in line, and says nothing of it when nobody does") {
+  test::cli ctl;
+  auto serve = [&](std::uint32_t waiters) {
+    ctl.node.on_query = [waiters](const v1::Query&) {
+      v1::Answer a;
+      auto* view = a.mutable_locks()->add_locks();
+      view->mutable_lock()->set_path("/r/a");
+      view->mutable_lock()->set_note("why");
+      view->mutable_owner()->set_label("role:x");
+      view->set_waiters(waiters);
+      return a;
+    };
+  };
+  serve(0);
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.screen.out == "  role:x  /r/a  — why\n");
+  CHECK(ctl({"locks", "--json"}) == code::ok);
+  CHECK_FALSE(ctl.out_json()[0].contains("waiters"));
+  serve(2);
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.screen.out == "  role:x  /r/a  — why (2 waiting)\n");
+  CHECK(ctl({"locks", "--json"}) == code::ok);
+  CHECK((--ctl.out_json()[0].end()).key() == "waiters");
+  CHECK(ctl.out_json()[0]["waiters"] == 2);
+}
+
 TEST_CASE("lists are read page by page to the end") {
   test::cli ctl;
   ctl.node.on_query = [](const v1::Query& q) {
@@ -306,6 +366,52 @@ TEST_CASE("register takes its defaults from the environment and shows the heartb
   CHECK(ctl.node.commands.back().register_session().directory() == "/e");
   CHECK(ctl.node.commands.back().register_session().lease_ms() == 9000);
   CHECK((--ctl.out_json().end()).key() == "heartbeat");
+}
+
+TEST_CASE("an identity with roots registers only under one and the same of them") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I1");
+    return r;
+  };
+  auto under = [&](const std::string& roots, const std::string& directory, const std::string& file_root = {}) {
+    ctl.env = environment{{{"HOME", "/home/ada"}, {"SWARM_MCP_MY_WORK_ROOTS", roots}, {"SWARM_MCP_LABEL", "role:x identity:my-work"}}};
+    std::vector<std::string> words{"register", directory};
+    if (!file_root.empty())
+      words.insert(words.end(), {"--file-root", file_root});
+    return ctl(words);
+  };
+  CHECK(under("", "/r") == code::ok);
+  CHECK(under("/a:/r/", "/r/sub") == code::ok);
+  CHECK(under("~/src", "/home/ada/src/x") == code::ok);
+  auto sent = ctl.node.commands.size();
+  CHECK(under("~/src:/w", "/r") == code::refused);
+  CHECK(ctl.screen.err == "swarmctl register: Registration blocked: identity:my-work directory must be under one of /home/ada/src, /w. "
+                          "Set SWARM_MCP_MY_WORK_ROOTS to override.\n");
+  CHECK(under("/r", "/rest") == code::refused);
+  CHECK(under("/a:/b", "/a", "/b") == code::refused);
+  CHECK(ctl.node.commands.size() == sent);
+  ctl.env = environment{{{"SWARM_MCP_MY_WORK_ROOTS", "/w"}}};
+  CHECK(ctl({"register", "--label", "identity:other"}) == code::ok);
+}
+
+TEST_CASE("a session that a process, a connection or a lease holds is live however old its last command is") {
+  test::cli ctl;
+  auto shows = [&](v1::Session::Presence presence, std::int64_t lease_until_ms) {
+    auto s = session("I1"); // its last sign of life is 80 s old
+    s.set_presence(presence);
+    s.set_lease_until_ms(lease_until_ms);
+    knows(ctl, {s});
+    CHECK(ctl({"instances"}) == code::ok);
+    return ctl.screen.out;
+  };
+  auto now_ms = ctl.clock.unix_ms();
+  CHECK(shows(v1::Session::HEARTBEAT, 0).find("offline (80s)") != std::string::npos);
+  CHECK(shows(v1::Session::PROCESS, 0).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::CONNECTION, 0).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::LEASE, now_ms + 1).find("live") != std::string::npos);
+  CHECK(shows(v1::Session::LEASE, now_ms - 1).find("offline") != std::string::npos);
 }
 
 TEST_CASE("a program's arguments after -- are passed as they are") {

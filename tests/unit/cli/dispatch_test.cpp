@@ -147,6 +147,121 @@ TEST_CASE("--detach returns once the worker runs") {
   CHECK(ctl.screen.out == "spawned worker for task T1\n");
 }
 
+TEST_CASE("a worker that could not be started is spawn_failed with the error, detached or followed") {
+  test::cli ctl;
+  const char* result = R"({"duration_ms":0,"output_tail":"","reason":"spawn_failed: no such file"})";
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::FAILED, result));
+  auto run = [&](std::vector<std::string> flags) {
+    ctl.node.watches.push_back({{reply_of({event(11, "spawn.failed", "S1", R"({"task_id":"T1","reason":"spawn_failed: no such file"})"),
+                                           event(12, "task.updated", "T1", R"({"status":"failed"})")})},
+                                stream_end::lost});
+    auto words = command;
+    words.insert(words.begin() + 1, flags.begin(), flags.end());
+    return ctl(words);
+  };
+  CHECK(run({"--detach", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "spawn_failed: no such file");
+  CHECK_FALSE(ctl.out_json().contains("spawned_instance"));
+  CHECK(run({"--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "spawn_failed: no such file");
+  CHECK(ctl.out_json()["completion"]["terminal_status"] == "failed");
+  CHECK(run({"--detach"}) == code::refused);
+  CHECK(ctl.screen.out == "spawn failed: spawn_failed: no such file\n");
+}
+
+TEST_CASE("an agent that could not be started is reported at once, although its task stays open") {
+  test::cli ctl;
+  auto agent = task_in(v1::OPEN);
+  agent.clear_harness();
+  ctl.node.on_command = [agent](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, agent, 10); };
+  row_is(ctl, agent);
+  ctl.node.watches.push_back({{reply_of({event(11, "spawn.failed", "S1", R"({"task_id":"T1","reason":"no terminal"})")})}, stream_end::lost});
+  CHECK(ctl({"dispatch", "think", "--harness", "claude", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "no terminal");
+  CHECK(ctl.out_json()["task"]["status"] == "open");
+}
+
+TEST_CASE("a worker that ran before anybody followed it is spawned, not in flight") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task_in(v1::IN_PROGRESS), 10);
+    r.mutable_dispatch()->mutable_spawn()->set_status(v1::Spawn::RUNNING);
+    return r;
+  };
+  row_is(ctl, task_in(v1::DONE));
+  ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  auto words = command;
+  words.insert(words.begin() + 1, "--json");
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.out_json()["status"] == "spawned");
+}
+
+TEST_CASE("a session that waited for the end consumes the messages about it, a person has none") {
+  test::cli ctl;
+  auto serve = [&](bool node_answers) {
+    ctl.node.on_command = [node_answers](const v1::Command& c) {
+      if (!c.has_consume_messages())
+        return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10);
+      if (!node_answers)
+        throw failure(code::deadline, "gone");
+      v1::Reply r;
+      auto* m = r.mutable_messages()->add_messages();
+      m->set_id(7);
+      m->set_sender("S1");
+      m->set_content("[task:T1] [auto] done");
+      return r;
+    };
+    ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  };
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_find_session())
+      *a.mutable_session() = test::session("I1");
+    else
+      *a.mutable_task() = task_in(v1::DONE, success);
+    return a;
+  };
+  auto words = command;
+  words.insert(words.begin(), {"--json", "--as", "I1"});
+  serve(true);
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.node.commands.back().actor() == "I1");
+  CHECK(ctl.node.commands.back().consume_messages().task_prefix() == "T1");
+  auto consumed = ctl.out_json()["consumed_completion_messages"];
+  REQUIRE(consumed.size() == 1);
+  CHECK(consumed[0]["id"] == 7);
+  CHECK(consumed[0]["content"] == "[task:T1] [auto] done");
+  serve(false);
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.out_json()["consumed_completion_messages"].empty());
+  serve(true);
+  words.erase(words.begin() + 1, words.begin() + 3);
+  CHECK(ctl(words) == 0);
+  CHECK_FALSE(ctl.out_json().contains("consumed_completion_messages"));
+  CHECK(ctl.node.commands.back().has_dispatch());
+}
+
+TEST_CASE("a task that failed exits alike when it is followed and when it is asked for again, whoever worked on it") {
+  test::cli ctl;
+  auto failed = task_in(v1::FAILED, "could not");
+  failed.clear_harness();
+  row_is(ctl, failed);
+  ctl.node.on_command = [](const v1::Command&) {
+    auto open = task_in(v1::OPEN);
+    open.clear_harness();
+    return dispatched(v1::DispatchReply::DISPATCHED, open, 10);
+  };
+  ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"failed"})")})}, stream_end::lost});
+  CHECK(ctl({"dispatch", "think", "--follow", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "dispatched");
+  ctl.node.on_command = [failed](const v1::Command&) { return dispatched(v1::DispatchReply::ALREADY_TERMINAL, failed, 10); };
+  CHECK(ctl({"dispatch", "think", "--follow"}) == code::refused);
+}
+
 TEST_CASE("dispatch without a harness answers as the contract says and starts nobody") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::NO_WORKER, task_in(v1::OPEN), 10); };
@@ -170,6 +285,17 @@ TEST_CASE("dispatch hands on the inheritable environment and the command, and --
   CHECK(body.fresh());
   CHECK(body.directory() == "/r");
   CHECK(ctl.node.last_environment == environment_list{{"PATH", "/bin"}});
+}
+
+TEST_CASE("how many retries are allowed is the node's to say") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return test::refusal(v1::Refusal::INVALID, "retries must be at most 20"); };
+  CHECK(ctl({"dispatch", "x", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().dispatch().retries() == 21);
+  CHECK(ctl({"spawn", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().request_spawn().retries() == 21);
+  CHECK(ctl({"dispatch", "x", "--retries", "-1", "--", "make"}) == code::usage);
+  CHECK(ctl({"spawn", "--retries", "4294967296", "--", "make"}) == code::usage);
 }
 
 TEST_CASE("a position that is no longer kept is made up for by reading the task") {

@@ -57,7 +57,11 @@ public:
   }
   v1::ActorGraph graph(const v1::GraphRequest&) override { return {}; }
   v1::BackupReply backup(const v1::BackupRequest&) override { return {}; }
-  v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override { return {}; }
+  v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override {
+    v1::ShutdownReply r;
+    r.set_pid(42);
+    return r;
+  }
   v1::CheckReply check(const v1::CheckRequest&) override { return {}; }
   v1::PtyInfo create(v1::CreatePtyRequest r) override {
     created = r;
@@ -76,6 +80,12 @@ public:
   bool running() override { return is_running; }
   void start(const std::string&) override { is_running = true; }
   void start_in_foreground(const std::string&) override {}
+  bool ends = true;
+  std::vector<std::pair<std::int64_t, std::int64_t>> awaited; // pid, milliseconds
+  bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override {
+    awaited.emplace_back(pid, timeout_ms);
+    return ends;
+  }
   std::string state_directory() override { return "/state"; }
   void never_start() override { may_start = false; }
   void set_timeout_ms(std::int64_t) override {}

@@ -83,10 +83,13 @@ TEST_CASE("messages and prompts look as in the contract's appendix") {
   v1::PromptResult p;
   p.set_sender("I1");
   p.set_recipient("I2");
+  p.set_message_id(2);
   p.set_skipped("no workspace identity is published for that instance");
   CHECK(
     mcp::dump(mcp::prompt(p), -1) ==
     R"({"message_sent":true,"sender":"I1","recipient":"I2","nudged":false,"nudge_skipped":"no workspace identity is published for that instance"})");
+  p.clear_message_id();
+  CHECK(mcp::prompt(p)["message_sent"] == false);
 }
 
 TEST_CASE("a held file shows its owner's age and whether it is stale or reclaimable") {

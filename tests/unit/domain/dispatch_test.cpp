@@ -98,6 +98,9 @@ TEST_CASE("bad dispatches are refused before any task is made") {
   CHECK(text(w.as(gateway, label)) == "Spawn label identity identity:y does not match requester identity:x");
   CHECK(w.op(work("T", "emacs")).refusal().code() == v1::Refusal::INVALID);
   CHECK(w.op(work("T", "exec")).refusal().code() == v1::Refusal::INVALID);
+  auto stubborn = run_command("T");
+  stubborn.mutable_dispatch()->set_retries(limits::spawn_retries_max() + 1);
+  CHECK(text(w.op(stubborn)) == "retries must be at most 16");
   CHECK(w.rows.all<v1::Task>().empty());
 }
 
@@ -129,6 +132,21 @@ TEST_CASE("a known task is not assigned again, but its worker is prompted each t
   CHECK(again.task().id() == first.task().id());
   CHECK(again.task().status() == v1::OPEN);
   CHECK(w.mail(worker).size() == 2);
+}
+
+TEST_CASE("asking for another worker for an assigned task tells nobody, and the reply says so") {
+  task_world w;
+  const auto gateway = w.join("identity:x mode:gateway role:planner");
+  const auto worker = w.join("identity:x role:implementer");
+  CHECK(w.as(gateway, work("T")).dispatch().prompt().message_id() != 0);
+  auto c = work("T", "claude");
+  c.mutable_dispatch()->set_force_spawn(true);
+  const auto again = w.as(gateway, c).dispatch();
+  CHECK(again.status() == v1::DispatchReply::DISPATCHED);
+  CHECK(again.prompt().message_id() == 0);
+  CHECK(again.prompt().sender() == gateway);
+  CHECK(again.prompt().recipient() == worker);
+  CHECK(w.mail(worker).size() == 1);
 }
 
 TEST_CASE("an exec dispatch makes one task, one spawn and one session however often it is repeated") {

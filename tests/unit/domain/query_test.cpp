@@ -79,6 +79,49 @@ TEST_CASE("a page token of another list, or no token at all, is refused") {
   }
 }
 
+TEST_CASE("a session that something vouches for shows a fresh heartbeat everywhere, others their last one") {
+  task_world w;
+  const auto viewer = w.join("identity:x");
+  const auto was = w.in.now_ms;
+  w.in.now_ms += 120'000;
+  auto shown = [&](v1::Session::Presence presence, std::int64_t lease_until_ms) {
+    v1::Session s;
+    s.set_id("held");
+    s.set_scope(scope);
+    s.set_label("identity:x name:held");
+    s.set_identity("identity:x");
+    s.set_registered_at_ms(was);
+    s.set_heartbeat_ms(was);
+    s.set_adopted(true);
+    s.set_presence(presence);
+    s.set_lease_until_ms(lease_until_ms);
+    w.rows.put(s);
+    v1::Lock l;
+    l.set_id("L");
+    l.set_scope(scope);
+    l.set_path("/repo/f");
+    l.set_session_id("held");
+    w.rows.put(l);
+    v1::Query lists, status, locks, lock;
+    lists.mutable_list_sessions()->set_label_contains("name:held");
+    status.mutable_get_status();
+    locks.mutable_list_locks();
+    lock.mutable_get_lock()->set_path("/repo/f");
+    const auto beat = w.ask(find("held")).session().heartbeat_ms();
+    CHECK(w.ask(lists).sessions().sessions(0).heartbeat_ms() == beat);
+    CHECK(w.ask(status, viewer).status().peers(0).heartbeat_ms() == beat);
+    CHECK(w.ask(locks).locks().locks(0).owner().heartbeat_ms() == beat);
+    CHECK(w.ask(lock).lock().active().owner().heartbeat_ms() == beat);
+    return beat;
+  };
+  CHECK(shown(v1::Session::HEARTBEAT, 0) == was);
+  CHECK(shown(v1::Session::PROCESS, 0) == w.in.now_ms);
+  CHECK(shown(v1::Session::CONNECTION, 0) == w.in.now_ms);
+  CHECK(shown(v1::Session::LEASE, w.in.now_ms + 1) == w.in.now_ms);
+  CHECK(shown(v1::Session::LEASE, w.in.now_ms - 1) == was);
+  CHECK(w.rows.row<v1::Session>(domain::key("held"))->heartbeat_ms() == was);
+}
+
 TEST_CASE("sessions are seen by their own identity, listed by label like SQL does") {
   task_world w;
   const auto a = w.join("identity:x Role:Planner"), b = w.join("identity:x role:implementer");

@@ -154,6 +154,28 @@ TEST_CASE("a program named by a relative path is looked for where the worker sta
   CHECK_FALSE(check_harness(good, {"PATH=/usr/bin"}));
 }
 
+TEST_CASE("SWARM_HARNESS_<NAME> of the caller names the agent's program, and that name means the agent") {
+  test::scratch_state s;
+  auto dir = s.dir.root.string();
+  program(s.dir.root / "bin/claude");
+  program(s.dir.root / "bin/claude-work");
+  auto argv_for = [&](const std::string& harness, const std::string& alias) {
+    auto c = spawn_of(harness, {}, dir);
+    auto r = check_harness(c, {"PATH=" + dir + "/bin", "SWARM_HARNESS_CLAUDE=" + alias});
+    std::string out = r ? v1::Refusal::Code_Name(r->code()) : c.request_spawn().harness();
+    for (const auto& word : c.request_spawn().argv())
+      out += " " + word;
+    return out;
+  };
+  CHECK(argv_for("claude", "") == "claude " + dir + "/bin/claude");
+  CHECK(argv_for("claude", "claude-work") == "claude " + dir + "/bin/claude-work");
+  CHECK(argv_for("claude-work", "claude-work") == "claude " + dir + "/bin/claude-work");
+  CHECK(argv_for("claude", " claude-work  --fast ") == "claude " + dir + "/bin/claude-work --fast");
+  CHECK(argv_for("claude", "absent") == "NOT_INSTALLED");
+  CHECK(argv_for("claude-work", "") == "INVALID");
+  CHECK(argv_for("codex", "claude-work") == "NOT_INSTALLED");
+}
+
 TEST_CASE("a harness that is unknown, not installed or has nothing to run is refused with what to do") {
   test::scratch_state s;
   auto dir = s.dir.root.string();
