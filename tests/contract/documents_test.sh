@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The documents name every limit, every event type and every file of the state directory; this check is itself checked first.
+# The documents name every limit, every event type and every file of the state directory, and the contract says of every message,
+# enum, call and field what it means; this check is itself checked first.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
@@ -13,6 +14,8 @@ events_in() {
     tr -d '"' | sort -u
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
+
+uncommented() { awk -f "$top/tests/contract/proto_comments.awk" "$@"; }
 
 # The first column of the tables of event types.
 # shellcheck disable=SC2016
@@ -64,6 +67,80 @@ if [[ $(comm -23 <(promised_events "$scratch/events.md") <(events_in "$scratch/r
   exit 1
 fi
 
+# Lines that end in "bare" are to be found, all others not.
+cat >"$scratch/planted.proto" <<'PROTO'
+syntax = "proto3";
+package planted;
+import "swarm/v1/bare.proto";
+option optimize_for = SPEED;
+
+// ---- a ruler is no comment ----
+message Bare { // bare in name only
+  string field_bare = 1;
+  repeated bytes list_bare = 2;
+  // above
+  string above = 3;
+  string second_bare = 4;
+  string trailing = 5; // bytes
+  string empty_bare = 6; //
+  map<string, swarm.v1.Lock> map_bare = 7;
+  string text_bare = 8 [json_name = "// bare"];
+  string
+    split_bare = 9;
+  string
+    split = 10; // over two lines
+  reserved 11;
+  reserved "old";
+
+  // not directly above
+
+  string apart_bare = 12;
+  oneof body {
+    string member_bare = 13;
+    string member = 14; // member
+  }
+  // inner
+  enum Inner {
+    INNER_UNSPECIFIED = 0;
+    VALUE_BARE = 1;
+    VALUE = 2; // value
+  }
+}
+message OneLine_bare { string inner_bare = 1; }
+message OneLine { string inner = 1; uint64 two = 2; } // trailing
+// above
+message Above { string inner = 1; }
+// ---- a ruler ----
+message AfterRuler_bare {}
+enum Kind_bare {
+  // none of these = 1;
+  KIND_UNSPECIFIED = 0;
+  KIND_BARE = -1;
+}
+service Calls_bare {
+  rpc Call_bare(A) returns (stream B);
+  // call
+  rpc Call(A) returns (B);
+  rpc Options_bare(A) returns (B) {
+    option deprecated = true;
+  }
+}
+PROTO
+found=$(uncommented "$scratch/planted.proto" | sed 's/.*: //' | tr '\n' ' ')
+expected="field_bare list_bare second_bare empty_bare map_bare text_bare split_bare apart_bare member_bare VALUE_BARE "
+expected+="OneLine_bare inner_bare AfterRuler_bare Kind_bare KIND_BARE Calls_bare Call_bare Options_bare "
+if [[ $found != "$expected" ]]; then
+  printf 'the check for comments is blind or sees ghosts; it found: %s\n' "$found"
+  exit 1
+fi
+# Two files in one pass: nothing of the first, not even an open brace, reaches into the second.
+printf '// a comment' >"$scratch/first.proto"
+printf 'message Next {\n' >"$scratch/second.proto"
+if [[ $(uncommented "$scratch/first.proto" "$scratch/second.proto") != "$scratch/second.proto:1: Next" ]]; then
+  printf 'the check for comments does not begin anew with each file\n'
+  exit 1
+fi
+
 # -- the documents -----------------------------------------------------------------------------
 cd "$top"
 failed=0
@@ -91,5 +168,16 @@ if [[ -n $unknown ]]; then
   failed=1
 fi
 complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths.hpp)
+contract=(proto/swarm/v1/*.proto proto/swarm/internal/*.proto)
+statements=$(uncommented -v all=1 "${contract[@]}" | grep -c . || true)
+if ((statements < 900)); then
+  printf 'only %s messages, fields and so on found in the contract: the search is wrong\n' "$statements"
+  failed=1
+fi
+missing=$(uncommented "${contract[@]}")
+if [[ -n $missing ]]; then
+  printf 'without a comment of what it means, with units and limits:\n%s\n' "$missing"
+  failed=1
+fi
 ((failed == 0)) || exit 1
-echo "documents: limits, events and state files are all named"
+echo "documents: limits, events and state files are all named, and the contract is commented"
