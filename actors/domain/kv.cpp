@@ -7,13 +7,9 @@ namespace swarm::domain {
 
 namespace {
 
-/// Counting keys costs a pass over them, and a scope has at most as many keys as it has seen changes: so count only beyond
-/// that many changes, and then at every 256th. A full scope stays refused, because a refusal changes nothing.
-bool is_full(const transaction& tx) {
-  auto version = tx.kv_version();
-  if (version < limits::scope_kv_keys_max() || version % 256 != 0)
-    return false;
-  return tx.count<v1::KvEntry>({.scope = tx.scope()}) >= limits::scope_kv_keys_max();
+/// No room for one key more. An entry whose time is over still has its place, which may be taken again.
+bool is_full(const transaction& tx, const std::string& kv_key) {
+  return tx.kv_entries() >= limits::scope_kv_keys_max() && !tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
 }
 
 v1::Reply scope_is_full() {
@@ -88,7 +84,7 @@ v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
     return foreign_key(s.key());
   if (s.compare() && (old ? old->revision() : 0) != s.expected_revision())
     return refuse(v1::Refusal::CONFLICT, "The key has changed; read it again", s.key());
-  if (!old && is_full(tx))
+  if (!old && is_full(tx, s.key()))
     return scope_is_full();
   auto entry = entry_for(tx, old, s.key());
   entry.set_value(s.value());
@@ -105,7 +101,7 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   auto old = live_kv(tx, a.key());
   if (old && !may_touch(tx, *old))
     return foreign_key(a.key());
-  if (!old && is_full(tx))
+  if (!old && is_full(tx, a.key()))
     return scope_is_full();
   auto array = as_array(old);
   array.push_back(*value);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "tests/support/domain_world.hpp"
 
 using namespace swarm;
@@ -141,6 +142,59 @@ TEST_CASE("deleting a missing key is done without an event") {
   CHECK(batch.events().empty());
 }
 
+TEST_CASE("a scope has exactly so many keys, and each that goes makes room for one") {
+  domain_world w;
+  w.run(set("", "expires", "1", 50));
+  auto state = w.rows.row<v1::ScopeState>("s").value();
+  CHECK(state.kv_entries() == 1);
+  state.set_kv_entries(limits::scope_kv_keys_max() - 1);
+  w.rows.put(state);
+  CHECK_FALSE(w.reply(set("", "last", "1")).has_refusal());
+  for (int i = 0; i < 3; ++i) {
+    CHECK(w.reply(set("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+    CHECK(w.reply(append("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+  }
+  CHECK_FALSE(w.reply(set("", "last", "2")).has_refusal());
+  w.pass(50);
+  CHECK_FALSE(w.reply(set("", "expires", "its place is still there", 50)).has_refusal());
+  CHECK(w.reply(set("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+  w.pass(50);
+  CHECK(w.sweep().kv_deleted() == 1);
+  CHECK_FALSE(w.reply(set("", "more", "1")).has_refusal());
+  CHECK(w.reply(set("", "another", "1")).refusal().code() == v1::Refusal::LIMIT);
+  w.run(remove("", "more"));
+  CHECK_FALSE(w.reply(set("", "another", "1")).has_refusal());
+}
+
+TEST_CASE("the keys of a scope older than its totals are counted with its first change") {
+  domain_world w;
+  for (const char* name : {"a", "b", "c"}) {
+    v1::KvEntry e;
+    e.set_scope("s");
+    e.set_key(name);
+    w.rows.put(e);
+  }
+  w.run(remove("", "b"));
+  CHECK(w.rows.row<v1::ScopeState>("s")->kv_entries() == 2);
+  w.run(set("", "d", "1"));
+  CHECK(w.rows.row<v1::ScopeState>("s")->kv_entries() == 3);
+}
+
+TEST_CASE("the keys that come and go with sessions and the planner's role are counted too") {
+  domain_world w;
+  auto count = [&] { return w.rows.row<v1::ScopeState>("s")->kv_entries(); };
+  auto a = w.session("role:planner");
+  CHECK(count() == w.rows.all<v1::KvEntry>().size());
+  CHECK(count() == 1);
+  w.run(set(a, "identity/pty/" + a, "1"));
+  CHECK(count() == 2);
+  auto leave = domain_world::command(a);
+  leave.mutable_deregister_session();
+  w.run(leave);
+  CHECK(count() == w.rows.all<v1::KvEntry>().size());
+  CHECK(count() == 0);
+}
+
 TEST_CASE("key-value entries behave like a map with deadlines") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
@@ -189,6 +243,7 @@ TEST_CASE("key-value entries behave like a map with deadlines") {
       for (const auto& [name, x] : model)
         CHECK(value_of(w, name) == x.value);
       auto state = w.rows.row<v1::ScopeState>("s");
+      CHECK((state ? state->kv_entries() : 0) == w.rows.all<v1::KvEntry>().size());
       auto now_version = state ? state->kv_version() : 0;
       CHECK(now_version >= version);
       version = now_version;
