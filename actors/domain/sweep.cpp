@@ -2,6 +2,7 @@
 #include <array>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -191,6 +192,11 @@ private:
   }
 
   void delete_orphan_kv() {
+    delete_orphans();
+    announce("cleanup.kv_deleted", report_.kv_deleted());
+  }
+
+  void delete_orphans() {
     for (const char* prefix : {"identity/", "plan/", "progress/"}) {
       kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention())};
       f.limit = rows_per_sweep;
@@ -204,7 +210,6 @@ private:
         f.after_key = rows.back().key();
       }
     }
-    announce("cleanup.kv_deleted", report_.kv_deleted());
   }
 
   bool delete_kv_row(const v1::KvEntry& e) {
@@ -225,7 +230,7 @@ private:
     take<v1::KvEntry>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::KvEntry& e) {
       if (!delete_kv_row(e))
         return false;
-      tx_.event("kv.deleted", e.key(), {{"reason", "expired"}}, "system");
+      tx_.event("kv.deleted", e.key(), {{"prior_value", e.value()}, {"prior_length", utf16_length(e.value())}, {"reason", "expired"}}, "system");
       return true;
     });
   }
