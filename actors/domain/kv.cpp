@@ -31,6 +31,18 @@ bool may_touch(const transaction& tx, const v1::KvEntry& entry) {
 
 v1::Reply foreign_key(const std::string& kv_key) { return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key); }
 
+/// Why a write under a lock must not happen: the lock is not, or not any longer, held by this session with this fence.
+template <class Write>
+std::optional<v1::Reply> fenced_off(const transaction& tx, const Write& w) {
+  if (!w.has_guard())
+    return std::nullopt;
+  const auto& path = w.guard().path();
+  auto held = live_lock(tx, path);
+  if (held && held->session_id() == tx.actor_name() && held->fence() == w.guard().fence())
+    return std::nullopt;
+  return refuse(v1::Refusal::STALE, "You do not hold the lock of " + path + " with this fence; lock it again before you write", path);
+}
+
 v1::KvEntry entry_for(const transaction& tx, const std::optional<v1::KvEntry>& old, const std::string& kv_key) {
   auto entry = old.value_or(v1::KvEntry());
   entry.set_scope(tx.scope());
@@ -79,6 +91,8 @@ std::optional<v1::KvEntry> live_kv(const transaction& tx, const std::string& kv_
 }
 
 v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
+  if (auto r = fenced_off(tx, s))
+    return *r;
   auto old = live_kv(tx, s.key());
   if (old && !may_touch(tx, *old))
     return foreign_key(s.key());
@@ -94,6 +108,8 @@ v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
 }
 
 v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
+  if (auto r = fenced_off(tx, a))
+    return *r;
   // One level less: the array around it must still be read as an array the next time.
   auto value = parse_json(a.json(), json_depth_max - 1);
   if (!value)
@@ -115,6 +131,8 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
 }
 
 v1::Reply delete_kv(transaction& tx, const v1::DeleteKv& d) {
+  if (auto r = fenced_off(tx, d))
+    return *r;
   v1::Reply reply;
   reply.mutable_done();
   auto old = live_kv(tx, d.key());

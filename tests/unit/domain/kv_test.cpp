@@ -135,6 +135,47 @@ TEST_CASE("an entry whose time is over is absent for every writer and swept with
   CHECK(value_of(w, "l") == "(none)");
 }
 
+TEST_CASE("a write under a lock is refused once the lock is not the writer's with that fence") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  auto lock = [&](const std::string& who) {
+    auto cmd = domain_world::command(who);
+    cmd.mutable_acquire_lock()->set_path("/repo/x");
+    cmd.mutable_acquire_lock()->set_ttl_ms(1000);
+    return w.reply(cmd).lock().lock().fence();
+  };
+  auto under = [&](v1::Command cmd, std::uint64_t fence, const std::string& path = "/repo/x") {
+    auto& guard = cmd.has_set_kv()      ? *cmd.mutable_set_kv()->mutable_guard()
+                  : cmd.has_append_kv() ? *cmd.mutable_append_kv()->mutable_guard()
+                                        : *cmd.mutable_delete_kv()->mutable_guard();
+    guard.set_path(path);
+    guard.set_fence(fence);
+    return w.reply(cmd);
+  };
+  auto first = lock(a);
+  for (const auto& cmd : {set(a, "k", "1"), append(a, "k", "2"), remove(a, "k"), set(a, "k", "3")})
+    CHECK_FALSE(under(cmd, first).has_refusal());
+  auto refused_all = [&](const std::string& who, std::uint64_t fence, const std::string& path, v1::Refusal::Code code) {
+    for (const auto& cmd : {set(who, "k", "9"), append(who, "k", "9"), remove(who, "k"), remove(who, "missing")}) {
+      auto r = under(cmd, fence, path);
+      CHECK(r.refusal().code() == code);
+    }
+    CHECK(value_of(w, "k") == "3");
+  };
+  refused_all(b, first, "/repo/x", v1::Refusal::STALE);
+  refused_all("", first, "/repo/x", v1::Refusal::STALE);
+  refused_all(a, first + 1, "/repo/x", v1::Refusal::STALE);
+  refused_all(a, first, "/repo/y", v1::Refusal::STALE);
+  refused_all(a, 0, "/repo/x", v1::Refusal::INVALID);
+  refused_all(a, first, "", v1::Refusal::INVALID);
+  w.pass(1000);
+  refused_all(a, first, "/repo/x", v1::Refusal::STALE);
+  auto second = lock(b);
+  CHECK(second > first);
+  refused_all(a, first, "/repo/x", v1::Refusal::STALE);
+  CHECK_FALSE(under(set(b, "k", "4"), second).has_refusal());
+}
+
 TEST_CASE("deleting a missing key is done without an event") {
   domain_world w;
   auto batch = w.run(remove("", "nothing"));
