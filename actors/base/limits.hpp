@@ -97,7 +97,7 @@ inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
 inline constinit bound<std::size_t> writer_rows_known_max{2'048};
 inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
 inline constinit bound<std::size_t> watch_buffer_events_max{1'024};
-inline constinit bound<std::size_t> watch_buffers_events_max{64 * 1'024};
+inline constinit bound<std::size_t> watch_buffers_events_max{65'536};
 inline constinit bound<std::size_t> watch_page_events_max{256};
 inline constinit bound<std::size_t> watchers_max{4'096};
 inline constinit bound<std::size_t> awake_actors_max{10'000};
