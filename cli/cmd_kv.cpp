@@ -12,6 +12,8 @@ struct kv_options {
   std::vector<std::string> value;
   double ttl_s = 0;
   std::int64_t if_revision = -1;
+  std::string lock;
+  std::int64_t fence = 0;
 };
 
 int run_list(context& ctx, const kv_options& o) {
@@ -60,12 +62,26 @@ v1::Command acting(const context& ctx) {
   return command;
 }
 
+/// --lock and --fence: the write happens only while the lock is held with that fence, by the instance that `lock` acts for.
+template <class Write>
+void guard(const context& ctx, const kv_options& o, v1::Command& command, Write& body) {
+  if (o.lock.empty() && o.fence == 0)
+    return;
+  if (o.lock.empty() || o.fence <= 0)
+    throw usage("--lock FILE and --fence N belong together; `lock --json` gave the fence");
+  auto session = ctx.actor();
+  command.set_actor(session.id());
+  body.mutable_guard()->set_path(ctx.file(o.lock, session));
+  body.mutable_guard()->set_fence(static_cast<std::uint64_t>(o.fence));
+}
+
 int run_set(context& ctx, const kv_options& o) {
   auto command = acting(ctx);
   auto* body = command.mutable_set_kv();
   body->set_key(o.key);
   body->set_value(joined(o.value));
   body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl"));
+  guard(ctx, o, command, *body);
   if (o.if_revision >= 0) {
     body->set_compare(true);
     body->set_expected_revision(static_cast<std::uint64_t>(o.if_revision));
@@ -82,6 +98,7 @@ int run_append(context& ctx, const kv_options& o) {
   auto command = acting(ctx);
   command.mutable_append_kv()->set_key(o.key);
   command.mutable_append_kv()->set_json(joined(o.value));
+  guard(ctx, o, command, *command.mutable_append_kv());
   auto length = ctx.execute(command).kv_written().items();
   if (ctx.json_wanted())
     ctx.io().print({{"ok", true}, {"key", o.key}, {"length", length}});
@@ -93,6 +110,7 @@ int run_append(context& ctx, const kv_options& o) {
 int run_delete(context& ctx, const kv_options& o) {
   auto command = acting(ctx);
   command.mutable_delete_kv()->set_key(o.key);
+  guard(ctx, o, command, *command.mutable_delete_kv());
   ctx.execute(command);
   if (ctx.json_wanted())
     ctx.io().print({{"ok", true}, {"key", o.key}});
@@ -107,6 +125,11 @@ CLI::App* keyed(CLI::App& app, const char* name, const char* help, kv_options& o
   return sub;
 }
 
+void guard_options(CLI::App& app, kv_options& o) {
+  option(app, "--lock", o.lock, "only while this instance holds the lock of this file with --fence");
+  option(app, "--fence", o.fence, "fencing number that lock --json gave");
+}
+
 void build_kv(CLI::App& app, context& ctx) {
   auto o = std::make_shared<kv_options>();
   option(app, "--prefix", o->prefix, "only keys that start with this (% and _ are wildcards)");
@@ -118,11 +141,14 @@ void build_kv(CLI::App& app, context& ctx) {
   words(*set, "value", o->value, "the text")->required();
   option(*set, "--ttl", o->ttl_s, "seconds until it expires");
   option(*set, "--if-revision", o->if_revision, "only if the entry has this revision; 0 = only if the key is new");
+  guard_options(*set, *o);
   on_run(*set, ctx, [o, &ctx] { return run_set(ctx, *o); });
   auto* append = keyed(app, "append", "append a JSON value to an array", *o);
   words(*append, "json", o->value, "the value as JSON")->required();
+  guard_options(*append, *o);
   on_run(*append, ctx, [o, &ctx] { return run_append(ctx, *o); });
   auto* del = keyed(app, "del", "delete a key", *o);
+  guard_options(*del, *o);
   on_run(*del, ctx, [o, &ctx] { return run_delete(ctx, *o); });
 }
 
@@ -131,6 +157,7 @@ constexpr verb verbs[] = {
    "  swarmctl kv set plan/latest \"ship it\"\n"
    "  swarmctl kv get plan/latest --json\n"
    "  swarmctl kv set leader me --if-revision 0 --ttl 60\n"
+   "  swarmctl kv set state/db migrated --lock schema.sql --fence 7\n"
    "  swarmctl kv append findings '{\"file\":\"a.cpp\"}'",
    build_kv},
 };

@@ -123,6 +123,22 @@ std::optional<std::string> take_over(const toml::table& file) {
   return contradiction();
 }
 
+/// `parse` gives the table or throws toml::parse_error.
+template <class Parse>
+std::optional<std::string> configure(Parse parse) {
+  auto before = all();
+  std::optional<std::string> wrong;
+  try {
+    wrong = take_over(parse());
+  } catch (const toml::parse_error& e) {
+    wrong = "line " + std::to_string(e.source().begin.line) + ": " + std::string{e.description()};
+  }
+  if (wrong)
+    for (auto& c : before)
+      c.set(c.shown.value);
+  return wrong;
+}
+
 } // namespace
 
 std::vector<limit_setting> limit_settings() {
@@ -136,18 +152,12 @@ std::optional<std::string> configure_limits(const std::filesystem::path& file) {
   std::error_code unreadable;
   if (!std::filesystem::exists(file, unreadable) && !unreadable)
     return std::nullopt;
-  auto before = all();
-  std::optional<std::string> wrong;
-  try {
-    wrong = take_over(toml::parse_file(file.string()));
-  } catch (const toml::parse_error& e) {
-    wrong = "line " + std::to_string(e.source().begin.line) + ": " + std::string{e.description()};
-  }
-  if (!wrong)
-    return std::nullopt;
-  for (auto& c : before)
-    c.set(c.shown.value);
-  return file.string() + ": " + *wrong;
+  auto wrong = configure([&] { return toml::parse_file(file.string()); });
+  return wrong ? std::optional{file.string() + ": " + *wrong} : std::nullopt;
+}
+
+std::optional<std::string> configure_limits_from(std::string_view text) {
+  return configure([&] { return toml::parse(text); });
 }
 
 } // namespace swarm

@@ -23,5 +23,7 @@ std::vector<limit_setting> limit_settings();
 /// read or parsed, or names an unknown limit, a value outside of its range, or values that contradict each other. A file that does
 /// not exist changes nothing. Call it before there is a second thread.
 std::optional<std::string> configure_limits(const std::filesystem::path& file);
+/// The same from the text of such a file.
+std::optional<std::string> configure_limits_from(std::string_view text);
 
 } // namespace swarm

@@ -7,13 +7,9 @@ namespace swarm::domain {
 
 namespace {
 
-/// Counting keys costs a pass over them, and a scope has at most as many keys as it has seen changes: so count only beyond
-/// that many changes, and then at every 256th. A full scope stays refused, because a refusal changes nothing.
-bool is_full(const transaction& tx) {
-  auto version = tx.kv_version();
-  if (version < limits::scope_kv_keys_max() || version % 256 != 0)
-    return false;
-  return tx.count<v1::KvEntry>({.scope = tx.scope()}) >= limits::scope_kv_keys_max();
+/// No room for one key more. An entry whose time is over still has its place, which may be taken again.
+bool is_full(const transaction& tx, const std::string& kv_key) {
+  return tx.kv_entries() >= limits::scope_kv_keys_max() && !tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
 }
 
 v1::Reply scope_is_full() {
@@ -34,6 +30,18 @@ bool may_touch(const transaction& tx, const v1::KvEntry& entry) {
 }
 
 v1::Reply foreign_key(const std::string& kv_key) { return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key); }
+
+/// Why a write under a lock must not happen: the lock is not, or not any longer, held by this session with this fence.
+template <class Write>
+std::optional<v1::Reply> fenced_off(const transaction& tx, const Write& w) {
+  if (!w.has_guard())
+    return std::nullopt;
+  const auto& path = w.guard().path();
+  auto held = live_lock(tx, path);
+  if (held && held->session_id() == tx.actor_name() && held->fence() == w.guard().fence())
+    return std::nullopt;
+  return refuse(v1::Refusal::STALE, "You do not hold the lock of " + path + " with this fence; lock it again before you write", path);
+}
 
 v1::KvEntry entry_for(const transaction& tx, const std::optional<v1::KvEntry>& old, const std::string& kv_key) {
   auto entry = old.value_or(v1::KvEntry());
@@ -83,12 +91,14 @@ std::optional<v1::KvEntry> live_kv(const transaction& tx, const std::string& kv_
 }
 
 v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
+  if (auto r = fenced_off(tx, s))
+    return *r;
   auto old = live_kv(tx, s.key());
   if (old && !may_touch(tx, *old))
     return foreign_key(s.key());
   if (s.compare() && (old ? old->revision() : 0) != s.expected_revision())
     return refuse(v1::Refusal::CONFLICT, "The key has changed; read it again", s.key());
-  if (!old && is_full(tx))
+  if (!old && is_full(tx, s.key()))
     return scope_is_full();
   auto entry = entry_for(tx, old, s.key());
   entry.set_value(s.value());
@@ -98,6 +108,8 @@ v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
 }
 
 v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
+  if (auto r = fenced_off(tx, a))
+    return *r;
   // One level less: the array around it must still be read as an array the next time.
   auto value = parse_json(a.json(), json_depth_max - 1);
   if (!value)
@@ -105,7 +117,7 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   auto old = live_kv(tx, a.key());
   if (old && !may_touch(tx, *old))
     return foreign_key(a.key());
-  if (!old && is_full(tx))
+  if (!old && is_full(tx, a.key()))
     return scope_is_full();
   auto array = as_array(old);
   array.push_back(*value);
@@ -119,6 +131,8 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
 }
 
 v1::Reply delete_kv(transaction& tx, const v1::DeleteKv& d) {
+  if (auto r = fenced_off(tx, d))
+    return *r;
   v1::Reply reply;
   reply.mutable_done();
   auto old = live_kv(tx, d.key());

@@ -55,7 +55,7 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
             {"directory", s.directory()},
             {"root", s.root()},
             {"file_root", s.file_root()},
-            {"lease_until_ms", s.lease_until_ms()}});
+            {"lease_until", s.lease_until_ms() / 1000}});
   return s;
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -40,10 +41,11 @@ public:
     delete_messages();
     delete_tasks();
     delete_spawns();
+    // Before the events: whoever is given up is told before what it has not read goes.
+    give_up_subscriptions();
     delete_events();
     delete_orphan_kv();
     expire_kv();
-    delete_subscriptions();
     expire_approvals();
     report_.set_next_deadline_ms(next_deadline());
     return std::move(report_);
@@ -160,6 +162,50 @@ private:
     });
   }
 
+  void reset(const v1::Subscription& s, const char* reason) {
+    tx_.event("subscription.reset", s.name(), {{"owner", s.owner()}, {"cursor", s.cursor()}, {"reason", reason}}, "system");
+  }
+
+  static bool wants(const v1::Subscription& s, const v1::Event& e) {
+    auto is_prefix = [&](const std::string& type) { return e.type().compare(0, type.size(), type) == 0; };
+    return s.types().empty() || std::any_of(s.types().begin(), s.types().end(), is_prefix);
+  }
+
+  /// Retention waits for a subscription so long, from its last move or from the first event it wants and has not taken, whichever is
+  /// later: one that has taken everything stays, however quiet its scope is. What it does not want is passed over in its name.
+  bool is_given_up(v1::Subscription s) {
+    if (s.cursor() >= tx_.revision())
+      return false;
+    auto next = tx_.base().events(tx_.scope(), s.cursor(), s.types().empty() ? 1 : rows_per_sweep);
+    auto first = std::find_if(next.begin(), next.end(), [&](const auto& e) { return wants(s, e); });
+    if (first != next.end())
+      return first->at_ms() < ago(limits::subscription_retention());
+    if (!next.empty()) {
+      s.set_cursor(next.back().revision());
+      tx_.put(std::move(s));
+    }
+    more_ = more_ || next.size() == rows_per_sweep;
+    return false;
+  }
+
+  void give_up_subscriptions() {
+    take<v1::Subscription>({.scope = tx_.scope(), .updated_before_ms = ago(limits::subscription_retention())}, [&](const v1::Subscription& s) {
+      if (!is_given_up(s))
+        return false;
+      tx_.erase(s);
+      reset(s, "untouched");
+      return true;
+    });
+  }
+
+  /// The subscriptions that have not lost anything yet, the one furthest behind first.
+  std::vector<v1::Subscription> waiting_subscriptions(std::uint64_t oldest) const {
+    auto all = tx_.find<v1::Subscription>({.scope = tx_.scope()});
+    std::erase_if(all, [&](const auto& s) { return s.cursor() + 1 < oldest; });
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cursor() < b.cursor(); });
+    return all;
+  }
+
   void delete_events() {
     auto oldest = tx_.base().oldest_event(tx_.scope());
     if (oldest == 0)
@@ -167,13 +213,30 @@ private:
     auto keep = tx_.base().events_below(tx_.scope(), ago(limits::row_retention()));
     // Counted within the newest epoch: the distance to an older one says nothing about the number of events.
     auto in_epoch = tx_.revision() & ((std::uint64_t{1} << limits::epoch_shift) - 1);
-    if (in_epoch > limits::events_rows_max())
-      keep = std::max(keep, tx_.revision() - limits::events_rows_max() + 1);
+    auto keep_at_most = in_epoch > limits::events_rows_max() ? tx_.revision() - limits::events_rows_max() + 1 : 0;
+    if (std::max(keep, keep_at_most) <= oldest)
+      return;
+    auto waiting = waiting_subscriptions(oldest);
+    if (!waiting.empty())
+      keep = std::min(keep, waiting.front().cursor() + 1);
+    keep = std::max(keep, keep_at_most);
     if (keep <= oldest)
       return;
     // Revisions have no gaps within an epoch; the first ones of an older epoch go by themselves.
     auto end = std::min(keep, oldest + events_per_sweep);
+    // Only the bound on their number takes events from those who wait, and not before they are told.
+    for (const auto& s : waiting) {
+      if (s.cursor() + 1 >= end)
+        break;
+      if (!tx_.has_room(step_bytes)) {
+        end = s.cursor() + 1;
+        break;
+      }
+      reset(s, "events_rows_max");
+    }
     more_ = more_ || end < keep;
+    if (end <= oldest)
+      return;
     tx_.delete_events_below(end);
     report_.set_events_deleted(static_cast<std::uint32_t>(end - oldest));
     announce("cleanup.events_deleted", report_.events_deleted());
@@ -191,6 +254,11 @@ private:
   }
 
   void delete_orphan_kv() {
+    delete_orphans();
+    announce("cleanup.kv_deleted", report_.kv_deleted());
+  }
+
+  void delete_orphans() {
     for (const char* prefix : {"identity/", "plan/", "progress/"}) {
       kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention())};
       f.limit = rows_per_sweep;
@@ -204,7 +272,6 @@ private:
         f.after_key = rows.back().key();
       }
     }
-    announce("cleanup.kv_deleted", report_.kv_deleted());
   }
 
   bool delete_kv_row(const v1::KvEntry& e) {
@@ -225,14 +292,7 @@ private:
     take<v1::KvEntry>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::KvEntry& e) {
       if (!delete_kv_row(e))
         return false;
-      tx_.event("kv.deleted", e.key(), {{"reason", "expired"}}, "system");
-      return true;
-    });
-  }
-
-  void delete_subscriptions() {
-    take<v1::Subscription>({.scope = tx_.scope(), .updated_before_ms = ago(limits::subscription_retention())}, [&](const v1::Subscription& s) {
-      tx_.erase(s);
+      tx_.event("kv.deleted", e.key(), {{"prior_value", e.value()}, {"prior_length", utf16_length(e.value())}, {"reason", "expired"}}, "system");
       return true;
     });
   }

@@ -178,8 +178,8 @@ v1::Reply report_progress(transaction& tx, const v1::ReportProgress& c) {
   tx.event("task.progress", task->id(),
            {{"summary", task->progress_summary()},
             {"blocked_reason", nullable(task->blocked_reason())},
-            {"expected_next_update_at_ms", expected == 0 ? json() : json(expected)},
-            {"progress_updated_at_ms", task->progress_updated_at_ms()}});
+            {"expected_next_update_at", expected == 0 ? json() : json(expected / 1000)},
+            {"progress_updated_at", task->progress_updated_at_ms() / 1000}});
   return task_reply(std::move(*task), v1::IN_PROGRESS);
 }
 

@@ -51,6 +51,19 @@ std::string bounded_payload(const json& payload) {
 /// Counters carry the epoch in their upper bits, so that a new epoch only raises them.
 std::uint64_t following(std::uint64_t value, std::uint64_t epoch) { return std::max(value, epoch << limits::epoch_shift) + 1; }
 
+task_filter open_tasks_of(const std::string& scope) {
+  return {.scope = scope, .statuses = {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED}};
+}
+
+bool is_open(const v1::Task& t) { return t.status() != v1::TASK_STATUS_UNSPECIFIED && !is_terminal(t.status()); }
+
+/// A total that is too low (a row put there by hand) must not wrap around to a full scope.
+std::uint64_t moved(std::uint64_t total, bool before, bool after) {
+  if (before == after)
+    return total;
+  return after ? total + 1 : total - std::min<std::uint64_t>(total, 1);
+}
+
 template <class Row>
 void append_patches(v1::Batch& batch, const changes<Row>& changed) {
   for (const auto& [key, row] : changed) {
@@ -121,6 +134,39 @@ std::int64_t transaction::next_changed_at() {
 }
 
 void transaction::kv_changed() { scope_state().set_kv_version(state_.kv_version() + 1); }
+
+std::uint64_t transaction::open_tasks() const {
+  // Not counted yet = nothing changed yet, so the base alone says it.
+  return state_.counted() ? state_.open_tasks() : base_.total<v1::Task>(open_tasks_of(scope()));
+}
+
+std::uint64_t transaction::kv_entries() const { return state_.counted() ? state_.kv_entries() : base_.total<v1::KvEntry>({.scope = scope()}); }
+
+void transaction::count_once() {
+  if (state_.counted())
+    return;
+  auto tasks = open_tasks(), entries = kv_entries();
+  auto& state = scope_state();
+  state.set_open_tasks(tasks);
+  state.set_kv_entries(entries);
+  state.set_counted(true);
+}
+
+void transaction::recount(const std::string& k, const v1::Task* after) {
+  count_once();
+  auto before = get<v1::Task>(k);
+  auto total = moved(state_.open_tasks(), before && is_open(*before), after && is_open(*after));
+  if (total != state_.open_tasks())
+    scope_state().set_open_tasks(total);
+}
+
+void transaction::recount(const std::string& k, const v1::KvEntry* after) {
+  count_once();
+  auto before = get<v1::KvEntry>(k);
+  auto total = moved(state_.kv_entries(), before.has_value(), after != nullptr);
+  if (total != state_.kv_entries())
+    scope_state().set_kv_entries(total);
+}
 
 v1::ScopeState& transaction::scope_state() {
   state_changed_ = true;

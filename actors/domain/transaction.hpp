@@ -60,6 +60,7 @@ public:
   void put(Row row) {
     auto k = table<Row>::key(row);
     bytes_ += k.size() + row.ByteSizeLong();
+    recount(k, &row);
     std::get<changes<Row>>(overlays_)[std::move(k)] = std::move(row);
   }
 
@@ -67,6 +68,7 @@ public:
   void erase(const Row& row) {
     auto k = table<Row>::key(row);
     bytes_ += k.size() + 16;
+    recount(k, static_cast<const Row*>(nullptr));
     std::get<changes<Row>>(overlays_)[std::move(k)] = std::nullopt;
   }
 
@@ -90,8 +92,11 @@ public:
   v1::ScopeState& scope_state();
   /// The session that owns the planner role, empty = none.
   const std::string& planner() const noexcept { return state_.planner_session_id(); }
-  std::uint64_t kv_version() const noexcept { return state_.kv_version(); }
   std::uint64_t revision() const noexcept { return state_.revision(); }
+  /// Tasks of the scope that are not terminal, whoever asked for them.
+  std::uint64_t open_tasks() const;
+  /// Keys of the scope, those included whose time is over and that no sweep has taken yet.
+  std::uint64_t kv_entries() const;
 
   /// Completes a request that had been told to wait.
   void resolve(v1::ResolvedWait);
@@ -101,6 +106,15 @@ public:
   v1::Batch take(v1::Reply reply);
 
 private:
+  /// Keeps the scope's totals right. Here, because every change of a row passes here, whatever rule or cascade makes it. `after`
+  /// null = erased.
+  template <class Row>
+  void recount(const std::string&, const Row*) {}
+  void recount(const std::string& k, const v1::Task* after);
+  void recount(const std::string& k, const v1::KvEntry* after);
+  /// A row older than the totals gets them from a count, once.
+  void count_once();
+
   const rows_view& base_;
   const v1::Command& cmd_;
   const inputs& in_;

@@ -56,6 +56,7 @@ const std::unordered_map<std::string_view, text_rule>& text_rules() {
     {"swarm.v1.AppendKv.key", {kv_key_bytes_max(), false}},
     {"swarm.v1.AppendKv.json", {kv_value_bytes_max(), true}},
     {"swarm.v1.DeleteKv.key", {kv_key_bytes_max(), false}},
+    {"swarm.v1.FenceGuard.path", {path_bytes_max(), false}},
     {"swarm.v1.GetKv.key", {kv_key_bytes_max(), false}},
     {"swarm.v1.ListKv.prefix", {kv_key_bytes_max(), false}},
     {"swarm.v1.ListSessions.label_contains", {label_bytes_max(), false}},
@@ -227,6 +228,14 @@ verdict check_tasks(const v1::CreateTasks& c) {
   return std::nullopt;
 }
 
+/// A guard that checks nothing would be taken for one that does.
+template <class Write>
+verdict check_guard(const Write& w) {
+  if (!w.has_guard())
+    return std::nullopt;
+  return first({need(!w.guard().path().empty(), "guard.path"), need(w.guard().fence() != 0, "guard.fence")});
+}
+
 verdict check_subscribe(const v1::Subscribe& s) { return need(!s.name().empty(), "name"); }
 
 verdict check_body(const v1::Command& cmd) {
@@ -248,9 +257,11 @@ verdict check_body(const v1::Command& cmd) {
                     within(cmd.acquire_lock().wait_ms(), limits::lock_wait_max(), "wait_ms")});
     case body::kReleaseLock: return need(!cmd.release_lock().path().empty(), "path");
     case body::kCancelLockWait: return need(!cmd.cancel_lock_wait().path().empty(), "path");
-    case body::kSetKv: return first({need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max(), "ttl_ms")});
-    case body::kAppendKv: return need(!cmd.append_kv().key().empty(), "key");
-    case body::kDeleteKv: return need(!cmd.delete_kv().key().empty(), "key");
+    case body::kSetKv:
+      return first(
+        {need(!cmd.set_kv().key().empty(), "key"), within(cmd.set_kv().ttl_ms(), limits::kv_ttl_max(), "ttl_ms"), check_guard(cmd.set_kv())});
+    case body::kAppendKv: return first({need(!cmd.append_kv().key().empty(), "key"), check_guard(cmd.append_kv())});
+    case body::kDeleteKv: return first({need(!cmd.delete_kv().key().empty(), "key"), check_guard(cmd.delete_kv())});
     case body::kDispatch: return need(!cmd.dispatch().title().empty(), "title");
     case body::kRequestSpawn: return need(!cmd.request_spawn().key().empty(), "key");
     case body::kSpawnStarting: return need(!cmd.spawn_starting().spawn_id().empty(), "spawn_id");

@@ -16,6 +16,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
+#include "actors/fabric/terminal_record.hpp"
 #include "actors/runtime/defaults.hpp"
 
 namespace fs = std::filesystem;
@@ -26,6 +27,7 @@ namespace {
 
 constexpr std::size_t open_logs_max = 64;
 constexpr auto record_name = "info";
+constexpr off_t record_bytes_max = limits::mib; // several times what its longest texts add up to
 constexpr std::chrono::hours clean_up_every{1};
 
 [[noreturn]] void fail_io(const fs::path& p) { throw std::system_error(errno, std::generic_category(), p.string()); }
@@ -145,10 +147,13 @@ void write_terminal_record(const fs::path& dir, const v1::PtyInfo& info) {
 std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
   auto path = dir / record_name;
   unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  v1::PtyInfo info;
-  if (!fd || !info.ParseFromFileDescriptor(fd.get()) || info.id() != dir.filename().string())
+  struct stat st = {};
+  if (!fd || fstat(fd.get(), &st) != 0 || st.st_size > record_bytes_max)
     return std::nullopt;
-  return info;
+  std::string bytes(static_cast<std::size_t>(st.st_size), '\0');
+  if (pread(fd.get(), bytes.data(), bytes.size(), 0) != st.st_size)
+    return std::nullopt;
+  return parse_terminal_record(bytes, dir.filename().string());
 }
 
 namespace {

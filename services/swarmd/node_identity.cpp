@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
 namespace swarm {
@@ -57,17 +58,28 @@ bool is_node_name(const std::string& name) {
 
 } // namespace
 
+std::optional<node_identity> parse_identity(std::string_view text) {
+  auto j = nlohmann::json::parse(text, nullptr, false);
+  if (!j.is_object() || !j.contains("id") || !j["id"].is_string())
+    return std::nullopt;
+  node_identity out;
+  out.id = j["id"].get<std::string>();
+  // A name that cannot be one is replaced, an id is not.
+  if (auto name = j.find("name"); name != j.end() && name->is_string())
+    out.name = name->get<std::string>();
+  return is_plain_name(out.id) ? std::optional{std::move(out)} : std::nullopt;
+}
+
 node_identity load_identity(const state_dir& dir, const std::string& name) {
   if (!name.empty() && !is_node_name(name))
     throw std::runtime_error("a node name has 1 to 64 letters, digits, dots, dashes or underscores");
   node_identity out;
   if (auto text = read_file(dir.node_file()); !text.empty()) {
-    auto j = nlohmann::json::parse(text, nullptr, false);
-    if (!j.is_object() || !j.contains("id") || !j["id"].is_string())
+    auto stored = parse_identity(text);
+    if (!stored)
       throw std::runtime_error(dir.node_file().string() +
                                " is damaged; restore it from a backup or move it away to make a new node of this directory");
-    out.id = j["id"];
-    out.name = j.value("name", "");
+    out = std::move(*stored);
   }
   auto fresh = out.id.empty();
   if (fresh)

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "swarm/v1/pty.pb.h"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;
@@ -76,7 +77,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::filesystem::path root{argv[1]};
-  corpus commands{root / "command"}, queries{root / "query"}, rows{root / "rows"}, kv{root / "kv"}, frames{root / "frames"}, text{root / "text"};
+  corpus commands{root / "command"}, queries{root / "query"}, rows{root / "rows"}, kv{root / "kv"}, frames{root / "frames"}, text{root / "text"},
+    files{root / "files"};
   std::string all;
   each_body<v1::Command>([&](const std::string& name, v1::Command& m) {
     for (auto kind : {v1::Principal::OPERATOR, v1::Principal::NODE}) {
@@ -107,5 +109,17 @@ int main(int argc, char** argv) {
   for (const auto& t :
        {"/repo/../x", "a//b/./c", "..", "a scope", "\x1b[31mred\x1b[0m", "\xc2\x9b caf\xc3\xa9", "00ffAB", "SWARM_TOKEN", "3f2a-11_x"})
     text.add(to_hex(sha256(t)).substr(0, 8), std::string{"\x08"} + fuzz::piece_of("/repo/dir") + t);
+  auto file = [](char which, const std::string& id, const std::string& bytes) { return std::string(1, which) + fuzz::piece_of(id) + bytes; };
+  v1::PtyInfo info;
+  fill(info);
+  info.set_id("p");
+  files.add("limits", file(0, "", "[limits]\nlock_waiters_max = 64 # a comment\nsession_reclaim = 120_000\n"));
+  files.add("limits-range", file(0, "", "[limits]\nlock_waiters_max = 0\n"));
+  files.add("limits-contradiction", file(0, "", "[limits]\nsession_heartbeat = 80000\nsession_stale = 4000\n"));
+  files.add("limits-kinds", file(0, "", "limits = {kill_grace = \"5 s\", b = [1.5, true, 1979-05-27]}\n[other]\n"));
+  files.add("record", file(1, "p", info.SerializeAsString()));
+  files.add("record-cut", file(1, "p", info.SerializeAsString().substr(0, 9)));
+  files.add("identity", file(2, "", "{\"id\": \"3f2a-11\", \"name\": \"host\"}\n"));
+  files.add("identity-kinds", file(2, "", "{\"id\": \"3f2a-11\", \"name\": 5, \"x\": [{}]}"));
   return 0;
 }

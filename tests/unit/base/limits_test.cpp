@@ -92,3 +92,13 @@ TEST_CASE("every bound of the header can be configured, and its default lies in 
   }
   CHECK(bounds == known.size());
 }
+
+TEST_CASE("a text is taken over like a file, all or nothing") {
+  defaults_again limits_now;
+  auto before = limits::lock_waiters_max();
+  CHECK(configure_limits_from("[limits]\nlock_waiters_max = 65\nnonsense = 1\n").has_value());
+  CHECK(configure_limits_from("[limits\n").value().find("line ") == 0);
+  CHECK(limits::lock_waiters_max() == before);
+  CHECK_FALSE(configure_limits_from("[limits]\nlock_waiters_max = 65\n").has_value());
+  CHECK(limits::lock_waiters_max() == 65);
+}

@@ -149,6 +149,26 @@ TEST_CASE("words that begin with one dash are text, and a value may begin with t
   CHECK(!ctl.node.commands.back().acquire_lock().exclusive());
 }
 
+TEST_CASE("a key written under a lock names the lock and the fence, in the name of the instance that holds it") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  CHECK(ctl({"kv", "set", "k", "v", "--lock", "a.cpp", "--fence", "7"}) == code::ok);
+  auto set = ctl.node.commands.back();
+  CHECK(set.actor() == "I1");
+  CHECK(set.set_kv().guard().path() == "/r/a.cpp");
+  CHECK(set.set_kv().guard().fence() == 7);
+  CHECK(ctl({"kv", "append", "k", "1", "--fence", "8", "--lock", "a.cpp"}) == code::ok);
+  CHECK(ctl.node.commands.back().append_kv().guard().fence() == 8);
+  CHECK(ctl({"kv", "del", "k", "--fence", "9", "--lock", "a.cpp"}) == code::ok);
+  CHECK(ctl.node.commands.back().delete_kv().guard().fence() == 9);
+  CHECK(ctl({"kv", "set", "k", "v"}) == code::ok);
+  CHECK_FALSE(ctl.node.commands.back().set_kv().has_guard());
+  auto sent = ctl.node.commands.size();
+  CHECK(ctl({"kv", "set", "k", "v", "--lock", "a.cpp"}) == code::usage);
+  CHECK(ctl({"kv", "set", "k", "v", "--fence", "7"}) == code::usage);
+  CHECK(ctl.node.commands.size() == sent);
+}
+
 TEST_CASE("refusals exit 1 also with --json, with the error on both channels") {
   test::cli ctl;
   knows(ctl, {session("I1")});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "tests/support/domain_world.hpp"
 
 using namespace swarm;
@@ -134,11 +135,105 @@ TEST_CASE("an entry whose time is over is absent for every writer and swept with
   CHECK(value_of(w, "l") == "(none)");
 }
 
+TEST_CASE("a write under a lock is refused once the lock is not the writer's with that fence") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  auto lock = [&](const std::string& who) {
+    auto cmd = domain_world::command(who);
+    cmd.mutable_acquire_lock()->set_path("/repo/x");
+    cmd.mutable_acquire_lock()->set_ttl_ms(1000);
+    return w.reply(cmd).lock().lock().fence();
+  };
+  auto under = [&](v1::Command cmd, std::uint64_t fence, const std::string& path = "/repo/x") {
+    auto& guard = cmd.has_set_kv()      ? *cmd.mutable_set_kv()->mutable_guard()
+                  : cmd.has_append_kv() ? *cmd.mutable_append_kv()->mutable_guard()
+                                        : *cmd.mutable_delete_kv()->mutable_guard();
+    guard.set_path(path);
+    guard.set_fence(fence);
+    return w.reply(cmd);
+  };
+  auto first = lock(a);
+  for (const auto& cmd : {set(a, "k", "1"), append(a, "k", "2"), remove(a, "k"), set(a, "k", "3")})
+    CHECK_FALSE(under(cmd, first).has_refusal());
+  auto refused_all = [&](const std::string& who, std::uint64_t fence, const std::string& path, v1::Refusal::Code code) {
+    for (const auto& cmd : {set(who, "k", "9"), append(who, "k", "9"), remove(who, "k"), remove(who, "missing")}) {
+      auto r = under(cmd, fence, path);
+      CHECK(r.refusal().code() == code);
+    }
+    CHECK(value_of(w, "k") == "3");
+  };
+  refused_all(b, first, "/repo/x", v1::Refusal::STALE);
+  refused_all("", first, "/repo/x", v1::Refusal::STALE);
+  refused_all(a, first + 1, "/repo/x", v1::Refusal::STALE);
+  refused_all(a, first, "/repo/y", v1::Refusal::STALE);
+  refused_all(a, 0, "/repo/x", v1::Refusal::INVALID);
+  refused_all(a, first, "", v1::Refusal::INVALID);
+  w.pass(1000);
+  refused_all(a, first, "/repo/x", v1::Refusal::STALE);
+  auto second = lock(b);
+  CHECK(second > first);
+  refused_all(a, first, "/repo/x", v1::Refusal::STALE);
+  CHECK_FALSE(under(set(b, "k", "4"), second).has_refusal());
+}
+
 TEST_CASE("deleting a missing key is done without an event") {
   domain_world w;
   auto batch = w.run(remove("", "nothing"));
   CHECK(batch.reply().has_done());
   CHECK(batch.events().empty());
+}
+
+TEST_CASE("a scope has exactly so many keys, and each that goes makes room for one") {
+  domain_world w;
+  w.run(set("", "expires", "1", 50));
+  auto state = w.rows.row<v1::ScopeState>("s").value();
+  CHECK(state.kv_entries() == 1);
+  state.set_kv_entries(limits::scope_kv_keys_max() - 1);
+  w.rows.put(state);
+  CHECK_FALSE(w.reply(set("", "last", "1")).has_refusal());
+  for (int i = 0; i < 3; ++i) {
+    CHECK(w.reply(set("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+    CHECK(w.reply(append("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+  }
+  CHECK_FALSE(w.reply(set("", "last", "2")).has_refusal());
+  w.pass(50);
+  CHECK_FALSE(w.reply(set("", "expires", "its place is still there", 50)).has_refusal());
+  CHECK(w.reply(set("", "more", "1")).refusal().code() == v1::Refusal::LIMIT);
+  w.pass(50);
+  CHECK(w.sweep().kv_deleted() == 1);
+  CHECK_FALSE(w.reply(set("", "more", "1")).has_refusal());
+  CHECK(w.reply(set("", "another", "1")).refusal().code() == v1::Refusal::LIMIT);
+  w.run(remove("", "more"));
+  CHECK_FALSE(w.reply(set("", "another", "1")).has_refusal());
+}
+
+TEST_CASE("the keys of a scope older than its totals are counted with its first change") {
+  domain_world w;
+  for (const char* name : {"a", "b", "c"}) {
+    v1::KvEntry e;
+    e.set_scope("s");
+    e.set_key(name);
+    w.rows.put(e);
+  }
+  w.run(remove("", "b"));
+  CHECK(w.rows.row<v1::ScopeState>("s")->kv_entries() == 2);
+  w.run(set("", "d", "1"));
+  CHECK(w.rows.row<v1::ScopeState>("s")->kv_entries() == 3);
+}
+
+TEST_CASE("the keys that come and go with sessions and the planner's role are counted too") {
+  domain_world w;
+  auto count = [&] { return w.rows.row<v1::ScopeState>("s")->kv_entries(); };
+  auto a = w.session("role:planner");
+  CHECK(count() == w.rows.all<v1::KvEntry>().size());
+  CHECK(count() == 1);
+  w.run(set(a, "identity/pty/" + a, "1"));
+  CHECK(count() == 2);
+  auto leave = domain_world::command(a);
+  leave.mutable_deregister_session();
+  w.run(leave);
+  CHECK(count() == w.rows.all<v1::KvEntry>().size());
+  CHECK(count() == 0);
 }
 
 TEST_CASE("key-value entries behave like a map with deadlines") {
@@ -189,6 +284,7 @@ TEST_CASE("key-value entries behave like a map with deadlines") {
       for (const auto& [name, x] : model)
         CHECK(value_of(w, name) == x.value);
       auto state = w.rows.row<v1::ScopeState>("s");
+      CHECK((state ? state->kv_entries() : 0) == w.rows.all<v1::KvEntry>().size());
       auto now_version = state ? state->kv_version() : 0;
       CHECK(now_version >= version);
       version = now_version;

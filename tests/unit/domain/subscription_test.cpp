@@ -1,10 +1,51 @@
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "tests/support/domain_world.hpp"
 
 using namespace swarm;
 using test::domain_world;
 namespace v1 = swarm::v1;
+
+namespace {
+
+constexpr std::int64_t day_ms = 86'400'000;
+
+std::uint64_t subscribe(domain_world& w, const std::string& name) {
+  auto cmd = domain_world::command();
+  cmd.mutable_subscribe()->set_name(name);
+  return w.reply(cmd).subscription().cursor();
+}
+
+v1::Reply ack(domain_world& w, const std::string& name, std::uint64_t cursor) {
+  auto cmd = domain_world::command();
+  cmd.mutable_ack_subscription()->set_name(name);
+  cmd.mutable_ack_subscription()->set_cursor(cursor);
+  return w.reply(cmd);
+}
+
+/// One event; its revision.
+std::uint64_t change(domain_world& w) {
+  auto cmd = domain_world::command();
+  cmd.mutable_set_kv()->set_key("k");
+  return w.run(cmd).events(0).revision();
+}
+
+v1::Batch sweep(domain_world& w) {
+  auto cmd = domain_world::by(v1::Principal::NODE);
+  cmd.mutable_sweep();
+  return w.run(cmd);
+}
+
+std::vector<std::string> resets(const v1::Batch& b) {
+  std::vector<std::string> out;
+  for (const auto& e : b.events())
+    if (e.type() == "subscription.reset")
+      out.push_back(e.subject() + " " + e.payload());
+  return out;
+}
+
+} // namespace
 
 TEST_CASE("a subscription is a durable position that only moves forward") {
   domain_world w;
@@ -102,4 +143,84 @@ TEST_CASE("of the sessions only a gateway decides approvals, and none decides it
   CHECK_FALSE(decide(domain_world::command(), own).has_refusal());
   const auto door = ask(session(plain));
   CHECK_FALSE(decide(domain_world::by(v1::Principal::DEVICE, "phone"), door).has_refusal());
+}
+
+TEST_CASE("events stay for a subscription that has not taken them, until it has or is given up") {
+  domain_world w;
+  change(w);
+  auto start = subscribe(w, "slow");
+  change(w);
+  w.pass(6 * day_ms);
+  auto half = change(w);
+  ack(w, "slow", start);
+  // The first two events are old enough to go; the second one is waited for.
+  w.pass(2 * day_ms);
+  auto batch = sweep(w);
+  CHECK(resets(batch).empty());
+  CHECK(w.rows.oldest_event("s") == start + 1);
+  ack(w, "slow", start + 1);
+  sweep(w);
+  CHECK(w.rows.oldest_event("s") == half);
+  // It was touched now, so its time runs from now.
+  w.pass(7 * day_ms);
+  CHECK(resets(sweep(w)).empty());
+  CHECK(w.rows.oldest_event("s") == half);
+  w.pass(1);
+  auto expected = "slow {\"owner\":\"operator/\",\"cursor\":" + std::to_string(start + 1) + ",\"reason\":\"untouched\"}";
+  CHECK(resets(sweep(w)) == std::vector{expected});
+  CHECK(w.rows.oldest_event("s") > half);
+  CHECK(ack(w, "slow", half).refusal().code() == v1::Refusal::NOT_FOUND);
+}
+
+TEST_CASE("a subscription that has taken everything stays, however quiet its scope is") {
+  domain_world w;
+  auto newest = change(w);
+  subscribe(w, "patient");
+  w.pass(100 * day_ms);
+  CHECK(resets(sweep(w)).empty());
+  ack(w, "patient", w.rows.row<v1::ScopeState>("s")->revision());
+  w.pass(100 * day_ms);
+  newest = change(w);
+  // The first event for months: its time runs from here, not from its last move.
+  CHECK(resets(sweep(w)).empty());
+  w.pass(6 * day_ms);
+  CHECK(resets(sweep(w)).empty());
+  CHECK(ack(w, "patient", newest).subscription().cursor() == newest);
+}
+
+TEST_CASE("what a subscription did not ask for does not put it behind") {
+  domain_world w;
+  change(w);
+  auto cmd = domain_world::command();
+  cmd.mutable_subscribe()->set_name("tasks");
+  cmd.mutable_subscribe()->add_types("task.");
+  auto start = w.reply(cmd).subscription().cursor();
+  auto newest = change(w);
+  w.pass(7 * day_ms + 1);
+  CHECK(resets(sweep(w)).empty());
+  CHECK(w.rows.oldest_event("s") > newest);
+  CHECK(ack(w, "tasks", start).subscription().cursor() == newest);
+}
+
+TEST_CASE("the bound on the number of events wins over a subscription, which is told once") {
+  const auto before = limits::events_rows_max();
+  REQUIRE(limits::events_rows_max.set(limits::events_rows_max.lowest()));
+  domain_world w;
+  auto first = change(w);
+  auto start = subscribe(w, "slow");
+  auto state = w.rows.row<v1::ScopeState>("s").value();
+  // As if so many events had been written since; they have no rows in this test.
+  state.set_revision(state.revision() + limits::events_rows_max() - 1);
+  w.rows.put(state);
+  CHECK(resets(sweep(w)).empty());
+  CHECK(w.rows.oldest_event("s") == first);
+  for (int i = 0; i < 3; ++i)
+    change(w);
+  subscribe(w, "late");
+  auto expected = "slow {\"owner\":\"operator/\",\"cursor\":" + std::to_string(start) + ",\"reason\":\"events_rows_max\"}";
+  CHECK(resets(sweep(w)) == std::vector{expected});
+  CHECK(w.rows.oldest_event("s") > start + 1);
+  CHECK(resets(sweep(w)).empty());
+  CHECK_FALSE(ack(w, "slow", start).has_refusal());
+  limits::events_rows_max.set(before);
 }

@@ -1,4 +1,5 @@
 // Random operations against a model that knows nothing of the rule books but the state machine drawn in the contract.
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -166,6 +167,9 @@ struct player {
   }
   void compare() {
     REQUIRE(w.rows.all<v1::Task>().size() == m.tasks.size());
+    const auto open = std::count_if(m.tasks.begin(), m.tasks.end(), [](const auto& t) { return !over(t.second.status); });
+    const auto state = w.rows.row<v1::ScopeState>(domain::key(test::scope));
+    REQUIRE((state ? state->open_tasks() : 0) == static_cast<std::uint64_t>(open));
     for (const auto& [id, expected] : m.tasks) {
       const auto t = w.task(id);
       REQUIRE(t.status() == expected.status);

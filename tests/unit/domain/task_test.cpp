@@ -287,6 +287,31 @@ TEST_CASE("a task has a bounded number of dependants") {
   CHECK(w.as(a, create(s)).refusal().code() == v1::Refusal::LIMIT);
 }
 
+TEST_CASE("a requester has exactly so many unfinished tasks, however many others have") {
+  const auto before = limits::principal_open_tasks_max();
+  REQUIRE(limits::principal_open_tasks_max.set(limits::principal_open_tasks_max.lowest()));
+  task_world w;
+  const auto a = w.join("identity:x"), b = w.join("identity:x");
+  v1::Task t;
+  t.set_scope(test::scope);
+  t.set_requester(a);
+  t.set_status(v1::OPEN);
+  for (std::size_t i = 1; i < limits::principal_open_tasks_max(); ++i) {
+    t.set_id("t" + std::to_string(i));
+    w.rows.put(t);
+  }
+  const auto last = made(w.as(a, create(spec("the last one")))).id();
+  for (int i = 0; i < 20; ++i)
+    CHECK(w.as(a, create(spec("one more"))).refusal().code() == v1::Refusal::LIMIT);
+  CHECK_FALSE(w.as(b, batch({spec("of"), spec("another")})).has_refusal());
+  CHECK_FALSE(w.as(a, update(last, v1::CANCELLED)).has_refusal());
+  CHECK(w.as(a, batch({spec("room for"), spec("one only")})).refusal().code() == v1::Refusal::LIMIT);
+  CHECK_FALSE(w.as(a, create(spec("in its place"))).has_refusal());
+  CHECK(w.as(a, create(spec("one more"))).refusal().code() == v1::Refusal::LIMIT);
+  CHECK(w.rows.row<v1::ScopeState>(domain::key(test::scope))->open_tasks() == limits::principal_open_tasks_max() + 2);
+  limits::principal_open_tasks_max.set(before);
+}
+
 TEST_CASE("statuses and types have the contract's names") {
   for (int n = v1::OPEN; n <= v1::APPROVAL_REQUIRED; ++n)
     CHECK(domain::task_status_from(domain::to_text(static_cast<v1::TaskStatus>(n))) == n);
