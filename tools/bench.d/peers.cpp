@@ -1,5 +1,5 @@
-#include "actors/base/limits.hpp"
 #include "tools/bench.d/peers.hpp"
+#include "actors/base/limits.hpp"
 
 #include <condition_variable>
 #include <cstring>
