@@ -87,8 +87,8 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   exec->id = req.id();
   exec->command = req.command();
   complete(context, exec->command, who);
-  exec->valid = !domain::validate(exec->command);
   auto refusal = check_harness(exec->command, c->environment);
+  exec->valid = !domain::validate(exec->command);
   c->what = exec;
   return {std::move(c), grpc::Status::OK, std::move(refusal)};
 }
