@@ -382,8 +382,9 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
     },
     [self](forget_atom, const std::string& id) {
       auto i = self->state.children.find(id);
-      // A further attempt may have taken its place before the end of the last one was told.
-      if (i != self->state.children.end() && !i->second.info.exited)
+      // A further attempt may have taken its place before the end of the last one was told; or it was told already.
+      const auto& ended = self->state.ended;
+      if (i != self->state.children.end() && (!i->second.info.exited || std::find(ended.begin(), ended.end(), id) != ended.end()))
         return;
       // The record stays for readers; the terminal has copied what was in the ring.
       if (i != self->state.children.end()) {

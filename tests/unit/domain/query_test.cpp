@@ -182,7 +182,7 @@ TEST_CASE("a session sees with its own eyes whether it names itself or not") {
   REQUIRE_FALSE(w.as(y, set).has_refusal());
   const auto task = made(w.as(y, create(spec("foreign"))));
   v1::Command lock;
-  lock.mutable_acquire_lock()->set_path("/repo/f");
+  lock.mutable_acquire_lock()->set_path("/elsewhere/f");
   lock.mutable_acquire_lock()->set_note("why");
   REQUIRE_FALSE(w.as(y, lock).has_refusal());
   v1::Command worker;
@@ -198,7 +198,7 @@ TEST_CASE("a session sees with its own eyes whether it names itself or not") {
   tasks.mutable_list_tasks();
   one.mutable_get_task()->set_task_id(task.id());
   sessions.mutable_list_sessions()->set_adopted_only(true);
-  held.mutable_get_lock()->set_path("/repo/f");
+  held.mutable_get_lock()->set_path("/elsewhere/f");
   mine.mutable_get_status();
   spawns.mutable_list_spawns();
   for (const bool override_wanted : {false, true}) {
@@ -262,7 +262,8 @@ TEST_CASE("the limit of a list of messages counts what the viewer may see") {
     q.mutable_list_messages()->set_limit(limit);
     q.mutable_list_messages()->set_unread_only(unread);
     std::string out;
-    for (const auto& m : ask_as(w, a, q).messages().messages())
+    const auto answer = ask_as(w, a, q);
+    for (const auto& m : answer.messages().messages())
       out += m.content() + " ";
     return out;
   };

@@ -212,8 +212,7 @@ TEST_CASE("followers that have left make room for others") {
   for (int i = 0; i < 600; ++i) {
     auto follower = t.read(0, 0, true);
     REQUIRE_FALSE(follower.answered());
-    runtime::kill(follower.who);
-    t.w.settle();
+    t.w.end(follower.who);
   }
   auto last = t.read(0, 0, true);
   CHECK_FALSE(last.answered());
