@@ -206,8 +206,9 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
   advance(self, st.info.end());
   return {
     [self](const pty_read_ptr& r) -> caf::result<pty_chunk_ptr> {
+      auto who = caf::actor_cast<caf::actor_addr>(self->current_sender()); // a promise takes the sender away
       auto promise = self->make_response_promise<pty_chunk_ptr>();
-      serve(self, {*r, runtime::parked<pty_chunk_ptr>{promise}, caf::actor_cast<caf::actor_addr>(self->current_sender())});
+      serve(self, {*r, runtime::parked<pty_chunk_ptr>{promise}, who});
       return promise;
     },
     [self](const pty_input_ptr& in) { return type_in(self, *in); },
