@@ -399,8 +399,9 @@ void test_node::start(const std::vector<std::string>& arguments) {
       throw std::runtime_error("swarmd did not get ready: " + file_text(log));
   }
   child_ = -1;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != another_serves ||
-      !eventually([&] { return node_pid() != 0 && ctl({"status", "--no-autostart"}).status == 0; }))
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != another_serves || !eventually([&] {
+        return node_pid() != 0 && ctl({"status", "--no-autostart"}).status == 0;
+      }))
     throw std::runtime_error("swarmd did not get ready: " + file_text(log));
 }
 
