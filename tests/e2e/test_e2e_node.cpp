@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <thread>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -100,7 +99,9 @@ TEST_CASE("a command that finds an old node still leaving starts the next one as
   REQUIRE(flock(held.get(), LOCK_EX | LOCK_NB) == 0);
   auto up = node.ctl_start({"up", "--json"});
   auto other = node.ctl_start({"kv", "set", "a", "b"});
-  std::this_thread::sleep_for(std::chrono::milliseconds{700});
+  // One of them has tried to start a node and met the lock.
+  auto log = node.dir().log_dir() / "swarmd.out";
+  REQUIRE(eventually([&] { return file_text(log.string()).find("another swarmd serves") != std::string::npos; }));
   held.reset();
   auto started = up.finish();
   CHECK_MESSAGE(started.status == 0, started.err);
