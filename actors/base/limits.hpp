@@ -76,6 +76,7 @@ inline constinit bound<std::size_t> principal_spawns_per_minute_max{600};
 inline constinit bound<std::size_t> node_ptys_max{1'024};
 inline constinit bound<std::size_t> subscriptions_per_principal_max{64};
 inline constinit bound<std::size_t> approvals_open_max{1'024};
+inline constinit bound<std::size_t> cascades_pending_max{32};
 
 // -- effects of a command, lists ---------------------------------------------------
 inline constexpr std::size_t batch_encoded_bytes_max = 512 * kib;

@@ -117,8 +117,11 @@ std::int64_t shown_heartbeat_ms(const v1::Session&, std::int64_t now_ms);
 
 /// Creates one task after its relations were checked (status rule of contract 2.4) and emits task.created.
 v1::Task insert_task(transaction&, const v1::TaskSpec&, int batch_index = -1);
-/// Moves a task to a terminal status: clears progress, stores the result, releases locks, cascades. `actor` is recorded.
-v1::TaskReply finish_task(transaction&, v1::Task, v1::TaskStatus, std::optional<std::string> result);
+/// Moves a task to a terminal status: clears progress, stores the result, releases locks, cascades. The reply lists tasks that are now
+/// claimed; those of a cascade that goes on later are told so in the name of `told_by`, by nobody when it is empty.
+v1::TaskReply finish_task(transaction&, v1::Task, v1::TaskStatus, std::optional<std::string> result, std::string_view told_by);
+/// Goes on with cascades that were too large for one command, as far as the batch has room. Returns how many tasks it changed.
+std::uint32_t continue_cascades(transaction&);
 /// claimed|in_progress → open with the attempt counted; the old fence is dead.
 void reopen_task(transaction&, v1::Task, std::string_view reason);
 /// Makes the task in_progress for that session under a new fence and attempt.

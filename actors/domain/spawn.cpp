@@ -132,7 +132,7 @@ void finish_command_task(transaction& tx, const v1::Spawn& s, const v1::SpawnEnd
     return;
   const bool succeeded = !c.never_ran() && c.exit_status() == 0 && c.signal() == 0 && c.reason().empty();
   const auto outcome = outcome_json(c);
-  auto done = finish_task(tx, std::move(*task), succeeded ? v1::DONE : v1::FAILED, outcome);
+  auto done = finish_task(tx, std::move(*task), succeeded ? v1::DONE : v1::FAILED, outcome, s.session_id());
   notify_requester(tx, done.task(), s.session_id(), finished_text(done.task(), "Result", outcome));
   notify_unblocked(tx, done, s.session_id());
 }

@@ -34,6 +34,8 @@ public:
   explicit cleaner(transaction& tx) : tx_(tx), now_(tx.in().now_ms) {}
 
   v1::SweepReport run() {
+    // First: a dependant with a large description may need most of a batch.
+    follow_cascades();
     end_sessions();
     expire_locks();
     expire_waiters();
@@ -48,6 +50,7 @@ public:
     expire_kv();
     expire_approvals();
     report_.set_next_deadline_ms(next_deadline());
+    report_.set_more(more_);
     return std::move(report_);
   }
 
@@ -75,6 +78,11 @@ private:
   void announce(const char* type, std::uint32_t deleted) {
     if (deleted > 0)
       tx_.event(type, "", {{"deleted", deleted}}, "system");
+  }
+
+  void follow_cascades() {
+    report_.set_dependants_told(continue_cascades(tx_));
+    more_ = tx_.pending_cascades() > 0;
   }
 
   void end_sessions() {

@@ -9,63 +9,6 @@ namespace {
 
 constexpr std::size_t prompt_result_bytes_max = 16 * limits::kib;
 
-void clear_progress(v1::Task& t) {
-  t.clear_progress_summary();
-  t.clear_progress_updated_at_ms();
-  t.clear_blocked_reason();
-  t.clear_expected_next_update_at_ms();
-}
-
-void unblock(transaction& tx, v1::Task dependant, const v1::Task& trigger, v1::TaskReply& reply) {
-  const auto next = evaluate(tx, dependant);
-  if (next.status != v1::OPEN && next.status != v1::CLAIMED)
-    return;
-  dependant.set_status(next.status);
-  put_changed(tx, dependant);
-  tx.event("task.cascade.unblocked", dependant.id(),
-           {{"trigger", trigger.id()}, {"status", to_text(next.status)}, {"assignee", dependant.assignee()}}, "system");
-  if (next.status == v1::OPEN) {
-    release_deferred_spawn(tx, dependant);
-    return;
-  }
-  auto* told = reply.add_unblocked();
-  told->set_task_id(dependant.id());
-  told->mutable_prompt()->set_recipient(dependant.assignee());
-}
-
-// Breadth first, so that a chain of any depth needs no stack.
-void cancel_dependants(transaction& tx, const v1::Task& trigger) {
-  std::vector<std::string> failed{trigger.id()};
-  for (std::size_t i = 0; i < failed.size(); ++i) {
-    const auto cause = failed[i];
-    task_filter f;
-    f.scope = tx.scope();
-    f.statuses = {v1::BLOCKED, v1::APPROVAL_REQUIRED};
-    f.depends_on = cause;
-    for (auto& dependant : tx.find<v1::Task>(f)) {
-      const auto prior = dependant.status();
-      dependant.set_status(v1::CANCELLED);
-      dependant.set_result("auto-cancelled: dependency " + cause + " failed");
-      dependant.set_has_result(true);
-      dependant.set_fence(0);
-      clear_progress(dependant);
-      put_changed(tx, dependant);
-      tx.event("task.cascade.cancelled", dependant.id(), {{"trigger", cause}, {"status", "cancelled"}, {"prior_status", to_text(prior)}}, "system");
-      drop_unstarted_spawns(tx, dependant);
-      failed.push_back(dependant.id());
-    }
-  }
-}
-
-void unblock_dependants(transaction& tx, const v1::Task& done, v1::TaskReply& reply) {
-  task_filter f;
-  f.scope = tx.scope();
-  f.statuses = {v1::BLOCKED};
-  f.depends_on = done.id();
-  for (auto& dependant : tx.find<v1::Task>(f))
-    unblock(tx, std::move(dependant), done, reply);
-}
-
 } // namespace
 
 const std::vector<v1::TaskStatus>& unfinished_statuses() {
@@ -99,6 +42,13 @@ std::optional<v1::Task> find_task_by_key(const transaction& tx, const std::strin
   if (found.empty())
     return std::nullopt;
   return std::move(found.front());
+}
+
+void clear_progress(v1::Task& t) {
+  t.clear_progress_summary();
+  t.clear_progress_updated_at_ms();
+  t.clear_blocked_reason();
+  t.clear_expected_next_update_at_ms();
 }
 
 void put_changed(transaction& tx, v1::Task& task) {
@@ -162,7 +112,7 @@ void reopen_task(transaction& tx, v1::Task task, std::string_view reason) {
     {{"prior_status", to_text(prior)}, {"status", to_text(task.status())}, {"assignee", who}, {"attempt", task.attempt()}, {"reason", reason}});
 }
 
-v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status, std::optional<std::string> result) {
+v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status, std::optional<std::string> result, std::string_view told_by) {
   v1::TaskReply reply;
   reply.set_prior_status(task.status());
   json payload{
@@ -178,10 +128,7 @@ v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status,
   tx.event("task.updated", task.id(), payload);
   release_task_locks(tx, task);
   drop_unstarted_spawns(tx, task);
-  if (status == v1::DONE)
-    unblock_dependants(tx, task, reply);
-  else
-    cancel_dependants(tx, task);
+  cascade(tx, task, told_by, reply);
   *reply.mutable_task() = std::move(task);
   return reply;
 }

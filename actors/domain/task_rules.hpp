@@ -20,6 +20,11 @@ std::optional<v1::Task> find_task(const transaction&, std::string_view id);
 std::optional<v1::Task> find_task_by_key(const transaction&, const std::string& idempotency_key);
 /// Stores a changed task with fresh times.
 void put_changed(transaction&, v1::Task&);
+/// Forgets what was reported about the work on it.
+void clear_progress(v1::Task&);
+/// What follows from the end of a task for its dependants (task_cascade.cpp): those that fit the batch now, the others by
+/// continue_cascades. Tasks it has made claimed are listed in the reply; `told_by` as in finish_task.
+void cascade(transaction&, const v1::Task& ended, std::string_view told_by, v1::TaskReply&);
 
 /// What becomes of a task with these dependencies once approval is no question (contract 2.4).
 struct readiness {

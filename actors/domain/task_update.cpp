@@ -64,7 +64,7 @@ v1::Reply finished_reply(v1::TaskReply done) {
 v1::Reply finish(transaction& tx, v1::Task task, v1::TaskStatus status, std::optional<std::string> result, std::string_view label,
                  const std::string& said, bool quiet) {
   const auto me = tx.actor_name();
-  auto done = finish_task(tx, std::move(task), status, std::move(result));
+  auto done = finish_task(tx, std::move(task), status, std::move(result), quiet ? std::string_view{} : std::string_view(me));
   if (quiet) {
     done.clear_unblocked();
     return finished_reply(std::move(done));
@@ -198,7 +198,7 @@ v1::Reply approve_task(transaction& tx, const v1::ApproveTask& c) {
   tx.event("task.approved", task->id(), {{"status", to_text(next.status)}, {"prior_status", "approval_required"}});
   if (next.status == v1::CANCELLED) {
     auto text = "auto-cancelled: dependency " + next.failed_dependency + " is already " + next.failed_how;
-    auto done = finish_task(tx, std::move(*task), v1::CANCELLED, std::move(text));
+    auto done = finish_task(tx, std::move(*task), v1::CANCELLED, std::move(text), {});
     done.set_reason("dependency_failed");
     return finished_reply(std::move(done));
   }

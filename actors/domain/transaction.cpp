@@ -191,6 +191,8 @@ v1::Batch transaction::take(v1::Reply reply) {
     *batch.mutable_reply() = std::move(refusal);
     return batch;
   };
+  if (veto_)
+    return refusal_batch(std::move(*veto_));
   if (refused(reply))
     return refusal_batch(std::move(reply));
   std::apply([&](const auto&... changes) { (append_patches(batch, changes), ...); }, overlays_);

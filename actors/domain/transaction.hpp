@@ -97,12 +97,17 @@ public:
   std::uint64_t open_tasks() const;
   /// Keys of the scope, those included whose time is over and that no sweep has taken yet.
   std::uint64_t kv_entries() const;
+  /// Ended tasks whose dependants have not all been told.
+  std::size_t pending_cascades() const { return static_cast<std::size_t>(state_.cascades_size()); }
 
   /// Completes a request that had been told to wait.
   void resolve(v1::ResolvedWait);
   void delete_events_below(std::uint64_t revision);
 
-  /// Changes, events and reply as one batch. With a refusal in `reply` all changes are dropped.
+  /// Refuses the command, whatever its rule book replies: for a bound that is met deep inside of it.
+  void veto(v1::Reply refusal) { veto_ = std::move(refusal); }
+
+  /// Changes, events and reply as one batch. With a refusal in `reply` or a veto all changes are dropped.
   v1::Batch take(v1::Reply reply);
 
 private:
@@ -125,6 +130,7 @@ private:
   std::vector<v1::Event> events_;
   std::vector<v1::ResolvedWait> resolved_;
   std::uint64_t delete_events_below_ = 0;
+  std::optional<v1::Reply> veto_;
   std::tuple<changes<v1::Session>, changes<v1::Credential>, changes<v1::Task>, changes<v1::Lock>, changes<v1::LockWaiter>, changes<v1::Message>,
              changes<v1::KvEntry>, changes<v1::Spawn>, changes<v1::Subscription>, changes<v1::Approval>, changes<v1::ScopeState>>
     overlays_;
