@@ -228,6 +228,7 @@ struct send_options {
   std::vector<std::string> text;
   bool enter = false;
   bool from_stdin = false;
+  std::int64_t fence = 0;
 };
 
 std::string standard_input() {
@@ -244,12 +245,15 @@ int run_send(context& ctx, const send_options& o) {
     text += '\r';
   if (text.empty())
     throw usage("pty send needs text, --enter or --stdin");
+  if (o.fence < 0)
+    throw usage("--fence takes the number of the claim that the worker works under; `swarmctl claim --json` and the event task.claimed show it");
   auto id = find_pty(ctx, o.who);
   std::uint64_t accepted = 0;
   for (std::size_t at = 0; at < text.size(); at += limits::pty_input_bytes_max) {
     v1::SendPtyRequest request;
     request.set_pty_id(id);
     request.set_data(text.substr(at, limits::pty_input_bytes_max));
+    request.set_fence(static_cast<std::uint64_t>(o.fence));
     accepted += ctx.door().ptys.send(request).accepted();
   }
   if (ctx.json_wanted())
@@ -332,6 +336,7 @@ void build_pty_writing(CLI::App& app, context& ctx) {
   words(*send, "text", s->text, "what to type");
   flag(*send, "--enter", s->enter, "and press Enter");
   flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
+  option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
   on_run(*send, ctx, [s, &ctx] { return run_send(ctx, *s); });
   auto size = std::make_shared<size_options>();
   auto resized = std::make_shared<std::string>();

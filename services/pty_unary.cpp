@@ -28,6 +28,33 @@ void answer_info(unary_ptr answer, Reply* rep, const pty_info_ptr& info) {
   answer->finish(grpc::Status::OK);
 }
 
+/// Whether a task that the terminal's session has in progress was claimed under this fence.
+void ask_fence(caf::event_based_actor* self, const service_context& context, const pty_info_ptr& info, std::uint64_t fence, const std::string& page,
+               std::function<void(bool)> next, std::function<void(grpc::Status)> refuse) {
+  auto front = context.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  if (info->session_id().empty())
+    return next(false);
+  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+    auto* l = x.mutable_list_tasks();
+    l->add_statuses(v1::IN_PROGRESS);
+    l->set_assignee(info->session_id());
+    l->mutable_page()->set_token(page);
+  });
+  ask(self, front, q)
+    .then(
+      [=](const answer_ptr& a) {
+        for (const auto& t : a->tasks().tasks())
+          if (t.fence() == fence)
+            return next(true);
+        if (auto more = a->tasks().page().token(); !more.empty())
+          return ask_fence(self, context, info, fence, more, next, refuse);
+        next(false);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
+
 /// Runs `act(terminal)` for a caller who may use it.
 template <class Act>
 grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const std::string& id, Act act) {
@@ -47,7 +74,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
                 [=](const pty_info_ptr& info) {
                   if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
                     return refuse(s);
-                  act(self, terminal, principal, answer);
+                  act(self, terminal, info, principal, answer);
                 },
                 [refuse](caf::error& e) { refuse(to_status(e)); });
           },
@@ -181,36 +208,45 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
   return on_terminal(context_, ctx, req->pty_id(),
-                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal& who, unary_ptr answer) {
-                       auto in = std::make_shared<pty_input>();
-                       if (!req->id().client().empty())
-                         in->request = req->id().client() + "/" + std::to_string(req->id().seq());
-                       in->data = req->data();
-                       in->person = who.kind() == v1::Principal::OPERATOR;
-                       ask(self, terminal, pty_input_ptr{in})
-                         .then(
-                           [answer, rep](std::uint64_t n) {
-                             rep->set_accepted(n);
-                             answer->finish(grpc::Status::OK);
-                           },
-                           [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     [context = context_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
+                                                    const v1::Principal& who, unary_ptr answer) {
+                       auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
+                         auto in = std::make_shared<pty_input>();
+                         if (!req->id().client().empty())
+                           in->request = req->id().client() + "/" + std::to_string(req->id().seq());
+                         in->data = req->data();
+                         in->person = person;
+                         in->stale = !fence_holds;
+                         ask(self, terminal, pty_input_ptr{in})
+                           .then(
+                             [answer, rep](std::uint64_t n) {
+                               rep->set_accepted(n);
+                               answer->finish(grpc::Status::OK);
+                             },
+                             [answer](caf::error& e) { answer->finish(to_status(e)); });
+                       };
+                       if (req->fence() == 0)
+                         return type(true);
+                       ask_fence(self, context, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
                      });
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(context_, ctx, req->pty_id(),
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    context_, ctx, req->pty_id(), [req, rep](caf::event_based_actor* self, pty_actor terminal, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, kill_atom_v, req->signal())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(context_, ctx, req->pty_id(),
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, kill_atom_v, req->signal())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 } // namespace swarm

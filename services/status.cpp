@@ -22,7 +22,8 @@ grpc::StatusCode code_of(errc e) {
     case errc::out_of_range: return OUT_OF_RANGE;
     case errc::newer_schema:
     case errc::state_dir:
-    case errc::already_running: return FAILED_PRECONDITION;
+    case errc::already_running:
+    case errc::stale: return FAILED_PRECONDITION;
   }
   return UNKNOWN;
 }

@@ -36,6 +36,8 @@ enum class errc : std::uint8_t {
   state_dir,
   /// Another swarmd owns the state directory.
   already_running,
+  /// The fence given does not count any more.
+  stale,
 };
 
 std::string to_string(errc);

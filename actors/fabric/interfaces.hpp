@@ -117,6 +117,7 @@ struct pty_input {
   std::string request; // deduplicated per terminal; empty = not
   std::string data;
   bool person = false; // people outrank agents
+  bool stale = false;  // its fence is not that of what the worker does now: only a repeated request is answered
 };
 using pty_input_ptr = std::shared_ptr<const pty_input>;
 
@@ -279,7 +280,8 @@ using pty_log_actor = caf::typed_actor<
 using pty_actor = caf::typed_actor<
   // A chunk from an offset; parked until there is one. The last chunk says `ended`.
   caf::replies_to<pty_read_ptr>::with<pty_chunk_ptr>,
-  // Bytes for the program; replies how many were accepted. Errors: errc::overloaded, errc::not_found (ended), errc::forbidden.
+  // Bytes for the program; replies how many were accepted. Errors: errc::overloaded, errc::not_found (ended), errc::forbidden,
+  // errc::stale.
   caf::replies_to<pty_input_ptr>::with<std::uint64_t>, caf::replies_to<resize_atom, std::uint32_t, std::uint32_t>::with<pty_info_ptr>,
   // Signal (0 = hang up, terminate, kill after the grace).
   caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>, caf::replies_to<status_atom>::with<pty_info_ptr>,

@@ -174,6 +174,8 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
         return same;
       }
   }
+  if (in.stale)
+    return fail(errc::stale);
   auto now = st.node->clock->boot_ms();
   if (in.person)
     st.person_typed_ms = now;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>

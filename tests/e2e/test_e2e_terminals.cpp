@@ -76,6 +76,26 @@ TEST_CASE("pty new, list, send, read, resize and kill work on one terminal") {
   CHECK(node.ctl({"pty", "send", "shell", "late", "--enter"}).status == 1);
 }
 
+TEST_CASE("pty send --fence types only while the worker works under that claim") {
+  test_node node;
+  REQUIRE(node.ctl({"dispatch", "talk", "--harness", "exec", "--detach", "--", "sh", "-c", "read answer; echo got-$answer; read more"}).status == 0);
+  std::vector<json> claims;
+  auto claimed = [&] {
+    claims.clear();
+    for (const auto& line : lines_of(node.ctl({"events", "--since", "0", "--json", "--type", "task.claimed"}).out))
+      claims.push_back(json::parse(line));
+    return claims.size() == 1;
+  };
+  REQUIRE(eventually(claimed));
+  auto fence = claims[0].at("payload").at("fence").get<std::uint64_t>();
+  auto id = node.ctl_json({"pty", "list"}).at(0).at("id").get<std::string>();
+  auto stale = node.ctl({"pty", "send", id, "wrong", "--enter", "--fence", std::to_string(fence + 1)});
+  CHECK(stale.status == 1);
+  CHECK(stale.err.find("claim") != std::string::npos);
+  CHECK(node.ctl({"pty", "send", id, "right", "--enter", "--fence", std::to_string(fence)}).status == 0);
+  CHECK(shows(node, id, "got-right"));
+}
+
 TEST_CASE("pty read from an offset gives exactly the rest, and --follow ends with the program") {
   test_node node;
   auto id = new_pty(node, "stty -opost; printf 0123456789; while [ ! -e go ]; do sleep 0.02; done; printf abc; exit 3");

@@ -442,6 +442,19 @@ TEST_CASE("a program's arguments after -- are passed as they are") {
         std::vector<std::string>{"sh", "-c", "echo --help", "--json"});
 }
 
+TEST_CASE("what is typed into a terminal carries the fence it was given") {
+  test::cli ctl;
+  const std::string terminal(36, 'a');
+  CHECK(ctl({"pty", "send", terminal, "go", "--enter", "--fence", "7"}) == code::ok);
+  CHECK(ctl({"pty", "send", terminal, "go"}) == code::ok);
+  REQUIRE(ctl.node.typed.size() == 2);
+  CHECK(ctl.node.typed[0].data() == "go\r");
+  CHECK(ctl.node.typed[0].fence() == 7);
+  CHECK(ctl.node.typed[1].fence() == 0);
+  CHECK(ctl({"pty", "send", terminal, "go", "--fence=-1"}) == code::usage);
+  CHECK(ctl.node.typed.size() == 2);
+}
+
 TEST_CASE("completion scripts name every command, its alias and its flags") {
   test::cli ctl;
   for (auto shell : {"bash", "zsh", "fish"}) {

@@ -73,7 +73,11 @@ public:
   v1::CreatePtyRequest created;
   v1::PtyList list(const v1::ListPtysRequest&) override { return {}; }
   stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>&) override { return stream_end::complete; }
-  v1::SendPtyReply send(v1::SendPtyRequest) override { return {}; }
+  std::vector<v1::SendPtyRequest> typed;
+  v1::SendPtyReply send(v1::SendPtyRequest request) override {
+    typed.push_back(request);
+    return {};
+  }
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override { return {}; }
   v1::PtyInfo kill(const v1::KillPtyRequest&) override { return {}; }
   std::unique_ptr<pty_stream> attach() override { return nullptr; }

@@ -271,6 +271,28 @@ TEST_CASE("those who typed are answered when the program ends or the keeper goes
   }
 }
 
+TEST_CASE("input with a stale fence is not typed, and what was accepted before is not denied") {
+  terminal_world t;
+  auto with_fence = [&](const std::string& request, bool stale) {
+    auto in = std::make_shared<pty_input>();
+    in->data = "now";
+    in->request = request;
+    in->stale = stale;
+    in->person = true;
+    auto a = t.request<std::uint64_t>(t.terminal, pty_input_ptr{in});
+    t.w.settle();
+    return a;
+  };
+  CHECK(with_fence("one", true).error() == errc::stale);
+  CHECK(t.type("agent").get() == 5); // nobody has typed yet
+  CHECK(with_fence("one", false).get() == 3);
+  CHECK(with_fence("one", true).get() == 3);
+  CHECK(with_fence("two", true).error() == errc::stale);
+  t.keeper.exit(t.id, 0);
+  t.w.settle();
+  CHECK(with_fence("two", true).error() == errc::not_found);
+}
+
 TEST_CASE("a person outranks agents for a moment") {
   terminal_world t;
   CHECK(t.type("agent").get() == 5);

@@ -407,6 +407,42 @@ TEST_CASE("a terminal is made, typed into, followed and ended over gRPC") {
   CHECK(eventually([&] { return f.is_idle(); }));
 }
 
+TEST_CASE("input with a fence is typed only while the worker works under that claim") {
+  service_world f;
+  auto order = fabric_world::dispatch("talk");
+  order.mutable_dispatch()->set_directory("/");
+  auto made = f.run(order).dispatch();
+  REQUIRE(eventually([&] { return f.keeper.runs(made.spawn().id()); }));
+  auto task = [&] {
+    auto q = fabric_world::query();
+    q.mutable_get_task()->set_task_id(made.task().id());
+    return f.ask(q).task();
+  };
+  REQUIRE(eventually([&] { return task().status() == v1::IN_PROGRESS; }));
+  auto fence = task().fence();
+  REQUIRE(fence != 0);
+  auto type = [&](std::uint64_t with) {
+    v1::SendPtyRequest send;
+    send.set_pty_id(made.spawn().id());
+    send.set_data("x");
+    send.set_fence(with);
+    grpc::ClientContext ctx;
+    v1::SendPtyReply sent;
+    return f.ptys->Send(&ctx, send, &sent);
+  };
+  CHECK(type(0).ok());
+  CHECK(type(fence).ok());
+  auto stale = type(fence + 1);
+  CHECK(stale.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
+  CHECK(stale.error_message().find("claim") != std::string::npos);
+  // Somebody ends the task; the program, which has not heard of it yet, is not told anything in its name.
+  auto cancel = fabric_world::command();
+  cancel.mutable_update_task()->set_task_id(made.task().id());
+  cancel.mutable_update_task()->set_status(v1::CANCELLED);
+  REQUIRE_FALSE(f.run(cancel).has_refusal());
+  CHECK_FALSE(type(fence).ok());
+}
+
 TEST_CASE("the environment of a call is filtered before it reaches a worker") {
   service_world f;
   auto r = f.request(fabric_world::dispatch("env"));
