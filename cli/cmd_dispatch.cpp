@@ -3,6 +3,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
+#include "cli/profile.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -48,8 +49,7 @@ void set_terminal_size(v1::Dispatch& body) {
   body.set_rows(size.ws_row);
 }
 
-v1::Command make_command(const context& ctx, const dispatch_options& o) {
-  auto session = ctx.named_actor();
+v1::Command make_command(const context& ctx, const dispatch_options& o, const std::optional<v1::Session>& session) {
   auto command = ctx.command();
   command.set_actor(session ? session->id() : "");
   auto& body = *command.mutable_dispatch();
@@ -334,8 +334,16 @@ int wait_until_bound(context& ctx, const dispatch_options& o, const v1::Dispatch
 
 int run_dispatch(context& ctx, const dispatch_options& o) {
   check(ctx, o);
-  auto command = make_command(ctx, o);
-  auto reply = ctx.execute(command, command.dispatch().harness().empty() ? environment_list{} : ctx.env().inheritable());
+  auto requester = ctx.named_actor();
+  auto command = make_command(ctx, o, requester);
+  auto& body = *command.mutable_dispatch();
+  environment_list environment;
+  if (!body.harness().empty()) {
+    auto worker = settings_of_worker(ctx, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
+    body.set_harness(worker.harness);
+    environment = std::move(worker.environment);
+  }
+  auto reply = ctx.execute(command, environment);
   const auto& d = reply.dispatch();
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
     return already_ended(ctx, d);

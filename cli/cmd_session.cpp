@@ -2,11 +2,9 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/profile.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
-
-#include <cctype>
-#include <sstream>
 
 namespace swarm::cli {
 
@@ -41,44 +39,10 @@ v1::Command registration(const context& ctx, const register_options& o) {
   return command;
 }
 
-/// ~ and ~/x, as the contract's lists of roots may have them.
-std::string expand_home(const context& ctx, const std::string& path) {
-  auto home = ctx.env().get("HOME");
-  return !home.empty() && (path == "~" || path.rfind("~/", 0) == 0) ? home + path.substr(1) : path;
-}
-
-/// Contract 1.2: an identity may be confined to directories. It keeps one's own mistakes in bounds; who can set variables can
-/// change it.
-void check_identity_roots(const context& ctx, const v1::RegisterSession& body) {
-  constexpr std::string_view prefix = "identity:";
-  auto token = domain::identity_token(body.label());
-  if (token.size() <= prefix.size())
-    return;
-  auto name = token.substr(prefix.size());
-  std::string upper;
-  for (auto c : name)
-    upper += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : '_';
-  auto variable = "SWARM_MCP_" + upper + "_ROOTS";
-  std::istringstream list{ctx.env().get(variable)};
-  std::string listed;
-  bool any = false;
-  for (std::string each; std::getline(list, each, ':');) {
-    if (each.empty())
-      continue;
-    auto root = normalize_path(expand_home(ctx, each), ctx.directory());
-    if (is_inside(root, body.directory()) && is_inside(root, body.file_root()))
-      return;
-    listed += (any ? ", " : "") + root;
-    any = true;
-  }
-  if (any)
-    throw failure(code::refused,
-                  "Registration blocked: " + token + " directory must be under one of " + listed + ". Set " + variable + " to override.");
-}
-
 v1::Reply register_session(const context& ctx, const register_options& o) {
   auto command = registration(ctx, o);
-  check_identity_roots(ctx, command.register_session());
+  const auto& body = command.register_session();
+  check_identity_roots(ctx, ctx.env(), body.label(), body.directory(), body.file_root());
   return ctx.execute(command);
 }
 

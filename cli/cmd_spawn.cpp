@@ -1,6 +1,7 @@
 // spawn, spawns, approvals, decide.
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
+#include "cli/profile.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -63,21 +64,23 @@ int run_spawn(context& ctx, const spawn_options& o) {
   if (harness.empty())
     throw usage("spawn needs --harness NAME, or a command after --");
   auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+  auto requester = ctx.named_actor();
+  command.set_actor(requester ? requester->id() : "");
   auto* body = command.mutable_request_spawn();
   body->set_role(o.role);
   // Without a key every call asks for a worker of its own.
   body->set_key(o.key.empty() ? random_uuid() : o.key);
   body->set_intent(o.intent);
-  body->set_harness(harness);
+  body->set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  auto worker = settings_of_worker(ctx, requester, o.label, harness, body->directory());
+  body->set_harness(worker.harness);
   for (const auto& word : ctx.tail)
     body->add_argv(word);
-  body->set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
   body->set_label(o.label);
   body->set_task_id(o.task);
   body->set_restart(o.restart);
   body->set_retries(static_cast<std::uint32_t>(o.retries));
-  auto reply = ctx.execute(command, ctx.env().inheritable()).spawn();
+  auto reply = ctx.execute(command, worker.environment).spawn();
   if (ctx.json_wanted()) {
     auto out = spawn_row(reply.spawn());
     out["existing"] = reply.existing();

@@ -8,7 +8,7 @@
 namespace swarm::cli {
 
 environment environment::of_process() {
-  std::map<std::string, std::string, std::less<>> values;
+  variables values;
   for (char** entry = environ; entry && *entry; ++entry) {
     std::string_view text{*entry};
     if (auto equals = text.find('='); equals != text.npos)
@@ -37,6 +37,23 @@ environment_list environment::inheritable() const {
     if (swarm::inheritable(name) && is_utf8(value))
       out.emplace_back(name, value);
   return out;
+}
+
+environment environment::over(const variables& others) const {
+  auto all = values_;
+  // An empty variable is an unset one.
+  for (const auto& [name, value] : others)
+    if (auto& mine = all[name]; mine.empty())
+      mine = value;
+  return environment{std::move(all)};
+}
+
+environment environment::under(const variables& others) const {
+  auto all = values_;
+  for (const auto& [name, value] : others)
+    if (!value.empty())
+      all[name] = value;
+  return environment{std::move(all)};
 }
 
 std::string environment::identity() const {

@@ -9,10 +9,12 @@
 
 namespace swarm::cli {
 
+using variables = std::map<std::string, std::string, std::less<>>;
+
 class environment {
 public:
   environment() = default;
-  explicit environment(std::map<std::string, std::string, std::less<>> values) : values_(std::move(values)) {}
+  explicit environment(variables values) : values_(std::move(values)) {}
   static environment of_process();
 
   /// Empty when unset: the contract treats both alike.
@@ -23,11 +25,14 @@ public:
   environment_list inheritable() const;
   /// Identity of this process: the first of AGENT_IDENTITY, SWARM_IDENTITY and the harness-specific ones.
   std::string identity() const;
+  /// With further variables, which count where this has none, or first.
+  environment over(const variables& others) const;
+  environment under(const variables& others) const;
   /// This process runs inside a worker.
   bool in_worker() const { return !get("SWARM_SPAWN_ID").empty(); }
 
 private:
-  std::map<std::string, std::string, std::less<>> values_;
+  variables values_;
 };
 
 } // namespace swarm::cli

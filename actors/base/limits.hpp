@@ -163,6 +163,11 @@ inline constinit bound<milliseconds> keeper_idle_exit{milliseconds{60'000}};
 inline constinit bound<milliseconds> keeper_status_retention{hours{24}};
 inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
 
+// -- profiles ----------------------------------------------------------------------------
+inline constexpr std::size_t profile_bytes_max = 64 * kib;
+inline constexpr std::size_t profile_value_bytes_max = 8 * kib;
+inline constexpr std::size_t profiles_max = 256;
+
 // -- disk ------------------------------------------------------------------------------
 /// Below the first mark nothing that grows the store is accepted; below the second nothing at all.
 inline constinit bound<std::uint64_t> disk_low_bytes{256 * mib};

@@ -222,6 +222,22 @@ TEST_CASE("without a worker dispatch says no_worker, and a harness that is not i
   CHECK(node.ctl_json({"tasks"}).size() == 1);
 }
 
+TEST_CASE("a profile names the program of an agent, and the directories in which its identity may work") {
+  test_node node;
+  temp_dir profiles;
+  auto agent = profiles.text() + "/claude-work";
+  std::ofstream{agent} << "#!/bin/sh\necho launched with $SWARM_MCP_LABEL\n";
+  fs::permissions(agent, fs::perms::owner_all);
+  std::ofstream{profiles.text() + "/work.env"} << "export SWARM_HARNESS_CLAUDE='" << agent << "'\nSWARM_MCP_WORK_ROOTS=" << node.work() << "\n";
+  run_options as_work{.env = {{"AGENT_IDENTITY", "work"}, {"SWARM_MCP_PROFILE_DIR", profiles.text()}}};
+  auto worker = node.ctl_json({"spawn", "--harness", "claude"}, as_work).at("id").get<std::string>();
+  auto launched = [&] { return node.ctl({"pty", "read", worker}).out.find("launched with identity:work") != std::string::npos; };
+  CHECK(eventually(launched));
+  auto elsewhere = node.ctl({"spawn", "--harness", "claude", "--directory", "/"}, as_work);
+  CHECK(elsewhere.status == 1);
+  CHECK(elsewhere.err.find("Registration blocked: identity:work") != std::string::npos);
+}
+
 TEST_CASE("a program that does not exist is refused before any task exists, and one that cannot be run fails its task with the reason") {
   test_node node;
   auto absent = node.ctl({"dispatch", "absent", "--harness", "exec", "--", "/no/such/program"});
