@@ -51,7 +51,8 @@ struct arguments {
   bool verbose = false;
 };
 
-/// A process of its own session, without the terminal, the directory and the environment of whoever started it.
+/// A process of its own session, without the terminal, the directory and the environment of whoever started it. What it writes goes
+/// behind what is in swarmd.out: that may be the file of another swarmd, which owns the directory (begin_output).
 void detach_from_caller(const state_dir& dir) {
   if (fork() > 0)
     _exit(0);
@@ -60,11 +61,14 @@ void detach_from_caller(const state_dir& dir) {
     _exit(0);
   (void)!chdir("/");
   auto null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  auto log = open((dir.log_dir() / "swarmd.out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  auto log = open((dir.log_dir() / "swarmd.out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   dup2(null, STDIN_FILENO);
   dup2(log >= 0 ? log : null, STDOUT_FILENO);
   dup2(log >= 0 ? log : null, STDERR_FILENO);
 }
+
+/// Only the owner of the state directory begins the file anew.
+void begin_output() { (void)!ftruncate(STDERR_FILENO, 0); }
 
 void use_clean_environment() {
   auto clean = clean_environment();
@@ -315,6 +319,8 @@ int main(int argc, char** argv) {
       std::cerr << "swarmd: another swarmd serves " << dir.root.string() << "\n";
       return exit_already_running;
     }
+    if (args.detach)
+      begin_output();
     open_log(dir, args);
     if (auto wrong = configure_limits(dir.config_file()))
       throw std::runtime_error(*wrong);

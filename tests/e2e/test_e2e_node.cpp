@@ -264,6 +264,20 @@ TEST_CASE("a second swarmd in the same state directory refuses with status 75, a
   CHECK(node.ctl({"tasks", "--no-autostart"}).status == 0);
 }
 
+TEST_CASE("a swarmd that comes too late leaves the running one's output alone") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto output = node.dir().log_dir() / "swarmd.out";
+  std::ofstream{output, std::ios::app} << "from the one that runs\n";
+  child_process late{{program("swarmd").string(), "--state-dir", node.dir().root.string(), "--detach"}, node.env(), "/"};
+  CHECK(late.finish().status == 0); // the one that detaches itself does not know yet
+  REQUIRE(eventually([&] { return file_text(output.string()).find("another swarmd serves") != std::string::npos; }));
+  CHECK(file_text(output.string()).find("from the one that runs\n") != std::string::npos);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(file_text(output.string()).find("from the one that runs") == std::string::npos);
+}
+
 TEST_CASE("many commands that find no node start one node together") {
   test_node node;
   std::vector<child_process> callers;
