@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/base/process.hpp"
 #include "tests/support/node_client.hpp"
 
 using namespace swarm::testing;
@@ -12,14 +11,8 @@ namespace v1 = swarm::v1;
 
 namespace {
 
-std::string register_process(node_client& client, const test_node& node, pid_t pid) {
-  auto command = client.command();
-  auto* body = command.mutable_register_session();
-  body->set_directory(node.work());
-  body->set_label("name:held");
-  body->set_pid(pid);
-  body->set_pid_start(swarm::pid_start_time(pid).value_or(0));
-  auto reply = client.execute(command);
+std::string register_process(node_client& client, pid_t pid) {
+  auto reply = client.execute(client.registration_of_process(pid, "name:held"));
   REQUIRE_MESSAGE(!reply.has_refusal(), reply.refusal().text());
   return reply.session().session().id();
 }
@@ -40,7 +33,7 @@ TEST_CASE("a session registered with a process ends with it: its locks are free,
   node.start();
   node_client client{node};
   auto process = sleeper(node);
-  auto id = register_process(client, node, process.pid());
+  auto id = register_process(client, process.pid());
   auto other = node.session("name:other");
   REQUIRE(node.ctl({"lock", "a", "--as", id}).status == 0);
   REQUIRE(node.ctl({"lock", "b", "--as", id}).status == 0);
@@ -68,9 +61,9 @@ TEST_CASE("a session whose process ended while no node ran is ended by the next 
   node.start();
   node_client client{node};
   auto process = sleeper(node);
-  auto id = register_process(client, node, process.pid());
+  auto id = register_process(client, process.pid());
   auto stays = sleeper(node);
-  auto alive = register_process(client, node, stays.pid());
+  auto alive = register_process(client, stays.pid());
   REQUIRE(node.ctl({"lock", "a", "--as", id}).status == 0);
   node.kill_node();
   process.signal(SIGKILL);
@@ -99,11 +92,9 @@ TEST_CASE("a session that lives by its connection ends with the stream") {
   node.start();
   node_client client{node};
   auto token = make_token();
-  auto command = client.command();
-  auto* body = command.mutable_register_session();
-  body->set_directory(node.work());
-  body->set_attached(true);
-  body->set_token_hash(token_hash(token));
+  auto command = client.registration();
+  command.mutable_register_session()->set_attached(true);
+  command.mutable_register_session()->set_token_hash(token_hash(token));
   auto reply = client.execute(command);
   REQUIRE_MESSAGE(!reply.has_refusal(), reply.refusal().text());
   auto id = reply.session().session().id();
@@ -134,11 +125,7 @@ TEST_CASE("nobody attaches another's session") {
   auto other = node.session("name:other");
   node_client operator_client{node};
   auto token = make_token();
-  auto command = operator_client.command();
-  command.mutable_register_session()->set_directory(node.work());
-  command.mutable_register_session()->set_lease_ms(600'000);
-  command.mutable_register_session()->set_token_hash(token_hash(token));
-  REQUIRE_FALSE(operator_client.execute(command).has_refusal());
+  REQUIRE_FALSE(operator_client.execute(operator_client.registration_with_token(token)).has_refusal());
   node_client holder{node, token};
   grpc::ClientContext context;
   holder.prepare(context);

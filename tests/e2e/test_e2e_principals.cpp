@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/base/process.hpp"
 #include "tests/support/node_client.hpp"
 
 using namespace swarm::testing;
@@ -22,16 +21,6 @@ std::string in_worker(const test_node& node, const std::string& script) {
 }
 
 std::string ctl() { return program("swarmctl").string(); }
-
-v1::Reply register_with_token(node_client& client, const std::string& token, const std::string& directory, const std::string& label = {}) {
-  auto command = client.command();
-  auto* body = command.mutable_register_session();
-  body->set_directory(directory);
-  body->set_label(label);
-  body->set_lease_ms(600'000);
-  body->set_token_hash(token_hash(token));
-  return client.execute(command);
-}
 
 } // namespace
 
@@ -124,22 +113,15 @@ TEST_CASE("a live session cannot be adopted, neither by its id nor by a worker")
   test_node node;
   node.start();
   node_client client{node};
-  auto command = client.command();
-  auto* body = command.mutable_register_session();
-  body->set_directory(node.work());
-  body->set_pid(getpid());
-  body->set_pid_start(swarm::pid_start_time(getpid()).value());
-  auto first = client.execute(command);
+  auto first = client.execute(client.registration_of_process(getpid()));
   REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
   auto id = first.session().session().id();
-  auto take = client.command();
-  take.mutable_register_session()->set_directory(node.work());
+  auto take = client.registration();
   take.mutable_register_session()->set_adopt_session_id(id);
   take.mutable_register_session()->set_adopt_only(true);
   auto refused = client.execute(take);
   CHECK(refused.refusal().code() == v1::Refusal::CONFLICT);
-  take = client.command();
-  take.mutable_register_session()->set_directory(node.work());
+  take = client.registration();
   take.mutable_register_session()->set_preassigned_id(id);
   CHECK(client.execute(take).refusal().code() == v1::Refusal::CONFLICT);
   CHECK(node.ctl({"bootstrap", "--adopt-instance-id", id}).status == 1);
@@ -152,7 +134,7 @@ TEST_CASE("a token makes its holder that session, and one that is wrong, malform
   node.start();
   node_client operator_client{node};
   auto token = make_token();
-  auto session = register_with_token(operator_client, token, node.work()).session().session().id();
+  auto session = operator_client.execute(operator_client.registration_with_token(token)).session().session().id();
   node_client holder{node, token};
   auto mine = holder.command();
   mine.mutable_set_kv()->set_key("k");
@@ -187,23 +169,21 @@ TEST_CASE("a session registers no rights or identity for itself, neither over it
   node.start();
   node_client operator_client{node};
   auto token = make_token();
-  auto first = register_with_token(operator_client, token, node.work(), "identity:work");
+  auto first = operator_client.execute(operator_client.registration_with_token(token, "identity:work"));
   REQUIRE_MESSAGE(!first.has_refusal(), first.refusal().text());
   auto session = first.session().session().id();
   node_client holder{node, token};
   for (const auto& label : {"identity:work mode:gateway", "identity:private", "name:nobody"}) {
     CAPTURE(label);
-    auto again = holder.command();
-    again.mutable_register_session()->set_directory(node.work());
+    auto again = holder.registration(label);
     again.mutable_register_session()->set_preassigned_id(session);
-    again.mutable_register_session()->set_label(label);
     CHECK(holder.execute(again).refusal().code() == v1::Refusal::FORBIDDEN);
     auto second = make_token();
-    CHECK(register_with_token(holder, second, node.work(), label).refusal().code() == v1::Refusal::FORBIDDEN);
+    CHECK(holder.execute(holder.registration_with_token(second, label)).refusal().code() == v1::Refusal::FORBIDDEN);
     CHECK(node.ctl({"kv", "set", "x", "y"}, {.env = {{"SWARM_TOKEN", second}}}).status == 1);
   }
   CHECK(node.ctl_json({"instances"}).size() == 1);
-  auto fine = register_with_token(holder, make_token(), node.work(), "identity:work name:helper");
+  auto fine = holder.execute(holder.registration_with_token(make_token(), "identity:work name:helper"));
   CHECK_MESSAGE(!fine.has_refusal(), fine.refusal().text());
   // The same from the command line inside a worker.
   auto out = in_worker(node, ctl() + " register --label mode:gateway; echo status $?");
@@ -234,7 +214,7 @@ TEST_CASE("what a client writes into the principal is ignored") {
   node.start();
   node_client operator_client{node};
   auto token = make_token();
-  auto session = register_with_token(operator_client, token, node.work()).session().session().id();
+  auto session = operator_client.execute(operator_client.registration_with_token(token)).session().session().id();
   node_client holder{node, token};
   auto command = holder.command();
   command.mutable_principal()->set_kind(v1::Principal::NODE);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "actors/base/crypto.hpp"
-#include "actors/base/process.hpp"
 
 namespace swarm::testing {
 
@@ -51,15 +50,9 @@ std::string code_of(const v1::Reply& r) { return v1::Refusal::Code_Name(r.refusa
 
 std::string make_session(const test_node& node, const std::string& name, const std::string& token) {
   node_client operator_client{node};
-  auto cmd = operator_client.command();
-  auto& r = *cmd.mutable_register_session();
-  r.set_directory(node.work());
   // A gateway may dispatch.
-  r.set_label("name:" + name + " mode:gateway");
-  r.set_pid(getpid());
-
-  r.set_pid_start(pid_start_time(getpid()).value_or(0));
-  r.set_token_hash(token_hash(token));
+  auto cmd = operator_client.registration_of_process(getpid(), "name:" + name + " mode:gateway");
+  cmd.mutable_register_session()->set_token_hash(token_hash(token));
   v1::ExecuteRequest request;
   *request.mutable_id() = operator_client.next_id();
   *request.mutable_command() = cmd;
@@ -145,6 +138,38 @@ std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds
   }
 }
 
+// -- operations ----------------------------------------------------------------------------
+
+namespace {
+
+/// What a granted reply shows the history.
+struct sight {
+  std::string text;
+  std::uint64_t number = 0;
+};
+
+} // namespace
+
+template <class Seen>
+std::optional<v1::Reply> fault_client::recorded(const char* model, const std::string& object, const char* op, const sent& what,
+                                                const v1::Command& cmd, milliseconds deadline, Seen seen) {
+  auto id = history_.invoke(model, object, {op, session_, what.text, what.number});
+  auto r = execute(cmd, deadline);
+  if (!r) {
+    history_.unknown(id);
+    return std::nullopt;
+  }
+  std::optional<sight> granted;
+  if (!r->has_refusal())
+    granted = seen(*r);
+  if (!granted) {
+    history_.fail(id, r->has_refusal() ? code_of(*r) : "not held");
+    return std::nullopt;
+  }
+  history_.ok(id, granted->text, granted->number);
+  return r;
+}
+
 // -- locks ---------------------------------------------------------------------------------
 
 bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, milliseconds deadline) {
@@ -155,17 +180,10 @@ bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, millis
   a.set_wait_ms(wait_ms);
   fence_path_ = path;
   fence_ = 0;
-  auto id = history_.invoke("lock", path, {"acquire", session_, "", 0});
-  auto r = execute(cmd, deadline);
-  if (!r) {
-    history_.unknown(id);
-  } else if (r->has_refusal()) {
-    history_.fail(id, code_of(*r));
-  } else {
+  auto r = recorded("lock", path, "acquire", {}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.lock().lock().fence()}; });
+  if (r)
     fence_ = r->lock().lock().fence();
-    history_.ok(id, "", fence_);
-  }
-  return r && !r->has_refusal();
+  return r.has_value();
 }
 
 bool fault_client::release(const std::string& path, milliseconds deadline) {
@@ -173,15 +191,8 @@ bool fault_client::release(const std::string& path, milliseconds deadline) {
   cmd.mutable_release_lock()->set_path(path);
   auto fence = fence_path_ == path ? std::exchange(fence_, 0) : 0;
   cmd.mutable_release_lock()->set_fence(fence);
-  auto id = history_.invoke("lock", path, {"release", session_, "", fence});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    history_.unknown(id);
-  else if (r->has_refusal() || !r->lock().released())
-    history_.fail(id, r->has_refusal() ? code_of(*r) : "not held");
-  else
-    history_.ok(id, "", r->lock().lock().fence());
-  return r && !r->has_refusal() && r->lock().released();
+  auto released = [](const v1::Reply& x) { return x.lock().released() ? std::optional{sight{"", x.lock().lock().fence()}} : std::nullopt; };
+  return recorded("lock", path, "release", {"", fence}, cmd, deadline, released).has_value();
 }
 
 bool fault_client::give_up(const std::string& path, milliseconds deadline) {
@@ -202,15 +213,11 @@ std::string fault_client::create_task(const std::string& key, milliseconds deadl
   t.set_type("test");
   t.set_title("task " + key);
   t.set_idempotency_key(key);
-  auto id = history_.invoke("key", "task/" + key, {"request", session_, "", 0});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    return history_.unknown(id), "";
-  if (r->has_refusal())
-    return history_.fail(id, code_of(*r)), "";
-  const auto& made = r->tasks_created().tasks(0);
-  history_.ok(id, made.task().id(), made.existing());
-  return made.task().id();
+  auto made = [](const v1::Reply& x) { return x.tasks_created().tasks(0); };
+  auto r = recorded("key", "task/" + key, "request", {}, cmd, deadline, [&](const v1::Reply& x) {
+    return sight{made(x).task().id(), made(x).existing()};
+  });
+  return r ? made(*r).task().id() : "";
 }
 
 bool fault_client::claim(const std::string& task, milliseconds deadline) {
@@ -219,17 +226,10 @@ bool fault_client::claim(const std::string& task, milliseconds deadline) {
   cmd.mutable_claim_task()->set_ignore_unread_messages(true);
   claimed_ = task;
   claim_fence_ = 0;
-  auto id = history_.invoke("task", task, {"claim", session_, "", 0});
-  auto r = execute(cmd, deadline);
-  if (!r) {
-    history_.unknown(id);
-  } else if (r->has_refusal()) {
-    history_.fail(id, code_of(*r));
-  } else {
+  auto r = recorded("task", task, "claim", {}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.task().task().fence()}; });
+  if (r)
     claim_fence_ = r->task().task().fence();
-    history_.ok(id, "", claim_fence_);
-  }
-  return r && !r->has_refusal();
+  return r.has_value();
 }
 
 bool fault_client::complete(const std::string& task, milliseconds deadline) {
@@ -238,15 +238,7 @@ bool fault_client::complete(const std::string& task, milliseconds deadline) {
   cmd.mutable_complete_task()->set_summary("done");
   auto fence = claimed_ == task ? claim_fence_ : 0;
   cmd.mutable_complete_task()->set_fence(fence);
-  auto id = history_.invoke("task", task, {"complete", session_, "", fence});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    history_.unknown(id);
-  else if (r->has_refusal())
-    history_.fail(id, code_of(*r));
-  else
-    history_.ok(id);
-  return r && !r->has_refusal();
+  return recorded("task", task, "complete", {"", fence}, cmd, deadline, [](const v1::Reply&) { return sight{}; }).has_value();
 }
 
 void fault_client::read_task(const std::string& task, milliseconds deadline) {
@@ -273,14 +265,7 @@ void fault_client::set(const std::string& key, const std::string& value, millise
   auto cmd = command();
   cmd.mutable_set_kv()->set_key(key);
   cmd.mutable_set_kv()->set_value(value);
-  auto id = history_.invoke("kv", key, {"set", session_, value, 0});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    history_.unknown(id);
-  else if (r->has_refusal())
-    history_.fail(id, code_of(*r));
-  else
-    history_.ok(id, "", r->kv_written().entry().revision());
+  recorded("kv", key, "set", {value, 0}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.kv_written().entry().revision()}; });
 }
 
 void fault_client::compare_and_set(const std::string& key, const std::string& value, milliseconds deadline) {
@@ -291,14 +276,7 @@ void fault_client::compare_and_set(const std::string& key, const std::string& va
   s.set_value(value);
   s.set_compare(true);
   s.set_expected_revision(expected);
-  auto id = history_.invoke("kv", key, {"cas", session_, value, expected});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    history_.unknown(id);
-  else if (r->has_refusal())
-    history_.fail(id, code_of(*r));
-  else
-    history_.ok(id, "", r->kv_written().entry().revision());
+  recorded("kv", key, "cas", {value, expected}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.kv_written().entry().revision()}; });
 }
 
 std::string fault_client::read_key(const std::string& key, milliseconds deadline) {
@@ -318,14 +296,7 @@ void fault_client::append(const std::string& key, const std::string& item, milli
   auto cmd = command();
   cmd.mutable_append_kv()->set_key(key);
   cmd.mutable_append_kv()->set_json("\"" + item + "\"");
-  auto id = history_.invoke("append", key, {"append", session_, item, 0});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    history_.unknown(id);
-  else if (r->has_refusal())
-    history_.fail(id, code_of(*r));
-  else
-    history_.ok(id, "", r->kv_written().items());
+  recorded("append", key, "append", {item, 0}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.kv_written().items()}; });
 }
 
 // -- workers -------------------------------------------------------------------------------
@@ -340,14 +311,10 @@ std::string fault_client::dispatch(const std::string& key, const std::string& sc
     d.add_argv(word);
   d.add_argv(script);
   d.set_retries(retries);
-  auto id = history_.invoke("key", "dispatch/" + key, {"request", session_, "", 0});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    return history_.unknown(id), "";
-  if (r->has_refusal())
-    return history_.fail(id, code_of(*r)), "";
-  history_.ok(id, r->dispatch().task().id(), r->dispatch().existing());
-  return r->dispatch().task().id();
+  auto r = recorded("key", "dispatch/" + key, "request", {}, cmd, deadline, [](const v1::Reply& x) {
+    return sight{x.dispatch().task().id(), x.dispatch().existing()};
+  });
+  return r ? r->dispatch().task().id() : "";
 }
 
 std::string fault_client::request_spawn(const std::string& key, const std::string& script, milliseconds deadline) {
@@ -359,14 +326,10 @@ std::string fault_client::request_spawn(const std::string& key, const std::strin
   for (const auto* word : {"sh", "-c"})
     s.add_argv(word);
   s.add_argv(script);
-  auto id = history_.invoke("key", "spawn/" + key, {"request", session_, "", 0});
-  auto r = execute(cmd, deadline);
-  if (!r)
-    return history_.unknown(id), "";
-  if (r->has_refusal())
-    return history_.fail(id, code_of(*r)), "";
-  history_.ok(id, r->spawn().spawn().id(), r->spawn().existing());
-  return r->spawn().spawn().id();
+  auto r = recorded("key", "spawn/" + key, "request", {}, cmd, deadline, [](const v1::Reply& x) {
+    return sight{x.spawn().spawn().id(), x.spawn().existing()};
+  });
+  return r ? r->spawn().spawn().id() : "";
 }
 
 void fault_client::repeat_last(milliseconds deadline) {

@@ -62,6 +62,17 @@ private:
   fault_client(history::recorder&, std::pair<node_client, std::string> who);
   std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline);
 
+  /// What an operation gives, as the history sees it.
+  struct sent {
+    std::string text;
+    std::uint64_t number = 0;
+  };
+  /// Executes a command as an operation of the history. `seen(reply)` is what a reply that refuses nothing shows it, or nothing when that
+  /// is no grant. The reply if it is one.
+  template <class Seen>
+  std::optional<v1::Reply> recorded(const char* model, const std::string& object, const char* op, const sent&, const v1::Command&,
+                                    milliseconds deadline, Seen seen);
+
   history::recorder& history_;
   node_client client_;
   std::string session_;

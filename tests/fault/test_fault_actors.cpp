@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sys/wait.h>
 
-#include "actors/base/process.hpp"
 #include "tests/fault/fault_load.hpp"
 
 using namespace swarm;
@@ -162,11 +161,7 @@ TEST_CASE("a session whose actor was killed still ends with its process") {
   SUBCASE("the scope") { what = "scope"; }
   SUBCASE("the supervisor of the scopes") { what = "scopes"; }
   child_process process({"/bin/sleep", "600"}, node.env(), "/");
-  auto cmd = op.command();
-  cmd.mutable_register_session()->set_directory(node.work());
-  cmd.mutable_register_session()->set_pid(process.pid());
-  cmd.mutable_register_session()->set_pid_start(pid_start_time(process.pid()).value());
-  auto id = op.execute(cmd).session().session().id();
+  auto id = op.execute(op.registration_of_process(process.pid())).session().session().id();
   auto path = below_scope(node, "session/" + id);
   CHECK(eventually([&] { return !detail_of(op, path).empty(); }));
   CHECK(dies(op, what == "session" ? path : what == "scope" ? "node/scopes/" + node.work() : "node/scopes"));

@@ -4,6 +4,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/process.hpp"
 
 namespace swarm::testing {
 
@@ -54,6 +55,27 @@ v1::Query node_client::query() const {
   v1::Query out;
   out.set_scope(scope_);
   out.mutable_caller()->set_directory(scope_);
+  return out;
+}
+
+v1::Command node_client::registration(const std::string& label) const {
+  auto out = command();
+  out.mutable_register_session()->set_directory(scope_);
+  out.mutable_register_session()->set_label(label);
+  return out;
+}
+
+v1::Command node_client::registration_of_process(pid_t pid, const std::string& label) const {
+  auto out = registration(label);
+  out.mutable_register_session()->set_pid(pid);
+  out.mutable_register_session()->set_pid_start(pid_start_time(pid).value_or(0));
+  return out;
+}
+
+v1::Command node_client::registration_with_token(const std::string& token, const std::string& label) const {
+  auto out = registration(label);
+  out.mutable_register_session()->set_lease_ms(600'000);
+  out.mutable_register_session()->set_token_hash(token_hash(token));
   return out;
 }
 

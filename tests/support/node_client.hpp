@@ -27,6 +27,12 @@ public:
   /// The node's working directory as scope and caller.
   v1::Command command(const std::string& actor = {}) const;
   v1::Query query() const;
+  /// A new session there, with nothing yet that it lives by.
+  v1::Command registration(const std::string& label = {}) const;
+  /// One that lives with a process.
+  v1::Command registration_of_process(pid_t, const std::string& label = {}) const;
+  /// One that lives by a lease of ten minutes and calls with this token.
+  v1::Command registration_with_token(const std::string& token, const std::string& label = {}) const;
 
   grpc::Status execute(const v1::ExecuteRequest&, v1::Reply&, std::chrono::milliseconds deadline = patience);
   /// Fails the test when the call itself fails. A refusal is an answer.
