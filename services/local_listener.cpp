@@ -46,10 +46,9 @@ std::uint64_t inode_of(int fd) {
 /// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
 /// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
 bool is_in_worker_tree(pid_t pid, pid_t keeper) {
-  constexpr int ancestors_max = 256;
   if (environment_of(pid, "SWARM_SPAWN_ID"))
     return true;
-  for (int i = 0; i < ancestors_max; ++i) {
+  for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
     if (pid <= 1)
       return false;
     if (pid == keeper || std::filesystem::path{executable_of(pid).value_or("")}.filename() == "swarm-keeper")

@@ -10,9 +10,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t resolved_max = 10'000;
-constexpr int ancestors_max = 256;
-
 v1::Principal session_principal(const std::string& id) {
   v1::Principal p;
   p.set_kind(v1::Principal::SESSION);
@@ -36,7 +33,7 @@ void worker_registry::erase(std::int64_t pid) {
 }
 
 std::optional<std::string> worker_registry::session_of_tree(std::int64_t pid) const {
-  for (int i = 0; i < ancestors_max && pid > 1; ++i) {
+  for (std::size_t i = 0; i < limits::process_ancestors_max && pid > 1; ++i) {
     {
       std::lock_guard guard{mutex_};
       if (auto w = by_pid_.find(pid); w != by_pid_.end())
@@ -112,7 +109,7 @@ void principals::remember(const std::string& token_hash, const std::string& sess
   std::lock_guard guard{mutex_};
   if (resolved_.emplace(token_hash, session_id).second)
     order_.push_back(token_hash);
-  if (order_.size() > resolved_max) {
+  if (order_.size() > limits::resolved_tokens_max()) {
     resolved_.erase(order_.front());
     order_.pop_front();
   }

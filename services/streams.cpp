@@ -70,7 +70,6 @@ struct pipeline_state {
 using pipeline_self = caf::stateful_actor<pipeline_state>*;
 
 constexpr int packed_max = static_cast<int>(limits::pipeline_message_requests_max) - 1;
-constexpr std::size_t packed_bytes_max = 256 * limits::kib;
 
 void read_if_room(pipeline_self self) {
   auto& st = self->state;
@@ -90,7 +89,8 @@ void flush(pipeline_self self) {
   while (st.room && ready()) {
     auto out = take();
     auto bytes = out.ByteSizeLong();
-    while (st.packs && ready() && out.more_size() < packed_max && (bytes += st.done.begin()->second.ByteSizeLong()) <= packed_bytes_max)
+    while (st.packs && ready() && out.more_size() < packed_max &&
+           (bytes += st.done.begin()->second.ByteSizeLong()) <= limits::pipeline_packed_bytes_max)
       *out.add_more() = take();
     st.room = st.io->push(std::move(out));
   }

@@ -111,6 +111,11 @@ inline constinit bound<std::size_t> supervisor_children_max{4'096};
 inline constinit bound<std::size_t> registry_dead_names_max{4'096};
 inline constinit bound<std::size_t> tree_rows_max{10'000};
 inline constinit bound<std::size_t> quota_keys_max{16'384};
+inline constexpr std::size_t pipeline_packed_bytes_max = 256 * kib;
+inline constexpr std::size_t writer_known_row_bytes_max = 2 * kib; // larger rows are read again
+inline constinit bound<std::size_t> reply_clients_known_max{4'096};
+inline constinit bound<std::size_t> resolved_tokens_max{10'000};
+inline constexpr std::size_t process_ancestors_max = 256;
 
 // -- time ------------------------------------------------------------------------------
 inline constinit bound<milliseconds> session_heartbeat{milliseconds{10'000}};
@@ -134,6 +139,8 @@ inline constinit bound<milliseconds> actor_idle{milliseconds{30'000}}; // then i
 inline constinit bound<milliseconds> passivation_patience{milliseconds{10'000}};
 inline constinit bound<milliseconds> child_stop_grace{milliseconds{5'000}};
 inline constinit bound<milliseconds> tree_patience{milliseconds{500}};
+inline constinit bound<milliseconds> retention_sweep{hours{1}};
+inline constinit bound<milliseconds> scope_reload_pause{milliseconds{250}};
 
 // -- remembered replies ------------------------------------------------------------
 inline constinit bound<milliseconds> reply_retention{hours{24}};
@@ -145,6 +152,7 @@ inline constinit bound<std::size_t> ended_terminals_max{256};
 inline constinit bound<std::size_t> pty_segment_bytes{4 * mib};
 inline constinit bound<std::size_t> pty_segments_total_bytes{64 * mib};
 inline constinit bound<milliseconds> pty_retention{hours{24 * 7}};
+inline constexpr std::size_t terminal_record_bytes_max = 1 * mib; // several times what its longest texts add up to
 inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;

@@ -73,6 +73,8 @@ std::vector<configurable> all() {
       setting("subscription_retention", limits::subscription_retention), setting("events_rows_max", limits::events_rows_max),
       setting("actor_idle", limits::actor_idle), setting("passivation_patience", limits::passivation_patience),
       setting("child_stop_grace", limits::child_stop_grace), setting("tree_patience", limits::tree_patience),
+      setting("retention_sweep", limits::retention_sweep), setting("scope_reload_pause", limits::scope_reload_pause),
+      setting("reply_clients_known_max", limits::reply_clients_known_max), setting("resolved_tokens_max", limits::resolved_tokens_max),
       setting("reply_retention", limits::reply_retention), setting("replies_per_principal_max", limits::replies_per_principal_max),
       setting("pty_ring_bytes", limits::pty_ring_bytes), setting("ended_terminals_max", limits::ended_terminals_max),
       setting("pty_segment_bytes", limits::pty_segment_bytes), setting("pty_segments_total_bytes", limits::pty_segments_total_bytes),

@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::size_t open_logs_max = 64;
 constexpr auto record_name = "info";
-constexpr off_t record_bytes_max = limits::mib; // several times what its longest texts add up to
 constexpr std::chrono::hours clean_up_every{1};
 
 [[noreturn]] void fail_io(const fs::path& p) { throw std::system_error(errno, std::generic_category(), p.string()); }
@@ -148,7 +147,7 @@ std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
   auto path = dir / record_name;
   unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   struct stat st = {};
-  if (!fd || fstat(fd.get(), &st) != 0 || st.st_size > record_bytes_max)
+  if (!fd || fstat(fd.get(), &st) != 0 || st.st_size > static_cast<off_t>(limits::terminal_record_bytes_max))
     return std::nullopt;
   std::string bytes(static_cast<std::size_t>(st.st_size), '\0');
   if (pread(fd.get(), bytes.data(), bytes.size(), 0) != st.st_size)
