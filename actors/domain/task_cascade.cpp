@@ -76,23 +76,31 @@ private:
     f.statuses = {v1::BLOCKED};
     f.depends_on = where_.task_id();
     f.limit = page_rows;
+    f.after = find_task(tx_, where_.at());
     for (;;) {
       auto page = tx_.find<v1::Task>(f);
       for (const auto& dependant : page) {
-        // One that waits for a failed task as well is cancelled by that one's cascade.
-        const auto next = evaluate(tx_, dependant).status;
-        if (next != v1::OPEN && next != v1::CLAIMED)
-          continue;
-        if (!fits(dependant))
+        if (!unblock_one(dependant))
           return false;
-        unblock(tx_, dependant, next, where_.task_id(), told_);
-        if (next == v1::CLAIMED)
-          mail_bytes_ += mail_cost(dependant);
+        where_.set_at(dependant.id());
       }
       if (page.size() < page_rows)
         return true;
       f.after = std::move(page.back());
     }
+  }
+
+  /// False when there is no room for it. One that waits for another task stays; that one's end looks at it again.
+  bool unblock_one(const v1::Task& dependant) {
+    const auto next = evaluate(tx_, dependant).status;
+    if (next != v1::OPEN && next != v1::CLAIMED)
+      return true;
+    if (!fits(dependant))
+      return false;
+    unblock(tx_, dependant, next, where_.task_id(), told_);
+    if (next == v1::CLAIMED)
+      mail_bytes_ += mail_cost(dependant);
+    return true;
   }
 
   /// The dependants of one task, on the way down.

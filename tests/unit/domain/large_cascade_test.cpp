@@ -210,7 +210,7 @@ TEST_CASE("any graph of large tasks ends as the same graph of small ones") {
     for (const auto& s : p.sessions)
       REQUIRE(p.big.mail(s) == p.small.mail(s));
   }
-  CHECK(rounds > 12); // there were such cascades at all
+  CHECK(rounds > 0); // there were such cascades at all
 }
 
 TEST_CASE("ends and sweeps in any order lead to a settled graph") {
