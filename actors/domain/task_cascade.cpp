@@ -170,12 +170,14 @@ void cascade(transaction& tx, const v1::Task& ended, std::string_view told_by, v
   v1::Cascade where;
   where.set_task_id(ended.id());
   where.set_told_by(std::string(told_by));
-  // The reply repeats the task without its description.
-  const auto keep = command_bytes + ended.ByteSizeLong() - ended.description().size();
+  const bool by_node = tx.command().principal().kind() == v1::Principal::NODE;
+  // The reply repeats the task without its description, or the spawn that has ended, which a command once brought.
+  const auto reply_bytes = by_node ? limits::command_encoded_bytes_max : ended.ByteSizeLong() - ended.description().size();
+  const auto keep = command_bytes + reply_bytes;
   if (walk(tx, where, reply, [&](std::size_t bytes) { return tx.has_room(bytes + keep); }).run(ended))
     return;
   // The end of a worker is a fact and cannot be refused; there are no more of those than terminals.
-  if (tx.pending_cascades() >= limits::cascades_pending_max() && tx.command().principal().kind() != v1::Principal::NODE)
+  if (tx.pending_cascades() >= limits::cascades_pending_max() && !by_node)
     return tx.veto(refuse(v1::Refusal::LIMIT,
                           "The tasks that wait for " + std::to_string(limits::cascades_pending_max()) +
                             " others are still being told that those have ended. Repeat in a moment.",
