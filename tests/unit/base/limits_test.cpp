@@ -44,6 +44,16 @@ TEST_CASE("a configuration sets limits within their range") {
   CHECK_FALSE(config.read("[limits]\nlock_waiters_max = 32\nsession_reclaim = 120_000\n").has_value());
   CHECK(limits::lock_waiters_max() == 32);
   CHECK(limits::session_reclaim() == limits::minutes{2});
+  CHECK_FALSE(config.read("# \xd0\x99, \xff\n[limits] # \xc3\xa9\nlock_waiters_max = 33 # \xe2\x82\xac\n").has_value());
+  CHECK(limits::lock_waiters_max() == 33);
+}
+
+TEST_CASE("a configuration that cannot be read or is too large is refused") {
+  defaults_again config;
+  CHECK(configure_limits(config.dir).value().find("cannot be read") != std::string::npos);
+  CHECK(config.read("[limits]\nlock_waiters_max = 32\n" + std::string(300 * limits::kib, '#')).value().find("larger than 256 KiB") !=
+        std::string::npos);
+  CHECK(limits::lock_waiters_max() == 256);
 }
 
 TEST_CASE("a wrong configuration is refused whole, with a text that names what is wrong") {
@@ -59,7 +69,10 @@ TEST_CASE("a wrong configuration is refused whole, with a text that names what i
         wrong{"[limits]\nlock_waiters_max = 32\nbatch_tasks_max = 50.5\n", "batch_tasks_max must be"},
         wrong{"[limits]\nlock_waiters_max = 32\nsession_stale = 200_000\n", "session_stale must not be above session_reclaim"},
         wrong{"limits = 3\n", "unknown table or key \"limits\""}, wrong{"[limit]\nlock_waiters_max = 32\n", "unknown table or key \"limit\""},
-        wrong{"[limits]\nlock_waiters_max = \n", "line 2"}, wrong{"\xff[", "line 1"}}) {
+        wrong{"[limits]\nlock_waiters_max = \n", "line 2"}, wrong{"\xff[", "line 1"},
+        // Found by tests/fuzz/files_fuzz.cpp: both ended the program inside toml++.
+        wrong{"[limits]\nlock_waiters_max = 32\n[=", "line 3"},
+        wrong{"limits = {\xd0\x99= \"5 s\"}\n", "line 1: only comments may hold characters beyond ASCII"}}) {
     CAPTURE(w.text);
     defaults_again config;
     auto told = config.read(w.text);
