@@ -1,4 +1,6 @@
 // Locks, messages, keys, events, spawns and the other lists.
+#include <charconv>
+
 #include "actors/domain/query_rules.hpp"
 
 namespace swarm::domain {
@@ -32,14 +34,15 @@ bool wanted(const v1::ListEvents& c, const v1::Event& e) {
          std::any_of(c.types().begin(), c.types().end(), [&](const auto& prefix) { return e.type().compare(0, prefix.size(), prefix) == 0; });
 }
 
-std::uint64_t revision_at(const std::string& position) {
+/// Nothing for what is no revision. One beyond what the store can hold has nothing after it, like the last one it can.
+std::optional<std::uint64_t> revision_at(const std::string& position) {
+  constexpr std::uint64_t last = std::numeric_limits<std::int64_t>::max();
   std::uint64_t n = 0;
-  for (const char c : position) {
-    if (c < '0' || c > '9' || n > (std::uint64_t{1} << 53))
-      return 0;
-    n = n * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  return n;
+  const auto* end = position.data() + position.size();
+  const auto parsed = std::from_chars(position.data(), end, n);
+  if (parsed.ptr != end || parsed.ec == std::errc::invalid_argument)
+    return std::nullopt;
+  return parsed.ec == std::errc::result_out_of_range ? last : std::min(n, last);
 }
 
 /// The last page: bounded look back, still ascending.
@@ -190,7 +193,7 @@ v1::Answer list_kv(const question& q, const v1::ListKv& c) {
 
 v1::Answer list_events(const question& q, const v1::ListEvents& c) {
   const auto start = read_page("events", c.page());
-  if (!start.valid)
+  if (!start.valid || (!start.position.empty() && !revision_at(start.position)))
     return bad_page();
   v1::Answer a;
   auto& out = *a.mutable_events();
@@ -206,7 +209,7 @@ v1::Answer list_events(const question& q, const v1::ListEvents& c) {
   if (from.position.empty())
     from.position = std::to_string(c.after());
   const auto next = fill_page<v1::Event>(
-    from, [&](const std::string& after, std::size_t limit) { return q.rows.events(q.scope(), revision_at(after), limit); },
+    from, [&](const std::string& after, std::size_t limit) { return q.rows.events(q.scope(), *revision_at(after), limit); },
     [](const v1::Event& e) { return std::to_string(e.revision()); },
     [&](v1::Event e) -> std::size_t { return wanted(c, e) ? move_to(out.add_events(), std::move(e)) : 0; });
   if (next)
@@ -216,7 +219,7 @@ v1::Answer list_events(const question& q, const v1::ListEvents& c) {
 
 v1::Answer list_spawns(const question& q, const v1::ListSpawns& c) {
   const auto start = read_page("spawns", c.page());
-  if (!start.valid)
+  if (!start.valid || (!start.position.empty() && !is_position(start.position)))
     return bad_page();
   v1::Answer a;
   auto& out = *a.mutable_spawns();

@@ -62,7 +62,7 @@ v1::Session shown(const question& q, v1::Session s) {
 
 v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
   const auto start = read_page("sessions", c.page());
-  if (!start.valid)
+  if (!start.valid || (!start.position.empty() && !is_position(start.position)))
     return bad_page();
   v1::Answer a;
   auto& out = *a.mutable_sessions();

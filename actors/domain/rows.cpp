@@ -1,6 +1,7 @@
 #include "actors/domain/rows.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <tuple>
 
 #include "actors/base/limits.hpp"
@@ -11,9 +12,11 @@ namespace {
 
 constexpr char separator = '\0';
 
+constexpr std::size_t digits_of_number = 20;
+
 std::string digits(std::uint64_t n) {
   auto text = std::to_string(n);
-  return std::string(20 - text.size(), '0') + text;
+  return std::string(digits_of_number - text.size(), '0') + text;
 }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
@@ -69,6 +72,15 @@ std::string key(std::string_view a, std::string_view b, std::uint64_t n) { retur
 std::string position(const v1::Session& s) { return key(digits(static_cast<std::uint64_t>(s.registered_at_ms())), s.id()); }
 
 std::string position(const v1::Spawn& s) { return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id()); }
+
+bool is_position(std::string_view text) noexcept {
+  if (text.size() <= digits_of_number || text[digits_of_number] != separator)
+    return false;
+  std::int64_t ms = 0;
+  const auto* end = text.data() + digits_of_number;
+  auto parsed = std::from_chars(text.data(), end, ms);
+  return parsed.ptr == end && parsed.ec == std::errc{} && ms >= 0;
+}
 
 bool like(std::string_view text, std::string_view pattern) {
   constexpr auto none = std::string_view::npos;

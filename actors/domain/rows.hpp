@@ -34,6 +34,8 @@ bool is_terminal(v1::TaskStatus) noexcept;
 /// List positions of rows that are not ordered by their key: time (20 digits), NUL, id.
 std::string position(const v1::Session&);
 std::string position(const v1::Spawn&);
+/// For what comes back from a caller: the store cannot look up a position of another form.
+bool is_position(std::string_view) noexcept;
 
 /// `principal.kind/principal.id` in one word, for instance "operator/" or "session/3f…": what replies and subscriptions
 /// are kept under.

@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   });
   commands.add("all", all);
   each_body<v1::Query>([&](const std::string& name, v1::Query& m) {
-    for (int kind : {0x81, 0x85}) {
+    for (int kind : {0x81, 0x85, 0xc1}) {
       queries.add(name + "-" + std::to_string(kind), static_cast<char>(kind) + m.SerializeAsString());
       m.set_viewer("1");
     }

@@ -22,6 +22,7 @@ public:
   }
 
   std::vector<Row> find(const typename domain::table<Row>::filter& f) const override {
+    require_positions(f);
     std::vector<Row> out;
     for (const auto& [key, row] : rows_)
       if (domain::table<Row>::matches(f, row))
@@ -41,6 +42,17 @@ public:
   const std::map<std::string, Row>& all() const { return rows_; }
 
 private:
+  /// As the store, which cannot look up a position of another form.
+  template <class Filter>
+  static void require_positions(const Filter& f) {
+    auto well_formed = [](const std::string& position) { return position.empty() || domain::is_position(position); };
+    if constexpr (std::is_same_v<Row, v1::Session>)
+      if (!well_formed(f.after_key))
+        throw std::logic_error("a list position is malformed");
+    if constexpr (std::is_same_v<Row, v1::Spawn>)
+      if (!well_formed(f.after_id))
+        throw std::logic_error("a list position is malformed");
+  }
   template <class Filter>
   static void cut(const Filter& f, std::vector<Row>& rows) {
     if constexpr (requires { f.limit; }) {

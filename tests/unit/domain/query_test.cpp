@@ -1,5 +1,7 @@
+#include <limits>
 #include <set>
 
+#include "actors/domain/query_rules.hpp"
 #include "tests/unit/domain/task_world.hpp"
 
 using namespace swarm;
@@ -76,6 +78,38 @@ TEST_CASE("a page token of another list, or no token at all, is refused") {
     v1::Query q;
     q.mutable_list_tasks()->mutable_page()->set_token(token.empty() ? to_hex(std::string("kv\0a", 4)) : token);
     CHECK(w.ask(q).refusal().code() == v1::Refusal::INVALID);
+  }
+}
+
+TEST_CASE("a page token with a position that its list does not have is refused") {
+  task_world w;
+  w.join("identity:x");
+  auto number = std::string(20, '9');
+  for (const auto& position : {std::string{"x"}, number, number + '\0' + "id", std::string(19, '0') + "-", std::string(20, '0') + "id",
+                               '-' + std::string(19, '0') + '\0' + "id"}) {
+    CAPTURE(to_hex(position));
+    v1::Query sessions, spawns;
+    sessions.mutable_list_sessions()->mutable_page()->set_token(domain::page_token("sessions", position));
+    spawns.mutable_list_spawns()->mutable_page()->set_token(domain::page_token("spawns", position));
+    CHECK(w.ask(sessions).refusal().code() == v1::Refusal::INVALID);
+    CHECK(w.ask(spawns).refusal().code() == v1::Refusal::INVALID);
+  }
+  for (const char* position : {"x", "-1", "1x", " 1", "-99999999999999999999"}) {
+    CAPTURE(position);
+    v1::Query events;
+    events.mutable_list_events()->mutable_page()->set_token(domain::page_token("events", position));
+    CHECK(w.ask(events).refusal().code() == v1::Refusal::INVALID);
+  }
+}
+
+TEST_CASE("after a revision that no event can have there are no events") {
+  task_world w;
+  w.join("identity:x");
+  for (auto after : {std::uint64_t{1} << 60, std::numeric_limits<std::uint64_t>::max()}) {
+    v1::Query q;
+    q.mutable_list_events()->set_after(after);
+    CHECK(w.ask(q).events().events_size() == 0);
+    CHECK_FALSE(w.ask(q).has_refusal());
   }
 }
 
