@@ -1,12 +1,15 @@
 // The only place where gRPC threads and actors meet.
 //
 //  * a gRPC thread never waits: it posts and returns;
+//  * a call that is over soon is worked on by the door, one that may wait or takes several steps by an actor of its own;
 //  * every call is finished exactly once on every path, the death of its actor included;
 //  * a cancelled call (the client left, or its deadline passed: gRPC cancels it here too) ends its actor;
 //  * reads start only when the actor asks for more, writes go through a bounded queue: back-pressure reaches HTTP/2.
 #pragma once
 
+#include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -18,7 +21,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/fabric/door.hpp"
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/scheduling.hpp"
 #include "services/status.hpp"
 
 namespace swarm {
@@ -51,13 +56,14 @@ private:
   caf::actor who_;
 };
 
-/// Owns "this call has not been answered yet". Held by the call's actor only.
+/// Owns "this call has not been answered yet". Held by the actor that works on the call only.
 class unary_answer {
 public:
   explicit unary_answer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
   unary_answer(const unary_answer&) = delete;
   unary_answer& operator=(const unary_answer&) = delete;
   ~unary_answer() { finish({grpc::StatusCode::UNAVAILABLE, "the part of the node serving this call went away; try again"}); }
+  bool open() const noexcept { return reactor_ != nullptr; }
   void finish(grpc::Status status) {
     if (auto* r = std::exchange(reactor_, nullptr))
       r->Finish(std::move(status));
@@ -94,6 +100,64 @@ grpc::ServerUnaryReactor* run_unary(caf::actor_system& sys, std::shared_ptr<void
     run(self, std::exchange(answer, nullptr));
   });
   reactor->actor().attach(std::move(who));
+  return reactor;
+}
+
+/// A call the door works on. `run(door, call)` asks and keeps the call in its continuations, which touch the request and the reply
+/// only while the call is open: after that they are gone.
+class short_call final : public door_call, public std::enable_shared_from_this<short_call> {
+public:
+  using work = std::function<void(door_ptr, std::shared_ptr<short_call>)>;
+
+  short_call(grpc::ServerUnaryReactor* reactor, work run, std::shared_ptr<std::atomic<bool>> over)
+    : answer_(reactor), run_(std::move(run)), over_(std::move(over)) {}
+  bool open() const noexcept { return answer_.open(); }
+  void finish(grpc::Status status) {
+    answer_.finish(std::move(status));
+    over_->store(true, std::memory_order_relaxed);
+  }
+  void begin(door_ptr door) override {
+    if (auto run = std::exchange(run_, nullptr); open())
+      run(door, shared_from_this());
+  }
+  void abort() override { finish({grpc::StatusCode::CANCELLED, "the call was given up"}); }
+
+private:
+  unary_answer answer_;
+  work run_;
+  std::shared_ptr<std::atomic<bool>> over_;
+};
+using short_call_ptr = std::shared_ptr<short_call>;
+
+class short_reactor final : public grpc::ServerUnaryReactor {
+public:
+  short_reactor(door_actor door, std::shared_ptr<void> keep) : door_(std::move(door)), kept_(std::move(keep)) {}
+  /// Goes as far as it can on this thread; the rest, if any, on others.
+  void begin(caf::actor_system& sys, short_call::work run) {
+    auto over = std::make_shared<std::atomic<bool>>(false);
+    auto call = std::make_shared<short_call>(this, std::move(run), over);
+    call_ = call;
+    runtime::run_here(
+      sys, [&] { caf::anon_send(door_, door_call_ptr{std::move(call)}); }, [&] { return over->load(std::memory_order_relaxed); });
+  }
+  void OnCancel() override {
+    if (auto call = call_.lock())
+      caf::anon_send(door_, abort_atom_v, door_call_ptr{std::move(call)});
+  }
+  void OnDone() override { delete this; }
+  /// Both reactions only post or delete: gRPC need not wake another thread for them.
+  bool InternalInlineable() override { return true; }
+
+private:
+  door_actor door_;
+  std::weak_ptr<short_call> call_;
+  std::shared_ptr<void> kept_;
+};
+
+/// Hands the call to the door. `keep` lives until the call is over, for instance an admission slot.
+inline grpc::ServerUnaryReactor* run_short(caf::actor_system& sys, const door_actor& door, std::shared_ptr<void> keep, short_call::work run) {
+  auto* reactor = new short_reactor{door, std::move(keep)};
+  reactor->begin(sys, std::move(run));
   return reactor;
 }
 

@@ -29,10 +29,31 @@ struct admitted {
 
 admitted admit(const service_context&, const grpc::CallbackServerContext&);
 
-/// Runs `next(principal)` inside the call's actor once the principal is known: at once, or after the store was asked about a
+/// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
 /// token. `refuse(status)` otherwise.
-void with_principal(caf::event_based_actor* self, const service_context&, const claim&, std::function<void(const v1::Principal&)> next,
-                    std::function<void(grpc::Status)> refuse);
+template <class Self, class Next, class Refuse>
+void with_principal(Self* self, const service_context& context, const claim& who, Next next, Refuse refuse) {
+  if (who.token_hash.empty())
+    return next(who.principal);
+  auto front = context.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  auto hash = who.token_hash;
+  auto q = internal_query(*context.node, "", [&](v1::Query& x) { x.mutable_resolve_token()->set_token_hash(hash); });
+  auto* callers = &context.callers;
+  ask(self, front, q)
+    .then(
+      [next, refuse, callers, hash](const answer_ptr& a) {
+        if (a->has_refusal() || !a->has_session())
+          return refuse({grpc::StatusCode::PERMISSION_DENIED, "the token in SWARM_TOKEN belongs to no session; the session has ended"});
+        callers->remember(hash, a->session().id());
+        v1::Principal p;
+        p.set_kind(v1::Principal::SESSION);
+        p.set_id(a->session().id());
+        next(p);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
 
 class coordination_service final : public v1::Coordination::CallbackService {
 public:

@@ -23,6 +23,40 @@ wait_request_ptr without_override(const v1::WaitRequest& req, const v1::Principa
   return out;
 }
 
+/// Hands the call to the door.
+grpc::ServerUnaryReactor* run_short(const service_context& context, std::shared_ptr<void> keep, short_call::work run) {
+  auto door = context.board->get().door;
+  if (!door)
+    return finish_now(to_status(errc::unavailable));
+  return run_short(context.system, door, std::move(keep), std::move(run));
+}
+
+/// Asks the front and answers the call with what comes back.
+template <class Request, class Reply>
+void ask_front(door_ptr door, const service_context& context, Request request, const short_call_ptr& call, Reply* rep) {
+  auto front = context.board->get().front;
+  if (!front)
+    return call->finish(to_status(errc::unavailable));
+  ask(door, front, std::move(request))
+    .then(
+      [call, rep](const std::shared_ptr<const Reply>& answer) {
+        if (!call->open())
+          return;
+        *rep = *answer;
+        call->finish(grpc::Status::OK);
+      },
+      [call](caf::error& e) { call->finish(to_status(e)); });
+}
+
+/// Says no to what is wrong by itself; true when it may go on to the front.
+bool acceptable(prepared_call& prepared, const short_call_ptr& call, v1::Reply* rep) {
+  if (prepared.refusal)
+    *rep->mutable_refusal() = std::move(*prepared.refusal);
+  if (!prepared.status.ok() || prepared.refusal)
+    call->finish(prepared.status);
+  return call->open();
+}
+
 } // namespace
 
 grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest* req, v1::Reply* rep) {
@@ -33,30 +67,29 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
     return finish_now(s.ok() ? grpc::Status{grpc::StatusCode::INVALID_ARGUMENT, "a command needs a scope"} : s);
   if (req->more_size() > 0)
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
-  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    with_principal(
-      self, context, who,
-      [=](const v1::Principal& principal) {
-        auto prepared = prepare(context, *req, principal);
-        if (!prepared.status.ok())
-          return answer->finish(prepared.status);
-        if (prepared.refusal) {
-          *rep->mutable_refusal() = *prepared.refusal;
-          return answer->finish(grpc::Status::OK);
-        }
-        auto front = context.board->get().front;
-        if (!front)
-          return answer->finish(to_status(errc::unavailable));
-        ask(self, front, prepared.call)
-          .then(
-            [answer, rep](const reply_ptr& r) {
-              *rep = *r;
-              answer->finish(grpc::Status::OK);
-            },
-            [answer](caf::error& e) { answer->finish(to_status(e)); });
-      },
-      [answer](grpc::Status s) { answer->finish(std::move(s)); });
-  });
+  // A caller who is known already is served here on gRPC's thread as far as possible: the door is one for all.
+  std::optional<prepared_call> prepared;
+  if (in.who.token_hash.empty())
+    prepared = prepare(context_, *req, in.who.principal);
+  return run_short(
+    context_, in.slot,
+    [context = context_, who = std::move(in.who), prepared = std::move(prepared), req, rep](door_ptr door, const short_call_ptr& call) mutable {
+      if (prepared) {
+        if (acceptable(*prepared, call, rep))
+          ask_front(door, context, prepared->call, call, rep);
+        return;
+      }
+      with_principal(
+        door, context, who,
+        [=](const v1::Principal& principal) {
+          if (!call->open())
+            return;
+          auto late = prepare(context, *req, principal);
+          if (acceptable(late, call, rep))
+            ask_front(door, context, late.call, call, rep);
+        },
+        [call](grpc::Status s) { call->finish(std::move(s)); });
+    });
 }
 
 grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {
@@ -65,24 +98,17 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
     return finish_now(in.status);
   if (auto s = check_scope(*req); !s.ok())
     return finish_now(s);
-  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return run_short(context_, in.slot, [context = context_, who = std::move(in.who), req, rep](door_ptr door, const short_call_ptr& call) {
     with_principal(
-      self, context, who,
+      door, context, who,
       [=](const v1::Principal& principal) {
-        auto front = context.board->get().front;
-        if (!front)
-          return answer->finish(to_status(errc::unavailable));
+        if (!call->open())
+          return;
         auto q = std::make_shared<v1::Query>(*req);
         *q->mutable_principal() = principal;
-        ask(self, front, query_ptr{q})
-          .then(
-            [answer, rep](const answer_ptr& a) {
-              *rep = *a;
-              answer->finish(grpc::Status::OK);
-            },
-            [answer](caf::error& e) { answer->finish(to_status(e)); });
+        ask_front(door, context, query_ptr{q}, call, rep);
       },
-      [answer](grpc::Status s) { answer->finish(std::move(s)); });
+      [call](grpc::Status s) { call->finish(std::move(s)); });
   });
 }
 

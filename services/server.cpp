@@ -11,6 +11,11 @@ node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::sha
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  // Local callers have no use for these, and each is a filter every call passes.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CENSUS, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Above what one principal may have in flight, so that the excess is refused by us instead of waiting in its client.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits::calls_in_flight_max()));
   builder.RegisterService(&coordination_);

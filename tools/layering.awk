@@ -72,7 +72,10 @@ function check_include(target, to) {
     if (room !~ /^(services|services\/swarmd|gateway|gateway\/mcp|cli)$/) report(FNR, "gRPC outside services, gateway and cli")
   if (target ~ /^caf\// && room !~ /^(actors\/(runtime|store|fabric)|services|services\/swarmd)$/)
     report(FNR, "CAF outside the actors (runtime, store, fabric) and services")
-  if (target ~ /^swarm\/internal\// && room !~ /^(actors\/fabric|services|services\/keeper|services\/swarmd)$/)
+  if (target ~ /^swarm\/internal\/commit_log/) {
+    if (room != "actors/store")
+      report(FNR, "the commit log's private format outside the store")
+  } else if (target ~ /^swarm\/internal\// && room !~ /^(actors\/fabric|services|services\/keeper|services\/swarmd)$/)
     report(FNR, "the keeper's private protocol outside fabric and services")
   if (room == "actors/domain") {
     if (target ~ /^(iostream|fstream|cstdio|stdio\.h|ctime|time\.h|thread|mutex|condition_variable|future|random|filesystem|unistd\.h|fcntl\.h|poll\.h)$/ ||

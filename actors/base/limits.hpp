@@ -96,6 +96,10 @@ inline constexpr std::size_t pipeline_message_requests_max = 256;
 inline constinit bound<std::size_t> pipeline_outstanding_max{256};
 inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
 inline constinit bound<std::size_t> writer_rows_known_max{2'048};
+/// Commands that are durable in the commit log and not yet committed to the database; and for how long at most.
+inline constexpr std::size_t writer_window_commands_max = 1'024;
+inline constexpr milliseconds writer_window{250};
+inline constexpr std::size_t commit_log_bytes_max = 4 * mib;
 inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
 inline constinit bound<std::size_t> watch_buffer_events_max{1'024};
 inline constinit bound<std::size_t> watch_buffers_events_max{65'536};

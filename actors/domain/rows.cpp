@@ -74,12 +74,12 @@ std::string position(const v1::Session& s) { return key(digits(static_cast<std::
 std::string position(const v1::Spawn& s) { return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id()); }
 
 bool is_position(std::string_view text) noexcept {
-  if (text.size() <= digits_of_number || text[digits_of_number] != separator)
+  if (text.size() <= digits_of_number || text[digits_of_number] != separator || text.front() == '-')
     return false;
   std::int64_t ms = 0;
   const auto* end = text.data() + digits_of_number;
   auto parsed = std::from_chars(text.data(), end, ms);
-  return parsed.ptr == end && parsed.ec == std::errc{} && ms >= 0;
+  return parsed.ptr == end && parsed.ec == std::errc{};
 }
 
 bool like(std::string_view text, std::string_view pattern) {

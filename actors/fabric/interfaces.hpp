@@ -9,8 +9,9 @@
 //     front       front_actor         routes by scope; parent of the scopes
 //       <scope>   scope_actor         one per scope in use; parent of its families
 //         session/… task/… lock/… mailbox/… spawn/…
+//     door        door_actor          asks on behalf of calls that are over soon
 //
-// Services talk to the front, the processes and the watch hub only. Payloads are shared and immutable.
+// Services talk to the door, the front, the processes and the watch hub only. Payloads are shared and immutable.
 #pragma once
 
 #include <cstdint>
@@ -132,6 +133,9 @@ struct log_slice {
 };
 using log_slice_ptr = std::shared_ptr<const log_slice>;
 
+class door_call;
+using door_call_ptr = std::shared_ptr<door_call>;
+
 } // namespace swarm
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::call_ptr)
@@ -149,6 +153,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_info_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_input_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_slice_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::door_call_ptr)
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::call_ptr))
@@ -166,6 +171,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::spawn_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_input_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_slice_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::door_call_ptr))
   CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
   CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
   CAF_ADD_ATOM(swarm_fabric, swarm, child_atom, "child")
@@ -262,6 +268,13 @@ using front_actor = caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
                                      caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
                                      // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
                                      caf::reacts_to<kill_atom, std::string>>;
+
+/// Where calls from outside that are over soon ask their questions: an actor for each of them would cost more than the call itself.
+using door_actor = caf::typed_actor<
+  // A call: begins, and answers itself when it knows.
+  caf::reacts_to<door_call_ptr>,
+  // Nobody waits for this call any more; it has ended or ends now.
+  caf::reacts_to<abort_atom, door_call_ptr>>;
 
 /// Segment files of terminals (blocking I/O, hence detached).
 using pty_log_actor = caf::typed_actor<

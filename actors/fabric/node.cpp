@@ -2,6 +2,7 @@
 
 #include <caf/actor_cast.hpp>
 
+#include "actors/fabric/door.hpp"
 #include "actors/fabric/front.hpp"
 #include "actors/fabric/processes.hpp"
 #include "actors/fabric/pty_log.hpp"
@@ -16,6 +17,7 @@ struct wiring {
   node_options options;
   std::shared_ptr<entrance_board> board;
   node_links links;
+  std::shared_ptr<read_barrier> barrier; // of the writer in links
 };
 using wiring_ptr = std::shared_ptr<wiring>;
 
@@ -40,6 +42,8 @@ reader_options reader_settings(const wiring& w) {
   o.clock = w.options.context->clock;
   o.node_id = w.options.ledger.node_id;
   o.user_identity = w.options.ledger.user_identity;
+  o.barrier = w.barrier;
+  o.writer = w.links.writer;
   o.grace_until_ms = w.options.context->clock->unix_ms() + w.options.ledger.grace.count();
   return o;
 }
@@ -57,11 +61,13 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     writer_options o;
     o.path = w->options.context->facts.dir.database().string();
     o.ledger = w->options.ledger;
+    o.ledger.barrier = w->barrier = std::make_shared<read_barrier>();
     o.sink = w->links.watch;
-    auto a = spawn_blocking(self, w->options.detached, writer, std::move(o));
+    // On a worker of the scheduler, so that a command changes threads as little as possible; it says when it is about to block.
+    auto a = self->home_system().spawn(writer, std::move(o));
     w->links.writer = a;
     w->links.readers.clear();
-    w->board->update([&](node_entrances& e) { e.writer = a, e.front = nullptr; });
+    w->board->update([&](node_entrances& e) { e.writer = a, e.front = nullptr, e.door = nullptr; });
     return a;
   }));
   for (std::size_t i = 0; i <= w->options.readers; ++i) {
@@ -98,6 +104,11 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
   });
   front_part.shows_tree = true;
   out.push_back(std::move(front_part));
+  out.push_back(part("door", "door", [w](caf::local_actor* self) {
+    auto a = self->home_system().spawn(door);
+    w->board->update([&](node_entrances& e) { e.door = a; });
+    return a;
+  }));
   return out;
 }
 

@@ -19,6 +19,7 @@ struct node_entrances {
   watch_hub_actor watch;
   processes_actor processes;
   writer_actor writer;
+  door_actor door;
   reader_actor maintenance; // for backups and checks, which take long
 };
 
@@ -49,7 +50,7 @@ struct node_options {
   runtime::supervisor_options supervision;
 };
 
-/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, front]. The board outlives it.
+/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, front, door]. The board outlives it.
 runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board);
 
 } // namespace swarm

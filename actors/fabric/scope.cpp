@@ -29,9 +29,6 @@ using self_ptr = scope_actor::stateful_pointer<scope_state>;
 constexpr std::size_t tree_rows_per_family_max = 500;
 /// Between two sweeps of which the first found nothing to do although something was due.
 constexpr std::int64_t sweep_pause_ms = 250;
-constexpr std::int64_t retention_sweep_ms = 3'600'000;
-/// Before workers and sessions whose actors failed are looked at again: what made them fail may last, a full disk for instance.
-constexpr std::chrono::milliseconds reload_pause{250};
 
 std::int64_t now_ms(self_ptr self) { return self->state.links.node->clock->unix_ms(); }
 
@@ -68,7 +65,9 @@ void sweep(self_ptr self) {
     [self](const reply_ptr& r) {
       self->state.sweeping = false;
       auto next = r->sweep().next_deadline_ms();
-      if (next != 0)
+      if (r->sweep().more())
+        arm_sweep(self, now_ms(self));
+      else if (next != 0)
         arm_sweep(self, std::max(next, now_ms(self) + sweep_pause_ms));
       if (std::exchange(self->state.sweep_missed, false))
         arm_sweep(self, now_ms(self) + sweep_pause_ms);
@@ -91,6 +90,7 @@ std::int64_t due_at(const v1::RowPatch& p) {
       if (p.session().presence() == v1::Session::LEASE)
         return p.session().lease_until_ms();
       return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim().count() + 1 : 0;
+    case v1::RowPatch::kScopeState: return p.scope_state().cascades().empty() ? 0 : 1; // at once
     default: return 0;
   }
 }
@@ -219,7 +219,7 @@ void reload_later(self_ptr self) {
   if (st.reload_timer != 0)
     return;
   st.reload_timer = ++st.next_generation | (std::uint64_t{1} << 62);
-  self->delayed_send(self, reload_pause, tick_atom_v, st.reload_timer);
+  self->delayed_send(self, limits::scope_reload_pause(), tick_atom_v, st.reload_timer);
 }
 
 /// News of a row that needs its actor. One that has just left, after an earlier end of the session, does not hear them.
@@ -233,7 +233,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
   hand_environment_to_spawns(self, *b);
   // Rows past their age have no deadline of their own; where something happens they are looked for now and then.
-  if (auto now = now_ms(self); now - st.last_sweep_ms > retention_sweep_ms)
+  if (auto now = now_ms(self); now - st.last_sweep_ms > limits::retention_sweep().count())
     arm_sweep(self, now);
   for (const auto& p : b->patches()) {
     arm_sweep(self, due_at(p));

@@ -14,7 +14,7 @@ void apply_settings(caf::actor_system_config& cfg, std::size_t threads);
 /// Lets CAF print swarm::errc with its text and context.
 void announce_errors(caf::actor_system_config& cfg);
 
-/// Worker threads for a machine with `cores` cores: half of them, at least 1, at most 16 (blocking work has threads of its own).
+/// Worker threads for a machine with `cores` cores: half of them, at least 1, at most 16, and one more that the writer may block.
 std::size_t default_threads(std::size_t cores);
 
 /// `threads`: workers of the scheduler, at least 1. IdBlocks: the type-id blocks above the runtime's own, which is always there.

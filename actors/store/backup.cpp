@@ -104,6 +104,7 @@ std::uint64_t backup_to(sqlite::connection& source, const std::string& path) {
     }
     sqlite::connection copied{path, {.query_only = false, .create = false, .vfs = {}, .cache_kib = 1024}};
     set_fact(copied, "restored", "1");
+    set_fact(copied, "commit_log", ""); // what is logged beside the original goes on from there, not from here
     set_fact(copied, "clean", "1");
     copied.run("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch (const sqlite::error& e) {

@@ -1,6 +1,7 @@
 // The store as the rest of the fabric sees it: one writer, several readers, and what they send.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/runtime/error.hpp"
+#include "actors/runtime/messages.hpp"
 #include "swarm/v1/command.pb.h"
 #include "swarm/v1/query.pb.h"
 
@@ -27,6 +29,18 @@ struct execution {
 /// Everything one SQLite transaction made durable, in order; sent after COMMIT.
 struct commit {
   std::vector<v1::Batch> batches;
+};
+
+/// Answers are durable in the commit log before readers can see their effects in the database. A reader that finds the barrier closed
+/// asks the writer to catch up first. Closed until the writer has opened the store.
+class read_barrier {
+public:
+  bool open() const noexcept { return readable_.load(std::memory_order_acquire) == answered_.load(std::memory_order_acquire); }
+  void close() noexcept { answered_.fetch_add(1, std::memory_order_release); }
+  void lift() noexcept { readable_.store(answered_.load(std::memory_order_relaxed), std::memory_order_release); }
+
+private:
+  std::atomic<std::uint64_t> answered_{1}, readable_{0};
 };
 
 /// Payloads are shared, immutable and never leave the process.
@@ -64,6 +78,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
   CAF_ADD_TYPE_ID(swarm_store, (swarm::commit_ptr))
   CAF_ADD_TYPE_ID(swarm_store, (swarm::store_status_ptr))
   CAF_ADD_ATOM(swarm_store, swarm, backup_atom, "backup")
+  CAF_ADD_ATOM(swarm_store, swarm, catch_up_atom, "catch_up")
   CAF_ADD_ATOM(swarm_store, swarm, check_atom, "check")
   CAF_ADD_ATOM(swarm_store, swarm, flush_atom, "flush")
   CAF_ADD_ATOM(swarm_store, swarm, status_atom, "status")
@@ -80,6 +95,10 @@ using writer_actor = caf::typed_actor<
   caf::replies_to<execution_ptr>::with<reply_ptr>,
   // Executes what has been collected; the writer sends it to itself.
   caf::reacts_to<flush_atom>,
+  // Commits to the database what is durable only in the commit log, for readers to see; true when done.
+  caf::replies_to<catch_up_atom>::with<bool>,
+  // The same, from its own timer.
+  caf::reacts_to<tick_atom>,
   // Counters and health.
   caf::replies_to<status_atom>::with<store_status_ptr>>;
 

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <new>
 
+#include <google/protobuf/io/coded_stream.h>
+#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include "actors/base/crypto.hpp"
@@ -33,6 +36,8 @@ const std::string& make_private(const std::string& path, const std::string& vfs)
 ledger_options completed(ledger_options options, const std::string& path) {
   if (!options.new_uuid)
     options.new_uuid = random_uuid;
+  if (!options.barrier)
+    options.barrier = std::make_shared<read_barrier>();
   if (!options.free_disk_bytes)
     options.free_disk_bytes = [directory = std::filesystem::absolute(path).parent_path()] {
       std::error_code unknown;
@@ -78,8 +83,8 @@ std::string ledger::digest_of(const v1::Command& cmd) {
 // -- opening and closing -------------------------------------------------------------------
 
 ledger::ledger(const std::string& path, ledger_options options) try
-  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}), rows_(db_),
-    staged_(rows_, [this] { write_events(); }) {
+  : options_(completed(std::move(options), path)), db_(make_private(path, options_.vfs), {.vfs = options_.vfs}),
+    log_(make_private(path + ".commits", options_.vfs), options_.vfs), rows_(db_), staged_(rows_, [this] { write_events(); }) {
   auto existed = stored_schema_version(db_) != 0;
   migrate(db_);
   if (existed) {
@@ -90,11 +95,14 @@ ledger::ledger(const std::string& path, ledger_options options) try
   } else {
     set_fact(db_, "created_ms", std::to_string(options_.clock->unix_ms()));
   }
+  replies_.emplace(db_);
+  recover();
   if (fact(db_, "restored") == "1")
     raise_epochs();
   set_fact(db_, "node_id", options_.node_id);
   set_fact(db_, "clean", "0");
-  replies_.emplace(db_);
+  start_log();
+  options_.barrier->lift();
   status_.schema_version = schema_version();
   status_.integrity = was_clean_ ? "ok" : "unchecked";
 } catch (const sqlite::error& e) {
@@ -107,6 +115,56 @@ ledger::ledger(const std::string& path, ledger_options options) try
 void ledger::settle_log() {
   if (db_.number("PRAGMA wal_checkpoint(TRUNCATE)") != 0)
     throw store_error{errc::store_failed, "the store's log cannot be settled while another program or a backup reads it"};
+}
+
+/// What the commit log has and the database not yet.
+void ledger::recover() {
+  generation_ = from_hex(fact(db_, "commit_log"));
+  auto known = fact(db_, "commit_log_known");
+  caught_up_ = 0;
+  std::from_chars(known.data(), known.data() + known.size(), caught_up_);
+  db_.run("BEGIN IMMEDIATE");
+  log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
+  db_.run("COMMIT");
+}
+
+void ledger::replay(std::string_view bytes) {
+  internal::CommitRecord record;
+  if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw sqlite::error{SQLITE_MISMATCH, "the commit log holds a record that is none"};
+  for (const auto& entry : record.entries()) {
+    try {
+      write_alone(entry.batch());
+    } catch (const sqlite::io_failure&) {
+      throw;
+    } catch (const sqlite::error& e) {
+      // It has been written once before it was answered; better without it than not at all.
+      spdlog::error("an effect of {} {} cannot be written again: {}", entry.request().client(), entry.request().seq(), e.what());
+      continue;
+    }
+    for (const auto& wait : entry.batch().resolved())
+      replies_->resolve(wait);
+    if (!entry.remembered())
+      continue;
+    request_key id{entry.principal(), entry.request().client(), entry.request().seq()};
+    replies_->remember(id, entry.digest(), entry.batch().reply(), entry.at_ms());
+    replies_->acknowledge(id, entry.request().acked_below(), replies_->watermark(id), entry.at_ms());
+  }
+}
+
+/// Makes the log void: everything in it is in the database, and that is on the disk, once this transaction is.
+void ledger::start_log() {
+  auto generation = commit_log::new_generation();
+  db_.run("PRAGMA synchronous=FULL");
+  db_.run("BEGIN IMMEDIATE");
+  set_fact(db_, "commit_log", to_hex(generation));
+  set_fact(db_, "commit_log_known", "0");
+  db_.run("COMMIT");
+  // From now on the log makes commits durable; the database only has to be in one piece.
+  db_.run("PRAGMA synchronous=NORMAL");
+  caught_up_ = 0;
+  generation_ = generation;
+  log_.start(std::move(generation));
 }
 
 /// The file is a backup: what was handed out after it was made is unknown, so fences and revisions go up an epoch.
@@ -135,8 +193,12 @@ ledger::~ledger() {
 }
 
 void ledger::close() {
-  if (!std::exchange(usable_, false))
+  if (!usable_)
     return;
+  catch_up();
+  usable_ = false;
+  db_.run("PRAGMA synchronous=FULL");
+  set_fact(db_, "commit_log", "");
   set_fact(db_, "clean", "1");
   db_.run("PRAGMA wal_checkpoint(TRUNCATE)");
 }
@@ -155,19 +217,13 @@ executed ledger::execute_all(std::span<const execution_ptr> commands) {
       throw;
     } catch (const sqlite::error&) {
       // One of them breaks a rule of the tables: each for itself, so that only that one is refused.
-      db_.repeat("ROLLBACK");
-      staged_.forget();
-      replies_.emplace(db_);
+      begin_again();
       all = decide_apart(commands);
     }
-    replies_->sweep(now_ms_);
-    db_.repeat("COMMIT");
+    window_commands_ += commands.size();
+    make_durable();
   } catch (const std::exception& e) {
-    // Also a failed COMMIT ends here: the kernel may have dropped the very pages a second try would report as written.
-    usable_ = false;
-    group_ = nullptr;
-    db_.abandon();
-    throw store_error{errc::store_failed, e.what()};
+    fail_for_good(e);
   }
   ++status_.commits;
   status_.commands += commands.size();
@@ -185,13 +241,89 @@ executed ledger::execute_all(std::span<const execution_ptr> commands) {
   return result;
 }
 
+void ledger::fail_for_good(const std::exception& e) {
+  // Also a failed sync ends here: the kernel may have dropped the very pages a second try would report as written.
+  usable_ = false;
+  group_ = nullptr;
+  db_.abandon();
+  throw store_error{errc::store_failed, e.what()};
+}
+
+/// Takes back what the commands being executed have written: nothing in the database's transaction, then what was answered in it.
+void ledger::begin_again() {
+  if (db_.in_transaction())
+    db_.repeat("ROLLBACK");
+  staged_.forget();
+  replies_.emplace(db_);
+  db_.repeat("BEGIN IMMEDIATE");
+  log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
+}
+
+/// Appends the record of the commands being executed; one that finds no room goes to the database with all before it.
+void ledger::make_durable() {
+  if (record_.empty())
+    return;
+  options_.barrier->close();
+  if (log_.fits(record_))
+    return log_.append(record_);
+  commit_window();
+  start_log();
+}
+
+void ledger::commit_window() {
+  if (db_.in_transaction()) {
+    set_fact(db_, "commit_log_known", std::to_string(log_.newest()));
+    replies_->sweep(now_ms_);
+    db_.repeat("COMMIT");
+  }
+  caught_up_ = log_.newest();
+  window_commands_ = 0;
+  options_.barrier->lift();
+}
+
+void ledger::catch_up() {
+  if (!usable_)
+    throw store_error{errc::store_failed, "the store has failed or was closed and must be opened again"};
+  try {
+    commit_window();
+  } catch (const std::exception& e) {
+    fail_for_good(e);
+  }
+}
+
+/// Adds what became of a command to the record.
+void ledger::log(const execution& e, const std::string& digest, bool remembers, v1::Batch& batch) {
+  entry_.Clear();
+  entry_.mutable_batch()->Swap(&batch);
+  if (remembers) {
+    entry_.set_remembered(true);
+    entry_.set_principal(domain::principal_key(e.command.principal()));
+    *entry_.mutable_request() = e.id;
+    entry_.set_digest(digest);
+    entry_.set_at_ms(now_ms_);
+  }
+  // As serialising a CommitRecord would write it.
+  using google::protobuf::io::CodedOutputStream;
+  constexpr auto tag = internal::CommitRecord::kEntriesFieldNumber << 3 | 2u;
+  auto bytes = static_cast<std::uint32_t>(entry_.ByteSizeLong());
+  auto at = record_.size();
+  record_.resize(at + CodedOutputStream::VarintSize32(tag) + CodedOutputStream::VarintSize32(bytes) + bytes);
+  auto* to = reinterpret_cast<std::uint8_t*>(record_.data() + at);
+  to = CodedOutputStream::WriteTagToArray(tag, to);
+  to = CodedOutputStream::WriteVarint32ToArray(bytes, to);
+  entry_.SerializeWithCachedSizesToArray(to);
+  entry_.mutable_batch()->Swap(&batch);
+}
+
 /// Decides all commands over staged rows and writes what came of it once: a row that several commands change costs one write.
 std::vector<ledger::decided> ledger::decide_together(std::span<const execution_ptr> commands) {
   std::vector<decided> all;
   all.reserve(commands.size());
   group_ = &all;
   events_written_ = 0;
-  db_.repeat("BEGIN IMMEDIATE");
+  record_.clear();
+  if (!db_.in_transaction())
+    db_.repeat("BEGIN IMMEDIATE");
   for (const auto& command : commands)
     all.push_back(execute(*command));
   staged_.write(db_);
@@ -205,7 +337,7 @@ std::vector<ledger::decided> ledger::decide_apart(std::span<const execution_ptr>
   all.reserve(commands.size());
   group_ = nullptr;
   apart_ = true;
-  db_.repeat("BEGIN IMMEDIATE");
+  record_.clear();
   for (const auto& command : commands)
     all.push_back(execute(*command));
   apart_ = false;
@@ -240,10 +372,13 @@ ledger::decided ledger::execute(const execution& e) {
   for (const auto& wait : batch.resolved())
     replies_->resolve(wait);
   // Looking for mail and finding none took nothing away, so repeating it may look again.
-  if (remembers && (changes_something(batch) || !e.command.has_consume_messages())) {
+  remembers = remembers && (changes_something(batch) || !e.command.has_consume_messages());
+  if (remembers) {
     replies_->remember(id, digest, batch.reply(), now_ms_);
     replies_->acknowledge(id, e.id.acked_below(), watermark, now_ms_);
   }
+  if (remembers || changes_something(batch))
+    log(e, digest, remembers, batch);
   if (changes_something(batch))
     return {{}, std::move(batch)};
   return {answer(std::move(*batch.mutable_reply())), std::nullopt};

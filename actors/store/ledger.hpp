@@ -3,19 +3,23 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/base/clock.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/domain/transaction.hpp"
+#include "actors/store/commit_log.hpp"
 #include "actors/store/interfaces.hpp"
 #include "actors/store/reply_memory.hpp"
 #include "actors/store/schema.hpp"
 #include "actors/store/sqlite_rows.hpp"
 #include "actors/store/staged_rows.hpp"
+#include "swarm/internal/commit_log.pb.h"
 
 namespace swarm {
 
@@ -32,6 +36,8 @@ struct ledger_options {
   std::function<std::uint64_t()> free_disk_bytes;
   /// For so long after opening an existing store nothing expires.
   std::chrono::milliseconds grace = limits::restart_grace();
+  /// Closed while readers cannot see all that has been answered; unset = nobody reads.
+  std::shared_ptr<read_barrier> barrier;
 };
 
 /// What became of one command: a reply (possibly a refusal), or the reason the store would not look at it.
@@ -45,7 +51,7 @@ struct executed {
   commit_ptr committed;          // the batches that changed something; null when none did
 };
 
-/// One connection, used by one thread at a time.
+/// One connection and the commit log, used by one thread at a time.
 class ledger {
 public:
   /// Opens or creates the file (mode 0600) and migrates it. Throws store_error.
@@ -55,10 +61,17 @@ public:
   ledger(const ledger&) = delete;
   ledger& operator=(const ledger&) = delete;
 
-  /// Executes the commands in order in one transaction; when it returns, all of it is durable. A command that fails by itself is
-  /// answered with a refusal and leaves nothing behind. Throws store_error when the file failed: then the outcome of all of them
-  /// is unknown, and this ledger refuses everything from now on.
+  /// Executes the commands in order; when it returns, all of it is durable: in the commit log, and only after catch_up() in the
+  /// database. A command that fails by itself is answered with a refusal and leaves nothing behind. Throws store_error when a file
+  /// failed: then the outcome of all of them is unknown, and this ledger refuses everything from now on.
   executed execute_all(std::span<const execution_ptr>);
+
+  /// Commits to the database what has been executed, so that other connections see it. Throws like execute_all().
+  void catch_up();
+  /// Something has been executed that others cannot see yet.
+  bool behind() const noexcept { return window_commands_ > 0; }
+  /// It is time to catch up, so that what a restart has to do again stays bounded.
+  bool far_behind() const noexcept { return window_commands_ >= limits::writer_window_commands_max; }
 
   /// Marks a clean stop and empties the write-ahead log. Nothing can be executed afterwards.
   void close();
@@ -78,6 +91,14 @@ private:
   };
 
   void settle_log();
+  void recover();
+  void replay(std::string_view record);
+  void start_log();
+  void make_durable();
+  void commit_window();
+  void begin_again();
+  [[noreturn]] void fail_for_good(const std::exception&);
+  void log(const execution&, const std::string& digest, bool remembers, v1::Batch&);
   void raise_epochs();
   std::vector<decided> decide_together(std::span<const execution_ptr>);
   std::vector<decided> decide_apart(std::span<const execution_ptr>);
@@ -90,7 +111,8 @@ private:
   void probe_disk();
 
   ledger_options options_;
-  sqlite::connection db_;
+  sqlite::connection db_; // in a transaction from the first command after catch_up() on
+  commit_log log_;
   sqlite_rows rows_;
   staged_rows staged_;
   bool apart_ = false;                    // every command is written by itself, inside a savepoint
@@ -99,7 +121,12 @@ private:
   std::optional<reply_memory> replies_;
   std::int64_t grace_until_ms_ = 0;
   std::optional<std::int64_t> probed_ms_;
-  std::int64_t now_ms_ = 0; // of the transaction
+  std::int64_t now_ms_ = 0;     // of the commands being executed
+  std::string generation_;      // of the commit log
+  std::uint64_t caught_up_ = 0; // number of the record up to which the database has it
+  std::string record_;          // of the commands being executed
+  internal::CommitEntry entry_; // its memory is used again
+  std::size_t window_commands_ = 0;
   store_status status_;
   bool was_clean_ = true;
   bool usable_ = true;

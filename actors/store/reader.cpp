@@ -1,11 +1,14 @@
 #include "actors/store/reader.hpp"
 
 #include <functional>
+#include <utility>
+#include <variant>
 
 #include <spdlog/spdlog.h>
 
 #include "actors/domain/decide.hpp"
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/parked.hpp"
 #include "actors/store/backup.hpp"
 #include "actors/store/schema.hpp"
 
@@ -42,7 +45,7 @@ v1::Answer answer(reader_state& st, const v1::Query& query, const domain::inputs
 
 /// A statement's own error is this caller's; a failed file ends the reader.
 template <class T>
-caf::result<T> guarded(self_pointer self, const std::function<T()>& work) {
+std::variant<T, caf::error> guarded(self_pointer self, const std::function<T()>& work) {
   try {
     return work();
   } catch (const sqlite::io_failure& e) {
@@ -53,6 +56,20 @@ caf::result<T> guarded(self_pointer self, const std::function<T()>& work) {
   } catch (const std::exception& e) {
     return fail(errc::store_failed, e.what());
   }
+}
+
+/// Does the work when everything that was answered before now is in the database.
+template <class T>
+caf::result<T> up_to_date(self_pointer self, const reader_options& options, std::function<T()> work) {
+  if (!options.barrier || options.barrier->open())
+    return std::visit([](auto&& done) { return caf::result<T>{std::move(done)}; }, guarded<T>(self, work));
+  auto promise = self->make_response_promise<T>();
+  auto caller = std::make_shared<runtime::parked<T>>(promise);
+  self
+    ->request(options.writer, caf::infinite, catch_up_atom_v) // lint: edge deadline
+    .then([self, caller, work](bool) { std::visit([&](auto&& done) { caller->answer(std::move(done)); }, guarded<T>(self, work)); },
+          [caller](caf::error& e) { caller->answer(std::move(e)); });
+  return promise;
 }
 
 void open(reader_state& st, const reader_options& options) {
@@ -76,8 +93,8 @@ reader_actor::behavior_type reader(self_pointer self, reader_options options) {
     return reader_actor::behavior_type::make_empty_behavior();
   }
   return {
-    [self, options](const query_ptr& query) -> caf::result<answer_ptr> {
-      return guarded<answer_ptr>(self, [&] {
+    [self, options](const query_ptr& query) {
+      return up_to_date<answer_ptr>(self, options, [self, options, query] {
         domain::inputs in;
         in.now_ms = options.clock->unix_ms();
         in.node_id = options.node_id;
@@ -86,11 +103,11 @@ reader_actor::behavior_type reader(self_pointer self, reader_options options) {
         return std::make_shared<const v1::Answer>(answer(self->state, *query, in));
       });
     },
-    [self](backup_atom, const std::string& path) -> caf::result<std::uint64_t> {
-      return guarded<std::uint64_t>(self, [&] { return backup_to(*self->state.db, path); });
+    [self, options](backup_atom, const std::string& path) {
+      return up_to_date<std::uint64_t>(self, options, [self, path] { return backup_to(*self->state.db, path); });
     },
-    [self](check_atom, bool full) -> caf::result<std::string> {
-      return guarded<std::string>(self, [&] { return check_integrity(*self->state.db, full); });
+    [self, options](check_atom, bool full) {
+      return up_to_date<std::string>(self, options, [self, full] { return check_integrity(*self->state.db, full); });
     },
   };
 }

@@ -20,6 +20,9 @@ struct reader_options {
   std::string user_identity;
   /// As in the writer: until then nothing is shown as expired.
   std::int64_t grace_until_ms = 0;
+  /// Of the writer, and the writer; unset: only what is in the database already is seen.
+  std::shared_ptr<const read_barrier> barrier;
+  writer_actor writer;
 };
 
 struct reader_state {

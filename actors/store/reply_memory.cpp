@@ -12,7 +12,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t clients_known_max = 4'096;
 constexpr std::int64_t sweep_pause_ms = 1'000;
 
 std::uint64_t changes(sqlite::connection& db) { return static_cast<std::uint64_t>(sqlite3_changes64(db.handle())); }
@@ -40,7 +39,7 @@ reply_memory::client_state& reply_memory::client_of(const request_key& id) const
   row.text(id.principal).text(id.client);
   if (row.step())
     state.highest = static_cast<std::uint64_t>(row.integer_at(0));
-  if (clients_.size() >= clients_known_max)
+  if (clients_.size() >= limits::reply_clients_known_max())
     clients_.clear();
   return clients_.emplace(std::move(name), state).first->second;
 }

@@ -85,7 +85,10 @@ CREATE INDEX watermarks_by_age ON watermarks(at_ms);
 // Every lock asks whether a session of another identity is near.
 constexpr const char* version_2 = "CREATE INDEX sessions_by_identity ON sessions(scope, identity)";
 
-constexpr std::array<const char*, 2> steps{version_1, version_2};
+// What is answered stands in a commit log first. A program that does not read it must not open the store after a crash.
+constexpr const char* version_3 = "INSERT OR REPLACE INTO facts(name, value) VALUES('commit_log', '')";
+
+constexpr std::array<const char*, 3> steps{version_1, version_2, version_3};
 
 } // namespace
 

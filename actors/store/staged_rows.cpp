@@ -9,16 +9,9 @@
 
 namespace swarm {
 
-namespace {
-
-/// Larger rows are read again: the memory of a table is bounded by this times limits::writer_rows_known_max.
-constexpr std::size_t known_row_bytes_max = 2 * limits::kib;
-
-} // namespace
-
 template <class Row>
 void staged_table<Row>::keep(const std::string& key, const std::optional<Row>& row) const {
-  if (row && row->ByteSizeLong() > known_row_bytes_max) {
+  if (row && row->ByteSizeLong() > limits::writer_known_row_bytes_max) {
     known_.erase(key);
     return;
   }
@@ -39,12 +32,26 @@ std::optional<Row> staged_table<Row>::get(const std::string& key) const {
 }
 
 template <class Row>
+bool staged_table<Row>::surely_empty() const {
+  if constexpr (requires(typename domain::table<Row>::filter f) { f.limit; }) {
+    if (stored_ == content::unknown)
+      stored_ = base_.find({.limit = 1}).empty() ? content::none : content::some;
+    return stored_ == content::none && now_.empty();
+  }
+  return false;
+}
+
+template <class Row>
 std::vector<Row> staged_table<Row>::find(const typename domain::table<Row>::filter& f) const {
+  if (surely_empty())
+    return {};
   return domain::find_with(base_, f, now_);
 }
 
 template <class Row>
 std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter& f) const {
+  if (surely_empty())
+    return 0;
   auto n = base_.count(f);
   for (const auto& [key, row] : now_) {
     if (const auto& before = before_.at(key); before && domain::table<Row>::matches(f, *before))
@@ -65,15 +72,19 @@ void staged_table<Row>::stage(const std::string& key, std::optional<Row> row) {
 template <class Row>
 void staged_table<Row>::erase_staged(sqlite::connection& db) {
   for (const auto& [key, row] : now_)
-    if (!row && before_.at(key))
+    if (!row && before_.at(key)) {
       erase_row<Row>(db, key);
+      stored_ = content::unknown;
+    }
 }
 
 template <class Row>
 void staged_table<Row>::write_staged(sqlite::connection& db) {
   for (const auto& [key, row] : now_)
-    if (row)
+    if (row) {
       write_row(db, key, *row, before_.at(key));
+      stored_ = content::some;
+    }
 }
 
 template <class Row>
@@ -89,6 +100,7 @@ void staged_table<Row>::forget() {
   now_.clear();
   before_.clear();
   known_.clear();
+  stored_ = content::unknown;
 }
 
 template class staged_table<v1::Session>;

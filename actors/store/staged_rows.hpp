@@ -32,6 +32,10 @@ public:
 
 private:
   void keep(const std::string& key, const std::optional<Row>& row) const;
+  bool surely_empty() const;
+
+  enum class content { unknown, none, some };
+  mutable content stored_ = content::unknown; // in SQLite: most tables of a quiet node are empty, and looking there costs as much as elsewhere
 
   const domain::table_view<Row>& base_;
   domain::changes<Row> now_;

@@ -8,6 +8,7 @@
 #include <caf/send.hpp>
 
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/scheduling.hpp"
 
 namespace swarm {
 
@@ -38,6 +39,18 @@ void publish(const commit_sink_actor& sink, const commit_ptr& committed) {
     caf::anon_send(sink, committed);
 }
 
+/// Runs what may fail with the file; then this actor ends and another opens the store.
+template <class Work>
+void guarded(self_pointer self, Work work) {
+  runtime::before_blocking();
+  try {
+    work();
+  } catch (const store_error& e) {
+    spdlog::error("the store failed and is opened again: {}", e.what());
+    self->quit(fail(errc::store_failed, e.what()));
+  }
+}
+
 void flush(self_pointer self, const commit_sink_actor& sink) {
   auto& st = self->state;
   if (st.batch.empty())
@@ -49,21 +62,23 @@ void flush(self_pointer self, const commit_sink_actor& sink) {
   commands.reserve(batch.size());
   for (const auto& w : batch)
     commands.push_back(w.command);
-  try {
+  guarded(self, [&] {
     auto done = st.book->execute_all(commands);
     publish(sink, done.committed);
     for (std::size_t i = 0; i < batch.size(); ++i)
       answer(batch[i], done.outcomes[i]);
-  } catch (const store_error& e) {
-    spdlog::error("the store failed and is opened again: {}", e.what());
-    self->quit(fail(errc::store_failed, e.what()));
-  }
+    if (st.book->far_behind())
+      st.book->catch_up();
+    else if (st.book->behind() && !std::exchange(st.timer_armed, true))
+      self->delayed_send(self, limits::writer_window, tick_atom_v);
+  });
 }
 
 } // namespace
 
 writer_actor::behavior_type writer(self_pointer self, writer_options options) {
   runtime::install_defaults(self);
+  runtime::before_blocking();
   try {
     self->state.book = std::make_unique<ledger>(options.path, std::move(options.ledger));
   } catch (const store_error& e) {
@@ -87,6 +102,18 @@ writer_actor::behavior_type writer(self_pointer self, writer_options options) {
       return promise;
     },
     [self, sink = options.sink](flush_atom) { flush(self, sink); },
+    [self](catch_up_atom) -> caf::result<bool> {
+      auto done = false;
+      guarded(self, [&] {
+        self->state.book->catch_up();
+        done = true;
+      });
+      return done ? caf::result<bool>{true} : caf::result<bool>{fail(errc::store_failed)};
+    },
+    [self](tick_atom) {
+      self->state.timer_armed = false;
+      guarded(self, [&] { self->state.book->catch_up(); });
+    },
     [self](status_atom) -> store_status_ptr { return std::make_shared<const store_status>(self->state.book->status()); },
   };
 }

@@ -29,9 +29,11 @@ struct writer_state {
   };
   std::unique_ptr<ledger> book;
   std::vector<waiting> batch;
+  bool timer_armed = false;
 };
 
-/// Blocks in SQLite, so production spawns it detached. When the file fails, the callers of the transaction are told
+/// Answers when the commands are durable, and catches up with the database when readers ask, after limits::writer_window, or when much
+/// has come together. Blocks in SQLite and says so before (runtime::before_blocking). When the file fails, the callers of the transaction are told
 /// errc::unknown_outcome and the actor ends with errc::store_failed; its supervisor opens the store again by spawning the next.
 /// Quits at once with errc::store_failed or errc::newer_schema when the store cannot be opened.
 writer_actor::behavior_type writer(writer_actor::stateful_pointer<writer_state> self, writer_options options);

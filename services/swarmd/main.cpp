@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <absl/synchronization/mutex.h>
 #include <caf/scoped_actor.hpp>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -215,6 +216,9 @@ void end_keeper(keeper_link& link) {
   poll(&p, 1, static_cast<int>(2 * limits::kill_grace().count()));
 }
 
+/// Debian builds abseil with its search for deadlocks switched on: gRPC's mutexes keep a graph of who waits for whom.
+void trust_grpcs_mutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
 int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   auto identity = load_identity(dir, args.node_name);
   prepare_store(dir);
@@ -322,6 +326,7 @@ int main(int argc, char** argv) {
     if (args.detach)
       begin_output();
     open_log(dir, args);
+    trust_grpcs_mutexes();
     if (auto wrong = configure_limits(dir.config_file()))
       throw std::runtime_error(*wrong);
     return serve(dir, args, block_signals());

@@ -140,7 +140,10 @@ fs::path program(const char* name) {
 
 std::string file_text(const fs::path& path) {
   std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
+  // A process that ends meanwhile makes reading its files fail, which the stream itself takes for the end.
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -75,7 +76,10 @@ inline bool is_running(pid_t pid) {
 
 inline std::string file_text(const fs::path& path) {
   std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
+  // A process that ends meanwhile makes reading its files fail, which the stream itself takes for the end.
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 /// A child as the events told it.

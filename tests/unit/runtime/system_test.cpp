@@ -107,10 +107,10 @@ TEST_CASE("an actor that keeps its own mailbox filled does not starve its neighb
 }
 
 TEST_CASE("worker threads follow the machine within bounds") {
-  CHECK(runtime::default_threads(0) == 1);
-  CHECK(runtime::default_threads(2) == 1);
-  CHECK(runtime::default_threads(8) == 4);
-  CHECK(runtime::default_threads(200) == 16);
+  CHECK(runtime::default_threads(0) == 2);
+  CHECK(runtime::default_threads(2) == 2);
+  CHECK(runtime::default_threads(8) == 5);
+  CHECK(runtime::default_threads(200) == 17);
 }
 
 TEST_CASE("steps run in order, and a late or throwing one is named and does not stop the others") {

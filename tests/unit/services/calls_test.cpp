@@ -284,7 +284,7 @@ TEST_CASE("callers are answered whatever part of the node is killed under them, 
         ++done;
       }
     });
-  for (const auto* path : {"node/scopes/s", "node/writer", "node/scopes", "node/reader-0", "node/watch"}) {
+  for (const auto* path : {"node/scopes/s", "node/writer", "node/scopes", "node/reader-0", "node/door", "node/watch"}) {
     auto reached = done + 20;
     REQUIRE(eventually([&] { return done >= reached; }, 40s));
     grpc::ClientContext ctx;

@@ -72,6 +72,7 @@ TEST_CASE("a backup of a live store is one snapshot, private, and a node started
   ledger book{dir.file(), options_for(clock)};
   auto request = numbered(1, set_kv("k", std::string(50'000, 'v')));
   auto before = reply_to(book, request);
+  book.catch_up();
   sqlite::connection source{dir.file(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 1024}};
 
   auto size = backup_to(source, dir.file("copy.db"));

@@ -18,6 +18,7 @@ struct book_fixture {
     book = open();
   }
   std::string value(const std::string& key) {
+    book->catch_up();
     sqlite::connection db{dir.file(), {}};
     auto row = sqlite_rows{db}.row<v1::KvEntry>(domain::key("build", key));
     return row ? row->value() : std::string{"(absent)"};
@@ -109,6 +110,7 @@ TEST_CASE_FIXTURE(book_fixture, "beyond a principal's share the oldest replies a
   for (std::uint64_t seq = 1; seq <= limits::replies_per_principal_max() + 1; ++seq)
     all.push_back(numbered(seq, delete_kv("none")));
   book->execute_all(all);
+  book->catch_up();
   sqlite::connection db{dir.file(), {}};
   CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max()));
   CHECK(reply_to(*book, all.front()).refusal().code() == v1::Refusal::STALE);
@@ -118,6 +120,7 @@ TEST_CASE_FIXTURE(book_fixture, "beyond a principal's share the oldest replies a
   for (std::uint64_t seq = 1; seq <= 200; ++seq)
     all.push_back(numbered(seq, delete_kv("none"), "client-bb"));
   book->execute_all(all);
+  book->catch_up();
   CHECK(db.number("SELECT count(*) FROM replies") <= static_cast<std::int64_t>(limits::replies_per_principal_max()));
 }
 
@@ -126,16 +129,18 @@ TEST_CASE_FIXTURE(book_fixture, "replies are forgotten after their retention, a 
   clock.advance(limits::reply_retention());
   CHECK(reply_to(*book, numbered(1, set_kv("k", "v"))).repeated());
   clock.advance(std::chrono::seconds{1}); // it looks once a second
-  reply_to(*book, internal(set_kv("other", "v")));
+  reply_to(*book, from_node(set_kv("other", "v")));
+  book->catch_up();
   sqlite::connection db{dir.file(), {}};
   CHECK(db.number("SELECT count(*) FROM replies") == 0);
 }
 
 TEST_CASE_FIXTURE(book_fixture, "the node's own commands are not remembered") {
-  CHECK(reply_to(*book, internal(set_kv("k", "v"))).has_kv_written());
-  auto again = reply_to(*book, internal(set_kv("k", "v")));
+  CHECK(reply_to(*book, from_node(set_kv("k", "v"))).has_kv_written());
+  auto again = reply_to(*book, from_node(set_kv("k", "v")));
   CHECK(again.has_kv_written());
   CHECK_FALSE(again.repeated());
+  book->catch_up();
   sqlite::connection db{dir.file(), {}};
   CHECK(db.number("SELECT count(*) FROM replies") == 0);
 }
@@ -149,6 +154,7 @@ TEST_CASE_FIXTURE(book_fixture, "a malformed request id is invalid") {
 
 TEST_CASE_FIXTURE(book_fixture, "a damaged row refuses the command that reads it and no other of the transaction") {
   reply_to(*book, numbered(1, set_kv("bad", "v")));
+  book->catch_up();
   {
     sqlite::connection db{dir.file(), {}};
     db.run("UPDATE kv SET body=x'ff' WHERE name='bad'");
@@ -177,6 +183,75 @@ TEST_CASE_FIXTURE(book_fixture, "a command whose writes break a constraint half-
   CHECK(value("broken") == "(absent)");
   CHECK(value("b") == "3");
   CHECK(done.outcomes[2].reply->revision() == done.outcomes[0].reply->revision() + 1);
+}
+
+TEST_CASE_FIXTURE(book_fixture, "what is answered but not caught up with survives a command that has to be taken back") {
+  {
+    sqlite::connection db{dir.file(), {}};
+    db.run("CREATE TRIGGER no_event BEFORE INSERT ON events WHEN new.subject='broken' BEGIN SELECT raise(ABORT, 'planted'); END");
+  }
+  auto before = numbered(1, set_kv("a", "1"));
+  auto first = reply_to(*book, before);
+  REQUIRE(first.has_kv_written());
+  REQUIRE(book->behind());
+  CHECK(reply_to(*book, numbered(2, set_kv("broken", "2"))).has_refusal());
+  auto again = reply_to(*book, before);
+  CHECK(again.repeated());
+  CHECK(first_form(again) == first_form(first));
+  CHECK(reply_to(*book, numbered(3, set_kv("b", "3"))).revision() == first.revision() + 1);
+  CHECK(value("a") == "1");
+  CHECK(value("broken") == "(absent)");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "a ledger that ends without a word leaves what it answered to the next one") {
+  scratch_dir copy;
+  auto request = numbered(1, create_kv("k", "v"));
+  auto refused = numbered(2, create_kv("k", "other"));
+  auto first = reply_to(*book, request);
+  auto no = reply_to(*book, refused);
+  REQUIRE(no.has_refusal());
+  REQUIRE(book->behind());
+  for (const auto* suffix : {"", "-wal", ".commits"})
+    std::filesystem::copy_file(dir.file() + suffix, copy.file() + suffix);
+  ledger next{copy.file(), options_for(clock, 2)};
+  CHECK(first_form(reply_to(next, request)) == first_form(first));
+  CHECK(first_form(reply_to(next, refused)) == first_form(no));
+  // Not twice: the log began anew.
+  for (const auto* suffix : {"", "-wal", ".commits"})
+    std::filesystem::copy_file(copy.file() + suffix, copy.file("later.db") + suffix, std::filesystem::copy_options::overwrite_existing);
+  ledger after{copy.file("later.db"), options_for(clock, 3)};
+  CHECK(reply_to(after, numbered(3, create_kv("k", "again"))).has_refusal());
+}
+
+TEST_CASE_FIXTURE(book_fixture, "records that do not fit the commit log any more go to the database, and nothing of them is lost") {
+  auto big = std::string(100 * limits::kib, 'x');
+  auto rounds = 2 * limits::commit_log_bytes_max / big.size();
+  for (std::uint64_t i = 1; i <= rounds; ++i)
+    REQUIRE(reply_to(*book, numbered(i, set_kv("k" + std::to_string(i), big), "client-aa", i)).has_kv_written());
+  CHECK(std::filesystem::file_size(dir.file() + ".commits") <= limits::commit_log_bytes_max + 256 * limits::kib);
+  scratch_dir copy;
+  for (const auto* suffix : {"", "-wal", ".commits"})
+    std::filesystem::copy_file(dir.file() + suffix, copy.file() + suffix);
+  ledger next{copy.file(), options_for(clock, 2)};
+  next.catch_up();
+  sqlite::connection db{copy.file(), {}};
+  CHECK(db.number("SELECT count(*) FROM kv") == static_cast<std::int64_t>(rounds));
+  CHECK(reply_to(next, numbered(rounds, set_kv("k" + std::to_string(rounds), big), "client-aa", rounds)).repeated());
+}
+
+TEST_CASE_FIXTURE(book_fixture, "other connections see what was answered once the ledger has caught up") {
+  auto options = options_for(clock, 2);
+  options.barrier = std::make_shared<read_barrier>();
+  CHECK_FALSE(options.barrier->open());
+  scratch_dir other;
+  ledger watched{other.file(), options};
+  CHECK(options.barrier->open());
+  reply_to(watched, numbered(1, set_kv("k", "v")));
+  CHECK_FALSE(options.barrier->open());
+  watched.catch_up();
+  CHECK(options.barrier->open());
+  sqlite::connection db{other.file(), {}};
+  CHECK(db.number("SELECT count(*) FROM kv") == 1);
 }
 
 TEST_CASE_FIXTURE(book_fixture, "a waiter's remembered answer is replaced when its wait ends") {
@@ -257,7 +332,7 @@ TEST_CASE_FIXTURE(book_fixture, "a clean stop is told from a crash, and the file
   CHECK(book->was_clean());
   scratch_dir copy;
   reply_to(*book, numbered(1, set_kv("k", "v")));
-  for (const auto* suffix : {"", "-wal"})
+  for (const auto* suffix : {"", "-wal", ".commits"})
     std::filesystem::copy_file(dir.file() + suffix, copy.file() + suffix);
   ledger crashed{copy.file(), options_for(clock)};
   CHECK_FALSE(crashed.was_clean());

@@ -125,7 +125,7 @@ inline execution_ptr numbered(std::uint64_t seq, v1::Command cmd, const std::str
   return e;
 }
 
-inline execution_ptr internal(v1::Command cmd) {
+inline execution_ptr from_node(v1::Command cmd) {
   auto e = std::make_shared<execution>();
   e->command = std::move(cmd);
   return e;

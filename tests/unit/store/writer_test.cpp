@@ -44,6 +44,15 @@ writer_options writing(const std::string& path, const clock_port& clock, commit_
   return {path, options_for(clock), std::move(to)};
 }
 
+reader_options reading(const std::string& path, const clock_port& clock) {
+  reader_options o;
+  o.path = path;
+  o.clock = &clock;
+  o.node_id = "node-1";
+  o.user_identity = "user:test";
+  return o;
+}
+
 std::uint64_t counted(const std::vector<std::string>& heard, const std::string& what) {
   return static_cast<std::uint64_t>(std::count(heard.begin(), heard.end(), what));
 }
@@ -79,7 +88,7 @@ TEST_CASE("a line longer than one transaction takes is worked off in several") {
   auto store = w.sys.spawn(writer, writing(dir.file(), w.clock));
   std::vector<execution_ptr> commands;
   for (std::uint64_t i = 0; i < limits::writer_batch_commands_max() + 1; ++i)
-    commands.push_back(internal(delete_kv("none")));
+    commands.push_back(from_node(delete_kv("none")));
   w.sys.spawn(caller, store, commands, heard);
   w.settle();
   CHECK(heard->size() == commands.size());
@@ -123,7 +132,7 @@ TEST_CASE("callers in line when the writer is killed are answered") {
   auto heard = std::make_shared<std::vector<std::string>>();
   auto store = w.sys.spawn(writer, writing(dir.file(), w.clock));
   w.settle();
-  w.sys.spawn(caller, store, std::vector<execution_ptr>{numbered(1, set_kv("a", "1")), internal({}), nullptr}, heard);
+  w.sys.spawn(caller, store, std::vector<execution_ptr>{numbered(1, set_kv("a", "1")), from_node({}), nullptr}, heard);
   caf::anon_send_exit(store, caf::exit_reason::kill);
   w.settle();
   CHECK(heard->size() == 3);
@@ -155,22 +164,29 @@ TEST_CASE("a store that cannot be opened ends writer and reader with the reason"
     w.me->receive([&](caf::down_msg& m) { reasons.push_back(m.reason); });
   };
   watch(w.sys.spawn(writer, writing(dir.file(), w.clock)));
-  watch(w.sys.spawn(reader, reader_options{dir.file("absent"), &w.clock, "node-1", "user:test", 0}));
+  watch(w.sys.spawn(reader, reading(dir.file("absent"), w.clock)));
   REQUIRE(reasons.size() == 2);
   CHECK(reasons[0] == errc::store_failed);
   CHECK(reasons[1] == errc::store_failed);
 }
 
-TEST_CASE("a reader answers from what is committed, backs up and checks") {
+TEST_CASE("a reader answers from what was answered before, backs up and checks") {
   scratch_dir dir;
   store_world w;
   auto heard = std::make_shared<std::vector<std::string>>();
-  auto store = w.sys.spawn(writer, writing(dir.file(), w.clock));
+  auto barrier = std::make_shared<read_barrier>();
+  auto options = writing(dir.file(), w.clock);
+  options.ledger.barrier = barrier;
+  auto store = w.sys.spawn(writer, options);
   w.settle();
-  auto eyes = w.sys.spawn(reader, reader_options{dir.file(), &w.clock, "node-1", "user:test", 0});
+  auto settings = reading(dir.file(), w.clock);
+  settings.barrier = barrier;
+  settings.writer = store;
+  auto eyes = w.sys.spawn(reader, settings);
   w.sys.spawn(caller, store, std::vector<execution_ptr>{numbered(1, set_kv("a", "1"))}, heard);
   w.settle();
   REQUIRE(*heard == std::vector<std::string>{"done"});
+  REQUIRE_FALSE(barrier->open()); // it is in the commit log only
 
   auto query = std::make_shared<v1::Query>();
   query->set_scope("build");
@@ -194,5 +210,22 @@ TEST_CASE("a reader answers from what is committed, backs up and checks") {
   REQUIRE(health->index() == 0);
   CHECK(std::get<0>(*health) == "ok");
   w.end(eyes);
+  w.end(store);
+}
+
+TEST_CASE("the writer catches up by itself after a moment") {
+  scratch_dir dir;
+  store_world w;
+  auto barrier = std::make_shared<read_barrier>();
+  auto options = writing(dir.file(), w.clock);
+  options.ledger.barrier = barrier;
+  auto store = w.sys.spawn(writer, options);
+  auto heard = std::make_shared<std::vector<std::string>>();
+  w.sys.spawn(caller, store, std::vector<execution_ptr>{numbered(1, set_kv("a", "1"))}, heard);
+  w.settle();
+  REQUIRE(*heard == std::vector<std::string>{"done"});
+  CHECK_FALSE(barrier->open());
+  w.advance(limits::writer_window);
+  CHECK(barrier->open());
   w.end(store);
 }

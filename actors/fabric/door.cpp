@@ -1,0 +1,26 @@
+#include "actors/fabric/door.hpp"
+
+#include <exception>
+
+#include <spdlog/spdlog.h>
+
+#include "actors/runtime/defaults.hpp"
+
+namespace swarm {
+
+door_actor::behavior_type door(door_ptr self) {
+  runtime::install_defaults(self);
+  return {
+    [self](const door_call_ptr& call) {
+      try {
+        call->begin(self);
+      } catch (const std::exception& e) {
+        // The others that are under way have nothing to do with it. Dropped, it answers by itself.
+        spdlog::error("a call failed: {}", e.what());
+      }
+    },
+    [](abort_atom, const door_call_ptr& call) { call->abort(); },
+  };
+}
+
+} // namespace swarm

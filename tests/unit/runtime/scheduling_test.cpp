@@ -1,0 +1,172 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <thread>
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include "actors/runtime/defaults.hpp"
+#include "actors/runtime/ending.hpp"
+#include "actors/runtime/scheduling.hpp"
+#include "actors/runtime/system.hpp"
+
+using namespace swarm;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct running {
+  explicit running(std::size_t workers) : cfg(runtime::make_config<>(workers)), sys(cfg) {}
+  caf::actor_system_config cfg;
+  caf::actor_system sys;
+};
+
+/// Adds one and asks the next; the last one answers.
+caf::behavior step(caf::event_based_actor* self, caf::actor next, std::atomic<std::thread::id>* where) {
+  runtime::install_defaults(self);
+  return {[self, next, where](int n) {
+    *where = std::this_thread::get_id();
+    auto answer = self->make_response_promise();
+    if (next)
+      answer.delegate(next, n + 1);
+    else
+      answer.deliver(n);
+    return answer;
+  }};
+}
+
+} // namespace
+
+TEST_CASE("what a guest sends runs on the guest's own thread, and it is back when that is done") {
+  running r{2};
+  std::vector<std::atomic<std::thread::id>> where(4);
+  std::vector<caf::actor> steps;
+  for (std::size_t i = 0; i < where.size(); ++i)
+    steps.push_back(r.sys.spawn(step, steps.empty() ? caf::actor{} : steps.back(), &where[i]));
+  std::atomic<int> got{0};
+  auto asker = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+    runtime::install_defaults(self);
+    return {[&, self](std::string) { self->request(steps.back(), caf::infinite, 1).then([&](int n) { got = n; }); }};
+  });
+  // The actors begin on a worker; only then is there nothing for a worker to do.
+  {
+    caf::scoped_actor me{r.sys};
+    me->request(steps.back(), 10s, 1).receive([](int) {}, [](const caf::error&) {});
+  }
+  auto here = std::this_thread::get_id();
+  auto calls = 0;
+  // A worker that is just going to sleep may still hold one of them: then the answer comes a moment later, from there.
+  for (auto end = std::chrono::steady_clock::now() + 10s; calls == 0 && std::chrono::steady_clock::now() < end;) {
+    got = 0;
+    runtime::run_here(
+      r.sys, [&] { caf::anon_send(asker, std::string{"go"}); }, [&] { return got != 0; });
+    if (got == 4 && where.front().load() == here)
+      ++calls;
+    while (got != 4)
+      std::this_thread::yield();
+  }
+  CHECK(calls == 1);
+  for (const auto& w : where)
+    CHECK(w.load() == here);
+  runtime::ask_to_end(asker);
+  for (auto& s : steps)
+    runtime::ask_to_end(s);
+}
+
+TEST_CASE("an actor that is about to block gives away what waits on its worker") {
+  running r{2};
+  std::promise<void> released;
+  auto helper = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+    runtime::install_defaults(self);
+    return {[&](int) { released.set_value(); }};
+  });
+  std::promise<bool> outcome;
+  auto blocker = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+    runtime::install_defaults(self);
+    return {[&, self](int n) {
+      self->send(helper, n);
+      runtime::before_blocking();
+      outcome.set_value(released.get_future().wait_for(20s) == std::future_status::ready);
+    }};
+  });
+  caf::anon_send(blocker, 1);
+  CHECK(outcome.get_future().get());
+  runtime::ask_to_end(blocker);
+  runtime::ask_to_end(helper);
+}
+
+TEST_CASE("an actor with many sends for others does not keep them all to its worker") {
+  running r{2};
+  constexpr int others = 64;
+  std::latch done{others};
+  std::vector<caf::actor> crowd;
+  for (int i = 0; i < others; ++i)
+    crowd.push_back(r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+      runtime::install_defaults(self);
+      return {[&](int) { done.count_down(); }};
+    }));
+  std::promise<bool> outcome;
+  auto sender = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
+    runtime::install_defaults(self);
+    return {[&, self](int n) {
+      for (auto& c : crowd)
+        self->send(c, n);
+      // Without a word to the scheduler: only what it keeps for itself has to wait for its turn to end.
+      outcome.set_value(true);
+    }};
+  });
+  caf::anon_send(sender, 1);
+  CHECK(outcome.get_future().get());
+  done.wait();
+  runtime::ask_to_end(sender);
+  for (auto& c : crowd)
+    runtime::ask_to_end(c);
+}
+
+TEST_CASE("the shared queue hands out each job once, in order, and blocks while it is empty") {
+  runtime::shared_jobs shared;
+  CHECK(shared.try_take() == nullptr);
+  CHECK(shared.idle() == 0);
+  constexpr std::uintptr_t jobs = 1'000;
+  auto job = [](std::uintptr_t n) { return reinterpret_cast<caf::resumable*>(n << 4); };
+  std::vector<std::thread> takers;
+  std::vector<std::vector<std::uintptr_t>> taken(2);
+  for (auto& mine : taken)
+    takers.emplace_back([&] {
+      while (auto n = reinterpret_cast<std::uintptr_t>(shared.take()) >> 4) {
+        if (n > jobs)
+          return;
+        mine.push_back(n);
+      }
+    });
+  std::deque<caf::resumable*> some;
+  for (std::uintptr_t n = 1; n <= jobs; ++n) {
+    if (n % 3 != 0) {
+      some.push_back(job(n));
+      continue;
+    }
+    some.push_back(job(n));
+    shared.put_all(some);
+    CHECK(some.empty());
+  }
+  shared.put_all(some);
+  shared.put(job(jobs + 1));
+  shared.put(job(jobs + 2));
+  for (auto& t : takers)
+    t.join();
+  std::vector<std::uintptr_t> all;
+  for (const auto& mine : taken) {
+    CHECK(std::is_sorted(mine.begin(), mine.end()));
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  std::sort(all.begin(), all.end());
+  REQUIRE(all.size() == jobs);
+  CHECK(all.front() == 1);
+  CHECK(all.back() == jobs);
+}
