@@ -21,6 +21,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/tsan.hpp"
 #include "actors/fabric/door.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/scheduling.hpp"
@@ -78,8 +79,14 @@ public:
   call_actor& actor() noexcept { return actor_; }
   /// Kept until the call is over, for instance an admission slot.
   void keep(std::shared_ptr<void> what) { kept_ = std::move(what); }
-  void OnCancel() override { actor_.end(); }
-  void OnDone() override { delete this; }
+  void OnCancel() override {
+    actor_.end();
+    comes_before(this);
+  }
+  void OnDone() override {
+    comes_after(this);
+    delete this;
+  }
 
 private:
   call_actor actor_;
@@ -100,6 +107,7 @@ grpc::ServerUnaryReactor* run_unary(caf::actor_system& sys, std::shared_ptr<void
     run(self, std::exchange(answer, nullptr));
   });
   reactor->actor().attach(std::move(who));
+  comes_before(reactor);
   return reactor;
 }
 
@@ -143,8 +151,12 @@ public:
   void OnCancel() override {
     if (auto call = call_.lock())
       caf::anon_send(door_, abort_atom_v, door_call_ptr{std::move(call)});
+    comes_before(this);
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    comes_after(this);
+    delete this;
+  }
   /// Both reactions only post or delete: gRPC need not wake another thread for them.
   bool InternalInlineable() override { return true; }
 
@@ -158,12 +170,14 @@ private:
 inline grpc::ServerUnaryReactor* run_short(caf::actor_system& sys, const door_actor& door, std::shared_ptr<void> keep, short_call::work run) {
   auto* reactor = new short_reactor{door, std::move(keep)};
   reactor->begin(sys, std::move(run));
+  comes_before(reactor);
   return reactor;
 }
 
 /// Answers at once.
 inline grpc::ServerUnaryReactor* finish_now(grpc::Status status) {
   auto* reactor = new unary_reactor;
+  comes_before(reactor);
   reactor->Finish(std::move(status));
   return reactor;
 }
@@ -214,13 +228,21 @@ public:
     }
     if (wake)
       drained();
+    comes_before(this);
   }
-  void OnCancel() override { actor_.end(); }
-  void OnDone() override { keep_.reset(); }
+  void OnCancel() override {
+    actor_.end();
+    comes_before(this);
+  }
+  void OnDone() override {
+    comes_after(this);
+    keep_.reset();
+  }
   call_actor& actor() noexcept { return actor_; }
   void hold(std::shared_ptr<void> self, std::shared_ptr<void> slot) {
     keep_ = std::move(self);
     slot_ = std::move(slot);
+    comes_before(this);
   }
 
 protected:
