@@ -1,6 +1,6 @@
 // The only place where gRPC threads and actors meet.
 //
-//  * a gRPC thread never waits: it posts and returns;
+//  * a gRPC thread never waits for another thread: it posts, does what it can of a short call itself, and returns;
 //  * a call that is over soon is worked on by the door, one that may wait or takes several steps by an actor of its own;
 //  * every call is finished exactly once on every path, the death of its actor included;
 //  * a cancelled call (the client left, or its deadline passed: gRPC cancels it here too) ends its actor;

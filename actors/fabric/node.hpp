@@ -45,7 +45,7 @@ struct node_options {
   node_context_ptr context;
   ledger_options ledger;
   std::size_t readers = 2;
-  /// Blocking actors get threads of their own; tests on the deterministic scheduler say false.
+  /// Readers and the log of terminals get threads of their own; tests on the deterministic scheduler say false.
   bool detached = true;
   runtime::supervisor_options supervision;
 };

@@ -81,7 +81,7 @@ void commit_log::read(std::string_view generation, std::uint64_t after, const st
   end_ = 0;
   if (generation.size() != generation_bytes)
     return;
-  std::string all(static_cast<std::size_t>(std::min<std::int64_t>(size_, limits::commit_log_bytes_max)), '\0');
+  std::string all(static_cast<std::size_t>(size_), '\0');
   auto rc = file_->pMethods->xRead(file_, all.data(), static_cast<int>(all.size()), 0);
   if (rc != SQLITE_IOERR_SHORT_READ)
     check(rc, "read");
@@ -105,9 +105,7 @@ void commit_log::start(std::string generation) {
   end_ = 0;
 }
 
-bool commit_log::fits(std::string_view payload) const {
-  return static_cast<std::size_t>(end_) + header_bytes + payload.size() <= limits::commit_log_bytes_max;
-}
+bool commit_log::full() const noexcept { return static_cast<std::size_t>(end_) >= limits::commit_log_bytes_max; }
 
 void commit_log::append(std::string_view payload) {
   buffer_.assign(header_bytes, '\0');

@@ -29,8 +29,8 @@ public:
   void read(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>&);
   /// From now on only records of this generation (16 bytes, never used before) count. Whoever reads must have learned of it before.
   void start(std::string generation);
-  /// False when it would grow beyond limits::commit_log_bytes_max.
-  bool fits(std::string_view payload) const;
+  /// It has reached limits::commit_log_bytes_max and should start over; the last record may go beyond.
+  bool full() const noexcept;
   /// Durable when it returns.
   void append(std::string_view payload);
   /// Number of the newest record, 0 before the first.

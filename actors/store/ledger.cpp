@@ -259,13 +259,14 @@ void ledger::begin_again() {
   log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
 }
 
-/// Appends the record of the commands being executed; one that finds no room goes to the database with all before it.
+/// Appends the record of the commands being executed. Only after that may the database show them to others.
 void ledger::make_durable() {
   if (record_.empty())
     return;
   options_.barrier->close();
-  if (log_.fits(record_))
-    return log_.append(record_);
+  log_.append(record_);
+  if (!log_.full())
+    return;
   commit_window();
   start_log();
 }

@@ -55,16 +55,20 @@ TEST_CASE("a new generation hides all of the old, whatever lies behind it") {
   CHECK(all(log, first).empty());
 }
 
-TEST_CASE("it says when a record does not fit") {
+TEST_CASE("it says when it is full, and still keeps the record that went beyond") {
   scratch_dir dir;
+  auto generation = commit_log::new_generation();
   commit_log log{dir.file(), ""};
-  log.start(commit_log::new_generation());
-  CHECK_FALSE(log.fits(std::string(limits::commit_log_bytes_max, 'x')));
-  std::string half(limits::commit_log_bytes_max / 2, 'x');
-  REQUIRE(log.fits(half));
+  log.start(generation);
+  std::string half(limits::commit_log_bytes_max / 2, 'x'), more(limits::commit_log_bytes_max, 'y');
   log.append(half);
-  CHECK_FALSE(log.fits(half));
-  CHECK(log.fits("small"));
+  CHECK_FALSE(log.full());
+  log.append(more);
+  CHECK(log.full());
+  commit_log again{dir.file(), ""};
+  CHECK(all(again, generation) == std::vector<std::string>{half, more});
+  log.start(commit_log::new_generation());
+  CHECK_FALSE(log.full());
 }
 
 TEST_CASE("damage anywhere ends the log there and never yields a record that was not written") {
