@@ -15,7 +15,7 @@
 namespace swarm::fuzz {
 
 /// Bytes that are no message are nothing to report; the reports would be most of the log, and of the time.
-inline const auto* const protobuf_is_silent = google::protobuf::SetLogHandler(nullptr);
+inline auto* const protobuf_is_silent = google::protobuf::SetLogHandler(nullptr);
 
 [[noreturn]] inline void broken(const char* what, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: broken: %s\n", file, line, what);
