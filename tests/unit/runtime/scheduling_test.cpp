@@ -101,7 +101,7 @@ TEST_CASE("an actor that is about to block gives away what waits on its worker")
   runtime::ask_to_end(helper);
 }
 
-TEST_CASE("an actor with many sends for others does not keep them all to its worker") {
+TEST_CASE("everybody one actor sends to gets its turn, however many they are") {
   running r{2};
   constexpr int others = 64;
   std::latch done{others};
@@ -117,7 +117,6 @@ TEST_CASE("an actor with many sends for others does not keep them all to its wor
     return {[&, self](int n) {
       for (auto& c : crowd)
         self->send(c, n);
-      // Without a word to the scheduler: only what it keeps for itself has to wait for its turn to end.
       outcome.set_value(true);
     }};
   });
