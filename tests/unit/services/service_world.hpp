@@ -146,6 +146,18 @@ public:
   }
   /// No call but the one that asks.
   bool is_idle() { return in_flight() == 1; }
+  /// How many wait for activity, by the word of the mailboxes: these waits see everything that is sent after this answer. That a call
+  /// is in flight says less, it may not have reached its mailbox yet.
+  std::size_t waiting() {
+    grpc::ClientContext ctx;
+    v1::ActorGraph graph;
+    REQUIRE(nodes->Graph(&ctx, {}, &graph).ok());
+    std::size_t sum = 0;
+    for (const auto& n : graph.nodes())
+      if (n.kind() == "mailbox" && n.detail().ends_with(" waiting"))
+        sum += std::stoul(n.detail());
+    return sum;
+  }
 
 private:
   bool booted() {
