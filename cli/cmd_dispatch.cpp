@@ -1,6 +1,7 @@
 // dispatch: one durable task, a worker for it, and its end (contract 3.3).
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
@@ -117,9 +118,9 @@ struct outcome {
 outcome outcome_of(const v1::Task& task) {
   outcome out;
   if (task.harness() == "exec") {
-    auto result = json::parse(task.result(), nullptr, false);
-    if (result.is_object())
-      out.details = result;
+    auto result = domain::parse_json(task.result());
+    if (result && result->is_object())
+      out.details = std::move(*result);
   }
   out.exit_status = task.status() == v1::DONE ? code::ok : code::refused;
   if (!out.details.is_object())

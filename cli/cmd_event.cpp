@@ -1,5 +1,6 @@
 // events, subscribe, subscriptions, ack, unsubscribe, wait.
 #include "actors/base/limits.hpp"
+#include "actors/domain/json_text.hpp"
 #include "cli/follow.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/verbs.hpp"
@@ -21,14 +22,14 @@ const char* kind_name(v1::Principal::Kind kind) {
 }
 
 json event_row(const v1::Event& e) {
-  auto payload = json::parse(e.payload(), nullptr, false);
+  auto payload = domain::parse_json(e.payload());
   return {{"scope", e.scope()},
           {"revision", e.revision()},
           {"at_ms", e.at_ms()},
           {"type", e.type()},
           {"actor", mcp::text_or_null(e.actor())},
           {"subject", mcp::text_or_null(e.subject())},
-          {"payload", payload.is_discarded() ? json(nullptr) : payload},
+          {"payload", payload ? std::move(*payload) : json(nullptr)},
           {"principal", {{"kind", kind_name(e.principal().kind())}, {"id", mcp::text_or_null(e.principal().id())}}}};
 }
 

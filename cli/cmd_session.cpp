@@ -1,6 +1,7 @@
 // register, bootstrap, deregister, whoami, instances, remove-instance.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
@@ -110,9 +111,9 @@ json work_tracker(const context& ctx, const v1::Session& session) {
     auto answer = ctx.door().coordination.ask(query);
     if (answer.has_refusal())
       continue;
-    auto value = json::parse(answer.kv().value(), nullptr, false);
+    auto value = domain::parse_json(answer.kv().value());
     return {{"key", answer.kv().key()},
-            {"value", value.is_discarded() ? json(answer.kv().value()) : value},
+            {"value", value ? std::move(*value) : json(answer.kv().value())},
             {"updated_at", mcp::seconds(answer.kv().updated_at_ms())}};
   }
   return nullptr;

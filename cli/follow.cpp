@@ -1,6 +1,7 @@
 #include "cli/follow.hpp"
 
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/interrupt.hpp"
 
@@ -12,8 +13,8 @@ namespace swarm::cli {
 namespace {
 
 json payload_of(const v1::Event& e) {
-  auto out = json::parse(e.payload(), nullptr, false);
-  return out.is_object() ? out : json::object();
+  auto out = domain::parse_json(e.payload());
+  return out && out->is_object() ? std::move(*out) : json::object();
 }
 
 std::string text_in(const json& object, const char* name) {

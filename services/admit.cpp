@@ -65,6 +65,7 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   complete(context, exec->command, who);
   auto refusal = check_harness(exec->command, c->environment);
   exec->valid = !domain::validate(exec->command);
+  exec->digest = domain::digest_of(exec->command);
   c->what = exec;
   return {std::move(c), grpc::Status::OK, std::move(refusal)};
 }

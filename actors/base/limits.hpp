@@ -94,11 +94,13 @@ inline constinit bound<std::size_t> connections_max{4'096};
 inline constinit bound<std::size_t> callers_per_request_max{8};
 inline constexpr std::size_t pipeline_message_requests_max = 256;
 inline constinit bound<std::size_t> pipeline_outstanding_max{256};
-inline constinit bound<std::size_t> writer_batch_commands_max{1'024};
+inline constinit bound<std::size_t> writer_batch_commands_max{128};
 inline constinit bound<std::size_t> writer_rows_known_max{2'048};
 /// Commands that are durable in the commit log and not yet committed to the database; and for how long at most.
 inline constexpr std::size_t writer_window_commands_max = 1'024;
 inline constexpr milliseconds writer_window{250};
+/// Rows of a table that is written late which may wait for that; every command that searches the table looks at each of them.
+inline constinit bound<std::size_t> writer_late_rows_max{128, 1, 1'024};
 inline constexpr std::size_t commit_log_bytes_max = 4 * mib;
 inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
 inline constinit bound<std::size_t> watch_buffer_events_max{1'024};

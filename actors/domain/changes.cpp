@@ -5,35 +5,43 @@
 namespace swarm::domain {
 
 template <class Row>
-std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine) {
+typename table<Row>::filter widened(typename table<Row>::filter f, std::size_t rows) {
+  if constexpr (requires { f.limit; })
+    if (f.limit != 0)
+      f.limit += rows;
+  return f;
+}
+
+template <class Row>
+std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const changes<Row>& mine) {
   if (mine.empty())
-    return base.find(f);
+    return found;
   constexpr bool limited = requires { f.limit; };
   constexpr bool can_be_newest = requires { f.newest; };
-  auto wide = f;
-  // Each of our changes can hide at most one row of the base, so this many more make up for it.
-  if constexpr (limited)
-    if (wide.limit != 0)
-      wide.limit += mine.size();
-  auto out = base.find(wide);
-  std::erase_if(out, [&](const Row& row) { return mine.count(table<Row>::key(row)) > 0; });
+  std::erase_if(found, [&](const Row& row) { return mine.count(table<Row>::key(row)) > 0; });
   for (const auto& [key, row] : mine)
     if (row && table<Row>::matches(f, *row))
-      out.push_back(*row);
-  std::sort(out.begin(), out.end(), [&](const Row& a, const Row& b) { return table<Row>::before(f, a, b); });
+      found.push_back(*row);
+  std::sort(found.begin(), found.end(), [&](const Row& a, const Row& b) { return table<Row>::before(f, a, b); });
   if constexpr (limited) {
-    if (f.limit != 0 && out.size() > f.limit) {
-      auto extra = static_cast<std::ptrdiff_t>(out.size() - f.limit);
+    if (f.limit != 0 && found.size() > f.limit) {
+      auto extra = static_cast<std::ptrdiff_t>(found.size() - f.limit);
       bool from_front = false;
       if constexpr (can_be_newest)
         from_front = f.newest;
       if (from_front)
-        out.erase(out.begin(), out.begin() + extra);
+        found.erase(found.begin(), found.begin() + extra);
       else
-        out.erase(out.end() - extra, out.end());
+        found.erase(found.end() - extra, found.end());
     }
   }
-  return out;
+  return found;
+}
+
+template <class Row>
+std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine) {
+  // Each of our changes can hide at most one row of the base, so this many more make up for it.
+  return laid_over<Row>(base.find(mine.empty() ? f : widened<Row>(f, mine.size())), f, mine);
 }
 
 template <class Row>
@@ -48,31 +56,23 @@ std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>:
   return n;
 }
 
-template std::vector<v1::Session> find_with(const table_view<v1::Session>&, const table<v1::Session>::filter&, const changes<v1::Session>&);
-template std::uint64_t count_with(const table_view<v1::Session>&, const table<v1::Session>::filter&, const changes<v1::Session>&);
-template std::vector<v1::Credential> find_with(const table_view<v1::Credential>&, const table<v1::Credential>::filter&,
-                                               const changes<v1::Credential>&);
-template std::uint64_t count_with(const table_view<v1::Credential>&, const table<v1::Credential>::filter&, const changes<v1::Credential>&);
-template std::vector<v1::Task> find_with(const table_view<v1::Task>&, const table<v1::Task>::filter&, const changes<v1::Task>&);
-template std::uint64_t count_with(const table_view<v1::Task>&, const table<v1::Task>::filter&, const changes<v1::Task>&);
-template std::vector<v1::Lock> find_with(const table_view<v1::Lock>&, const table<v1::Lock>::filter&, const changes<v1::Lock>&);
-template std::uint64_t count_with(const table_view<v1::Lock>&, const table<v1::Lock>::filter&, const changes<v1::Lock>&);
-template std::vector<v1::LockWaiter> find_with(const table_view<v1::LockWaiter>&, const table<v1::LockWaiter>::filter&,
-                                               const changes<v1::LockWaiter>&);
-template std::uint64_t count_with(const table_view<v1::LockWaiter>&, const table<v1::LockWaiter>::filter&, const changes<v1::LockWaiter>&);
-template std::vector<v1::Message> find_with(const table_view<v1::Message>&, const table<v1::Message>::filter&, const changes<v1::Message>&);
-template std::uint64_t count_with(const table_view<v1::Message>&, const table<v1::Message>::filter&, const changes<v1::Message>&);
-template std::vector<v1::KvEntry> find_with(const table_view<v1::KvEntry>&, const table<v1::KvEntry>::filter&, const changes<v1::KvEntry>&);
-template std::uint64_t count_with(const table_view<v1::KvEntry>&, const table<v1::KvEntry>::filter&, const changes<v1::KvEntry>&);
-template std::vector<v1::Spawn> find_with(const table_view<v1::Spawn>&, const table<v1::Spawn>::filter&, const changes<v1::Spawn>&);
-template std::uint64_t count_with(const table_view<v1::Spawn>&, const table<v1::Spawn>::filter&, const changes<v1::Spawn>&);
-template std::vector<v1::Subscription> find_with(const table_view<v1::Subscription>&, const table<v1::Subscription>::filter&,
-                                                 const changes<v1::Subscription>&);
-template std::uint64_t count_with(const table_view<v1::Subscription>&, const table<v1::Subscription>::filter&, const changes<v1::Subscription>&);
-template std::vector<v1::Approval> find_with(const table_view<v1::Approval>&, const table<v1::Approval>::filter&, const changes<v1::Approval>&);
-template std::uint64_t count_with(const table_view<v1::Approval>&, const table<v1::Approval>::filter&, const changes<v1::Approval>&);
-template std::vector<v1::ScopeState> find_with(const table_view<v1::ScopeState>&, const table<v1::ScopeState>::filter&,
-                                               const changes<v1::ScopeState>&);
-template std::uint64_t count_with(const table_view<v1::ScopeState>&, const table<v1::ScopeState>::filter&, const changes<v1::ScopeState>&);
+#define SWARM_CHANGES(row)                                                                                                                           \
+  template table<v1::row>::filter widened<v1::row>(table<v1::row>::filter, std::size_t);                                                             \
+  template std::vector<v1::row> laid_over(std::vector<v1::row>, const table<v1::row>::filter&, const changes<v1::row>&);                             \
+  template std::vector<v1::row> find_with(const table_view<v1::row>&, const table<v1::row>::filter&, const changes<v1::row>&);                       \
+  template std::uint64_t count_with(const table_view<v1::row>&, const table<v1::row>::filter&, const changes<v1::row>&);
+
+SWARM_CHANGES(Session)
+SWARM_CHANGES(Credential)
+SWARM_CHANGES(Task)
+SWARM_CHANGES(Lock)
+SWARM_CHANGES(LockWaiter)
+SWARM_CHANGES(Message)
+SWARM_CHANGES(KvEntry)
+SWARM_CHANGES(Spawn)
+SWARM_CHANGES(Subscription)
+SWARM_CHANGES(Approval)
+SWARM_CHANGES(ScopeState)
+#undef SWARM_CHANGES
 
 } // namespace swarm::domain

@@ -14,6 +14,14 @@ namespace swarm::domain {
 template <class Row>
 using changes = std::map<std::string, std::optional<Row>>;
 
+/// The filter with a limit higher by `rows`, for a search in a base of which so many rows may be hidden by changes.
+template <class Row>
+typename table<Row>::filter widened(typename table<Row>::filter f, std::size_t rows);
+
+/// What a base would find if it held the changes; `found` is what it finds now, with the filter widened.
+template <class Row>
+std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const changes<Row>& mine);
+
 /// What `base` would find if it held the changes.
 template <class Row>
 std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine);

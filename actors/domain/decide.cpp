@@ -1,5 +1,6 @@
 #include "actors/domain/decide.hpp"
 
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
 
@@ -94,6 +95,13 @@ v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in
       return tx.take(not_registered());
   }
   return tx.take(run(tx, cmd));
+}
+
+std::string digest_of(v1::Command sent) {
+  sent.clear_principal();
+  if (sent.has_register_session())
+    sent.mutable_register_session()->clear_node_id();
+  return sha256(sent.SerializeAsString());
 }
 
 bool grows_store(const v1::Command& cmd) {

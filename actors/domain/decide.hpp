@@ -25,6 +25,9 @@ bool about_the_node(const v1::Query& query);
 std::optional<v1::Refusal> authorize(const v1::Command& cmd);
 std::optional<v1::Refusal> authorize(const v1::Query& query);
 
+/// SHA-256 of a command as its sender made it: what the server fills in is left out.
+std::string digest_of(v1::Command sent);
+
 /// True when the command makes the store grow (refused below the low-disk mark); releases, expiries and completions do not.
 bool grows_store(const v1::Command& cmd);
 

@@ -292,7 +292,7 @@ v1::Reply cancel_lock_wait(transaction& tx, const v1::CancelLockWait& c) {
 }
 
 void release_task_locks(transaction& tx, const v1::Task& task) {
-  if (task.assignee().empty())
+  if (task.assignee().empty() || tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee(), .limit = 1}).empty())
     return;
   // The task's end must not fail for its locks: what does not fit the batch stays with the session.
   auto let_go = [&](const v1::Lock& lock) {

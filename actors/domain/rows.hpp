@@ -53,6 +53,7 @@ struct session_filter {
   std::string other_identity = {}; // only rows whose identity is not this one
   std::string after_key = {};      // rows after this position(row) in order
   std::size_t limit = 0;
+  bool operator==(const session_filter&) const = default;
 };
 
 struct credential_filter {

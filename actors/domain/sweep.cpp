@@ -3,6 +3,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -124,10 +125,10 @@ private:
 
   /// The note of a spawn lock is a JSON object that names its task.
   static std::string task_in_note(const v1::Lock& lock) {
-    auto note = json::parse(lock.note(), nullptr, false);
-    if (!note.is_object() || !note.contains("task_id") || !note["task_id"].is_string())
+    auto note = parse_json(lock.note());
+    if (!note || !note->is_object() || !note->contains("task_id") || !(*note)["task_id"].is_string())
       return {};
-    return note["task_id"].get<std::string>();
+    return (*note)["task_id"].get<std::string>();
   }
 
   void release_spawn_locks() {

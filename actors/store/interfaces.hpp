@@ -24,6 +24,7 @@ struct execution {
   v1::RequestId id;
   v1::Command command;
   bool valid = false; // domain::validate has passed it already, on the sender's thread instead of the writer's
+  std::string digest; // domain::digest_of(command), if the sender has computed it
 };
 
 /// Everything one SQLite transaction made durable, in order; sent after COMMIT.

@@ -72,14 +72,6 @@ std::optional<std::string> malformed(const v1::RequestId& id) {
 
 } // namespace
 
-std::string ledger::digest_of(const v1::Command& cmd) {
-  auto sent = cmd;
-  sent.clear_principal();
-  if (sent.has_register_session())
-    sent.mutable_register_session()->clear_node_id();
-  return sha256(sent.SerializeAsString());
-}
-
 // -- opening and closing -------------------------------------------------------------------
 
 ledger::ledger(const std::string& path, ledger_options options) try
@@ -125,6 +117,7 @@ void ledger::recover() {
   std::from_chars(known.data(), known.data() + known.size(), caught_up_);
   db_.run("BEGIN IMMEDIATE");
   log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
+  replies_->write();
   db_.run("COMMIT");
 }
 
@@ -271,8 +264,21 @@ void ledger::make_durable() {
   start_log();
 }
 
+void ledger::write_late_rows() {
+  try {
+    staged_.write_all(db_);
+  } catch (const sqlite::io_failure&) {
+    throw;
+  } catch (const sqlite::error&) {
+    // What was answered is written again command by command, so that only what the tables refuse is missing.
+    begin_again();
+  }
+}
+
 void ledger::commit_window() {
   if (db_.in_transaction()) {
+    write_late_rows();
+    replies_->write();
     set_fact(db_, "commit_log_known", std::to_string(log_.newest()));
     replies_->sweep(now_ms_);
     db_.repeat("COMMIT");
@@ -357,7 +363,7 @@ void ledger::write_events() {
 ledger::decided ledger::execute(const execution& e) {
   // The node's own commands have no request id: they are safe to repeat by what they say.
   auto remembers = !e.id.client().empty();
-  auto digest = digest_of(e.command);
+  auto digest = e.digest.empty() ? domain::digest_of(e.command) : e.digest;
   request_key id{domain::principal_key(e.command.principal()), e.id.client(), e.id.seq()};
   std::uint64_t watermark = 0;
   if (remembers) {

@@ -81,9 +81,6 @@ public:
   /// Counters and disk state; `integrity` is "ok" after a clean stop, else "unchecked".
   store_status status() const;
 
-  /// SHA-256 of a command as its sender made it: what the server fills in is left out.
-  static std::string digest_of(const v1::Command&);
-
 private:
   struct decided {
     outcome answer;
@@ -102,6 +99,7 @@ private:
   void raise_epochs();
   std::vector<decided> decide_together(std::span<const execution_ptr>);
   std::vector<decided> decide_apart(std::span<const execution_ptr>);
+  void write_late_rows();
   void write_events();
   decided execute(const execution&);
   std::optional<outcome> recall(const request_key&, const std::string& digest, std::uint64_t watermark);

@@ -1,5 +1,7 @@
 #include "actors/store/staged_rows.hpp"
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include <sqlite3.h>
@@ -8,6 +10,10 @@
 #include "actors/store/apply.hpp"
 
 namespace swarm {
+
+namespace {
+constexpr std::size_t search_kept_rows_max = 16;
+}
 
 template <class Row>
 void staged_table<Row>::keep(const std::string& key, const std::optional<Row>& row) const {
@@ -32,27 +38,47 @@ std::optional<Row> staged_table<Row>::get(const std::string& key) const {
 }
 
 template <class Row>
-bool staged_table<Row>::surely_empty() const {
+void staged_table<Row>::look_up(const std::string& key) const {
+  if (!now_.contains(key) && !known_.contains(key))
+    (void)get(key);
+}
+
+template <class Row>
+bool staged_table<Row>::nothing_stored() const {
   if constexpr (requires(typename domain::table<Row>::filter f) { f.limit; }) {
     if (stored_ == content::unknown)
       stored_ = base_.find({.limit = 1}).empty() ? content::none : content::some;
-    return stored_ == content::none && now_.empty();
+    return stored_ == content::none;
   }
   return false;
 }
 
 template <class Row>
+std::vector<Row> staged_table<Row>::search(const typename domain::table<Row>::filter& f) const {
+  if (nothing_stored())
+    return domain::laid_over<Row>({}, f, now_);
+  auto hidden = static_cast<std::size_t>(
+    std::count_if(before_.begin(), before_.end(), [&](const auto& b) { return b.second && domain::table<Row>::matches(f, *b.second); }));
+  return domain::laid_over<Row>(base_.find(domain::widened<Row>(f, hidden)), f, now_);
+}
+
+template <class Row>
 std::vector<Row> staged_table<Row>::find(const typename domain::table<Row>::filter& f) const {
-  if (surely_empty())
-    return {};
-  return domain::find_with(base_, f, now_);
+  if constexpr (std::is_same_v<Row, v1::Session>) {
+    if (searched_ && searched_->first == f)
+      return searched_->second;
+    auto found = search(f);
+    if (found.size() <= search_kept_rows_max)
+      searched_.emplace(f, found);
+    return found;
+  } else {
+    return search(f);
+  }
 }
 
 template <class Row>
 std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter& f) const {
-  if (surely_empty())
-    return 0;
-  auto n = base_.count(f);
+  auto n = nothing_stored() ? 0 : base_.count(f);
   for (const auto& [key, row] : now_) {
     if (const auto& before = before_.at(key); before && domain::table<Row>::matches(f, *before))
       --n;
@@ -64,42 +90,56 @@ std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter
 
 template <class Row>
 void staged_table<Row>::stage(const std::string& key, std::optional<Row> row) {
+  searched_.reset();
   if (!now_.contains(key))
     before_.emplace(key, get(key));
-  now_.insert_or_assign(key, std::move(row));
+  if (row || before_.at(key)) {
+    if (now_.insert_or_assign(key, std::move(row)).second)
+      arrivals_.push_back(key);
+    return;
+  }
+  // It has come and gone: SQLite need not hear of it.
+  now_.erase(key);
+  before_.erase(key);
+  keep(key, std::nullopt);
 }
 
 template <class Row>
-void staged_table<Row>::erase_staged(sqlite::connection& db) {
-  for (const auto& [key, row] : now_)
-    if (!row && before_.at(key)) {
-      erase_row<Row>(db, key);
-      stored_ = content::unknown;
+void staged_table<Row>::write(sqlite::connection& db, std::size_t rows) {
+  // Erasures first: a unique value may move from an erased row to a new one.
+  for (auto i = now_.begin(); i != now_.end();) {
+    if (i->second) {
+      ++i;
+      continue;
     }
-}
-
-template <class Row>
-void staged_table<Row>::write_staged(sqlite::connection& db) {
-  for (const auto& [key, row] : now_)
-    if (row) {
-      write_row(db, key, *row, before_.at(key));
-      stored_ = content::some;
-    }
-}
-
-template <class Row>
-void staged_table<Row>::settle() {
-  for (auto& [key, row] : now_)
-    keep(key, row);
-  now_.clear();
-  before_.clear();
+    erase_row<Row>(db, i->first);
+    stored_ = content::unknown;
+    keep(i->first, std::nullopt);
+    before_.erase(i->first);
+    i = now_.erase(i);
+  }
+  for (; rows > 0 && !arrivals_.empty(); arrivals_.pop_front()) {
+    auto i = now_.find(arrivals_.front());
+    if (i == now_.end())
+      continue;
+    write_row(db, i->first, *i->second, before_.at(i->first));
+    stored_ = content::some;
+    keep(i->first, i->second);
+    before_.erase(i->first);
+    now_.erase(i);
+    --rows;
+  }
+  if (now_.empty())
+    arrivals_.clear();
 }
 
 template <class Row>
 void staged_table<Row>::forget() {
   now_.clear();
+  arrivals_.clear();
   before_.clear();
   known_.clear();
+  searched_.reset();
   stored_ = content::unknown;
 }
 
@@ -148,7 +188,7 @@ void staged_rows::stage(const v1::Batch& batch) {
       throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
   // What was there before is read first: a damaged row must refuse the command before anything of it is taken over.
   for (const auto& patch : batch.patches())
-    each_patched(patch, [](auto& table, const std::string& key, const auto*) { (void)table.get(key); });
+    each_patched(patch, [](auto& table, const std::string& key, const auto*) { table.look_up(key); });
   for (const auto& patch : batch.patches())
     each_patched(patch, [](auto& table, const std::string& key, const auto* row) {
       if (row != nullptr)
@@ -159,10 +199,15 @@ void staged_rows::stage(const v1::Batch& batch) {
 }
 
 void staged_rows::write(sqlite::connection& db) {
-  // Erasures first: a unique value may move from an erased row to a new one.
-  each([&](auto& table) { table.erase_staged(db); });
-  each([&](auto& table) { table.write_staged(db); });
-  each([](auto& table) { table.settle(); });
+  each([&]<class Row>(staged_table<Row>& table) {
+    auto may_wait = written_late<Row> ? limits::writer_late_rows_max() : 0;
+    if (table.staged() > may_wait)
+      table.write(db, table.staged() - may_wait);
+  });
+}
+
+void staged_rows::write_all(sqlite::connection& db) {
+  each([&](auto& table) { table.write(db, table.staged()); });
 }
 
 void staged_rows::forget() {

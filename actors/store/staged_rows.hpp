@@ -2,16 +2,30 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "actors/domain/changes.hpp"
 #include "actors/store/sqlite_rows.hpp"
 
 namespace swarm {
+
+/// Rows that change all the time and that the tables have no reason to refuse (of two tasks with one idempotency key the rules make
+/// one): they are written when the transaction is about to be committed, so that what comes and goes within it never touches the file,
+/// and what changes several times is written once.
+template <class Row>
+inline constexpr bool written_late = false;
+template <>
+inline constexpr bool written_late<v1::Lock> = true;
+template <>
+inline constexpr bool written_late<v1::ScopeState> = true;
+template <>
+inline constexpr bool written_late<v1::Task> = true;
 
 /// One table of it. Rows looked up or written lately are kept in memory: nobody else writes, so they stay true until forget().
 template <class Row>
@@ -24,21 +38,26 @@ public:
   std::uint64_t count(const typename domain::table<Row>::filter&) const final;
 
   void stage(const std::string& key, std::optional<Row> row);
-  void erase_staged(sqlite::connection&);
-  void write_staged(sqlite::connection&);
-  /// What was staged is in SQLite now.
-  void settle();
+  std::size_t staged() const noexcept { return now_.size(); }
+  /// Puts all erasures and the `rows` that have waited longest into SQLite.
+  void write(sqlite::connection&, std::size_t rows);
+  /// Reads the row, so that stage() cannot fail.
+  void look_up(const std::string& key) const;
   void forget();
 
 private:
   void keep(const std::string& key, const std::optional<Row>& row) const;
-  bool surely_empty() const;
+  bool nothing_stored() const;
+  std::vector<Row> search(const typename domain::table<Row>::filter&) const;
 
   enum class content { unknown, none, some };
   mutable content stored_ = content::unknown; // in SQLite: most tables of a quiet node are empty, and looking there costs as much as elsewhere
 
   const domain::table_view<Row>& base_;
+  /// The last search and what it found, until a row changes: every lock asks the same of the sessions. Of that table only.
+  mutable std::optional<std::pair<typename domain::table<Row>::filter, std::vector<Row>>> searched_;
   domain::changes<Row> now_;
+  std::deque<std::string> arrivals_;                                  // keys of now_ in the order they came; some have gone again
   std::unordered_map<std::string, std::optional<Row>> before_;        // of the keys in now_
   mutable std::unordered_map<std::string, std::optional<Row>> known_; // what SQLite holds; bounded
 };
@@ -69,8 +88,11 @@ public:
 
   /// Takes over a command's row patches. Throws sqlite::error, with nothing taken over, for a patch that is none.
   void stage(const v1::Batch&);
-  /// Writes what is staged, each row once, into the open transaction. Throws like apply(); then forget() and roll back.
+  /// Writes what is staged, each row once, into the open transaction; of the tables that are written late only what is too much to be
+  /// searched with every command, the oldest first. Throws like apply(); then forget() and roll back.
   void write(sqlite::connection&);
+  /// Writes all that is staged.
+  void write_all(sqlite::connection&);
   /// Nothing is staged or known any more.
   void forget();
 

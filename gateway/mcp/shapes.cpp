@@ -1,6 +1,7 @@
 #include "gateway/mcp/shapes.hpp"
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::mcp {
@@ -15,8 +16,8 @@ json texts(const google::protobuf::RepeatedPtrField<std::string>& list) {
 }
 
 json parsed_or_text(const std::string& text) {
-  auto value = json::parse(text, nullptr, false);
-  return value.is_discarded() ? json(text) : value;
+  auto value = domain::parse_json(text);
+  return value ? std::move(*value) : json(text);
 }
 
 template <class Rows, class Shape>

@@ -185,6 +185,16 @@ TEST_CASE("a wait that ran out has the contract's three keys") {
   CHECK(mcp::dump(mcp::activity(a), -1) == R"({"changes":[],"timeout":true,"message":"No new activity within timeout."})");
 }
 
+TEST_CASE("a result nested without end is shown as the text it is") {
+  v1::TaskReply reply;
+  auto deep = std::string(100'000, '[') + std::string(100'000, ']');
+  reply.mutable_task()->set_status(v1::DONE);
+  reply.mutable_task()->set_result(deep);
+  CHECK(mcp::task_completed(reply)["result"] == deep);
+  reply.mutable_task()->set_result("[[1]]");
+  CHECK(mcp::task_completed(reply)["result"] == json::parse("[[1]]"));
+}
+
 TEST_CASE("bytes that are not UTF-8 become replacement characters instead of an exception") {
   CHECK(mcp::dump(json("a\xff"), -1) == "\"a\xef\xbf\xbd\"");
 }

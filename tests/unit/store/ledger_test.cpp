@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "actors/domain/decide.hpp"
 #include "tests/unit/store/store_fixture.hpp"
 
 using namespace swarm;
@@ -85,9 +86,9 @@ TEST_CASE_FIXTURE(book_fixture, "what a server fills in does not make a repeated
   auto elsewhere = cmd;
   elsewhere.mutable_register_session()->set_node_id("node-2");
   elsewhere.mutable_principal()->add_grants("extra");
-  CHECK(ledger::digest_of(cmd) == ledger::digest_of(elsewhere));
+  CHECK(domain::digest_of(cmd) == domain::digest_of(elsewhere));
   elsewhere.mutable_register_session()->set_label("other");
-  CHECK(ledger::digest_of(cmd) != ledger::digest_of(elsewhere));
+  CHECK(domain::digest_of(cmd) != domain::digest_of(elsewhere));
 }
 
 TEST_CASE_FIXTURE(book_fixture, "acknowledged replies go and their ids are refused as stale, never run again") {
@@ -201,6 +202,34 @@ TEST_CASE_FIXTURE(book_fixture, "what is answered but not caught up with survive
   CHECK(reply_to(*book, numbered(3, set_kv("b", "3"))).revision() == first.revision() + 1);
   CHECK(value("a") == "1");
   CHECK(value("broken") == "(absent)");
+}
+
+TEST_CASE_FIXTURE(book_fixture, "when the tables refuse a row that is written late, everything else that was answered stays") {
+  reply_to(*book, numbered(1, register_session("session-a")));
+  book->catch_up();
+  {
+    sqlite::connection db{dir.file(), {}};
+    db.run("CREATE TRIGGER no_lock BEFORE INSERT ON locks WHEN new.path='/src/broken' BEGIN SELECT raise(ABORT, 'planted'); END");
+  }
+  REQUIRE(reply_to(*book, numbered(1, acquire("session-a", "/src/f"))).has_lock());
+  REQUIRE(reply_to(*book, numbered(2, acquire("session-a", "/src/broken"))).has_lock());
+  auto last = numbered(2, set_kv("k", "v"));
+  auto answered = reply_to(*book, last);
+  CHECK(value("k") == "v");
+  auto paths = [&] {
+    std::vector<std::string> out;
+    sqlite::connection db{dir.file(), {}};
+    for (const auto& l : sqlite_rows{db}.rows<v1::Lock>({.scope = "build"}))
+      out.push_back(l.path());
+    return out;
+  };
+  CHECK(paths() == std::vector<std::string>{"/src/f"});
+  CHECK(first_form(reply_to(*book, last)) == first_form(answered));
+  // The writer knows that it is missing, too.
+  CHECK(reply_to(*book, numbered(3, release("session-a", "/src/broken"))).lock().released() == false);
+  CHECK(reply_to(*book, numbered(4, release("session-a", "/src/f"))).lock().released());
+  book->catch_up();
+  CHECK(paths().empty());
 }
 
 TEST_CASE_FIXTURE(book_fixture, "a ledger that ends without a word leaves what it answered to the next one") {
