@@ -61,6 +61,16 @@ bool changes_something(const v1::Batch& batch) {
   return batch.patches_size() > 0 || batch.events_size() > 0 || batch.resolved_size() > 0 || batch.delete_events_below() != 0;
 }
 
+/// Of the batch only the scope's row.
+v1::Batch counters_of(const v1::Batch& batch) {
+  v1::Batch out;
+  out.set_scope(batch.scope());
+  for (const auto& patch : batch.patches())
+    if (patch.has_scope_state())
+      *out.add_patches() = patch;
+  return out;
+}
+
 std::optional<std::string> malformed(const v1::RequestId& id) {
   constexpr auto highest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (id.client().size() > limits::request_client_bytes_max)
@@ -118,6 +128,8 @@ void ledger::recover() {
   db_.run("BEGIN IMMEDIATE");
   log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
   replies_->write();
+  // A start that fails between here and the new log must not write all of this once more.
+  set_fact(db_, "commit_log_known", std::to_string(log_.newest()));
   db_.run("COMMIT");
 }
 
@@ -131,9 +143,9 @@ void ledger::replay(std::string_view bytes) {
     } catch (const sqlite::io_failure&) {
       throw;
     } catch (const sqlite::error& e) {
-      // It has been written once before it was answered; better without it than not at all.
-      spdlog::error("an effect of {} {} cannot be written again: {}", entry.request().client(), entry.request().seq(), e.what());
-      continue;
+      spdlog::error("an effect of {} {} cannot be written: {}", entry.request().client(), entry.request().seq(), e.what());
+      // Better without it than not at all. But it was answered: the answer stays, and so does what it has taken from the counters.
+      write_alone(counters_of(entry.batch()));
     }
     for (const auto& wait : entry.batch().resolved())
       replies_->resolve(wait);
@@ -249,7 +261,10 @@ void ledger::begin_again() {
   staged_.forget();
   replies_.emplace(db_);
   db_.repeat("BEGIN IMMEDIATE");
+  auto appended = log_.newest();
   log_.read(generation_, caught_up_, [this](std::string_view record) { replay(record); });
+  if (log_.newest() != appended)
+    throw sqlite::io_failure{SQLITE_CORRUPT, "the commit log cannot be read back"};
 }
 
 /// Appends the record of the commands being executed. Only after that may the database show them to others.

@@ -223,3 +223,59 @@ TEST_CASE("a disk that fills up ends the ledger and loses nothing that was answe
     check_recovery(disk, clock, promised, whole);
   }
 }
+
+TEST_CASE("a start with a log to replay that fails at any write or sync loses nothing, and the next one does it") {
+  auto whole = undisturbed();
+  enum class fault { power, sync, space };
+  // A first life that ends with answers the database has not; what is done to the second one is said to the disk then.
+  auto first_life = [](fault_vfs& disk, const manual_clock& clock) {
+    std::vector<promise_made> promised;
+    {
+      ledger book{path, faulty(disk, clock)};
+      promised = run(book, workload());
+      disk.cut_power_at(disk.operations() + 1);
+    }
+    disk.reboot();
+    return promised;
+  };
+  auto second_start = [](fault_vfs& disk, const manual_clock& clock) {
+    try {
+      ledger book{path, faulty(disk, clock, 2)};
+      disk.cut_power_at(disk.operations() + 1); // it has started: no clean end
+      return true;
+    } catch (const store_error&) {
+      return false;
+    }
+  };
+  std::uint64_t operations = 0, syncs = 0;
+  {
+    fault_vfs disk;
+    manual_clock clock;
+    first_life(disk, clock);
+    auto before = disk.operations(), syncs_before = disk.syncs();
+    REQUIRE(second_start(disk, clock));
+    operations = disk.operations() - before;
+    syncs = disk.syncs() - syncs_before;
+  }
+  REQUIRE(operations > 10);
+  REQUIRE(syncs > 2);
+  auto failed = 0;
+  for (auto kind : {fault::power, fault::sync, fault::space})
+    for (std::uint64_t k = 1; k <= (kind == fault::sync ? syncs : operations); ++k) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(k);
+      fault_vfs disk;
+      manual_clock clock;
+      auto promised = first_life(disk, clock);
+      REQUIRE(promised.size() == 14);
+      switch (kind) {
+        case fault::power: disk.cut_power_at(disk.operations() + k); break;
+        case fault::sync: disk.fail_sync_at(disk.syncs() + k); break;
+        case fault::space: disk.fill_disk_at(disk.operations() + k); break;
+      }
+      failed += second_start(disk, clock) ? 0 : 1;
+      disk.reboot();
+      check_recovery(disk, clock, promised, whole);
+    }
+  CHECK(failed > 10);
+}

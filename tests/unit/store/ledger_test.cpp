@@ -232,6 +232,25 @@ TEST_CASE_FIXTURE(book_fixture, "when the tables refuse a row that is written la
   CHECK(paths().empty());
 }
 
+TEST_CASE_FIXTURE(book_fixture, "an answer that was given stays the answer, and its fence is not given again, though the tables refuse its row") {
+  reply_to(*book, numbered(1, register_session("session-a")));
+  book->catch_up();
+  {
+    sqlite::connection db{dir.file(), {}};
+    db.run("CREATE TRIGGER no_lock BEFORE INSERT ON locks WHEN new.path='/src/broken' BEGIN SELECT raise(ABORT, 'planted'); END");
+  }
+  auto request = numbered(1, acquire("session-a", "/src/broken"));
+  auto answered = reply_to(*book, request);
+  REQUIRE(answered.has_lock());
+  book->catch_up();
+  auto again = reply_to(*book, request);
+  CHECK(again.repeated());
+  CHECK(first_form(again) == first_form(answered));
+  auto next = reply_to(*book, numbered(2, acquire("session-a", "/src/f")));
+  CHECK(next.lock().lock().fence() > answered.lock().lock().fence());
+  CHECK(next.revision() > answered.revision());
+}
+
 TEST_CASE_FIXTURE(book_fixture, "a ledger that ends without a word leaves what it answered to the next one") {
   scratch_dir copy;
   auto request = numbered(1, create_kv("k", "v"));

@@ -75,9 +75,7 @@ void compare_with_model(std::uint64_t seed) {
         break;
       }
       case 4: memory->write(); break;
-      default:
-        memory->write();
-        memory.emplace(db);
+      default: memory->write(); memory.emplace(db);
     }
     for (std::uint64_t seq = 1; seq <= m.next; ++seq) {
       auto found = memory->find(id(seq));
