@@ -128,12 +128,55 @@ TEST_CASE("everybody one actor sends to gets its turn, however many they are") {
     runtime::ask_to_end(c);
 }
 
+namespace {
+
+/// Stands for a job; never run.
+caf::resumable* job(std::uintptr_t n) { return reinterpret_cast<caf::resumable*>(n << 4); }
+
+} // namespace
+
+TEST_CASE("a worker keeps what its actors send, and gives away what is too much while another one is idle") {
+  runtime::shared_jobs shared;
+  runtime::own_jobs own;
+  own.shared = &shared;
+  const auto many = 10 * runtime::own_jobs::jobs_max;
+  for (std::uintptr_t n = 1; n <= many; ++n)
+    own.put(job(n));
+  CHECK(own.jobs.size() == many);
+  CHECK(shared.try_take() == nullptr);
+  own.jobs.clear();
+  auto helper = std::async(std::launch::async, [&] { return shared.take(); });
+  for (auto end = std::chrono::steady_clock::now() + 20s; shared.idle() == 0 && std::chrono::steady_clock::now() < end;)
+    std::this_thread::yield();
+  REQUIRE(shared.idle() == 1);
+  for (std::uintptr_t n = 1; n <= runtime::own_jobs::jobs_max; ++n)
+    own.put(job(n));
+  CHECK(own.jobs.size() == runtime::own_jobs::jobs_max);
+  own.put(job(many));
+  CHECK(own.jobs.size() == runtime::own_jobs::jobs_max);
+  CHECK(helper.get() == job(many));
+}
+
+TEST_CASE("a worker that always has something of its own still takes from the shared queue") {
+  runtime::shared_jobs shared;
+  runtime::own_jobs own;
+  own.shared = &shared;
+  constexpr std::uintptr_t from_outside = 1'000;
+  shared.put(job(from_outside));
+  auto taken = false;
+  for (std::size_t turn = 1; turn <= runtime::own_jobs::turns_between_shared; ++turn) {
+    own.put(job(turn));
+    own.put(job(turn));
+    taken |= own.take() == job(from_outside);
+  }
+  CHECK(taken);
+}
+
 TEST_CASE("the shared queue hands out each job once, in order, and blocks while it is empty") {
   runtime::shared_jobs shared;
   CHECK(shared.try_take() == nullptr);
   CHECK(shared.idle() == 0);
   constexpr std::uintptr_t jobs = 1'000;
-  auto job = [](std::uintptr_t n) { return reinterpret_cast<caf::resumable*>(n << 4); };
   std::vector<std::thread> takers;
   std::vector<std::vector<std::uintptr_t>> taken(2);
   for (auto& mine : taken)
