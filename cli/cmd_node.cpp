@@ -162,7 +162,8 @@ int run_graph(context& ctx) {
   for (int i = 0; i < graph.nodes_size(); ++i) {
     const auto& n = graph.nodes(i);
     auto at = depth[static_cast<std::size_t>(i)];
-    auto c = n.state() == "backing_off" ? colour::red : n.state() == "running" ? colour::green : colour::yellow;
+    auto is = [&](auto... states) { return ((n.state() == states) || ...); };
+    auto c = is("waiting", "silent") ? colour::red : is("ending", "ended") ? colour::yellow : colour::green;
     io.painted_line(std::string(at * 2, ' ') + io.paint(colour::bold, last_part(graph, i, at)) + "  " + io.paint(colour::dim, n.kind()) + "  " +
                     io.paint(c, n.state()) +
                     io.paint(colour::none, fmt::format("  age {}  restarts {}  mailbox {}{}{}", duration(n.age_ms()), n.restarts(), n.mailbox(),

@@ -13,8 +13,7 @@ grpc::StatusCode code_of(errc e) {
     case errc::unavailable:
     case errc::keeper_failed:
     case errc::store_failed: return UNAVAILABLE;
-    case errc::overloaded:
-    case errc::low_disk: return RESOURCE_EXHAUSTED;
+    case errc::overloaded: return RESOURCE_EXHAUSTED;
     case errc::deadline: return DEADLINE_EXCEEDED;
     case errc::invalid: return INVALID_ARGUMENT;
     case errc::forbidden: return PERMISSION_DENIED;
@@ -23,6 +22,7 @@ grpc::StatusCode code_of(errc e) {
     case errc::newer_schema:
     case errc::state_dir:
     case errc::already_running:
+    case errc::low_disk: // space does not come by trying again
     case errc::stale: return FAILED_PRECONDITION;
   }
   return UNKNOWN;

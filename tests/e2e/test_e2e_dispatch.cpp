@@ -7,9 +7,11 @@
 #include <doctest/doctest.h>
 
 #include "actors/base/process.hpp"
+#include "tests/support/node_client.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
+namespace v1 = swarm::v1;
 
 namespace {
 
@@ -156,6 +158,51 @@ TEST_CASE("200 concurrent dispatches of one key make one task and one worker pro
   for (const auto& id : ids)
     CHECK(id == ids[0]);
   CHECK(reaches(node, ids[0], "done"));
+  CHECK(count_lines(node.work() + "/workers") == 1);
+}
+
+TEST_CASE("200 dispatches of one key that are all under way at once make one task and one worker process") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  constexpr std::size_t many = 200;
+  struct dispatch_call {
+    grpc::ClientContext context;
+    v1::Reply reply;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::Reply>> reader;
+  };
+  node_client client{node};
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<dispatch_call>> calls;
+  for (std::size_t i = 0; i < many; ++i) {
+    auto& call = *calls.emplace_back(std::make_unique<dispatch_call>());
+    client.prepare(call.context, std::chrono::seconds{60});
+    v1::ExecuteRequest request;
+    *request.mutable_id() = client.next_id();
+    *request.mutable_command() = client.command();
+    auto& body = *request.mutable_command()->mutable_dispatch();
+    body.set_title("one " + std::to_string(i));
+    body.set_harness("exec");
+    body.set_idempotency_key("the-one");
+    for (const auto* word : {"sh", "-c", "echo $$ >> workers"})
+      body.add_argv(word);
+    call.reader = client.coordination().AsyncExecute(&call.context, request, &queue);
+    call.reader->Finish(&call.reply, &call.status, &call);
+  }
+  for (std::size_t i = 0; i < many; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    REQUIRE(queue.Next(&tag, &ok));
+  }
+  auto created = 0;
+  const auto& id = calls.front()->reply.dispatch().task().id();
+  for (const auto& call : calls) {
+    REQUIRE_MESSAGE(call->status.ok(), call->status.error_message());
+    CHECK(call->reply.dispatch().task().id() == id);
+    created += call->reply.dispatch().existing() ? 0 : 1;
+  }
+  CHECK(created == 1);
+  CHECK(reaches(node, id, "done"));
   CHECK(count_lines(node.work() + "/workers") == 1);
 }
 

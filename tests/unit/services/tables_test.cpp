@@ -41,7 +41,7 @@ TEST_CASE("every error of the fabric has its gRPC code and a text") {
   const std::vector<std::pair<errc, grpc::StatusCode>> table{
     {errc::unknown_outcome, UNAVAILABLE},      {errc::unavailable, UNAVAILABLE},
     {errc::overloaded, RESOURCE_EXHAUSTED},    {errc::deadline, DEADLINE_EXCEEDED},
-    {errc::low_disk, RESOURCE_EXHAUSTED},      {errc::store_failed, UNAVAILABLE},
+    {errc::low_disk, FAILED_PRECONDITION},     {errc::store_failed, UNAVAILABLE},
     {errc::newer_schema, FAILED_PRECONDITION}, {errc::invalid, INVALID_ARGUMENT},
     {errc::forbidden, PERMISSION_DENIED},      {errc::not_found, NOT_FOUND},
     {errc::out_of_range, OUT_OF_RANGE},        {errc::keeper_failed, UNAVAILABLE},
