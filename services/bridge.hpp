@@ -202,7 +202,7 @@ public:
     queue_.push_back(std::move(frame));
     if (queue_.size() == 1)
       this->StartWrite(&queue_.front());
-    return queue_.size() < queue_max;
+    return queue_.size() < limits::stream_frames_queued_max;
   }
   /// Idempotent; what was accepted is written first.
   void close(grpc::Status status) {
@@ -224,7 +224,7 @@ public:
         this->StartWrite(&queue_.front());
       else if (closing_)
         this->Finish(final_);
-      wake = ok && !closing_ && queue_.size() == queue_max - 1;
+      wake = ok && !closing_ && queue_.size() == limits::stream_frames_queued_max - 1;
     }
     if (wake)
       drained();
@@ -248,7 +248,6 @@ public:
 protected:
   /// There is room in the queue again.
   virtual void drained() {}
-  static constexpr std::size_t queue_max = 4;
 
 private:
   std::mutex mutex_;

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the store keeps
 
-constexpr int graph_rows_max = 10'000;
-
 /// Runs `act` for the operator; everybody else is refused.
 template <class Act>
 grpc::ServerUnaryReactor* for_operator(const service_context& context, grpc::CallbackServerContext* ctx, Act act) {
@@ -98,7 +96,7 @@ grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, 
             auto path = r.path.empty() ? std::string{"node"} : "node/" + r.path;
             if (!req->scope().empty() && path.find(req->scope()) == std::string::npos)
               continue;
-            if (rep->nodes_size() == graph_rows_max)
+            if (static_cast<std::size_t>(rep->nodes_size()) >= limits::tree_rows_max())
               break;
             auto* n = rep->add_nodes();
             n->set_path(path);

@@ -60,6 +60,7 @@ inline constinit bound<std::size_t> output_tail_bytes_max{8 * kib};
 inline constinit bound<std::size_t> argv_bytes_max{128 * kib, 1 * kib, 192 * kib};
 inline constinit bound<std::size_t> argv_count_max{1024};
 inline constinit bound<std::size_t> environment_bytes_max{256 * kib, 4 * kib, 512 * kib};
+inline constexpr int json_depth_max = 256;
 
 // -- counts --------------------------------------------------------------------------
 inline constinit bound<std::size_t> batch_tasks_max{50};
@@ -71,8 +72,10 @@ inline constinit bound<std::size_t> lock_waiters_max{256};
 inline constinit bound<std::size_t> scope_sessions_max{10'000};
 inline constinit bound<std::size_t> principal_open_tasks_max{200'000};
 inline constinit bound<std::size_t> scope_kv_keys_max{1'000'000};
+inline constinit bound<std::uint64_t> scope_kv_bytes_max{1'024 * mib};
 inline constinit bound<std::size_t> session_unread_messages_max{10'000};
 inline constinit bound<std::size_t> principal_spawns_per_minute_max{600};
+inline constinit bound<std::size_t> principal_spawns_live_max{512};
 inline constinit bound<std::size_t> node_ptys_max{1'024};
 inline constinit bound<std::size_t> subscriptions_per_principal_max{64};
 inline constinit bound<std::size_t> approvals_open_max{1'024};
@@ -86,6 +89,25 @@ inline constexpr std::size_t page_rows_max = 1'000;
 /// A page also ends when it has grown to this size, so that it always fits a gRPC message.
 inline constexpr std::size_t page_encoded_bytes_max = 2 * mib;
 inline constinit bound<std::size_t> claim_next_candidates_max{200};
+inline constexpr std::size_t sweep_rows_max = 500;
+inline constexpr std::size_t sweep_events_max = 10'000;
+inline constexpr std::size_t sweep_kv_pages_max = 20;
+inline constexpr std::size_t announced_tasks_max = 20;
+inline constexpr std::size_t session_end_rows_max = 256;
+inline constexpr std::size_t session_end_messages_max = 2'000;
+inline constexpr std::size_t claim_next_pages_max = 16;
+inline constexpr std::size_t prompt_result_bytes_max = 16 * kib;
+inline constexpr std::size_t status_unread_max = 50;
+inline constexpr std::size_t status_assigned_max = 200;
+inline constexpr std::size_t status_claimable_max = 10;
+inline constexpr std::size_t status_peer_tasks_max = 20;
+inline constexpr std::size_t status_warnings_max = 500;
+inline constexpr std::size_t messages_listed_default = 50;
+inline constexpr std::size_t messages_listed_max = 1'000;
+inline constexpr std::size_t candidates_shown_max = 20;
+inline constexpr std::uint64_t exact_count_rows_max = 5'000;
+inline constexpr std::size_t page_chunk_rows = 256;
+inline constexpr std::size_t page_examined_rows_max = 10'000;
 
 // -- queues --------------------------------------------------------------------------
 inline constinit bound<std::size_t> calls_in_flight_max{4'096};
@@ -101,7 +123,7 @@ inline constexpr std::size_t writer_window_commands_max = 1'024;
 inline constexpr milliseconds writer_window{250};
 /// Rows of a table that is written late which may wait for that; every command that searches the table looks at each of them.
 inline constinit bound<std::size_t> writer_late_rows_max{128, 1, 1'024};
-inline constexpr std::size_t commit_log_bytes_max = 4 * mib;
+inline constinit bound<std::size_t> commit_log_bytes_max{4 * mib, 64 * kib, 32 * mib};
 inline constinit bound<std::size_t> writer_line_commands_max{16'384}; // waiting for the writer; then errc::overloaded
 inline constinit bound<std::size_t> watch_buffer_events_max{1'024};
 inline constinit bound<std::size_t> watch_buffers_events_max{65'536};
@@ -122,6 +144,11 @@ inline constexpr std::size_t writer_known_row_bytes_max = 2 * kib; // larger row
 inline constinit bound<std::size_t> reply_clients_known_max{4'096};
 inline constinit bound<std::size_t> resolved_tokens_max{10'000};
 inline constexpr std::size_t process_ancestors_max = 256;
+inline constexpr std::size_t tree_rows_per_family_max = 500;
+inline constexpr std::size_t statements_cached_max = 256;
+inline constexpr std::size_t search_kept_rows_max = 16;
+inline constexpr std::size_t stream_frames_queued_max = 4;
+inline constexpr std::size_t reader_cache_bytes = 16 * mib;
 
 // -- time ------------------------------------------------------------------------------
 inline constinit bound<milliseconds> session_heartbeat{milliseconds{10'000}};
@@ -147,6 +174,8 @@ inline constinit bound<milliseconds> child_stop_grace{milliseconds{5'000}};
 inline constinit bound<milliseconds> tree_patience{milliseconds{500}};
 inline constinit bound<milliseconds> retention_sweep{hours{1}};
 inline constinit bound<milliseconds> scope_reload_pause{milliseconds{250}};
+/// Before the next sweep of a scope when the last one found nothing to do although something was due.
+inline constinit bound<milliseconds> scope_sweep_pause{milliseconds{250}};
 
 // -- remembered replies ------------------------------------------------------------
 inline constinit bound<milliseconds> reply_retention{hours{24}};
@@ -163,6 +192,15 @@ inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
+/// After a person's key stroke, agents' input to that terminal is refused for so long.
+inline constinit bound<milliseconds> pty_person_hold{milliseconds{3'000}};
+inline constexpr std::size_t pty_inputs_remembered_max = 256;
+inline constexpr std::size_t pty_inputs_waiting_max = 64;
+inline constexpr std::size_t pty_readers_max = 256;
+inline constexpr std::size_t pty_logs_open_max = 64;
+inline constexpr std::size_t keeper_strangers_max = 16;
+inline constexpr std::size_t keeper_drain_bytes_max = 2 * mib;
+inline constexpr std::size_t keeper_log_line_bytes_max = 1 * kib;
 inline constexpr std::size_t ring_bytes_min = 64 * kib;
 inline constexpr std::size_t ring_bytes_max = 16 * mib;
 /// Input of one terminal that its program has not taken yet.
@@ -186,6 +224,10 @@ inline constexpr std::size_t profiles_max = 256;
 /// Below the first mark nothing that grows the store is accepted; below the second nothing at all.
 inline constinit bound<std::uint64_t> disk_low_bytes{256 * mib};
 inline constinit bound<std::uint64_t> disk_critical_bytes{64 * mib};
+inline constexpr std::size_t node_log_bytes_max = 8 * mib;
+inline constexpr std::size_t node_log_files_max = 3;
+inline constexpr std::size_t configuration_bytes_max = 256 * kib;
+inline constexpr std::size_t node_identity_bytes_max = 64 * kib;
 
 // -- fences and revisions ----------------------------------------------------------------
 /// Values stay below 2^53 (exact in JSON): the epoch in the upper 17 bits, the counter in the lower 36.

@@ -17,8 +17,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t file_bytes_max = 256 * limits::kib;
-
 struct configurable {
   limit_setting shown;
   std::function<bool(std::uint64_t)> set;
@@ -56,7 +54,9 @@ std::vector<configurable> all() {
       setting("principal_spawns_per_minute_max", limits::principal_spawns_per_minute_max), setting("node_ptys_max", limits::node_ptys_max),
       setting("subscriptions_per_principal_max", limits::subscriptions_per_principal_max), setting("approvals_open_max", limits::approvals_open_max),
       setting("cascades_pending_max", limits::cascades_pending_max), setting("claim_next_candidates_max", limits::claim_next_candidates_max),
-      setting("calls_in_flight_max", limits::calls_in_flight_max),
+      setting("principal_spawns_live_max", limits::principal_spawns_live_max), setting("scope_kv_bytes_max", limits::scope_kv_bytes_max),
+      setting("commit_log_bytes_max", limits::commit_log_bytes_max), setting("scope_sweep_pause", limits::scope_sweep_pause),
+      setting("pty_person_hold", limits::pty_person_hold), setting("calls_in_flight_max", limits::calls_in_flight_max),
       setting("calls_in_flight_per_principal_max", limits::calls_in_flight_per_principal_max), setting("connections_max", limits::connections_max),
       setting("callers_per_request_max", limits::callers_per_request_max), setting("pipeline_outstanding_max", limits::pipeline_outstanding_max),
       setting("writer_batch_commands_max", limits::writer_batch_commands_max), setting("writer_rows_known_max", limits::writer_rows_known_max),
@@ -176,14 +176,14 @@ std::optional<std::string> configure_limits(const std::filesystem::path& file) {
   std::error_code unreadable;
   if (!std::filesystem::exists(file, unreadable) && !unreadable)
     return std::nullopt;
-  std::string text(file_bytes_max + 1, '\0');
+  std::string text(limits::configuration_bytes_max + 1, '\0');
   std::ifstream in{file, std::ios::binary};
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!in.is_open() || in.bad())
     return file.string() + ": cannot be read";
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > file_bytes_max)
-    return file.string() + ": is larger than " + std::to_string(file_bytes_max / limits::kib) + " KiB";
+  if (text.size() > limits::configuration_bytes_max)
+    return file.string() + ": is larger than " + std::to_string(limits::configuration_bytes_max / limits::kib) + " KiB";
   auto wrong = configure_limits_from(text);
   return wrong ? std::optional{file.string() + ": " + *wrong} : std::nullopt;
 }

@@ -15,7 +15,6 @@ namespace swarm {
 
 namespace {
 
-constexpr int ancestors_max = 4096;
 constexpr int walk_attempts = 5;
 
 std::string proc_path(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
@@ -44,7 +43,7 @@ std::optional<std::vector<pid_t>> chain_of(pid_t pid) {
     return std::nullopt;
   std::vector<pid_t> chain{pid};
   while (at->parent > 0) {
-    if (chain.size() > ancestors_max)
+    if (chain.size() > limits::process_ancestors_max)
       return std::nullopt;
     auto parent = read_process(at->parent);
     // A parent younger than its child is another process with a recycled number.

@@ -74,7 +74,7 @@ json as_array(const std::optional<v1::KvEntry>& old) {
   if (value && value->is_array())
     return std::move(*value);
   // What would be nested too deeply inside the array goes in as text, like anything else that cannot be read as JSON.
-  if (value && nested_deeper(old->value(), json_depth_max - 1))
+  if (value && nested_deeper(old->value(), limits::json_depth_max - 1))
     value.reset();
   json array = json::array();
   array.push_back(value ? std::move(*value) : json(old->value()));
@@ -111,7 +111,7 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   if (auto r = fenced_off(tx, a))
     return *r;
   // One level less: the array around it must still be read as an array the next time.
-  auto value = parse_json(a.json(), json_depth_max - 1);
+  auto value = parse_json(a.json(), limits::json_depth_max - 1);
   if (!value)
     return refuse(v1::Refusal::INVALID, "Value must be valid JSON", a.key());
   auto old = live_kv(tx, a.key());

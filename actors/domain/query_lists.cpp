@@ -7,9 +7,6 @@ namespace swarm::domain {
 
 namespace {
 
-constexpr std::size_t messages_default = 50;
-constexpr std::size_t messages_max = 1'000;
-
 /// Adds a row's bytes after moving it to where it belongs.
 template <class Row>
 std::size_t move_to(Row* place, Row row) {
@@ -48,7 +45,7 @@ std::optional<std::uint64_t> revision_at(const std::string& position) {
 /// The last page: bounded look back, still ascending.
 void newest_events(const question& q, const v1::ListEvents& c, std::size_t size, v1::EventList& out) {
   const bool filtered = c.types_size() > 0 || !c.subject().empty();
-  auto events = q.rows.newest_events(q.scope(), filtered ? page_examined_rows_max : size);
+  auto events = q.rows.newest_events(q.scope(), filtered ? limits::page_examined_rows_max : size);
   std::erase_if(events, [&](const auto& e) { return !wanted(c, e) || e.revision() <= c.after(); });
   std::size_t bytes = 0;
   auto first = events.end();
@@ -129,7 +126,7 @@ v1::Answer list_messages(const question& q, const v1::ListMessages& c) {
   f.scope = q.scope();
   f.recipient = c.to();
   f.sender = c.from();
-  f.limit = std::min(c.limit() == 0 ? messages_default : std::size_t{c.limit()}, messages_max);
+  f.limit = std::min(c.limit() == 0 ? limits::messages_listed_default : std::size_t{c.limit()}, limits::messages_listed_max);
   if (c.unread_only())
     f.read = false;
   else

@@ -45,10 +45,6 @@ struct page_start {
 page_start read_page(std::string_view list, const v1::Page& page);
 v1::Answer bad_page();
 
-/// Rows fetched at a time, and how many are looked at for one page however few of them are visible.
-inline constexpr std::size_t page_chunk_rows = 256;
-inline constexpr std::size_t page_examined_rows_max = 10 * limits::page_rows_max;
-
 /// Fills one page. fetch(position, limit) gives rows after a position in order, position(row) its place, take(row) moves a
 /// wanted row into the answer and returns its bytes, or 0. Returns the position to go on from, or nullopt at the end.
 template <class Row, class Fetch, class Position, class Take>
@@ -56,7 +52,7 @@ std::optional<std::string> fill_page(const page_start& start, Fetch fetch, Posit
   auto at = start.position;
   std::size_t rows = 0, bytes = 0, examined = 0;
   while (true) {
-    const auto limit = std::min(page_chunk_rows, start.size - rows + 1);
+    const auto limit = std::min(limits::page_chunk_rows, start.size - rows + 1);
     std::vector<Row> chunk = fetch(at, limit);
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       at = position(chunk[i]);
@@ -65,7 +61,7 @@ std::optional<std::string> fill_page(const page_start& start, Fetch fetch, Posit
         ++rows;
         bytes += taken;
       }
-      if (rows == start.size || bytes >= limits::page_encoded_bytes_max || ++examined >= page_examined_rows_max)
+      if (rows == start.size || bytes >= limits::page_encoded_bytes_max || ++examined >= limits::page_examined_rows_max)
         return more ? std::optional(at) : std::nullopt;
     }
     if (chunk.size() < limit)

@@ -5,7 +5,6 @@ namespace swarm::domain {
 
 namespace {
 
-constexpr std::size_t candidates_shown_max = 20;
 constexpr std::size_t short_id_chars = 8;
 
 std::string candidate(const v1::Session& s) {
@@ -17,9 +16,9 @@ std::string candidates(const std::vector<const v1::Session*>& sessions) {
   if (sessions.empty())
     return "(none)";
   std::string text;
-  for (std::size_t i = 0; i < sessions.size() && i < candidates_shown_max; ++i)
+  for (std::size_t i = 0; i < sessions.size() && i < limits::candidates_shown_max; ++i)
     text += (i == 0 ? "" : ", ") + candidate(*sessions[i]);
-  return sessions.size() > candidates_shown_max ? text + ", …" : text;
+  return sessions.size() > limits::candidates_shown_max ? text + ", …" : text;
 }
 
 std::vector<const v1::Session*> pointers(const std::vector<v1::Session>& sessions) {

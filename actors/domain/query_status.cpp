@@ -7,12 +7,7 @@ namespace swarm::domain {
 
 namespace {
 
-constexpr std::size_t unread_max = 50;
 constexpr std::size_t unread_bytes_max = limits::page_encoded_bytes_max / 2;
-constexpr std::size_t assigned_max = 200;
-constexpr std::size_t claimable_max = 10;
-constexpr std::size_t peer_tasks_max = 20;
-constexpr std::size_t warnings_max = 500;
 constexpr std::size_t peers_max = limits::page_rows_max;
 
 constexpr v1::TaskStatus counted_statuses[] = {v1::OPEN,   v1::CLAIMED,   v1::IN_PROGRESS, v1::DONE,
@@ -74,7 +69,7 @@ private:
     f.scope = q_.scope();
     f.recipient = me_.id();
     f.read = false;
-    f.limit = unread_max;
+    f.limit = limits::status_unread_max;
     std::size_t bytes = 0;
     for (auto& m : q_.rows.rows<v1::Message>(f)) {
       bytes += m.ByteSizeLong();
@@ -89,7 +84,7 @@ private:
     f.scope = q_.scope();
     f.statuses = {v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
     f.assignee = me_.id();
-    f.limit = assigned_max;
+    f.limit = limits::status_assigned_max;
     for (auto& t : q_.rows.rows<v1::Task>(f))
       *out_.add_assigned_tasks() = summary(std::move(t));
   }
@@ -108,7 +103,7 @@ private:
         *out_.add_claimable_tasks() = summary(std::move(t));
   }
 
-  bool has_room_for_claimable() const { return static_cast<std::size_t>(out_.claimable_tasks_size()) < claimable_max; }
+  bool has_room_for_claimable() const { return static_cast<std::size_t>(out_.claimable_tasks_size()) < limits::status_claimable_max; }
 
   void add_peer_tasks() {
     task_filter f;
@@ -116,7 +111,7 @@ private:
     f.statuses = {v1::CLAIMED, v1::IN_PROGRESS};
     f.limit = limits::page_rows_max;
     for (auto& t : q_.rows.rows<v1::Task>(f))
-      if (t.assignee() != me_.id() && q_.sees(t) && static_cast<std::size_t>(out_.active_peer_tasks_size()) < peer_tasks_max)
+      if (t.assignee() != me_.id() && q_.sees(t) && static_cast<std::size_t>(out_.active_peer_tasks_size()) < limits::status_peer_tasks_max)
         *out_.add_active_peer_tasks() = summary(std::move(t));
   }
 
@@ -141,7 +136,8 @@ private:
 
   void add_blocking(const v1::Task& mine, const std::string& file) {
     const auto lock = q_.rows.row<v1::Lock>(key(q_.scope(), file));
-    if (!lock || lock->session_id() == me_.id() || has_lapsed(*lock, q_.in) || static_cast<std::size_t>(out_.blocking_locks_size()) >= warnings_max)
+    if (!lock || lock->session_id() == me_.id() || has_lapsed(*lock, q_.in) ||
+        static_cast<std::size_t>(out_.blocking_locks_size()) >= limits::status_warnings_max)
       return;
     auto shown = lock_view(q_.rows, *lock, &me_, q_.cross, q_.in.now_ms).lock();
     shown.set_path(file);
@@ -168,7 +164,7 @@ private:
   };
 
   void warn(const char* code, const char* severity, const about& what, std::string message) {
-    if (static_cast<std::size_t>(out_.warnings_size()) >= warnings_max ||
+    if (static_cast<std::size_t>(out_.warnings_size()) >= limits::status_warnings_max ||
         !warned_.insert(key(code, what.task_id, key(what.file, what.session_id))).second)
       return;
     auto* w = out_.add_warnings();

@@ -6,7 +6,6 @@ namespace swarm::domain {
 namespace {
 
 // Above this many rows the viewer gets the scope's count: deciding row by row would make every status call as long as the scope.
-constexpr std::uint64_t exact_count_rows_max = 5'000;
 
 constexpr v1::TaskStatus terminal_statuses[] = {v1::DONE, v1::FAILED, v1::CANCELLED};
 
@@ -99,7 +98,7 @@ std::uint64_t count_tasks(const question& q, v1::TaskStatus status) {
   f.scope = q.scope();
   f.statuses = {status};
   const auto total = q.rows.total<v1::Task>(f);
-  if (!q.viewer || q.cross || total == 0 || total > exact_count_rows_max)
+  if (!q.viewer || q.cross || total == 0 || total > limits::exact_count_rows_max)
     return total;
   const auto rows = q.rows.rows<v1::Task>(f);
   return static_cast<std::uint64_t>(std::count_if(rows.begin(), rows.end(), [&](const auto& t) { return q.sees(t); }));
@@ -115,9 +114,9 @@ v1::Answer task_snapshot(const question& q, const v1::TaskSnapshot& c) {
   task_filter f;
   f.scope = q.scope();
   f.statuses = {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
-  if (!add_tasks(q, out, f, page_examined_rows_max, bytes))
+  if (!add_tasks(q, out, f, limits::page_examined_rows_max, bytes))
     return a;
-  const std::size_t terminal_max = c.include_terminal() ? page_examined_rows_max : c.terminal_limit();
+  const std::size_t terminal_max = c.include_terminal() ? limits::page_examined_rows_max : c.terminal_limit();
   for (const auto status : terminal_statuses) {
     f.statuses = {status};
     if (terminal_max == 0 || !add_tasks(q, out, f, terminal_max, bytes))

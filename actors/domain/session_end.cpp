@@ -7,13 +7,11 @@ namespace swarm::domain {
 namespace {
 
 constexpr const char* planner_key = "owner/planner";
-constexpr std::size_t announced_tasks_max = 20;
-constexpr std::size_t rows_per_step = 256;
 
 /// Reopens what the session had claimed. False = something is left for the next command.
 bool release_tasks(transaction& tx, const v1::Session& s, std::vector<v1::Task>& released, v1::SweepReport& report) {
   task_filter f{.scope = tx.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED}, .assignee = s.id()};
-  f.limit = rows_per_step;
+  f.limit = limits::session_end_rows_max;
   auto tasks = tx.find<v1::Task>(f);
   for (auto& task : tasks) {
     if (!tx.has_room(task.ByteSizeLong() + limits::kib))
@@ -31,12 +29,12 @@ bool release_tasks(transaction& tx, const v1::Session& s, std::vector<v1::Task>&
     tx.put(std::move(task));
     report.set_task_assignees_cleared(report.task_assignees_cleared() + 1);
   }
-  return tasks.size() < rows_per_step;
+  return tasks.size() < limits::session_end_rows_max;
 }
 
 bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& report) {
   lock_filter f{.scope = tx.scope(), .session_id = s.id()};
-  f.limit = rows_per_step;
+  f.limit = limits::session_end_rows_max;
   auto locks = tx.find<v1::Lock>(f);
   for (const auto& lock : locks) {
     // The row, its event, and perhaps a new row, an event and a reply for the one who gets it.
@@ -45,12 +43,12 @@ bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& repor
     release(tx, lock, "owner_gone");
     report.set_locks_deleted(report.locks_deleted() + 1);
   }
-  return locks.size() < rows_per_step;
+  return locks.size() < limits::session_end_rows_max;
 }
 
 bool leave_lines(transaction& tx, const v1::Session& s) {
   waiter_filter f{.scope = tx.scope(), .session_id = s.id()};
-  f.limit = rows_per_step;
+  f.limit = limits::session_end_rows_max;
   auto waiters = tx.find<v1::LockWaiter>(f);
   for (const auto& w : waiters) {
     if (!tx.has_room(4 * limits::path_bytes_max()))
@@ -63,20 +61,19 @@ bool leave_lines(transaction& tx, const v1::Session& s) {
     *end.mutable_reply() = refuse(v1::Refusal::NOT_REGISTERED, "The session that waited for the lock has ended. Register again.", w.path());
     tx.resolve(std::move(end));
   }
-  return waiters.size() < rows_per_step;
+  return waiters.size() < limits::session_end_rows_max;
 }
 
 bool drop_mail(transaction& tx, const v1::Session& s) {
-  constexpr std::size_t step = 2'000;
   message_filter f{.scope = tx.scope(), .recipient = s.id()};
-  f.limit = step;
+  f.limit = limits::session_end_messages_max;
   auto mail = tx.find<v1::Message>(f);
   for (const auto& m : mail) {
     if (!tx.has_room(tx.scope().size() + 64))
       return false;
     tx.erase(m);
   }
-  return mail.size() < step;
+  return mail.size() < limits::session_end_messages_max;
 }
 
 void drop_instance_keys(transaction& tx, const v1::Session& s, v1::SweepReport& report) {
@@ -97,10 +94,10 @@ void drop_credentials(transaction& tx, const v1::Session& s) {
 
 std::string offline_text(const v1::Session& s, const std::vector<v1::Task>& released) {
   auto text = "[auto] Agent " + display_name(s) + " went offline. " + std::to_string(released.size()) + " task(s) released back to open: ";
-  for (std::size_t i = 0; i < released.size() && i < announced_tasks_max; ++i)
+  for (std::size_t i = 0; i < released.size() && i < limits::announced_tasks_max; ++i)
     text += (i == 0 ? "\"" : ", \"") + released[i].title() + "\" (" + released[i].type() + ", task_id: " + released[i].id() + ")";
-  if (released.size() > announced_tasks_max)
-    text += " and " + std::to_string(released.size() - announced_tasks_max) + " more";
+  if (released.size() > limits::announced_tasks_max)
+    text += " and " + std::to_string(released.size() - limits::announced_tasks_max) + " more";
   return text + ". Claim them if they match your role.";
 }
 

@@ -10,10 +10,6 @@ namespace swarm::domain {
 
 namespace {
 
-/// Rows of one kind that one command takes; more make it due again at once.
-constexpr std::size_t rows_per_sweep = 500;
-constexpr std::size_t events_per_sweep = 10'000;
-constexpr std::size_t kv_pages_per_sweep = 20;
 /// Room a session's end or a hand-over may need beyond the rows counted.
 constexpr std::size_t step_bytes = 64 * limits::kib;
 
@@ -62,17 +58,17 @@ private:
   template <class Row, class Each>
   std::uint32_t take(typename table<Row>::filter f, Each each) {
     if constexpr (requires { f.limit; })
-      f.limit = rows_per_sweep;
+      f.limit = limits::sweep_rows_max;
     auto rows = tx_.find<Row>(f);
     std::uint32_t taken = 0;
     for (auto& row : rows) {
-      if (taken == rows_per_sweep || !tx_.has_room(step_bytes)) {
+      if (taken == limits::sweep_rows_max || !tx_.has_room(step_bytes)) {
         more_ = true;
         return taken;
       }
       taken += each(row) ? 1 : 0;
     }
-    more_ = more_ || (rows.size() >= rows_per_sweep && taken > 0);
+    more_ = more_ || (rows.size() >= limits::sweep_rows_max && taken > 0);
     return taken;
   }
 
@@ -185,7 +181,7 @@ private:
   bool is_given_up(v1::Subscription s) {
     if (s.cursor() >= tx_.revision())
       return false;
-    auto next = tx_.base().events(tx_.scope(), s.cursor(), s.types().empty() ? 1 : rows_per_sweep);
+    auto next = tx_.base().events(tx_.scope(), s.cursor(), s.types().empty() ? 1 : limits::sweep_rows_max);
     auto first = std::find_if(next.begin(), next.end(), [&](const auto& e) { return wants(s, e); });
     if (first != next.end())
       return first->at_ms() < ago(limits::subscription_retention());
@@ -193,7 +189,7 @@ private:
       s.set_cursor(next.back().revision());
       tx_.put(std::move(s));
     }
-    more_ = more_ || next.size() == rows_per_sweep;
+    more_ = more_ || next.size() == limits::sweep_rows_max;
     return false;
   }
 
@@ -232,7 +228,7 @@ private:
     if (keep <= oldest)
       return;
     // Revisions have no gaps within an epoch; the first ones of an older epoch go by themselves.
-    auto end = std::min(keep, oldest + events_per_sweep);
+    auto end = std::min(keep, oldest + limits::sweep_events_max);
     // Only the bound on their number takes events from those who wait, and not before they are told.
     for (const auto& s : waiting) {
       if (s.cursor() + 1 >= end)
@@ -270,13 +266,13 @@ private:
   void delete_orphans() {
     for (const char* prefix : {"identity/", "plan/", "progress/"}) {
       kv_filter f{.scope = tx_.scope(), .key_prefix = prefix, .updated_before_ms = ago(limits::orphan_kv_retention())};
-      f.limit = rows_per_sweep;
-      for (std::size_t page = 0; page < kv_pages_per_sweep; ++page) {
+      f.limit = limits::sweep_rows_max;
+      for (std::size_t page = 0; page < limits::sweep_kv_pages_max; ++page) {
         auto rows = tx_.find<v1::KvEntry>(f);
         for (const auto& e : rows)
           if (is_orphan(e) && !delete_kv_row(e))
             return;
-        if (rows.size() < rows_per_sweep)
+        if (rows.size() < limits::sweep_rows_max)
           break;
         f.after_key = rows.back().key();
       }
@@ -284,7 +280,7 @@ private:
   }
 
   bool delete_kv_row(const v1::KvEntry& e) {
-    if (report_.kv_deleted() >= rows_per_sweep || !tx_.has_room(step_bytes)) {
+    if (report_.kv_deleted() >= limits::sweep_rows_max || !tx_.has_room(step_bytes)) {
       more_ = true;
       return false;
     }

@@ -5,11 +5,7 @@
 
 namespace swarm::domain {
 
-namespace {
-
-constexpr std::size_t prompt_result_bytes_max = 16 * limits::kib;
-
-} // namespace
+namespace {} // namespace
 
 const std::vector<v1::TaskStatus>& unfinished_statuses() {
   static const std::vector<v1::TaskStatus> all{v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
@@ -137,7 +133,7 @@ v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status,
 std::string finished_text(const v1::Task& task, std::string_view label, std::string_view result) {
   auto text = "[auto] Task \"" + task.title() + "\" (" + task.id() + ") is now " + to_text(task.status()) + ".";
   if (!result.empty())
-    text.append(" ").append(label).append(": ").append(utf8_prefix(result, prompt_result_bytes_max));
+    text.append(" ").append(label).append(": ").append(utf8_prefix(result, limits::prompt_result_bytes_max));
   return text;
 }
 

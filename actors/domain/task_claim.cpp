@@ -46,12 +46,10 @@ struct candidates {
   const v1::Session& me;
   std::size_t examined = 0;
 
-  static constexpr std::size_t pages_max = 16;
-
   std::optional<v1::Task> first(task_filter f) {
     const bool cross = may_cross_identity(tx.command());
     f.limit = limits::claim_next_candidates_max();
-    for (std::size_t page = 0; page < pages_max; ++page) {
+    for (std::size_t page = 0; page < limits::claim_next_pages_max; ++page) {
       auto rows = tx.find<v1::Task>(f);
       for (auto& t : rows) {
         if (t.harness() == "exec")

@@ -13,12 +13,6 @@ namespace {
 
 using self_ptr = pty_actor::stateful_pointer<pty_state>;
 
-constexpr std::size_t applied_max = 256;
-constexpr std::size_t inputs_waiting_max = 64;
-constexpr std::size_t readers_max = 256;
-/// After a person's key stroke, agents' input is refused for so long.
-constexpr std::int64_t person_holds_ms = 3'000;
-
 pty_info_ptr info_of(self_ptr self) {
   auto out = std::make_shared<v1::PtyInfo>(self->state.info);
   return out;
@@ -76,7 +70,7 @@ void serve(self_ptr self, pty_state::reading r) {
   }
   if (r.read.from >= end) {
     if (st.info.running() && r.read.wait) {
-      if (st.readers.size() >= readers_max)
+      if (st.readers.size() >= limits::pty_readers_max)
         return r.promise.answer(fail(errc::overloaded, "too many readers of this terminal"));
       if (r.who)
         self->monitor(r.who);
@@ -144,7 +138,7 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   // Only what was taken is remembered: a refused input may be sent again under the same request.
   if (!news.closed && news.bytes > 0 && !t.request.empty()) {
     st.applied.emplace_back(t.request, news.bytes);
-    if (st.applied.size() > applied_max)
+    if (st.applied.size() > limits::pty_inputs_remembered_max)
       st.applied.pop_front();
   }
   for (auto& p : t.callers) {
@@ -179,11 +173,11 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto now = st.node->clock->boot_ms();
   if (in.person)
     st.person_typed_ms = now;
-  else if (st.person_typed_ms && now - *st.person_typed_ms < person_holds_ms)
+  else if (st.person_typed_ms && now - *st.person_typed_ms < limits::pty_person_hold().count())
     return fail(errc::forbidden, "a person is typing in this terminal; try again in a moment");
   if (in.data.empty())
     return std::uint64_t{0};
-  if (in.data.size() > limits::pty_input_bytes_max || st.inputs.size() >= inputs_waiting_max)
+  if (in.data.size() > limits::pty_input_bytes_max || st.inputs.size() >= limits::pty_inputs_waiting_max)
     return fail(errc::overloaded, "too much input at once");
   auto promise = self->make_response_promise<std::uint64_t>();
   auto ticket = st.next_ticket++;

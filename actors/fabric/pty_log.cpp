@@ -25,7 +25,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t open_logs_max = 64;
 constexpr auto record_name = "info";
 constexpr std::chrono::hours clean_up_every{1};
 
@@ -163,7 +162,7 @@ pty_log_files& files_of(self_ptr self, const std::string& id) {
   auto& open = self->state.open;
   if (auto i = open.find(id); i != open.end())
     return i->second;
-  if (open.size() >= open_logs_max)
+  if (open.size() >= limits::pty_logs_open_max)
     open.erase(open.begin());
   return open.emplace(id, pty_log_files{self->state.node->facts.dir.pty_dir() / id}).first->second;
 }

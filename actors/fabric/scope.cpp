@@ -26,10 +26,6 @@ namespace {
 
 using self_ptr = scope_actor::stateful_pointer<scope_state>;
 
-constexpr std::size_t tree_rows_per_family_max = 500;
-/// Between two sweeps of which the first found nothing to do although something was due.
-constexpr std::int64_t sweep_pause_ms = 250;
-
 std::int64_t now_ms(self_ptr self) { return self->state.links.node->clock->unix_ms(); }
 
 const reader_actor& reader(self_ptr self) {
@@ -68,9 +64,9 @@ void sweep(self_ptr self) {
       if (r->sweep().more())
         arm_sweep(self, now_ms(self));
       else if (next != 0)
-        arm_sweep(self, std::max(next, now_ms(self) + sweep_pause_ms));
+        arm_sweep(self, std::max(next, now_ms(self) + limits::scope_sweep_pause().count()));
       if (std::exchange(self->state.sweep_missed, false))
-        arm_sweep(self, now_ms(self) + sweep_pause_ms);
+        arm_sweep(self, now_ms(self) + limits::scope_sweep_pause().count());
     },
     [self](caf::error& e) {
       self->state.sweeping = self->state.sweep_missed = false;
@@ -303,7 +299,7 @@ caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
 
 template <class Directory>
 void collect(self_ptr self, tree_collector& out, const char* family, const Directory& dir) {
-  for (const auto& e : dir.entries(tree_rows_per_family_max)) {
+  for (const auto& e : dir.entries(limits::tree_rows_per_family_max)) {
     runtime::tree_entry row;
     row.path = std::string{family} + "/" + e.key;
     row.kind = family;

@@ -105,7 +105,7 @@ void commit_log::start(std::string generation) {
   end_ = 0;
 }
 
-bool commit_log::full() const noexcept { return static_cast<std::size_t>(end_) >= limits::commit_log_bytes_max; }
+bool commit_log::full() const noexcept { return static_cast<std::size_t>(end_) >= limits::commit_log_bytes_max(); }
 
 void commit_log::append(std::string_view payload) {
   buffer_.assign(header_bytes, '\0');

@@ -18,8 +18,6 @@ namespace {
 
 using self_pointer = reader_actor::stateful_pointer<reader_state>;
 
-constexpr std::size_t reader_cache_kib = 16 * 1024;
-
 /// Ends the read transaction on every path, so that no snapshot holds the log back.
 class read_transaction {
 public:
@@ -73,8 +71,8 @@ caf::result<T> up_to_date(self_pointer self, const reader_options& options, std:
 }
 
 void open(reader_state& st, const reader_options& options) {
-  st.db = std::make_unique<sqlite::connection>(options.path,
-                                               sqlite::open_options{.query_only = true, .create = false, .vfs = {}, .cache_kib = reader_cache_kib});
+  st.db = std::make_unique<sqlite::connection>(
+    options.path, sqlite::open_options{.query_only = true, .create = false, .vfs = {}, .cache_kib = limits::reader_cache_bytes / limits::kib});
   require_schema(*st.db);
   st.rows = std::make_unique<sqlite_rows>(*st.db);
 }

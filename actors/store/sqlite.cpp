@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/domain/rows.hpp"
 
 namespace swarm::sqlite {
@@ -176,7 +177,7 @@ statement& connection::prepared(std::string_view sql) {
     recent_.splice(recent_.begin(), recent_, found->second);
     return found->second->second;
   }
-  if (recent_.size() == cached_statements_max) {
+  if (recent_.size() == limits::statements_cached_max) {
     by_text_.erase(recent_.back().first);
     recent_.pop_back();
   }

@@ -109,7 +109,7 @@ public:
   sqlite3* handle() const noexcept { return db_; }
   /// Runs statements without parameters or results.
   void run(const char* sql);
-  /// The prepared statement of that text. At most `cached_statements_max` are kept; the longest unused goes first.
+  /// The prepared statement of that text. At most `limits::statements_cached_max` are kept; the longest unused goes first.
   statement& prepared(std::string_view sql);
   /// First column of the first row of a statement without parameters; 0 without a row.
   std::int64_t number(std::string_view sql);
@@ -119,8 +119,6 @@ public:
   void abandon() noexcept;
   /// False once SQLite itself has rolled the transaction back.
   bool in_transaction() const noexcept;
-
-  static constexpr std::size_t cached_statements_max = 256;
 
 private:
   using entry = std::pair<std::string, statement>;

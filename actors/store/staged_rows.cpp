@@ -11,9 +11,7 @@
 
 namespace swarm {
 
-namespace {
-constexpr std::size_t search_kept_rows_max = 16;
-}
+namespace {}
 
 template <class Row>
 void staged_table<Row>::keep(const std::string& key, const std::optional<Row>& row) const {
@@ -68,7 +66,7 @@ std::vector<Row> staged_table<Row>::find(const typename domain::table<Row>::filt
     if (searched_ && searched_->first == f)
       return searched_->second;
     auto found = search(f);
-    if (found.size() <= search_kept_rows_max)
+    if (found.size() <= limits::search_kept_rows_max)
       searched_.emplace(f, found);
     return found;
   } else {

@@ -14,7 +14,6 @@ namespace swarm::keeper {
 namespace {
 
 // More than the kernel holds for one terminal or pipe; a descendant that keeps writing cannot hold the keeper longer than this.
-constexpr std::size_t drain_bytes_max = 2 * limits::mib;
 constexpr std::size_t status_text_max = 8 * limits::kib;
 constexpr std::string_view spawn_id_variable = "SWARM_SPAWN_ID=";
 
@@ -71,7 +70,7 @@ bool child::read_some() {
 void child::read_output() { read_some(); }
 
 void child::drain_output() {
-  auto limit = ring_.end() + drain_bytes_max;
+  auto limit = ring_.end() + limits::keeper_drain_bytes_max;
   while (process_.output && ring_.end() < limit && read_some()) {
   }
 }

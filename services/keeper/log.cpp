@@ -16,8 +16,6 @@ namespace swarm::keeper {
 
 namespace {
 
-constexpr std::size_t line_bytes_max = 1024;
-
 std::string stamp(std::int64_t unix_ms) {
   auto seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm t{};
@@ -35,7 +33,7 @@ bool log_file::open_as_stdio() {
 }
 
 void log_file::line(std::string_view text) {
-  auto out = stamp(clock_.unix_ms()) + escape_control(utf8_prefix(text, line_bytes_max), false) + '\n';
+  auto out = stamp(clock_.unix_ms()) + escape_control(utf8_prefix(text, limits::keeper_log_line_bytes_max), false) + '\n';
   // A full disk must not stop the keeper: a line that cannot be written is lost.
   [[maybe_unused]] auto n = write(STDERR_FILENO, out.data(), out.size());
   struct stat st {};

@@ -13,7 +13,6 @@ namespace swarm::keeper {
 namespace {
 
 // Connections that have not said hello yet; the oldest gives way.
-constexpr std::size_t strangers_max = 16;
 
 } // namespace
 
@@ -23,7 +22,7 @@ void server::on_connection() {
     return;
   if (!may_connect(socket.get()))
     return log_.line("refused a connection");
-  if (peers_.size() > strangers_max)
+  if (peers_.size() > limits::keeper_strangers_max)
     for (const auto& [id, p] : peers_)
       if (id != client_) {
         drop(id, "too many connections");

@@ -41,8 +41,6 @@ using namespace swarm;
 
 constexpr int exit_already_running = 75; // EX_TEMPFAIL: connect to the one that runs
 constexpr int exit_tree_failed = 70;     // EX_SOFTWARE
-constexpr std::size_t log_bytes_max = 8 * 1024 * 1024;
-constexpr std::size_t log_files_max = 3;
 
 struct arguments {
   std::string state_dir;
@@ -97,8 +95,8 @@ void raise_descriptor_limit() {
 
 void open_log(const state_dir& dir, const arguments& args) {
   umask(077);
-  std::vector<spdlog::sink_ptr> sinks{
-    std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(), log_bytes_max, log_files_max)};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(),
+                                                                                             limits::node_log_bytes_max, limits::node_log_files_max)};
   if (!args.detach)
     sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   auto logger = std::make_shared<spdlog::logger>("swarmd", sinks.begin(), sinks.end());

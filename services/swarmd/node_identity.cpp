@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
@@ -19,13 +20,11 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t file_bytes_max = 64 * 1024;
-
 std::string read_file(const std::filesystem::path& p) {
   unique_fd fd{open(p.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   if (!fd && errno == ENOENT)
     return {};
-  std::string out(file_bytes_max, '\0');
+  std::string out(limits::node_identity_bytes_max, '\0');
   auto n = fd ? read(fd.get(), out.data(), out.size()) : -1;
   if (n < 0)
     throw std::runtime_error("cannot read " + p.string() + ": " + std::strerror(errno));

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "actors/base/limits.hpp"
 #include "actors/store/backup.hpp"
 #include "tests/unit/store/store_fixture.hpp"
 
@@ -61,7 +62,7 @@ TEST_CASE("a connection that only reads wants the current schema and cannot writ
 
 TEST_CASE("the statement cache is bounded and its statements survive what pushes others out") {
   sqlite::connection db{":memory:", {}};
-  for (std::size_t i = 0; i < sqlite::connection::cached_statements_max * 2; ++i)
+  for (std::size_t i = 0; i < limits::statements_cached_max * 2; ++i)
     CHECK(db.number("SELECT " + std::to_string(i)) == static_cast<std::int64_t>(i));
   CHECK(db.number("SELECT 0") == 0);
 }

@@ -60,7 +60,7 @@ TEST_CASE("it says when it is full, and still keeps the record that went beyond"
   auto generation = commit_log::new_generation();
   commit_log log{dir.file(), ""};
   log.start(generation);
-  std::string half(limits::commit_log_bytes_max / 2, 'x'), more(limits::commit_log_bytes_max, 'y');
+  std::string half(limits::commit_log_bytes_max() / 2, 'x'), more(limits::commit_log_bytes_max(), 'y');
   log.append(half);
   CHECK_FALSE(log.full());
   log.append(more);

@@ -273,10 +273,10 @@ TEST_CASE_FIXTURE(book_fixture, "a ledger that ends without a word leaves what i
 
 TEST_CASE_FIXTURE(book_fixture, "a full commit log starts over, and nothing that was in it is lost") {
   auto big = std::string(100 * limits::kib, 'x');
-  auto rounds = 2 * limits::commit_log_bytes_max / big.size();
+  auto rounds = 2 * limits::commit_log_bytes_max() / big.size();
   for (std::uint64_t i = 1; i <= rounds; ++i)
     REQUIRE(reply_to(*book, numbered(i, set_kv("k" + std::to_string(i), big), "client-aa", i)).has_kv_written());
-  CHECK(std::filesystem::file_size(dir.file() + ".commits") <= limits::commit_log_bytes_max + 512 * limits::kib);
+  CHECK(std::filesystem::file_size(dir.file() + ".commits") <= limits::commit_log_bytes_max() + 512 * limits::kib);
   scratch_dir copy;
   for (const auto* suffix : {"", "-wal", ".commits"})
     std::filesystem::copy_file(dir.file() + suffix, copy.file() + suffix);
