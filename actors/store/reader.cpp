@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/parked.hpp"
