@@ -20,7 +20,7 @@ namespace {
 struct dispatch_options {
   std::vector<std::string> title;
   std::string harness, role, type, message, description, key, parent, spawner, label, name, directory;
-  std::vector<std::string> files, depends_on;
+  std::vector<std::string> files, depends_on, grants;
   std::int64_t priority = 0;
   std::int64_t retries = 0;
   double wait_s = 30;
@@ -78,6 +78,8 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_spawner(first_of({o.spawner, ctx.env().get("SWARM_SPAWNER"), ctx.env().get("SWARM_DISPATCH_SPAWNER")}));
   body.set_harness(harness_of(ctx, o));
   body.set_label(o.label);
+  for (const auto& g : o.grants)
+    body.add_grants(g);
   body.set_name(o.name);
   body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
   for (const auto& word : ctx.tail)
@@ -384,6 +386,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
   option(app, "--spawner", o->spawner, "who starts the worker (pty)");
   option(app, "--label", o->label, "more tokens for the worker's label");
+  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");

@@ -18,6 +18,7 @@ struct register_options {
   std::string file_root;
   std::int64_t lease_s = 0;
   std::string adopt;
+  std::vector<std::string> grants;
   std::int64_t limit = 50;
 };
 
@@ -37,6 +38,8 @@ v1::Command registration(const context& ctx, const register_options& o) {
   body->set_preassigned_id(ctx.env().get("SWARM_MCP_INSTANCE_ID"));
   body->set_adopt_session_id(o.adopt);
   body->set_lease_ms(o.lease_s * 1000);
+  for (const auto& g : o.grants)
+    body->add_grants(g);
   return command;
 }
 
@@ -68,6 +71,7 @@ void registration_options(CLI::App& app, register_options& o) {
   option(app, "--label", o.label, "tokens such as identity:work role:reviewer ($SWARM_MCP_LABEL)");
   option(app, "--file-root", o.file_root, "what relative file names mean ($SWARM_MCP_FILE_ROOT)");
   option(app, "--adopt-instance-id", o.adopt, "take over this instance of the same scope and directory");
+  option(app, "--grant", o.grants, "a right of the session: spawn, pty, cross_identity (operator only; may be repeated)");
 }
 
 void build_register(CLI::App& app, context& ctx) {

@@ -52,6 +52,7 @@ json spawn_row(const v1::Spawn& s) {
 struct spawn_options {
   std::string role = "implementer";
   std::string key, intent, harness, directory, label, task;
+  std::vector<std::string> grants;
   bool restart = false;
   std::int64_t retries = 0;
 };
@@ -77,6 +78,8 @@ int run_spawn(context& ctx, const spawn_options& o) {
   for (const auto& word : ctx.tail)
     body->add_argv(word);
   body->set_label(o.label);
+  for (const auto& g : o.grants)
+    body->add_grants(g);
   body->set_task_id(o.task);
   body->set_restart(o.restart);
   body->set_retries(static_cast<std::uint32_t>(o.retries));
@@ -100,6 +103,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   option(app, "--harness", o->harness, "exec, shell, claude, codex, opencode, gemini, hermes");
   option(app, "--directory", o->directory, "working directory (the current one)");
   option(app, "--label", o->label, "more tokens for its label");
+  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--task,--task-id", o->task, "the task it is for");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");

@@ -46,11 +46,9 @@ void with_principal(Self* self, const service_context& context, const claim& who
       [next, refuse, callers, hash](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::PERMISSION_DENIED, "the token in SWARM_TOKEN belongs to no session; the session has ended"});
-        callers->remember(hash, a->session().id());
-        v1::Principal p;
-        p.set_kind(v1::Principal::SESSION);
-        p.set_id(a->session().id());
-        next(p);
+        auto who = principal_of(a->session());
+        callers->remember(hash, who);
+        next(who);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }

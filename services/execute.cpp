@@ -1,6 +1,7 @@
 // Execute, Ask and WaitForActivity: one question, one answer.
 #include <algorithm>
 
+#include "actors/domain/rules.hpp"
 #include "services/coordination_service.hpp"
 
 namespace swarm {
@@ -18,7 +19,7 @@ grpc::Status check_scope(const Message& m) {
 /// The mailbox looks for the session as the node, which may cross identities: what a session may not override must not get there.
 wait_request_ptr without_override(const v1::WaitRequest& req, const v1::Principal& who) {
   auto out = std::make_shared<v1::WaitRequest>(req);
-  if (who.kind() == v1::Principal::SESSION && std::find(who.grants().begin(), who.grants().end(), "cross_identity") == who.grants().end())
+  if (who.kind() == v1::Principal::SESSION && !domain::has_grant(who, "cross_identity"))
     out->mutable_caller()->set_allow_cross_identity(false);
   return out;
 }

@@ -138,9 +138,9 @@ void local_listener::admit(unique_fd connection) {
   }
   peer p;
   p.pid = cred.pid;
-  if (auto session = workers_.session_of_tree(cred.pid)) {
+  if (auto worker = workers_.of_tree(cred.pid)) {
     p.in_worker_tree = true;
-    p.session_id = *session;
+    p.worker = std::move(*worker);
   } else {
     p.in_worker_tree = is_in_worker_tree(cred.pid, static_cast<pid_t>(keeper_pid_()));
   }

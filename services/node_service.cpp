@@ -85,10 +85,8 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
 }
 
 grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, const v1::GraphRequest* req, v1::ActorGraph* rep) {
-  auto in = admit(context_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  return run_unary(context_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  // Its paths name everybody's scopes and files.
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     ask(self, root_, tree_atom_v)
       .then(
         [answer, req, rep](const std::vector<runtime::tree_entry>& rows) {

@@ -8,21 +8,18 @@
 
 namespace swarm {
 
-namespace {
-
-v1::Principal session_principal(const std::string& id) {
+v1::Principal principal_of(const v1::Session& s) {
   v1::Principal p;
   p.set_kind(v1::Principal::SESSION);
-  p.set_id(id);
+  p.set_id(s.id());
+  *p.mutable_grants() = s.grants();
   return p;
 }
 
-} // namespace
-
-void worker_registry::put(std::int64_t pid, std::string session_id, std::string token_hash) {
+void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash) {
   std::lock_guard guard{mutex_};
-  by_token_[token_hash] = session_id;
-  by_pid_[pid] = {std::move(session_id), std::move(token_hash)};
+  by_token_[token_hash] = who;
+  by_pid_[pid] = {std::move(who), std::move(token_hash)};
 }
 
 void worker_registry::erase(std::int64_t pid) {
@@ -32,12 +29,12 @@ void worker_registry::erase(std::int64_t pid) {
     by_token_.erase(node.mapped().token_hash);
 }
 
-std::optional<std::string> worker_registry::session_of_tree(std::int64_t pid) const {
+std::optional<v1::Principal> worker_registry::of_tree(std::int64_t pid) const {
   for (std::size_t i = 0; i < limits::process_ancestors_max && pid > 1; ++i) {
     {
       std::lock_guard guard{mutex_};
       if (auto w = by_pid_.find(pid); w != by_pid_.end())
-        return w->second.session_id;
+        return w->second.who;
     }
     auto parent = parent_of(static_cast<pid_t>(pid));
     if (!parent)
@@ -47,7 +44,7 @@ std::optional<std::string> worker_registry::session_of_tree(std::int64_t pid) co
   return std::nullopt;
 }
 
-std::optional<std::string> worker_registry::session_of_token(std::string_view token_hash) const {
+std::optional<v1::Principal> worker_registry::of_token(std::string_view token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = by_token_.find(std::string{token_hash});
   return i == by_token_.end() ? std::nullopt : std::optional{i->second};
@@ -79,11 +76,11 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
   if (auto i = metadata.find(token_metadata); i != metadata.end()) {
     // A token outranks the place: it was handed out on purpose. One that is unknown is no reason to fall back to more rights.
     auto hash = sha256(from_hex({i->second.data(), i->second.size()}));
-    auto session = workers_.session_of_token(hash);
-    if (!session)
-      session = resolved(hash);
-    if (session)
-      out.principal = session_principal(*session);
+    auto who_shows_it = workers_.of_token(hash);
+    if (!who_shows_it)
+      who_shows_it = resolved(hash);
+    if (who_shows_it)
+      out.principal = std::move(*who_shows_it);
     else
       out.token_hash = hash;
     return out;
@@ -92,22 +89,22 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
     out.principal.set_kind(v1::Principal::OPERATOR);
     return out;
   }
-  if (who->session_id.empty())
+  if (who->worker.id().empty())
     out.refused = true;
   else
-    out.principal = session_principal(who->session_id);
+    out.principal = who->worker;
   return out;
 }
 
-std::optional<std::string> principals::resolved(const std::string& token_hash) const {
+std::optional<v1::Principal> principals::resolved(const std::string& token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = resolved_.find(token_hash);
   return i == resolved_.end() ? std::nullopt : std::optional{i->second};
 }
 
-void principals::remember(const std::string& token_hash, const std::string& session_id) {
+void principals::remember(const std::string& token_hash, const v1::Principal& who) {
   std::lock_guard guard{mutex_};
-  if (resolved_.emplace(token_hash, session_id).second)
+  if (resolved_.emplace(token_hash, who).second)
     order_.push_back(token_hash);
   if (order_.size() > limits::resolved_tokens_max()) {
     resolved_.erase(order_.front());

@@ -12,6 +12,7 @@
 
 #include "actors/fabric/context.hpp"
 #include "swarm/v1/common.pb.h"
+#include "swarm/v1/state.pb.h"
 
 namespace swarm {
 
@@ -19,26 +20,26 @@ namespace swarm {
 struct peer {
   std::int64_t pid = 0;
   bool in_worker_tree = false;
-  std::string session_id; // of the worker whose tree it is in; empty for strays
+  v1::Principal worker; // whose tree it is in; without an id for strays
 };
 
 /// Live workers by pid and by token. Thread-safe.
 class worker_registry final : public worker_table {
 public:
-  void put(std::int64_t pid, std::string session_id, std::string token_hash) override;
+  void put(std::int64_t pid, v1::Principal who, std::string token_hash) override;
   void erase(std::int64_t pid) override;
-  /// The session of the nearest ancestor (or `pid` itself) that is a worker.
-  std::optional<std::string> session_of_tree(std::int64_t pid) const;
-  std::optional<std::string> session_of_token(std::string_view token_hash) const;
+  /// The nearest ancestor (or `pid` itself) that is a worker.
+  std::optional<v1::Principal> of_tree(std::int64_t pid) const;
+  std::optional<v1::Principal> of_token(std::string_view token_hash) const;
 
 private:
   struct worker {
-    std::string session_id;
+    v1::Principal who;
     std::string token_hash;
   };
   mutable std::mutex mutex_;
   std::unordered_map<std::int64_t, worker> by_pid_;
-  std::unordered_map<std::string, std::string> by_token_;
+  std::unordered_map<std::string, v1::Principal> by_token_;
 };
 
 /// Connection number to process. gRPC names a connection made from a descriptor "fd:N"; N is handed out in rotation, so that it
@@ -66,18 +67,21 @@ public:
   claim identify(const grpc::ServerContextBase& ctx) const;
 
   /// Tokens the store has resolved; bounded, oldest out.
-  std::optional<std::string> resolved(const std::string& token_hash) const;
-  void remember(const std::string& token_hash, const std::string& session_id);
+  std::optional<v1::Principal> resolved(const std::string& token_hash) const;
+  void remember(const std::string& token_hash, const v1::Principal& who);
 
 private:
   const peer_table& peers_;
   const worker_registry& workers_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::string> resolved_;
+  std::unordered_map<std::string, v1::Principal> resolved_;
   std::list<std::string> order_;
 };
 
-/// "operator" metadata constant names.
+/// Who a session's token makes its bearer.
+v1::Principal principal_of(const v1::Session&);
+
+/// Metadata key of a token, in hex.
 inline constexpr const char* token_metadata = "swarm-token";
 
 } // namespace swarm

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/domain/rules.hpp"
 #include "services/pty_service.hpp"
 
 namespace swarm {
@@ -13,11 +14,9 @@ void with_terminal(caf::event_based_actor* self, const service_context& context,
 }
 
 grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
-  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal))
+  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal) || domain::has_grant(p, "pty"))
     return grpc::Status::OK;
-  if (std::find(p.grants().begin(), p.grants().end(), "pty") != p.grants().end())
-    return grpc::Status::OK;
-  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only"};
+  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only, unless it was started with --grant pty"};
 }
 
 namespace {
@@ -117,6 +116,20 @@ void await_running(caf::event_based_actor* self, const service_context& context,
       [=](caf::error& e) { answer->finish(to_status(e)); });
 }
 
+/// Those the caller may use, in order of id; a page token is the last id shown.
+void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1::Principal& who, const v1::Page& page) {
+  auto size = page.size() == 0 ? limits::page_rows_max : std::min<std::size_t>(page.size(), limits::page_rows_max);
+  for (const auto& p : all) {
+    if (p->id() <= page.token() || !may_use_terminal(who, p->session_id()).ok())
+      continue;
+    if (static_cast<std::size_t>(out.ptys_size()) == size) {
+      out.mutable_page()->set_token(out.ptys().rbegin()->id());
+      return;
+    }
+    *out.add_ptys() = *p;
+  }
+}
+
 v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
   v1::ExecuteRequest out;
   *out.mutable_id() = req.id();
@@ -182,27 +195,23 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  return run_unary(context_.system, in.slot, [context = context_, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto processes = context.board->get().processes;
-    if (!processes)
-      return answer->finish(to_status(errc::unavailable));
-    ask(self, processes, list_atom_v, req->all_scopes() ? std::string{} : req->scope())
-      .then(
-        [answer, rep, req](const std::vector<pty_info_ptr>& all) {
-          // In order of id; a page token is the last id shown.
-          auto size = req->page().size() == 0 ? limits::page_rows_max : std::min<std::size_t>(req->page().size(), limits::page_rows_max);
-          for (const auto& p : all) {
-            if (p->id() <= req->page().token())
-              continue;
-            if (static_cast<std::size_t>(rep->ptys_size()) == size) {
-              rep->mutable_page()->set_token(rep->ptys().rbegin()->id());
-              break;
-            }
-            *rep->add_ptys() = *p;
-          }
-          answer->finish(grpc::Status::OK);
-        },
-        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        auto processes = context.board->get().processes;
+        if (!processes)
+          return refuse(to_status(errc::unavailable));
+        ask(self, processes, list_atom_v, req->all_scopes() ? std::string{} : req->scope())
+          .then(
+            [=](const std::vector<pty_info_ptr>& all) {
+              fill_page(*rep, all, principal, req->page());
+              answer->finish(grpc::Status::OK);
+            },
+            [refuse](caf::error& e) { refuse(to_status(e)); });
+      },
+      refuse);
   });
 }
 

@@ -69,6 +69,8 @@ private:
       return refuse(v1::Refusal::INVALID, "dispatch requires a title");
     if (!valid_task_type(type_))
       return refuse(v1::Refusal::INVALID, "Invalid task type \"" + type_ + "\". Expected one of: review, implement, fix, test, research, other");
+    if (auto r = check_grants(tx_, d_.grants()))
+      return r;
     if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
     if (d_.harness().empty())
@@ -212,6 +214,7 @@ private:
     o.argv = d_.argv();
     o.directory = directory_;
     o.label = label_.text;
+    o.grants = d_.grants();
     o.task_id = task_.id();
     o.retries = d_.retries();
     o.columns = d_.columns();

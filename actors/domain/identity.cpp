@@ -24,12 +24,25 @@ std::string find_token(std::string_view label, Visit visit) {
 }
 
 /// May this caller's overrides of the identity boundary count at all?
-bool may_override(const v1::Principal& who) {
-  const auto& grants = who.grants();
-  return who.kind() != v1::Principal::SESSION || std::find(grants.begin(), grants.end(), "cross_identity") != grants.end();
-}
+bool may_override(const v1::Principal& who) { return who.kind() != v1::Principal::SESSION || has_grant(who, "cross_identity"); }
 
 } // namespace
+
+bool has_grant(const v1::Principal& who, std::string_view grant) {
+  return std::find(who.grants().begin(), who.grants().end(), grant) != who.grants().end();
+}
+
+std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& grants) {
+  for (auto g = grants.begin(); g != grants.end(); ++g) {
+    if (*g != "spawn" && *g != "pty" && *g != "cross_identity")
+      return refuse(v1::Refusal::INVALID, "Unknown grant \"" + *g + "\". Expected one of: spawn, pty, cross_identity", *g);
+    if (std::find(grants.begin(), g, *g) != g)
+      return refuse(v1::Refusal::INVALID, "The grant \"" + *g + "\" is named twice", *g);
+  }
+  if (!grants.empty() && tx.command().principal().kind() == v1::Principal::SESSION)
+    return refuse(v1::Refusal::FORBIDDEN, "A session may not give grants. Leave --grant out, or let the operator start that session.");
+  return std::nullopt;
+}
 
 std::string identity_token(std::string_view label) {
   return find_token(label, [](auto token) { return token.substr(0, 9) == "identity:"; });

@@ -12,6 +12,16 @@ bool is_full(const transaction& tx, const std::string& kv_key) {
   return tx.kv_entries() >= limits::scope_kv_keys_max() && !tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
 }
 
+/// No room for a value that is so much longer than the one it replaces.
+std::optional<v1::Reply> check_kv_bytes(const transaction& tx, const v1::KvEntry& entry, const std::string& value) {
+  if (value.size() <= entry.value().size() || tx.kv_bytes() + value.size() - entry.value().size() <= limits::scope_kv_bytes_max())
+    return std::nullopt;
+  return refuse(v1::Refusal::LIMIT,
+                "The values of this scope's keys would be longer than " + std::to_string(limits::scope_kv_bytes_max() / limits::mib) +
+                  " MiB together. Delete keys you no longer need, or give them a time to live.",
+                entry.key());
+}
+
 v1::Reply scope_is_full() {
   return refuse(v1::Refusal::LIMIT,
                 "The scope holds " + std::to_string(limits::scope_kv_keys_max()) + " keys. Delete some or give them a time to live.");
@@ -101,6 +111,8 @@ v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {
   if (!old && is_full(tx, s.key()))
     return scope_is_full();
   auto entry = entry_for(tx, old, s.key());
+  if (auto r = check_kv_bytes(tx, entry, s.value()))
+    return *r;
   entry.set_value(s.value());
   entry.set_expires_at_ms(s.ttl_ms() > 0 ? tx.in().now_ms + s.ttl_ms() : 0);
   tx.event("kv.set", s.key(), {{"value", s.value()}, {"length", utf16_length(s.value())}});
@@ -122,7 +134,10 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
   auto array = as_array(old);
   array.push_back(*value);
   auto entry = entry_for(tx, old, a.key());
-  entry.set_value(array.dump(-1, ' ', false, json::error_handler_t::replace));
+  const auto value_now = array.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (auto r = check_kv_bytes(tx, entry, value_now))
+    return *r;
+  entry.set_value(value_now);
   if (entry.value().size() > limits::kv_value_bytes_max())
     return refuse(v1::Refusal::LIMIT, "The value would be longer than " + std::to_string(limits::kv_value_bytes_max()) + " bytes. Start another key.",
                   a.key());

@@ -25,11 +25,18 @@ std::optional<v1::Task> task_at(const std::string& position) {
   return at;
 }
 
-/// Adds visible rows in list order until the snapshot is full; false when it is.
-bool add_tasks(const question& q, v1::Snapshot& out, task_filter f, std::size_t rows_max, std::size_t& bytes) {
+/// Adds visible rows in list order, at most `rows_max`. Says so when rows are left for another reason.
+void add_tasks(const question& q, v1::Snapshot& out, task_filter f, std::size_t rows_max, std::size_t& bytes) {
+  if (bytes >= limits::page_encoded_bytes_max) {
+    f.limit = 1;
+    if (!q.rows.rows<v1::Task>(f).empty())
+      out.set_truncated(true);
+    return;
+  }
+  const auto before = static_cast<std::size_t>(out.tasks_size());
   page_start start;
   start.size = rows_max;
-  fill_page<v1::Task>(
+  auto more = fill_page<v1::Task>(
     start,
     [&](const std::string& after, std::size_t limit) {
       f.after = task_at(after);
@@ -45,7 +52,9 @@ bool add_tasks(const question& q, v1::Snapshot& out, task_filter f, std::size_t 
       *out.add_tasks() = std::move(t);
       return size;
     });
-  return bytes < limits::page_encoded_bytes_max;
+  const bool as_many_as_wanted = out.tasks_size() - before == rows_max && rows_max < limits::page_examined_rows_max;
+  if (more && !as_many_as_wanted)
+    out.set_truncated(true);
 }
 
 } // namespace
@@ -114,13 +123,12 @@ v1::Answer task_snapshot(const question& q, const v1::TaskSnapshot& c) {
   task_filter f;
   f.scope = q.scope();
   f.statuses = {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
-  if (!add_tasks(q, out, f, limits::page_examined_rows_max, bytes))
-    return a;
+  add_tasks(q, out, f, limits::page_examined_rows_max, bytes);
   const std::size_t terminal_max = c.include_terminal() ? limits::page_examined_rows_max : c.terminal_limit();
   for (const auto status : terminal_statuses) {
     f.statuses = {status};
-    if (terminal_max == 0 || !add_tasks(q, out, f, terminal_max, bytes))
-      break;
+    if (terminal_max > 0)
+      add_tasks(q, out, f, terminal_max, bytes);
   }
   return a;
 }

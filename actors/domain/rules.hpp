@@ -68,6 +68,11 @@ std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session
 /// May the caller reach across identities? Its own override, which a session needs the grant "cross_identity" for.
 bool may_cross_identity(const v1::Command&);
 bool may_cross_identity(const v1::Query&);
+
+using grant_list = google::protobuf::RepeatedPtrField<std::string>;
+/// Refuses unknown or repeated grants (INVALID), and any from a session (FORBIDDEN): nobody gives itself rights.
+std::optional<v1::Reply> check_grants(const transaction&, const grant_list&);
+bool has_grant(const v1::Principal&, std::string_view grant);
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
 /// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity; everybody when it has none.
 bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_identity);

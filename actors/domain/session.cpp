@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
 
@@ -152,7 +154,12 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   return session_reply(std::move(s), adopted_existing);
 }
 
+bool same_grants(const grant_list& a, const grant_list& b) { return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin()); }
+
 v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
+  // Its token may be known with these rights in many places already.
+  if (!r.grants().empty() && !same_grants(s.grants(), r.grants()))
+    return refuse(v1::Refusal::STATE, "A session keeps the grants it was registered with. Deregister it and register it anew.", s.id());
   // A worker's session lives and dies with the worker, not with the tool server inside it that registers once more.
   bool keeps_process = is_held(s) && !is_same_process(s, r);
   if (!keeps_process)
@@ -172,6 +179,7 @@ v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) 
   s.set_file_root(r.file_root().empty() ? r.directory() : r.file_root());
   s.set_registered_at_ms(tx.in().now_ms);
   s.set_node_id(tx.in().node_id);
+  *s.mutable_grants() = r.grants();
   set_presence(s, r, tx.in().now_ms);
   return store(tx, std::move(s), r, false);
 }
@@ -221,6 +229,8 @@ bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSess
 } // namespace
 
 v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
+  if (auto refusal = check_grants(tx, r.grants()))
+    return *refusal;
   if (!r.adopt_session_id().empty())
     if (auto reply = adopt_explicitly(tx, r))
       return *reply;

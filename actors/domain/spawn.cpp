@@ -67,6 +67,7 @@ void adopt_session(transaction& tx, const v1::Spawn& s, const v1::SpawnStarting&
     session.set_root(s.directory());
     session.set_file_root(s.directory());
     session.set_label(s.label());
+    *session.mutable_grants() = s.grants();
     session.set_registered_at_ms(tx.in().now_ms);
     session.set_node_id(s.node_id());
     session.set_spawn_id(s.id());
@@ -155,8 +156,11 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   auto label = make_worker_label(tx, c.role(), c.harness(), dispatch_hash({c.key()}), {}, c.label());
   if (label.refusal)
     return *label.refusal;
+  if (auto r = check_grants(tx, c.grants()))
+    return *r;
   if (auto r = check_spawn_quota(tx))
     return *r;
+  o.grants = c.grants();
   o.role = c.role();
   o.key = c.key();
   o.intent = c.intent();

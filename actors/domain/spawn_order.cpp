@@ -40,6 +40,7 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
   s.set_root(!is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory()) ? tx.scope() : spawn.directory());
   s.set_file_root(spawn.directory());
   s.set_label(spawn.label());
+  *s.mutable_grants() = spawn.grants();
   s.set_registered_at_ms(tx.in().now_ms);
   s.set_heartbeat_ms(tx.in().now_ms);
   s.set_lease_until_ms(tx.in().now_ms + limits::spawn_session_lease().count());
@@ -57,6 +58,13 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
             {"file_root", s.file_root()},
             {"lease_until", s.lease_until_ms() / 1000}});
   return s;
+}
+
+/// How many of those spawns the caller has asked for.
+std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
+  const auto mine = principal_key(tx.command().principal());
+  const auto found = tx.find<v1::Spawn>(f);
+  return static_cast<std::size_t>(std::count_if(found.begin(), found.end(), [&](const auto& s) { return principal_key(s.requested_by()) == mine; }));
 }
 
 } // namespace
@@ -107,6 +115,7 @@ v1::Spawn order_worker(transaction& tx, const worker_order& o) {
   s.set_attempt(1);
   s.set_retries_left(o.retries);
   s.set_label(o.label);
+  *s.mutable_grants() = o.grants;
   *s.mutable_requested_by() = tx.command().principal();
   s.set_columns(o.columns);
   s.set_rows(o.rows);
@@ -150,8 +159,7 @@ std::optional<v1::Reply> check_spawn_authority(const transaction& tx, std::strin
   const auto me = tx.actor_session();
   if (me && has_token(me->label(), gateway_token))
     return std::nullopt;
-  const auto& grants = principal.grants();
-  const bool granted = principal.kind() == v1::Principal::OPERATOR || std::find(grants.begin(), grants.end(), "spawn") != grants.end();
+  const bool granted = principal.kind() == v1::Principal::OPERATOR || has_grant(principal, "spawn");
   if (tx.command().caller().allow_spawn() && granted)
     return std::nullopt;
   return refuse(v1::Refusal::FORBIDDEN,
@@ -165,13 +173,15 @@ std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
   spawn_filter f;
   f.scope = tx.scope();
   f.after_id = position(a_minute_ago);
-  const auto mine = principal_key(tx.command().principal());
-  const auto recent = tx.find<v1::Spawn>(f);
-  const auto asked = std::count_if(recent.begin(), recent.end(), [&](const auto& s) { return principal_key(s.requested_by()) == mine; });
-  if (static_cast<std::size_t>(asked) < limits::principal_spawns_per_minute_max())
-    return std::nullopt;
-  return refuse(v1::Refusal::LIMIT, "More than " + std::to_string(limits::principal_spawns_per_minute_max()) +
-                                      " workers were asked for within a minute. Try again in a minute.");
+  if (of_caller(tx, f) >= limits::principal_spawns_per_minute_max())
+    return refuse(v1::Refusal::LIMIT, "More than " + std::to_string(limits::principal_spawns_per_minute_max()) +
+                                        " workers were asked for within a minute. Try again in a minute.");
+  // Rarely is anybody near the bound: those of all callers are counted before the rows are looked at.
+  const spawn_filter live{.scope = tx.scope(), .live = true};
+  if (tx.count<v1::Spawn>(live) >= limits::principal_spawns_live_max() && of_caller(tx, live) >= limits::principal_spawns_live_max())
+    return refuse(v1::Refusal::LIMIT, "You have " + std::to_string(limits::principal_spawns_live_max()) +
+                                        " workers that have not ended. Wait for some, or cancel the tasks they wait for.");
+  return std::nullopt;
 }
 
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,

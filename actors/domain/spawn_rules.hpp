@@ -15,6 +15,7 @@ struct worker_order {
   google::protobuf::RepeatedPtrField<std::string> argv;
   std::string directory;
   std::string label;
+  grant_list grants;
   std::string task_id;
   std::uint32_t retries = 0;
   std::uint32_t columns = 0;
@@ -30,7 +31,7 @@ void issue_spawn(transaction&, v1::Spawn&);
 
 /// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
 std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
-/// limits::principal_spawns_per_minute_max().
+/// limits::principal_spawns_per_minute_max() and principal_spawns_live_max().
 std::optional<v1::Reply> check_spawn_quota(const transaction&);
 /// Harness, argv, retries and directory are usable.
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,

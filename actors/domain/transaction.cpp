@@ -166,6 +166,10 @@ void transaction::recount(const std::string& k, const v1::KvEntry* after) {
   auto total = moved(state_.kv_entries(), before.has_value(), after != nullptr);
   if (total != state_.kv_entries())
     scope_state().set_kv_entries(total);
+  const std::uint64_t gone = before ? before->value().size() : 0, come = after ? after->value().size() : 0;
+  // Values from before bytes were counted may go without having come.
+  if (gone != come)
+    scope_state().set_kv_bytes(state_.kv_bytes() - std::min(gone, state_.kv_bytes()) + come);
 }
 
 v1::ScopeState& transaction::scope_state() {

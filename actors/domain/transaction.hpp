@@ -97,6 +97,8 @@ public:
   std::uint64_t open_tasks() const;
   /// Keys of the scope, those included whose time is over and that no sweep has taken yet.
   std::uint64_t kv_entries() const;
+  /// Bytes of their values together.
+  std::uint64_t kv_bytes() const noexcept { return state_.kv_bytes(); }
   /// Ended tasks whose dependants have not all been told.
   std::size_t pending_cascades() const { return static_cast<std::size_t>(state_.cascades_size()); }
 

@@ -46,7 +46,7 @@ public:
 class worker_table {
 public:
   virtual ~worker_table() = default;
-  virtual void put(std::int64_t pid, std::string session_id, std::string token_hash) = 0;
+  virtual void put(std::int64_t pid, v1::Principal who, std::string token_hash) = 0;
   virtual void erase(std::int64_t pid) = 0;
 };
 

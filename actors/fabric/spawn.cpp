@@ -136,7 +136,11 @@ void on_exited(self_ptr self, const child_info& child) {
 void register_worker(self_ptr self, const child_info& child) {
   const auto& st = self->state;
   const auto& node = *st.place.links.node;
-  node.workers->put(child.pid, st.row.session_id(), sha256(from_hex(worker_token(node.facts, st.row))));
+  v1::Principal who;
+  who.set_kind(v1::Principal::SESSION);
+  who.set_id(st.row.session_id());
+  *who.mutable_grants() = st.row.grants();
+  node.workers->put(child.pid, std::move(who), sha256(from_hex(worker_token(node.facts, st.row))));
 }
 
 void open_gate(self_ptr self) {

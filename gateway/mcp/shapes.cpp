@@ -149,6 +149,8 @@ json snapshot(const v1::Snapshot& s, bool terminal) {
     if (auto i = out.find(domain::to_text(t.status())); i != out.end())
       i->push_back(task(t));
   out["terminal_counts"] = {{"done", s.done()}, {"failed", s.failed()}, {"cancelled", s.cancelled()}};
+  if (s.truncated())
+    out["truncated"] = true;
   return out;
 }
 

@@ -12,10 +12,13 @@ namespace v1 = swarm::v1;
 namespace {
 
 /// Runs a script in a worker and gives what it printed.
-std::string in_worker(const test_node& node, const std::string& script) {
+std::string in_worker(const test_node& node, const std::string& script, std::vector<std::string> options = {}) {
   static int run = 0;
   auto title = "worker " + std::to_string(++run);
-  auto r = node.ctl({"dispatch", title, "--harness", "exec", "--json", "--", "sh", "-c", script});
+  std::vector<std::string> args{"dispatch", title, "--harness", "exec", "--json"};
+  args.insert(args.end(), options.begin(), options.end());
+  args.insert(args.end(), {"--", "sh", "-c", script});
+  auto r = node.ctl(args);
   auto got = r.parsed();
   return got.is_object() && got.contains("output_tail") ? got["output_tail"].get<std::string>() : r.out + r.err;
 }
@@ -244,4 +247,21 @@ TEST_CASE("every event says who caused it") {
       CHECK_MESSAGE(event.at("principal").at("id").is_string(), line);
   }
   CHECK(kinds == std::set<std::string>{"operator", "session", "node"});
+}
+
+TEST_CASE("a worker sees and uses its own terminal only, unless it was granted more") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto id = node.ctl_json({"pty", "new", "--json", "--", "cat"}).at("id").get<std::string>();
+  auto script = ctl() + " pty list --json; " + ctl() + " pty read " + id + "; echo status $?";
+  auto out = in_worker(node, script);
+  CHECK(out.find(id) == std::string::npos);
+  CHECK(out.find("status 1") != std::string::npos);
+  out = in_worker(node, script, {"--grant", "pty"});
+  CHECK(out.find("\"" + id + "\"") != std::string::npos);
+  CHECK(out.find("status 0") != std::string::npos);
+  // It may not pass the right on, and what names everybody's files is not for workers.
+  CHECK(in_worker(node, ctl() + " register --grant pty; echo status $?", {"--grant", "pty"}).find("status 1") != std::string::npos);
+  CHECK(in_worker(node, ctl() + " graph; echo status $?").find("status 1") != std::string::npos);
+  node.ctl({"pty", "kill", id});
 }

@@ -265,10 +265,19 @@ private:
   std::uint64_t next_ = 1;
 };
 
+inline v1::Principal session_named(std::string id, std::initializer_list<const char*> grants = {}) {
+  v1::Principal p;
+  p.set_kind(v1::Principal::SESSION);
+  p.set_id(std::move(id));
+  for (const auto* g : grants)
+    p.add_grants(g);
+  return p;
+}
+
 class fake_worker_table final : public worker_table {
 public:
   std::map<std::int64_t, std::string> sessions;
-  void put(std::int64_t pid, std::string session_id, std::string) override { sessions[pid] = std::move(session_id); }
+  void put(std::int64_t pid, v1::Principal who, std::string) override { sessions[pid] = who.id(); }
   void erase(std::int64_t pid) override { sessions.erase(pid); }
 };
 

@@ -240,3 +240,46 @@ TEST_CASE("workers asked for within a minute are limited") {
   w.in.now_ms += 61'000;
   CHECK_FALSE(w.op(run_command("x")).has_refusal());
 }
+
+TEST_CASE("one caller has a bounded number of workers that have not ended") {
+  task_world w;
+  auto live = [&](v1::Principal::Kind kind, std::size_t n, const std::string& prefix) {
+    for (std::size_t i = 0; i < n; ++i) {
+      v1::Spawn s;
+      s.set_id(prefix + std::to_string(i));
+      s.set_scope(scope);
+      s.set_status(v1::Spawn::RUNNING);
+      s.set_requested_at_ms(1);
+      s.mutable_requested_by()->set_kind(kind);
+      w.rows.put(s);
+    }
+  };
+  live(v1::Principal::GATEWAY, limits::principal_spawns_live_max(), "others-");
+  CHECK_FALSE(w.op(run_command("x")).has_refusal());
+  live(v1::Principal::OPERATOR, limits::principal_spawns_live_max() - 2, "mine-");
+  CHECK_FALSE(w.op(run_command("the last one")).has_refusal());
+  CHECK(w.op(run_command("one more")).refusal().code() == v1::Refusal::LIMIT);
+  auto ended = w.spawn("mine-0");
+  ended.set_status(v1::Spawn::ENDED);
+  w.rows.put(ended);
+  CHECK_FALSE(w.op(run_command("one more")).has_refusal());
+}
+
+TEST_CASE("a worker's session has the rights that were asked for with it, also when its row had to be made again") {
+  task_world w;
+  auto c = run_command("x");
+  c.mutable_dispatch()->add_grants("pty");
+  const auto plain = w.join("mode:gateway");
+  CHECK(w.as(plain, c).refusal().code() == v1::Refusal::FORBIDDEN);
+  const auto spawn = w.op(c).dispatch().spawn();
+  auto session = w.rows.row<v1::Session>(domain::key(spawn.session_id())).value();
+  REQUIRE(session.grants_size() == 1);
+  CHECK(session.grants(0) == "pty");
+  w.rows.erase(session);
+  v1::Command started;
+  started.mutable_spawn_starting()->set_spawn_id(spawn.id());
+  started.mutable_spawn_starting()->set_attempt(1);
+  started.mutable_spawn_starting()->set_pid(7);
+  REQUIRE_FALSE(w.node(started).has_refusal());
+  CHECK(w.rows.row<v1::Session>(domain::key(spawn.session_id()))->grants_size() == 1);
+}

@@ -207,6 +207,23 @@ TEST_CASE("a scope has exactly so many keys, and each that goes makes room for o
   CHECK_FALSE(w.reply(set("", "another", "1")).has_refusal());
 }
 
+TEST_CASE("the values of a scope's keys are bounded together; what becomes no longer always goes in") {
+  domain_world w;
+  w.run(set("", "a", "1234"));
+  w.run(append("", "b", "5"));
+  auto state = w.rows.row<v1::ScopeState>("s").value();
+  CHECK(state.kv_bytes() == 4 + 3);
+  state.set_kv_bytes(limits::scope_kv_bytes_max() - 2);
+  w.rows.put(state);
+  CHECK_FALSE(w.reply(set("", "a", "123456")).has_refusal());
+  CHECK(w.reply(set("", "a", "1234567")).refusal().code() == v1::Refusal::LIMIT);
+  CHECK(w.reply(set("", "c", "1")).refusal().code() == v1::Refusal::LIMIT);
+  CHECK(w.reply(append("", "b", "6")).refusal().code() == v1::Refusal::LIMIT);
+  CHECK_FALSE(w.reply(set("", "a", "654321")).has_refusal());
+  w.run(remove("", "a"));
+  CHECK_FALSE(w.reply(append("", "b", "6")).has_refusal());
+}
+
 TEST_CASE("the keys of a scope older than its totals are counted with its first change") {
   domain_world w;
   for (const char* name : {"a", "b", "c"}) {
@@ -285,6 +302,10 @@ TEST_CASE("key-value entries behave like a map with deadlines") {
         CHECK(value_of(w, name) == x.value);
       auto state = w.rows.row<v1::ScopeState>("s");
       CHECK((state ? state->kv_entries() : 0) == w.rows.all<v1::KvEntry>().size());
+      std::uint64_t bytes = 0;
+      for (const auto& [at, e] : w.rows.all<v1::KvEntry>())
+        bytes += e.value().size();
+      CHECK((state ? state->kv_bytes() : 0) == bytes);
       auto now_version = state ? state->kv_version() : 0;
       CHECK(now_version >= version);
       version = now_version;

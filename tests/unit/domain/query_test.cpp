@@ -332,6 +332,33 @@ TEST_CASE("a snapshot counts terminal tasks and shows them only as asked") {
   CHECK(w.ask(q, a).snapshot().tasks_size() == 4);
 }
 
+TEST_CASE("a snapshot says when more was asked for than fits") {
+  task_world w;
+  v1::Query q;
+  q.mutable_task_snapshot()->set_terminal_limit(1);
+  auto put = [&](const std::string& id, v1::TaskStatus status) {
+    v1::Task t;
+    t.set_id(id);
+    t.set_scope(scope);
+    t.set_type("implement");
+    t.set_title(std::string(limits::title_bytes_max(), 't'));
+    t.set_description(std::string(64 * limits::kib, 'd'));
+    t.set_status(status);
+    w.rows.put(t);
+  };
+  const auto fits = limits::page_encoded_bytes_max / (64 * limits::kib);
+  for (std::size_t i = 0; i + 4 < fits; ++i)
+    put("open-" + std::to_string(i), v1::OPEN);
+  for (int i = 0; i < 2; ++i)
+    put("done-" + std::to_string(i), v1::DONE);
+  CHECK(w.ask(q).snapshot().tasks_size() == static_cast<int>(fits) - 3);
+  CHECK_FALSE(w.ask(q).snapshot().truncated()); // one of two is what was asked for
+  for (std::size_t i = 0; i < 8; ++i)
+    put("late-" + std::to_string(i), v1::OPEN);
+  CHECK(w.ask(q).snapshot().truncated());
+  CHECK(w.ask(q).snapshot().tasks_size() < static_cast<int>(fits) + 1);
+}
+
 TEST_CASE("events are listed after a revision, by type and subject, or as the newest") {
   task_world w;
   const auto a = w.join("identity:x");

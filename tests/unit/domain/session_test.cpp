@@ -357,3 +357,31 @@ TEST_CASE("the session of a living spawn waits for the report of the spawn's end
   w.run(expiry(a, 7));
   CHECK(w.rows.row<v1::Session>(a));
 }
+
+TEST_CASE("rights are given by the operator when a session is made, and to no other end") {
+  domain_world w;
+  auto with = [](v1::Command cmd, std::vector<std::string> grants) {
+    for (auto& g : grants)
+      cmd.mutable_register_session()->add_grants(g);
+    return cmd;
+  };
+  CHECK(w.reply(with(registration(), {"root"})).refusal().code() == v1::Refusal::INVALID);
+  CHECK(w.reply(with(registration(), {"pty", "pty"})).refusal().code() == v1::Refusal::INVALID);
+  auto s = w.reply(with(registration("", 7), {"pty", "spawn"})).session().session();
+  CHECK(s.grants_size() == 2);
+
+  auto adopt = [&](std::vector<std::string> grants) {
+    auto cmd = with(registration("", 7), std::move(grants));
+    cmd.mutable_register_session()->set_preassigned_id(s.id());
+    return w.reply(cmd);
+  };
+  CHECK(adopt({}).session().session().grants_size() == 2);
+  CHECK(adopt({"spawn", "pty"}).session().adopted_existing());
+  CHECK(adopt({"cross_identity"}).refusal().code() == v1::Refusal::STATE);
+
+  auto by_session = with(registration("", 8), {"pty"});
+  by_session.mutable_principal()->set_kind(v1::Principal::SESSION);
+  by_session.mutable_principal()->set_id(s.id());
+  by_session.mutable_principal()->add_grants("pty");
+  CHECK(w.reply(by_session).refusal().code() == v1::Refusal::FORBIDDEN);
+}

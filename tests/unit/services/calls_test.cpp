@@ -6,6 +6,7 @@ using namespace swarm;
 using test::eventually;
 using test::fabric_world;
 using test::service_world;
+using test::session_named;
 using namespace std::chrono_literals;
 
 namespace {
@@ -139,7 +140,7 @@ TEST_CASE("a token makes the caller its session, an unknown one is no way back t
 TEST_CASE("a process in a worker's tree is that worker's session and never the operator") {
   service_world f;
   auto mine = f.session(100), other = f.session(101);
-  f.workers.put(getpid(), mine, "hash");
+  f.workers.put(getpid(), session_named(mine), "hash");
   // Known when it connects, hence a new connection.
   auto stub = v1::Coordination::NewStub(f.connect());
   v1::Reply reply;
@@ -235,7 +236,7 @@ TEST_CASE("calls beyond a caller's share are refused at once, and let in again w
   v1::Reply reply;
   CHECK(f.execute(f.request(fabric_world::set_kv("k", "v")), reply).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   // Somebody else has a share of his own.
-  f.workers.put(getpid(), a, "hash");
+  f.workers.put(getpid(), session_named(a), "hash");
   auto other = v1::Coordination::NewStub(f.connect());
   grpc::ClientContext mine;
   CHECK(other->Execute(&mine, f.request(fabric_world::acquire("", "/repo/x")), &reply).ok());

@@ -15,6 +15,7 @@
 #include "tests/support/fabric_world.hpp"
 
 using namespace swarm;
+using test::session_named;
 
 namespace {
 
@@ -66,27 +67,28 @@ TEST_CASE("an actor that died in the middle leaves the outcome open, a timeout i
 TEST_CASE("workers are known by token and by the processes below theirs, until they end") {
   worker_registry workers;
   auto me = static_cast<std::int64_t>(getpid());
-  CHECK_FALSE(workers.session_of_tree(me));
-  workers.put(me, "session-1", "hash-1");
-  CHECK(workers.session_of_tree(me) == "session-1");
-  CHECK(workers.session_of_token("hash-1") == "session-1");
-  CHECK_FALSE(workers.session_of_token("hash-2"));
-  workers.put(getppid(), "session-0", "hash-0");
-  CHECK(workers.session_of_tree(me) == "session-1"); // the nearest
+  CHECK_FALSE(workers.of_tree(me));
+  workers.put(me, session_named("session-1", {"pty"}), "hash-1");
+  CHECK(workers.of_tree(me)->id() == "session-1");
+  CHECK(workers.of_token("hash-1")->id() == "session-1");
+  CHECK(workers.of_token("hash-1")->grants(0) == "pty");
+  CHECK_FALSE(workers.of_token("hash-2"));
+  workers.put(getppid(), session_named("session-0"), "hash-0");
+  CHECK(workers.of_tree(me)->id() == "session-1"); // the nearest
   workers.erase(me);
-  CHECK(workers.session_of_tree(me) == "session-0");
-  CHECK_FALSE(workers.session_of_token("hash-1"));
+  CHECK(workers.of_tree(me)->id() == "session-0");
+  CHECK_FALSE(workers.of_token("hash-1"));
   workers.erase(getppid());
-  CHECK_FALSE(workers.session_of_tree(me));
-  CHECK_FALSE(workers.session_of_tree(0));
-  CHECK_FALSE(workers.session_of_tree(-5));
+  CHECK_FALSE(workers.of_tree(me));
+  CHECK_FALSE(workers.of_tree(0));
+  CHECK_FALSE(workers.of_tree(-5));
 }
 
 TEST_CASE("a connection number means the process that connected last under it") {
   peer_table peers;
   CHECK_FALSE(peers.find(7));
   peers.put(7, {100, false, {}});
-  peers.put(7, {200, true, "s"});
+  peers.put(7, {200, true, session_named("s")});
   REQUIRE(peers.find(7));
   CHECK(peers.find(7)->pid == 200);
   CHECK(peers.find(7)->in_worker_tree);
@@ -98,9 +100,9 @@ TEST_CASE("tokens that the store has resolved are remembered, a bounded number o
   principals callers{peers, workers};
   CHECK_FALSE(callers.resolved("h0"));
   for (int i = 0; i < 12'000; ++i)
-    callers.remember("h" + std::to_string(i), "s" + std::to_string(i));
+    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)));
   CHECK_FALSE(callers.resolved("h0"));
-  CHECK(callers.resolved("h11999") == "s11999");
+  CHECK(callers.resolved("h11999")->id() == "s11999");
 }
 
 TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {
