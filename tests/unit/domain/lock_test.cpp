@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "tests/support/domain_world.hpp"
 
 using namespace swarm;
@@ -194,6 +195,25 @@ TEST_CASE("a newer request of a waiting session keeps its place and answers the 
   REQUIRE(batch.resolved_size() == 1);
   CHECK(batch.resolved(0).reply().refusal().code() == v1::Refusal::STALE);
   CHECK(w.rows.all<v1::LockWaiter>().size() == 2);
+}
+
+TEST_CASE("a session waits for a bounded number of locks at a time") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  for (std::size_t i = 0; i < limits::session_locks_max(); ++i) {
+    v1::LockWaiter place;
+    place.set_scope("s");
+    place.set_path("/elsewhere/" + std::to_string(i));
+    place.set_seq(i + 1);
+    place.set_session_id(b);
+    place.set_deadline_ms(w.in.now_ms + 1000);
+    w.rows.put(place);
+  }
+  w.run(acquire(a, "/repo/x"));
+  CHECK(w.reply(acquire(b, "/repo/x", {.wait_ms = 1000})).refusal().code() == v1::Refusal::LIMIT);
+  w.run(cancel(b, "/elsewhere/0"));
+  CHECK(w.reply(acquire(b, "/repo/x", {.wait_ms = 1000})).has_lock_waiting());
+  CHECK(w.reply(acquire(b, "/repo/x", {.wait_ms = 1000})).has_lock_waiting()); // in its place
 }
 
 TEST_CASE("locks of a session and places in a line are bounded") {
