@@ -103,9 +103,7 @@ v1::Session bootstrap_session(const context& ctx, const register_options& o) {
 }
 
 json work_tracker(const context& ctx, const v1::Session& session) {
-  auto identity = session.identity();
-  if (auto colon = identity.find(':'); colon != std::string::npos)
-    identity.erase(0, colon + 1);
+  auto identity = domain::identity_name(domain::identity_token(session.label()));
   for (const auto& name : {identity, std::string{"default"}}) {
     if (name.empty())
       continue;

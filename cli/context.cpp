@@ -21,7 +21,6 @@ v1::Caller context::caller() const {
   out.set_allow_unlabeled(env_.truthy("SWARM_MCP_ALLOW_UNLABELED"));
   out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
   out.set_identity(env_.identity());
-  out.set_work_tracker(env_.get("SWARM_WORK_TRACKER"));
   return out;
 }
 
@@ -29,6 +28,7 @@ v1::Command context::command() const {
   v1::Command out;
   out.set_scope(scope());
   *out.mutable_caller() = caller();
+  out.mutable_caller()->set_work_tracker(env_.work_tracker());
   return out;
 }
 

@@ -48,7 +48,9 @@ public:
   /// The same for another directory.
   std::string scope_of(const std::string& directory) const;
 
+  /// Who asks. Without the work tracker, which no question depends on.
   v1::Caller caller() const;
+  /// Throws `failure` (usage) when $SWARM_WORK_TRACKER cannot be read.
   v1::Command command() const;
   v1::Query query() const;
   /// A refusal becomes a `failure`; `decide` gives it as it is.

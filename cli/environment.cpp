@@ -1,11 +1,30 @@
 #include "cli/environment.hpp"
 
 #include "actors/base/environment.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/failure.hpp"
 
 #include <unistd.h>
 
 namespace swarm::cli {
+
+namespace {
+
+/// Empty when the text is not JSON or names something that is no text.
+std::string provider_in(std::string_view object) {
+  auto settings = domain::parse_json(object);
+  if (!settings)
+    return {};
+  if (!settings->contains("provider"))
+    return std::string{domain::default_tracker_provider};
+  const auto& provider = (*settings)["provider"];
+  return provider.is_string() ? std::string{trimmed(provider.get_ref<const std::string&>())} : std::string{};
+}
+
+} // namespace
 
 environment environment::of_process() {
   variables values;
@@ -61,6 +80,20 @@ std::string environment::identity() const {
     if (auto value = get(name); !value.empty())
       return value;
   return {};
+}
+
+std::string environment::work_tracker() const {
+  const auto given = get("SWARM_WORK_TRACKER");
+  const auto text = trimmed(given);
+  if (text.empty())
+    return {};
+  std::string provider;
+  for (auto c : text.front() == '{' ? provider_in(text) : std::string{trimmed(text.substr(0, text.find(':')))})
+    provider += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (!domain::is_name(provider) || provider.size() > limits::id_bytes_max)
+    throw failure(code::usage,
+                  R"(SWARM_WORK_TRACKER names no tracker: write PROVIDER:MCP, such as linear:linear, or {"provider":"linear","mcp":"linear"})");
+  return provider;
 }
 
 } // namespace swarm::cli

@@ -25,6 +25,9 @@ public:
   environment_list inheritable() const;
   /// Identity of this process: the first of AGENT_IDENTITY, SWARM_IDENTITY and the harness-specific ones.
   std::string identity() const;
+  /// Name of the tracker that $SWARM_WORK_TRACKER configures, as `provider:mcp` or a JSON object with a `provider`; empty when unset.
+  /// Throws `failure` (usage) for anything else.
+  std::string work_tracker() const;
   /// With further variables, which count where this has none, or first.
   environment over(const variables& others) const;
   environment under(const variables& others) const;

@@ -32,12 +32,6 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\f\v";
-  auto first = text.find_first_not_of(blanks);
-  return first == text.npos ? std::string_view{} : text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 std::string_view unquoted(std::string_view text) {
   if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.front() == text.back())
     return text.substr(1, text.size() - 2);
@@ -103,14 +97,6 @@ private:
   const environment& env_;
   variables values_;
 };
-
-/// The name in "identity:work" or "work"; empty when it cannot name a file.
-std::string profile_name(std::string_view identity) {
-  if (identity.substr(0, identity_prefix.size()) == identity_prefix)
-    identity.remove_prefix(identity_prefix.size());
-  auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; };
-  return std::all_of(identity.begin(), identity.end(), fits) ? std::string{identity} : std::string{};
-}
 
 /// Nothing for a file that is missing or no plain file.
 variables read_profile(const fs::path& file, const environment& env) {
@@ -205,12 +191,12 @@ std::string profile_directory(const environment& env) {
 }
 
 environment settings_of(const environment& env, std::string_view identity) {
-  auto name = profile_name(identity);
+  auto name = domain::identity_name(identity);
   auto directory = profile_directory(env);
   if (name.empty() || directory.empty())
     return env;
   auto profile = read_profile(fs::path{directory} / (name + ".env"), env);
-  return name == profile_name(env.identity()) ? env.over(profile) : env.under(profile);
+  return name == domain::identity_name(env.identity()) ? env.over(profile) : env.under(profile);
 }
 
 std::string agent_of(const std::string& harness, const environment& settings, const environment& process) {

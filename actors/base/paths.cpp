@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "actors/base/text.hpp"
+
 namespace fs = std::filesystem;
 
 namespace swarm {
@@ -37,11 +39,9 @@ std::string git_root(const std::string& directory) {
 }
 
 std::string resolve_scope(std::string_view value, const std::string& directory) {
-  auto first = value.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos)
+  value = trimmed(value);
+  if (value.empty())
     return git_root(directory);
-  auto last = value.find_last_not_of(" \t\r\n");
-  value = value.substr(first, last - first + 1);
   if (is_named_scope(value))
     return std::string{value};
   return normalize_path(value, directory);
@@ -69,11 +69,7 @@ std::string rebase(std::string_view path, std::string_view from, const std::stri
 } // namespace
 
 std::string resolve_file(std::string_view input, const std::string& directory, const std::string& file_root, const std::string& root) {
-  auto first = input.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos)
-    input = {};
-  else
-    input = input.substr(first, input.find_last_not_of(" \t\r\n") - first + 1);
+  input = trimmed(input);
   const auto& logical_dir = file_root.empty() ? directory : file_root;
   if (input.empty())
     return logical_dir;

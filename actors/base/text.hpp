@@ -17,6 +17,8 @@ bool is_utf8(std::string_view text);
 std::string to_utf8(std::string_view bytes);
 /// Length in UTF-16 code units, as swarm-mcp counts.
 std::size_t utf16_length(std::string_view text);
+/// Without the blanks (space, \t, \r, \n, \v, \f) at both ends.
+std::string_view trimmed(std::string_view text) noexcept;
 /// Letters, digits, - and _ only, and not longer than an id: as a file's name it cannot leave its directory.
 bool is_plain_name(std::string_view name) noexcept;
 

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::size_t uuid_bytes = 36;
 
-std::string trimmed(const std::string& s) {
-  constexpr const char* space = " \t\r\n\v\f";
-  const auto first = s.find_first_not_of(space);
-  if (first == s.npos)
-    return {};
-  return s.substr(first, s.find_last_not_of(space) - first + 1);
-}
-
 const std::string& or_else(const std::string& value, const std::string& fallback) { return value.empty() ? fallback : value; }
 
 std::string normalized_spawner(std::string s) {
@@ -40,8 +32,8 @@ std::string spawn_lock_path(std::string role, const std::string& intent_hash) {
 class dispatcher {
 public:
   dispatcher(transaction& tx, const v1::Dispatch& d)
-    : tx_(tx), d_(d), title_(trimmed(d.title())), type_(or_else(d.type(), "implement")), role_(or_else(d.role(), "implementer")),
-      directory_(or_else(d.directory(), tx.command().caller().directory())), me_(tx.actor_session()), wants_exec_(d.harness() == "exec") {}
+    : tx_(tx), d_(d), title_(trimmed(d.title())), identity_(actor_identity_token(tx)), type_(or_else(d.type(), "implement")), role_(or_else(d.role(), "implementer")),
+      directory_(or_else(d.directory(), tx.command().caller().directory())), wants_exec_(d.harness() == "exec") {}
 
   v1::Reply run() {
     if (auto r = check())
@@ -78,12 +70,10 @@ private:
     return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_);
   }
 
-  std::string my_identity() const { return me_ ? identity_token(me_->label()) : caller_identity_token(tx_); }
-
   void make_keys() {
     key_ = d_.idempotency_key();
     if (key_.empty()) {
-      std::vector<std::string> parts{tx_.scope(), my_identity(), type_, title_, role_};
+      std::vector<std::string> parts{tx_.scope(), identity_, type_, title_, role_};
       if (wants_exec_) {
         parts.emplace_back("exec");
         parts.push_back(directory_);
@@ -120,8 +110,7 @@ private:
   bool eligible(const v1::Session& s) const {
     if (s.id() == tx_.actor_name() || has_token(s.label(), "provider:exec"))
       return false;
-    const auto mine = my_identity();
-    return mine.empty() || identity_token(s.label()) == mine;
+    return identity_.empty() || identity_token(s.label()) == identity_;
   }
 
   std::optional<v1::Reply> find_or_create() {
@@ -154,12 +143,20 @@ private:
     spec.set_approval_required(d_.approval_required());
     if (worker_)
       spec.set_assignee(worker_->id());
-    detect_tracker(spec, tx_.command().caller());
+    auto promotion = decide_promotion(tx_, spec, label_.text);
+    if (promotion.promote()) {
+      spec.set_tracker_required(true);
+      spec.set_tracker_provider(promotion.provider());
+    } else {
+      detect_tracker(spec, tx_);
+    }
     if (auto r = check_relations(tx_, spec))
       return r;
     if (auto r = check_bounds(tx_, spec))
       return r;
     task_ = insert_task_for(tx_, spec, -1, wants_exec_ ? "exec" : "");
+    bind_to_ticket(tx_, task_.id(), promotion);
+    promotion_ = std::move(promotion);
     return std::nullopt;
   }
 
@@ -232,22 +229,25 @@ private:
     out.set_spawn_lock(spawn_lock_path(role_, intent_hash_));
     out.set_intent_hash(intent_hash_);
     out.set_existing(existing_);
+    if (promotion_)
+      *out.mutable_promotion() = *promotion_;
     return r;
   }
 
   transaction& tx_;
   const v1::Dispatch& d_;
   const std::string title_;
+  const std::string identity_; // of the requester, as a token
   const std::string type_;
   const std::string role_;
   const std::string directory_;
-  const std::optional<v1::Session> me_;
   const bool wants_exec_;
   std::string key_;
   std::string intent_hash_;
   worker_label label_;
   v1::Task task_;
   bool existing_ = false;
+  std::optional<v1::Promotion> promotion_; // of a new task
   std::optional<v1::Session> worker_;
 };
 

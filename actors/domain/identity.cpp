@@ -7,6 +7,7 @@ namespace swarm::domain {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n\f\v";
+constexpr std::string_view identity_prefix = "identity:";
 
 /// Calls `visit` with each whitespace-separated token until it returns true.
 template <class Visit>
@@ -45,7 +46,7 @@ std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& g
 }
 
 std::string identity_token(std::string_view label) {
-  return find_token(label, [](auto token) { return token.substr(0, 9) == "identity:"; });
+  return find_token(label, [](auto token) { return token.substr(0, identity_prefix.size()) == identity_prefix; });
 }
 
 std::string role_of(std::string_view label) {
@@ -61,8 +62,26 @@ std::string caller_identity_token(const transaction& tx) {
   const auto& name = tx.command().caller().identity();
   if (name.empty() || !identity_token(name).empty())
     return identity_token(name);
-  auto token = "identity:" + name;
+  auto token = std::string(identity_prefix) + name;
   return token.find_first_of(blanks) == std::string::npos ? token : std::string{};
+}
+
+std::string actor_identity_token(const transaction& tx) {
+  const auto me = tx.actor_session();
+  return me ? identity_token(me->label()) : caller_identity_token(tx);
+}
+
+bool is_name(std::string_view text) noexcept {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), fits);
+}
+
+std::string identity_name(std::string_view identity) {
+  if (identity.substr(0, identity_prefix.size()) == identity_prefix)
+    identity.remove_prefix(identity_prefix.size());
+  return is_name(identity) ? std::string(identity) : std::string();
 }
 
 std::string effective_identity(std::string_view label, const inputs& in) {

@@ -60,6 +60,14 @@ bool has_token(std::string_view label, std::string_view token);
 inline constexpr std::string_view gateway_token = "mode:gateway";
 /// Identity token of a person who acts as no session: the process identity (AGENT_IDENTITY) as a label would say it, or empty.
 std::string caller_identity_token(const transaction&);
+/// Identity token of whoever acts: of the session's label, else caller_identity_token.
+std::string actor_identity_token(const transaction&);
+/// Letters, digits, '_', '.' and '-' only, and not empty: names of identities and trackers become parts of keys and file names.
+bool is_name(std::string_view) noexcept;
+/// The name in `identity:work` or `work`, or empty when that is none.
+std::string identity_name(std::string_view identity);
+/// What a work tracker is called whose settings do not say.
+inline constexpr std::string_view default_tracker_provider = "linear";
 /// The identity a session counts as: its label's token, else the node user's.
 std::string effective_identity(std::string_view label, const inputs&);
 

@@ -201,7 +201,7 @@ std::optional<v1::Reply> check_worker(std::string_view harness, const google::pr
 worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
                                std::string_view extra) {
   const auto me = tx.actor_session();
-  const auto token = me ? identity_token(me->label()) : caller_identity_token(tx);
+  const auto token = actor_identity_token(tx);
   const auto identity = me ? me->identity() : token;
   const bool may_make_gateways = tx.command().principal().kind() != v1::Principal::SESSION || (me && has_token(me->label(), gateway_token));
   std::vector<std::string> tokens;

@@ -115,7 +115,7 @@ std::optional<v1::Reply> create_one(transaction& tx, v1::TaskSpec spec, const v1
   if (auto r = check_bounds(tx, spec))
     return r;
   if (c.detect_tracker())
-    detect_tracker(spec, tx.command().caller());
+    detect_tracker(spec, tx);
   auto task = insert_task(tx, spec);
   if (!task.assignee().empty() && task.assignee() != tx.actor_name())
     *out.add_prompts() = prompt(tx, tx.actor_name(), task.assignee(), announcement(task), task.id());
@@ -258,7 +258,7 @@ private:
       if (auto refusal = check_bounds(tx_, spec))
         return *refusal;
       if (c_.detect_tracker())
-        detect_tracker(spec, tx_.command().caller());
+        detect_tracker(spec, tx_);
       auto task = insert_task(tx_, spec, i);
       ids_.push_back(task.id());
       add_created(out, std::move(task), false);

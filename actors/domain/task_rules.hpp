@@ -40,10 +40,22 @@ v1::Task insert_task_for(transaction&, const v1::TaskSpec&, int batch_index, std
 std::optional<v1::Reply> check_relations(const transaction&, const v1::TaskSpec&);
 /// Refuses when a dependency has its full number of dependants, or the requester its full number of open tasks.
 std::optional<v1::Reply> check_bounds(const transaction&, const v1::TaskSpec&);
-/// Sets tracker_required and its provider when the text names a ticket and a tracker is configured.
-void detect_tracker(v1::TaskSpec&, const v1::Caller&);
+
+/// A work tracker as it is configured (contract 3.4, 5.3).
+struct tracker_config {
+  std::string provider;          // never empty, at most limits::id_bytes_max
+  std::string identity;          // name of whom it is for, empty = for anybody
+  std::string default_promotion; // always, explicit-only or medium-or-larger; empty or anything else = as medium-or-larger
+};
+/// By the scope's key config/work_tracker/<identity>, else config/work_tracker/default, else by the caller's own environment. Whose
+/// keys they are does not matter: they are settings.
+std::optional<tracker_config> configured_tracker(const transaction&, std::string_view identity_token);
+/// Sets tracker_required and its provider when the text names a ticket and a tracker is configured for whoever acts.
+void detect_tracker(v1::TaskSpec&, const transaction&);
 /// The ticket patterns of contract 2.4 on key, title and description.
 bool names_ticket(std::string_view idempotency_key, std::string_view title, std::string_view description);
+/// The first word such as VUH-36 in the text, at most limits::id_bytes_max long, or empty (contract 3.4).
+std::string_view first_ticket(std::string_view text);
 
 /// Makes an open task CLAIMED by the session; a waiting one only gets its assignee. Emits task.reserved.
 void reserve_task(transaction&, v1::Task, std::string_view session_id);

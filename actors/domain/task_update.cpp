@@ -120,7 +120,7 @@ bool lacks_tracker(const transaction& tx, const v1::Task& t, const v1::CompleteT
     return false;
   if (t.tracker_required())
     return true;
-  return !tx.command().caller().work_tracker().empty() && names_ticket(t.idempotency_key(), t.title(), t.description());
+  return names_ticket(t.idempotency_key(), t.title(), t.description()) && configured_tracker(tx, actor_identity_token(tx));
 }
 
 json nullable(const std::string& s) { return s.empty() ? json() : json(s); }

@@ -342,21 +342,44 @@ json activity(const v1::Activity& a) {
 
 namespace {
 
-// No tracker is configured on this host, so a new task is never promoted; the reason says whether there is an identity at all.
-json promotion(const v1::Task& t) {
-  constexpr std::string_view prefix = "identity:";
-  bool labeled = std::string_view{t.identity()}.substr(0, prefix.size()) == prefix;
-  return {{"decision",
-           {{"promote", false},
-            {"reason", labeled ? "no_tracker_configured" : "missing_identity_label"},
-            {"identity", labeled ? json(t.identity().substr(prefix.size())) : json(nullptr)},
-            {"provider", nullptr}}}};
+json ticket(const v1::Promotion& p) {
+  json out = {{"identifier", p.identifier()}};
+  if (!p.url().empty())
+    out["url"] = p.url();
+  return out;
+}
+
+json decision(const v1::Promotion& p) {
+  if (!p.promote())
+    return {{"promote", false}, {"reason", p.reason()}, {"identity", text_or_null(p.identity())}, {"provider", text_or_null(p.provider())}};
+  json out = {{"promote", true}, {"mode", p.mode()}, {"reason", p.reason()}, {"identity", p.identity()}, {"provider", p.provider()}};
+  if (!p.identifier().empty())
+    out.update(ticket(p));
+  // Only new tasks are decided on, and nothing can be tied to those before.
+  out["existing_binding"] = nullptr;
+  out["precedence"] = p.precedence();
+  return out;
+}
+
+json promotion(const v1::Promotion& p) {
+  json out = {{"decision", decision(p)}};
+  if (p.linked_at_ms() != 0) {
+    out["binding_written"] = ticket(p);
+    out["binding_written"]["linked_at"] = p.linked_at_ms();
+  } else if (!p.link_error().empty()) {
+    out["binding_error"] = p.link_error();
+  }
+  return out;
+}
+
+void add_promotion(json& out, const v1::DispatchReply& d) {
+  if (d.has_promotion())
+    out["promotion"] = promotion(d.promotion());
 }
 
 json spawn_payload(const v1::DispatchReply& d) {
   json out = {{"task_id", d.task().id()}, {"task", task(d.task())}, {"spawner", "pty"}, {"spawn_lock", d.spawn_lock()}};
-  if (!d.existing())
-    out["promotion"] = promotion(d.task());
+  add_promotion(out, d);
   out["status"] = "spawn_in_flight";
   return out;
 }
@@ -387,8 +410,7 @@ json dispatch(const v1::DispatchReply& d) {
   } else if (d.status() == v1::DispatchReply::NO_WORKER) {
     out["role"] = d.role();
   }
-  if (!d.existing())
-    out["promotion"] = promotion(d.task());
+  add_promotion(out, d);
   return out;
 }
 

@@ -98,6 +98,30 @@ TEST_CASE("the overrides of the identity boundary come from the environment, eac
   }
 }
 
+TEST_CASE("SWARM_WORK_TRACKER is provider:mcp or JSON, and only the provider's name travels") {
+  test::cli ctl;
+  auto sent = [&](const std::string& value) {
+    ctl.env = environment{{{"SWARM_WORK_TRACKER", value}}};
+    ctl.node.commands.clear();
+    CHECK(ctl({"kv", "set", "k", "v"}) == code::ok);
+    return ctl.node.commands.empty() ? "nothing" : ctl.node.commands[0].caller().work_tracker();
+  };
+  CHECK(sent("").empty());
+  CHECK(sent("Linear:linear-mcp") == "linear");
+  CHECK(sent(" jira ") == "jira");
+  CHECK(sent(R"({"provider":"GitHub","mcp":"gh","team":"T"})") == "github");
+  CHECK(sent(R"({"mcp":"linear"})") == "linear");
+  for (const std::string value : {"{", R"({"provider":7})", R"({"provider":""})", ":mcp", "two words", R"("linear")", "a/b"}) {
+    CAPTURE(value);
+    ctl.env = environment{{{"SWARM_WORK_TRACKER", value}}};
+    ctl.node.commands.clear();
+    CHECK(ctl({"kv", "set", "k", "v"}) == code::usage);
+    CHECK(ctl.screen.err.find("SWARM_WORK_TRACKER names no tracker: write PROVIDER:MCP") != std::string::npos);
+    CHECK(ctl.node.commands.empty());
+    CHECK(ctl({"kv", "list"}) == code::ok);
+  }
+}
+
 TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever follows, and are in the help") {
   test::cli ctl;
   CHECK(ctl({"--help"}) == code::ok);

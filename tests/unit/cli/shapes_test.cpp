@@ -164,8 +164,35 @@ TEST_CASE("dispatch replies follow the contract's branches, status last where a 
   CHECK(started["spawn_lock"] == "/__swarm/spawn/implementer/3386b7620cc9da19");
   d.set_status(v1::DispatchReply::SPAWN_IN_FLIGHT);
   CHECK(mcp::dispatch(d)["lock"]["file"] == "/__swarm/spawn/implementer/3386b7620cc9da19");
-  d.set_existing(false);
-  CHECK(mcp::dispatch(d)["promotion"]["decision"]["promote"] == false);
+  CHECK_FALSE(mcp::dispatch(d).contains("promotion"));
+}
+
+TEST_CASE("dispatch tells of a new task whether it belongs into the tracker, and what it was tied to") {
+  v1::DispatchReply d;
+  *d.mutable_task() = example_task();
+  d.set_status(v1::DispatchReply::NO_WORKER);
+  auto& p = *d.mutable_promotion();
+  p.set_reason("no_tracker_configured");
+  p.set_identity("work");
+  auto shown = [&] { return mcp::dump(mcp::dispatch(d)["promotion"], -1); };
+  CHECK(shown() == R"({"decision":{"promote":false,"reason":"no_tracker_configured","identity":"work","provider":null}})");
+  p.set_promote(true);
+  p.set_mode("create");
+  p.set_reason("medium_or_larger");
+  p.set_provider("linear");
+  p.set_precedence("default");
+  CHECK(shown() ==
+        R"({"decision":{"promote":true,"mode":"create","reason":"medium_or_larger","identity":"work","provider":"linear","existing_binding":null,"precedence":"default"}})");
+  p.set_identifier("VUH-36");
+  p.set_url("https://t/VUH-36");
+  p.set_linked_at_ms(1'795'291'620'123);
+  auto linked = mcp::dispatch(d)["promotion"];
+  CHECK(linked["decision"]["identifier"] == "VUH-36");
+  CHECK(linked["decision"]["url"] == "https://t/VUH-36");
+  CHECK(mcp::dump(linked["binding_written"], -1) == R"({"identifier":"VUH-36","url":"https://t/VUH-36","linked_at":1795291620123})");
+  p.clear_linked_at_ms();
+  p.set_link_error("KV key is owned by another identity");
+  CHECK(mcp::dispatch(d)["promotion"]["binding_error"] == "KV key is owned by another identity");
 }
 
 TEST_CASE("a gated claim reports the unread messages") {

@@ -283,3 +283,145 @@ TEST_CASE("a worker's session has the rights that were asked for with it, also w
   REQUIRE_FALSE(w.node(started).has_refusal());
   CHECK(w.rows.row<v1::Session>(domain::key(spawn.session_id()))->grants_size() == 1);
 }
+
+// -- promotion into the work tracker (contract 3.4) ------------------------------------------------------------------
+
+namespace {
+
+struct tracked_world : task_world {
+  std::string gateway = join("identity:x mode:gateway");
+
+  void set(const std::string& name, const std::string& value) {
+    v1::KvEntry entry;
+    entry.set_scope(scope);
+    entry.set_key(name);
+    entry.set_value(value);
+    rows.put(entry);
+  }
+  std::string value_of(const std::string& name) const {
+    const auto entry = rows.row<v1::KvEntry>(domain::key(scope, name));
+    return entry ? entry->value() : std::string();
+  }
+  v1::DispatchReply dispatch(v1::Command c) {
+    auto r = as(gateway, c);
+    REQUIRE_MESSAGE(r.has_dispatch(), text(r));
+    return r.dispatch();
+  }
+  v1::Promotion promotion(v1::Command c) { return dispatch(std::move(c)).promotion(); }
+};
+
+} // namespace
+
+TEST_CASE("only a new task is promoted, only for an identity with a name, and only where its tracker is configured") {
+  tracked_world w;
+  const auto first = w.dispatch(work("T"));
+  CHECK(first.promotion().reason() == "no_tracker_configured");
+  CHECK(first.promotion().identity() == "x");
+  CHECK(first.promotion().provider().empty());
+  CHECK_FALSE(w.dispatch(work("T")).has_promotion());
+  w.set("config/work_tracker/x", R"({"provider":"jira","identity":"y"})");
+  CHECK(w.promotion(work("U")).reason() == "identity_mismatch");
+  CHECK(w.op(work("V")).dispatch().promotion().reason() == "missing_identity_label");
+  w.caller.set_identity("x");
+  CHECK(w.op(work("W")).dispatch().promotion().reason() == "identity_mismatch");
+}
+
+TEST_CASE("a ticket named in key, title or description is linked at once, and the task demands its tracker field") {
+  tracked_world w;
+  w.set("config/work_tracker/x", R"({"provider":"jira"})");
+  auto c = work("do VUH-36 now");
+  c.mutable_dispatch()->set_type("test");
+  const auto r = w.dispatch(c);
+  const auto& p = r.promotion();
+  CHECK(p.promote());
+  CHECK(p.mode() == "link");
+  CHECK(p.reason() == "explicit_identifier");
+  CHECK(p.precedence() == "per_dispatch");
+  CHECK(p.identifier() == "VUH-36");
+  CHECK(p.linked_at_ms() == w.in.now_ms);
+  CHECK(r.task().tracker_required());
+  CHECK(r.task().tracker_provider() == "jira");
+  CHECK(w.value_of("tracker/jira/x/" + r.task().id()) == R"({"identifier":"VUH-36","linked_at":1700000000000})");
+  CHECK(w.events("kv.set") == 1);
+
+  auto keyed = work("see ABC-2");
+  keyed.mutable_dispatch()->set_idempotency_key("linear:ABC-1");
+  CHECK(w.promotion(keyed).identifier() == "ABC-1");
+  auto described = work("plain");
+  described.mutable_dispatch()->set_description("about XY-77.");
+  CHECK(w.promotion(described).identifier() == "XY-77");
+  for (const char* title : {"A-1", "abc-1", "ABCDEFGHIJK-1", "AB-", "AB-1x", "A_B-1", "1AB-2"})
+    CHECK_MESSAGE(w.promotion(work(title)).identifier().empty(), title);
+}
+
+TEST_CASE("a link that cannot be written is told, and the task is there all the same") {
+  tracked_world w;
+  w.set("config/work_tracker/default", "{}");
+  v1::ScopeState full;
+  full.set_scope(scope);
+  full.set_epoch(1);
+  full.set_counted(true);
+  full.set_kv_entries(limits::scope_kv_keys_max());
+  w.rows.put(full);
+  const auto r = w.dispatch(work("VUH-36"));
+  CHECK(r.promotion().promote());
+  CHECK(r.promotion().linked_at_ms() == 0);
+  CHECK(r.promotion().link_error() == "The scope holds " + std::to_string(limits::scope_kv_keys_max()) + " keys. Delete some or give them a time to live.");
+  CHECK(w.task(r.task().id()).tracker_required());
+}
+
+TEST_CASE("a part of a task is tied to the ticket of the whole, or to none") {
+  tracked_world w;
+  w.set("config/work_tracker/x", "{}");
+  const auto whole = w.dispatch(work("VUH-36"));
+  auto part = work("the first half of ABC-1");
+  part.mutable_dispatch()->set_parent_task_id(whole.task().id());
+  w.set("tracker/linear/x/" + whole.task().id(), R"({"identifier":"VUH-36","url":"https://t/VUH-36","linked_at":1})");
+  const auto r = w.dispatch(part);
+  CHECK(r.promotion().reason() == "parent_binding_inherited");
+  CHECK(r.promotion().precedence() == "routine");
+  CHECK(r.promotion().identifier() == "VUH-36");
+  CHECK(w.value_of("tracker/linear/x/" + r.task().id()) ==
+        R"({"identifier":"VUH-36","url":"https://t/VUH-36","linked_at":1700000000000})");
+  const auto other = w.dispatch(work("small"));
+  auto unbound = work("a part of it");
+  unbound.mutable_dispatch()->set_parent_task_id(other.task().id());
+  CHECK(w.promotion(unbound).reason() == "parent_routine_skipped");
+}
+
+TEST_CASE("without a ticket the type, the tracker's setting and the size decide") {
+  tracked_world w;
+  const std::string long_title(61, 't'), title(60, 't'), description(80, 'd');
+  const auto of = [&](const char* settings, v1::Command c) {
+    w.set("config/work_tracker/x", settings);
+    c.mutable_dispatch()->set_fresh(true);
+    return w.promotion(std::move(c));
+  };
+  CHECK(of("{}", work(title)).reason() == "trivial_inline_edit");
+  const auto large = of("{}", work(long_title));
+  CHECK(large.promote());
+  CHECK(large.mode() == "create");
+  CHECK(large.reason() == "medium_or_larger");
+  CHECK(large.precedence() == "default");
+  CHECK(large.linked_at_ms() == 0);
+  CHECK(of(R"({"default_promotion":"medium_or_larger"})", work(long_title)).precedence() == "identity");
+  auto described = work("T");
+  described.mutable_dispatch()->set_description(description);
+  CHECK_FALSE(of("{}", described).promote());
+  described.mutable_dispatch()->set_description(description + "d");
+  CHECK(of("{}", described).promote());
+  auto files = work("T");
+  files.mutable_dispatch()->add_files("/repo/a");
+  CHECK_FALSE(of("{}", files).promote());
+  files.mutable_dispatch()->add_files("/repo/b");
+  CHECK(of("{}", files).promote());
+  files.mutable_dispatch()->set_type("test");
+  CHECK(of("{}", files).reason() == "type_not_promotable");
+  CHECK(of(R"({"default_promotion":"explicit_only"})", work(long_title)).reason() == "repo_explicit_only");
+  const auto always = of(R"({"default_promotion":"Always"})", work("T"));
+  CHECK(always.reason() == "repo_default_always");
+  CHECK(always.precedence() == "repo");
+  auto synthetic = work(long_title);
+  synthetic.mutable_dispatch()->set_idempotency_key("__swarm/spawn");
+  CHECK(of("{}", synthetic).reason() == "synthetic_resource");
+}

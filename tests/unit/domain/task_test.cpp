@@ -201,6 +201,55 @@ TEST_CASE("a title like Fix UTF-8 needs a tracker field only where a tracker is 
   CHECK_FALSE(w.as(a, update(tracked.id(), v1::DONE)).has_refusal());
 }
 
+TEST_CASE("a tracker is configured by the key of the identity that acts, else by the default key, else by the caller's environment") {
+  task_world w;
+  const auto ada = w.join("identity:ada"), bob = w.join("identity:bob");
+  const auto configure = [&](const std::string& name, const std::string& value) {
+    v1::KvEntry entry;
+    entry.set_scope(scope);
+    entry.set_key("config/work_tracker/" + name);
+    entry.set_value(value);
+    w.rows.put(entry);
+  };
+  const auto provider = [&](const std::string& session) {
+    auto c = create(spec("ABC-12"));
+    c.mutable_create_tasks()->set_detect_tracker(true);
+    const auto t = made(w.as(session, c));
+    CHECK(t.tracker_required() == !t.tracker_provider().empty());
+    return t.tracker_provider();
+  };
+  CHECK(provider(ada).empty());
+  w.caller.set_work_tracker("own");
+  CHECK(provider(ada) == "own");
+  configure("ada", R"({"provider":" Jira "})");
+  CHECK(provider(ada) == "jira");
+  CHECK(provider(bob) == "own");
+  configure("default", "not JSON");
+  CHECK(provider(bob) == "linear");
+  CHECK(provider(ada) == "jira");
+  configure("ada", R"({"provider":"no name"})");
+  CHECK(provider(ada) == "linear");
+  // An identity that cannot be part of a key has the default's.
+  configure("a/b", R"({"provider":"other"})");
+  CHECK(provider(w.join("identity:a/b")) == "linear");
+}
+
+TEST_CASE("a tracker that a key configures demands the tracker field on completion, as one in the environment does") {
+  task_world w;
+  const auto a = w.join("identity:x");
+  const auto t = made(w.as(a, create(spec("Fix UTF-8"))));
+  w.as(a, claim(t.id()));
+  v1::KvEntry entry;
+  entry.set_scope(scope);
+  entry.set_key("config/work_tracker/x");
+  entry.set_value("{}");
+  entry.set_expires_at_ms(w.in.now_ms + 1);
+  w.rows.put(entry);
+  CHECK(text(w.as(a, complete(t.id(), "ok"))) == "Tracker-backed tasks require tracker_update or tracker_update_skipped in complete_task");
+  w.in.now_ms += 1;
+  CHECK_FALSE(w.as(a, complete(t.id(), "ok")).has_refusal());
+}
+
 TEST_CASE("tracker_required is detected from ticket keys and links, not from other words with dashes") {
   task_world w;
   w.caller.set_work_tracker("linear");
