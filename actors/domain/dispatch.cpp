@@ -32,8 +32,9 @@ std::string spawn_lock_path(std::string role, const std::string& intent_hash) {
 class dispatcher {
 public:
   dispatcher(transaction& tx, const v1::Dispatch& d)
-    : tx_(tx), d_(d), title_(trimmed(d.title())), identity_(actor_identity_token(tx)), type_(or_else(d.type(), "implement")), role_(or_else(d.role(), "implementer")),
-      directory_(or_else(d.directory(), tx.command().caller().directory())), wants_exec_(d.harness() == "exec") {}
+    : tx_(tx), d_(d), title_(trimmed(d.title())), identity_(actor_identity_token(tx)), type_(or_else(d.type(), "implement")),
+      role_(or_else(d.role(), "implementer")), directory_(or_else(d.directory(), tx.command().caller().directory())),
+      wants_exec_(d.harness() == "exec") {}
 
   v1::Reply run() {
     if (auto r = check())

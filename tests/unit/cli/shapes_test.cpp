@@ -181,8 +181,9 @@ TEST_CASE("dispatch tells of a new task whether it belongs into the tracker, and
   p.set_reason("medium_or_larger");
   p.set_provider("linear");
   p.set_precedence("default");
-  CHECK(shown() ==
-        R"({"decision":{"promote":true,"mode":"create","reason":"medium_or_larger","identity":"work","provider":"linear","existing_binding":null,"precedence":"default"}})");
+  CHECK(
+    shown() ==
+    R"({"decision":{"promote":true,"mode":"create","reason":"medium_or_larger","identity":"work","provider":"linear","existing_binding":null,"precedence":"default"}})");
   p.set_identifier("VUH-36");
   p.set_url("https://t/VUH-36");
   p.set_linked_at_ms(1'795'291'620'123);

@@ -366,7 +366,8 @@ TEST_CASE("a link that cannot be written is told, and the task is there all the 
   const auto r = w.dispatch(work("VUH-36"));
   CHECK(r.promotion().promote());
   CHECK(r.promotion().linked_at_ms() == 0);
-  CHECK(r.promotion().link_error() == "The scope holds " + std::to_string(limits::scope_kv_keys_max()) + " keys. Delete some or give them a time to live.");
+  CHECK(r.promotion().link_error() ==
+        "The scope holds " + std::to_string(limits::scope_kv_keys_max()) + " keys. Delete some or give them a time to live.");
   CHECK(w.task(r.task().id()).tracker_required());
 }
 
@@ -381,8 +382,7 @@ TEST_CASE("a part of a task is tied to the ticket of the whole, or to none") {
   CHECK(r.promotion().reason() == "parent_binding_inherited");
   CHECK(r.promotion().precedence() == "routine");
   CHECK(r.promotion().identifier() == "VUH-36");
-  CHECK(w.value_of("tracker/linear/x/" + r.task().id()) ==
-        R"({"identifier":"VUH-36","url":"https://t/VUH-36","linked_at":1700000000000})");
+  CHECK(w.value_of("tracker/linear/x/" + r.task().id()) == R"({"identifier":"VUH-36","url":"https://t/VUH-36","linked_at":1700000000000})");
   const auto other = w.dispatch(work("small"));
   auto unbound = work("a part of it");
   unbound.mutable_dispatch()->set_parent_task_id(other.task().id());
