@@ -1,9 +1,15 @@
-// inspect, cleanup, roles, doctor.
+// inspect, cleanup, roles.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -157,6 +163,44 @@ void build_cleanup(CLI::App& app, context& ctx) {
 
 // -- roles -------------------------------------------------------------------------------
 
+/// `.swarm-role` of the working directory or the nearest one above it, not beyond the scope (contract 5.3); empty when there is none.
+std::filesystem::path role_file(const context& ctx) {
+  const auto scope = ctx.scope();
+  for (std::filesystem::path directory = ctx.directory();; directory = directory.parent_path()) {
+    std::error_code ec;
+    if (auto file = directory / ".swarm-role"; std::filesystem::is_regular_file(file, ec))
+      return file;
+    if (directory == scope || !is_inside(scope, directory.string()) || !directory.has_relative_path())
+      return {};
+  }
+}
+
+/// The first line that is neither blank nor a comment. Roles are written in small letters, and `worker` means none.
+std::string role_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string text(limits::profile_bytes_max, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::istringstream lines{text.substr(0, static_cast<std::size_t>(in.gcount()))};
+  for (std::string line; std::getline(lines, line);)
+    if (auto role = std::string{trimmed(line)}; !role.empty() && role.front() != '#')
+      return role;
+  return {};
+}
+
+/// What the label says, else what a session that starts here would get (contract 5.3).
+std::string routing_role(const context& ctx, const std::string& label, const std::filesystem::path& file) {
+  if (auto role = domain::role_of(label); !role.empty())
+    return role;
+  auto role = file.empty() ? std::string{} : role_in(file);
+  if (role.empty())
+    role = trimmed(ctx.env().get("SWARM_AGENT_ROLE"));
+  if (role.empty() && domain::has_token(label, domain::gateway_token))
+    return "planner";
+  for (auto& c : role)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return role == "worker" ? std::string{} : role;
+}
+
 json current_role(const context& ctx) {
   json out = {{"instance_id", nullptr}, {"label", nullptr}, {"routing_role", nullptr}, {"mode", nullptr}};
   std::string label = ctx.env().get("SWARM_MCP_LABEL");
@@ -169,14 +213,15 @@ json current_role(const context& ctx) {
   } catch (const failure&) {
   }
   out["label"] = mcp::text_or_null(label);
-  out["routing_role"] = mcp::text_or_null(domain::role_of(label));
-  if (domain::has_token(label, "mode:gateway"))
+  auto file = role_file(ctx);
+  out["routing_role"] = mcp::text_or_null(routing_role(ctx, label, file));
+  if (domain::has_token(label, domain::gateway_token))
     out["mode"] = "gateway";
   json env = json::object();
   for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_AGENT_ROLE", "SWARM_MCP_LABEL"})
     env[name] = mcp::text_or_null(ctx.env().get(name));
   out["env"] = env;
-  out["swarm_role_file"] = nullptr;
+  out["swarm_role_file"] = mcp::text_or_null(file.string());
   out["cwd"] = ctx.directory();
   out["scope"] = ctx.scope();
   return out;

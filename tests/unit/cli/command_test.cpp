@@ -1,5 +1,9 @@
+#include "actors/base/crypto.hpp"
 #include "cli/verbs.hpp"
 #include "tests/unit/cli/fake_node.hpp"
+
+#include <filesystem>
+#include <fstream>
 
 #include <doctest/doctest.h>
 
@@ -501,4 +505,32 @@ TEST_CASE("an unexpected exception becomes an error message, not a crash") {
   ctl.node.on_query = [](const v1::Query&) -> v1::Answer { throw std::runtime_error("boom"); };
   CHECK(ctl({"locks"}) == code::refused);
   CHECK(ctl.screen.err == "swarmctl locks: boom\n");
+}
+
+TEST_CASE("roles reads the nearest .swarm-role up to the scope, after the label and before SWARM_AGENT_ROLE") {
+  namespace fs = std::filesystem;
+  const auto top = fs::temp_directory_path() / ("swarm-roles-" + random_uuid());
+  const auto scope = top / "repo", inner = scope / "a" / "b";
+  fs::create_directories(inner);
+  test::cli ctl;
+  ctl.directory = inner.string();
+  auto current = [&](variables values) {
+    values.emplace("SWARM_MCP_SCOPE", scope.string());
+    ctl.env = environment{std::move(values)};
+    CHECK(ctl({"roles", "--json"}) == code::ok);
+    return ctl.out_json()["current"];
+  };
+  std::ofstream{top / ".swarm-role"} << "planner\n";
+  CHECK(current({})["swarm_role_file"].is_null());
+  CHECK(current({})["routing_role"].is_null());
+  CHECK(current({{"SWARM_AGENT_ROLE", "Researcher"}})["routing_role"] == "researcher");
+  CHECK(current({{"SWARM_AGENT_ROLE", "worker"}})["routing_role"].is_null());
+  CHECK(current({{"SWARM_MCP_LABEL", "mode:gateway"}})["routing_role"] == "planner");
+  std::ofstream{scope / ".swarm-role"} << "# who works here\n\n  Reviewer \nplanner\n";
+  CHECK(current({})["swarm_role_file"] == (scope / ".swarm-role").string());
+  CHECK(current({{"SWARM_AGENT_ROLE", "researcher"}, {"SWARM_MCP_LABEL", "mode:gateway"}})["routing_role"] == "reviewer");
+  CHECK(current({{"SWARM_MCP_LABEL", "role:implementer"}})["routing_role"] == "implementer");
+  std::ofstream{inner.parent_path() / ".swarm-role"} << "tester";
+  CHECK(current({})["routing_role"] == "tester");
+  fs::remove_all(top);
 }
