@@ -1,4 +1,5 @@
 // dispatch: one durable task, a worker for it, and its end (contract 3.3).
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
@@ -370,12 +371,12 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
 
 void build_dispatch(CLI::App& app, context& ctx) {
   auto o = std::make_shared<dispatch_options>();
-  words(app, "title", o->title, "what is to be done, at most 1 KiB")->required();
+  words(app, "title", o->title, "what is to be done, at most " + byte_count(limits::title_bytes_max()))->required();
   option(app, "--harness", o->harness, "exec (a command), shell, claude, codex, opencode, gemini, hermes");
   option(app, "--role", o->role, "role of the worker (implementer)");
   option(app, "--type", o->type, "review, implement (default), fix, test, research, other");
   option(app, "--message", o->message, "instruction for the worker");
-  option(app, "--description", o->description, "description of the task, at most 128 KiB");
+  option(app, "--description", o->description, "description of the task, at most " + byte_count(limits::description_bytes_max()));
   option(app, "--file", o->files, "file it concerns (repeatable)");
   option(app, "--priority", o->priority, "higher first (0)");
   option(app, "--depends-on", o->depends_on, "task ids, comma-separated");

@@ -1,10 +1,12 @@
 // doctor: is everything here that the fabric needs, and does it answer.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/rules.hpp"
 #include "cli/node_start.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace swarm::cli {
@@ -70,15 +72,17 @@ void check_instances(context& ctx, report& r) {
   std::uint64_t live = 0;
   json stale = json::array();
   for (const auto& s : all_sessions(ctx, ctx.scope())) {
-    bool attended = s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION || s.presence() == v1::Session::LEASE;
-    if (attended || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
+    if (domain::is_attended(s, ctx.now_ms()) || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
       ++live;
     else
       stale.push_back(s.id());
   }
   r.add("live_instances", "info", std::to_string(live) + " live in this scope", {{"count", live}});
   r.add("stale_instances", stale.empty() ? "ok" : "warn",
-        stale.empty() ? "none" : std::to_string(stale.size()) + " gave no sign of life for 30 s; they go after 60 s", {{"instances", stale}});
+        stale.empty() ? "none"
+                      : fmt::format("{} gave no sign of life for {}; they go after {}", stale.size(), duration(limits::session_stale().count()),
+                                    duration(limits::session_reclaim().count())),
+        {{"instances", stale}});
 }
 
 void check_integrity(context& ctx, report& r) {

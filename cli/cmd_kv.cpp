@@ -1,4 +1,5 @@
 // kv [list|get|set|append|del].
+#include "actors/base/limits.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -121,7 +122,7 @@ int run_delete(context& ctx, const kv_options& o) {
 
 CLI::App* keyed(CLI::App& app, const char* name, const char* help, kv_options& o) {
   auto* sub = app.add_subcommand(name, help);
-  option(*sub, "key", o.key, "key, 1 byte to 1 KiB")->required();
+  option(*sub, "key", o.key, "key, 1 byte to " + byte_count(limits::kv_key_bytes_max()))->required();
   return sub;
 }
 

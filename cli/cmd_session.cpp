@@ -77,7 +77,7 @@ void registration_options(CLI::App& app, register_options& o) {
 void build_register(CLI::App& app, context& ctx) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
-  option(app, "--lease-seconds", o->lease_s, "the instance lives this long; without it, 60 s");
+  option(app, "--lease-seconds", o->lease_s, "the instance lives this long; without it, " + duration(limits::session_reclaim().count()));
   on_run(app, ctx, [o, &ctx] { return run_register(ctx, *o); });
 }
 
@@ -208,8 +208,7 @@ json cli_instance_row(const v1::Session& s) {
 
 std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) {
   auto age = std::max<std::int64_t>(0, now_ms - s.heartbeat_ms());
-  bool leased = s.presence() == v1::Session::LEASE && (s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms);
-  bool attended = leased || s.presence() == v1::Session::PROCESS || s.presence() == v1::Session::CONNECTION;
+  bool attended = domain::is_attended(s, now_ms);
   const char* word = "live";
   c = colour::green;
   if (!attended && age > limits::session_reclaim().count())
@@ -267,7 +266,7 @@ void build_remove(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"register", "register a session; it lives 60 s from its last sign of life, or by its lease",
+  {"register", "register a session; it lives from one sign of life to the next, or by its lease",
    "  swarmctl register --label \"identity:work role:reviewer\" --lease-seconds 3600 --json", build_register},
   {"bootstrap", "everything a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer", build_bootstrap},
   {"deregister", "end this instance: its tasks reopen, its locks pass on", "  swarmctl deregister --as 3fa1", build_deregister},

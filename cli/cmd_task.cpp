@@ -1,4 +1,5 @@
 // tasks, task, request-task, claim, claim-next, update-task, complete-task, report-progress, approve.
+#include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -162,7 +163,7 @@ void build_request(CLI::App& app, context& ctx) {
   auto o = std::make_shared<request_options>();
   words(app, "title", o->title, "TYPE TITLE…, or with --type just the title")->required();
   option(app, "--type", o->type, types);
-  option(app, "--description", o->description, "what is to be done, at most 128 KiB");
+  option(app, "--description", o->description, "what is to be done, at most " + byte_count(limits::description_bytes_max()));
   option(app, "--file", o->files, "file it concerns (repeatable)");
   option(app, "--priority", o->priority, "higher first (0)");
   option(app, "--depends-on", o->depends_on, "task ids, comma-separated");

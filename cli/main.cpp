@@ -1,4 +1,5 @@
 // swarmctl.
+#include "actors/base/limits_config.hpp"
 #include "cli/app.hpp"
 #include "cli/client.hpp"
 
@@ -26,6 +27,9 @@ int run_swarmctl(std::vector<std::string> args) {
     io.error(std::string{"swarmctl: "} + e.what());
     return code::no_node;
   }
+  // What swarmctl says of the node's bounds is what the node was told. A file that is wrong is the node's matter, which may run.
+  if (auto wrong = swarm::configure_limits(settings.dir.config_file()))
+    io.error("swarmctl: " + *wrong + "; going on with the default limits");
   settings.token = env.get("SWARM_TOKEN");
   settings.in_worker = env.in_worker();
   client node{std::move(settings)};

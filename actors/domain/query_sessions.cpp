@@ -45,14 +45,16 @@ v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessi
 
 } // namespace
 
-std::int64_t shown_heartbeat_ms(const v1::Session& s, std::int64_t now_ms) {
+bool is_attended(const v1::Session& s, std::int64_t now_ms) noexcept {
   switch (s.presence()) {
     case v1::Session::PROCESS:
-    case v1::Session::CONNECTION: return now_ms;
-    case v1::Session::LEASE: return s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms ? now_ms : s.heartbeat_ms();
-    default: return s.heartbeat_ms();
+    case v1::Session::CONNECTION: return true;
+    case v1::Session::LEASE: return s.lease_until_ms() == 0 || s.lease_until_ms() >= now_ms;
+    default: return false;
   }
 }
+
+std::int64_t shown_heartbeat_ms(const v1::Session& s, std::int64_t now_ms) { return is_attended(s, now_ms) ? now_ms : s.heartbeat_ms(); }
 
 v1::Session shown(const question& q, v1::Session s) {
   s.set_heartbeat_ms(shown_heartbeat_ms(s, q.in.now_ms));

@@ -124,8 +124,9 @@ std::string release(transaction&, const v1::Lock&, std::string_view reason);
 void release_task_locks(transaction&, const v1::Task&);
 /// What get_file_lock shows: holder, its tasks, hidden across identities.
 v1::LockView lock_view(const rows_view&, const v1::Lock&, const v1::Session* viewer, bool allow_cross_identity, std::int64_t now_ms);
-/// The last sign of life as others are told it: now, while a process, a connection or a lease that has not run out vouches for
-/// the session. Its row is not rewritten for that.
+/// A process, a connection or a lease that has not run out vouches for the session.
+bool is_attended(const v1::Session&, std::int64_t now_ms) noexcept;
+/// The last sign of life as others are told it: now, while the session is attended. Its row is not rewritten for that.
 std::int64_t shown_heartbeat_ms(const v1::Session&, std::int64_t now_ms);
 
 /// Creates one task after its relations were checked (status rule of contract 2.4) and emits task.created.

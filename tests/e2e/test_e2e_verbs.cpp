@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "tests/support/node_process.hpp"
@@ -291,6 +292,24 @@ TEST_CASE("exit statuses: refused and not found 1, usage 2, no node 3, deadline 
   REQUIRE(node.ctl({"lock", "a", "--as", other}).status == 0);
   CHECK(node.ctl({"lock", "a", "--as", me, "--wait", "0.2"}).status == 4);
   CHECK(node.ctl({"lock", "a", "--as", me, "--wait", "0.2", "--json"}).status == 4);
+}
+
+TEST_CASE("swarmctl names the bounds that the node's configuration sets, and a broken one does not keep it from a running node") {
+  test_node node;
+  fs::create_directories(node.dir().root);
+  fs::permissions(node.dir().root, fs::perms::owner_all);
+  std::ofstream{node.dir().config_file()} << "[limits]\nsession_reclaim = 120000\ndescription_bytes_max = 4096\n";
+  CHECK(node.ctl({"register", "--help"}).out.find("without it, 2 min 0 s") != std::string::npos);
+  auto help = node.ctl({"request-task", "--help"});
+  CHECK(help.out.find("at most 4.0 KiB") != std::string::npos);
+  CHECK(help.err.empty());
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::ofstream{node.dir().config_file()} << "[limits\n";
+  auto rows = node.ctl({"tasks", "--json"});
+  CHECK(rows.status == 0);
+  CHECK(rows.parsed().is_array());
+  CHECK(rows.err.find("config.toml: line 1") != std::string::npos);
+  CHECK(std::count(rows.err.begin(), rows.err.end(), '\n') == 1);
 }
 
 TEST_CASE("text output shows control characters of others escaped") {

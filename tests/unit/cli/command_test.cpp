@@ -444,14 +444,21 @@ TEST_CASE("an identity with roots registers only under one and the same of them"
   CHECK(ctl({"register", "--label", "identity:other"}) == code::ok);
 }
 
-TEST_CASE("a session that a process, a connection or a lease holds is live however old its last command is") {
+TEST_CASE("a session that a process, a connection or a lease holds is live however old its last command is, for doctor too") {
   test::cli ctl;
   auto shows = [&](v1::Session::Presence presence, std::int64_t lease_until_ms) {
     auto s = session("I1"); // its last sign of life is 80 s old
     s.set_presence(presence);
     s.set_lease_until_ms(lease_until_ms);
     knows(ctl, {s});
+    ctl({"doctor", "--json"}); // its status speaks of the programs beside swarmctl as well
+    std::size_t live = 0;
+    const auto report = ctl.out_json();
+    for (const auto& check : report["checks"])
+      if (check["name"] == "live_instances")
+        live += check["details"]["count"].get<std::size_t>();
     CHECK(ctl({"instances"}) == code::ok);
+    CHECK((ctl.screen.out.find("live") != std::string::npos) == (live == 1));
     return ctl.screen.out;
   };
   auto now_ms = ctl.clock.unix_ms();
