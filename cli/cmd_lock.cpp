@@ -1,5 +1,6 @@
 // locks, lock, lock verify, unlock.
 #include "cli/interrupt.hpp"
+#include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -153,34 +154,19 @@ void build_unlock(CLI::App& app, context& ctx) {
   on_run(app, ctx, [o, &ctx] { return run_unlock(ctx, *o); });
 }
 
-json cli_lock_row(const v1::LockView& view) {
-  const auto& l = view.lock();
-  json out = {{"id", l.id()},
-              {"instance_id", l.session_id()},
-              {"file", l.path()},
-              {"type", "lock"},
-              {"content", l.note()},
-              {"created_at", mcp::seconds(l.created_at_ms())},
-              {"owner_label", mcp::text_or_null(view.owner().label())}};
-  // Last, and only with a line, which swarm-mcp does not have: without one the row is the hooks' to the byte.
-  if (view.waiters() > 0)
-    out["waiters"] = view.waiters();
-  return out;
-}
-
 int run_locks(context& ctx) {
   auto locks = all_locks(ctx, ctx.flags.as.empty() ? "" : ctx.find(ctx.flags.as).id());
   if (ctx.json_wanted()) {
     auto out = json::array();
     for (const auto& view : locks)
-      out.push_back(cli_lock_row(view));
+      out.push_back(lock_row(view));
     ctx.io().print(out);
     return code::ok;
   }
   if (locks.empty())
     ctx.io().line("(no locks)");
   for (const auto& view : locks) {
-    auto who = view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
+    auto who = view.hidden() ? hidden_holder : view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
     auto line = view.waiters() == 0 ? std::string{} : " (" + std::to_string(view.waiters()) + " waiting)";
     ctx.io().painted_line("  " + ctx.io().paint(colour::cyan, who) + "  " + ctx.io().paint(colour::none, view.lock().path()) + "  — " +
                           ctx.io().paint(colour::dim, view.lock().note()) + ctx.io().paint(colour::yellow, line));

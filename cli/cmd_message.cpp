@@ -1,5 +1,6 @@
 // messages, send, broadcast, prompt-peer, resolve-workspace-handle.
 #include "actors/base/text.hpp"
+#include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -34,12 +35,7 @@ int run_messages(context& ctx, const list_options& o) {
   if (ctx.json_wanted()) {
     auto out = json::array();
     for (const auto& m : messages.messages())
-      out.push_back({{"id", m.id()},
-                     {"sender", m.sender()},
-                     {"recipient", m.recipient()},
-                     {"content", m.content()},
-                     {"created_at", mcp::seconds(m.created_at_ms())},
-                     {"read", m.read() ? 1 : 0}});
+      out.push_back(message_row(m));
     ctx.io().print(out);
     return code::ok;
   }

@@ -3,6 +3,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -33,24 +34,13 @@ json inspection(const context& ctx) {
   auto& messages = out["messages"] = json::array();
   const auto recent = recent_messages(ctx);
   for (const auto& m : recent.messages())
-    messages.push_back({{"id", m.id()},
-                        {"sender", m.sender()},
-                        {"recipient", m.recipient()},
-                        {"content", m.content()},
-                        {"created_at", mcp::seconds(m.created_at_ms())},
-                        {"read", m.read() ? 1 : 0}});
+    messages.push_back(message_row(m));
   auto& tasks = out["tasks"] = json::array();
   for (const auto& t : all_tasks(ctx, std::nullopt, true))
     tasks.push_back(mcp::task(t));
   auto& locks = out["locks"] = json::array();
   for (const auto& l : all_locks(ctx, ""))
-    locks.push_back({{"id", l.lock().id()},
-                     {"instance_id", l.lock().session_id()},
-                     {"file", l.lock().path()},
-                     {"type", "lock"},
-                     {"content", l.lock().note()},
-                     {"created_at", mcp::seconds(l.lock().created_at_ms())},
-                     {"owner_label", mcp::text_or_null(l.owner().label())}});
+    locks.push_back(lock_row(l));
   auto& kv = out["kv"] = json::array();
   for (const auto& e : all_kv(ctx, ""))
     kv.push_back(mcp::kv_row(e));

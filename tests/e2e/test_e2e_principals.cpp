@@ -206,6 +206,12 @@ TEST_CASE("a worker sees its own identity's things and lists its own, but not th
     CHECK_MESSAGE(out.find("status 0") != std::string::npos, out);
     CHECK(out.find("hidden-title") == std::string::npos);
   }
+  REQUIRE(node.ctl({"lock", "a.cpp", "--note", "hidden-note", "--as", other}).status == 0);
+  auto locks = in_worker(node, ctl() + " locks --json");
+  CHECK_MESSAGE(locks.find("/a.cpp") != std::string::npos, locks);
+  CHECK(locks.find(R"("instance_id": "hidden")") != std::string::npos);
+  CHECK(locks.find(other) == std::string::npos);
+  CHECK(locks.find("hidden-note") == std::string::npos);
   for (const std::string list : {"tasks", "locks", "kv list", "spawns", "messages", "instances", "whoami", "subscriptions", "events"}) {
     auto out = in_worker(node, ctl() + " " + list + "; echo status $?");
     CHECK_MESSAGE(out.find("status 0") != std::string::npos, list, ": ", out);

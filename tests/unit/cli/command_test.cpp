@@ -378,6 +378,34 @@ TEST_CASE("locks shows how many stand in line, and says nothing of it when nobod
   CHECK(ctl.out_json()[0]["waiters"] == 2);
 }
 
+TEST_CASE("a lock across the identity boundary is a lock to the hooks, which deny it, and tells nobody's id") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_locks()) {
+      auto* view = a.mutable_locks()->add_locks();
+      view->set_hidden(true);
+      view->mutable_lock()->set_path("/r/a");
+    }
+    return a;
+  };
+  for (const std::string verb : {"locks", "inspect"}) {
+    CAPTURE(verb);
+    CHECK(ctl({verb, "--json"}) == code::ok);
+    auto row = verb == "locks" ? ctl.out_json()[0] : ctl.out_json()["locks"][0];
+    // What a hook reads: type, file, an instance that is not its own, the label or the id's beginning, the content.
+    CHECK(row["type"] == "lock");
+    CHECK(row["file"] == "/r/a");
+    CHECK(row["instance_id"] == "hidden");
+    CHECK(row["owner_label"] == "another identity");
+    CHECK(row["content"] == "");
+    CHECK(row["hidden"] == true);
+    CHECK(row["reason"] == "cross_identity");
+  }
+  CHECK(ctl({"locks"}) == code::ok);
+  CHECK(ctl.screen.out == "  another identity  /r/a  — \n");
+}
+
 TEST_CASE("lists are read page by page to the end") {
   test::cli ctl;
   ctl.node.on_query = [](const v1::Query& q) {

@@ -1,0 +1,18 @@
+// Rows that more than one verb prints with --json (contract 3.2).
+#pragma once
+
+#include "cli/output.hpp"
+#include "swarm/v1/command.pb.h"
+
+namespace swarm::cli {
+
+/// Who holds a lock across the identity boundary, in place of a label.
+inline constexpr const char* hidden_holder = "another identity";
+
+/// A row of `messages`; times in seconds.
+json message_row(const v1::Message&);
+/// A row of `locks`, which hooks read (contract 5.2): they take a lock without an `instance_id` for none, so that one across the
+/// identity boundary has a word there that is nobody's id. `waiters` only with a line.
+json lock_row(const v1::LockView&);
+
+} // namespace swarm::cli
