@@ -6,6 +6,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
+#include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -348,6 +349,8 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
     environment = std::move(worker.environment);
   }
   auto reply = ctx.execute(command, environment);
+  if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
+    reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
     return already_ended(ctx, d);

@@ -134,7 +134,7 @@ int run_prompt(context& ctx, prompt_options o) {
   body->set_relaxed(true);
   auto prompt = ctx.execute(command).message_sent().prompt();
   if (o.no_nudge)
-    prompt.set_skipped("nudge=false");
+    prompt.set_skipped(nudge_off);
   if (ctx.json_wanted()) {
     ctx.io().print(mcp::prompt(prompt));
     return code::ok;

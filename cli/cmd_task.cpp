@@ -1,6 +1,7 @@
 // tasks, task, request-task, claim, claim-next, update-task, complete-task, report-progress, approve.
 #include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -153,8 +154,12 @@ int run_request(context& ctx, request_options o) {
   if (created.tasks(0).existing())
     out["existing"] = true;
   out["task"] = mcp::task(task);
-  if (!created.prompts().empty())
-    out["prompt"] = mcp::prompt(created.prompts(0));
+  if (!created.prompts().empty()) {
+    auto prompt = created.prompts(0);
+    if (o.no_nudge)
+      prompt.set_skipped(nudge_off);
+    out["prompt"] = mcp::prompt(prompt);
+  }
   ctx.io().print(out);
   return code::ok;
 }

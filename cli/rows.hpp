@@ -9,6 +9,9 @@ namespace swarm::cli {
 /// Who holds a lock across the identity boundary, in place of a label.
 inline constexpr const char* hidden_holder = "another identity";
 
+/// Why a prompt woke nobody who was not to be woken (contract 4.4).
+inline constexpr const char* nudge_off = "nudge=false";
+
 /// A row of `messages`; times in seconds.
 json message_row(const v1::Message&);
 /// A row of `locks`, which hooks read (contract 5.2): they take a lock without an `instance_id` for none, so that one across the

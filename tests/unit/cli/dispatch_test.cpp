@@ -272,6 +272,33 @@ TEST_CASE("dispatch without a harness answers as the contract says and starts no
   CHECK(ctl.node.last_environment.empty());
 }
 
+TEST_CASE("--no-nudge is told as the reason why nobody was woken") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command& c) {
+    v1::PromptResult prompt;
+    prompt.set_message_id(7);
+    prompt.set_skipped("no workspace identity is published for that instance");
+    if (c.has_create_tasks()) {
+      v1::Reply r;
+      *r.mutable_tasks_created()->add_tasks()->mutable_task() = task_in(v1::CLAIMED);
+      *r.mutable_tasks_created()->add_prompts() = prompt;
+      return r;
+    }
+    auto r = dispatched(v1::DispatchReply::DISPATCHED, task_in(v1::CLAIMED), 10);
+    *r.mutable_dispatch()->mutable_prompt() = prompt;
+    return r;
+  };
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"dispatch", "it"}, {"request-task", "fix", "it"}}) {
+    auto args = words;
+    args.push_back("--json");
+    CHECK(ctl(args) == code::ok);
+    CHECK(ctl.out_json()["prompt"]["nudge_skipped"] == "no workspace identity is published for that instance");
+    args.push_back("--no-nudge");
+    CHECK(ctl(args) == code::ok);
+    CHECK(ctl.out_json()["prompt"]["nudge_skipped"] == "nudge=false");
+  }
+}
+
 TEST_CASE("dispatch hands on the inheritable environment and the command, and -- alone means exec") {
   test::cli ctl;
   ctl.env = environment{{{"PATH", "/bin"}, {"SWARM_TOKEN", "t"}, {"SECRET", "s"}}};
