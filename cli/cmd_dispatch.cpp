@@ -2,6 +2,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
@@ -98,7 +99,7 @@ void check(const context& ctx, const dispatch_options& o) {
   if (joined(o.title).find_first_not_of(" \t\n") == std::string::npos)
     throw usage("dispatch requires a title");
   if (!o.type.empty() && !domain::valid_task_type(o.type))
-    throw usage("Invalid task type \"" + o.type + "\". Expected one of: review, implement, fix, test, research, other");
+    throw usage(domain::invalid_task_type(o.type));
   // How many are allowed is the node's to say; here only what the message cannot carry.
   if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
     throw usage("--retries takes a number, 0 or more");
@@ -375,7 +376,7 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
 void build_dispatch(CLI::App& app, context& ctx) {
   auto o = std::make_shared<dispatch_options>();
   words(app, "title", o->title, "what is to be done, at most " + byte_count(limits::title_bytes_max()))->required();
-  option(app, "--harness", o->harness, "exec (a command), shell, claude, codex, opencode, gemini, hermes");
+  option(app, "--harness", o->harness, domain::harness_names() + "; exec runs the command after --");
   option(app, "--role", o->role, "role of the worker (implementer)");
   option(app, "--type", o->type, "review, implement (default), fix, test, research, other");
   option(app, "--message", o->message, "instruction for the worker");

@@ -1,6 +1,7 @@
 // spawn, spawns, approvals, decide.
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/harness.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -100,7 +101,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   option(app, "--role", o->role, "role of the worker (implementer)");
   option(app, "--key", o->key, "the same key gives the same worker while it lives and 24 h after");
   option(app, "--intent", o->intent, "what it is for, shown to people");
-  option(app, "--harness", o->harness, "exec, shell, claude, codex, opencode, gemini, hermes");
+  option(app, "--harness", o->harness, domain::harness_names());
   option(app, "--directory", o->directory, "working directory (the current one)");
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");

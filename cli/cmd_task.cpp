@@ -11,8 +11,6 @@ namespace swarm::cli {
 
 namespace {
 
-constexpr const char* types = "review, implement, fix, test, research, other";
-
 std::vector<std::string> comma_separated(const std::vector<std::string>& values) {
   std::vector<std::string> out;
   for (const auto& value : values) {
@@ -119,7 +117,7 @@ int run_request(context& ctx, request_options o) {
     o.title.erase(o.title.begin());
   }
   if (!domain::valid_task_type(o.type))
-    throw usage("Invalid task type \"" + o.type + "\". Expected one of: " + types);
+    throw usage(domain::invalid_task_type(o.type));
   if (joined(o.title).empty())
     throw usage("request-task needs a title");
   auto session = ctx.named_actor();
@@ -167,7 +165,7 @@ int run_request(context& ctx, request_options o) {
 void build_request(CLI::App& app, context& ctx) {
   auto o = std::make_shared<request_options>();
   words(app, "title", o->title, "TYPE TITLE…, or with --type just the title")->required();
-  option(app, "--type", o->type, types);
+  option(app, "--type", o->type, domain::task_types_text);
   option(app, "--description", o->description, "what is to be done, at most " + byte_count(limits::description_bytes_max()));
   option(app, "--file", o->files, "file it concerns (repeatable)");
   option(app, "--priority", o->priority, "higher first (0)");
@@ -219,7 +217,7 @@ int run_claim_next(context& ctx, const claim_options& o) {
   auto* body = command.mutable_claim_next_task();
   for (const auto& type : comma_separated(o.types)) {
     if (!domain::valid_task_type(type))
-      throw usage("Invalid task type \"" + type + "\". Expected one of: " + types);
+      throw usage(domain::invalid_task_type(type));
     body->add_types(type);
   }
   for (const auto& f : o.files)

@@ -1,7 +1,6 @@
 #include "cli/profile.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::cli {
@@ -19,18 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array agents{"claude", "codex", "opencode", "gemini", "hermes"};
 constexpr std::string_view identity_prefix = "identity:";
 
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-std::string upper(std::string_view text) {
-  std::string out;
-  for (auto c : text)
-    out += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return out;
-}
 
 std::string_view unquoted(std::string_view text) {
   if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.front() == text.back())
@@ -113,12 +105,10 @@ variables read_profile(const fs::path& file, const environment& env) {
   return parse_profile(text, env);
 }
 
-std::string launcher_variable(std::string_view agent) { return "SWARM_HARNESS_" + upper(agent); }
-
 std::string agent_with_launcher(const std::string& launcher, const std::function<std::string(const std::string&)>& get) {
-  for (std::string agent : agents)
-    if (get(launcher_variable(agent)) == launcher)
-      return agent;
+  for (auto agent : domain::agents)
+    if (get(domain::launcher_variable(agent)) == launcher)
+      return std::string{agent};
   return {};
 }
 
@@ -200,7 +190,7 @@ environment settings_of(const environment& env, std::string_view identity) {
 }
 
 std::string agent_of(const std::string& harness, const environment& settings, const environment& process) {
-  if (harness.empty() || harness == "exec" || harness == "shell" || std::find(agents.begin(), agents.end(), harness) != agents.end())
+  if (harness.empty() || domain::is_harness(harness))
     return harness;
   auto found = agent_with_launcher(harness, [&](const std::string& name) { return settings.get(name); });
   if (found.empty())
@@ -246,8 +236,8 @@ worker_settings settings_of_worker(const context& ctx, const std::optional<v1::S
     check_identity_roots(ctx, settings, token, directory, directory);
   out.harness = agent_of(harness, settings, ctx.env());
   set(out.environment, roots_variable(token), settings.get(roots_variable(token)));
-  if (std::find(agents.begin(), agents.end(), out.harness) != agents.end())
-    set(out.environment, launcher_variable(out.harness), settings.get(launcher_variable(out.harness)));
+  if (domain::is_agent(out.harness))
+    set(out.environment, domain::launcher_variable(out.harness), settings.get(domain::launcher_variable(out.harness)));
   return out;
 }
 

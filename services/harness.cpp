@@ -1,7 +1,5 @@
 #include "services/harness.hpp"
 
-#include <cctype>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -11,22 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "actors/domain/harness.hpp"
+
 namespace swarm {
-
-const std::vector<harness>& harnesses() {
-  static const std::vector<harness> table{
-    {"exec", nullptr},        {"shell", nullptr},   {"claude", "claude"}, {"codex", "codex"},
-    {"opencode", "opencode"}, {"gemini", "gemini"}, {"hermes", "hermes"},
-  };
-  return table;
-}
-
-const harness* find_harness(const std::string& name) {
-  for (const auto& h : harnesses())
-    if (name == h.name)
-      return &h;
-  return nullptr;
-}
 
 std::optional<std::string> find_program(const std::string& program, const std::string& path, const std::string& directory) {
   auto runnable = [](const std::string& p) {
@@ -63,29 +48,22 @@ std::string variable(const std::vector<std::string>& environment, const std::str
 
 namespace {
 
-std::string alias_variable(const harness& h) {
-  std::string out = "SWARM_HARNESS_";
-  for (const char* c = h.name; *c; ++c)
-    out += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
-  return out;
-}
-
-/// By its own name, or by the name the caller's SWARM_HARNESS_<NAME> gives its program (contract 4.6).
-const harness* named(const std::string& name, const std::vector<std::string>& environment) {
-  if (auto* h = find_harness(name))
-    return h;
-  for (const auto& h : harnesses())
-    if (h.program && !name.empty() && variable(environment, alias_variable(h)) == name)
-      return &h;
-  return nullptr;
+/// By its own name, or by the name the caller's SWARM_HARNESS_<NAME> gives its program (contract 4.6). Empty when it is unknown.
+std::string named(const std::string& name, const std::vector<std::string>& environment) {
+  if (domain::is_harness(name))
+    return name;
+  for (auto agent : domain::agents)
+    if (!name.empty() && variable(environment, domain::launcher_variable(agent)) == name)
+      return std::string{agent};
+  return {};
 }
 
 /// What starts the agent. swarm-mcp puts the alias unquoted into a shell script, so it may carry arguments.
-std::vector<std::string> launcher(const harness& h, const std::vector<std::string>& environment) {
-  std::istringstream words{variable(environment, alias_variable(h))};
+std::vector<std::string> launcher(const std::string& agent, const std::vector<std::string>& environment) {
+  std::istringstream words{variable(environment, domain::launcher_variable(agent))};
   std::vector<std::string> out{std::istream_iterator<std::string>{words}, {}};
   if (out.empty())
-    out.emplace_back(h.program);
+    out.push_back(agent);
   return out;
 }
 
@@ -96,37 +74,30 @@ v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
   return r;
 }
 
-std::string names() {
-  std::string out;
-  for (const auto& h : harnesses())
-    out += (out.empty() ? "" : ", ") + std::string{h.name};
-  return out;
-}
-
 /// Fields shared by Dispatch and RequestSpawn.
 template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
-  auto* h = named(body.harness(), environment);
-  if (!h)
-    return refusal(v1::Refusal::INVALID, fmt::format("Unknown harness \"{}\". Known: {}.", body.harness(), names()));
-  body.set_harness(h->name);
+  auto harness = named(body.harness(), environment);
+  if (harness.empty())
+    return refusal(v1::Refusal::INVALID, fmt::format("Unknown harness \"{}\". Known: {}.", body.harness(), domain::harness_names()));
+  body.set_harness(harness);
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
     return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no directory {} on this node", body.directory()));
   auto path = variable(environment, "PATH");
   if (path.empty())
     path = "/usr/local/bin:/usr/bin:/bin";
-  if (std::strcmp(h->name, "shell") == 0 && body.argv().empty()) {
+  if (harness == domain::shell_harness && body.argv().empty()) {
     auto shell = variable(environment, "SHELL");
     body.add_argv(shell.empty() ? "/bin/sh" : shell);
   }
-  if (h->program) {
-    auto words = launcher(*h, environment);
+  if (domain::is_agent(harness)) {
+    auto words = launcher(harness, environment);
     auto found = find_program(words[0], path, body.directory());
     if (!found)
       return refusal(
         v1::Refusal::NOT_INSTALLED,
-        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", h->name, words[0]));
+        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", harness, words[0]));
     words[0] = *found;
     body.mutable_argv()->Assign(words.begin(), words.end());
     return std::nullopt;

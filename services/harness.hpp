@@ -1,4 +1,4 @@
-// The table of worker programs: what can be started on this node.
+// Worker programs: what can be started on this node.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,6 @@
 #include "swarm/v1/command.pb.h"
 
 namespace swarm {
-
-struct harness {
-  const char* name;    // as --harness takes it
-  const char* program; // looked up on PATH; null: given by the caller
-};
-
-/// exec, shell and the agents, in the order they are shown.
-const std::vector<harness>& harnesses();
-const harness* find_harness(const std::string& name);
 
 /// The program's absolute path on that PATH, or nothing. What is not absolute (a program with a slash, a PATH entry) is meant
 /// from `directory`, where the worker starts; without a directory it is nowhere.

@@ -61,7 +61,7 @@ private:
     if (title_.empty())
       return refuse(v1::Refusal::INVALID, "dispatch requires a title");
     if (!valid_task_type(type_))
-      return refuse(v1::Refusal::INVALID, "Invalid task type \"" + type_ + "\". Expected one of: review, implement, fix, test, research, other");
+      return refuse(v1::Refusal::INVALID, invalid_task_type(type_));
     if (auto r = check_grants(tx_, d_.grants()))
       return r;
     if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")

@@ -109,6 +109,10 @@ v1::Message post_message(transaction&, std::string_view sender, std::string_view
 /// post_message with the prompt path's `[task:<id>] ` prefix and its event.
 v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id);
 
+/// Takes the place in line away and answers the request that held it.
+void end_wait(transaction&, const v1::LockWaiter&, v1::Reply answer);
+/// The answer when its deadline has passed.
+v1::Reply waited_too_long(const std::string& path);
 /// Grants the lock to the first live waiter, or leaves it free. Called after the row at (scope, path) has been erased.
 /// Returns the session it went to, or empty.
 std::string hand_over(transaction&, const std::string& path);
@@ -151,5 +155,9 @@ v1::SweepReport preview_sweep(const rows_view&, const std::string& scope, const 
 const char* to_text(v1::TaskStatus) noexcept;      // "in_progress"
 v1::TaskStatus task_status_from(std::string_view); // TASK_STATUS_UNSPECIFIED if unknown
 bool valid_task_type(std::string_view) noexcept;
+/// The types as a text shows them.
+inline constexpr const char* task_types_text = "review, implement, fix, test, research, other";
+/// The contract's sentence about a type that is none.
+std::string invalid_task_type(std::string_view);
 
 } // namespace swarm::domain

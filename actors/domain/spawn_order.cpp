@@ -1,18 +1,17 @@
 // Worker processes from the request to the moment the node takes over.
 #include <algorithm>
-#include <array>
 #include <set>
 #include <sstream>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/spawn_rules.hpp"
 
 namespace swarm::domain {
 
 namespace {
 
-constexpr std::array known_harnesses{"exec", "shell", "claude", "codex", "opencode", "gemini", "hermes"};
 constexpr const char* deferred_intent = "deferred";
 constexpr std::int64_t minute_ms = 60'000;
 
@@ -186,10 +185,9 @@ std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
 
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
                                       std::string_view directory) {
-  if (std::find(known_harnesses.begin(), known_harnesses.end(), harness) == known_harnesses.end())
-    return refuse(v1::Refusal::INVALID,
-                  "Unknown harness \"" + std::string(harness) + "\". Known harnesses: exec, shell, claude, codex, opencode, gemini, hermes.");
-  if (harness == "exec" && (argv.empty() || argv.Get(0).empty()))
+  if (!is_harness(harness))
+    return refuse(v1::Refusal::INVALID, "Unknown harness \"" + std::string(harness) + "\". Known harnesses: " + harness_names() + ".");
+  if (harness == exec_harness && (argv.empty() || argv.Get(0).empty()))
     return refuse(v1::Refusal::INVALID, "harness exec needs a command. Give it after --, for instance: -- sh -c 'make test'");
   if (directory.empty() || directory.front() != '/')
     return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");

@@ -193,4 +193,8 @@ bool valid_task_type(std::string_view type) noexcept {
   return false;
 }
 
+std::string invalid_task_type(std::string_view type) {
+  return "Invalid task type \"" + std::string(type) + "\". Expected one of: " + task_types_text;
+}
+
 } // namespace swarm::domain

@@ -85,7 +85,7 @@ std::optional<v1::Reply> check_assignee(const transaction& tx, const v1::TaskSpe
 std::optional<v1::Reply> check_type(const v1::TaskSpec& spec) {
   if (valid_task_type(spec.type()))
     return std::nullopt;
-  return refuse(v1::Refusal::INVALID, "Invalid task type \"" + spec.type() + "\". Expected one of: review, implement, fix, test, research, other");
+  return refuse(v1::Refusal::INVALID, invalid_task_type(spec.type()));
 }
 
 std::string announcement(const v1::Task& t) {

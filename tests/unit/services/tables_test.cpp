@@ -8,6 +8,7 @@
 #include <caf/sec.hpp>
 
 #include "actors/base/crypto.hpp"
+#include "actors/domain/harness.hpp"
 #include "services/harness.hpp"
 #include "services/principals.hpp"
 #include "services/pty_service.hpp"
@@ -191,9 +192,8 @@ TEST_CASE("a harness that is unknown, not installed or has nothing to run is ref
   CHECK(refusal("vim") == v1::Refusal::INVALID);
   CHECK(refusal("exec") == v1::Refusal::INVALID);
   CHECK(refusal("exec", {"no-such-program"}) == v1::Refusal::NOT_FOUND);
-  for (const auto& h : harnesses())
-    if (h.program)
-      CHECK(refusal(h.name) == v1::Refusal::NOT_INSTALLED);
+  for (auto agent : domain::agents)
+    CHECK(refusal(std::string{agent}) == v1::Refusal::NOT_INSTALLED);
   program(s.dir.root / "bin/claude");
   auto c = spawn_of("claude", {"ignored"}, dir);
   CHECK_FALSE(check_harness(c, env));
