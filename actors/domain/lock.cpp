@@ -13,16 +13,6 @@ std::vector<v1::LockWaiter> line_of(const transaction& tx, const std::string& pa
   return tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = path});
 }
 
-void leave_line(transaction& tx, const v1::LockWaiter& w, v1::Reply answer) {
-  tx.erase(w);
-  v1::ResolvedWait end;
-  end.set_path(w.path());
-  *end.mutable_principal() = w.principal();
-  *end.mutable_request() = w.request();
-  *end.mutable_reply() = std::move(answer);
-  tx.resolve(std::move(end));
-}
-
 v1::Reply granted(v1::Lock lock) {
   v1::Reply reply;
   *reply.mutable_lock()->mutable_lock() = std::move(lock);
@@ -157,7 +147,7 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
   if (auto refusal = deadlock(tx, me, a.path(), seq))
     return *refusal;
   if (mine != line.end())
-    leave_line(tx, *mine, refuse(v1::Refusal::STALE, "A newer request of the session waits for the lock instead", a.path()));
+    end_wait(tx, *mine, refuse(v1::Refusal::STALE, "A newer request of the session waits for the lock instead", a.path()));
   v1::LockWaiter w;
   w.set_scope(tx.scope());
   w.set_path(a.path());
@@ -191,6 +181,18 @@ std::optional<v1::Lock> settle(transaction& tx, const std::string& path) {
 
 } // namespace
 
+void end_wait(transaction& tx, const v1::LockWaiter& w, v1::Reply answer) {
+  tx.erase(w);
+  v1::ResolvedWait end;
+  end.set_path(w.path());
+  *end.mutable_principal() = w.principal();
+  *end.mutable_request() = w.request();
+  *end.mutable_reply() = std::move(answer);
+  tx.resolve(std::move(end));
+}
+
+v1::Reply waited_too_long(const std::string& path) { return refuse(v1::Refusal::TIMEOUT, "Waited for the lock until the deadline", path); }
+
 bool has_lapsed(const v1::Lock& lock, const inputs& in) {
   return lock.deadline_ms() != 0 && lock.deadline_ms() <= in.now_ms && in.now_ms >= in.grace_until_ms;
 }
@@ -203,15 +205,15 @@ std::optional<v1::Lock> live_lock(const transaction& tx, const std::string& path
 std::string hand_over(transaction& tx, const std::string& path) {
   for (const auto& w : line_of(tx, path)) {
     if (w.deadline_ms() <= tx.in().now_ms) {
-      leave_line(tx, w, refuse(v1::Refusal::TIMEOUT, "Waited for the lock until the deadline", path));
+      end_wait(tx, w, waited_too_long(path));
       continue;
     }
     if (!tx.get<v1::Session>(key(w.session_id()))) {
-      leave_line(tx, w, not_registered());
+      end_wait(tx, w, not_registered());
       continue;
     }
     if (!has_quota(tx, w.session_id())) {
-      leave_line(tx, w, quota_reached(path));
+      end_wait(tx, w, quota_reached(path));
       continue;
     }
     v1::Lock lock;
@@ -219,7 +221,7 @@ std::string hand_over(transaction& tx, const std::string& path) {
     lock.set_session_id(w.session_id());
     lock.set_note(w.note());
     lock.set_task_id(w.task_id());
-    leave_line(tx, w, granted(grant(tx, std::move(lock), w.ttl_ms())));
+    end_wait(tx, w, granted(grant(tx, std::move(lock), w.ttl_ms())));
     return w.session_id();
   }
   return {};
@@ -282,7 +284,7 @@ v1::Reply cancel_lock_wait(transaction& tx, const v1::CancelLockWait& c) {
   v1::Reply reply;
   for (const auto& w : line_of(tx, c.path()))
     if (w.session_id() == me->id()) {
-      leave_line(tx, w, refuse(v1::Refusal::STATE, "The wait for the lock was cancelled", c.path()));
+      end_wait(tx, w, refuse(v1::Refusal::STATE, "The wait for the lock was cancelled", c.path()));
       reply.mutable_done();
       return reply;
     }

@@ -53,13 +53,7 @@ bool leave_lines(transaction& tx, const v1::Session& s) {
   for (const auto& w : waiters) {
     if (!tx.has_room(4 * limits::path_bytes_max()))
       return false;
-    tx.erase(w);
-    v1::ResolvedWait end;
-    end.set_path(w.path());
-    *end.mutable_principal() = w.principal();
-    *end.mutable_request() = w.request();
-    *end.mutable_reply() = refuse(v1::Refusal::NOT_REGISTERED, "The session that waited for the lock has ended. Register again.", w.path());
-    tx.resolve(std::move(end));
+    end_wait(tx, w, refuse(v1::Refusal::NOT_REGISTERED, "The session that waited for the lock has ended. Register again.", w.path()));
   }
   return waiters.size() < limits::session_end_rows_max;
 }

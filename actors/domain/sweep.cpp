@@ -103,13 +103,7 @@ private:
 
   void expire_waiters() {
     report_.set_waiters_expired(take<v1::LockWaiter>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::LockWaiter& w) {
-      tx_.erase(w);
-      v1::ResolvedWait end;
-      end.set_path(w.path());
-      *end.mutable_principal() = w.principal();
-      *end.mutable_request() = w.request();
-      *end.mutable_reply() = refuse(v1::Refusal::TIMEOUT, "Waited for the lock until the deadline", w.path());
-      tx_.resolve(std::move(end));
+      end_wait(tx_, w, waited_too_long(w.path()));
       return true;
     }));
   }
