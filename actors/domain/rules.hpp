@@ -91,6 +91,8 @@ v1::Reply not_registered();
 std::string display_name(const v1::Session&);
 /// True if a process or an attachment stream holds the session now.
 bool is_held(const v1::Session&) noexcept;
+/// Stores the row of a session that is new, or was taken over by another process, and tells of it. `actor` as of an event.
+void put_registered(transaction&, const v1::Session&, bool adopted_existing, std::string_view actor = {});
 /// Makes the session the scope's planner if its label says so and nobody is.
 void claim_planner(transaction&, const v1::Session&);
 /// Passes the planner role on after the row of `session_id` has gone.

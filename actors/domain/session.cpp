@@ -140,16 +140,7 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
     s.set_node_id(r.node_id());
   if (auto refusal = bind_token(tx, s, r.token_hash()))
     return *refusal;
-  tx.put(s);
-  json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())},
-                  {"adopted", adopted_existing},
-                  {"pid", s.pid()},
-                  {"directory", s.directory()},
-                  {"root", s.root()},
-                  {"file_root", s.file_root()}};
-  if (s.lease_until_ms() != 0)
-    payload["lease_until"] = s.lease_until_ms() / 1000;
-  tx.event("instance.registered", s.id(), payload, s.id());
+  put_registered(tx, s, adopted_existing, s.id());
   claim_planner(tx, s);
   return session_reply(std::move(s), adopted_existing);
 }
@@ -227,6 +218,19 @@ bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSess
 }
 
 } // namespace
+
+void put_registered(transaction& tx, const v1::Session& s, bool adopted_existing, std::string_view actor) {
+  json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())},
+                  {"adopted", adopted_existing},
+                  {"pid", s.pid()},
+                  {"directory", s.directory()},
+                  {"root", s.root()},
+                  {"file_root", s.file_root()}};
+  if (s.lease_until_ms() != 0)
+    payload["lease_until"] = s.lease_until_ms() / 1000;
+  tx.put(s);
+  tx.event("instance.registered", s.id(), payload, actor);
+}
 
 v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
   if (auto refusal = check_grants(tx, r.grants()))

@@ -59,34 +59,15 @@ std::optional<v1::Spawn> remembered(const transaction& tx, const v1::RequestSpaw
 
 // The row may have run out its lease while the node was down; the worker gets it back under the same id.
 void adopt_session(transaction& tx, const v1::Spawn& s, const v1::SpawnStarting& c) {
-  auto session = tx.get<v1::Session>(key(s.session_id())).value_or(v1::Session{});
-  if (session.id().empty()) {
-    session.set_id(s.session_id());
-    session.set_scope(tx.scope());
-    session.set_directory(s.directory());
-    session.set_root(s.directory());
-    session.set_file_root(s.directory());
-    session.set_label(s.label());
-    *session.mutable_grants() = s.grants();
-    session.set_registered_at_ms(tx.in().now_ms);
-    session.set_node_id(s.node_id());
-    session.set_spawn_id(s.id());
-    session.set_identity(effective_identity(s.label(), tx.in()));
-  }
+  auto row = tx.get<v1::Session>(key(s.session_id()));
+  auto session = row ? std::move(*row) : worker_session(tx, s, s.session_id());
   session.set_adopted(true);
   session.set_presence(v1::Session::PROCESS);
   session.set_pid(c.pid());
   session.set_pid_start(c.pid_start());
   session.set_lease_until_ms(0);
   session.set_heartbeat_ms(tx.in().now_ms);
-  tx.event("instance.registered", session.id(),
-           {{"label", session.label()},
-            {"adopted", true},
-            {"pid", session.pid()},
-            {"directory", session.directory()},
-            {"root", session.root()},
-            {"file_root", session.file_root()}});
-  tx.put(session);
+  put_registered(tx, session, true);
   claim_planner(tx, session);
   if (c.token_hash().empty())
     return;

@@ -32,30 +32,11 @@ std::string one_word(std::string_view text) {
 
 // The row the worker's process will adopt. Until then it lives by a lease, so that a request nobody serves leaves nothing.
 v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
-  v1::Session s;
-  s.set_id(tx.in().new_uuid());
-  s.set_scope(tx.scope());
-  s.set_directory(spawn.directory());
-  s.set_root(!is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory()) ? tx.scope() : spawn.directory());
-  s.set_file_root(spawn.directory());
-  s.set_label(spawn.label());
-  *s.mutable_grants() = spawn.grants();
-  s.set_registered_at_ms(tx.in().now_ms);
+  auto s = worker_session(tx, spawn, tx.in().new_uuid());
   s.set_heartbeat_ms(tx.in().now_ms);
   s.set_lease_until_ms(tx.in().now_ms + limits::spawn_session_lease().count());
   s.set_presence(v1::Session::LEASE);
-  s.set_node_id(spawn.node_id());
-  s.set_spawn_id(spawn.id());
-  s.set_identity(effective_identity(spawn.label(), tx.in()));
-  tx.put(s);
-  tx.event("instance.registered", s.id(),
-           {{"label", s.label()},
-            {"adopted", false},
-            {"pid", 0},
-            {"directory", s.directory()},
-            {"root", s.root()},
-            {"file_root", s.file_root()},
-            {"lease_until", s.lease_until_ms() / 1000}});
+  put_registered(tx, s, false);
   return s;
 }
 
@@ -67,6 +48,22 @@ std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
 }
 
 } // namespace
+
+v1::Session worker_session(const transaction& tx, const v1::Spawn& spawn, std::string id) {
+  v1::Session s;
+  s.set_id(std::move(id));
+  s.set_scope(tx.scope());
+  s.set_directory(spawn.directory());
+  s.set_root(!is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory()) ? tx.scope() : spawn.directory());
+  s.set_file_root(spawn.directory());
+  s.set_label(spawn.label());
+  *s.mutable_grants() = spawn.grants();
+  s.set_registered_at_ms(tx.in().now_ms);
+  s.set_node_id(spawn.node_id());
+  s.set_spawn_id(spawn.id());
+  s.set_identity(effective_identity(spawn.label(), tx.in()));
+  return s;
+}
 
 bool is_live(const v1::Spawn& s) noexcept {
   return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;

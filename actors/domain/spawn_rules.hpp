@@ -29,6 +29,10 @@ v1::Spawn order_worker(transaction&, const worker_order&);
 /// Gives a spawn row a new session row to run as and (again) asks the node for the process of its current attempt.
 void issue_spawn(transaction&, v1::Spawn&);
 
+/// The row of the session a worker runs as, without what says who holds it. Made when the worker is asked for, and again when that row
+/// has run out before the process came.
+v1::Session worker_session(const transaction&, const v1::Spawn&, std::string id);
+
 /// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
 std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
 /// limits::principal_spawns_per_minute_max() and principal_spawns_live_max().

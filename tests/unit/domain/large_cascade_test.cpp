@@ -12,14 +12,12 @@ namespace {
 /// Four of them do not fit one batch.
 const std::string large(128 * limits::kib, 'd');
 
-v1::Task waiting(task_world& w, const std::string& who, const std::string& title, const std::vector<std::string>& deps,
-                 const std::string& description = large, const std::string& assignee = {}) {
+v1::Task described(task_world& w, const std::string& who, const std::string& title, const std::vector<std::string>& deps,
+                   const std::string& description = large, const std::string& assignee = {}) {
   auto s = spec(title);
-  for (const auto& d : deps)
-    s.add_depends_on(d);
   s.set_description(description);
   s.set_assignee(assignee);
-  return made(w.as(who, create(s)));
+  return waiting(w, who, s, deps);
 }
 
 v1::SweepReport sweep(task_world& w) {
@@ -131,7 +129,7 @@ TEST_CASE("a task whose many large dependants do not fit one command ends all th
   const auto a = w.join("identity:x"), b = w.join("identity:x");
   const auto root = made(w.as(a, create(spec("root"))));
   for (int i = 0; i < 10; ++i)
-    waiting(w, a, "next " + std::to_string(i), {root.id()}, large, i % 2 == 0 ? b : "");
+    described(w, a, "next " + std::to_string(i), {root.id()}, large, i % 2 == 0 ? b : "");
   w.as(a, claim(root.id()));
   const auto r = w.as(a, update(root.id(), v1::DONE));
   REQUIRE_FALSE(r.has_refusal());
@@ -158,7 +156,7 @@ TEST_CASE("what waits for a failed task cannot be claimed while its cancellation
   for (int way = 0; way < 2; ++way) {
     auto above = root.id();
     for (int i = 0; i < 4; ++i)
-      all.push_back(above = waiting(w, a, "t", {above}).id());
+      all.push_back(above = described(w, a, "t", {above}).id());
   }
   w.as(a, claim(root.id()));
   REQUIRE_FALSE(w.as(a, update(root.id(), v1::FAILED)).has_refusal());
@@ -169,7 +167,7 @@ TEST_CASE("what waits for a failed task cannot be claimed while its cancellation
       CHECK(w.as(a, approve(id)).has_refusal());
     }
     // One that is asked for meanwhile waits, or is cancelled, with the rest.
-    const auto late = waiting(w, a, "late", {all[7]}, "small");
+    const auto late = described(w, a, "late", {all[7]}, "small");
     CHECK((late.status() == v1::BLOCKED || late.status() == v1::CANCELLED));
     more = sweep(w).more();
   }
@@ -246,7 +244,7 @@ TEST_CASE("so many cascades may be under way; the end of a worker is one more") 
   for (std::size_t i = 0; i < limits::cascades_pending_max() + 1; ++i) {
     roots.push_back(made(w.as(a, create(spec("root")))).id());
     for (int n = 0; n < 4; ++n)
-      waiting(w, a, "next", {roots.back()});
+      described(w, a, "next", {roots.back()});
   }
   const auto last = roots.back();
   for (const auto& id : roots)

@@ -8,11 +8,9 @@ namespace {
 v1::Task dependent(task_world& w, const std::string& who, const std::string& title, const std::vector<std::string>& deps, bool approval = false,
                    const std::string& assignee = {}) {
   auto s = spec(title);
-  for (const auto& d : deps)
-    s.add_depends_on(d);
   s.set_approval_required(approval);
   s.set_assignee(assignee);
-  return made(w.as(who, create(s)));
+  return waiting(w, who, s, deps);
 }
 
 } // namespace

@@ -144,6 +144,12 @@ inline v1::Task made(const v1::Reply& r) {
   REQUIRE_MESSAGE(r.tasks_created().tasks_size() > 0, r.refusal().text());
   return r.tasks_created().tasks(0).task();
 }
+/// A task that this session asks for and that waits for the others.
+inline v1::Task waiting(task_world& w, const std::string& session, v1::TaskSpec s, const std::vector<std::string>& dependencies) {
+  for (const auto& d : dependencies)
+    s.add_depends_on(d);
+  return made(w.as(session, create(s)));
+}
 inline std::string text(const v1::Reply& r) { return r.refusal().text(); }
 
 } // namespace swarm::test

@@ -41,6 +41,15 @@ caf::behavior step(caf::event_based_actor* self, caf::actor next, std::atomic<st
   }};
 }
 
+/// An actor that does this with each number it is sent.
+template <class F>
+caf::actor taker(caf::actor_system& sys, F f) {
+  return sys.spawn([f](caf::event_based_actor* self) -> caf::behavior {
+    runtime::install_defaults(self);
+    return {[f, self](int n) { f(self, n); }};
+  });
+}
+
 } // namespace
 
 TEST_CASE("what a guest sends runs on the guest's own thread, and it is back when that is done") {
@@ -50,10 +59,8 @@ TEST_CASE("what a guest sends runs on the guest's own thread, and it is back whe
   for (std::size_t i = 0; i < where.size(); ++i)
     steps.push_back(r.sys.spawn(step, steps.empty() ? caf::actor{} : steps.back(), &where[i]));
   std::atomic<int> got{0};
-  auto asker = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    runtime::install_defaults(self);
-    return {[&, self](std::string) { self->request(steps.back(), caf::infinite, 1).then([&](int n) { got = n; }); }};
-  });
+  auto asker =
+    taker(r.sys, [&](caf::event_based_actor* self, int first) { self->request(steps.back(), caf::infinite, first).then([&](int n) { got = n; }); });
   // The actors begin on a worker; only then is there nothing for a worker to do.
   {
     caf::scoped_actor me{r.sys};
@@ -65,7 +72,7 @@ TEST_CASE("what a guest sends runs on the guest's own thread, and it is back whe
   for (auto end = std::chrono::steady_clock::now() + 10s; calls == 0 && std::chrono::steady_clock::now() < end;) {
     got = 0;
     runtime::run_here(
-      r.sys, [&] { caf::anon_send(asker, std::string{"go"}); }, [&] { return got != 0; });
+      r.sys, [&] { caf::anon_send(asker, 1); }, [&] { return got != 0; });
     if (got == 4 && where.front().load() == here)
       ++calls;
     while (got != 4)
@@ -82,18 +89,12 @@ TEST_CASE("what a guest sends runs on the guest's own thread, and it is back whe
 TEST_CASE("an actor that is about to block gives away what waits on its worker") {
   running r{2};
   std::promise<void> released;
-  auto helper = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    runtime::install_defaults(self);
-    return {[&](int) { released.set_value(); }};
-  });
+  auto helper = taker(r.sys, [&](caf::event_based_actor*, int) { released.set_value(); });
   std::promise<bool> outcome;
-  auto blocker = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    runtime::install_defaults(self);
-    return {[&, self](int n) {
-      self->send(helper, n);
-      runtime::before_blocking();
-      outcome.set_value(released.get_future().wait_for(20s) == std::future_status::ready);
-    }};
+  auto blocker = taker(r.sys, [&](caf::event_based_actor* self, int n) {
+    self->send(helper, n);
+    runtime::before_blocking();
+    outcome.set_value(released.get_future().wait_for(20s) == std::future_status::ready);
   });
   caf::anon_send(blocker, 1);
   CHECK(outcome.get_future().get());
@@ -107,16 +108,10 @@ TEST_CASE("everybody one actor sends to gets its turn, however many they are") {
   std::latch done{others};
   std::vector<caf::actor> crowd;
   for (int i = 0; i < others; ++i)
-    crowd.push_back(r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-      runtime::install_defaults(self);
-      return {[&](int) { done.count_down(); }};
-    }));
-  auto sender = r.sys.spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    runtime::install_defaults(self);
-    return {[&, self](int n) {
-      for (auto& c : crowd)
-        self->send(c, n);
-    }};
+    crowd.push_back(taker(r.sys, [&](caf::event_based_actor*, int) { done.count_down(); }));
+  auto sender = taker(r.sys, [&](caf::event_based_actor* self, int n) {
+    for (auto& c : crowd)
+      self->send(c, n);
   });
   caf::anon_send(sender, 1);
   for (auto end = std::chrono::steady_clock::now() + 20s; !done.try_wait() && std::chrono::steady_clock::now() < end;)
