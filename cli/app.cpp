@@ -4,6 +4,8 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <limits>
+
 #include <CLI/CLI.hpp>
 
 namespace swarm::cli {
@@ -225,6 +227,12 @@ CLI::Option* flag(CLI::App& app, const std::string& names, bool& target, const s
 
 CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::string>& target, const std::string& help) {
   return with_unmark(app.add_option(name, target, help));
+}
+
+std::uint32_t retries_of(std::int64_t retries) {
+  if (retries < 0 || retries > std::numeric_limits<std::uint32_t>::max())
+    throw usage("--retries takes a number, 0 or more");
+  return static_cast<std::uint32_t>(retries);
 }
 
 std::int64_t milliseconds_of(double seconds, const char* what) {

@@ -11,8 +11,6 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
-#include <limits>
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -66,13 +64,8 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
     body.add_files(ctx.file(f, session));
   body.set_has_files(!o.files.empty());
   body.set_priority(o.priority);
-  for (const auto& each : o.depends_on)
-    for (std::size_t at = 0; at <= each.size();) {
-      auto comma = std::min(each.find(',', at), each.size());
-      if (comma > at)
-        body.add_depends_on(each.substr(at, comma - at));
-      at = comma + 1;
-    }
+  for (const auto& id : comma_separated(o.depends_on))
+    body.add_depends_on(id);
   body.set_idempotency_key(o.key);
   body.set_parent_task_id(o.parent);
   body.set_approval_required(o.approval_required);
@@ -87,7 +80,7 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
   for (const auto& word : ctx.tail)
     body.add_argv(word);
-  body.set_retries(static_cast<std::uint32_t>(o.retries));
+  body.set_retries(retries_of(o.retries));
   body.set_fresh(o.fresh);
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
@@ -100,9 +93,7 @@ void check(const context& ctx, const dispatch_options& o) {
     throw usage("dispatch requires a title");
   if (!o.type.empty() && !domain::valid_task_type(o.type))
     throw usage(domain::invalid_task_type(o.type));
-  // How many are allowed is the node's to say; here only what the message cannot carry.
-  if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
-    throw usage("--retries takes a number, 0 or more");
+  retries_of(o.retries);
   auto harness = harness_of(ctx, o);
   if (harness == "exec" && ctx.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");

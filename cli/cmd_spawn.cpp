@@ -6,8 +6,6 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
-#include <limits>
-
 namespace swarm::cli {
 
 namespace {
@@ -59,9 +57,7 @@ struct spawn_options {
 };
 
 int run_spawn(context& ctx, const spawn_options& o) {
-  // How many are allowed is the node's to say; here only what the message cannot carry.
-  if (o.retries < 0 || o.retries > std::numeric_limits<std::uint32_t>::max())
-    throw usage("--retries takes a number, 0 or more");
+  auto retries = retries_of(o.retries);
   auto harness = o.harness.empty() ? std::string{ctx.tail.empty() ? "" : "exec"} : o.harness;
   if (harness.empty())
     throw usage("spawn needs --harness NAME, or a command after --");
@@ -83,7 +79,7 @@ int run_spawn(context& ctx, const spawn_options& o) {
     body->add_grants(g);
   body->set_task_id(o.task);
   body->set_restart(o.restart);
-  body->set_retries(static_cast<std::uint32_t>(o.retries));
+  body->set_retries(retries);
   auto reply = ctx.execute(command, worker.environment).spawn();
   if (ctx.json_wanted()) {
     auto out = spawn_row(reply.spawn());

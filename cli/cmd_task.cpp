@@ -5,22 +5,9 @@
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
-#include <sstream>
-
 namespace swarm::cli {
 
 namespace {
-
-std::vector<std::string> comma_separated(const std::vector<std::string>& values) {
-  std::vector<std::string> out;
-  for (const auto& value : values) {
-    std::stringstream in{value};
-    for (std::string item; std::getline(in, item, ',');)
-      if (!item.empty())
-        out.push_back(item);
-  }
-  return out;
-}
 
 /// Tasks of people have no session; the assignee's own verbs do.
 std::string acting_session(const context& ctx) { return ctx.actor().id(); }

@@ -3,6 +3,8 @@
 #include "actors/base/paths.hpp"
 #include "gateway/mcp/shapes.hpp"
 
+#include <sstream>
+
 namespace swarm::cli {
 
 context::context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory)
@@ -149,6 +151,17 @@ std::vector<v1::KvEntry> all_kv(const context& ctx, const std::string& prefix) {
   ask_pages(
     ctx, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.kv_list().entries().begin(), a.kv_list().entries().end()); });
+  return out;
+}
+
+std::vector<std::string> comma_separated(const std::vector<std::string>& values) {
+  std::vector<std::string> out;
+  for (const auto& value : values) {
+    std::stringstream in{value};
+    for (std::string item; std::getline(in, item, ',');)
+      if (!item.empty())
+        out.push_back(item);
+  }
   return out;
 }
 

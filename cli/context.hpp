@@ -103,6 +103,8 @@ std::vector<v1::Task> all_tasks(const context&, std::optional<v1::TaskStatus> st
 std::vector<v1::LockView> all_locks(const context&, const std::string& holder);
 std::vector<v1::KvEntry> all_kv(const context&, const std::string& prefix);
 
+/// The non-empty parts between the commas of all values.
+std::vector<std::string> comma_separated(const std::vector<std::string>& values);
 /// Words joined by blanks, as a shell would have given them.
 std::string joined(const std::vector<std::string>& words);
 

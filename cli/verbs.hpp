@@ -58,6 +58,8 @@ CLI::Option* flag(CLI::App&, const std::string& names, bool& target, const std::
 /// All remaining words.
 CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>& target, const std::string& help);
 
+/// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
+std::uint32_t retries_of(std::int64_t);
 /// Seconds as given on the command line to milliseconds; refuses negative values.
 std::int64_t milliseconds_of(double seconds, const char* what);
 

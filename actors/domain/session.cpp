@@ -220,11 +220,7 @@ bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSess
 } // namespace
 
 void put_registered(transaction& tx, const v1::Session& s, bool adopted_existing, std::string_view actor) {
-  json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())},
-                  {"adopted", adopted_existing},
-                  {"pid", s.pid()},
-                  {"directory", s.directory()},
-                  {"root", s.root()},
+  json payload = {{"label", nullable(s.label())}, {"adopted", adopted_existing}, {"pid", s.pid()}, {"directory", s.directory()}, {"root", s.root()},
                   {"file_root", s.file_root()}};
   if (s.lease_until_ms() != 0)
     payload["lease_until"] = s.lease_until_ms() / 1000;

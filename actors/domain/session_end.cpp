@@ -119,7 +119,7 @@ void announce_offline(transaction& tx, const v1::Session& s, const std::vector<v
 }
 
 json end_payload(const v1::Session& s, std::string_view event_type) {
-  json payload = {{"label", s.label().empty() ? json(nullptr) : json(s.label())}, {"pid", s.pid()}};
+  json payload = {{"label", nullable(s.label())}, {"pid", s.pid()}};
   if (event_type == "instance.stale_reclaimed") {
     payload["last_heartbeat"] = s.heartbeat_ms() / 1000;
     payload["stale_threshold_secs"] = limits::session_stale().count() / 1000;

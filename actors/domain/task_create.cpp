@@ -11,8 +11,6 @@ namespace {
 
 std::string inactive(const std::string& session) { return "Instance " + session + " is not active in this scope"; }
 
-json nullable(const std::string& s) { return s.empty() ? json() : json(s); }
-
 json list_or_null(const google::protobuf::RepeatedPtrField<std::string>& list, bool given) {
   if (!given && list.empty())
     return nullptr;

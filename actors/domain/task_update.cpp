@@ -123,8 +123,6 @@ bool lacks_tracker(const transaction& tx, const v1::Task& t, const v1::CompleteT
   return names_ticket(t.idempotency_key(), t.title(), t.description()) && configured_tracker(tx, actor_identity_token(tx));
 }
 
-json nullable(const std::string& s) { return s.empty() ? json() : json(s); }
-
 } // namespace
 
 v1::Reply update_task(transaction& tx, const v1::UpdateTask& c) {

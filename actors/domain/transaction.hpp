@@ -138,6 +138,9 @@ private:
     overlays_;
 };
 
+/// The text, or null when it is empty: for the payloads of events.
+inline json nullable(const std::string& text) { return text.empty() ? json() : json(text); }
+
 // -- replies -------------------------------------------------------------------------------
 
 /// A reply that refuses. `text` is shown to people and agents and is part of the contract where the contract gives it.

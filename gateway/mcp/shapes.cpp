@@ -54,30 +54,35 @@ std::int64_t seconds(std::int64_t ms) { return ms / 1000; }
 
 json seconds_or_null(std::int64_t ms) { return ms == 0 ? json(nullptr) : json(seconds(ms)); }
 
-json instance(const v1::Session& s) {
+namespace {
+
+/// The keys an instance and a peer begin with.
+json who_and_where(const v1::Session& s) {
   return {{"id", s.id()},
           {"scope", s.scope()},
           {"directory", s.directory()},
           {"root", s.root()},
           {"file_root", s.file_root()},
           {"pid", s.pid()},
-          {"label", text_or_null(s.label())},
-          {"adopted", s.adopted()},
-          {"lease_until", seconds_or_null(s.lease_until_ms())}};
+          {"label", text_or_null(s.label())}};
+}
+
+} // namespace
+
+json instance(const v1::Session& s) {
+  auto out = who_and_where(s);
+  out["adopted"] = s.adopted();
+  out["lease_until"] = seconds_or_null(s.lease_until_ms());
+  return out;
 }
 
 json peer(const v1::Session& s) {
-  return {{"id", s.id()},
-          {"scope", s.scope()},
-          {"directory", s.directory()},
-          {"root", s.root()},
-          {"file_root", s.file_root()},
-          {"pid", s.pid()},
-          {"label", text_or_null(s.label())},
-          {"registered_at", seconds(s.registered_at_ms())},
-          {"heartbeat", seconds(s.heartbeat_ms())},
-          {"adopted", s.adopted() ? 1 : 0},
-          {"lease_until", seconds_or_null(s.lease_until_ms())}};
+  auto out = who_and_where(s);
+  out["registered_at"] = seconds(s.registered_at_ms());
+  out["heartbeat"] = seconds(s.heartbeat_ms());
+  out["adopted"] = s.adopted() ? 1 : 0;
+  out["lease_until"] = seconds_or_null(s.lease_until_ms());
+  return out;
 }
 
 json message(const v1::Message& m) {

@@ -45,8 +45,8 @@ public:
   }
   v1::Reply reply(const v1::Command& cmd) { return run(cmd).reply(); }
 
-  /// A session that lives with a process, so that it never becomes stale by itself. Returns its id.
-  std::string session(const std::string& label = {}, std::int64_t pid = 100) {
+  /// Of a session that lives with that process; 0 = with its heartbeat.
+  static v1::Command registration(const std::string& label = {}, std::int64_t pid = 0) {
     auto cmd = command();
     auto& r = *cmd.mutable_register_session();
     r.set_directory("/repo");
@@ -54,8 +54,10 @@ public:
     r.set_label(label);
     r.set_pid(pid);
     r.set_pid_start(static_cast<std::uint64_t>(pid));
-    return reply(cmd).session().session().id();
+    return cmd;
   }
+  /// A session that lives with a process, so that it never becomes stale by itself. Returns its id.
+  std::string session(const std::string& label = {}, std::int64_t pid = 100) { return reply(registration(label, pid)).session().session().id(); }
   v1::SweepReport sweep() {
     auto cmd = by(v1::Principal::NODE);
     cmd.mutable_sweep()->set_mode("periodic");

@@ -9,17 +9,6 @@ namespace v1 = swarm::v1;
 
 namespace {
 
-v1::Command registration(const std::string& label = {}, std::int64_t pid = 0) {
-  auto cmd = domain_world::command();
-  auto& r = *cmd.mutable_register_session();
-  r.set_directory("/repo");
-  r.set_root("/repo");
-  r.set_label(label);
-  r.set_pid(pid);
-  r.set_pid_start(static_cast<std::uint64_t>(pid));
-  return cmd;
-}
-
 v1::Command deregistration(const std::string& who) {
   auto cmd = domain_world::command(who);
   cmd.mutable_deregister_session();
@@ -40,7 +29,7 @@ std::string planner(const domain_world& w) { return w.rows.row<v1::ScopeState>("
 
 TEST_CASE("registering makes a session, says so, and binds the newest token only") {
   domain_world w;
-  auto cmd = registration("role:implementer identity:x", 7);
+  auto cmd = domain_world::registration("role:implementer identity:x", 7);
   cmd.mutable_register_session()->set_token_hash(std::string(32, 'a'));
   auto batch = w.run(cmd);
   auto s = batch.reply().session().session();
@@ -48,27 +37,27 @@ TEST_CASE("registering makes a session, says so, and binds the newest token only
   CHECK(s.identity() == "identity:x");
   CHECK(s.file_root() == "/repo");
   CHECK(test::event_types(batch) == std::vector<std::string>{"instance.registered"});
-  auto again = registration("", 7);
+  auto again = domain_world::registration("", 7);
   again.mutable_register_session()->set_preassigned_id(s.id());
   again.mutable_register_session()->set_token_hash(std::string(32, 'b'));
   CHECK(w.reply(again).session().adopted_existing());
   REQUIRE(w.rows.all<v1::Credential>().size() == 1);
   CHECK(w.rows.all<v1::Credential>().begin()->second.token_hash() == std::string(32, 'b'));
-  auto other = registration("", 8);
+  auto other = domain_world::registration("", 8);
   other.mutable_register_session()->set_token_hash(std::string(32, 'b'));
   CHECK(w.reply(other).refusal().code() == v1::Refusal::CONFLICT);
 }
 
 TEST_CASE("sessions without an identity label share the identity of the user") {
   domain_world w;
-  CHECK(w.reply(registration("role:x")).session().session().identity() == "user:ada");
+  CHECK(w.reply(domain_world::registration("role:x")).session().session().identity() == "user:ada");
 }
 
 TEST_CASE("a live session of another process cannot be adopted") {
   domain_world w;
   auto id = w.session("", 7);
   for (bool explicitly : {true, false}) {
-    auto cmd = registration("", 8);
+    auto cmd = domain_world::registration("", 8);
     if (explicitly)
       cmd.mutable_register_session()->set_adopt_session_id(id);
     else
@@ -82,7 +71,7 @@ TEST_CASE("a live session of another process cannot be adopted") {
 TEST_CASE("whoever has the session's token may register it again, and it stays with its process") {
   domain_world w;
   auto id = w.session("", 7);
-  auto cmd = registration("name:new", 8);
+  auto cmd = domain_world::registration("name:new", 8);
   cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
   cmd.mutable_principal()->set_id(id);
   cmd.mutable_register_session()->set_preassigned_id(id);
@@ -96,7 +85,7 @@ TEST_CASE("a session cannot register itself, or another one with a token of its 
   domain_world w;
   const auto id = w.session("identity:x role:implementer", 7);
   const auto leased = [&](const std::string& label) {
-    auto cmd = registration(label);
+    auto cmd = domain_world::registration(label);
     cmd.mutable_register_session()->set_lease_ms(60'000);
     return w.reply(cmd).session().session().id();
   };
@@ -129,7 +118,7 @@ TEST_CASE("a session cannot register itself, or another one with a token of its 
   for (const auto& r : table) {
     CAPTURE(line++);
     for (auto kind : {v1::Principal::SESSION, v1::Principal::OPERATOR}) {
-      auto cmd = registration(r.label, 8);
+      auto cmd = domain_world::registration(r.label, 8);
       cmd.mutable_principal()->set_kind(kind);
       if (kind == v1::Principal::SESSION)
         cmd.mutable_principal()->set_id(id);
@@ -162,7 +151,7 @@ TEST_CASE("a gateway stays one when it registers again, and may register others"
   domain_world w;
   const auto id = w.session("identity:x mode:gateway", 7);
   for (const bool itself : {true, false}) {
-    auto cmd = registration("identity:x mode:gateway role:planner", 8);
+    auto cmd = domain_world::registration("identity:x mode:gateway role:planner", 8);
     cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
     cmd.mutable_principal()->set_id(id);
     if (itself)
@@ -174,7 +163,7 @@ TEST_CASE("a gateway stays one when it registers again, and may register others"
 TEST_CASE("ending itself frees no session from its identity") {
   domain_world w;
   const auto register_as = [&](const std::string& who, const std::string& label, const std::string& scope) {
-    auto cmd = registration(label, 8);
+    auto cmd = domain_world::registration(label, 8);
     cmd.set_scope(scope);
     cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
     cmd.mutable_principal()->set_id(who);
@@ -200,10 +189,10 @@ TEST_CASE("ending itself frees no session from its identity") {
 
 TEST_CASE("explicit adoption needs the scope and directory, and creates otherwise unless told not to") {
   domain_world w;
-  auto lease = registration();
+  auto lease = domain_world::registration();
   lease.mutable_register_session()->set_lease_ms(1000);
   auto id = w.reply(lease).session().session().id();
-  auto cmd = registration("", 8);
+  auto cmd = domain_world::registration("", 8);
   cmd.mutable_register_session()->set_adopt_session_id(id);
   cmd.mutable_register_session()->set_directory("/other");
   cmd.mutable_register_session()->set_adopt_only(true);
@@ -219,13 +208,13 @@ TEST_CASE("explicit adoption needs the scope and directory, and creates otherwis
 
 TEST_CASE("the same session label in the same directory is the same session") {
   domain_world w;
-  auto id = w.reply(registration("session:abc", 7)).session().session().id();
-  auto hook = registration("session:abc", 0);
+  auto id = w.reply(domain_world::registration("session:abc", 7)).session().session().id();
+  auto hook = domain_world::registration("session:abc", 0);
   hook.mutable_register_session()->set_lease_ms(1000);
   auto r = w.reply(hook).session();
   CHECK(r.session().id() == id);
   CHECK(r.session().pid() == 7);
-  CHECK(w.reply(registration("session:abcd", 7)).session().session().id() != id);
+  CHECK(w.reply(domain_world::registration("session:abcd", 7)).session().session().id() != id);
 }
 
 TEST_CASE("a scope has room for so many sessions") {
@@ -236,7 +225,7 @@ TEST_CASE("a scope has room for so many sessions") {
     s.set_scope("s");
     w.rows.put(s);
   }
-  CHECK(w.reply(registration()).refusal().code() == v1::Refusal::LIMIT);
+  CHECK(w.reply(domain_world::registration()).refusal().code() == v1::Refusal::LIMIT);
 }
 
 TEST_CASE("what a session had goes with it") {
@@ -327,7 +316,7 @@ TEST_CASE("an expiry that the row has outlived is ignored") {
 
 TEST_CASE("a heartbeat session ends 60 seconds after its last command and never within the grace") {
   domain_world w;
-  auto a = w.reply(registration()).session().session().id();
+  auto a = w.reply(domain_world::registration()).session().session().id();
   w.pass(50'000);
   auto beat = domain_world::command(a);
   beat.mutable_heartbeat();
@@ -365,13 +354,13 @@ TEST_CASE("rights are given by the operator when a session is made, and to no ot
       cmd.mutable_register_session()->add_grants(g);
     return cmd;
   };
-  CHECK(w.reply(with(registration(), {"root"})).refusal().code() == v1::Refusal::INVALID);
-  CHECK(w.reply(with(registration(), {"pty", "pty"})).refusal().code() == v1::Refusal::INVALID);
-  auto s = w.reply(with(registration("", 7), {"pty", "spawn"})).session().session();
+  CHECK(w.reply(with(domain_world::registration(), {"root"})).refusal().code() == v1::Refusal::INVALID);
+  CHECK(w.reply(with(domain_world::registration(), {"pty", "pty"})).refusal().code() == v1::Refusal::INVALID);
+  auto s = w.reply(with(domain_world::registration("", 7), {"pty", "spawn"})).session().session();
   CHECK(s.grants_size() == 2);
 
   auto adopt = [&](std::vector<std::string> grants) {
-    auto cmd = with(registration("", 7), std::move(grants));
+    auto cmd = with(domain_world::registration("", 7), std::move(grants));
     cmd.mutable_register_session()->set_preassigned_id(s.id());
     return w.reply(cmd);
   };
@@ -379,7 +368,7 @@ TEST_CASE("rights are given by the operator when a session is made, and to no ot
   CHECK(adopt({"spawn", "pty"}).session().adopted_existing());
   CHECK(adopt({"cross_identity"}).refusal().code() == v1::Refusal::STATE);
 
-  auto by_session = with(registration("", 8), {"pty"});
+  auto by_session = with(domain_world::registration("", 8), {"pty"});
   by_session.mutable_principal()->set_kind(v1::Principal::SESSION);
   by_session.mutable_principal()->set_id(s.id());
   by_session.mutable_principal()->add_grants("pty");
