@@ -99,17 +99,24 @@ void add(v1::SweepReport& sum, const v1::SweepReport& more) {
   sum.set_identity_rows_deleted(sum.identity_rows_deleted() + more.identity_rows_deleted());
 }
 
-/// One sweep is of bounded size. A dry run changes nothing, so that a second one would only say the same.
-void sweep(context& ctx, const std::string& scope, bool dry_run, v1::SweepReport& sum) {
+/// One sweep is of bounded size, so they go on until nothing is due.
+void sweep(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
   auto command = ctx.command();
   command.set_scope(scope);
-  command.mutable_sweep()->set_dry_run(dry_run);
   command.mutable_sweep()->set_mode("manual");
   for (bool more = true; more;) {
     auto report = ctx.execute(command).sweep();
     add(sum, report);
-    more = report.more() && !dry_run;
+    more = report.more();
   }
+}
+
+/// What the next sweep would do.
+void preview(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
+  auto query = ctx.query();
+  query.set_scope(scope);
+  query.mutable_preview_sweep();
+  add(sum, ctx.ask(query).sweep());
 }
 
 std::vector<std::string> scopes_to_clean(const context& ctx, bool all) {
@@ -132,7 +139,7 @@ int run_cleanup(context& ctx, bool dry_run) {
   v1::SweepReport sum;
   sum.set_dry_run(dry_run);
   for (const auto& scope : scopes_to_clean(ctx, all))
-    sweep(ctx, scope, dry_run, sum);
+    dry_run ? preview(ctx, scope, sum) : sweep(ctx, scope, sum);
   auto report = mcp::cleanup(sum, all ? std::string{} : ctx.scope(), "manual", ctx.now_ms());
   if (ctx.json_wanted()) {
     ctx.io().print(report);

@@ -569,3 +569,30 @@ TEST_CASE("roles reads the nearest .swarm-role up to the scope, after the label 
   CHECK(current({})["routing_role"] == "tester");
   fs::remove_all(top);
 }
+
+TEST_CASE("cleanup --dry-run asks what is due in every scope and sends no command") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_scopes())
+      for (auto name : {"/a", "/b"})
+        a.mutable_scopes()->add_scopes()->set_scope(name);
+    if (q.has_preview_sweep())
+      a.mutable_sweep()->set_locks_deleted(q.scope() == "/a" ? 1 : 2);
+    return a;
+  };
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    r.mutable_sweep()->set_locks_deleted(4);
+    return r;
+  };
+  CHECK(ctl({"cleanup", "--dry-run", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["dry_run"] == true);
+  CHECK(ctl.out_json()["locks_deleted"] == 3);
+  CHECK(ctl.node.commands.empty());
+  CHECK(ctl({"cleanup", "--json", "--scope", "/b"}) == code::ok);
+  CHECK(ctl.out_json()["dry_run"] == false);
+  CHECK(ctl.out_json()["locks_deleted"] == 4);
+  REQUIRE(ctl.node.commands.size() == 1);
+  CHECK(ctl.node.commands[0].scope() == "/b");
+}
