@@ -52,10 +52,12 @@ public:
   v1::Caller caller() const;
   /// Throws `failure` (usage) when $SWARM_WORK_TRACKER cannot be read.
   v1::Command command() const;
+  /// With the scope, and who asks; the question itself is to be filled in, as of command().
   v1::Query query() const;
-  /// A refusal becomes a `failure`; `decide` gives it as it is.
+  /// A refusal becomes a `failure`; `decide` gives it as it is. `extra_ms` lengthens the deadline.
   v1::Reply execute(const v1::Command&, const environment_list& environment = {}) const;
   v1::Reply decide(const v1::Command&, const environment_list& environment = {}, std::int64_t extra_ms = 0) const;
+  /// A refusal becomes a `failure`.
   v1::Answer ask(const v1::Query&) const;
 
   /// <who>: exact id, unique id prefix, unique part of a label.
@@ -79,7 +81,7 @@ private:
   std::string directory_;
 };
 
-/// The failure a refusal ends a command with.
+/// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
 failure refused(const v1::Reply&);
 failure refused(const v1::Refusal&);
 int exit_code_of(v1::Refusal::Code) noexcept;

@@ -15,6 +15,7 @@ class environment {
 public:
   environment() = default;
   explicit environment(variables values) : values_(std::move(values)) {}
+  /// What this process was started with.
   static environment of_process();
 
   /// Empty when unset: the contract treats both alike.

@@ -39,6 +39,7 @@ enum class follow_end { finished, timed_out, interrupted };
 follow_end follow_events(context&, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr);
 
+/// How following a task ended.
 struct task_follow {
   v1::Task task; // as last seen
   follow_end end = follow_end::finished;
@@ -48,10 +49,10 @@ struct task_follow {
 };
 
 struct follow_options {
-  bool until_bound = false; // stop as soon as a worker runs or cannot
-  bool bound = false;       // one runs already
-  std::int64_t timeout_ms = 0;
-  bool quiet = false; // no live lines
+  bool until_bound = false;    // stop as soon as a worker runs or cannot
+  bool bound = false;          // one runs already
+  std::int64_t timeout_ms = 0; // 0 = none
+  bool quiet = false;          // no live lines
 };
 
 /// Follows a task to its end, printing what happens to it.

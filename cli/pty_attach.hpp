@@ -14,8 +14,8 @@ std::optional<char> parse_detach_key(std::string_view text);
 
 struct attach_end {
   bool detached = false; // else the program has ended
-  int exit_status = 0;
-  int signal = 0;
+  int exit_status = 0;   // of the program, without a signal
+  int signal = 0;        // that ended it, 0 = none
 };
 
 /// Returns when the detach key was pressed, standard input ended, this process was told to stop, or the program ended. Throws

@@ -72,6 +72,7 @@ void on_run(CLI::App& app, context& ctx, Action action) {
   });
 }
 
+/// A mistake in the call: status 2, and where its help is.
 failure usage(const std::string& text);
 
 } // namespace swarm::cli

@@ -27,6 +27,7 @@ struct admitted {
   grpc::Status status; // not OK: refuse the call with it
 };
 
+/// Finds the caller and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at once.
 admitted admit(const service_context&, const grpc::CallbackServerContext&);
 
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a

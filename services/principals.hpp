@@ -30,6 +30,7 @@ public:
   void erase(std::int64_t pid) override;
   /// The nearest ancestor (or `pid` itself) that is a worker.
   std::optional<v1::Principal> of_tree(std::int64_t pid) const;
+  /// The worker that was given the token with this SHA-256.
   std::optional<v1::Principal> of_token(std::string_view token_hash) const;
 
 private:
@@ -61,9 +62,11 @@ struct claim {
   bool refused = false;    // inside a worker's tree, but nobody's
 };
 
+/// Tells who calls. Thread-safe.
 class principals {
 public:
   principals(const peer_table& peers, const worker_registry& workers) : peers_(peers), workers_(workers) {}
+  /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
 
   /// Tokens the store has resolved; bounded, oldest out.
@@ -81,7 +84,7 @@ private:
 /// Who a session's token makes its bearer.
 v1::Principal principal_of(const v1::Session&);
 
-/// Metadata key of a token, in hex.
+/// Metadata of a call: the hex of a session's 32-byte token.
 inline constexpr const char* token_metadata = "swarm-token";
 
 } // namespace swarm

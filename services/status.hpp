@@ -8,7 +8,10 @@
 
 namespace swarm {
 
+/// A request of CAF that timed out is DEADLINE_EXCEEDED, any other error of CAF UNAVAILABLE: the outcome is unknown then, and the
+/// request id makes a repetition safe.
 grpc::Status to_status(const caf::error&);
+/// Without a text, the code's own.
 grpc::Status to_status(errc, const std::string& text = {});
 
 } // namespace swarm

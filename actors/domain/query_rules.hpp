@@ -27,6 +27,7 @@ struct question {
   bool sees(const v1::KvEntry& e) const { return !viewer || cross || e.owner_identity().empty() || e.owner_identity() == viewer->identity(); }
 };
 
+/// An answer that refuses, as refuse() makes replies.
 v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject = {});
 
 /// A session's row as answers carry it.
@@ -37,12 +38,14 @@ v1::Session shown(const question& q, v1::Session s);
 /// Opaque tokens: the hex of "<list> NUL <position>", so that one list's token is not mistaken for another's.
 std::string page_token(std::string_view list, std::string_view position);
 
+/// Where a page begins, and its size in rows.
 struct page_start {
   std::string position; // empty = from the beginning
   std::size_t size = limits::page_rows_max;
   bool valid = true;
 };
 page_start read_page(std::string_view list, const v1::Page& page);
+/// Refuses a token that read_page found not to be this list's.
 v1::Answer bad_page();
 
 /// Fills one page. fetch(position, limit) gives rows after a position in order, position(row) its place, take(row) moves a

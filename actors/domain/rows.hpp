@@ -2,7 +2,7 @@
 //
 // A rule book reads through `rows_view` only. The store answers it from SQLite, `transaction` lays the changes of the
 // command at hand over it, tests answer it from memory. `matches` and `before` are the single definition of what a filter
-// means; the SQL of actors/store must agree with them (tests/unit/store_rows_test.cpp compares the two).
+// means; the SQL of actors/store must agree with them (tests/unit/store/rows_test.cpp compares the two).
 #pragma once
 
 #include <cstdint>

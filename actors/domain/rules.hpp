@@ -1,6 +1,5 @@
-// One function per command, implemented in the rule book of its family (session.cpp, task.cpp, lock.cpp, message.cpp, kv.cpp,
-// spawn.cpp, subscription.cpp, approval.cpp, sweep.cpp). decide.cpp calls them; they call each other across families through
-// the helpers at the end.
+// One function per command, implemented in the rule book of its family. decide.cpp calls them; they call each other across families
+// through the helpers at the end. What a command means, its bounds and its refusals stand at its message in command.proto.
 #pragma once
 
 #include "actors/domain/transaction.hpp"
@@ -18,7 +17,7 @@ v1::Reply expire_session(transaction&, const v1::ExpireSession&);
 v1::Reply send_message(transaction&, const v1::SendMessage&);
 v1::Reply broadcast(transaction&, const v1::Broadcast&);
 v1::Reply consume_messages(transaction&, const v1::ConsumeMessages&);
-// task.cpp
+// task_create.cpp, task_claim.cpp, task_update.cpp
 v1::Reply create_tasks(transaction&, const v1::CreateTasks&);
 v1::Reply claim_task(transaction&, const v1::ClaimTask&);
 v1::Reply claim_next_task(transaction&, const v1::ClaimNextTask&);
@@ -34,7 +33,7 @@ v1::Reply cancel_lock_wait(transaction&, const v1::CancelLockWait&);
 v1::Reply set_kv(transaction&, const v1::SetKv&);
 v1::Reply append_kv(transaction&, const v1::AppendKv&);
 v1::Reply delete_kv(transaction&, const v1::DeleteKv&);
-// spawn.cpp
+// dispatch.cpp, spawn.cpp
 v1::Reply dispatch(transaction&, const v1::Dispatch&);
 v1::Reply request_spawn(transaction&, const v1::RequestSpawn&);
 v1::Reply spawn_starting(transaction&, const v1::SpawnStarting&);
@@ -55,6 +54,7 @@ v1::Reply sweep(transaction&, const v1::Sweep&);
 std::string identity_token(std::string_view label);
 /// Rest of the first non-empty `role:` token, or empty.
 std::string role_of(std::string_view label);
+/// One of the label's whitespace-separated tokens is exactly this one.
 bool has_token(std::string_view label, std::string_view token);
 /// Label of the sessions that may start workers and decide approvals.
 inline constexpr std::string_view gateway_token = "mode:gateway";
@@ -81,6 +81,7 @@ using grant_list = google::protobuf::RepeatedPtrField<std::string>;
 /// Refuses unknown or repeated grants (INVALID), and any from a session (FORBIDDEN): nobody gives itself rights.
 std::optional<v1::Reply> check_grants(const transaction&, const grant_list&);
 bool has_grant(const v1::Principal&, std::string_view grant);
+/// The two are the same, or this caller may reach across.
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
 /// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity; everybody when it has none.
 bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_identity);
@@ -101,9 +102,9 @@ void pass_planner_on(transaction&, std::string_view session_id);
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.
 /// With announce, the contract's "[auto] Agent … went offline" message goes to those who remain. `report` may be null.
+/// What does not fit one batch (limits::batch_encoded_bytes_max) stays with the row, which is then an ended lease that the next
+/// sweep goes on with.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
-// What does not fit one batch (limits::batch_encoded_bytes_max) stays with the row, which is then an ended lease that the next
-// sweep goes on with.
 
 /// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator". No row, and id 0, when the
 /// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages.

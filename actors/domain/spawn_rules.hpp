@@ -58,6 +58,7 @@ void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);
 
 /// The instruction a worker gets: three paragraphs.
 std::string instruction(const v1::Task&, std::string_view message);
+/// Asked for, starting or running.
 bool is_live(const v1::Spawn&) noexcept;
 /// The live spawn of a task, if there is one.
 std::optional<v1::Spawn> live_spawn_of(const transaction&, const std::string& task_id);

@@ -32,6 +32,7 @@ struct readiness {
   std::string failed_dependency;    // with CANCELLED
   std::string failed_how;           // "failed" or "cancelled"
 };
+/// The first dependency that failed or was cancelled decides, in the order they are listed, even if an earlier one is merely not done.
 readiness evaluate(const transaction&, const v1::Task&);
 
 /// insert_task for a task that runs a command when harness is "exec".
@@ -71,6 +72,7 @@ void release_deferred_spawn(transaction&, const v1::Task&);
 /// A spawn whose task is over before its process began is not needed any more (spawn.cpp).
 void drop_unstarted_spawns(transaction&, const v1::Task&);
 
+/// A granted command about one task; `prior` where the contract tells the status before.
 v1::Reply task_reply(v1::Task task, v1::TaskStatus prior = v1::TASK_STATUS_UNSPECIFIED);
 
 } // namespace swarm::domain

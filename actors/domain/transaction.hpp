@@ -84,11 +84,15 @@ public:
   /// The acting session's row, if it acts as one and the row exists in this scope.
   std::optional<v1::Session> actor_session() const;
 
+  /// For grants and places in line: above every fence of the scope before, also after a new epoch.
   std::uint64_t next_fence();
+  /// Counts up from 1 within the scope.
   std::uint64_t next_message_id();
   /// Milliseconds, strictly increasing within the scope: for Task.changed_at_ms.
   std::int64_t next_changed_at();
+  /// Call it with every change of a key: it moves the version that waiters compare.
   void kv_changed();
+  /// The scope's row, to be changed; it goes into the batch even if it is not.
   v1::ScopeState& scope_state();
   /// The session that owns the planner role, empty = none.
   const std::string& planner() const noexcept { return state_.planner_session_id(); }
@@ -104,6 +108,7 @@ public:
 
   /// Completes a request that had been told to wait.
   void resolve(v1::ResolvedWait);
+  /// Events below this revision go with the batch; of several calls the highest counts.
   void delete_events_below(std::uint64_t revision);
 
   /// Refuses the command, whatever its rule book replies: for a bound that is met deep inside of it.

@@ -22,13 +22,19 @@ public:
   /// Connects (starting the keeper if there is none) in the background; `attached` … `list_complete` or `lost` follows. The
   /// listener of an earlier connection hears nothing of this one, and this one's nothing of an earlier.
   virtual void connect(keeper_listener) = 0;
+  // Asking for something gives no answer here: the listener hears what became of it, or that the connection was lost with it.
+  /// The process is made and held at its gate.
   virtual void start(const start_child&) = 0;
+  /// The program of the process at the gate begins.
   virtual void open_gate(const std::string& id) = 0;
+  /// The process at the gate ends without having run its program.
   virtual void abort(const std::string& id) = 0;
+  /// Types into the terminal; the listener hears of this ticket when the keeper has it, which the program may read later.
   virtual void write(const std::string& id, std::uint64_t ticket, std::string data) = 0;
   virtual void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) = 0;
   /// False: there is no connection just now, nothing was asked.
   virtual bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;
+  /// What the keeper remembers of the child is not needed any more.
   virtual void forget(const std::string& id) = 0;
 };
 
@@ -39,6 +45,7 @@ public:
   /// Calls `gone` once, from another thread, when the process with this start time is gone (at once if it already is).
   /// Returns a number for forget().
   virtual std::uint64_t watch(std::int64_t pid, std::uint64_t pid_start, std::function<void()> gone) = 0;
+  /// `gone` is not called any more, unless it is being called just now.
   virtual void forget(std::uint64_t) = 0;
 };
 
@@ -46,10 +53,12 @@ public:
 class worker_table {
 public:
   virtual ~worker_table() = default;
+  /// `token_hash`: SHA-256 of the worker's token, 32 bytes; empty = it has none.
   virtual void put(std::int64_t pid, v1::Principal who, std::string token_hash) = 0;
   virtual void erase(std::int64_t pid) = 0;
 };
 
+/// What does not change while the node runs.
 struct node_facts {
   std::string node_id;
   std::string node_name;
@@ -61,6 +70,7 @@ struct node_facts {
   std::vector<std::string> base_environment; // of workers whose caller's environment was lost with a restart
 };
 
+/// The node's facts and its ports to the world, which outlive every actor.
 struct node_context {
   node_facts facts;
   const clock_port* clock = nullptr;
@@ -82,6 +92,7 @@ struct node_links {
 
 /// A command the node itself sends: principal NODE, not remembered (such commands check the state they apply to).
 execution_ptr internal_command(const node_context&, const std::string& scope, std::function<void(v1::Command&)> fill);
+/// A question the node itself asks: it sees everything.
 query_ptr internal_query(const node_context&, const std::string& scope, std::function<void(v1::Query&)> fill);
 
 } // namespace swarm

@@ -6,7 +6,7 @@
 //     reader-N    reader_actor        queries (actors/store)
 //     pty-log     pty_log_actor       segment files of terminals
 //     processes   processes_actor     the keeper's children; parent of the pty actors
-//     front       front_actor         routes by scope; parent of the scopes
+//     scopes      front_actor         routes by scope; parent of the scopes
 //       <scope>   scope_actor         one per scope in use; parent of its families
 //         session/… task/… lock/… mailbox/… spawn/…
 //     door        door_actor          asks on behalf of calls that are over soon
@@ -207,7 +207,7 @@ using entity_actor = caf::typed_actor<
   // Its own row of the graph (path, age and restarts are filled in by its parent).
   caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
 
-/// A task with somebody waiting for it. Live part: callers parked until it is terminal.
+/// A task somebody is working on: commands about it pass in order. Live part: what it has heard of the task, for the graph.
 using task_actor = entity_actor;
 
 /// A lock with a line. Live part: the callers standing in it; their places are rows.

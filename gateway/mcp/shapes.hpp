@@ -73,13 +73,16 @@ json lock_reply(const v1::Reply&, std::int64_t now_ms);
 
 // -- key-value ---------------------------------------------------------------------------
 
+/// {value, updated_at, owner_identity}
 json kv_value(const v1::KvEntry&);
 /// {key, updated_at}
 json kv_row(const v1::KvEntry&);
 
 // -- the rest ----------------------------------------------------------------------------
 
+/// swarm_status.
 json status(const v1::Status&);
+/// wait_for_activity; parts without a change are absent.
 json activity(const v1::Activity&);
 /// Payload of dispatch without its completion part.
 json dispatch(const v1::DispatchReply&);

@@ -288,7 +288,7 @@ TEST_CASE("--no-nudge is told as the reason why nobody was woken") {
     *r.mutable_dispatch()->mutable_prompt() = prompt;
     return r;
   };
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"dispatch", "it"}, {"request-task", "fix", "it"}}) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{"dispatch", "it"}, {"request-task", "fix", "it"}}) {
     auto args = words;
     args.push_back("--json");
     CHECK(ctl(args) == code::ok);
