@@ -141,7 +141,8 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
                   a.path());
   if (mine == line.end() && tx.count<v1::LockWaiter>({.scope = tx.scope(), .session_id = me.id()}) >= limits::session_locks_max())
     return refuse(v1::Refusal::LIMIT,
-                  "The session waits for " + std::to_string(limits::session_locks_max()) + " locks already. Let some of its requests end first.", a.path());
+                  "The session waits for " + std::to_string(limits::session_locks_max()) + " locks already. Let some of its requests end first.",
+                  a.path());
   // A session that asks anew keeps its place; the request that held it is answered.
   auto seq = mine == line.end() ? tx.next_fence() : mine->seq();
   if (auto refusal = deadlock(tx, me, a.path(), seq))
