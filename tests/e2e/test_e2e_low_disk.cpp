@@ -1,0 +1,227 @@
+// A node whose disk runs full. The state directory lies on a small file system of its own, mounted where only this program and its
+// children see it; where that is not permitted the tests are skipped, and say so.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/base/limits.hpp"
+#include "tests/support/node_client.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+constexpr std::uint64_t disk_bytes = 64 * limits::mib;
+constexpr int exit_skipped = 77;     // as tests/CMakeLists.txt tells ctest
+constexpr int exit_gave_up = 70;     // of swarmd, when its parts fail again and again
+constexpr std::uint64_t step = 4096; // a file system gives whole blocks
+
+[[noreturn]] void skip(const std::string& why) {
+  std::cerr << "SKIPPED, low disk is not tested here: " << why << " (" << std::strerror(errno) << ")\n";
+  std::_Exit(exit_skipped);
+}
+
+void write_file(const char* path, const std::string& text) {
+  std::ofstream out{path};
+  if (!(out << text << std::flush))
+    skip(std::string{"cannot write "} + path);
+}
+
+/// What this program mounts from now on is its own. Others than root need a user namespace for that.
+void own_mounts() {
+  static bool done = false;
+  if (std::exchange(done, true))
+    return;
+  auto uid = std::to_string(geteuid()), gid = std::to_string(getegid());
+  if (geteuid() == 0) {
+    if (unshare(CLONE_NEWNS) != 0)
+      skip("no mount namespace of its own");
+  } else {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+      skip("neither root nor a user namespace");
+    write_file("/proc/self/setgroups", "deny");
+    write_file("/proc/self/uid_map", uid + " " + uid + " 1");
+    write_file("/proc/self/gid_map", gid + " " + gid + " 1");
+  }
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    skip("mounts cannot be made private");
+}
+
+/// A file system of 64 MiB, and a file that takes its space away.
+class small_disk {
+public:
+  explicit small_disk(fs::path at) : at_(std::move(at)) {
+    own_mounts();
+    fs::create_directories(at_);
+    auto options = "mode=0700,size=" + std::to_string(disk_bytes);
+    if (mount("tmpfs", at_.c_str(), "tmpfs", 0, options.c_str()) != 0)
+      skip("a tmpfs cannot be mounted");
+  }
+  ~small_disk() { umount2(at_.c_str(), MNT_DETACH); }
+  small_disk(const small_disk&) = delete;
+  small_disk& operator=(const small_disk&) = delete;
+
+  std::uint64_t free_bytes() const {
+    struct statvfs s {};
+    REQUIRE(statvfs(at_.c_str(), &s) == 0);
+    return s.f_bavail * s.f_frsize;
+  }
+  void leave(std::uint64_t bytes) const {
+    auto taken = fs::exists(ballast()) ? fs::file_size(ballast()) : 0;
+    auto wanted = taken + free_bytes() - bytes;
+    fs::remove(ballast());
+    unique_fd fd{open(ballast().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    REQUIRE(posix_fallocate(fd.get(), 0, static_cast<off_t>(wanted)) == 0);
+  }
+  /// Not a byte is left, however fast the node writes.
+  void fill() const {
+    unique_fd fd{open(ballast().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)};
+    const std::string block(limits::mib, 'x');
+    for (auto size = block.size(); size >= step;)
+      if (write(fd.get(), block.data(), size) <= 0)
+        size /= 2;
+  }
+  void empty() const { fs::remove(ballast()); }
+
+private:
+  fs::path ballast() const { return at_ / "ballast"; }
+  fs::path at_;
+};
+
+/// The lowest marks there are.
+void configure(const test_node& node) {
+  std::ofstream{node.dir().config_file()} << "[limits]\ndisk_low_bytes = " << limits::disk_low_bytes.lowest()
+                                          << "\ndisk_critical_bytes = " << limits::disk_critical_bytes.lowest() << "\n";
+}
+
+bool names_the_fix(const run_result& r) { return r.status == 1 && r.err.find("free some space") != std::string::npos; }
+
+grpc::StatusCode code_of(node_client& client, const v1::Command& cmd) {
+  v1::ExecuteRequest request;
+  *request.mutable_id() = client.next_id();
+  *request.mutable_command() = cmd;
+  v1::Reply reply;
+  return client.execute(request, reply).error_code();
+}
+
+v1::Command set_kv(const node_client& client, const std::string& key, std::size_t bytes) {
+  auto cmd = client.command();
+  cmd.mutable_set_kv()->set_key(key);
+  cmd.mutable_set_kv()->set_value(std::string(bytes, 'v'));
+  return cmd;
+}
+
+} // namespace
+
+TEST_CASE("a disk that runs full stops what grows, then every change, and goes on by itself when there is space again") {
+  test_node node;
+  small_disk disk{node.dir().root};
+  configure(node);
+  node.start();
+  auto pid = node.node_pid();
+  auto holder = node.session("name:holder");
+  REQUIRE(node.ctl({"kv", "set", "kept", "value"}).status == 0);
+  for (const auto* path : {"one", "two"})
+    REQUIRE(node.ctl({"lock", path, "--as", holder}).status == 0);
+  std::vector<std::string> tasks;
+  for (const auto* title : {"first", "second"}) {
+    tasks.push_back(node.ctl_json({"request-task", "fix", title}).at("id"));
+    REQUIRE(node.ctl({"claim", tasks.back(), "--as", holder}).status == 0);
+  }
+  node_client client{node};
+
+  disk.leave((limits::disk_low_bytes.lowest() + limits::disk_critical_bytes.lowest()) / 2);
+  REQUIRE(eventually([&] { return code_of(client, set_kv(client, "probe", 1)) == grpc::StatusCode::FAILED_PRECONDITION; }));
+  for (const auto& growing : std::vector<std::vector<std::string>>{
+         {"kv", "set", "more", "x"}, {"lock", "three", "--as", holder}, {"request-task", "fix", "third"}, {"register", "--lease-seconds", "600"}}) {
+    auto refused = node.ctl(growing);
+    CHECK_MESSAGE(names_the_fix(refused), growing.front(), ": ", refused.status, " ", refused.err);
+  }
+  CHECK(node.ctl_json({"status"}).at("low_disk") == true);
+  CHECK(node.ctl({"kv", "get", "kept"}).out == "value\n");
+  CHECK(node.ctl({"unlock", "one", "--as", holder}).status == 0);
+  CHECK(node.ctl({"update-task", tasks[0], "--status", "done", "--as", holder}).status == 0);
+
+  disk.leave(limits::disk_critical_bytes.lowest() / 2);
+  auto release = client.command(holder);
+  release.mutable_release_lock()->set_path(node.work() + "/none");
+  REQUIRE(eventually([&] { return code_of(client, release) == grpc::StatusCode::FAILED_PRECONDITION; }));
+  CHECK(names_the_fix(node.ctl({"unlock", "two", "--as", holder})));
+  CHECK(names_the_fix(node.ctl({"update-task", tasks[1], "--status", "done", "--as", holder})));
+  CHECK(node.ctl({"kv", "get", "kept"}).out == "value\n");
+  CHECK(node.ctl_json({"locks"}).size() == 1);
+
+  disk.empty();
+  REQUIRE(eventually([&] { return code_of(client, set_kv(client, "probe", 1)) == grpc::StatusCode::OK; }));
+  CHECK(node.ctl({"unlock", "two", "--as", holder}).status == 0);
+  CHECK(node.ctl({"update-task", tasks[1], "--status", "done", "--as", holder}).status == 0);
+  CHECK(node.ctl({"kv", "set", "more", "x"}).status == 0);
+  CHECK(node.node_pid() == pid);
+  CHECK(is_running(pid));
+}
+
+TEST_CASE("a disk without a single byte left loses nothing that was answered") {
+  test_node node;
+  small_disk disk{node.dir().root};
+  configure(node);
+  node.start();
+  node_client client{node};
+  std::vector<std::string> answered;
+  v1::ExecuteRequest open; // without an answer yet: repeated as it is
+  auto put = [&] {
+    if (open.id().seq() == 0) {
+      *open.mutable_id() = client.next_id();
+      *open.mutable_command() = set_kv(client, "key-" + std::to_string(answered.size()), 60'000);
+    }
+    v1::Reply reply;
+    auto status = client.execute(open, reply);
+    if (!status.ok())
+      return false;
+    REQUIRE_FALSE(reply.has_refusal());
+    answered.push_back(open.command().set_kv().key());
+    open.Clear();
+    return true;
+  };
+  auto log = node.dir().root.parent_path() / "swarmd.err"; // not on that disk
+  auto failures = [&] { return file_text(log).find("the store failed") != std::string::npos; };
+  // It goes on, or it has ended because its store failed again and again, and can be started.
+  auto goes_on = [&] {
+    disk.empty();
+    for (int i = 0; i < 5; ++i)
+      REQUIRE(eventually([&] {
+        int status = 0;
+        if (auto pid = node.node_pid(); waitpid(pid, &status, WNOHANG) == pid) {
+          REQUIRE(WIFEXITED(status));
+          REQUIRE(WEXITSTATUS(status) == exit_gave_up);
+          node.start();
+        }
+        return put();
+      }));
+  };
+  // The node looks at the disk once a second: until then it writes on, and the write fails.
+  for (int round = 0; round < 10 && !failures(); ++round) {
+    goes_on();
+    disk.fill();
+    while (put()) {
+    }
+  }
+  CHECK(failures());
+  goes_on();
+  for (const auto& key : answered) {
+    auto q = client.query();
+    q.mutable_get_kv()->set_key(key);
+    CHECK_MESSAGE(client.ask(q).kv().value().size() == 60'000, key);
+  }
+  CHECK(answered.size() >= 10);
+}
