@@ -47,9 +47,9 @@ void with_principal(Self* self, const service_context& context, const claim& who
       [next, refuse, callers, hash](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::PERMISSION_DENIED, "the token in SWARM_TOKEN belongs to no session; the session has ended"});
-        auto who = principal_of(a->session());
-        callers->remember(hash, who);
-        next(who);
+        auto bearer = principal_of(a->session());
+        callers->remember(hash, bearer);
+        next(bearer);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }
