@@ -101,7 +101,7 @@ void on_commit(self_ptr self, const commit_ptr& c) {
 caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
-  out->add(self_row(self, self->state.booted ? "up" : "loading"));
+  out->add(runtime::self_row(self, self->state.booted ? "up" : "loading"));
   for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max())) {
     runtime::tree_entry row;
     row.path = e.key;

@@ -26,6 +26,7 @@ runtime::child_spec part(std::string name, std::string kind, Make make) {
   runtime::child_spec spec;
   spec.name = std::move(name);
   spec.kind = std::move(kind);
+  spec.shows_tree = true;
   spec.start = [make](caf::local_actor* self) { return caf::actor_cast<caf::actor>(make(self)); };
   return spec;
 }
@@ -94,7 +95,7 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     w->board->update([&](node_entrances& e) { e.processes = a; });
     return a;
   });
-  processes_part.shows_tree = true;
+  processes_part.kills_below = true;
   out.push_back(std::move(processes_part));
   auto front_part = part("scopes", "front", [w](caf::local_actor* self) {
     w->links.node = w->options.context;
@@ -102,7 +103,7 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     w->board->update([&](node_entrances& e) { e.front = a; });
     return a;
   });
-  front_part.shows_tree = true;
+  front_part.kills_below = true;
   out.push_back(std::move(front_part));
   out.push_back(part("door", "door", [w](caf::local_actor* self) {
     auto a = self->home_system().spawn(door);
@@ -121,6 +122,8 @@ runtime::supervisor_actor start_node(caf::actor_system& sys, node_options option
   auto supervision = w->options.supervision;
   supervision.strategy = runtime::restart_strategy::rest_for_one;
   supervision.path = "node";
+  // Below it the front waits for its scopes, and those for their entities: one that is silent there must not hide the others.
+  supervision.tree_patience = 4 * limits::tree_patience();
   return sys.spawn(runtime::supervisor, supervision, parts(w), runtime::registry_actor{});
 }
 

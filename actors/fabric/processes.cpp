@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/fabric/entity.hpp"
 #include "actors/fabric/pty.hpp"
+#include "actors/fabric/tree_collector.hpp"
 #include "actors/runtime/ending.hpp"
 
 namespace swarm {
@@ -52,12 +52,16 @@ v1::PtyInfo describe(const processes_state::child& c) {
   return p;
 }
 
-void make_terminal(self_ptr self, processes_state::child& c) {
-  if (c.terminal || !c.row)
-    return;
+void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  c.terminal = self->spawn(pty, st.node, st.log, describe(c), c.info.ring);
+  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info.ring);
   self->monitor(c.terminal);
+  c.terminal_since_ms = st.node->clock->boot_ms();
+}
+
+void make_terminal(self_ptr self, processes_state::child& c) {
+  if (!c.terminal && (c.row || c.record))
+    open_terminal(self, c, describe(c));
 }
 
 child_info_ptr share(const child_info& c) { return std::make_shared<const child_info>(c); }
@@ -296,10 +300,8 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
   auto& st = self->state;
   if (auto i = st.children.find(id); i != st.children.end()) {
     auto& c = i->second;
-    if (!c.terminal && c.record) {
-      c.terminal = self->spawn(pty, st.node, st.log, *c.record, nullptr);
-      self->monitor(c.terminal);
-    }
+    if (c.record)
+      make_terminal(self, c);
     if (c.terminal)
       return c.terminal;
   }
@@ -325,8 +327,7 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
           c.info.id = id;
           c.info.exited = true;
           c.info.end = s->end;
-          c.terminal = self->spawn(pty, self->state.node, self->state.log, info, nullptr);
-          self->monitor(c.terminal);
+          open_terminal(self, c, std::move(info));
           retire(self, id);
         }
         slot->answer(c.terminal);
@@ -342,10 +343,29 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
     if (c.terminal && c.terminal.address() == dm.source) {
       // A terminal that crashed comes back from ring and files.
       c.terminal = nullptr;
+      ++c.terminal_restarts;
       if (!c.info.exited)
         make_terminal(self, c);
     }
   }
+}
+
+caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
+  const auto& st = self->state;
+  auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
+  auto out = std::make_shared<tree_collector>(promise);
+  out->add(runtime::self_row(self, st.list_complete ? "attached" : "connecting", "keeper"));
+  for (const auto& [id, c] : st.children) {
+    if (!c.terminal)
+      continue;
+    runtime::tree_entry row;
+    row.path = "pty/" + id;
+    row.state = c.info.at_gate ? "at gate" : "";
+    row.age_ms = st.node->clock->boot_ms() - c.terminal_since_ms;
+    row.restarts = c.terminal_restarts;
+    out->ask(self, c.terminal, std::move(row));
+  }
+  return promise;
 }
 
 } // namespace
@@ -415,20 +435,7 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
       if (generation == self->state.reconnect)
         connect(self);
     },
-    [self](tree_atom) {
-      std::vector<runtime::tree_entry> out{self_row(self, self->state.list_complete ? "attached" : "connecting", "keeper")};
-      for (const auto& [id, c] : self->state.children) {
-        if (!c.terminal)
-          continue;
-        runtime::tree_entry e;
-        e.path = "pty/" + id;
-        e.kind = "pty";
-        e.state = c.info.exited ? "ended" : c.info.at_gate ? "at gate" : "running";
-        e.detail = c.info.exited ? fmt::format("exit {}", c.info.exit_status) : fmt::format("pid {}, {} bytes", c.info.pid, c.info.end);
-        out.push_back(std::move(e));
-      }
-      return out;
-    },
+    [self](tree_atom) { return tree(self); },
     [self](kill_atom, const std::string& path) -> caf::result<void> {
       auto i = path.rfind("pty/", 0) == 0 ? self->state.children.find(path.substr(4)) : self->state.children.end();
       if (i == self->state.children.end() || !i->second.terminal)

@@ -24,7 +24,8 @@ struct processes_state {
     spawn_actor listener;
     pty_actor terminal;
     std::vector<runtime::parked<child_info_ptr>> starting;
-    std::int64_t started_ms = 0;
+    std::int64_t terminal_since_ms = 0;
+    std::uint64_t terminal_restarts = 0;
   };
   struct question {
     spawn_ptr row;

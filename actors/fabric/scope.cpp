@@ -313,7 +313,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto& st = self->state;
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
-  out->add(self_row(self, st.booted ? "up" : "loading", st.id));
+  out->add(runtime::self_row(self, st.booted ? "up" : "loading", st.id));
   collect(self, *out, "session", st.sessions);
   collect(self, *out, "task", st.tasks);
   collect(self, *out, "lock", st.locks);

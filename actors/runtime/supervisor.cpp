@@ -285,7 +285,7 @@ caf::result<void> remove(self_ptr self, const std::string& name) {
 caf::result<void> kill_named(self_ptr self, const std::string& path) {
   auto slash = path.find('/');
   auto* c = find(self->state, path.substr(0, slash));
-  if (!c || !c->handle || (slash != std::string::npos && !c->spec.shows_tree))
+  if (!c || !c->handle || (slash != std::string::npos && !c->spec.kills_below))
     return fail(errc::not_found, path);
   if (slash == std::string::npos) {
     kill(c->handle);
@@ -309,6 +309,7 @@ supervisor_actor::behavior_type supervisor(self_ptr self, supervisor_options opt
   auto& st = self->state;
   st.options = std::move(options);
   st.names = std::move(names);
+  st.started = self->clock().now();
   self->set_down_handler([self](caf::down_msg& down) { on_down(self, down); });
   self->set_exit_handler([self](caf::exit_msg& request) { begin_stop(self, request.reason); });
   for (auto& spec : specs) {

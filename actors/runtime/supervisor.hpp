@@ -41,8 +41,10 @@ struct child_spec {
   std::chrono::milliseconds stop_grace = limits::child_stop_grace();
   /// For the tree: "writer", "scope", ...
   std::string kind;
-  /// The child answers `tree_atom` (see tree.hpp) and, for kills below it, `kill_atom, std::string`.
+  /// The child answers `tree_atom` (see tree.hpp).
   bool shows_tree = false;
+  /// It is a parent itself and answers `kill_atom, std::string` for what is below it.
+  bool kills_below = false;
 };
 
 struct supervisor_options {
@@ -100,6 +102,7 @@ struct supervisor_state {
 
   supervisor_options options;
   registry_actor names;
+  caf::actor_clock::time_point started{};
   std::vector<child> children; // start order
   std::deque<caf::actor_clock::time_point> recent_restarts;
   bool rest_ready = false;               // rest_for_one: the back-off of the first waiting child has passed

@@ -302,13 +302,18 @@ public:
     q.mutable_get_task()->set_task_id(id);
     return ask(q).task();
   }
-  /// Paths of the awake actors.
-  std::vector<std::string> tree() {
+  /// The graph.
+  std::vector<runtime::tree_entry> rows() {
     auto a = request<std::vector<runtime::tree_entry>>(root, tree_atom_v);
     w.settle();
+    return a.get();
+  }
+  /// Paths of the awake actors.
+  std::vector<std::string> tree() {
     std::vector<std::string> out;
-    for (const auto& e : a.get())
-      out.push_back(e.path);
+    for (const auto& e : rows())
+      if (e.state != "waiting")
+        out.push_back(e.path);
     return out;
   }
   bool awake(const std::string& path) {

@@ -401,7 +401,7 @@ TEST_CASE("a removal that the stop overtakes is answered as unavailable") {
 TEST_CASE("a drill kills a child, or one further down, and the policy brings it back") {
   fixture f;
   auto inner = spec(f.d, "inner");
-  inner.shows_tree = true;
+  inner.kills_below = true;
   inner.start = [d = f.d](caf::local_actor* sup) -> caf::actor {
     std::vector<child_spec> specs{spec(d, "x")};
     return caf::actor_cast<caf::actor>(sup->spawn(runtime::supervisor, with(restart_strategy::one_for_one), specs, runtime::registry_actor{}));
@@ -429,6 +429,8 @@ TEST_CASE("the tree shows children with age, restarts and what they say of thems
   REQUIRE(rows.size() == 4);
   CHECK(rows[0].path.empty());
   CHECK(rows[0].kind == "supervisor");
+  CHECK(rows[0].age_ms == 3100);
+  CHECK(rows[0].mailbox_depth == 0);
   CHECK(rows[1].path == "a");
   CHECK(rows[1].kind == "leaf");
   CHECK(rows[1].state == "up");
