@@ -20,6 +20,12 @@ public:
 
   void add(runtime::tree_entry row) { rows_.push_back(std::move(row)); }
 
+  /// Somebody who is down, to be started again.
+  void add_waiting(runtime::tree_entry row) {
+    row.state = "waiting";
+    add(std::move(row));
+  }
+
   /// `row` carries path, age and restarts, perhaps a state; the entity fills in the rest. The collector answers when the last of
   /// these is done. The questions overtake the mail that they count.
   template <class Self, class Handle>

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "actors/runtime/error.hpp"
 #include "actors/runtime/parked.hpp"
 #include "actors/runtime/registry.hpp"
+#include "actors/runtime/restarts.hpp"
 #include "actors/runtime/tree.hpp"
 
 namespace swarm::runtime {
@@ -47,16 +47,9 @@ struct child_spec {
   bool kills_below = false;
 };
 
-struct supervisor_options {
+/// Too many restarts of all children together end the supervisor with errc::unavailable, so that its own supervisor decides.
+struct supervisor_options : restart_options {
   restart_strategy strategy = restart_strategy::one_for_one;
-  /// More restarts than this within `window` end the supervisor with errc::unavailable, so that its own supervisor decides.
-  std::size_t max_restarts = 5;
-  std::chrono::milliseconds window{60'000};
-  /// The wait before a restart doubles with each failure in a row ...
-  std::chrono::milliseconds backoff_min{100};
-  std::chrono::milliseconds backoff_max{5'000};
-  /// ... until a child has lived this long.
-  std::chrono::milliseconds stable_after{30'000};
   /// How long children may take to show their subtree; a supervisor of supervisors needs more than they do.
   std::chrono::milliseconds tree_patience = limits::tree_patience();
   /// In front of the names published to the registry: "scopes" gives "scopes/NAME".
@@ -94,7 +87,7 @@ struct supervisor_state {
     caf::actor handle;
     std::uint64_t incarnation = 0;
     std::uint64_t starts = 0;
-    std::uint32_t failures = 0; // in a row
+    backoff waits;
     caf::actor_clock::time_point started{};
     std::vector<parked<void>> removers; // not empty: to be forgotten when it is gone
     bool killed = false;
@@ -104,7 +97,7 @@ struct supervisor_state {
   registry_actor names;
   caf::actor_clock::time_point started{};
   std::vector<child> children; // start order
-  std::deque<caf::actor_clock::time_point> recent_restarts;
+  restart_budget restarts;
   bool rest_ready = false;               // rest_for_one: the back-off of the first waiting child has passed
   std::optional<caf::error> stop_reason; // set: stopping
 

@@ -96,6 +96,7 @@ public:
     context->processes = &keeper;
     context->watch = &watch;
     context->workers = &workers;
+    context->restarts = restarts;
     node_options options;
     options.context = context;
     options.ledger.clock = &w.clock;
@@ -322,6 +323,13 @@ public:
   }
 
 private:
+  /// For tests that kill more than a node in use sees.
+  static runtime::restart_options patient() {
+    runtime::restart_options o;
+    o.max_restarts = 1'000'000;
+    return o;
+  }
+
   std::function<std::string()> uuids_;
   std::uint64_t seq_ = 0;
 
@@ -331,6 +339,7 @@ public:
   fake_keeper keeper;
   fake_process_watch watch;
   fake_worker_table workers;
+  runtime::restart_options restarts = patient();
   quiet log;
   sim w;
   runtime::supervisor_actor root;

@@ -98,6 +98,7 @@ runtime::supervisor_options with(restart_strategy strategy) {
   o.backoff_min = 100ms;
   o.backoff_max = 1s;
   o.stable_after = 5s;
+  o.jitter_percent = 0;
   return o;
 }
 
