@@ -270,6 +270,10 @@ caf::result<void> remove(self_ptr self, const std::string& name) {
 }
 
 caf::result<void> kill_named(self_ptr self, const std::string& path) {
+  if (path.empty()) {
+    kill(supervisor_actor{self});
+    return caf::unit;
+  }
   auto slash = path.find('/');
   auto* c = find(self->state, path.substr(0, slash));
   if (!c || !c->handle || (slash != std::string::npos && !c->spec.kills_below))

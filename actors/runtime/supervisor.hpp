@@ -64,7 +64,8 @@ using supervisor_actor = caf::typed_actor<
   caf::replies_to<add_atom, child_spec>::with<binding>,
   // Ends and forgets a child; answered when it is gone. errc::not_found.
   caf::reacts_to<remove_atom, std::string>,
-  // Kills a child ("a") or one below it ("a/b") without warning, as a drill; its policy then applies. errc::not_found.
+  // Kills a child ("a"), one below it ("a/b") or the supervisor itself ("") without warning, as a drill; the policy of whoever is
+  // above it then applies. errc::not_found.
   caf::reacts_to<kill_atom, std::string>,
   // Itself with an empty path, then its children, in start order.
   caf::replies_to<tree_atom>::with<std::vector<tree_entry>>,

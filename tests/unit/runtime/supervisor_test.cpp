@@ -348,6 +348,7 @@ TEST_CASE("no way out of the supervisor leaves orphans") {
   fixture f;
   f.start(restart_strategy::one_for_one, "abc");
   SUBCASE("killed") { runtime::kill(f.sup); }
+  SUBCASE("killed as a drill") { CHECK(f.w.ask<test::done>(f.sup, kill_atom_v, std::string{})->index() == 0); }
   SUBCASE("asked") { runtime::ask_to_end(f.sup); }
   SUBCASE("given up") {
     for (int i = 0; i < 4; ++i) {
