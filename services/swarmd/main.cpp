@@ -188,9 +188,10 @@ void check_integrity_in_background(caf::actor_system& sys, const entrance_board&
   });
 }
 
-/// The top supervisor gives up when parts keep failing: then a fresh process is better than a node that only refuses.
-void end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervisor_actor& root, const std::atomic<bool>& stopping) {
-  sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
+/// The top supervisor gives up when parts keep failing: then a fresh process is better than a node that only refuses. Watches as long as
+/// somebody holds the actor: a monitor alone does not keep it.
+caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervisor_actor& root, const std::atomic<bool>& stopping) {
+  return sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
     self->set_down_handler([self, &stopping](caf::down_msg& dm) {
       if (!stopping) {
         spdlog::critical("the supervisor of the node gave up: {}; the process ends and can be started again", caf::to_string(dm.reason));
@@ -253,10 +254,10 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   runtime::shutdown stopping;
   auto cfg =
     runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
+  std::atomic<bool> is_stopping{false}; // outlives the actors
   caf::actor_system sys{cfg};
   auto root = start_node(sys, options, board);
-  std::atomic<bool> is_stopping{false};
-  end_when_the_tree_ends(sys, root, is_stopping);
+  auto watcher = end_when_the_tree_ends(sys, root, is_stopping);
   if (!wait_until_booted(sys, *board)) {
     spdlog::critical("the node does not start; see the errors above");
     _exit(1);

@@ -156,7 +156,15 @@ TEST_CASE("the top supervisor killed in mid-call ends the process; the next one 
   for (auto& t : threads)
     t.join();
   CHECK(order == std::vector<std::size_t>{0, 1, 2});
-  holder.read_key("list", 20s);
+  auto q = op.query();
+  q.mutable_get_kv()->set_key("list");
+  auto list = json::parse(ask_patiently(op, q).kv().value());
+  std::vector<history::operation> appends;
+  for (const auto& o : history.operations())
+    if (o.model == "append")
+      appends.push_back(o);
+  CHECK(appends.size() >= 120);
+  CHECK(history::check_appends(appends, list.get<std::vector<std::string>>()) == "");
   auto checked = history::check_all(history.operations());
   CHECK_MESSAGE(checked.accepted, checked.why);
 }
