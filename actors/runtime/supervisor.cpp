@@ -45,7 +45,7 @@ binding binding_of(const supervisor_state& st, const child& c) {
 
 void publish(self_ptr self, const child& c) {
   if (self->state.names)
-    caf::anon_send(self->state.names, bind_atom_v, binding_of(self->state, c));
+    self->state.names->bind(binding_of(self->state, c));
 }
 
 template <class Atom>
@@ -295,7 +295,8 @@ supervisor_state::~supervisor_state() {
       ask_to_end(i->handle);
 }
 
-supervisor_actor::behavior_type supervisor(self_ptr self, supervisor_options options, std::vector<child_spec> specs, registry_actor names) {
+supervisor_actor::behavior_type supervisor(self_ptr self, supervisor_options options, std::vector<child_spec> specs,
+                                           std::shared_ptr<registry> names) {
   install_defaults(self);
   auto& st = self->state;
   st.options = std::move(options);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,7 +96,7 @@ struct supervisor_state {
   };
 
   supervisor_options options;
-  registry_actor names;
+  std::shared_ptr<registry> names;
   caf::actor_clock::time_point started{};
   std::vector<child> children; // start order
   restart_budget restarts;
@@ -109,6 +110,6 @@ struct supervisor_state {
 /// Starts the children in order. An exit message ends them in reverse order, each with its grace, then the supervisor with the
 /// message's reason. `names` may be null: then nothing is published.
 supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_state> self, supervisor_options options,
-                                           std::vector<child_spec> specs, registry_actor names);
+                                           std::vector<child_spec> specs, std::shared_ptr<registry> names);
 
 } // namespace swarm::runtime

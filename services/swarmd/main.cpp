@@ -284,7 +284,7 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   auto late = stopping.run();
   server = nullptr;
   root = nullptr;
-  board->update([](node_entrances& e) { e = {}; });
+  board->clear();
   return late.empty() ? 0 : 1;
 }
 

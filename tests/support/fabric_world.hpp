@@ -78,7 +78,7 @@ public:
   }
   ~fabric_world() {
     stop();
-    board->update([](node_entrances& e) { e = {}; });
+    board->clear();
   }
 
   // -- the node ------------------------------------------------------------------------------

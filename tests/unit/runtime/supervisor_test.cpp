@@ -103,12 +103,11 @@ runtime::supervisor_options with(restart_strategy strategy) {
 }
 
 struct fixture {
-  explicit fixture(std::uint64_t seed = 0) : w{seed} { names = w.sys.spawn(runtime::registry); }
+  explicit fixture(std::uint64_t seed = 0) : w{seed} {}
   ~fixture() {
     if (sup)
       w.end(sup);
     w.advance_by(20s, 1s);
-    w.end(names);
   }
 
   void start(runtime::supervisor_options options, std::vector<child_spec> specs) {
@@ -123,7 +122,7 @@ struct fixture {
     start(with(strategy), specs);
   }
 
-  binding where(const std::string& name) { return std::get<0>(*w.ask<binding>(names, lookup_atom_v, name)); }
+  binding where(const std::string& name) { return names->lookup(name).value(); }
   caf::actor who(const std::string& name) { return caf::actor_cast<caf::actor>(where(name).who); }
   void order(const std::string& name, const std::string& what) { w.tell(who(name), what); }
   std::vector<tree_entry> tree() { return std::get<0>(*w.ask<std::vector<tree_entry>>(sup, tree_atom_v)); }
@@ -137,7 +136,7 @@ struct fixture {
   test::quiet silence;
   test::world<> w;
   diary_ptr d = std::make_shared<diary>();
-  runtime::registry_actor names;
+  std::shared_ptr<runtime::registry> names = std::make_shared<runtime::registry>();
   runtime::supervisor_actor sup;
 };
 
@@ -406,7 +405,7 @@ TEST_CASE("a drill kills a child, or one further down, and the policy brings it 
   inner.kills_below = true;
   inner.start = [d = f.d](caf::local_actor* sup) -> caf::actor {
     std::vector<child_spec> specs{spec(d, "x")};
-    return caf::actor_cast<caf::actor>(sup->spawn(runtime::supervisor, with(restart_strategy::one_for_one), specs, runtime::registry_actor{}));
+    return caf::actor_cast<caf::actor>(sup->spawn(runtime::supervisor, with(restart_strategy::one_for_one), specs, nullptr));
   };
   f.start(with(restart_strategy::one_for_one), {spec(f.d, "a"), inner});
   f.d->take();
