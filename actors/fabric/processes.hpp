@@ -27,8 +27,8 @@ struct processes_state {
     std::vector<runtime::parked<child_info_ptr>> starting;
     std::int64_t terminal_since_ms = 0;
     runtime::restart_record terminal_failures;
-    bool terminal_waits = false; // it is down, and its back-off is not over
-    bool terminal_rests = false; // the same, after too many failures
+    bool terminal_waits = false;                    // it is down, and its back-off is not over
+    bool terminal_rests = false;                    // the same, after too many failures
     std::vector<runtime::parked<pty_actor>> asking; // for the terminal, while it waits
   };
   struct question {

@@ -19,7 +19,8 @@ struct strict_world : fabric_world {
     return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.path == path && r.state != "waiting" && r.state != "ended"; });
   }
   /// Kills it whenever it is there; returns how often.
-  std::size_t kill_for(const std::string& path, std::chrono::milliseconds time, const std::function<void()>& meanwhile = [] {}) {
+  std::size_t kill_for(
+    const std::string& path, std::chrono::milliseconds time, const std::function<void()>& meanwhile = [] {}) {
     std::size_t kills = 0;
     for (auto t = 0ms; t < time; t += 100ms) {
       for (; is_awake(path); ++kills) {
