@@ -2,6 +2,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/local_socket.hpp"
 #include "actors/base/process.hpp"
 #include "cli/failure.hpp"
 #include "cli/node_start.hpp"
@@ -17,8 +18,8 @@
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace swarm::cli {
@@ -30,7 +31,6 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds pause_first{10};
 constexpr milliseconds pause_longest{500};
-constexpr milliseconds pause_between_starts{250};
 
 bool over_limit(const grpc::Status& s) {
   return s.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && s.error_message().find("larger than max") != std::string::npos;
@@ -87,27 +87,15 @@ private:
 
 } // namespace
 
-client::client(client_settings settings) : settings_(std::move(settings)) {}
+client::client(client_settings settings) : settings_(std::move(settings)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 client::~client() = default;
 
 std::shared_ptr<grpc::Channel> client::try_connect() {
-  std::unique_ptr<socket_name> name;
-  try {
-    name = std::make_unique<socket_name>(settings_.dir.socket());
-  } catch (const std::exception&) {
-    return nullptr; // the state directory does not exist yet
-  }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, name->text().c_str(), name->text().size() + 1);
-  auto fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
+  auto connected = connect_at(settings_.dir.socket());
+  if (!connected)
     return nullptr;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    close(fd);
-    return nullptr;
-  }
+  auto fd = connected.release();
   ucred peer{};
   socklen_t size = sizeof peer;
   node_pid_ = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
@@ -118,26 +106,22 @@ std::shared_ptr<grpc::Channel> client::try_connect() {
 }
 
 void client::start_and_connect(const std::string& node_name, time_point until) {
+  auto left = [&] { return std::max(std::chrono::ceil<milliseconds>(until - steady_clock::now()), milliseconds{0}); };
   auto outcome = start_outcome::started;
-  auto next_start = steady_clock::now();
-  for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
+  std::optional<owner_news> news;
+  do {
     // Who owns the directory without answering either comes up, then connecting succeeds, or is on its way out, then starting does.
-    if (steady_clock::now() >= next_start) {
-      auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
-      outcome = start_node(settings_.dir, node_name, std::max<std::int64_t>(left, 1));
-      next_start = steady_clock::now() + pause_between_starts;
-    }
-    channel_ = try_connect();
-    if (channel_)
+    outcome = start_node(settings_.dir, node_name, std::max<std::int64_t>(left().count(), 1));
+    if (!news)
+      news.emplace(settings_.dir.lock_file(), settings_.dir.socket());
+    if ((channel_ = try_connect()))
       return;
-    if (steady_clock::now() + wait >= until)
-      break;
-    if (!pause(wait))
+    news->wait(left(), wake_.get());
+    if (take_cancelled())
       throw interrupted();
-    channel_ = try_connect();
-    if (channel_)
+    if ((channel_ = try_connect()))
       return;
-  }
+  } while (left().count() > 0);
   if (outcome == start_outcome::owned)
     throw failure(code::no_node, "another swarmd holds " + settings_.dir.root.string() + " and does not answer; if it is stopping, try again");
   throw failure(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
@@ -189,12 +173,28 @@ void client::cancel() {
   cancelled_ = true;
   if (current_)
     current_->TryCancel();
-  wake_.notify_all();
+  std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+bool client::take_cancelled() {
+  std::lock_guard guard{mutex_};
+  std::uint64_t heard = 0;
+  (void)!::read(wake_.get(), &heard, sizeof heard);
+  return std::exchange(cancelled_, false);
 }
 
 bool client::pause(milliseconds d) {
-  std::unique_lock lock{mutex_};
-  return !wake_.wait_for(lock, d, [this] { return cancelled_; });
+  pollfd cancelled{wake_.get(), POLLIN, 0};
+  return poll(&cancelled, 1, static_cast<int>(d.count())) <= 0;
+}
+
+bool client::await_node(time_point until) {
+  owner_news news{{}, settings_.dir.socket()};
+  if ((channel_ = try_connect()))
+    return true;
+  news.wait(std::chrono::ceil<milliseconds>(until - steady_clock::now()), wake_.get());
+  return pause(milliseconds{0});
 }
 
 template <class Service, class Request, class Answer>
@@ -203,7 +203,10 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
   for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
-    if (auto connection = channel(until)) {
+    auto connection = channel(until);
+    if (!connection && repeat && await_node(until) && steady_clock::now() < until)
+      continue;
+    if (connection) {
       grpc::ClientContext context;
       prepare(context, until);
       auto stub = Service::NewStub(connection);
@@ -214,13 +217,7 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
       if (last.ok())
         return answer;
     }
-    bool cancelled = false;
-    {
-      std::lock_guard guard{mutex_};
-      // A later call, such as giving up a place in line, works again.
-      cancelled = std::exchange(cancelled_, false);
-    }
-    if (cancelled)
+    if (take_cancelled())
       throw interrupted();
     if (!repeat || !worth_repeating(last) || steady_clock::now() + wait >= until)
       throw as_failure(last);
@@ -265,7 +262,7 @@ stream_end client::stream(const Request& request, Open open, const std::function
   auto until = steady_clock::now() + limits::server_wait_max();
   auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
   if (!connection)
-    return pause(pause_longest) ? stream_end::lost : stream_end::stopped;
+    return await_node(until) ? stream_end::lost : stream_end::stopped;
   grpc::ClientContext context;
   prepare(context, until);
   bool stopped = !begin(context);
@@ -278,11 +275,7 @@ stream_end client::stream(const Request& request, Open open, const std::function
     context.TryCancel();
   auto status = reader->Finish();
   end();
-  {
-    std::lock_guard guard{mutex_};
-    stopped = stopped || std::exchange(cancelled_, false);
-  }
-  if (stopped)
+  if (take_cancelled() || stopped)
     return stream_end::stopped;
   switch (status.error_code()) {
     case grpc::StatusCode::OK: return stream_end::complete;

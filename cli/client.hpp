@@ -2,7 +2,6 @@
 // nor gRPC's own connection management takes part. Every call repeats itself with the same request id until its deadline.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +9,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "cli/ports.hpp"
@@ -79,6 +79,10 @@ private:
   void end();
   /// False when cancelled meanwhile.
   bool pause(std::chrono::milliseconds);
+  /// Until a node that was there and is not ours to start answers again; false when cancelled.
+  bool await_node(time_point until);
+  /// Forgets it: a later call, such as giving up a place in line, works again.
+  bool take_cancelled();
 
   client_settings settings_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -89,7 +93,7 @@ private:
   std::uint64_t seq_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  unique_fd wake_; // readable while cancelled_
   grpc::ClientContext* current_ = nullptr;
   bool cancelled_ = false;
 };

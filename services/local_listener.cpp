@@ -6,13 +6,12 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <grpcpp/server_posix.h>
@@ -28,8 +27,6 @@ namespace {
 /// Connection numbers start here, above what the node uses otherwise.
 constexpr int first_connection_fd = 512;
 constexpr int backlog = 512;
-
-[[noreturn]] void fail_system(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
 int highest_fd() {
   rlimit r{};
@@ -65,26 +62,14 @@ bool is_in_worker_tree(pid_t pid, pid_t keeper) {
 
 local_listener::local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers,
                                std::function<std::int64_t()> keeper_pid)
-  : dir_(dir), server_(server), peers_(peers), workers_(workers), keeper_pid_(std::move(keeper_pid)), next_fd_(first_connection_fd) {
-  socket_name name{dir_.socket()};
-  unlink(dir_.socket().c_str());
-  socket_ = unique_fd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!socket_)
-    fail_system("cannot make a socket");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, name.text().c_str(), name.text().size() + 1);
-  // Born 0600: the mode of the file comes from the umask, and nobody can connect in between.
-  auto old = umask(0177);
-  auto bound = bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  umask(old);
-  if (bound != 0)
-    fail_system("cannot bind " + dir_.socket().string());
-  if (listen(socket_.get(), backlog) != 0)
-    fail_system("cannot listen on " + dir_.socket().string());
+  : dir_(dir), server_(server), peers_(peers), workers_(workers), keeper_pid_(std::move(keeper_pid)), acceptor_(listen_at(dir.socket(), backlog)),
+    next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
-  if (!stop_)
-    fail_system("cannot make an eventfd");
+  events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
+  epoll_event stopped{EPOLLIN, {.fd = stop_.get()}}, connected{EPOLLIN | EPOLLET, {.fd = acceptor_.fd()}};
+  if (!stop_ || !events_ || epoll_ctl(events_.get(), EPOLL_CTL_ADD, stop_.get(), &stopped) != 0 ||
+      epoll_ctl(events_.get(), EPOLL_CTL_ADD, acceptor_.fd(), &connected) != 0)
+    throw std::runtime_error(std::string{"cannot wait for connections: "} + std::strerror(errno));
   thread_ = std::thread([this] { run(); });
 }
 
@@ -97,24 +82,17 @@ local_listener::~local_listener() {
 
 void local_listener::run() {
   pthread_setname_np(pthread_self(), "swarm.accept");
-  pollfd waiting[] = {{socket_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
   for (;;) {
-    if (poll(waiting, 2, -1) < 0 && errno != EINTR)
+    epoll_event ready{};
+    auto n = epoll_wait(events_.get(), &ready, 1, -1);
+    if (n < 0 && errno != EINTR)
       return;
-    if (waiting[1].revents != 0)
-      return;
-    if (waiting[0].revents == 0)
+    if (n <= 0)
       continue;
-    unique_fd connection{accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (connection)
-      admit(std::move(connection));
-    else if (errno == EMFILE || errno == ENFILE) {
-      spdlog::error("out of file descriptors: new connections wait");
-      // The descriptor that frees up makes no event; look again when somebody leaves or after a second.
-      pollfd stop{stop_.get(), POLLIN, 0};
-      if (poll(&stop, 1, 1000) > 0)
-        return;
-    }
+    if (ready.data.fd == stop_.get())
+      return;
+    acceptor_.accept_all([this](unique_fd connection) { admit(std::move(connection)); },
+                         [](int error) { spdlog::error("a connection is refused: {}", std::strerror(error)); });
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <grpcpp/server.h>
 
+#include "actors/base/local_socket.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "services/principals.hpp"
@@ -35,8 +36,9 @@ private:
   peer_table& peers_;
   const worker_registry& workers_;
   std::function<std::int64_t()> keeper_pid_;
-  unique_fd socket_;
+  acceptor acceptor_;
   unique_fd stop_;
+  unique_fd events_;
   int next_fd_ = 0;
   /// Open ones by descriptor, with the socket's inode: gRPC does not tell when it closes one, but its number then means nothing or
   /// something else.

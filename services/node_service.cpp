@@ -161,7 +161,8 @@ grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ct
 
 grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* ctx, const v1::KillActorRequest* req, v1::KillActorReply* rep) {
   return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto path = req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
+    // The root is "node", and has no name for itself.
+    auto path = req->path() == "node" ? std::string{} : req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
     ask(self, root_, kill_atom_v, path)
       .then(
         [answer, rep] {

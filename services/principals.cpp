@@ -1,6 +1,7 @@
 #include "services/principals.hpp"
 
 #include <charconv>
+#include <set>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
@@ -30,18 +31,18 @@ void worker_registry::erase(std::int64_t pid) {
 }
 
 std::optional<v1::Principal> worker_registry::of_tree(std::int64_t pid) const {
-  for (std::size_t i = 0; i < limits::process_ancestors_max && pid > 1; ++i) {
-    {
-      std::lock_guard guard{mutex_};
-      if (auto w = by_pid_.find(pid); w != by_pid_.end())
-        return w->second.who;
-    }
-    auto parent = parent_of(static_cast<pid_t>(pid));
-    if (!parent)
-      return std::nullopt;
-    pid = *parent;
+  std::set<pid_t> workers;
+  {
+    std::lock_guard guard{mutex_};
+    for (const auto& w : by_pid_)
+      workers.insert(static_cast<pid_t>(w.first));
   }
-  return std::nullopt;
+  auto nearest = ancestor_in(static_cast<pid_t>(pid), workers);
+  if (!nearest)
+    return std::nullopt;
+  std::lock_guard guard{mutex_};
+  auto w = by_pid_.find(*nearest);
+  return w == by_pid_.end() ? std::nullopt : std::optional{w->second.who};
 }
 
 std::optional<v1::Principal> worker_registry::of_token(std::string_view token_hash) const {

@@ -96,7 +96,8 @@ function lint(text) {
   if (is_test) return
   if (text ~ /caf::infinite/ && $0 !~ /lint: edge deadline/) report(FNR, "caf::infinite outside tests; every request has a deadline")
   if (is_free) return
-  if (text ~ /sleep_for|sleep_until|[^a-z_]usleep *\(|[^a-z_]nanosleep *\(|[^a-z_.>]sleep *\(/)
+  if (text ~ /sleep_for|sleep_until|[^a-z_]usleep *\(|[^a-z]nanosleep *\(|[^a-z_.>]sleep *\(/ ||
+      text ~ /[^a-z_]p?poll *\( *(nullptr|NULL|0) *,/ || text ~ /[^a-z_]p?select *\( *0 *,/)
     report(FNR, "sleeping in product code; wait for the event")
   if (room == "actors/domain" && text ~ /(system|steady|high_resolution)_clock|system_clock_port|getenv|random_uuid|random_bytes|[^a-z_]rand *\(/)
     report(FNR, "clock, environment or randomness in the domain; take it from inputs")
@@ -124,12 +125,41 @@ function scan_then(text, c, i, n) {
   }
 }
 
+# In a loop, a wait whose time is a constant is a look every so often at what nobody announces. The time up to a deadline is none, nor
+# is 0 (do not wait) or -1 (for ever).
+function scan_loops(text, c, i, n, inside, before) {
+  n = length(text)
+  inside = loop_top || loop_head
+  for (i = 1; i <= n; i++) {
+    c = substr(text, i, 1)
+    before = i == 1 ? " " : substr(text, i - 1, 1)
+    if (before !~ /[A-Za-z0-9_]/ && substr(text, i) ~ /^(for|while|do)([^A-Za-z0-9_]|$)/) loop_head = inside = 1
+    if (c == "(") parens++
+    else if (c == ")") parens--
+    else if (c == "{") {
+      braces++
+      if (loop_head && !parens) {
+        loop_at[++loop_top] = braces
+        loop_head = 0
+      }
+    } else if (c == "}") {
+      if (loop_top && loop_at[loop_top] == braces) loop_top--
+      braces--
+    } else if (c == ";" && !parens) loop_head = 0
+  }
+  if (!inside) return
+  if (text ~ /[^a-z_](p?poll|epoll_wait) *\([^;]*, *[1-9][0-9']* *\)/ || text ~ /[^a-z_]caf::after *\(/ ||
+      text ~ /[.>]wait_for *\([^;]*[0-9](ms|s|us|min|h)[^a-z]/ || text ~ /[.>]wait_for *\([^;]*seconds *[({][0-9]/)
+    report(FNR, "waiting in steps in product code; wait for the event")
+}
+
 FNR == 1 {
   room = room_of(FILENAME)
   is_test = room == "tests"
   is_free = is_test || room == "tools"
   in_block = 0
   then_depth = 0
+  parens = braces = loop_top = loop_head = 0
 }
 
 /^[ \t]*#[ \t]*include/ {
@@ -140,5 +170,8 @@ FNR == 1 {
 {
   text = code_of($0)
   lint(text)
-  if (!is_free) scan_then(text)
+  if (!is_free) {
+    scan_then(text)
+    scan_loops(text)
+  }
 }

@@ -99,9 +99,4 @@ std::string keyed_hash(std::string_view key, std::string_view data) {
   return out;
 }
 
-bool equal_secret(std::string_view a, std::string_view b) {
-  need_sodium();
-  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
 } // namespace swarm

@@ -20,7 +20,5 @@ std::string random_uuid();
 std::function<std::string()> seeded_uuids(std::uint64_t seed);
 /// 32 bytes that only the holder of the 32-byte key can make (BLAKE2b).
 std::string keyed_hash(std::string_view key, std::string_view data);
-/// Constant time for equal lengths.
-bool equal_secret(std::string_view a, std::string_view b);
 
 } // namespace swarm

@@ -138,7 +138,6 @@ inline constinit bound<std::size_t> directory_crashes_remembered_max{1'024};
 inline constinit bound<std::size_t> supervisor_children_max{4'096};
 inline constinit bound<std::size_t> registry_dead_names_max{4'096};
 inline constinit bound<std::size_t> tree_rows_max{10'000};
-inline constinit bound<std::size_t> quota_keys_max{16'384};
 inline constexpr std::size_t pipeline_packed_bytes_max = 256 * kib;
 inline constexpr std::size_t writer_known_row_bytes_max = 2 * kib; // larger rows are read again
 inline constinit bound<std::size_t> reply_clients_known_max{4'096};

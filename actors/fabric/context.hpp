@@ -9,6 +9,7 @@
 #include "actors/base/clock.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/fabric/interfaces.hpp"
+#include "actors/runtime/restarts.hpp"
 
 namespace swarm {
 
@@ -77,6 +78,8 @@ struct node_context {
   process_port* processes = nullptr;
   process_watch_port* watch = nullptr;
   worker_table* workers = nullptr;
+  /// For everything below the top supervisor: scopes, their entities, workers' actors, terminals.
+  runtime::restart_options restarts;
 };
 using node_context_ptr = std::shared_ptr<const node_context>;
 

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/tree.hpp"
 
 namespace swarm {
 
@@ -20,6 +21,7 @@ door_actor::behavior_type door(door_ptr self) {
       }
     },
     [](abort_atom, const door_call_ptr& call) { call->abort(); },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },
   };
 }
 

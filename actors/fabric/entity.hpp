@@ -25,9 +25,6 @@ void ask_writer(Self self, const writer_actor& writer, execution_ptr exec, OnRep
     .then([on_reply](const reply_ptr& r) { on_reply(r); }, [on_error](caf::error& e) { on_error(e); });
 }
 
-/// An entity's row of the graph.
-runtime::tree_entry self_row(caf::scheduled_actor* self, std::string state, std::string detail = {});
-
 /// The key a waiting request is known by: principal, client, number.
 std::string wait_key(const v1::Principal& principal, const v1::RequestId& id);
 

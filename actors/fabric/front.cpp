@@ -14,27 +14,28 @@ namespace {
 
 using self_ptr = front_actor::stateful_pointer<front_state>;
 
-/// A scope that died of an error is woken again after this, so that its deadlines and workers do not wait for somebody to ask.
-constexpr std::chrono::milliseconds rewake_after{1'000};
-constexpr std::uint64_t rewake_stamp = ~std::uint64_t{0};
-
 const reader_actor& reader(self_ptr self) {
   auto& st = self->state;
   return st.links.readers[st.next_reader++ % st.links.readers.size()];
 }
 
-void rewake_later(self_ptr self) {
-  if (!std::exchange(self->state.rewaking, true))
-    self->delayed_send(self, rewake_after, tick_atom_v, rewake_stamp);
+void boot_again_later(self_ptr self) {
+  auto& st = self->state;
+  auto now = st.links.node->clock->boot_ms();
+  auto wait = st.boot_waits.after_failure(st.links.node->restarts, std::chrono::milliseconds{0}, 0);
+  st.reboot.arm(self, now, now + wait.count());
 }
 
 void boot_done(self_ptr self) {
   auto& st = self->state;
   st.booted = true;
-  if (st.boot_failed)
-    rewake_later(self);
-  else if (st.all_awake)
-    caf::anon_send(st.links.processes, boot_atom_v);
+  if (st.boot_failed) {
+    boot_again_later(self);
+  } else {
+    st.boot_waits = {};
+    if (st.all_awake)
+      caf::anon_send(st.links.processes, boot_atom_v);
+  }
   for (auto& p : std::exchange(st.waiting_for_boot, {}))
     p.answer(true);
 }
@@ -56,6 +57,7 @@ void boot(self_ptr self, std::string page = {}) {
           auto* who = std::get_if<scope_actor>(&found);
           if (!who) {
             self->state.all_awake &= std::get<errc>(found) != errc::overloaded;
+            self->state.boot_failed |= self->state.scopes.is_down(s.scope());
             continue;
           }
           ++*left;
@@ -82,12 +84,6 @@ scope_actor wake_scope(self_ptr self, const std::string& id) {
   return who;
 }
 
-void on_down(self_ptr self, const caf::down_msg& dm) {
-  auto& st = self->state;
-  if (st.scopes.on_down(dm) && dm.reason)
-    rewake_later(self);
-}
-
 void on_commit(self_ptr self, const commit_ptr& c) {
   for (const auto& b : c->batches) {
     auto found = self->state.scopes.get(b.scope());
@@ -101,14 +97,17 @@ void on_commit(self_ptr self, const commit_ptr& c) {
 caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
-  out->add(self_row(self, self->state.booted ? "up" : "loading"));
+  out->add(runtime::self_row(self, self->state.booted ? "up" : "loading"));
   for (const auto& e : self->state.scopes.entries(limits::scopes_awake_max())) {
     runtime::tree_entry row;
     row.path = e.key;
     row.kind = "scope";
     row.age_ms = e.age_ms;
     row.restarts = e.restarts;
-    out->ask_below(self, self->state.scopes.peek(e.key), std::move(row));
+    if (e.down)
+      out->add_waiting(std::move(row));
+    else
+      out->ask_below(self, self->state.scopes.peek(e.key), std::move(row));
   }
   return promise;
 }
@@ -133,12 +132,15 @@ caf::result<void> kill(self_ptr self, const std::string& path) {
 
 front_actor::behavior_type front(self_ptr self, node_links links) {
   runtime::install_defaults(self);
-  self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
+  self->set_down_handler([self](caf::down_msg& dm) { self->state.scopes.on_down(dm); });
   auto& st = self->state;
   st.links = std::move(links);
   runtime::directory_options options;
   options.awake_max = limits::scopes_awake_max();
   options.awake_hard_max = 2 * limits::scopes_awake_max();
+  options.restarts = runtime::at_once_first(st.links.node->restarts);
+  // The deadlines and workers of a scope that died of an error do not wait for somebody to ask.
+  options.permanent = true;
   st.scopes.open(
     self, [self](const std::string& id) { return wake_scope(self, id); }, options);
   caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
@@ -172,9 +174,9 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
       return promise;
     },
     [self](tick_atom, std::uint64_t stamp) {
-      if (stamp != rewake_stamp)
+      if (!self->state.reboot.fired(stamp))
         return (void)self->state.scopes.on_tick(stamp);
-      self->state.rewaking = self->state.boot_failed = false;
+      self->state.boot_failed = false;
       boot(self);
     },
     [self](tree_atom) { return tree(self); },

@@ -18,7 +18,8 @@ struct front_state {
   std::size_t next_reader = 0;
   /// Attached streams by scope and session; a scope that is woken again is told.
   std::map<std::string, std::map<std::uint64_t, std::string>> streams;
-  bool rewaking = false;
+  runtime::single_timer reboot;
+  runtime::backoff boot_waits;
   bool boot_failed = false; // a scope died while it was being woken: wake all again
   bool all_awake = true;    // false: some scope found no room, so nobody may be taken for a stray
   std::vector<runtime::parked<bool>> waiting_for_boot;

@@ -194,7 +194,9 @@ using watch_hub_actor = caf::typed_actor<
   // Events after a revision; parked until there are some (or answered at once if not `wait`). Errors: errc::overloaded.
   caf::replies_to<watch_poll_ptr>::with<watch_page_ptr>,
   // From the front: send me every commit from now on.
-  caf::reacts_to<attach_atom, commit_sink_actor>>;
+  caf::reacts_to<attach_atom, commit_sink_actor>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// What every entity of a scope understands.
 using entity_actor = caf::typed_actor<
@@ -274,7 +276,9 @@ using door_actor = caf::typed_actor<
   // A call: begins, and answers itself when it knows.
   caf::reacts_to<door_call_ptr>,
   // Nobody waits for this call any more; it has ended or ends now.
-  caf::reacts_to<abort_atom, door_call_ptr>>;
+  caf::reacts_to<abort_atom, door_call_ptr>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// Segment files of terminals (blocking I/O, hence detached).
 using pty_log_actor = caf::typed_actor<
@@ -287,7 +291,9 @@ using pty_log_actor = caf::typed_actor<
   // Terminals that have ended, as kept, the newest limits::ended_terminals_max of them, oldest first.
   caf::replies_to<list_atom>::with<std::vector<pty_info_ptr>>,
   // Delete logs past their age.
-  caf::reacts_to<tick_atom>>;
+  caf::reacts_to<tick_atom>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// One terminal: its output log, its input, its size.
 using pty_actor = caf::typed_actor<

@@ -73,7 +73,7 @@ lock_actor::behavior_type lock(self_ptr self, entity_place place) {
       return !stays;
     },
     [self](tree_atom) {
-      return self_row(self, self->state.waiting.empty() ? "quiet" : "contended", fmt::format("{} waiting", self->state.waiting.size()));
+      return runtime::self_row(self, self->state.waiting.empty() ? "quiet" : "contended", fmt::format("{} waiting", self->state.waiting.size()));
     },
   };
 }

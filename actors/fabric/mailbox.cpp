@@ -221,7 +221,7 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       return !stays;
     },
     [self](tree_atom) {
-      return self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size()));
+      return runtime::self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size()));
     },
     [self](const wait_request_ptr& request) -> caf::result<activity_ptr> {
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());

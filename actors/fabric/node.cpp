@@ -15,7 +15,6 @@ namespace {
 /// What the factories share: under rest_for_one a part is always started after those it needs, so the handles here are current.
 struct wiring {
   node_options options;
-  std::shared_ptr<entrance_board> board;
   node_links links;
   std::shared_ptr<read_barrier> barrier; // of the writer in links
 };
@@ -26,6 +25,7 @@ runtime::child_spec part(std::string name, std::string kind, Make make) {
   runtime::child_spec spec;
   spec.name = std::move(name);
   spec.kind = std::move(kind);
+  spec.shows_tree = true;
   spec.start = [make](caf::local_actor* self) { return caf::actor_cast<caf::actor>(make(self)); };
   return spec;
 }
@@ -54,7 +54,6 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     auto hub = self->home_system().spawn(watch_hub);
     w->links.watch = hub;
     w->links.readers.clear();
-    w->board->update([&](node_entrances& e) { e = {}, e.watch = hub; });
     return hub;
   }));
   out.push_back(part("writer", "writer", [w](caf::local_actor* self) {
@@ -67,16 +66,13 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     auto a = self->home_system().spawn(writer, std::move(o));
     w->links.writer = a;
     w->links.readers.clear();
-    w->board->update([&](node_entrances& e) { e.writer = a, e.front = nullptr, e.door = nullptr; });
     return a;
   }));
   for (std::size_t i = 0; i <= w->options.readers; ++i) {
     auto maintenance = i == w->options.readers;
     out.push_back(part(maintenance ? "reader-maintenance" : "reader-" + std::to_string(i), "reader", [w, i, maintenance](caf::local_actor* self) {
       auto a = spawn_blocking(self, w->options.detached, reader, reader_settings(*w));
-      if (maintenance)
-        w->board->update([&](node_entrances& e) { e.maintenance = a; });
-      else {
+      if (!maintenance) {
         w->links.readers.resize(i);
         w->links.readers.push_back(a);
       }
@@ -91,37 +87,47 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
   auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {
     auto a = self->home_system().spawn(processes, w->options.context, w->links.pty_log);
     w->links.processes = a;
-    w->board->update([&](node_entrances& e) { e.processes = a; });
     return a;
   });
-  processes_part.shows_tree = true;
+  processes_part.kills_below = true;
   out.push_back(std::move(processes_part));
   auto front_part = part("scopes", "front", [w](caf::local_actor* self) {
     w->links.node = w->options.context;
-    auto a = self->home_system().spawn(front, w->links);
-    w->board->update([&](node_entrances& e) { e.front = a; });
-    return a;
+    return self->home_system().spawn(front, w->links);
   });
-  front_part.shows_tree = true;
+  front_part.kills_below = true;
   out.push_back(std::move(front_part));
-  out.push_back(part("door", "door", [w](caf::local_actor* self) {
-    auto a = self->home_system().spawn(door);
-    w->board->update([&](node_entrances& e) { e.door = a; });
-    return a;
-  }));
+  out.push_back(part("door", "door", [](caf::local_actor* self) { return self->home_system().spawn(door); }));
   return out;
 }
 
 } // namespace
 
+node_entrances entrance_board::get() const {
+  auto entrance = [this](auto& handle, const char* part) { handle = names_->find<std::decay_t<decltype(handle)>>(part); };
+  node_entrances out;
+  entrance(out.front, "node/scopes");
+  entrance(out.watch, "node/watch");
+  entrance(out.processes, "node/processes");
+  entrance(out.writer, "node/writer");
+  entrance(out.door, "node/door");
+  entrance(out.maintenance, "node/reader-maintenance");
+  return out;
+}
+
+front_actor entrance_board::wait_for_front(const front_actor& other_than, std::chrono::steady_clock::time_point deadline) const {
+  return caf::actor_cast<front_actor>(names_->wait_for("node/scopes", caf::actor_cast<caf::strong_actor_ptr>(other_than), deadline));
+}
+
 runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board) {
   auto w = std::make_shared<wiring>();
   w->options = std::move(options);
-  w->board = std::move(board);
   auto supervision = w->options.supervision;
   supervision.strategy = runtime::restart_strategy::rest_for_one;
   supervision.path = "node";
-  return sys.spawn(runtime::supervisor, supervision, parts(w), runtime::registry_actor{});
+  // Below it the front waits for its scopes, and those for their entities: one that is silent there must not hide the others.
+  supervision.tree_patience = 4 * limits::tree_patience();
+  return sys.spawn(runtime::supervisor, supervision, parts(w), board->names());
 }
 
 } // namespace swarm

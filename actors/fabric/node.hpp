@@ -1,8 +1,8 @@
 // The supervised tree of a node, and the doors' way into it.
 #pragma once
 
-#include <mutex>
-#include <string>
+#include <chrono>
+#include <memory>
 
 #include <caf/actor_system.hpp>
 
@@ -23,22 +23,18 @@ struct node_entrances {
   reader_actor maintenance; // for backups and checks, which take long
 };
 
-/// Thread-safe box the supervisor's factories write and the services read.
+/// What the services see of the registry that the supervisor keeps. Thread-safe.
 class entrance_board {
 public:
-  node_entrances get() const {
-    std::lock_guard guard{mutex_};
-    return now_;
-  }
-  template <class Change>
-  void update(Change change) {
-    std::lock_guard guard{mutex_};
-    change(now_);
-  }
+  node_entrances get() const;
+  /// Blocks until there is a front other than this one (null: any); null at the deadline. Not for actors.
+  front_actor wait_for_front(const front_actor& other_than, std::chrono::steady_clock::time_point deadline) const;
+  /// The actor system can only end when nobody holds its actors.
+  void clear() { names_->clear(); }
+  const std::shared_ptr<runtime::registry>& names() const { return names_; }
 
 private:
-  mutable std::mutex mutex_;
-  node_entrances now_;
+  std::shared_ptr<runtime::registry> names_ = std::make_shared<runtime::registry>();
 };
 
 struct node_options {

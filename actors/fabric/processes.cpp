@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/fabric/entity.hpp"
 #include "actors/fabric/pty.hpp"
+#include "actors/fabric/tree_collector.hpp"
 #include "actors/runtime/ending.hpp"
 
 namespace swarm {
@@ -22,9 +22,6 @@ processes_state::~processes_state() {
 namespace {
 
 using self_ptr = processes_actor::stateful_pointer<processes_state>;
-
-constexpr std::chrono::milliseconds reconnect_min{100};
-constexpr std::chrono::milliseconds reconnect_max{5'000};
 
 v1::PtyInfo describe(const processes_state::child& c) {
   if (c.record)
@@ -52,12 +49,52 @@ v1::PtyInfo describe(const processes_state::child& c) {
   return p;
 }
 
-void make_terminal(self_ptr self, processes_state::child& c) {
-  if (c.terminal || !c.row)
-    return;
+void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  c.terminal = self->spawn(pty, st.node, st.log, describe(c), c.info.ring);
+  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info.ring);
   self->monitor(c.terminal);
+  c.terminal_since_ms = st.node->clock->boot_ms();
+  for (auto& p : std::exchange(c.asking, {}))
+    p.answer(c.terminal);
+}
+
+void make_terminal(self_ptr self, processes_state::child& c) {
+  if (!c.terminal && !c.terminal_waits && (c.row || c.record))
+    open_terminal(self, c, describe(c));
+}
+
+/// A terminal that crashed comes back from ring and files; that of a program that has ended, when somebody asks for it.
+void terminal_back(self_ptr self, processes_state::child& c) {
+  c.terminal_waits = c.terminal_rests = false;
+  if (!c.info.exited || !c.asking.empty())
+    make_terminal(self, c);
+}
+
+void arm_terminals(self_ptr self) {
+  auto& st = self->state;
+  st.terminal_timer.arm(self, st.node->clock->boot_ms(), st.terminals_due.next());
+}
+
+void terminal_failed(self_ptr self, const std::string& id, processes_state::child& c) {
+  auto& st = self->state;
+  auto now = st.node->clock->boot_ms();
+  auto next = c.terminal_failures.failed(runtime::at_once_first(st.node->restarts), std::chrono::milliseconds{now - c.terminal_since_ms}, now,
+                                         std::hash<std::string>{}(id));
+  c.terminal = nullptr;
+  if (next.wait.count() == 0)
+    return terminal_back(self, c);
+  c.terminal_waits = true;
+  c.terminal_rests = next.rests;
+  st.terminals_due.set(id, now + next.wait.count());
+  arm_terminals(self);
+}
+
+void wake_due_terminals(self_ptr self) {
+  auto& st = self->state;
+  while (auto id = st.terminals_due.take_due(st.node->clock->boot_ms()))
+    if (auto i = st.children.find(*id); i != st.children.end())
+      terminal_back(self, i->second);
+  arm_terminals(self);
 }
 
 child_info_ptr share(const child_info& c) { return std::make_shared<const child_info>(c); }
@@ -111,8 +148,9 @@ void connect(self_ptr self) {
 void on_lost(self_ptr self) {
   auto& st = self->state;
   st.attached = st.list_complete = false;
-  auto delay = std::min(reconnect_min * (1u << std::min(st.failures++, 6u)), reconnect_max);
-  self->delayed_send(self, delay, tick_atom_v, ++st.reconnect);
+  auto now = st.node->clock->boot_ms();
+  auto wait = st.connect_waits.after_failure(st.node->restarts, std::chrono::milliseconds{0}, 0);
+  st.reconnect.arm(self, now, now + wait.count());
 }
 
 /// A child we know that a new keeper does not list has died with the old one.
@@ -133,7 +171,7 @@ void bury_missing(self_ptr self) {
 void on_list_complete(self_ptr self) {
   auto& st = self->state;
   st.list_complete = true;
-  st.failures = 0;
+  st.connect_waits = {};
   bury_missing(self);
   for (auto& q : std::exchange(st.questions, {}))
     answer_question(self, std::move(q));
@@ -253,6 +291,9 @@ caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request,
     if (c.terminal)
       caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
     c.terminal = nullptr;
+    c.terminal_failures = {};
+    c.terminal_waits = c.terminal_rests = false;
+    st.terminals_due.cancel(request->id);
     c.record = nullptr;
     c.info = {};
     std::erase(st.ended, request->id);
@@ -296,12 +337,19 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
   auto& st = self->state;
   if (auto i = st.children.find(id); i != st.children.end()) {
     auto& c = i->second;
-    if (!c.terminal && c.record) {
-      c.terminal = self->spawn(pty, st.node, st.log, *c.record, nullptr);
-      self->monitor(c.terminal);
-    }
+    if (c.record || (c.row && c.info.exited))
+      make_terminal(self, c);
     if (c.terminal)
       return c.terminal;
+    if (c.terminal_rests)
+      return fail(errc::unavailable, "the actor of this terminal fails again and again; try later");
+    if (c.terminal_waits) {
+      if (c.asking.size() >= limits::directory_waiting_per_key_max())
+        return fail(errc::overloaded, "too many wait for this terminal");
+      auto promise = self->make_response_promise<pty_actor>();
+      c.asking.emplace_back(promise);
+      return promise;
+    }
   }
   auto promise = self->make_response_promise<pty_actor>();
   auto slot = std::make_shared<runtime::parked<pty_actor>>(promise);
@@ -325,8 +373,7 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
           c.info.id = id;
           c.info.exited = true;
           c.info.end = s->end;
-          c.terminal = self->spawn(pty, self->state.node, self->state.log, info, nullptr);
-          self->monitor(c.terminal);
+          open_terminal(self, c, std::move(info));
           retire(self, id);
         }
         slot->answer(c.terminal);
@@ -339,13 +386,32 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
   for (auto& [id, c] : self->state.children) {
     if (c.listener && c.listener.address() == dm.source)
       c.listener = nullptr;
-    if (c.terminal && c.terminal.address() == dm.source) {
-      // A terminal that crashed comes back from ring and files.
-      c.terminal = nullptr;
-      if (!c.info.exited)
-        make_terminal(self, c);
-    }
+    if (c.terminal && c.terminal.address() == dm.source)
+      terminal_failed(self, id, c);
   }
+}
+
+caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
+  const auto& st = self->state;
+  auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
+  auto out = std::make_shared<tree_collector>(promise);
+  out->add(runtime::self_row(self, st.list_complete ? "attached" : "connecting", "keeper"));
+  for (const auto& [id, c] : st.children) {
+    if (!c.terminal && !c.terminal_waits)
+      continue;
+    runtime::tree_entry row;
+    row.path = "pty/" + id;
+    row.kind = "pty";
+    row.restarts = c.terminal_failures.failures();
+    if (!c.terminal) {
+      out->add_waiting(std::move(row));
+      continue;
+    }
+    row.state = c.info.at_gate ? "at gate" : "";
+    row.age_ms = st.node->clock->boot_ms() - c.terminal_since_ms;
+    out->ask(self, c.terminal, std::move(row));
+  }
+  return promise;
 }
 
 } // namespace
@@ -411,24 +477,13 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
       self->state.booted = true;
       drop_strays(self);
     },
-    [self](tick_atom, std::uint64_t generation) {
-      if (generation == self->state.reconnect)
+    [self](tick_atom, std::uint64_t stamp) {
+      if (self->state.reconnect.fired(stamp))
         connect(self);
+      else if (self->state.terminal_timer.fired(stamp))
+        wake_due_terminals(self);
     },
-    [self](tree_atom) {
-      std::vector<runtime::tree_entry> out{self_row(self, self->state.list_complete ? "attached" : "connecting", "keeper")};
-      for (const auto& [id, c] : self->state.children) {
-        if (!c.terminal)
-          continue;
-        runtime::tree_entry e;
-        e.path = "pty/" + id;
-        e.kind = "pty";
-        e.state = c.info.exited ? "ended" : c.info.at_gate ? "at gate" : "running";
-        e.detail = c.info.exited ? fmt::format("exit {}", c.info.exit_status) : fmt::format("pid {}, {} bytes", c.info.pid, c.info.end);
-        out.push_back(std::move(e));
-      }
-      return out;
-    },
+    [self](tree_atom) { return tree(self); },
     [self](kill_atom, const std::string& path) -> caf::result<void> {
       auto i = path.rfind("pty/", 0) == 0 ? self->state.children.find(path.substr(4)) : self->state.children.end();
       if (i == self->state.children.end() || !i->second.terminal)

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/fabric/context.hpp"
+#include "actors/runtime/deadline_heap.hpp"
 #include "actors/runtime/parked.hpp"
 
 namespace swarm {
@@ -24,7 +25,11 @@ struct processes_state {
     spawn_actor listener;
     pty_actor terminal;
     std::vector<runtime::parked<child_info_ptr>> starting;
-    std::int64_t started_ms = 0;
+    std::int64_t terminal_since_ms = 0;
+    runtime::restart_record terminal_failures;
+    bool terminal_waits = false;                    // it is down, and its back-off is not over
+    bool terminal_rests = false;                    // the same, after too many failures
+    std::vector<runtime::parked<pty_actor>> asking; // for the terminal, while it waits
   };
   struct question {
     spawn_ptr row;
@@ -41,8 +46,10 @@ struct processes_state {
   bool attached = false;
   bool list_complete = false;
   bool booted = false;
-  std::uint32_t failures = 0;
-  std::uint64_t reconnect = 0; // generation of the timer
+  runtime::backoff connect_waits;
+  runtime::single_timer reconnect;
+  runtime::deadline_heap<std::string> terminals_due; // those that wait
+  runtime::single_timer terminal_timer;
   ~processes_state();
 };
 

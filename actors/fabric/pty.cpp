@@ -245,8 +245,9 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
     },
     [self](tree_atom) {
       const auto& s = self->state;
-      return self_row(self, s.info.running() ? "running" : "ended",
-                      s.info.running() ? fmt::format("pid {}, {} bytes", s.info.pid(), s.info.end()) : fmt::format("exit {}", s.info.exit_status()));
+      return runtime::self_row(self, s.info.running() ? "running" : "ended",
+                               s.info.running() ? fmt::format("pid {}, {} bytes", s.info.pid(), s.info.end())
+                                                : fmt::format("exit {}", s.info.exit_status()));
     },
   };
 }

@@ -18,6 +18,7 @@
 #include "actors/base/unique_fd.hpp"
 #include "actors/fabric/terminal_record.hpp"
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/tree.hpp"
 
 namespace fs = std::filesystem;
 
@@ -259,6 +260,7 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
       clean_up(self);
       self->delayed_send(self, clean_up_every, tick_atom_v);
     },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },
   };
 }
 

@@ -19,7 +19,8 @@ namespace swarm {
 
 scope_state::~scope_state() {
   for (auto& [key, s] : spawns)
-    runtime::ask_to_end(s.who);
+    if (s.who)
+      runtime::ask_to_end(s.who);
 }
 
 namespace {
@@ -132,15 +133,19 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
 
 std::string spawn_key(const v1::Spawn& row) { return row.id() + "#" + std::to_string(row.attempt()); }
 
-void wake_spawn(self_ptr self, const v1::Spawn& row, std::uint64_t restarts = 0) {
+void wake_spawn(self_ptr self, const v1::Spawn& row) {
   auto& st = self->state;
   // Not bound to a session yet: it waits for its task's dependencies or approval.
-  if (row.session_id().empty() || row.node_id() != st.links.node->facts.node_id || st.spawns.contains(spawn_key(row)))
+  if (row.session_id().empty() || row.node_id() != st.links.node->facts.node_id)
+    return;
+  auto& s = st.spawns[spawn_key(row)];
+  if (s.who || s.waits)
     return;
   auto env = st.environment_of_spawn.find(row.id());
-  auto who = self->spawn(spawn, place(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
-  self->monitor(who);
-  st.spawns.emplace(spawn_key(row), scope_state::running_spawn{who, row.task_id(), now_ms(self), restarts});
+  s.who = self->spawn(spawn, place(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
+  s.task_id = row.task_id();
+  s.since_ms = st.links.node->clock->boot_ms();
+  self->monitor(s.who);
 }
 
 void reload_spawns(self_ptr self, std::function<void()> done, std::string page = {}) {
@@ -159,7 +164,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
         for (const auto& row : a->spawns().spawns()) {
           wake_spawn(self, row);
           auto i = self->state.spawns.find(spawn_key(row));
-          if (i == self->state.spawns.end())
+          if (i == self->state.spawns.end() || !i->second.who)
             continue;
           // Once it answers, its question about its child stands before the front's "all are awake" in the line of the
           // processes actor, which would take the child for a stray otherwise.
@@ -173,6 +178,37 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
         spdlog::error("scope {}: its workers cannot be read: {}", self->state.id, runtime::error_text(e));
         self->quit(fail(errc::unavailable));
       });
+}
+
+void arm_spawns(self_ptr self) {
+  auto& st = self->state;
+  st.spawn_timer.arm(self, st.links.node->clock->boot_ms(), st.spawns_due.next());
+}
+
+void spawn_failed(self_ptr self, const std::string& key, scope_state::live_spawn& s) {
+  auto& st = self->state;
+  auto now = st.links.node->clock->boot_ms();
+  auto next = s.failures.failed(st.links.node->restarts, std::chrono::milliseconds{now - s.since_ms}, now, std::hash<std::string>{}(key));
+  s.who = nullptr;
+  s.waits = true;
+  st.spawns_due.set(key, now + next.wait.count());
+  arm_spawns(self);
+}
+
+/// Their rows say whether they are still to be looked after.
+void wake_due_spawns(self_ptr self) {
+  auto& st = self->state;
+  std::vector<std::string> due;
+  while (auto key = st.spawns_due.take_due(st.links.node->clock->boot_ms()))
+    if (auto i = st.spawns.find(*key); i != st.spawns.end() && std::exchange(i->second.waits, false))
+      due.push_back(*key);
+  arm_spawns(self);
+  if (!due.empty())
+    reload_spawns(self, [self, due] {
+      for (const auto& key : due)
+        if (auto i = self->state.spawns.find(key); i != self->state.spawns.end() && !i->second.who && !i->second.waits)
+          self->state.spawns.erase(i);
+    });
 }
 
 // -- sessions ------------------------------------------------------------------------------
@@ -238,7 +274,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
         caf::anon_send(who, b);
       if (p.task().status() == v1::CANCELLED)
         for (const auto& [key, s] : st.spawns)
-          if (s.task_id == p.task().id())
+          if (s.who && s.task_id == p.task().id())
             caf::anon_send(s.who, b);
     } else if (p.has_session()) {
       auto who = st.sessions.peek(p.session().id());
@@ -255,12 +291,16 @@ void on_batch(self_ptr self, const batch_ptr& b) {
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
       auto over = p.spawn().status() == v1::Spawn::ENDED || p.spawn().status() == v1::Spawn::FAILED;
-      if (auto i = st.spawns.find(spawn_key(p.spawn())); i != st.spawns.end())
+      auto i = st.spawns.find(spawn_key(p.spawn()));
+      if (i != st.spawns.end() && i->second.who) {
         caf::anon_send(i->second.who, b);
-      else if (p.spawn().status() == v1::Spawn::REQUESTED)
+      } else if (p.spawn().status() == v1::Spawn::REQUESTED) {
         wake_spawn(self, p.spawn());
-      else if (over && p.spawn().node_id() == st.links.node->facts.node_id)
+      } else if (over && p.spawn().node_id() == st.links.node->facts.node_id) {
+        if (i != st.spawns.end())
+          st.spawns.erase(i);
         caf::anon_send(st.links.processes, forget_atom_v, p.spawn().id()); // its actor did not live to say so
+      }
     }
   }
   for (const auto& r : b->resolved())
@@ -305,7 +345,10 @@ void collect(self_ptr self, tree_collector& out, const char* family, const Direc
     row.kind = family;
     row.age_ms = e.age_ms;
     row.restarts = e.restarts;
-    out.ask(self, dir.peek(e.key), std::move(row));
+    if (e.down)
+      out.add_waiting(std::move(row));
+    else
+      out.ask(self, dir.peek(e.key), std::move(row));
   }
 }
 
@@ -313,7 +356,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto& st = self->state;
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
-  out->add(self_row(self, st.booted ? "up" : "loading", st.id));
+  out->add(runtime::self_row(self, st.booted ? "up" : "loading", st.id));
   collect(self, *out, "session", st.sessions);
   collect(self, *out, "task", st.tasks);
   collect(self, *out, "lock", st.locks);
@@ -321,8 +364,13 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   for (const auto& [key, s] : st.spawns) {
     runtime::tree_entry row;
     row.path = "spawn/" + key;
-    row.age_ms = now_ms(self) - s.since_ms;
-    row.restarts = s.restarts;
+    row.kind = "spawn";
+    row.restarts = s.failures.failures();
+    if (!s.who) {
+      out->add_waiting(std::move(row));
+      continue;
+    }
+    row.age_ms = st.links.node->clock->boot_ms() - s.since_ms;
     out->ask(self, s.who, std::move(row));
   }
   return promise;
@@ -377,30 +425,39 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
   auto& st = self->state;
   if (st.tasks.on_down(dm) || st.locks.on_down(dm) || st.mailboxes.on_down(dm))
     return;
-  if (st.sessions.on_down(dm)) {
-    // A session actor that crashed was watching a process: read its row and watch again.
-    if (dm.reason)
-      reload_sessions(self, [] {});
+  if (st.sessions.on_down(dm))
     return;
-  }
-  auto i = std::find_if(st.spawns.begin(), st.spawns.end(), [&](const auto& s) { return s.second.who.address() == dm.source; });
+  auto i = std::find_if(st.spawns.begin(), st.spawns.end(), [&](const auto& s) { return s.second.who && s.second.who.address() == dm.source; });
   if (i == st.spawns.end())
     return;
-  st.spawns.erase(i);
   if (dm.reason)
-    reload_later(self);
+    spawn_failed(self, i->first, i->second);
+  else
+    st.spawns.erase(i);
 }
 
 void open_directories(self_ptr self) {
   auto& st = self->state;
-  st.tasks.open(self, [self](const std::string& id) { return self->spawn(task, place(self, id)); });
-  st.locks.open(self, [self](const std::string& id) { return self->spawn(lock, place(self, id)); });
-  st.mailboxes.open(self, [self](const std::string& id) { return self->spawn(mailbox, place(self, id)); });
-  st.sessions.open(self, [self](const std::string& id) -> session_actor {
-    auto& rows = self->state.session_rows;
-    auto row = rows.find(id);
-    return row == rows.end() ? session_actor{} : self->spawn(session, place(self, id), row->second, !self->state.booted);
-  });
+  runtime::directory_options options;
+  options.restarts = runtime::at_once_first(st.links.node->restarts);
+  st.tasks.open(
+    self, [self](const std::string& id) { return self->spawn(task, place(self, id)); }, options);
+  st.locks.open(
+    self, [self](const std::string& id) { return self->spawn(lock, place(self, id)); }, options);
+  st.mailboxes.open(
+    self, [self](const std::string& id) { return self->spawn(mailbox, place(self, id)); }, options);
+  // One that crashed was watching a process: its row is read and it watches again.
+  options.permanent = true;
+  st.sessions.open(
+    self,
+    [self](const std::string& id) -> session_actor {
+      auto& rows = self->state.session_rows;
+      if (auto row = rows.find(id); row != rows.end())
+        return self->spawn(session, place(self, id), row->second, !self->state.booted);
+      reload_sessions(self, [] {});
+      return {};
+    },
+    options);
 }
 
 } // namespace
@@ -437,6 +494,8 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         reload_sessions(self, [] {});
         return reload_spawns(self, [] {});
       }
+      if (s.spawn_timer.fired(stamp))
+        return wake_due_spawns(self);
       (void)(s.tasks.on_tick(stamp) || s.locks.on_tick(stamp) || s.mailboxes.on_tick(stamp) || s.sessions.on_tick(stamp));
     },
     [self](boot_atom) -> caf::result<bool> {

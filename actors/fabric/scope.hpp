@@ -28,13 +28,16 @@ struct scope_state {
   /// Rows for sessions about to be activated.
   std::unordered_map<std::string, v1::Session> session_rows;
 
-  struct running_spawn {
-    spawn_actor who;
+  struct live_spawn {
+    spawn_actor who; // null while it is down
     std::string task_id;
     std::int64_t since_ms = 0;
-    std::uint64_t restarts = 0;
+    runtime::restart_record failures;
+    bool waits = false; // down, and its back-off is not over
   };
-  std::map<std::string, running_spawn> spawns;            // by id and attempt
+  std::map<std::string, live_spawn> spawns; // by id and attempt
+  runtime::deadline_heap<std::string> spawns_due;
+  runtime::single_timer spawn_timer;
   std::map<std::string, std::set<std::uint64_t>> streams; // attached, by session: what a new session actor is told
   /// Callers' environments: by request until the spawn is known, by spawn id until its process has started. Bounded.
   std::map<std::string, std::vector<std::string>> environment_of_request;

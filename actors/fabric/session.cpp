@@ -95,7 +95,7 @@ session_actor::behavior_type session(self_ptr self, entity_place place, v1::Sess
     [self](tree_atom) {
       const auto& s = self->state;
       auto where = s.row.pid() != 0 ? "pid " + std::to_string(s.row.pid()) + " " : std::string{};
-      return self_row(self, s.ending ? "ending" : s.streams.empty() ? "present" : "attached", where + s.row.label());
+      return runtime::self_row(self, s.ending ? "ending" : s.streams.empty() ? "present" : "attached", where + s.row.label());
     },
     [self](attach_atom, std::uint64_t stream, bool on) {
       auto& s = self->state;

@@ -314,7 +314,9 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
       }
     },
     [](passivate_atom) { return false; }, // it ends with its worker
-    [self](tree_atom) { return self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : ""); },
+    [self](tree_atom) {
+      return runtime::self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : "");
+    },
     [self](const keeper_news_ptr& news) {
       auto& s = self->state;
       auto listed = news->kind == keeper_news::child_listed;

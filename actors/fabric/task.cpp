@@ -22,7 +22,7 @@ task_actor::behavior_type task(task_actor::stateful_pointer<task_state> self, en
     },
     [self](tree_atom) {
       const auto& st = self->state;
-      return self_row(self, st.status == v1::TASK_STATUS_UNSPECIFIED ? "awake" : domain::to_text(st.status), st.assignee);
+      return runtime::self_row(self, st.status == v1::TASK_STATUS_UNSPECIFIED ? "awake" : domain::to_text(st.status), st.assignee);
     },
   };
 }

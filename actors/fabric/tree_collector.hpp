@@ -20,18 +20,27 @@ public:
 
   void add(runtime::tree_entry row) { rows_.push_back(std::move(row)); }
 
-  /// `row` carries path, age and restarts; the entity fills in the rest. The collector answers when the last of these is done.
+  /// Somebody who is down, to be started again.
+  void add_waiting(runtime::tree_entry row) {
+    row.state = "waiting";
+    add(std::move(row));
+  }
+
+  /// `row` carries path, age and restarts, perhaps a state; the entity fills in the rest. The collector answers when the last of
+  /// these is done. The questions overtake the mail that they count (with a std::chrono duration
+  /// CAF 0.17.6 would forget their priority).
   template <class Self, class Handle>
   void ask(Self self, const Handle& who, runtime::tree_entry row) {
     auto at = rows_.size();
     rows_.push_back(std::move(row));
     auto keep = this->shared_from_this();
-    self->request(who, limits::tree_patience(), tree_atom_v)
+    self->template request<caf::message_priority::high>(who, caf::duration{limits::tree_patience()}, tree_atom_v)
       .then(
         [keep, at](const runtime::tree_entry& said) {
           auto& r = keep->rows_[at];
           r.kind = said.kind;
-          r.state = said.state;
+          if (r.state.empty())
+            r.state = said.state;
           r.detail = said.detail;
           r.mailbox_depth = said.mailbox_depth;
         },
@@ -42,7 +51,7 @@ public:
   template <class Self, class Handle>
   void ask_below(Self self, const Handle& who, runtime::tree_entry row) {
     auto keep = this->shared_from_this();
-    self->request(who, limits::tree_patience() * 2, tree_atom_v)
+    self->template request<caf::message_priority::high>(who, caf::duration{limits::tree_patience() * 2}, tree_atom_v)
       .then(
         [keep, row](const rows& said) {
           for (auto r : said) {

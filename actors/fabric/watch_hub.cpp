@@ -6,6 +6,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/runtime/defaults.hpp"
+#include "actors/runtime/tree.hpp"
 
 namespace swarm {
 
@@ -147,6 +148,7 @@ watch_hub_actor::behavior_type watch_hub(self_ptr self) {
       return promise;
     },
     [self](attach_atom, const commit_sink_actor& front) { self->state.front = front; },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.parked) + " polls parked")}; },
   };
 }
 

@@ -1,7 +1,6 @@
 #include "actors/runtime/admission.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <unordered_map>
 #include <utility>
 
 namespace swarm::runtime {
@@ -65,48 +64,6 @@ std::size_t admission::in_flight(std::string_view principal) const {
   std::lock_guard lock{state_->mutex};
   auto i = state_->by_principal.find(std::string{principal});
   return i == state_->by_principal.end() ? 0 : i->second;
-}
-
-rate_quota::rate_quota(const clock_port& clock, std::size_t per_minute, std::size_t burst, std::size_t keys_max)
-  : clock_(clock), per_ms_(static_cast<double>(per_minute) / 60'000.0), burst_(static_cast<double>(std::max<std::size_t>(burst, 1))),
-    keys_max_(keys_max) {}
-
-double rate_quota::refilled(const bucket& b, std::int64_t now_ms) const {
-  return std::min(burst_, b.tokens + static_cast<double>(std::max<std::int64_t>(0, now_ms - b.at_ms)) * per_ms_);
-}
-
-bool rate_quota::make_room(std::int64_t now_ms) {
-  if (buckets_.size() < keys_max_)
-    return true;
-  std::erase_if(buckets_, [&](const auto& entry) { return refilled(entry.second, now_ms) >= burst_; });
-  return buckets_.size() < keys_max_;
-}
-
-bool rate_quota::take(std::string_view key) {
-  std::string name{key};
-  std::lock_guard lock{mutex_};
-  auto now = clock_.boot_ms();
-  auto i = buckets_.find(name);
-  if (i == buckets_.end()) {
-    if (!make_room(now))
-      return false;
-    i = buckets_.emplace(std::move(name), bucket{burst_, now}).first;
-  }
-  auto& b = i->second;
-  b = {refilled(b, now), now};
-  if (b.tokens < 1.0)
-    return false;
-  b.tokens -= 1.0;
-  return true;
-}
-
-std::int64_t rate_quota::wait_ms(std::string_view key) const {
-  std::lock_guard lock{mutex_};
-  auto i = buckets_.find(std::string{key});
-  if (i == buckets_.end())
-    return 0;
-  auto missing = 1.0 - refilled(i->second, clock_.boot_ms());
-  return missing <= 0.0 ? 0 : static_cast<std::int64_t>(std::ceil(missing / per_ms_));
 }
 
 } // namespace swarm::runtime

@@ -26,6 +26,7 @@
 #include "actors/runtime/deadline_heap.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/parked.hpp"
+#include "actors/runtime/restarts.hpp"
 
 namespace swarm::runtime {
 
@@ -39,6 +40,10 @@ struct directory_options {
   /// Commands waiting for one draining key, and for all of them; more are refused with errc::overloaded.
   std::size_t waiting_per_key_max = limits::directory_waiting_per_key_max();
   std::size_t waiting_max = limits::directory_waiting_max();
+  /// When a crashed actor is made again.
+  restart_options restarts = at_once_first({});
+  /// A crashed actor is made again also when nobody uses it.
+  bool permanent = false;
 };
 
 /// A row for the tree.
@@ -49,6 +54,7 @@ struct directory_entry {
   std::int64_t idle_ms = 0;
   std::uint64_t restarts = 0;
   bool draining = false;
+  bool down = false; // crashed, and not yet made again
   std::size_t waiting = 0;
 };
 
@@ -63,8 +69,9 @@ struct directory_entry {
 ///  * the down handler calls on_down(down), the `(tick_atom, std::uint64_t)` handler calls on_tick(stamp).
 ///
 /// Two activations of one key never live at once: what arrives while the old one drains waits for its `down` (or its refusal to
-/// go), in order. A crashed entity is activated again by its next use. The owner's death ends every entity and answers every waiting
-/// command with errc::unavailable.
+/// go), in order. A crashed entity is activated again by its next use, but not before its back-off is over: what arrives until then
+/// waits too, or is refused with errc::unavailable if it crashes too often. The owner's death ends every entity and answers every
+/// waiting command with errc::unavailable.
 template <class Key, class Handle, class Hash = std::hash<Key>>
 class directory {
 public:
@@ -87,7 +94,7 @@ public:
     make_ = std::move(make);
     options_ = options;
     options_.awake_max = std::max<std::size_t>(options.awake_max, 1); // else the newest would be asked to go before its first command
-    arm_ = [this, self] { timer_.arm(self, now_ms(), next_idle_ms()); };
+    arm_ = [this, self] { timer_.arm(self, now_ms(), next_tick_ms()); };
     ask_ = [this, self](const Key& key, const slot& s) {
       auto number = s.activation;
       self->request(s.who, limits::passivation_patience(), passivate_atom_v)
@@ -96,13 +103,13 @@ public:
     };
   }
 
-  /// The awake actor of the key, activated if need be; errc::unavailable while the old activation drains (then route() queues the
-  /// command), errc::overloaded at awake_hard_max.
+  /// The awake actor of the key, activated if need be; errc::unavailable while the old activation drains or its back-off runs (then
+  /// route() queues the command), errc::overloaded at awake_hard_max.
   std::variant<Handle, errc> get(const Key& key) {
     auto i = slots_.find(key);
     if (i == slots_.end())
       return activate(key);
-    if (i->second.draining)
+    if (i->second.now != phase::awake)
       return errc::unavailable;
     touch(i->second);
     return i->second.who;
@@ -126,6 +133,8 @@ public:
     if (i == slots_.end())
       return fail(std::get<errc>(found));
     auto& s = i->second;
+    if (s.now == phase::resting)
+      return fail(errc::unavailable);
     if (s.waiting.size() >= options_.waiting_per_key_max || waiting_ >= options_.waiting_max)
       return fail(errc::overloaded);
     auto promise = self_->template make_response_promise<Reply>();
@@ -141,24 +150,25 @@ public:
       return false;
     auto key = std::move(i->second);
     key_of_.erase(i);
-    auto node = slots_.extract(key);
-    auto& old = node.mapped();
-    if (!old.draining)
-      lru_.erase(old.lru);
-    if (down.reason)
-      note_crash(key);
-    else
+    auto& s = slots_.at(key);
+    if (s.now == phase::awake)
+      lru_.erase(s.lru);
+    if (down.reason) {
+      crashed(key, s);
+    } else {
       crashes_.erase(key);
-    waiting_ -= old.waiting.size();
-    for (auto& cmd : old.waiting)
-      revive(key, *cmd);
+      leave(key, false);
+    }
     return true;
   }
 
-  /// True when the tick was ours: those idle too long have been asked to go, and the next tick is armed.
+  /// True when the tick was ours: those whose back-off is over are made again, those idle too long have been asked to go, and the
+  /// next tick is armed.
   bool on_tick(std::uint64_t stamp) {
     if (!timer_.fired(stamp))
       return false;
+    while (auto key = due_.take_due(now_ms()))
+      leave(*key, options_.permanent);
     auto limit = now_ms() - options_.idle.count();
     for (auto n = limits::directory_passivations_per_tick_max(); n > 0 && !lru_.empty(); --n) {
       auto& coldest = slots_.at(lru_.front());
@@ -170,9 +180,14 @@ public:
     return true;
   }
 
-  /// Awake and draining ones.
+  /// Awake and draining ones, and those whose back-off runs.
   std::size_t size() const { return slots_.size(); }
-  std::size_t draining() const { return slots_.size() - lru_.size(); }
+  std::size_t draining() const { return slots_.size() - lru_.size() - due_.size(); }
+  /// It has crashed and its back-off runs.
+  bool is_down(const Key& key) const {
+    auto i = slots_.find(key);
+    return i != slots_.end() && i->second.down();
+  }
   /// Commands in line.
   std::size_t waiting() const { return waiting_; }
   /// Deaths with an error, since open().
@@ -187,7 +202,8 @@ public:
       if (out.size() == rows_max)
         break;
       auto c = crashes_.find(key);
-      out.push_back({key, now - s.born_ms, now - s.used_ms, c == crashes_.end() ? 0 : c->second, s.draining, s.waiting.size()});
+      auto restarts = c == crashes_.end() ? 0 : c->second.failures();
+      out.push_back({key, s.down() ? 0 : now - s.born_ms, now - s.used_ms, restarts, s.now == phase::draining, s.down(), s.waiting.size()});
     }
     return out;
   }
@@ -211,13 +227,22 @@ private:
     std::tuple<Ts...> args;
   };
 
+  enum class phase {
+    awake,
+    draining,
+    waiting, // crashed, to be made again
+    resting, // the same, after too many crashes: nobody is let into the line
+  };
+
   struct slot {
-    Handle who;
+    bool down() const { return now == phase::waiting || now == phase::resting; }
+
+    Handle who; // null while down
     std::uint64_t activation = 0;
-    bool draining = false;
+    phase now = phase::awake;
     std::int64_t born_ms = 0;
     std::int64_t used_ms = 0;
-    typename std::list<Key>::iterator lru; // valid unless draining
+    typename std::list<Key>::iterator lru; // valid while awake
     std::deque<std::unique_ptr<waiting_command>> waiting;
   };
 
@@ -225,10 +250,13 @@ private:
     return std::chrono::duration_cast<std::chrono::milliseconds>(self_->home_system().clock().now().time_since_epoch()).count();
   }
 
-  std::optional<std::int64_t> next_idle_ms() const {
-    if (lru_.empty())
-      return std::nullopt;
-    return slots_.at(lru_.front()).used_ms + options_.idle.count();
+  std::optional<std::int64_t> next_tick_ms() {
+    auto next = due_.next();
+    if (!lru_.empty()) {
+      auto idle = slots_.at(lru_.front()).used_ms + options_.idle.count();
+      next = next ? std::min(*next, idle) : idle;
+    }
+    return next;
   }
 
   std::variant<Handle, errc> activate(const Key& key) {
@@ -257,7 +285,7 @@ private:
   }
 
   void passivate(Key key, slot& s) {
-    s.draining = true;
+    s.now = phase::draining;
     lru_.erase(s.lru);
     ask_(key, s);
   }
@@ -267,7 +295,7 @@ private:
     if (goes || i == slots_.end() || i->second.activation != activation)
       return;
     auto& s = i->second;
-    s.draining = false;
+    s.now = phase::awake;
     s.used_ms = now_ms();
     s.lru = lru_.insert(lru_.end(), key);
     waiting_ -= s.waiting.size();
@@ -276,12 +304,36 @@ private:
     arm_();
   }
 
-  void revive(const Key& key, waiting_command& cmd) {
-    auto found = get(key);
-    if (auto* who = std::get_if<Handle>(&found))
-      cmd.go(*who);
-    else
-      cmd.refuse(std::get<errc>(found));
+  void crashed(const Key& key, slot& s) {
+    auto next = note_crash(key).failed(options_.restarts, std::chrono::milliseconds{now_ms() - s.born_ms}, now_ms(), Hash{}(key));
+    if (next.wait.count() == 0)
+      return leave(key, options_.permanent);
+    s.who = Handle{};
+    s.activation = 0;
+    s.now = next.rests ? phase::resting : phase::waiting;
+    if (next.rests) {
+      waiting_ -= s.waiting.size();
+      for (auto& cmd : std::exchange(s.waiting, {}))
+        cmd->refuse(errc::unavailable);
+    }
+    due_.set(key, now_ms() + next.wait.count());
+    arm_();
+  }
+
+  /// The old activation is over; the next one, if there is a line or `wanted`, is made and given the line.
+  void leave(const Key& key, bool wanted) {
+    auto node = slots_.extract(key);
+    auto& line = node.mapped().waiting;
+    waiting_ -= line.size();
+    if (wanted)
+      get(key);
+    for (auto& cmd : line) {
+      auto found = get(key);
+      if (auto* who = std::get_if<Handle>(&found))
+        cmd->go(*who);
+      else
+        cmd->refuse(std::get<errc>(found));
+    }
   }
 
   // An answer that came after the patience is lost in CAF, so a slow entity is asked again; a dead one is left to its `down`.
@@ -291,11 +343,17 @@ private:
       ask_(key, i->second);
   }
 
-  void note_crash(const Key& key) {
+  restart_record& note_crash(const Key& key) {
     ++crash_count_;
-    if (crashes_.size() >= limits::directory_crashes_remembered_max())
-      crashes_.erase(crashes_.begin());
-    ++crashes_[key];
+    if (auto i = crashes_.find(key); i != crashes_.end())
+      return i->second;
+    if (crashes_.size() >= limits::directory_crashes_remembered_max()) {
+      // Not one of those whose back-off runs: they are no more than there may be slots.
+      auto old = std::ranges::find_if(crashes_, [&](const auto& c) { return !is_down(c.first); });
+      if (old != crashes_.end())
+        crashes_.erase(old);
+    }
+    return crashes_[key];
   }
 
   caf::scheduled_actor* self_ = nullptr;
@@ -306,7 +364,8 @@ private:
   std::unordered_map<Key, slot, Hash> slots_;
   std::unordered_map<caf::actor_addr, Key> key_of_;
   std::list<Key> lru_; // awake ones, coldest first
-  std::unordered_map<Key, std::uint64_t, Hash> crashes_;
+  std::unordered_map<Key, restart_record, Hash> crashes_;
+  deadline_heap<Key, Hash> due_; // the ends of the back-offs
   single_timer timer_;
   std::uint64_t activations_ = 0;
   std::uint64_t crash_count_ = 0;

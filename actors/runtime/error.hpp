@@ -12,10 +12,8 @@
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_runtime, first_custom_type_id)
   CAF_ADD_TYPE_ID(swarm_runtime, (swarm::errc))
-  CAF_ADD_ATOM(swarm_runtime, swarm, bind_atom, "bind")
   CAF_ADD_ATOM(swarm_runtime, swarm, lookup_atom, "lookup")
   CAF_ADD_ATOM(swarm_runtime, swarm, restart_atom, "restart")
-  CAF_ADD_ATOM(swarm_runtime, swarm, stable_atom, "stable")
   CAF_ADD_ATOM(swarm_runtime, swarm, passivate_atom, "passivate")
   CAF_ADD_ATOM(swarm_runtime, swarm, tick_atom, "tick")
   CAF_ADD_ATOM(swarm_runtime, swarm, tree_atom, "tree")

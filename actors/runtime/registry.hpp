@@ -1,34 +1,50 @@
 // Which actor bears a name now. Never CAF's own registry: that keeps the first binding for ever and can hang the shutdown.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
-#include <caf/typed_actor.hpp>
-#include <caf/typed_event_based_actor.hpp>
+#include <caf/actor_cast.hpp>
 
 #include "actors/base/limits.hpp"
-#include "actors/runtime/error.hpp"
+#include "actors/runtime/messages.hpp"
 
 namespace swarm::runtime {
 
-using registry_actor = caf::typed_actor<
-  // News of a start (with a handle) or a death (without); an incarnation older than the known one changes nothing.
-  caf::reacts_to<bind_atom, binding>,
-  // Where the name lives; errc::not_found when it was never bound or its death is long past. `who` is null while it is down.
-  caf::replies_to<lookup_atom, std::string>::with<binding>>;
+/// Supervisors write it, whoever has calls to hand to actors reads it, also threads that are no actors'. Thread-safe; nothing but
+/// wait_for() waits.
+class registry {
+public:
+  /// News of a start (with a handle) or a death (without); an incarnation older than the known one changes nothing.
+  void bind(const binding& news);
+  /// Where the name lives; nothing when it was never bound or its death is long past. `who` is null while it is down.
+  std::optional<binding> lookup(const std::string& name) const;
+  /// Its handle, null when there is none now. The name stands for actors of this type only.
+  template <class Handle>
+  Handle find(const std::string& name) const {
+    auto known = lookup(name);
+    return known ? caf::actor_cast<Handle>(known->who) : Handle{};
+  }
+  /// Blocks until the name has another bearer than this one (null: any bearer); null at the deadline. Not for actors.
+  caf::strong_actor_ptr wait_for(const std::string& name, const caf::strong_actor_ptr& other_than,
+                                 std::chrono::steady_clock::time_point deadline) const;
+  /// Forgets all: the handles keep their actors from being freed.
+  void clear();
 
-struct registry_state {
-  static inline const char* name = "swarm.registry";
+private:
+  void remember_dead(const binding& b);
 
-  std::unordered_map<std::string, binding> by_name;
-  std::deque<std::pair<std::string, std::uint64_t>> dead; // names in the order they went down, at most registry_dead_names_max
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::unordered_map<std::string, binding> by_name_;
+  std::deque<std::pair<std::string, std::uint64_t>> dead_; // names in the order they went down, at most registry_dead_names_max
 };
-
-/// Spawned once, outside the supervision tree: it does nothing that could fail, and its content could not be rebuilt.
-registry_actor::behavior_type registry(registry_actor::stateful_pointer<registry_state> self);
 
 } // namespace swarm::runtime

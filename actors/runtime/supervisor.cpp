@@ -45,7 +45,7 @@ binding binding_of(const supervisor_state& st, const child& c) {
 
 void publish(self_ptr self, const child& c) {
   if (self->state.names)
-    caf::anon_send(self->state.names, bind_atom_v, binding_of(self->state, c));
+    self->state.names->bind(binding_of(self->state, c));
 }
 
 template <class Atom>
@@ -130,34 +130,21 @@ void on_grace_over(self_ptr self, child& c) {
 
 // -- failures ------------------------------------------------------------------------------
 
-/// True while the budget of restarts holds.
-bool spend_restart(self_ptr self) {
-  auto& st = self->state;
-  auto now = self->clock().now();
-  while (!st.recent_restarts.empty() && now - st.recent_restarts.front() > st.options.window)
-    st.recent_restarts.pop_front();
-  st.recent_restarts.push_back(now);
-  return st.recent_restarts.size() <= st.options.max_restarts;
-}
-
-std::chrono::milliseconds backoff(const supervisor_options& options, std::uint32_t failures) {
-  auto factor = std::int64_t{1} << std::min<std::uint32_t>(failures, 20);
-  return std::min(options.backoff_min * factor, options.backoff_max);
+std::chrono::milliseconds since(self_ptr self, caf::actor_clock::time_point t) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - t);
 }
 
 /// The child is down, nobody asked it to, and its policy wants it back.
 void failed(self_ptr self, child& c) {
   auto& st = self->state;
-  if (self->clock().now() - c.started >= st.options.stable_after)
-    c.failures = 0;
-  if (!spend_restart(self)) {
+  if (!st.restarts.spend(st.options, since(self, {}).count())) {
     c.now = phase::ended;
     spdlog::error("{} fails too often; its supervisor gives up", c.spec.name);
     begin_stop(self, fail(errc::unavailable, "restart intensity exceeded by " + c.spec.name));
     return;
   }
   c.now = phase::waiting;
-  wake(self, backoff(st.options, c.failures++), restart_atom_v, c);
+  wake(self, c.waits.after_failure(st.options, since(self, c.started), std::hash<std::string>{}(c.spec.name)), restart_atom_v, c);
   if (rest_for_one(st)) {
     st.rest_ready = false;
     restart_rest(self);
@@ -283,9 +270,13 @@ caf::result<void> remove(self_ptr self, const std::string& name) {
 }
 
 caf::result<void> kill_named(self_ptr self, const std::string& path) {
+  if (path.empty()) {
+    kill(supervisor_actor{self});
+    return caf::unit;
+  }
   auto slash = path.find('/');
   auto* c = find(self->state, path.substr(0, slash));
-  if (!c || !c->handle || (slash != std::string::npos && !c->spec.shows_tree))
+  if (!c || !c->handle || (slash != std::string::npos && !c->spec.kills_below))
     return fail(errc::not_found, path);
   if (slash == std::string::npos) {
     kill(c->handle);
@@ -304,11 +295,13 @@ supervisor_state::~supervisor_state() {
       ask_to_end(i->handle);
 }
 
-supervisor_actor::behavior_type supervisor(self_ptr self, supervisor_options options, std::vector<child_spec> specs, registry_actor names) {
+supervisor_actor::behavior_type supervisor(self_ptr self, supervisor_options options, std::vector<child_spec> specs,
+                                           std::shared_ptr<registry> names) {
   install_defaults(self);
   auto& st = self->state;
   st.options = std::move(options);
   st.names = std::move(names);
+  st.started = self->clock().now();
   self->set_down_handler([self](caf::down_msg& down) { on_down(self, down); });
   self->set_exit_handler([self](caf::exit_msg& request) { begin_stop(self, request.reason); });
   for (auto& spec : specs) {

@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "actors/runtime/error.hpp"
 #include "actors/runtime/parked.hpp"
 #include "actors/runtime/registry.hpp"
+#include "actors/runtime/restarts.hpp"
 #include "actors/runtime/tree.hpp"
 
 namespace swarm::runtime {
@@ -41,20 +42,15 @@ struct child_spec {
   std::chrono::milliseconds stop_grace = limits::child_stop_grace();
   /// For the tree: "writer", "scope", ...
   std::string kind;
-  /// The child answers `tree_atom` (see tree.hpp) and, for kills below it, `kill_atom, std::string`.
+  /// The child answers `tree_atom` (see tree.hpp).
   bool shows_tree = false;
+  /// It is a parent itself and answers `kill_atom, std::string` for what is below it.
+  bool kills_below = false;
 };
 
-struct supervisor_options {
+/// Too many restarts of all children together end the supervisor with errc::unavailable, so that its own supervisor decides.
+struct supervisor_options : restart_options {
   restart_strategy strategy = restart_strategy::one_for_one;
-  /// More restarts than this within `window` end the supervisor with errc::unavailable, so that its own supervisor decides.
-  std::size_t max_restarts = 5;
-  std::chrono::milliseconds window{60'000};
-  /// The wait before a restart doubles with each failure in a row ...
-  std::chrono::milliseconds backoff_min{100};
-  std::chrono::milliseconds backoff_max{5'000};
-  /// ... until a child has lived this long.
-  std::chrono::milliseconds stable_after{30'000};
   /// How long children may take to show their subtree; a supervisor of supervisors needs more than they do.
   std::chrono::milliseconds tree_patience = limits::tree_patience();
   /// In front of the names published to the registry: "scopes" gives "scopes/NAME".
@@ -69,7 +65,8 @@ using supervisor_actor = caf::typed_actor<
   caf::replies_to<add_atom, child_spec>::with<binding>,
   // Ends and forgets a child; answered when it is gone. errc::not_found.
   caf::reacts_to<remove_atom, std::string>,
-  // Kills a child ("a") or one below it ("a/b") without warning, as a drill; its policy then applies. errc::not_found.
+  // Kills a child ("a"), one below it ("a/b") or the supervisor itself ("") without warning, as a drill; the policy of whoever is
+  // above it then applies. errc::not_found.
   caf::reacts_to<kill_atom, std::string>,
   // Itself with an empty path, then its children, in start order.
   caf::replies_to<tree_atom>::with<std::vector<tree_entry>>,
@@ -92,16 +89,17 @@ struct supervisor_state {
     caf::actor handle;
     std::uint64_t incarnation = 0;
     std::uint64_t starts = 0;
-    std::uint32_t failures = 0; // in a row
+    backoff waits;
     caf::actor_clock::time_point started{};
     std::vector<parked<void>> removers; // not empty: to be forgotten when it is gone
     bool killed = false;
   };
 
   supervisor_options options;
-  registry_actor names;
+  std::shared_ptr<registry> names;
+  caf::actor_clock::time_point started{};
   std::vector<child> children; // start order
-  std::deque<caf::actor_clock::time_point> recent_restarts;
+  restart_budget restarts;
   bool rest_ready = false;               // rest_for_one: the back-off of the first waiting child has passed
   std::optional<caf::error> stop_reason; // set: stopping
 
@@ -112,6 +110,6 @@ struct supervisor_state {
 /// Starts the children in order. An exit message ends them in reverse order, each with its grace, then the supervisor with the
 /// message's reason. `names` may be null: then nothing is published.
 supervisor_actor::behavior_type supervisor(supervisor_actor::stateful_pointer<supervisor_state> self, supervisor_options options,
-                                           std::vector<child_spec> specs, registry_actor names);
+                                           std::vector<child_spec> specs, std::shared_ptr<registry> names);
 
 } // namespace swarm::runtime

@@ -23,18 +23,20 @@ const char* text(phase p) {
   return "?";
 }
 
-std::int64_t age_ms(self_ptr self, const child& c) {
-  return c.handle ? std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - c.started).count() : 0;
+std::int64_t age_ms(self_ptr self, caf::actor_clock::time_point since) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now() - since).count();
 }
 
 tree_entry row_of(self_ptr self, const child& c) {
-  return {c.spec.name, c.spec.kind, text(c.now), age_ms(self, c), c.starts > 0 ? c.starts - 1 : 0, tree_entry::depth_unknown, {}};
+  return {c.spec.name, c.spec.kind, text(c.now), c.handle ? age_ms(self, c.started) : 0, c.starts > 0 ? c.starts - 1 : 0, tree_entry::depth_unknown,
+          {}};
 }
 
 tree_entry row_of_self(self_ptr self) {
   const auto& st = self->state;
   auto rest = st.options.strategy == restart_strategy::rest_for_one;
-  return {{}, "supervisor", st.stop_reason ? "ending" : "up", 0, 0, mailbox_depth(self), rest ? "rest_for_one" : "one_for_one"};
+  return {{}, "supervisor",        st.stop_reason ? "ending" : "up",     age_ms(self, st.started),
+          0,  mailbox_depth(self), rest ? "rest_for_one" : "one_for_one"};
 }
 
 // What a child says of itself goes into its row; what is below it gets its name in front.
@@ -87,7 +89,9 @@ void ask_child(self_ptr self, const std::shared_ptr<gathering>& all, std::size_t
   if (!c.spec.shows_tree || !c.handle)
     return;
   ++all->outstanding;
-  self->request(c.handle, self->state.options.tree_patience, tree_atom_v)
+  // High priority: whoever is asked tells how much mail waits, instead of working it off first. With a std::chrono duration CAF 0.17.6
+  // would forget the priority.
+  self->request<caf::message_priority::high>(c.handle, caf::duration{self->state.options.tree_patience}, tree_atom_v)
     .then(
       [all, i, known](rows& shown) {
         all->parts[i] = merge(known, std::move(shown));

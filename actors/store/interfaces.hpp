@@ -101,7 +101,9 @@ using writer_actor = caf::typed_actor<
   // The same, from its own timer.
   caf::reacts_to<tick_atom>,
   // Counters and health.
-  caf::replies_to<status_atom>::with<store_status_ptr>>;
+  caf::replies_to<status_atom>::with<store_status_ptr>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// Answers queries from a snapshot of its own connection; several run side by side.
 using reader_actor = caf::typed_actor<
@@ -110,6 +112,8 @@ using reader_actor = caf::typed_actor<
   // Online backup into a file that must not exist (mode 0600); replies its size in bytes.
   caf::replies_to<backup_atom, std::string>::with<std::uint64_t>,
   // PRAGMA quick_check, or integrity_check when full; replies "ok" or what is wrong.
-  caf::replies_to<check_atom, bool>::with<std::string>>;
+  caf::replies_to<check_atom, bool>::with<std::string>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 } // namespace swarm

@@ -10,6 +10,7 @@
 #include "actors/domain/decide.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/parked.hpp"
+#include "actors/runtime/tree.hpp"
 #include "actors/store/backup.hpp"
 #include "actors/store/schema.hpp"
 
@@ -108,6 +109,7 @@ reader_actor::behavior_type reader(self_pointer self, reader_options options) {
     [self, options](check_atom, bool full) {
       return up_to_date<std::string>(self, options, [self, full] { return check_integrity(*self->state.db, full); });
     },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },
   };
 }
 

@@ -1,6 +1,7 @@
 #include "actors/store/writer.hpp"
 
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -9,6 +10,7 @@
 
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/scheduling.hpp"
+#include "actors/runtime/tree.hpp"
 
 namespace swarm {
 
@@ -115,6 +117,7 @@ writer_actor::behavior_type writer(self_pointer self, writer_options options) {
       guarded(self, [&] { self->state.book->catch_up(); });
     },
     [self](status_atom) -> store_status_ptr { return std::make_shared<const store_status>(self->state.book->status()); },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.batch.size()) + " commands in line")}; },
   };
 }
 

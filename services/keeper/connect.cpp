@@ -12,37 +12,23 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "actors/base/clock.hpp"
+#include "actors/base/local_socket.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
+#include "services/keeper/daemon.hpp"
 
 namespace swarm::keeper {
 
 namespace {
 
-// A keeper that is about to end still holds the lock for a moment: try again after this.
-constexpr int retry_pause_ms = 20;
 constexpr int ready_fd = 3;
 constexpr std::size_t error_text_max = 1024;
 
 std::string reason(int error) { return std::generic_category().message(error); }
-
-unique_fd try_connect(const state_dir& dir) {
-  std::error_code ec;
-  if (!std::filesystem::exists(dir.keeper_socket(), ec))
-    return {};
-  unique_fd fd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  socket_name name{dir.keeper_socket()};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.text().copy(address.sun_path, sizeof address.sun_path - 1);
-  if (fd && connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
-    return fd;
-  return {};
-}
 
 struct spawned {
   pid_t pid = 0;
@@ -126,22 +112,31 @@ std::string read_until_closed(int fd, std::int64_t deadline_ms) {
   return out;
 }
 
-/// Empty when the keeper is ready, else why not. The process we started is only the first of three; it ends by itself.
-std::string start(const state_dir& dir, const std::filesystem::path& program, std::int64_t deadline_ms) {
+/// What became of a start.
+struct started {
+  bool owned = false; // another keeper holds the lock
+  std::string error;  // empty when it is ready
+};
+
+/// The process we start is only the first of three; it ends by itself.
+started start(const state_dir& dir, const std::filesystem::path& program, std::int64_t deadline_ms) {
   auto s = spawn_keeper(dir, program);
   pollfd p{s.ready.get(), POLLIN, 0};
   char byte = 0;
   auto ready = poll(&p, 1, left_ms(deadline_ms)) > 0 && read(s.ready.get(), &byte, 1) == 1;
-  std::string text;
+  started out;
   if (!ready) {
-    text = read_until_closed(s.errors.get(), deadline_ms);
-    if (text.empty())
-      text = "swarm-keeper did not become ready in time; see log/keeper.log in " + dir.root.string();
+    out.error = read_until_closed(s.errors.get(), deadline_ms);
+    if (out.error.empty())
+      out.error = "swarm-keeper did not become ready in time; see log/keeper.log in " + dir.root.string();
+    // Nothing to a process that has ended already.
     kill(s.pid, SIGKILL);
   }
-  while (waitpid(s.pid, nullptr, 0) < 0 && errno == EINTR) {
+  int status = 0;
+  while (waitpid(s.pid, &status, 0) < 0 && errno == EINTR) {
   }
-  return text;
+  out.owned = !ready && WIFEXITED(status) && WEXITSTATUS(status) == exit_owned;
+  return out;
 }
 
 } // namespace
@@ -155,18 +150,25 @@ std::filesystem::path default_program() {
 
 unique_fd connect_or_start(const state_dir& dir, const std::filesystem::path& program, std::chrono::milliseconds deadline) {
   auto deadline_ms = system_clock_port().boot_ms() + deadline.count();
-  std::string why = "no keeper runs in " + dir.root.string();
+  auto connect = [&] { return connect_at(dir.keeper_socket(), SOCK_NONBLOCK); };
+  if (program.empty()) {
+    if (auto fd = connect())
+      return fd;
+    throw std::runtime_error("no keeper runs in " + dir.root.string());
+  }
+  prepare(dir);
+  // One that is about to end still holds the lock for a moment, one that is about to begin does not answer yet.
+  owner_news news{lock_file(dir), dir.keeper_socket()};
   for (;;) {
-    if (auto fd = try_connect(dir))
+    if (auto fd = connect())
       return fd;
-    if (program.empty())
-      throw std::runtime_error(why);
-    why = start(dir, program, deadline_ms);
-    if (auto fd = try_connect(dir))
+    auto outcome = start(dir, program, deadline_ms);
+    if (auto fd = connect())
       return fd;
-    if (left_ms(deadline_ms) == 0)
-      throw std::runtime_error(why.empty() ? "the keeper does not accept connections" : why);
-    poll(nullptr, 0, std::min(retry_pause_ms, left_ms(deadline_ms)));
+    if (!outcome.owned && !outcome.error.empty())
+      throw std::runtime_error(outcome.error);
+    if (!news.wait(std::chrono::milliseconds{left_ms(deadline_ms)}))
+      throw std::runtime_error(outcome.error.empty() ? "the keeper does not accept connections" : outcome.error);
   }
 }
 

@@ -8,19 +8,14 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace swarm::keeper {
 
 namespace {
-
-constexpr int backlog = 64;
 
 [[noreturn]] void fail(const std::string& what) {
   auto error = errno;
@@ -69,32 +64,7 @@ void require_clean_environment(char** argv) {
   fail("cannot execute myself again");
 }
 
-unique_fd lock_state(const state_dir& dir) {
-  auto path = dir.root / "keeper.lock";
-  unique_fd fd{open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (!fd)
-    fail("cannot open " + path.string());
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0)
-    return fd;
-  if (errno != EWOULDBLOCK)
-    fail("cannot lock " + path.string());
-  return {};
-}
-
-unique_fd listen_on(const state_dir& dir) {
-  unique_fd fd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  socket_name name{dir.keeper_socket()};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.text().copy(address.sun_path, sizeof address.sun_path - 1);
-  unlink(name.text().c_str());
-  auto old = umask(0177);
-  auto bound = fd && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  umask(old);
-  if (!bound || listen(fd.get(), backlog) != 0)
-    fail("cannot listen on " + dir.keeper_socket().string());
-  return fd;
-}
+std::filesystem::path lock_file(const state_dir& dir) { return dir.root / "keeper.lock"; }
 
 void daemonise(log_file& log, const std::vector<int>& keep) {
   fork_and_leave();

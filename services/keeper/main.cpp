@@ -11,6 +11,8 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/limits_config.hpp"
+#include "actors/base/local_socket.hpp"
+#include "actors/base/owner.hpp"
 #include "services/keeper/daemon.hpp"
 #include "services/keeper/server.hpp"
 
@@ -19,6 +21,7 @@ namespace {
 using namespace swarm;
 
 constexpr int usage_error = 2;
+constexpr int backlog = 64;
 
 struct options {
   state_dir dir;
@@ -36,7 +39,7 @@ constexpr const char* help = "Usage: swarm-keeper --state-dir DIR [--ready-fd N]
                              "  --idle-exit-ms N    end after N ms without programs and swarmd (60000)\n"
                              "  --help, --version\n"
                              "\n"
-                             "Exit status: 0 started, 1 cannot start (another one runs, for instance), 2 usage.\n";
+                             "Exit status: 0 started, 1 cannot start, 2 usage, 75 another one runs.\n";
 
 [[noreturn]] void bad_usage(const std::string& text) {
   std::fprintf(stderr, "swarm-keeper: %s\nTry 'swarm-keeper --help'.\n", text.c_str());
@@ -83,17 +86,18 @@ int keep(const options& o) {
   prepare(o.dir);
   if (auto wrong = configure_limits(o.dir.config_file()))
     throw std::runtime_error(*wrong);
-  auto lock = keeper::lock_state(o.dir);
+  auto lock = take_ownership(keeper::lock_file(o.dir));
   if (!lock) {
     std::fprintf(stderr, "swarm-keeper: another keeper runs in %s\n", o.dir.root.c_str());
-    return 1;
+    return keeper::exit_owned;
   }
-  auto listener = keeper::listen_on(o.dir);
+  auto listener = listen_at(o.dir.keeper_socket(), backlog);
   keeper::log_file log{o.dir.log_dir() / "keeper.log", system_clock_port()};
   std::vector<int> kept{lock.get(), listener.get()};
   if (o.ready_fd >= 0)
     kept.push_back(o.ready_fd);
   keeper::daemonise(log, kept);
+  sign_ownership(lock.get());
   keeper::server server{o.dir, std::move(listener), system_clock_port(), log, o.idle_exit};
   if (unique_fd ready{o.ready_fd}; ready && write(ready.get(), "R", 1) != 1)
     log.line("nobody waits for the ready byte");

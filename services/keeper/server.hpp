@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "actors/base/clock.hpp"
+#include "actors/base/local_socket.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "services/keeper/child.hpp"
@@ -49,7 +50,8 @@ private:
   main_children mains() const;
 
   // server_peers.cpp: connections
-  void on_connection();
+  void accept_all();
+  void on_connection(unique_fd socket);
   bool may_connect(int socket) const;
   void on_peer(peer_id, std::uint32_t events);
   bool handle(peer_id, const std::string& message);
@@ -73,7 +75,7 @@ private:
   void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
 
   state_dir dir_;
-  unique_fd listener_;
+  acceptor listener_;
   const clock_port& clock_;
   log_file& log_;
   std::chrono::milliseconds idle_exit_;

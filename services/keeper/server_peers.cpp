@@ -1,5 +1,7 @@
 #include "services/keeper/server.hpp"
 
+#include <system_error>
+
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -10,18 +12,15 @@
 
 namespace swarm::keeper {
 
-namespace {
+void server::accept_all() {
+  listener_.accept_all([this](unique_fd socket) { on_connection(std::move(socket)); },
+                       [this](int error) { log_.line("refused a connection: " + std::generic_category().message(error)); });
+}
 
-// Connections that have not said hello yet; the oldest gives way.
-
-} // namespace
-
-void server::on_connection() {
-  unique_fd socket{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-  if (!socket)
-    return;
+void server::on_connection(unique_fd socket) {
   if (!may_connect(socket.get()))
     return log_.line("refused a connection");
+  // Of those that have not said hello yet the oldest gives way.
   if (peers_.size() > limits::keeper_strangers_max)
     for (const auto& [id, p] : peers_)
       if (id != client_) {

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -26,6 +25,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/limits_config.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
@@ -158,15 +158,12 @@ private:
 bool wait_until_booted(caf::actor_system& sys, const entrance_board& board) {
   caf::scoped_actor me{sys};
   auto deadline = std::chrono::steady_clock::now() + 60s;
-  while (std::chrono::steady_clock::now() < deadline) {
-    auto front = board.get().front;
+  // One whose front dies while it boots is started again, with another front.
+  for (front_actor front; (front = board.wait_for_front(front, deadline));) {
     auto up = false;
-    if (front)
-      me->request(front, 30s, boot_atom_v).receive([&](bool) { up = true; }, [](caf::error&) {});
+    me->request(front, 30s, boot_atom_v).receive([&](bool) { up = true; }, [](caf::error&) {});
     if (up)
       return true;
-    // The tree is being restarted; its next start writes the board.
-    me->receive(caf::after(50ms) >> [] {});
   }
   return false;
 }
@@ -188,9 +185,10 @@ void check_integrity_in_background(caf::actor_system& sys, const entrance_board&
   });
 }
 
-/// The top supervisor gives up when parts keep failing: then a fresh process is better than a node that only refuses.
-void end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervisor_actor& root, const std::atomic<bool>& stopping) {
-  sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
+/// The top supervisor gives up when parts keep failing: then a fresh process is better than a node that only refuses. Watches as long as
+/// somebody holds the actor: a monitor alone does not keep it.
+caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervisor_actor& root, const std::atomic<bool>& stopping) {
+  return sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
     self->set_down_handler([self, &stopping](caf::down_msg& dm) {
       if (!stopping) {
         spdlog::critical("the supervisor of the node gave up: {}; the process ends and can be started again", caf::to_string(dm.reason));
@@ -253,10 +251,10 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   runtime::shutdown stopping;
   auto cfg =
     runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(runtime::default_threads(std::thread::hardware_concurrency()));
+  std::atomic<bool> is_stopping{false}; // outlives the actors
   caf::actor_system sys{cfg};
   auto root = start_node(sys, options, board);
-  std::atomic<bool> is_stopping{false};
-  end_when_the_tree_ends(sys, root, is_stopping);
+  auto watcher = end_when_the_tree_ends(sys, root, is_stopping);
   if (!wait_until_booted(sys, *board)) {
     spdlog::critical("the node does not start; see the errors above");
     _exit(1);
@@ -283,17 +281,8 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   auto late = stopping.run();
   server = nullptr;
   root = nullptr;
-  board->update([](node_entrances& e) { e = {}; });
+  board->clear();
   return late.empty() ? 0 : 1;
-}
-
-unique_fd own_state_dir(const state_dir& dir) {
-  unique_fd fd{open(dir.lock_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (!fd)
-    throw std::runtime_error("cannot open " + dir.lock_file().string() + ": " + std::strerror(errno));
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
-    fd.reset();
-  return fd;
 }
 
 } // namespace
@@ -316,11 +305,12 @@ int main(int argc, char** argv) {
       detach_from_caller(dir);
     use_clean_environment();
     raise_descriptor_limit();
-    auto owned = own_state_dir(dir);
+    auto owned = take_ownership(dir.lock_file());
     if (!owned) {
       std::cerr << "swarmd: another swarmd serves " << dir.root.string() << "\n";
       return exit_already_running;
     }
+    sign_ownership(owned.get());
     if (args.detach)
       begin_output();
     open_log(dir, args);

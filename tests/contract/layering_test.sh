@@ -76,6 +76,18 @@ code actors/runtime/a.cpp 'sys.registry().put("a", x);' 'registry keeps dead bin
 code services/a.cpp 'std::this_thread::sleep_for(1s);' 'sleeping in product code'
 code services/keeper/a.cpp '  usleep(10);' 'sleeping in product code'
 code cli/a.cpp '  ::sleep(1);' 'sleeping in product code'
+code cli/a.cpp '  poll(nullptr, 0, left());' 'sleeping in product code'
+code services/a.cpp '  ::poll( nullptr, 0, 20);' 'sleeping in product code'
+code cli/a.cpp '  clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);' 'sleeping in product code'
+code cli/a.cpp '  select(0, nullptr, nullptr, nullptr, &t);' 'sleeping in product code'
+code cli/a.cpp 'while (!done) poll(&p, 1, 50);' 'waiting in steps'
+code services/swarmd/a.cpp 'while (!up()) { me->receive(caf::after(pause) >> [] {}); }' 'waiting in steps'
+printf 'void f() {\n  for (;;) {\n    if (try_it()) {\n      return;\n    }\n    poll(&stop, 1, 1000);\n  }\n}\n' | plant services/a.cpp
+reported services/a.cpp 6 'waiting in steps'
+printf 'void f() {\n  do\n    epoll_wait(e, &x, 1, 20);\n  while (!done);\n}\n' | plant services/keeper/a.cpp
+reported services/keeper/a.cpp 3 'waiting in steps'
+printf 'void f() {\n  while (!done) {\n    changed_.wait_for(lock, 100ms);\n  }\n}\n' | plant cli/a.cpp
+reported cli/a.cpp 3 'waiting in steps'
 code actors/fabric/a.cpp 'request(x, 1s).then([](int a, int b) { use(a, b); });' '.then with one branch'
 printf 'void f() {\n  request(x)\n      .then([](int a) {\n        use(a, 1);\n      });\n}\n' | plant actors/fabric/a.cpp
 reported actors/fabric/a.cpp 3 '.then with one branch'
@@ -93,6 +105,21 @@ auto letter = '"'; // caf::infinite
 void f() { request(x, 1s).then([](int a, int b) { use(a, b); }, [](const caf::error& e) { log(e); }); }
 CODE
 silent "allowed code in the store"
+plant services/a.cpp <<'CODE'
+void f() {
+  for (auto until = now() + 5s; now() < until;) {
+    poll(&p, 1, left_ms(until));
+    changed_.wait_for(lock, until - now(), [] { return up; });
+    poll(&p, 1, 0);
+    poll(&p, 1, -1);
+  }
+  poll(&p, 1, 1000);
+  me->receive(caf::after(5s) >> [] {});
+  do_it(while_away, for_all);
+  poll(&p, 1, 1000);
+}
+CODE
+silent "waits up to a deadline in a loop, and single waits"
 printf '#include <grpcpp/grpcpp.h>\n#include <caf/actor.hpp>\n#include "actors/fabric/interfaces.hpp"\n#include "actors/store/interfaces.hpp"\n' | plant services/a.cpp
 silent "allowed includes in services"
 printf '#include <grpcpp/grpcpp.h>\n#include "gateway/mcp/shapes.hpp"\n#include "actors/domain/rows.hpp"\n#include "swarm/v1/node.grpc.pb.h"\n' | plant cli/a.cpp

@@ -78,7 +78,7 @@ public:
   }
   ~fabric_world() {
     stop();
-    board->update([](node_entrances& e) { e = {}; });
+    board->clear();
   }
 
   // -- the node ------------------------------------------------------------------------------
@@ -96,6 +96,7 @@ public:
     context->processes = &keeper;
     context->watch = &watch;
     context->workers = &workers;
+    context->restarts = restarts;
     node_options options;
     options.context = context;
     options.ledger.clock = &w.clock;
@@ -302,13 +303,18 @@ public:
     q.mutable_get_task()->set_task_id(id);
     return ask(q).task();
   }
-  /// Paths of the awake actors.
-  std::vector<std::string> tree() {
+  /// The graph.
+  std::vector<runtime::tree_entry> rows() {
     auto a = request<std::vector<runtime::tree_entry>>(root, tree_atom_v);
     w.settle();
+    return a.get();
+  }
+  /// Paths of the awake actors.
+  std::vector<std::string> tree() {
     std::vector<std::string> out;
-    for (const auto& e : a.get())
-      out.push_back(e.path);
+    for (const auto& e : rows())
+      if (e.state != "waiting")
+        out.push_back(e.path);
     return out;
   }
   bool awake(const std::string& path) {
@@ -317,6 +323,13 @@ public:
   }
 
 private:
+  /// For tests that kill more than a node in use sees.
+  static runtime::restart_options patient() {
+    runtime::restart_options o;
+    o.max_restarts = 1'000'000;
+    return o;
+  }
+
   std::function<std::string()> uuids_;
   std::uint64_t seq_ = 0;
 
@@ -326,6 +339,7 @@ public:
   fake_keeper keeper;
   fake_process_watch watch;
   fake_worker_table workers;
+  runtime::restart_options restarts = patient();
   quiet log;
   sim w;
   runtime::supervisor_actor root;

@@ -419,6 +419,14 @@ void test_node::kill_node() {
     throw std::runtime_error("swarmd survived SIGKILL");
 }
 
+int test_node::wait_for_exit(std::chrono::milliseconds deadline) {
+  int status = 0;
+  if (child_ <= 0 || !eventually([&] { return waitpid(child_, &status, WNOHANG) == child_; }, deadline))
+    return -1;
+  child_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 void test_node::kill_keeper() {
   auto pid = keeper_pid();
   if (pid == 0)

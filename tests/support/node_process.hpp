@@ -138,6 +138,8 @@ public:
   void start(const std::vector<std::string>& arguments = {});
   /// Ends swarmd with SIGKILL and waits until it is gone. The keeper stays.
   void kill_node();
+  /// Waits until swarmd has ended by itself. Its exit status, 128 + signal, or -1 at the deadline.
+  int wait_for_exit(std::chrono::milliseconds deadline = patience);
   void kill_keeper();
   /// swarmctl down, and waits until the node is gone.
   run_result down(const std::vector<std::string>& arguments = {});

@@ -58,11 +58,3 @@ TEST_CASE("seeded uuids repeat with their seed only") {
     CHECK(id != c());
   }
 }
-
-TEST_CASE("secrets are equal only byte by byte") {
-  CHECK(equal_secret("", ""));
-  CHECK(equal_secret("secret", "secret"));
-  CHECK_FALSE(equal_secret("secret", "secreT"));
-  CHECK_FALSE(equal_secret("secret", "secret2"));
-  CHECK_FALSE(equal_secret("secret", ""));
-}

@@ -5,6 +5,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "actors/base/owner.hpp"
+#include "services/keeper/connect.hpp"
+#include "services/keeper/daemon.hpp"
+#include "tests/unit/base/waiting_child.hpp"
 #include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
@@ -60,7 +64,7 @@ TEST_CASE("there is one keeper per state directory") {
   node n;
   attached a{n.dir};
   REQUIRE(a.ready());
-  CHECK(run_program("--state-dir " + n.dir.string()) == 1);
+  CHECK(run_program("--state-dir " + n.dir.string()) == keeper::exit_owned);
   attached b{n.dir};
   REQUIRE(b.ready());
   CHECK(b.events.keeper == a.events.keeper);
@@ -92,6 +96,36 @@ TEST_CASE("several clients that start a keeper at once get the same one") {
       keepers.insert(a->events.keeper);
   }
   CHECK(keepers.size() == 1);
+}
+
+TEST_CASE("a keeper that is about to end is waited for, and the next one starts when it is gone") {
+  node n;
+  prepare(state_dir{n.dir});
+  auto starts = n.temp.path() / "starts";
+  auto counted = n.temp.path() / "counted";
+  std::ofstream{counted} << "#!/bin/sh\necho x >>" << starts << "\nexec " << n.program << " \"$@\"\n";
+  fs::permissions(counted, fs::perms::owner_all);
+  auto lock = take_ownership(keeper::lock_file(state_dir{n.dir}));
+  REQUIRE(lock);
+  waiting_child old; // has the lock too
+  auto signature = std::to_string(old.pid()) + " " + std::to_string(*pid_start_time(old.pid()));
+  REQUIRE(write(lock.get(), signature.data(), signature.size()) > 0);
+  lock.reset();
+  std::thread end{[&] {
+    CHECK(eventually([&] { return fs::exists(starts); }));
+    old.end();
+  }};
+  CHECK(keeper::connect_or_start(state_dir{n.dir}, counted, patience));
+  end.join();
+  CHECK(file_text(starts).size() <= 2 * std::string{"x\n"}.size()); // not once every while
+}
+
+TEST_CASE("a keeper that cannot start is an error at once, with its reason") {
+  node n;
+  prepare(state_dir{n.dir});
+  fs::create_directory(n.dir / "keeper.lock");
+  CHECK_THROWS_WITH_AS(keeper::connect_or_start(state_dir{n.dir}, n.program, std::chrono::hours{1}), doctest::Contains("keeper.lock"),
+                       std::runtime_error);
 }
 
 TEST_CASE("without leave to start one, no keeper is an error") {

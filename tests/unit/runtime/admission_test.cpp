@@ -10,7 +10,6 @@
 using namespace std::chrono_literals;
 using namespace swarm;
 using runtime::admission;
-using runtime::rate_quota;
 
 TEST_CASE("a principal has its own bound, and all together have theirs") {
   admission a{3, 2};
@@ -82,34 +81,4 @@ TEST_CASE("under many threads no bound is ever exceeded and every slot comes bac
   CHECK(admitted + refused == 8 * 4'000 * 2);
   CHECK(a.in_flight() == 0);
   CHECK(a.in_flight("x") == 0);
-}
-
-TEST_CASE("a bucket gives its burst at once and then its rate") {
-  manual_clock clock;
-  rate_quota q{clock, 60, 3};
-  for (int i = 0; i < 3; ++i)
-    CHECK(q.take("x"));
-  CHECK_FALSE(q.take("x"));
-  CHECK(q.take("y")); // has a bucket of its own
-  CHECK(q.wait_ms("x") == 1'000);
-  clock.advance(999ms);
-  CHECK_FALSE(q.take("x"));
-  clock.advance(1ms);
-  CHECK(q.wait_ms("x") == 0);
-  CHECK(q.take("x"));
-  CHECK_FALSE(q.take("x"));
-  clock.advance(1h);
-  for (int i = 0; i < 3; ++i)
-    CHECK(q.take("x"));
-  CHECK_FALSE(q.take("x")); // rest does not add up beyond the burst
-}
-
-TEST_CASE("the number of remembered keys is bounded, and full buckets make room") {
-  manual_clock clock;
-  rate_quota q{clock, 60, 1, 2};
-  CHECK(q.take("a"));
-  CHECK(q.take("b"));
-  CHECK_FALSE(q.take("c"));
-  clock.advance(1s);
-  CHECK(q.take("c"));
 }

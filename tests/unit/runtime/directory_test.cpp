@@ -291,6 +291,99 @@ TEST_CASE("a crashed actor is made again by its next command, and the crash is c
   CHECK_FALSE(rows[0].draining);
 }
 
+namespace {
+
+void crash(fixture& f, const std::string& key) { f.w.ask<test::done>(f.own, key, crash_now); }
+
+runtime::directory_options without_jitter() {
+  auto o = small(4);
+  o.restarts.jitter_percent = 0;
+  return o;
+}
+
+} // namespace
+
+TEST_CASE("after its first crash an actor is made at once, after the next ones its commands wait for the end of the back-off, in order") {
+  fixture f{without_jitter()};
+  f.value("a");
+  crash(f, "a");
+  CHECK(f.value("a") == 2);
+  for (auto wait : {100ms, 200ms, 400ms}) {
+    CAPTURE(wait.count());
+    crash(f, "a");
+    REQUIRE(f.dir().is_down("a"));
+    CHECK(f.dir().entries(10).at(0).down);
+    f.answered = 0;
+    auto before = f.store->rows["a"];
+    f.bump_later("a");
+    caf::anon_send(f.own, std::string{"a"}, std::uint64_t{10});
+    f.bump_later("a");
+    f.w.advance(wait - 1ms);
+    CHECK(f.answered == 0);
+    CHECK(f.dir().waiting() == 3);
+    CHECK(f.value("b") > 0); // others are not held up
+    f.w.advance(1ms);
+    CHECK(f.answered == 2);
+    CHECK(f.store->rows["a"] == before + 12);
+    CHECK_FALSE(f.dir().is_down("a"));
+  }
+  CHECK(f.store->doubles == 0);
+}
+
+TEST_CASE("an actor nobody uses after its crash is not made again, unless the directory is told to") {
+  for (auto permanent : {false, true}) {
+    CAPTURE(permanent);
+    auto options = without_jitter();
+    options.permanent = permanent;
+    fixture f{options};
+    f.value("a");
+    crash(f, "a");
+    CHECK(f.store->now_awake == (permanent ? 1 : 0));
+    f.value("a");
+    crash(f, "a");
+    CHECK(f.store->now_awake == 0);
+    f.w.advance(100ms);
+    CHECK(f.store->now_awake == (permanent ? 1 : 0));
+    CHECK(f.dir().size() == (permanent ? 1 : 0));
+  }
+}
+
+TEST_CASE("an actor that crashes for ever refuses its callers for a while, and is made at a bounded rate") {
+  auto options = without_jitter();
+  options.restarts.max_restarts = 3;
+  options.restarts.window = 60s;
+  fixture f{options};
+  f.store->crash_one_in = 1;
+  for (auto t = 0ms; t < 10min; t += 50ms) {
+    f.bump_later("a");
+    f.w.advance(50ms);
+  }
+  f.store->crash_one_in = 0;
+  // In any 60 s: three restarts and the one after the rest.
+  CHECK(f.store->activations <= 10 * 4 + 4);
+  CHECK(f.store->activations >= 10);
+  auto refused_at_once = f.error("a");
+  CHECK(refused_at_once == fail(errc::unavailable));
+  f.w.advance_by(60s, 1s);
+  CHECK(f.value("a") == 1);
+  CHECK(f.dir().waiting() == 0);
+  CHECK(f.answered + f.refused == 10 * 60 * 20);
+}
+
+TEST_CASE("who waits for the end of a back-off is answered when the owner dies") {
+  fixture f{small(4)};
+  f.value("a");
+  crash(f, "a");
+  f.value("a");
+  crash(f, "a");
+  f.bump_later("a");
+  f.w.settle();
+  REQUIRE(f.dir().waiting() == 1);
+  runtime::kill(f.own);
+  f.w.settle();
+  CHECK(f.refused == 1);
+}
+
 TEST_CASE("entries stop at the number of rows asked for and carry ages") {
   fixture f{small(10)};
   f.value("a");
@@ -341,7 +434,7 @@ TEST_CASE("in any order there is never a second activation and every command is 
       if (f.w.rng() % 40 == 0)
         f.w.sched.clock().advance_time(1s);
     }
-    f.w.settle();
+    f.w.advance_by(20s, 500ms); // what waits for the end of a back-off is answered too
     REQUIRE(f.store->doubles == 0);
     REQUIRE(f.answered + f.refused == 200); // progress: nobody waits for ever
     REQUIRE(f.dir().waiting() == 0);

@@ -98,16 +98,16 @@ runtime::supervisor_options with(restart_strategy strategy) {
   o.backoff_min = 100ms;
   o.backoff_max = 1s;
   o.stable_after = 5s;
+  o.jitter_percent = 0;
   return o;
 }
 
 struct fixture {
-  explicit fixture(std::uint64_t seed = 0) : w{seed} { names = w.sys.spawn(runtime::registry); }
+  explicit fixture(std::uint64_t seed = 0) : w{seed} {}
   ~fixture() {
     if (sup)
       w.end(sup);
     w.advance_by(20s, 1s);
-    w.end(names);
   }
 
   void start(runtime::supervisor_options options, std::vector<child_spec> specs) {
@@ -122,7 +122,7 @@ struct fixture {
     start(with(strategy), specs);
   }
 
-  binding where(const std::string& name) { return std::get<0>(*w.ask<binding>(names, lookup_atom_v, name)); }
+  binding where(const std::string& name) { return names->lookup(name).value(); }
   caf::actor who(const std::string& name) { return caf::actor_cast<caf::actor>(where(name).who); }
   void order(const std::string& name, const std::string& what) { w.tell(who(name), what); }
   std::vector<tree_entry> tree() { return std::get<0>(*w.ask<std::vector<tree_entry>>(sup, tree_atom_v)); }
@@ -136,7 +136,7 @@ struct fixture {
   test::quiet silence;
   test::world<> w;
   diary_ptr d = std::make_shared<diary>();
-  runtime::registry_actor names;
+  std::shared_ptr<runtime::registry> names = std::make_shared<runtime::registry>();
   runtime::supervisor_actor sup;
 };
 
@@ -347,6 +347,7 @@ TEST_CASE("no way out of the supervisor leaves orphans") {
   fixture f;
   f.start(restart_strategy::one_for_one, "abc");
   SUBCASE("killed") { runtime::kill(f.sup); }
+  SUBCASE("killed as a drill") { CHECK(f.w.ask<test::done>(f.sup, kill_atom_v, std::string{})->index() == 0); }
   SUBCASE("asked") { runtime::ask_to_end(f.sup); }
   SUBCASE("given up") {
     for (int i = 0; i < 4; ++i) {
@@ -401,10 +402,10 @@ TEST_CASE("a removal that the stop overtakes is answered as unavailable") {
 TEST_CASE("a drill kills a child, or one further down, and the policy brings it back") {
   fixture f;
   auto inner = spec(f.d, "inner");
-  inner.shows_tree = true;
+  inner.kills_below = true;
   inner.start = [d = f.d](caf::local_actor* sup) -> caf::actor {
     std::vector<child_spec> specs{spec(d, "x")};
-    return caf::actor_cast<caf::actor>(sup->spawn(runtime::supervisor, with(restart_strategy::one_for_one), specs, runtime::registry_actor{}));
+    return caf::actor_cast<caf::actor>(sup->spawn(runtime::supervisor, with(restart_strategy::one_for_one), specs, nullptr));
   };
   f.start(with(restart_strategy::one_for_one), {spec(f.d, "a"), inner});
   f.d->take();
@@ -429,6 +430,8 @@ TEST_CASE("the tree shows children with age, restarts and what they say of thems
   REQUIRE(rows.size() == 4);
   CHECK(rows[0].path.empty());
   CHECK(rows[0].kind == "supervisor");
+  CHECK(rows[0].age_ms == 3100);
+  CHECK(rows[0].mailbox_depth == 0);
   CHECK(rows[1].path == "a");
   CHECK(rows[1].kind == "leaf");
   CHECK(rows[1].state == "up");

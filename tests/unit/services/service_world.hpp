@@ -85,7 +85,7 @@ public:
     server = nullptr;
     runtime::stop_actor(sys, caf::actor_cast<caf::actor>(root), 5s);
     root = nullptr;
-    board->update([](node_entrances& e) { e = {}; });
+    board->clear();
     keeper.listener = nullptr;
   }
 

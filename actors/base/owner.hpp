@@ -1,0 +1,35 @@
+// One process at a time owns a directory: it holds a lock file and answers on a socket beside it. Whoever looks for it waits for news.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "actors/base/unique_fd.hpp"
+
+namespace swarm {
+
+/// The lock, released by the end of the process; empty when another one holds it. Throws std::runtime_error.
+unique_fd take_ownership(const std::filesystem::path& lock);
+/// Writes into the lock file which process it is; once, by the one that stays.
+void sign_ownership(int lock_fd);
+
+class owner_news {
+public:
+  /// From now on nothing is missed. An empty `lock`: only the socket counts. The directory exists; throws std::runtime_error if not.
+  owner_news(std::filesystem::path lock, const std::filesystem::path& socket);
+
+  /// True when a socket has appeared or an owner has signed since the last time, or when the process that signed last is gone, also
+  /// if it was gone before. False when the time is over, or when `cancel` is readable.
+  bool wait(std::chrono::milliseconds time, int cancel = -1);
+
+private:
+  bool take_events();
+
+  std::filesystem::path lock_;
+  std::string socket_file_;
+  unique_fd events_;
+  int directory_ = -1; // its watch
+};
+
+} // namespace swarm
