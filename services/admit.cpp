@@ -1,10 +1,10 @@
 #include "actors/base/crypto.hpp"
-#include "actors/base/environment.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/domain/rows.hpp"
 #include "services/coordination_service.hpp"
 #include "services/harness.hpp"
+#include "services/requests.hpp"
 
 namespace swarm {
 
@@ -50,15 +50,11 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
   if (req.command().ByteSizeLong() > limits::command_encoded_bytes_max)
     return refuse("the command is larger than 256 KiB");
-  auto c = std::make_shared<call>();
-  std::size_t bytes = 0;
-  for (const auto& v : req.environment()) {
-    bytes += v.name().size() + v.value().size();
-    if (inheritable(v.name()) && v.name().find('=') == std::string::npos && v.value().find('\0') == std::string::npos)
-      c->environment.push_back(v.name() + "=" + v.value());
-  }
-  if (bytes > limits::environment_bytes_max())
+  auto environment = worker_environment(req.environment());
+  if (!environment)
     return refuse("the environment is larger than 256 KiB");
+  auto c = std::make_shared<call>();
+  c->environment = std::move(*environment);
   auto exec = std::make_shared<execution>();
   exec->id = req.id();
   exec->command = req.command();

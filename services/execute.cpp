@@ -3,6 +3,7 @@
 
 #include "actors/domain/rules.hpp"
 #include "services/coordination_service.hpp"
+#include "services/requests.hpp"
 
 namespace swarm {
 
@@ -117,8 +118,8 @@ grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackSe
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  if (auto s = check_scope(*req); !s.ok() || req->session_id().empty() || req->session_id().size() > limits::id_bytes_max)
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "waiting needs a scope and a session"});
+  if (auto wrong = wrong_with(*req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     with_principal(
       self, context, who,

@@ -1,5 +1,6 @@
 // Read and Attach: output by pulling from the terminal, one chunk for each that went out.
 #include "services/pty_service.hpp"
+#include "services/requests.hpp"
 
 namespace swarm {
 
@@ -194,6 +195,10 @@ caf::behavior attachment(attach_self self, service_context context, claim who, a
   return {
     [self](const attach_reactor::frame_ptr& f) {
       auto& s = self->state;
+      if (auto wrong = wrong_with(*f)) {
+        s.io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+        return self->quit();
+      }
       if (s.terminal)
         return apply(self, *f);
       s.read.from = f->from();
@@ -219,6 +224,8 @@ grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerCo
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
+  else if (auto wrong = wrong_with(*req))
+    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
     context_.system.spawn(pty_reader, context_, in.who, *req, io);
   return io.get();

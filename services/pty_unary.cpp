@@ -2,6 +2,7 @@
 
 #include "actors/domain/rules.hpp"
 #include "services/pty_service.hpp"
+#include "services/requests.hpp"
 
 namespace swarm {
 
@@ -55,12 +56,14 @@ void ask_fence(caf::event_based_actor* self, const service_context& context, con
 }
 
 /// Runs `act(terminal)` for a caller who may use it.
-template <class Act>
-grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const std::string& id, Act act) {
+template <class Request, class Act>
+grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
   auto in = admit(context, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  return run_unary(context.system, in.slot, [context, who = in.who, id, act](caf::event_based_actor* self, unary_ptr answer) {
+  if (auto wrong = wrong_with(req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  return run_unary(context.system, in.slot, [context, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
     with_principal(
       self, context, who,
@@ -130,32 +133,14 @@ void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1:
   }
 }
 
-v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
-  v1::ExecuteRequest out;
-  *out.mutable_id() = req.id();
-  *out.mutable_environment() = req.environment();
-  auto* cmd = out.mutable_command();
-  cmd->set_scope(req.scope());
-  auto* s = cmd->mutable_request_spawn();
-  s->set_role("terminal");
-  s->set_key("pty/" + req.id().client() + "/" + std::to_string(req.id().seq()));
-  s->set_intent(req.name());
-  s->set_harness("shell");
-  *s->mutable_argv() = req.argv();
-  s->set_directory(req.directory());
-  s->set_columns(req.size().columns());
-  s->set_rows(req.size().rows());
-  return out;
-}
-
 } // namespace
 
 grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->name().size() > limits::id_bytes_max)
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "a terminal needs a scope and a name of at most 128 bytes"});
+  if (auto wrong = wrong_with(*req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
     with_principal(
@@ -195,6 +180,8 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
+  if (auto wrong = wrong_with(*req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
     with_principal(
@@ -216,7 +203,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(context_, ctx, req->pty_id(),
+  return on_terminal(context_, ctx, *req,
                      [context = context_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
                        auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
@@ -241,21 +228,19 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(context_, ctx, req->pty_id(),
-                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-                       ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
-                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
-                               [answer](caf::error& e) { answer->finish(to_status(e)); });
-                     });
+  return on_terminal(
+    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
 }
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(context_, ctx, req->pty_id(),
-                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-                       ask(self, terminal, kill_atom_v, req->signal())
-                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
-                               [answer](caf::error& e) { answer->finish(to_status(e)); });
-                     });
+  return on_terminal(
+    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, kill_atom_v, req->signal())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
 }
 
 } // namespace swarm

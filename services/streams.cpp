@@ -2,6 +2,7 @@
 #include <map>
 
 #include "services/coordination_service.hpp"
+#include "services/requests.hpp"
 
 namespace swarm {
 
@@ -430,8 +431,8 @@ grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::Call
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
-  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->types_size() > 32)
-    io->close({grpc::StatusCode::INVALID_ARGUMENT, "a watch needs a scope and at most 32 types"});
+  else if (auto wrong = wrong_with(*req))
+    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
     context_.system.spawn(watcher, context_, in.who, *req, io);
   return io.get();
@@ -443,8 +444,8 @@ grpc::ServerWriteReactor<v1::AttachReply>* coordination_service::Attach(grpc::Ca
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
-  else if (req->scope().empty() || req->scope().size() > limits::path_bytes_max() || req->session_id().empty())
-    io->close({grpc::StatusCode::INVALID_ARGUMENT, "attaching needs a scope and a session"});
+  else if (auto wrong = wrong_with(*req))
+    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
     context_.system.spawn(attachment, context_, in.who, *req, next_stream_++, io);
   return io.get();

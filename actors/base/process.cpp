@@ -1,8 +1,7 @@
 #include "actors/base/process.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <cstdlib>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -69,19 +68,37 @@ std::optional<std::vector<pid_t>> settled_chain_of(pid_t pid) {
 
 std::optional<process_stat> read_process(pid_t pid) {
   auto text = read_proc(pid, "stat", 4096);
+  return text ? parse_process_stat(pid, *text) : std::nullopt;
+}
+
+std::optional<process_stat> parse_process_stat(pid_t pid, std::string_view text) {
   // The name may hold anything, also parentheses and newlines: what follows the last one is machine-made.
-  auto close = text ? text->rfind(')') : std::string::npos;
-  if (close == std::string::npos)
+  auto close = text.rfind(')');
+  if (close == text.npos)
     return std::nullopt;
+  text.remove_prefix(close + 1);
+  auto word = [&text] {
+    constexpr auto blanks = " \n";
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+    auto out = text.substr(0, text.find_first_of(blanks));
+    text.remove_prefix(out.size());
+    return out;
+  };
+  auto number = [&word](auto& into) {
+    auto digits = word();
+    auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
+    return ec == std::errc{} && end == digits.data() + digits.size();
+  };
   process_stat p;
   p.pid = pid;
-  unsigned long long start = 0;
-  auto fields = text->c_str() + close + 1;
-  if (std::sscanf(fields, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &p.state, &p.parent, &p.group, &p.session,
-                  &start) != 5)
+  auto state = word();
+  if (state.size() != 1 || !number(p.parent) || !number(p.group) || !number(p.session))
     return std::nullopt;
-  p.start = start;
-  return p;
+  p.state = state.front();
+  constexpr int between = 15; // the session and the start time
+  for (int i = 0; i < between; ++i)
+    word();
+  return number(p.start) ? std::optional{p} : std::nullopt;
 }
 
 std::vector<process_stat> list_processes() {
@@ -141,14 +158,15 @@ std::optional<std::string> executable_of(pid_t pid) {
 
 std::optional<std::string> environment_of(pid_t pid, std::string_view name) {
   auto text = read_proc(pid, "environ", 4 * limits::mib);
-  if (!text)
-    return std::nullopt;
-  std::string_view rest = *text;
-  while (!rest.empty()) {
-    auto entry = rest.substr(0, rest.find('\0'));
+  return text ? variable_in(*text, name) : std::nullopt;
+}
+
+std::optional<std::string> variable_in(std::string_view block, std::string_view name) {
+  while (!block.empty()) {
+    auto entry = block.substr(0, block.find('\0'));
     if (entry.size() > name.size() && entry.substr(0, name.size()) == name && entry[name.size()] == '=')
       return std::string{entry.substr(name.size() + 1)};
-    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    block.remove_prefix(std::min(block.size(), entry.size() + 1));
   }
   return std::nullopt;
 }

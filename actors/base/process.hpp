@@ -28,6 +28,8 @@ struct process_stat {
 };
 
 std::optional<process_stat> read_process(pid_t);
+/// The same from the file's text; empty for a text that is none.
+std::optional<process_stat> parse_process_stat(pid_t, std::string_view text);
 /// Every process that can be seen, in no particular order. Not a snapshot: it is read one by one.
 std::vector<process_stat> list_processes();
 
@@ -41,6 +43,8 @@ std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set);
 std::optional<std::string> executable_of(pid_t);
 /// A variable of the environment the process was started with, as far as it did not overwrite it.
 std::optional<std::string> environment_of(pid_t, std::string_view name);
+/// The same from the text of /proc/<pid>/environ.
+std::optional<std::string> variable_in(std::string_view block, std::string_view name);
 /// A descriptor that becomes readable when the process ends (close-on-exec).
 std::optional<unique_fd> open_pidfd(pid_t);
 /// Sends to exactly the process that had this start time, never to a later user of its number. False when it is gone.

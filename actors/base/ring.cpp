@@ -131,8 +131,8 @@ ring_chunk ring_reader::read(std::uint64_t from, std::size_t max) const {
     return {newest, {}, 0};
   auto start = std::max(from, oldest(newest));
   auto bytes = copy(start, static_cast<std::size_t>(std::min<std::uint64_t>(max, newest - start)));
-  // What was overwritten while we copied is a gap like any other.
-  auto trusted = oldest(header(map_).reserved.load(std::memory_order_relaxed));
+  // What was overwritten while we copied is a gap like any other. The next read finds out what goes beyond the end we saw.
+  auto trusted = std::min(newest, oldest(header(map_).reserved.load(std::memory_order_relaxed)));
   if (trusted > start) {
     bytes.erase(0, static_cast<std::size_t>(std::min<std::uint64_t>(trusted - start, bytes.size())));
     start = trusted;

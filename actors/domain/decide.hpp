@@ -16,6 +16,8 @@ v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& i
 /// Checks lengths, counts and required fields before anything is decided; nullopt = fine.
 std::optional<v1::Refusal> validate(const v1::Command& cmd);
 std::optional<v1::Refusal> validate(const v1::Query& query);
+/// Only lengths and counts, of any message that comes from outside.
+std::optional<v1::Refusal> check_bounds(const google::protobuf::Message&);
 
 /// True for the questions answered from all scopes together: they need no scope, and show names and counts, nobody's rows.
 bool about_the_node(const v1::Query& query);

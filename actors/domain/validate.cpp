@@ -80,6 +80,11 @@ const std::unordered_map<std::string_view, text_rule>& text_rules() {
     {"swarm.v1.RequestApproval.subject", {path_bytes_max(), false}},
     {"swarm.v1.RequestApproval.options", {64, false}},
     {"swarm.v1.DecideApproval.option", {64, false}},
+    {"swarm.v1.WatchRequest.scope", {path_bytes_max(), false}},
+    {"swarm.v1.WatchRequest.subject", {path_bytes_max(), false}},
+    {"swarm.v1.WaitRequest.scope", {path_bytes_max(), false}},
+    {"swarm.v1.AttachRequest.scope", {path_bytes_max(), false}},
+    {"swarm.v1.ListPtysRequest.scope", {path_bytes_max(), false}},
   };
   return rules;
 }
@@ -129,8 +134,15 @@ verdict check_text(const FieldDescriptor& field, const std::string& text) {
   return std::nullopt;
 }
 
+/// Input of terminals, output of workers; everything else is a digest.
+std::size_t bytes_max(const FieldDescriptor& field) {
+  if (field.name() == "output_tail")
+    return limits::output_tail_bytes_max();
+  return field.full_name() == "swarm.v1.SendPtyRequest.data" || field.full_name() == "swarm.v1.AttachFrame.input" ? limits::pty_input_bytes_max : 32;
+}
+
 verdict check_bytes(const FieldDescriptor& field, const std::string& bytes) {
-  auto max = field.name() == "output_tail" ? limits::output_tail_bytes_max() : 32;
+  auto max = bytes_max(field);
   if (bytes.size() > max)
     return invalid(field.name() + " is longer than " + std::to_string(max) + " bytes");
   if (field.name() == "token_hash" && !bytes.empty() && bytes.size() != 32)
@@ -289,6 +301,8 @@ bool about_the_node(const v1::Query& query) {
     default: return false;
   }
 }
+
+std::optional<v1::Refusal> check_bounds(const Message& message) { return check_fields(message); }
 
 std::optional<v1::Refusal> validate(const v1::Command& cmd) {
   return first({need(!cmd.scope().empty(), "scope"), check_fields(cmd), check_body(cmd)});

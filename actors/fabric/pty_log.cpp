@@ -1,22 +1,13 @@
 #include "actors/fabric/pty_log.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <system_error>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/base/unique_fd.hpp"
-#include "actors/fabric/terminal_record.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/tree.hpp"
 
@@ -26,136 +17,7 @@ namespace swarm {
 
 namespace {
 
-constexpr auto record_name = "info";
 constexpr std::chrono::hours clean_up_every{1};
-
-[[noreturn]] void fail_io(const fs::path& p) { throw std::system_error(errno, std::generic_category(), p.string()); }
-
-void write_all(int fd, std::string_view bytes, std::uint64_t at, const fs::path& p) {
-  while (!bytes.empty()) {
-    auto n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      fail_io(p);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
-}
-
-} // namespace
-
-pty_log_files::pty_log_files(fs::path dir) : dir_(std::move(dir)) {
-  std::error_code ec;
-  for (fs::directory_iterator i{dir_, ec}, last; !ec && i != last; i.increment(ec)) {
-    auto stem = i->path().stem().string();
-    std::uint64_t offset = 0;
-    if (i->path().extension() != ".seg" || std::from_chars(stem.data(), stem.data() + stem.size(), offset, 16).ec != std::errc{})
-      continue;
-    if (auto size = fs::file_size(i->path(), ec); !ec)
-      segments_.emplace(offset, size);
-  }
-}
-
-std::uint64_t pty_log_files::end() const noexcept { return empty() ? 0 : segments_.rbegin()->first + segments_.rbegin()->second; }
-
-fs::path pty_log_files::segment_path(std::uint64_t offset) const { return dir_ / fmt::format("{:016x}.seg", offset); }
-
-void pty_log_files::append(std::uint64_t offset, std::string_view bytes) {
-  if (auto have = end(); !empty() && offset < have) {
-    auto skip = std::min<std::uint64_t>(have - offset, bytes.size());
-    bytes.remove_prefix(skip);
-    offset += skip;
-  }
-  while (!bytes.empty()) {
-    auto fits = !empty() && end() == offset && segments_.rbegin()->second < limits::pty_segment_bytes();
-    if (!fits) {
-      fs::create_directories(dir_);
-      fs::permissions(dir_, fs::perms::owner_all);
-      segments_.emplace(offset, 0);
-    }
-    auto& [first, size] = *segments_.rbegin();
-    auto n = std::min<std::size_t>(bytes.size(), limits::pty_segment_bytes() - size);
-    auto path = segment_path(first);
-    unique_fd fd{open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!fd)
-      fail_io(path);
-    write_all(fd.get(), bytes.substr(0, n), size, path);
-    size += n;
-    offset += n;
-    bytes.remove_prefix(n);
-    drop_oldest();
-  }
-}
-
-void pty_log_files::drop_oldest() {
-  auto total = [&] {
-    std::uint64_t sum = 0;
-    for (const auto& [first, size] : segments_)
-      sum += size;
-    return sum;
-  };
-  while (segments_.size() > 1 && total() > limits::pty_segments_total_bytes()) {
-    std::error_code ec;
-    fs::remove(segment_path(segments_.begin()->first), ec);
-    segments_.erase(segments_.begin());
-  }
-}
-
-void pty_log_files::clear() {
-  for (const auto& [first, size] : std::exchange(segments_, {}))
-    fs::remove(segment_path(first));
-  fs::remove(dir_ / record_name);
-}
-
-std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::string& out) const {
-  out.clear();
-  auto i = segments_.upper_bound(from);
-  if (i != segments_.begin() && std::prev(i)->first + std::prev(i)->second > from)
-    --i;
-  if (i == segments_.end())
-    return from;
-  auto offset = std::max(from, i->first);
-  auto skip = offset - i->first;
-  out.resize(std::min<std::uint64_t>(max, i->second - skip));
-  auto path = segment_path(i->first);
-  unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!fd)
-    fail_io(path);
-  auto n = pread(fd.get(), out.data(), out.size(), static_cast<off_t>(skip));
-  if (n < 0)
-    fail_io(path);
-  out.resize(static_cast<std::size_t>(n));
-  return offset;
-}
-
-void write_terminal_record(const fs::path& dir, const v1::PtyInfo& info) {
-  fs::create_directories(dir);
-  fs::permissions(dir, fs::perms::owner_all);
-  auto bytes = info.SerializeAsString();
-  auto fresh = dir / (std::string{record_name} + ".new");
-  {
-    unique_fd fd{open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!fd)
-      fail_io(fresh);
-    write_all(fd.get(), bytes, 0, fresh);
-  }
-  fs::rename(fresh, dir / record_name);
-}
-
-std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
-  auto path = dir / record_name;
-  unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  struct stat st = {};
-  if (!fd || fstat(fd.get(), &st) != 0 || st.st_size > static_cast<off_t>(limits::terminal_record_bytes_max))
-    return std::nullopt;
-  std::string bytes(static_cast<std::size_t>(st.st_size), '\0');
-  if (pread(fd.get(), bytes.data(), bytes.size(), 0) != st.st_size)
-    return std::nullopt;
-  return parse_terminal_record(bytes, dir.filename().string());
-}
-
-namespace {
 
 using self_ptr = pty_log_actor::stateful_pointer<pty_log_state>;
 
@@ -173,7 +35,7 @@ std::vector<pty_info_ptr> ended_terminals(self_ptr self) {
   std::error_code ec;
   for (fs::directory_iterator i{self->state.node->facts.dir.pty_dir(), ec}, last; !ec && i != last; i.increment(ec)) {
     std::error_code none;
-    if (auto at = fs::last_write_time(i->path() / record_name, none); !none)
+    if (auto at = fs::last_write_time(i->path() / terminal_record_name, none); !none)
       kept.emplace_back(at, i->path());
   }
   std::sort(kept.begin(), kept.end());

@@ -23,6 +23,9 @@ constexpr std::size_t write_bytes_max = 64 * limits::kib; // SQLite's VFS takes 
 /// The file grows by so much at a time: a sync that also has to note a new size costs twice as much.
 constexpr std::size_t growth_bytes = 256 * limits::kib;
 
+/// So long can a record be at most, whatever is configured; one that says it is longer is damaged.
+std::size_t record_bytes_max() { return limits::writer_batch_commands_max.highest() * (limits::batch_encoded_bytes_max + limits::kib); }
+
 void put(char* to, std::uint64_t n) {
   for (int i = 0; i < 8; ++i)
     to[i] = static_cast<char>(n >> (8 * i));
@@ -81,22 +84,28 @@ void commit_log::read(std::string_view generation, std::uint64_t after, const st
   end_ = 0;
   if (generation.size() != generation_bytes)
     return;
-  std::string all(static_cast<std::size_t>(size_), '\0');
-  auto rc = file_->pMethods->xRead(file_, all.data(), static_cast<int>(all.size()), 0);
-  if (rc != SQLITE_IOERR_SHORT_READ)
-    check(rc, "read");
-  for (std::string_view rest = all; rest.size() >= header_bytes && rest.substr(0, generation_bytes) == generation;) {
-    auto length = number_at(rest, generation_bytes + 8);
-    if (number_at(rest, generation_bytes) != newest_ + 1 || length > rest.size() - header_bytes)
+  std::string head(header_bytes, '\0'), payload;
+  for (auto rest = static_cast<std::uint64_t>(size_); rest >= header_bytes;) {
+    read_at(end_, head);
+    auto length = number_at(head, generation_bytes + 8);
+    if (!head.starts_with(generation) || number_at(head, generation_bytes) != newest_ + 1 ||
+        length > std::min<std::uint64_t>(rest - header_bytes, record_bytes_max()))
       return;
-    auto payload = rest.substr(header_bytes, length);
-    if (checksum(rest.substr(0, head_bytes), payload) != rest.substr(head_bytes, sum_bytes))
+    payload.resize(length);
+    read_at(end_ + static_cast<std::int64_t>(header_bytes), payload);
+    if (checksum({head.data(), head_bytes}, payload) != head.substr(head_bytes))
       return;
     if (++newest_ > after)
       next(payload);
     end_ += static_cast<std::int64_t>(header_bytes + length);
-    rest.remove_prefix(header_bytes + length);
+    rest -= header_bytes + length;
   }
+}
+
+void commit_log::read_at(std::int64_t offset, std::string& to) {
+  auto rc = file_->pMethods->xRead(file_, to.data(), static_cast<int>(to.size()), offset);
+  if (rc != SQLITE_IOERR_SHORT_READ) // the rest is zeros, which fit no checksum
+    check(rc, "read");
 }
 
 void commit_log::start(std::string generation) {

@@ -39,6 +39,7 @@ public:
   static std::string new_generation();
 
 private:
+  void read_at(std::int64_t offset, std::string& to);
   void write(std::string_view bytes);
 
   std::unique_ptr<char[]> storage_; // of the VFS's file object

@@ -16,6 +16,7 @@ constexpr int depth_max = 4096;
 constexpr std::chrono::milliseconds pause_max{1'000};
 
 using process_table = std::unordered_map<pid_t, process_stat>;
+using spawn_id_of = std::function<std::optional<std::string>(pid_t)>;
 
 /// The ancestor (or self) that is a direct child of the keeper; null for processes elsewhere.
 const process_stat* root_of(const process_table& table, const process_stat& p, pid_t keeper) {
@@ -24,7 +25,8 @@ const process_stat* root_of(const process_table& table, const process_stat& p, p
     if (at->parent == keeper)
       return at;
     auto parent = table.find(at->parent);
-    if (parent == table.end())
+    // A parent younger than its child is another process with a recycled number: the list was not read at one moment.
+    if (parent == table.end() || parent->second.start > at->start)
       return nullptr;
     at = &parent->second;
   }
@@ -36,7 +38,7 @@ bool is_main(const main_children& mains, const process_stat& p) {
   return i != mains.end() && i->second == p.start;
 }
 
-bool belongs(const subtree& tree, const process_stat& p, const process_stat& root, const main_children& mains) {
+bool belongs(const subtree& tree, const process_stat& p, const process_stat& root, const spawn_id_of& spawn_id, const main_children& mains) {
   if (tree.everything || (root.pid == tree.main && root.start == tree.start))
     return true;
   if (is_main(mains, root))
@@ -45,23 +47,27 @@ bool belongs(const subtree& tree, const process_stat& p, const process_stat& roo
   auto reused = mains.find(tree.main);
   if (p.session == tree.main && p.start >= tree.start && (reused == mains.end() || reused->second == tree.start))
     return true;
-  if (tree.marker.empty())
-    return false;
-  return environment_of(root.pid, "SWARM_SPAWN_ID") == tree.marker || environment_of(p.pid, "SWARM_SPAWN_ID") == tree.marker;
+  return !tree.marker.empty() && (spawn_id(root.pid) == tree.marker || spawn_id(p.pid) == tree.marker);
 }
 
 } // namespace
 
 std::vector<process_stat> members_of(const subtree& tree, pid_t keeper, const main_children& mains) {
+  return members_among(
+    list_processes(), [](pid_t pid) { return environment_of(pid, "SWARM_SPAWN_ID"); }, tree, keeper, mains);
+}
+
+std::vector<process_stat> members_among(const std::vector<process_stat>& all, const spawn_id_of& spawn_id, const subtree& tree, pid_t keeper,
+                                        const main_children& mains) {
   process_table table;
-  for (const auto& p : list_processes())
+  for (const auto& p : all)
     table.emplace(p.pid, p);
   std::vector<process_stat> out;
   for (const auto& [pid, p] : table) {
     if (p.is_dead() || pid == keeper)
       continue;
     auto root = root_of(table, p, keeper);
-    if (root && belongs(tree, p, *root, mains))
+    if (root && belongs(tree, p, *root, spawn_id, mains))
       out.push_back(p);
   }
   return out;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -34,6 +35,9 @@ using main_children = std::map<pid_t, std::uint64_t>;
 
 /// The subtree's live processes, zombies not counted. `keeper` is the common subreaper.
 std::vector<process_stat> members_of(const subtree&, pid_t keeper, const main_children&);
+/// The same among processes that were listed already; `spawn_id` gives the SWARM_SPAWN_ID a process was started with.
+std::vector<process_stat> members_among(const std::vector<process_stat>& all, const std::function<std::optional<std::string>(pid_t)>& spawn_id,
+                                        const subtree&, pid_t keeper, const main_children&);
 
 /// Ends subtrees and keeps at it until nothing is left of them.
 class reaper {

@@ -3,6 +3,9 @@
 #include <fstream>
 #include <iostream>
 
+#include "actors/base/limits.hpp"
+#include "swarm/internal/commit_log.pb.h"
+#include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/pty.pb.h"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -69,6 +72,110 @@ void row(corpus& c, char which) {
   c.add(r.GetDescriptor()->name(), which + fuzz::piece_of(r.SerializeAsString()) + r.SerializeAsString());
 }
 
+/// Little endian.
+std::string number(std::uint64_t n, unsigned bytes) {
+  std::string out;
+  for (unsigned i = 0; i < bytes; ++i)
+    out += static_cast<char>(n >> (8 * i));
+  return out;
+}
+
+std::string nul_after(std::string text) { return std::move(text) + '\0'; }
+
+void add_commit_log(corpus c) {
+  internal::CommitRecord record;
+  fill(record);
+  auto append = [](const std::string& payload) { return number(0, 1) + fuzz::piece_of(payload); };
+  auto start = number(2, 1), open = number(3, 1), all = number(4, 2);
+  auto three = start + append("one") + append(record.SerializeAsString()) + append("");
+  c.add("again", three + open + append("more") + open + number(4, 1) + number(2, 1));
+  c.add("generations", three + start + append("one") + open + start + open + append("two") + all);
+  for (unsigned at : {0u, 20u, 30u, 45u, 50u, 70u})
+    c.add("flip-" + std::to_string(at), three + number(5, 1) + number(at, 2) + number(1, 1) + append("after"));
+  c.add("cut", three + number(6, 1) + number(90, 2) + append("after") + open);
+  c.add("moved", three + number(7, 1) + number(51, 2) + number(0, 2) + number(100, 2) + append("after"));
+  c.add("strange", three + number(7, 1) + number(0, 6) + fuzz::piece_of(std::string(16, 'g') + number(1, 8) + number(~0ull, 8) + "sum") + open);
+}
+
+void add_profile(corpus c) {
+  for (const auto* text : {"export A=1\nB=\"$A ${A}\"\n# c\nC='${NONE:-$GIVEN}'\n", "A=$\nB=${\nC=$ {A}\nD=${:-x}\nexport\n=1\n1A=2\n",
+                           "A=0123456789\nA=$A$A$A$A\nA=$A$A$A$A\nA=$A$A$A$A\nA=$A$A$A$A\nA=$A$A$A$A\n", "\tA = \"x\r\n \v B='\"'\r\nHOME=$HOME/x\n"})
+    c.add(to_hex(sha256(text)).substr(0, 8), fuzz::piece_of("from outside") + text);
+}
+
+void add_ring(corpus c) {
+  constexpr std::uint64_t most = ~0ull, size = limits::ring_bytes_min;
+  auto reads = number(1, 1) + number(0, 8) + number(1000, 8);
+  auto patch = [](unsigned at, const std::string& bytes) { return number(at, 1) + fuzz::piece_of(bytes); };
+  constexpr unsigned magic = 0, version = 8, capacity = 16, reserved = 24, end = 32;
+  c.add("plain", reads + number(0, 1));
+  c.add("unsealed", number(0, 1) + reads.substr(1) + number(0, 1));
+  c.add("magic", reads + number(1, 1) + patch(magic, "x"));
+  c.add("version", reads + number(1, 1) + patch(version, number(2, 4)));
+  c.add("capacity", reads + number(1, 1) + patch(capacity, number(most, 8)));
+  c.add("end", reads + number(1, 1) + patch(end, number(most, 8)));
+  c.add("both", reads + number(2, 1) + patch(end, number(most, 8)) + patch(reserved, number(most, 8)));
+  c.add("reserved", reads + number(1, 1) + patch(reserved, number(3 * size, 8)));
+  c.add("size", reads + number(0, 1) + number(0, 1) + number(1, 1) + number(4096 + 2 * size, 8));
+}
+
+void add_terminals(corpus c) {
+  auto append = [](unsigned n) { return number(0, 1) + number(n, 2); };
+  auto read = [](unsigned back, unsigned max) { return number(4, 1) + number(back, 2) + number(max, 2); };
+  auto skip = number(1, 1) + number(500, 2), back = number(2, 1) + number(800, 2), reopen = number(3, 1);
+  auto damage = [](const std::string& name, const std::string& bytes) {
+    return number(5, 1) + fuzz::piece_of(name) + number(1, 1) + fuzz::piece_of(bytes);
+  };
+  c.add("twice", append(1000) + back + append(900) + read(300, 5000) + reopen + read(1000, 10));
+  c.add("hole", append(1000) + skip + append(10) + reopen + read(300, 100) + read(600, 1000));
+  std::string much;
+  for (int i = 0; i < 10; ++i)
+    much += append(65'535);
+  c.add("segments", much + reopen + read(65'535, 65'535));
+  for (const auto* name : {"ffffffffffffffff.seg", "1.seg", "000000000000000z.seg", "00000000000000ff.seg", "info"})
+    c.add(std::string{"strange-"} + name, append(1000) + damage(name, "bytes") + read(1000, 2000) + append(10));
+  c.add("empty", append(1000) + damage("0000000000000400.seg", "") + append(10) + read(1010, 2000));
+  c.add("cut", append(1000) + number(6, 1) + number(0, 1) + number(77, 2) + read(1000, 2000) + append(10));
+  c.add("far", number(8, 1) + number(~0ull - 3, 8) + append(10) + append(2));
+  v1::PtyInfo info;
+  fill(info);
+  info.set_id("p");
+  c.add("record", std::string(32, '\x03') + info.SerializeAsString());
+  c.add("record-cut", std::string(32, '\x03') + info.SerializeAsString().substr(0, 9));
+}
+
+void add_processes(corpus c) {
+  for (const auto* stat : {"7 (sh) S 1 7 7 34816 7 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 1003520 196 18446744073709551615\n",
+                           "7 (a) b) (c\n) Z 0 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9", "7 (sh) S 1 7",
+                           "7 (sh) SS 1 7 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1", "7 (sh) S 99999999999 7 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 -1"})
+    c.add(to_hex(sha256(stat)).substr(0, 8), number(0, 1) + stat);
+  auto block = nul_after("PATH=/bin") + nul_after("SWARM_SPAWN_ID=a=b") + nul_after("") + nul_after("SWARM_SPAWN_ID=c") + "CUT";
+  for (const auto* name : {"SWARM_SPAWN_ID", "SWARM", "", "CUT", "PATH"})
+    c.add(std::string{"environ-"} + name, number(1, 1) + fuzz::piece_of(name) + block);
+  // pid, parent, session, start, not dead, marker, main or not
+  auto process = [](unsigned pid, unsigned parent, unsigned session, unsigned start, unsigned marker, bool main) {
+    return number(pid, 1) + number(parent, 1) + number(session, 1) + number(start, 1) + number(1, 1) + number(marker, 1) + number(main ? 0 : 1, 1);
+  };
+  auto tree = process(2, 1, 2, 10, 1, true) + process(3, 2, 2, 11, 1, false) + process(4, 1, 4, 12, 2, true) + process(5, 1, 2, 13, 1, false);
+  c.add("trees", number(2, 1) + number(4, 1) + tree + number(0, 2));
+  c.add("cycle", number(2, 1) + number(6, 1) + tree + process(6, 7, 2, 20, 0, false) + process(7, 6, 2, 20, 0, false) + number(0, 2));
+  c.add("recycled", number(2, 1) + number(6, 1) + tree + process(6, 7, 6, 20, 0, false) + process(7, 1, 7, 30, 0, false) + number(0, 2));
+}
+
+template <class Request>
+void request(corpus& c, unsigned which) {
+  Request r;
+  fill(r);
+  for (unsigned more : {0u, 100u, 5'000u})
+    c.add(r.GetDescriptor()->name() + "-" + std::to_string(more), number(which, 1) + number(more, 3) + r.SerializeAsString());
+}
+
+void add_requests(corpus c) {
+  request<v1::WatchRequest>(c, 0), request<v1::WaitRequest>(c, 1), request<v1::AttachRequest>(c, 2), request<v1::CreatePtyRequest>(c, 3);
+  request<v1::ListPtysRequest>(c, 4), request<v1::ReadPtyRequest>(c, 5), request<v1::SendPtyRequest>(c, 6), request<v1::ResizePtyRequest>(c, 7);
+  request<v1::KillPtyRequest>(c, 8), request<v1::AttachFrame>(c, 9);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -109,17 +216,17 @@ int main(int argc, char** argv) {
   for (const auto& t :
        {"/repo/../x", "a//b/./c", "..", "a scope", "\x1b[31mred\x1b[0m", "\xc2\x9b caf\xc3\xa9", "00ffAB", "SWARM_TOKEN", "3f2a-11_x"})
     text.add(to_hex(sha256(t)).substr(0, 8), std::string{"\x08"} + fuzz::piece_of("/repo/dir") + t);
-  auto file = [](char which, const std::string& id, const std::string& bytes) { return std::string(1, which) + fuzz::piece_of(id) + bytes; };
-  v1::PtyInfo info;
-  fill(info);
-  info.set_id("p");
-  files.add("limits", file(0, "", "[limits]\nlock_waiters_max = 64 # a comment\nsession_reclaim = 120_000\n"));
-  files.add("limits-range", file(0, "", "[limits]\nlock_waiters_max = 0\n"));
-  files.add("limits-contradiction", file(0, "", "[limits]\nsession_heartbeat = 80000\nsession_stale = 4000\n"));
-  files.add("limits-kinds", file(0, "", "limits = {kill_grace = \"5 s\", b = [1.5, true, 1979-05-27]}\n[other]\n"));
-  files.add("record", file(1, "p", info.SerializeAsString()));
-  files.add("record-cut", file(1, "p", info.SerializeAsString().substr(0, 9)));
-  files.add("identity", file(2, "", "{\"id\": \"3f2a-11\", \"name\": \"host\"}\n"));
-  files.add("identity-kinds", file(2, "", "{\"id\": \"3f2a-11\", \"name\": 5, \"x\": [{}]}"));
+  files.add("limits", std::string{'\0'} + "[limits]\nlock_waiters_max = 64 # a comment\nsession_reclaim = 120_000\n");
+  files.add("limits-range", std::string{'\0'} + "[limits]\nlock_waiters_max = 0\n");
+  files.add("limits-contradiction", std::string{'\0'} + "[limits]\nsession_heartbeat = 80000\nsession_stale = 4000\n");
+  files.add("limits-kinds", std::string{'\0'} + "limits = {kill_grace = \"5 s\", b = [1.5, true, 1979-05-27]}\n[other]\n");
+  files.add("identity", "\x01{\"id\": \"3f2a-11\", \"name\": \"host\"}\n");
+  files.add("identity-kinds", "\x01{\"id\": \"3f2a-11\", \"name\": 5, \"x\": [{}]}");
+  add_commit_log(corpus{root / "commit_log"});
+  add_profile(corpus{root / "profile"});
+  add_ring(corpus{root / "ring"});
+  add_terminals(corpus{root / "terminals"});
+  add_processes(corpus{root / "processes"});
+  add_requests(corpus{root / "requests"});
   return 0;
 }

@@ -31,6 +31,20 @@ TEST_CASE("a name with parentheses, spaces and newlines does not confuse the fie
   CHECK(parent_of(c.pid()) == getpid());
 }
 
+TEST_CASE("a stat line that is cut, or holds what no number can, is none") {
+  const std::string whole = "7 (sh) S 1 2 3 34816 7 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 1003520";
+  auto p = parse_process_stat(7, whole);
+  REQUIRE(p);
+  CHECK(p->state == 'S');
+  CHECK(p->parent == 1);
+  CHECK(p->group == 2);
+  CHECK(p->session == 3);
+  CHECK(p->start == 12345);
+  for (const auto* wrong : {"", "7 (sh", "7 (sh)", "7 (sh) S 1 2 3", "7 (sh) SS 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1",
+                            "7 (sh) S 99999999999 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1", "7 (sh) S 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 -1"})
+    CHECK_FALSE_MESSAGE(parse_process_stat(7, wrong), wrong);
+}
+
 TEST_CASE("a vanished process gives empty answers everywhere") {
   waiting_child c;
   auto pid = c.pid();

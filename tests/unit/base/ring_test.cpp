@@ -1,6 +1,7 @@
 #include "actors/base/ring.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -153,6 +154,25 @@ TEST_CASE("a reader cannot write, shrink or fake a ring") {
   REQUIRE(ftruncate(empty.get(), static_cast<off_t>(4096 + smallest)) == 0);
   REQUIRE(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
   CHECK_THROWS_AS(ring_reader{std::move(empty)}, std::runtime_error);
+}
+
+TEST_CASE("what a broken producer claims never leads a reader beyond the end, nor back") {
+  ring_writer w{smallest};
+  w.append(bytes_from(0, 1000));
+  std::string memory(4096 + smallest, '\0');
+  REQUIRE(pread(w.fd(), memory.data(), memory.size(), 0) == static_cast<ssize_t>(memory.size()));
+  for (std::uint64_t reserved : {smallest + 900, smallest + 1000, 3 * smallest, ~std::uint64_t{0}}) {
+    CAPTURE(reserved);
+    std::memcpy(memory.data() + 24, &reserved, sizeof reserved); // see ring_header
+    unique_fd copy{memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    REQUIRE(write(copy.get(), memory.data(), memory.size()) == static_cast<ssize_t>(memory.size()));
+    REQUIRE(fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    ring_reader r{std::move(copy)};
+    auto c = r.read(100, smallest);
+    CHECK(c.next() == 1000);
+    CHECK(c.gap == c.offset - 100);
+    CHECK(r.read(c.next(), smallest).offset == 1000);
+  }
 }
 
 TEST_CASE("a ring's size is a power of two within its bounds") {

@@ -442,6 +442,39 @@ TEST_CASE("files are ours alone, and strangers in the directory are passed over"
   CHECK(again.end() == 6);
 }
 
+TEST_CASE("what a crash or a stranger left among a terminal's files hides nothing of them") {
+  test::scratch_state s;
+  auto dir = s.dir.pty_dir() / "one";
+  {
+    pty_log_files files{dir};
+    files.append(0, "first");
+    files.append(100, "second");
+  }
+  auto read = [](const pty_log_files& files, std::uint64_t from) {
+    std::string out;
+    auto at = files.read(from, 100, out);
+    return std::to_string(at) + " " + out;
+  };
+  // Not as we name them, empty, beyond the last offset there is, a directory.
+  std::ofstream{dir / "7.seg"} << "strange";
+  std::ofstream{dir / "000000000000000x.seg"} << "strange";
+  std::ofstream{dir / "0000000000000020.seg"};
+  std::ofstream{dir / "ffffffffffffffff.seg"} << "too far";
+  std::filesystem::create_directory(dir / "0000000000000030.seg");
+  pty_log_files files{dir};
+  CHECK(files.end() == 106);
+  CHECK(read(files, 0) == "0 first");
+  CHECK(read(files, 5) == "100 second");
+  CHECK(read(files, 7) == "100 second");
+  CHECK(read(files, 40) == "100 second");
+  // One that has grown does not cover the next.
+  std::ofstream{dir / "0000000000000000.seg"} << std::string(200, 'x');
+  pty_log_files grown{dir};
+  CHECK(read(grown, 104) == "104 nd");
+  CHECK(grown.end() == 106);
+  CHECK_THROWS_AS(grown.append(~std::uint64_t{0} - 1, "xyz"), std::system_error);
+}
+
 TEST_CASE("the log takes no name that leads out of its directory") {
   fabric_world f;
   auto node = std::make_shared<node_context>();

@@ -1,6 +1,9 @@
 // Subtrees: what is signalled, what is left, and how the keeper itself ends.
+#include <set>
+
 #include <signal.h>
 
+#include "services/keeper/subtree.hpp"
 #include "tests/unit/keeper/harness.hpp"
 
 using namespace swarm;
@@ -34,6 +37,26 @@ bool stopped(pid_t pid) {
 }
 
 } // namespace
+
+TEST_CASE("a process whose parent's number was given away belongs to nobody, and a cycle of parents ends") {
+  constexpr pid_t keeper = 1;
+  auto none = [](pid_t) { return std::optional<std::string>{}; };
+  keeper::main_children mains{{10, 100}, {20, 200}};
+  keeper::subtree tree{10, 100, "", false};
+  auto process = [](pid_t pid, pid_t parent, std::uint64_t start) { return process_stat{pid, 'S', parent, pid, pid, start}; };
+  std::vector<process_stat> all{process(10, keeper, 100), process(11, 10, 101), process(20, keeper, 200),
+                                process(21, 20, 150),     process(30, 31, 300), process(31, 30, 300)};
+  auto pids = [&](const keeper::subtree& t) {
+    std::set<pid_t> out;
+    for (const auto& p : keeper::members_among(all, none, t, keeper, mains))
+      out.insert(p.pid);
+    return out;
+  };
+  CHECK(pids(tree) == std::set<pid_t>{10, 11});
+  // 20 is younger than its supposed child 21, whose parent had that number before.
+  CHECK(pids({20, 200, "", false}) == std::set<pid_t>{20});
+  CHECK(pids({0, 0, "", true}) == std::set<pid_t>{10, 11, 20});
+}
 
 TEST_CASE("killing a worker kills its whole subtree, also what ignores signals or left its session") {
   node n;

@@ -71,6 +71,27 @@ TEST_CASE("it says when it is full, and still keeps the record that went beyond"
   CHECK_FALSE(log.full());
 }
 
+TEST_CASE("a record that claims to be as long as a huge file ends the log and is not read") {
+  scratch_dir dir;
+  auto generation = commit_log::new_generation();
+  {
+    commit_log log{dir.file(), ""};
+    log.start(generation);
+    log.append("one");
+    log.append("two");
+  }
+  constexpr std::uint64_t huge = 1ull << 36;
+  std::filesystem::resize_file(dir.file(), huge); // sparse
+  {
+    std::fstream file{dir.file(), std::ios::in | std::ios::out | std::ios::binary};
+    file.seekp(48 + 3 + 24); // the second record's length
+    const std::uint64_t length = huge / 2;
+    file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  }
+  commit_log log{dir.file(), ""};
+  CHECK(all(log, generation) == std::vector<std::string>{"one"});
+}
+
 TEST_CASE("damage anywhere ends the log there and never yields a record that was not written") {
   for (unsigned round = 0; round < 200; ++round) {
     CAPTURE(round);
