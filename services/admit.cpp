@@ -27,7 +27,7 @@ admitted admit(const service_context& context, const grpc::CallbackServerContext
 
 namespace {
 
-prepared_call refuse(std::string text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, std::move(text)}, std::nullopt}; }
+prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
 
 /// What only the node knows is written over whatever the caller sent.
 void complete(const service_context& context, v1::Command& cmd, const v1::Principal& who) {

@@ -17,8 +17,6 @@
 
 namespace swarm {
 
-namespace v1 = ::swarm::v1;
-
 /// One command with the identity of its request. The principal inside the command has been established by the service.
 struct execution {
   v1::RequestId id;

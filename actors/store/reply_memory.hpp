@@ -14,8 +14,6 @@
 
 namespace swarm {
 
-namespace v1 = ::swarm::v1;
-
 /// Who asked: the principal's key and its request id. Ids of different principals never meet.
 struct request_key {
   std::string principal;
