@@ -458,7 +458,7 @@ TEST_CASE("what a crash or a stranger left among a terminal's files hides nothin
   // Not as we name them, empty, beyond the last offset there is, a directory.
   std::ofstream{dir / "7.seg"} << "strange";
   std::ofstream{dir / "000000000000000x.seg"} << "strange";
-  std::ofstream{dir / "0000000000000020.seg"};
+  std::ofstream{dir / "0000000000000020.seg"} << "";
   std::ofstream{dir / "ffffffffffffffff.seg"} << "too far";
   std::filesystem::create_directory(dir / "0000000000000030.seg");
   pty_log_files files{dir};
