@@ -260,11 +260,13 @@ TEST_CASE("a worker sees and uses its own terminal only, unless it was granted m
   REQUIRE(node.ctl({"up"}).status == 0);
   auto id = node.ctl_json({"pty", "new", "--json", "--", "cat"}).at("id").get<std::string>();
   auto script = ctl() + " pty list --json; " + ctl() + " pty read " + id + "; echo status $?";
+  auto listed = "\"id\": \"" + id + "\"";
   auto out = in_worker(node, script);
-  CHECK(out.find(id) == std::string::npos);
+  CAPTURE(out);
+  CHECK(out.find(listed) == std::string::npos);
   CHECK(out.find("status 1") != std::string::npos);
   out = in_worker(node, script, {"--grant", "pty"});
-  CHECK(out.find("\"" + id + "\"") != std::string::npos);
+  CHECK(out.find(listed) != std::string::npos);
   CHECK(out.find("status 0") != std::string::npos);
   // It may not pass the right on, and what names everybody's files is not for workers.
   CHECK(in_worker(node, ctl() + " register --grant pty; echo status $?", {"--grant", "pty"}).find("status 1") != std::string::npos);
