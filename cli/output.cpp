@@ -92,7 +92,7 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
     for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
       text += "  " + row[i] + std::string(widths[i] - display_width(row[i]), ' ');
     text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
+    out += (out.empty() ? "" : "\n") + text;
   }
   return out;
 }
