@@ -103,14 +103,16 @@ TEST_CASE("executable and environment are read from the process") {
   auto exe = executable_of(getpid());
   REQUIRE(exe);
   CHECK(exe->find("test_base") != std::string::npos);
-  int ready[2];
+  int ready[2], held[2];
   REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(held) == 0);
   auto pid = fork();
   if (pid == 0) {
     dup2(ready[1], 1);
+    dup2(held[0], 0);
     char ab[] = "AB=1", a[] = "A=2=3";
     char* env[] = {ab, a, nullptr};
-    execle("/bin/sh", "sh", "-c", "echo; exec sleep 1000", nullptr, env);
+    execle("/bin/sh", "sh", "-c", "echo; read line", nullptr, env); // in place of another program it would have no environment for a moment
     _exit(127);
   }
   char c = 0;
@@ -120,8 +122,8 @@ TEST_CASE("executable and environment are read from the process") {
   CHECK_FALSE(environment_of(pid, "B"));
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
+  for (int fd : {ready[0], ready[1], held[0], held[1]})
+    close(fd);
 }
 
 TEST_CASE("a pidfd becomes readable when its process ends") {
