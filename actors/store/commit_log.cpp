@@ -5,11 +5,9 @@
 #include <utility>
 
 #include <sodium.h>
-#include <sqlite3.h>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
-#include "actors/store/sqlite.hpp"
 
 namespace swarm {
 
@@ -19,9 +17,8 @@ constexpr std::size_t generation_bytes = 16;
 constexpr std::size_t sum_bytes = 16;
 constexpr std::size_t head_bytes = generation_bytes + 8 + 8; // what the checksum covers besides the payload
 constexpr std::size_t header_bytes = head_bytes + sum_bytes;
-constexpr std::size_t write_bytes_max = 64 * limits::kib; // SQLite's VFS takes less than 128 KiB at once
 /// The file grows by so much at a time: a sync that also has to note a new size costs twice as much.
-constexpr std::size_t growth_bytes = 256 * limits::kib;
+constexpr std::size_t growth_blocks = 256 * limits::kib / log_block_bytes;
 
 /// So long can a record be at most, whatever is configured; one that says it is longer is damaged.
 std::size_t record_bytes_max() { return limits::writer_batch_commands_max.highest() * (limits::batch_encoded_bytes_max + limits::kib); }
@@ -49,50 +46,32 @@ std::string checksum(std::string_view head, std::string_view payload) {
   return sum;
 }
 
-void check(int rc, const char* doing) {
-  if (rc != SQLITE_OK)
-    throw sqlite::io_failure{rc, std::string{"the commit log cannot be "} + doing + ": " + sqlite3_errstr(rc)};
-}
-
 } // namespace
 
 std::string commit_log::new_generation() { return random_bytes(generation_bytes); }
 
-commit_log::commit_log(const std::string& path, const std::string& vfs) {
-  auto* v = sqlite3_vfs_find(vfs.empty() ? nullptr : vfs.c_str());
-  if (v == nullptr)
-    throw sqlite::io_failure{SQLITE_CANTOPEN, "there is no VFS named " + vfs};
-  // Two zero bytes more: SQLite's file names are followed by parameters, of which there are none.
-  path_ = path + std::string(3, '\0');
-  storage_ = std::make_unique<char[]>(static_cast<std::size_t>(v->szOsFile));
-  auto* file = reinterpret_cast<sqlite3_file*>(storage_.get());
-  check(v->xOpen(v, path_.c_str(), file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MAIN_JOURNAL, nullptr), "opened");
-  file_ = file;
-  sqlite3_int64 size = 0;
-  check(file_->pMethods->xFileSize(file_, &size), "measured");
-  size_ = size;
-}
-
-commit_log::~commit_log() {
-  if (file_ != nullptr)
-    file_->pMethods->xClose(file_);
-}
+commit_log::commit_log(const std::string& path, const std::string& vfs) : file_(open_log_file(path, vfs)), size_(file_->size()) {}
 
 void commit_log::read(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>& next) {
   generation_ = generation;
   newest_ = 0;
   end_ = 0;
-  if (generation.size() != generation_bytes)
-    return;
+  if (generation.size() == generation_bytes)
+    follow(generation, after, next);
+  if (auto kept = end_in_block(); kept > 0)
+    file_->read_at(end_ - static_cast<std::int64_t>(kept), {blocks_.front().bytes, kept});
+}
+
+void commit_log::follow(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>& next) {
   std::string head(header_bytes, '\0'), payload;
   for (auto rest = static_cast<std::uint64_t>(size_); rest >= header_bytes;) {
-    read_at(end_, head);
+    file_->read_at(end_, head);
     auto length = number_at(head, generation_bytes + 8);
     if (!head.starts_with(generation) || number_at(head, generation_bytes) != newest_ + 1 ||
         length > std::min<std::uint64_t>(rest - header_bytes, record_bytes_max()))
       return;
     payload.resize(length);
-    read_at(end_ + static_cast<std::int64_t>(header_bytes), payload);
+    file_->read_at(end_ + static_cast<std::int64_t>(header_bytes), payload);
     if (checksum({head.data(), head_bytes}, payload) != head.substr(head_bytes))
       return;
     if (++newest_ > after)
@@ -100,12 +79,6 @@ void commit_log::read(std::string_view generation, std::uint64_t after, const st
     end_ += static_cast<std::int64_t>(header_bytes + length);
     rest -= header_bytes + length;
   }
-}
-
-void commit_log::read_at(std::int64_t offset, std::string& to) {
-  auto rc = file_->pMethods->xRead(file_, to.data(), static_cast<int>(to.size()), offset);
-  if (rc != SQLITE_IOERR_SHORT_READ) // the rest is zeros, which fit no checksum
-    check(rc, "read");
 }
 
 void commit_log::start(std::string generation) {
@@ -117,28 +90,31 @@ void commit_log::start(std::string generation) {
 bool commit_log::full() const noexcept { return static_cast<std::size_t>(end_) >= limits::commit_log_bytes_max(); }
 
 void commit_log::append(std::string_view payload) {
-  buffer_.assign(header_bytes, '\0');
-  std::memcpy(buffer_.data(), generation_.data(), generation_bytes);
-  put(buffer_.data() + generation_bytes, newest_ + 1);
-  put(buffer_.data() + generation_bytes + 8, payload.size());
-  auto sum = checksum({buffer_.data(), head_bytes}, payload);
-  std::memcpy(buffer_.data() + head_bytes, sum.data(), sum_bytes);
-  buffer_.append(payload);
-  auto end = end_ + static_cast<std::int64_t>(buffer_.size());
-  if (end > size_)
-    buffer_.resize(buffer_.size() + growth_bytes - static_cast<std::size_t>(end) % growth_bytes);
-  write(buffer_);
-  end_ = end;
+  // Goes on behind the records before, whose bytes in the first block are written once more as they are.
+  auto at = end_in_block();
+  auto bytes = at + header_bytes + payload.size();
+  auto blocks = (bytes + log_block_bytes - 1) / log_block_bytes;
+  auto first = static_cast<std::size_t>(end_) / log_block_bytes;
+  if ((first + blocks) * log_block_bytes > static_cast<std::size_t>(size_))
+    blocks += growth_blocks - (first + blocks) % growth_blocks;
+  blocks_.resize(std::max(blocks_.size(), blocks));
+  auto* to = blocks_.front().bytes;
+  auto* head = to + at;
+  std::memcpy(head, generation_.data(), generation_bytes);
+  put(head + generation_bytes, newest_ + 1);
+  put(head + generation_bytes + 8, payload.size());
+  auto sum = checksum({head, head_bytes}, payload);
+  std::memcpy(head + head_bytes, sum.data(), sum_bytes);
+  std::memcpy(head + header_bytes, payload.data(), payload.size());
+  std::memset(to + bytes, 0, blocks * log_block_bytes - bytes);
+  file_->write(static_cast<std::int64_t>(first * log_block_bytes), {blocks_.data(), blocks});
+  size_ = std::max(size_, static_cast<std::int64_t>((first + blocks) * log_block_bytes));
+  end_ += static_cast<std::int64_t>(header_bytes + payload.size());
   ++newest_;
+  if (auto last = bytes / log_block_bytes; last > 0)
+    std::memcpy(to, to + last * log_block_bytes, end_in_block());
 }
 
-void commit_log::write(std::string_view bytes) {
-  for (std::size_t done = 0; done < bytes.size(); done += write_bytes_max) {
-    auto part = bytes.substr(done, write_bytes_max);
-    check(file_->pMethods->xWrite(file_, part.data(), static_cast<int>(part.size()), end_ + static_cast<std::int64_t>(done)), "written");
-  }
-  size_ = std::max(size_, end_ + static_cast<std::int64_t>(bytes.size()));
-  check(file_->pMethods->xSync(file_, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY), "synced");
-}
+std::size_t commit_log::end_in_block() const noexcept { return static_cast<std::size_t>(end_) % log_block_bytes; }
 
 } // namespace swarm

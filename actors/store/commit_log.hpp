@@ -6,14 +6,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
-struct sqlite3_file;
+#include "actors/store/log_file.hpp"
 
 namespace swarm {
 
 /// A file of records, appended and synced one by one: some hundred bytes where a transaction of the database syncs a page of 4 KiB for
 /// every row and index it touched. Starting over writes from the beginning again, so that the file keeps its size and a sync only has
-/// to write data. Goes through SQLite's VFS, so that tests can cut the power. Errors: sqlite::io_failure.
+/// to write data; for the same reason it is written in whole blocks. Errors: sqlite::io_failure.
 ///
 /// Record: generation (16 bytes), number from 1 (8, little-endian), length (8), checksum (16, BLAKE2b of the three and the payload),
 /// payload. The first that does not fit the line ends the log.
@@ -21,9 +22,6 @@ class commit_log {
 public:
   /// Opens or creates the file (mode 0600). `vfs`: name of a registered VFS, empty = the default one.
   commit_log(const std::string& path, const std::string& vfs);
-  ~commit_log();
-  commit_log(const commit_log&) = delete;
-  commit_log& operator=(const commit_log&) = delete;
 
   /// Hands over the payloads of that generation with numbers above `after`, in order; appending goes on behind them.
   void read(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>&);
@@ -39,14 +37,12 @@ public:
   static std::string new_generation();
 
 private:
-  void read_at(std::int64_t offset, std::string& to);
-  void write(std::string_view bytes);
+  void follow(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>& next);
+  std::size_t end_in_block() const noexcept;
 
-  std::unique_ptr<char[]> storage_; // of the VFS's file object
-  sqlite3_file* file_ = nullptr;
-  std::string path_; // the VFS keeps a pointer to it
+  std::unique_ptr<log_file> file_;
   std::string generation_;
-  std::string buffer_;
+  std::vector<log_block> blocks_{1}; // the first: what the file's block has, in which the log ends
   std::uint64_t newest_ = 0;
   std::int64_t end_ = 0;  // of the newest record
   std::int64_t size_ = 0; // of the file

@@ -103,6 +103,8 @@ std::uint64_t sqlite_rows::events_below(const std::string& scope, std::int64_t a
   return newest.step() ? static_cast<std::uint64_t>(newest.integer_at(0)) + 1 : 0;
 }
 
+bool sqlite_rows::any_dependencies() const { return db_.prepared("SELECT 1 FROM task_dependencies LIMIT 1").use().step(); }
+
 template class sqlite_table<v1::Session>;
 template class sqlite_table<v1::Credential>;
 template class sqlite_table<v1::Task>;

@@ -34,6 +34,8 @@ public:
   std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const final;
   std::uint64_t oldest_event(const std::string& scope) const final;
   std::uint64_t events_below(const std::string& scope, std::int64_t at_ms) const final;
+  /// Any task, of any scope, depends on another.
+  bool any_dependencies() const;
 
 private:
   sqlite::connection& db_;

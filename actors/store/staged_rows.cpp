@@ -11,8 +11,6 @@
 
 namespace swarm {
 
-namespace {}
-
 template <class Row>
 void staged_table<Row>::keep(const std::string& key, const std::optional<Row>& row) const {
   if (row && row->ByteSizeLong() > limits::writer_known_row_bytes_max) {
@@ -52,7 +50,21 @@ bool staged_table<Row>::nothing_stored() const {
 }
 
 template <class Row>
+bool staged_table<Row>::nothing_matches(const typename domain::table<Row>::filter& f) const {
+  if constexpr (std::is_same_v<Row, v1::Task>) {
+    if (f.depends_on.empty())
+      return false;
+    if (dependencies_ == content::unknown)
+      dependencies_ = stored_rows_.any_dependencies() ? content::some : content::none;
+    return dependencies_ == content::none;
+  }
+  return false;
+}
+
+template <class Row>
 std::vector<Row> staged_table<Row>::search(const typename domain::table<Row>::filter& f) const {
+  if (nothing_matches(f))
+    return {};
   if (nothing_stored())
     return domain::laid_over<Row>({}, f, now_);
   auto hidden = static_cast<std::size_t>(
@@ -89,6 +101,9 @@ std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter
 template <class Row>
 void staged_table<Row>::stage(const std::string& key, std::optional<Row> row) {
   searched_.reset();
+  if constexpr (std::is_same_v<Row, v1::Task>)
+    if (row && row->depends_on_size() > 0)
+      dependencies_ = content::some;
   if (!now_.contains(key))
     before_.emplace(key, get(key));
   if (row || before_.at(key)) {
@@ -139,6 +154,7 @@ void staged_table<Row>::forget() {
   known_.clear();
   searched_.reset();
   stored_ = content::unknown;
+  dependencies_ = content::unknown;
 }
 
 template class staged_table<v1::Session>;

@@ -31,7 +31,7 @@ inline constexpr bool written_late<v1::Task> = true;
 template <class Row>
 class staged_table : public virtual domain::table_view<Row> {
 public:
-  explicit staged_table(const domain::rows_view& base) : base_(base) {}
+  explicit staged_table(const sqlite_rows& base) : base_(base), stored_rows_(base) {}
 
   std::optional<Row> get(const std::string& key) const final;
   std::vector<Row> find(const typename domain::table<Row>::filter&) const final;
@@ -48,12 +48,17 @@ public:
 private:
   void keep(const std::string& key, const std::optional<Row>& row) const;
   bool nothing_stored() const;
+  bool nothing_matches(const typename domain::table<Row>::filter&) const;
   std::vector<Row> search(const typename domain::table<Row>::filter&) const;
 
   enum class content { unknown, none, some };
   mutable content stored_ = content::unknown; // in SQLite: most tables of a quiet node are empty, and looking there costs as much as elsewhere
 
+  /// Tasks that depend on others, in SQLite or staged: whether there are any is asked with the end of every task.
+  mutable content dependencies_ = content::unknown;
+
   const domain::table_view<Row>& base_;
+  const sqlite_rows& stored_rows_;
   /// The last search and what it found, until a row changes: every lock asks the same of the sessions. Of that table only.
   mutable std::optional<std::pair<typename domain::table<Row>::filter, std::vector<Row>>> searched_;
   domain::changes<Row> now_;
@@ -65,7 +70,7 @@ private:
 template <class... Rows>
 class staged_tables : public domain::rows_view, protected staged_table<Rows>... {
 public:
-  explicit staged_tables(const domain::rows_view& base) : staged_table<Rows>(base)... {}
+  explicit staged_tables(const sqlite_rows& base) : staged_table<Rows>(base)... {}
 
 protected:
   template <class Do>
