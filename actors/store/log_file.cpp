@@ -31,7 +31,7 @@ public:
   system_file& operator=(const system_file&) = delete;
 
   std::int64_t size() override {
-    struct stat about{};
+    struct stat about {};
     if (::fstat(fd_, &about) != 0)
       fail_with_errno(SQLITE_IOERR_FSTAT, "measured");
     return about.st_size;
