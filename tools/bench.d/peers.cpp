@@ -156,22 +156,13 @@ v1::NodeStatus node_client::status() {
 
 // -- the node --------------------------------------------------------------------------------
 
-void node::launch(int ready_fd) {
-  std::filesystem::create_directories(dir_);
-  std::vector<std::string> argv{bin_ / "swarmd", "--state-dir", dir_, "--node-name", "bench"};
-  if (ready_fd >= 0)
-    argv.insert(argv.end(), {"--ready-fd", std::to_string(ready_fd)});
-  process_ = child{std::move(argv), {}, ready_fd};
-}
-
-void node::launch() { launch(-1); }
-
 void node::start() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw std::runtime_error("no pipe");
   unique_fd in{ends[0]}, out{ends[1]};
-  launch(out.get());
+  std::filesystem::create_directories(dir_);
+  process_ = child{{bin_ / "swarmd", "--state-dir", dir_, "--node-name", "bench", "--ready-fd", std::to_string(out.get())}, {}, out.get()};
   out.reset();
   pollfd p{in.get(), POLLIN, 0};
   char byte = 0;

@@ -81,8 +81,6 @@ public:
   ~node() { stop(); }
   /// Returns when the node says it is ready.
   void start();
-  /// Does not wait for anything but the process to exist.
-  void launch();
   void stop();
   void kill();
   pid_t pid() const { return process_.pid(); }
@@ -91,8 +89,6 @@ public:
   const std::filesystem::path& bin() const { return bin_; }
 
 private:
-  void launch(int ready_fd);
-
   std::filesystem::path bin_, dir_;
   child process_;
 };
