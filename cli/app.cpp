@@ -39,7 +39,7 @@ std::unique_ptr<CLI::App> make_root(context& ctx) {
   option(*root, "--scope", ctx.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
   option(*root, "--as", ctx.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
   flag(*root, "--json", ctx.flags.json, "answer as JSON on stdout");
-  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30)");
+  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following a task");
   flag(*root, "--no-autostart", ctx.flags.no_autostart, "do not start a node when none runs");
   return root;
 }
@@ -57,6 +57,8 @@ CLI::App* add_verb(CLI::App& root, const verb& v, context& ctx) {
   if (v.alias)
     app->alias(v.alias);
   app->require_subcommand(0, 1);
+  // Commands below it would show the root's otherwise.
+  app->footer("");
   v.build(*app, ctx);
   set_up(*app);
   if (*v.examples)
@@ -93,31 +95,40 @@ CLI::App* subcommand(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-/// `--help` anywhere before `--` shows the help of the command named so far.
-std::optional<std::string> help_wanted(CLI::App& root, const std::vector<std::string>& args) {
+/// The command that the words before `--` name.
+CLI::App* named(CLI::App& root, const std::vector<std::string>& args) {
   auto* app = &root;
-  bool wanted = false;
   for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
-    if (args[i] == "--help" || args[i] == "-h")
-      wanted = true;
-    else if (takes_value(args[i]))
+    if (takes_value(args[i]))
       ++i;
     else if (auto* sub = subcommand(*app, args[i]))
       app = sub;
   }
+  return app;
+}
+
+/// `--help` anywhere before `--` shows the help of the command named.
+std::optional<std::string> help_wanted(CLI::App& root, const std::vector<std::string>& args) {
+  bool wanted = false;
+  for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    wanted = wanted || args[i] == "--help" || args[i] == "-h";
+    i += takes_value(args[i]);
+  }
   if (!wanted)
     return std::nullopt;
+  auto* app = named(root, args);
   auto name = app == &root || app->get_parent() == &root ? std::string{} : app->get_parent()->get_name();
   return app->help(app == &root ? "" : name.empty() ? "swarmctl" : "swarmctl " + name);
 }
 
+/// After `--` every word is text; the parser itself would hand such words to the command above.
 std::vector<std::string> marked(std::vector<std::string> args) {
-  for (auto& arg : args) {
-    if (arg == "--")
-      break;
-    if (arg.size() > 1 && arg[0] == '-' && arg[1] != '-')
-      arg.insert(arg.begin(), dash_mark);
-  }
+  auto dashes = std::find(args.begin(), args.end(), "--");
+  for (auto i = args.begin(); i != args.end(); ++i)
+    if (i != dashes && i->size() > 1 && i->front() == '-' && (i > dashes || (*i)[1] != '-'))
+      i->insert(i->begin(), dash_mark);
+  if (dashes != args.end())
+    args.erase(dashes);
   return args;
 }
 
@@ -126,7 +137,7 @@ void refuse_leftovers(CLI::App& root) {
   if (left.empty())
     return;
   auto word = unmarked(left.front());
-  throw usage((left.front().rfind("--", 0) == 0 ? "Unknown flag: " : "unexpected argument: ") + word);
+  throw usage((word.size() > 1 && word.front() == '-' ? "Unknown flag: " : "unexpected argument: ") + word);
 }
 
 void parse(CLI::App& root, std::vector<std::string> args) {
@@ -140,9 +151,9 @@ void parse(CLI::App& root, std::vector<std::string> args) {
 }
 
 /// Splits off what follows `--` for commands that run a program; other commands get it as text.
-void split_tail(std::vector<std::string>& args, const verb* v, context& ctx) {
+void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, context& ctx) {
   auto dashes = std::find(args.begin(), args.end(), "--");
-  if (!v || !v->takes_program || dashes == args.end())
+  if (named(root, args)->get_name() != v.program_of || dashes == args.end())
     return;
   ctx.tail.assign(dashes + 1, args.end());
   args.erase(dashes, args.end());
@@ -173,8 +184,10 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
       ctx.io().line("swarmctl " SWARM_VERSION);
       return code::ok;
     }
-    bool asked = word.empty() || word == "help";
-    if (!asked) {
+    // The flags before a command that is not there are checked as well.
+    if (word.empty() && !help_wanted(*root, args))
+      parse(*root, marked(std::move(args)));
+    if (!word.empty() && word != "help") {
       ctx.io().error("Unknown command: " + word);
       ctx.io().error("See: swarmctl --help");
       return code::usage;
@@ -190,7 +203,7 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
   }
   if (v->refusal)
     throw failure(code::refused, v->refusal);
-  split_tail(args, v, ctx);
+  split_tail(args, *root, *v, ctx);
   parse(*root, marked(std::move(args)));
   if (!ctx.action)
     throw usage("which one? " + [&] {
@@ -199,6 +212,7 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
         names += (names.empty() ? "" : ", ") + sub->get_name();
       return names;
     }());
+  ctx.flags.timeout_given = root->count("--timeout") > 0;
   ctx.door().finder.set_timeout_ms(milliseconds_of(ctx.flags.timeout_s, "--timeout"));
   if (ctx.flags.no_autostart)
     ctx.door().finder.never_start();
@@ -235,11 +249,16 @@ std::uint32_t retries_of(std::int64_t retries) {
   return static_cast<std::uint32_t>(retries);
 }
 
-std::int64_t milliseconds_of(double seconds, const char* what) {
-  constexpr double longest_s = 1e10;
-  if (!(seconds >= 0) || seconds > longest_s)
-    throw usage(std::string{what} + " takes a number of seconds, 0 or more");
+std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::milliseconds most) {
+  // Beyond what is allowed but within what can be carried, the node refuses: its bound counts.
+  if (!(seconds >= 0) || seconds > static_cast<double>(longest_wait.count()) / 1000)
+    throw usage(std::string{what} + " takes a number of seconds, 0 to " + std::to_string(most.count() / 1000));
   return static_cast<std::int64_t>(seconds * 1000);
+}
+
+std::int64_t bounded_by_timeout(const context& ctx, std::int64_t wait_ms) {
+  auto timeout_ms = ctx.flags.timeout_given ? milliseconds_of(ctx.flags.timeout_s, "--timeout") : 0;
+  return timeout_ms > 0 && (wait_ms == 0 || timeout_ms < wait_ms) ? timeout_ms : wait_ms;
 }
 
 failure usage(const std::string& text) { return {code::usage, text}; }

@@ -141,7 +141,7 @@ void print_output(console& io, const json& details) {
   while (!text.empty() && text.back() == '\n')
     text.pop_back();
   if (!text.empty())
-    io.line(text);
+    io.text(text);
 }
 
 std::string outcome_text(const json& details) {
@@ -162,7 +162,7 @@ void print_result(context& ctx, const v1::Task& task, const outcome& o) {
   if (o.details.is_object())
     ctx.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
   else if (task.has_result() && !task.result().empty())
-    ctx.io().line(task.result());
+    ctx.io().text(task.result());
 }
 
 void add_outcome(json& payload, const outcome& o) {
@@ -174,10 +174,13 @@ void add_outcome(json& payload, const outcome& o) {
 
 // -- the parts of the command ----------------------------------------------------------
 
-std::string status_text(const v1::DispatchReply& d) {
-  const auto& id = d.task().id();
+/// `task`: as last seen.
+std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
+  const auto& id = task.id();
+  if (task.status() == v1::APPROVAL_REQUIRED)
+    return "task " + id + " waits for approval; approve it with: swarmctl approve " + id;
   switch (d.status()) {
-    case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(d.task().status());
+    case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(task.status());
     case v1::DispatchReply::DISPATCHED: return "dispatched task " + id + " to " + short_id(d.recipient());
     case v1::DispatchReply::NO_WORKER: return "created task " + id + "; no role:" + d.role() + " worker is live";
     case v1::DispatchReply::SPAWN_IN_FLIGHT: return "task " + id + " is ready; spawn already in flight";
@@ -192,7 +195,7 @@ int already_ended(context& ctx, const v1::DispatchReply& d) {
     add_outcome(payload, o);
     ctx.io().print(payload);
   } else {
-    ctx.io().line(status_text(d));
+    ctx.io().line(status_text(d, d.task()));
     print_result(ctx, d.task(), o);
   }
   return o.exit_status;
@@ -267,11 +270,23 @@ json consume_messages(const context& ctx, const v1::Command& dispatch, const v1:
   return out;
 }
 
-/// Follows to the end of the task, or of --wait-for-completion.
+/// What became of it, in words.
+std::string worker_text(const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
+  if (!asked_for_worker(d))
+    return status_text(d, f.task);
+  if (auto error = spawn_error(f, o); !error.empty())
+    return "spawn failed: " + error;
+  if (f.bound || o.details.is_object())
+    return "spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
+  return status_text(d, f.task);
+}
+
+/// Follows to the end of the task, of --wait-for-completion or of --timeout.
 int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
   options.bound = d.spawn().status() == v1::Spawn::RUNNING;
-  options.timeout_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
+  auto completion_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
+  options.timeout_ms = bounded_by_timeout(ctx, completion_ms);
   options.quiet = ctx.json_wanted();
   auto f = follow_task(ctx, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
@@ -283,7 +298,7 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
     auto payload = mcp::dispatch(d);
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
-    payload["completion"] = completion_of(f, o.completion_s);
+    payload["completion"] = completion_of(f, static_cast<double>(options.timeout_ms) / 1000);
     if (completed && !command.actor().empty())
       payload["consumed_completion_messages"] = consumed;
     add_outcome(payload, result);
@@ -291,7 +306,9 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
   } else if (completed) {
     print_result(ctx, f.task, result);
   } else {
-    ctx.io().line(status_text(d) + "; completion wait timed out with task " + domain::to_text(f.task.status()));
+    ctx.io().line(worker_text(d, f, result) +
+                  (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
+                  domain::to_text(f.task.status()));
   }
   return completed ? result.exit_status : code::deadline;
 }
@@ -319,12 +336,8 @@ int wait_until_bound(context& ctx, const dispatch_options& o, const v1::Dispatch
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
     ctx.io().print(payload);
-  } else if (!error.empty()) {
-    ctx.io().line("spawn failed: " + error);
-  } else if (ran) {
-    ctx.io().line("spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")"));
   } else {
-    ctx.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : status_text(d));
+    ctx.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f, result));
   }
   return error.empty() && !given_up ? code::ok : code::refused;
 }
@@ -360,7 +373,7 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
   if (ctx.json_wanted())
     ctx.io().print(mcp::dispatch(d));
   else
-    ctx.io().line(status_text(d));
+    ctx.io().line(status_text(d, d.task()));
   return code::ok;
 }
 
@@ -402,7 +415,7 @@ constexpr verb verbs[] = {
    "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
    "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
    "The same line again answers with the same task; --new asks for a fresh one. The exit status is the worker's.",
-   build_dispatch, nullptr, true},
+   build_dispatch, nullptr, "dispatch"},
 };
 
 } // namespace

@@ -141,7 +141,8 @@ void build_doctor(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"doctor", "check that everything is there and answers; exit 1 if not", "  swarmctl doctor --json", build_doctor},
+  {"doctor", "check the programs, the disk and, if one runs, the node and its store; exit 1 if a check fails", "  swarmctl doctor --json",
+   build_doctor},
 };
 
 } // namespace

@@ -196,6 +196,13 @@ void build_unsubscribe(CLI::App& app, context& ctx) {
   on_run(app, ctx, [o, &ctx] { return run_unsubscribe(ctx, *o); });
 }
 
+/// kind/id, and for the operator the kind alone.
+std::string owner_text(std::string owner) {
+  if (owner.ends_with('/'))
+    owner.pop_back();
+  return owner;
+}
+
 int run_subscriptions(context& ctx) {
   auto query = ctx.query();
   query.set_viewer(ctx.named_actor_id());
@@ -211,7 +218,7 @@ int run_subscriptions(context& ctx) {
   if (list.subscriptions().empty())
     ctx.io().line("(no subscriptions)");
   for (const auto& s : list.subscriptions())
-    ctx.io().line("  " + s.name() + "  cursor=" + std::to_string(s.cursor()) + "  owner=" + s.owner());
+    ctx.io().line("  " + s.name() + "  cursor=" + std::to_string(s.cursor()) + "  owner=" + owner_text(s.owner()));
   return code::ok;
 }
 
@@ -252,7 +259,7 @@ int run_wait(context& ctx, const wait_options& o) {
   request.set_since(static_cast<std::uint64_t>(std::max<std::int64_t>(o.since, 0)));
   request.set_include_locks(o.locks);
   *request.mutable_caller() = ctx.caller();
-  auto activity = wait_for_activity(ctx, request, milliseconds_of(o.timeout_s, "--seconds"));
+  auto activity = wait_for_activity(ctx, request, bounded_by_timeout(ctx, milliseconds_of(o.timeout_s, "--seconds")));
   if (ctx.json_wanted()) {
     ctx.io().print(mcp::activity(activity));
   } else if (activity.timed_out()) {
@@ -268,7 +275,7 @@ int run_wait(context& ctx, const wait_options& o) {
 
 void build_wait(CLI::App& app, context& ctx) {
   auto o = std::make_shared<wait_options>();
-  option(app, "--seconds", o->timeout_s, "wait at most this long; 0 = until something happens (0)");
+  option(app, "--seconds", o->timeout_s, "wait at most this long; 0 = until something happens (0); --timeout bounds it too");
   flag(app, "--locks", o->locks, "changes of locks count too");
   option(app, "--since", o->since, "also what happened after this revision");
   on_run(app, ctx, [o, &ctx] { return run_wait(ctx, *o); });

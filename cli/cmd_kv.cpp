@@ -44,7 +44,7 @@ int run_get(context& ctx, const kv_options& o) {
   if (!ctx.json_wanted()) {
     // On a terminal the value is escaped; in a pipe it is what was stored.
     if (ctx.io().out_is_terminal())
-      ctx.io().line(answer.kv().value());
+      ctx.io().text(answer.kv().value());
     else
       ctx.io().raw(answer.kv().value() + "\n");
     return code::ok;
@@ -81,7 +81,7 @@ int run_set(context& ctx, const kv_options& o) {
   auto* body = command.mutable_set_kv();
   body->set_key(o.key);
   body->set_value(joined(o.value));
-  body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl"));
+  body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::kv_ttl_max()));
   guard(ctx, o, command, *body);
   if (o.if_revision >= 0) {
     body->set_compare(true);

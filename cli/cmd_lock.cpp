@@ -1,4 +1,6 @@
 // locks, lock, lock verify, unlock.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
@@ -19,13 +21,14 @@ struct lock_options {
 };
 
 failure lock_failure(const context& ctx, const v1::Reply& reply, const char* what) {
-  auto text = std::string{what} + " failed: " + reply.refusal().text();
+  auto one_line = [](const std::string& foreign) { return escape_control(foreign, false); };
+  auto text = std::string{what} + " failed: " + one_line(reply.refusal().text());
   const auto& active = reply.lock().active();
   if (reply.lock().has_active() && !active.hidden()) {
-    text += "; held by " + (active.owner().label().empty() ? short_id(active.owner().id()) : active.owner().label());
+    text += "; held by " + one_line(active.owner().label().empty() ? short_id(active.owner().id()) : active.owner().label());
     if (!active.lock().note().empty())
-      text += " (" + active.lock().note() + ")";
-    text += ". Wait in line with: swarmctl lock " + active.lock().path() + " --wait SECONDS";
+      text += " (" + one_line(active.lock().note()) + ")";
+    text += ". Wait in line with: swarmctl lock " + one_line(active.lock().path()) + " --wait SECONDS";
   }
   failure f{exit_code_of(reply.refusal().code()), text, mcp::lock_reply(reply, ctx.now_ms())};
   f.verbatim = true;
@@ -67,8 +70,8 @@ int run_lock(context& ctx, const lock_options& o, const std::string& name) {
   body->set_note(o.note);
   body->set_task_id(o.task);
   body->set_exclusive(o.exclusive);
-  body->set_wait_ms(milliseconds_of(o.wait_s, "--wait"));
-  body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl"));
+  body->set_wait_ms(milliseconds_of(o.wait_s, "--wait", limits::lock_wait_max()));
+  body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::lock_ttl_max()));
   auto reply = acquire(ctx, command);
   if (reply.has_refusal())
     throw lock_failure(ctx, reply, "lock");

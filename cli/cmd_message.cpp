@@ -1,5 +1,4 @@
 // messages, send, broadcast, prompt-peer, resolve-workspace-handle.
-#include "actors/base/text.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -13,13 +12,6 @@ struct list_options {
   std::string from;
   std::int64_t limit = 50;
 };
-
-std::string indented(const std::string& text) {
-  std::string out = "    ";
-  for (auto c : escape_control(text))
-    out += c == '\n' ? std::string{"\n    "} : std::string(1, c);
-  return out;
-}
 
 int run_messages(context& ctx, const list_options& o) {
   if (o.limit < 1 || o.limit > 1000)
@@ -45,7 +37,7 @@ int run_messages(context& ctx, const list_options& o) {
     auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) +
                 " → " + short_id(m.recipient());
     ctx.io().painted_line(ctx.io().paint(m.read() ? colour::dim : colour::bold, head));
-    ctx.io().painted_line(indented(m.content()));
+    ctx.io().painted_line("    " + hanging(m.content()));
   }
   return code::ok;
 }
@@ -73,11 +65,12 @@ int run_send(context& ctx, const text_options& o) {
   body->set_content(joined(o.text));
   body->set_relaxed(true);
   auto recipient = body->recipient();
-  ctx.execute(command);
+  // Inside a worker the node knows better than the command who sends.
+  auto sender = ctx.execute(command).message_sent().prompt().sender();
   if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"sender", sender_of(command)}, {"recipient", recipient}, {"scope", command.scope()}});
+    ctx.io().print({{"ok", true}, {"sender", sender}, {"recipient", recipient}, {"scope", command.scope()}});
   else
-    ctx.io().line("sent " + short_id(sender_of(command)) + " → " + short_id(recipient));
+    ctx.io().line("sent " + short_id(sender) + " → " + short_id(recipient));
   return code::ok;
 }
 

@@ -1,11 +1,14 @@
 // pty new|list|read|send|kill|attach|resize.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "cli/follow.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/pty_attach.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
+
+#include <algorithm>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -163,7 +166,35 @@ struct read_options {
   std::int64_t from = -1;
   std::int64_t bytes = 0;
   bool follow = false;
+  bool raw = false;
 };
+
+/// How many bytes at the end are half of a character or of a line's end "\r\n".
+std::size_t unfinished(std::string_view bytes) {
+  if (bytes.ends_with('\r'))
+    return 1;
+  for (std::size_t n = 1; n <= 3 && n <= bytes.size(); ++n) {
+    auto c = static_cast<unsigned char>(bytes[bytes.size() - n]);
+    if (c >= 0xc0u)
+      return c >= (n == 1 ? 0xc0u : n == 2 ? 0xe0u : 0xf0u) ? n : 0;
+    if (c < 0x80u)
+      return 0;
+  }
+  return 0;
+}
+
+/// What a program printed, for this terminal: it may do nothing here but print. Halves wait in `held` for the rest.
+std::string escaped_output(std::string& held, std::string_view more, bool last) {
+  held += more;
+  auto rest = held.substr(held.size() - (last ? 0 : unfinished(held)));
+  held.resize(held.size() - rest.size());
+  std::string lines;
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (held[i] != '\r' || i + 1 == held.size() || held[i + 1] != '\n')
+      lines += held[i];
+  held = std::move(rest);
+  return escape_control(lines);
+}
 
 struct read_state {
   std::uint64_t next = 0;
@@ -172,7 +203,8 @@ struct read_state {
   bool ended = false;
   int exit_status = 0;
   int signal = 0;
-  std::string data;
+  bool escaped = false;
+  std::string data; // with --json everything; escaped, what is not printed yet
 };
 
 bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
@@ -185,7 +217,7 @@ bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
   if (ctx.json_wanted())
     state.data += chunk.data();
   else
-    ctx.io().raw(chunk.data());
+    ctx.io().raw(state.escaped ? escaped_output(state.data, chunk.data(), chunk.ended()) : chunk.data());
   if (chunk.ended()) {
     state.ended = true;
     state.exit_status = chunk.exit_status();
@@ -203,6 +235,7 @@ int run_read(context& ctx, const read_options& o) {
   request.set_max_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(o.bytes, 0)));
   read_state state;
   state.next = request.from();
+  state.escaped = !ctx.json_wanted() && !o.raw && ctx.io().out_is_terminal();
   interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
   // A stream that was cut goes on at the next offset: every byte is printed once.
   for (auto end = stream_end::lost; end == stream_end::lost || end == stream_end::too_slow;) {
@@ -210,6 +243,8 @@ int run_read(context& ctx, const read_options& o) {
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
   }
+  if (state.escaped)
+    ctx.io().raw(escaped_output(state.data, {}, true));
   if (ctx.json_wanted())
     ctx.io().print({{"id", request.id()},
                     {"from", state.first},
@@ -289,6 +324,11 @@ int run_kill(context& ctx, const std::string& who, std::int64_t signal) {
   return code::ok;
 }
 
+bool is_running(const context& ctx, const std::string& id) {
+  auto list = all_ptys(ctx, true);
+  return std::any_of(list.begin(), list.end(), [&](const v1::PtyInfo& p) { return p.id() == id && p.running(); });
+}
+
 struct attach_options {
   std::string who;
   std::string detach_key = "^]";
@@ -299,7 +339,9 @@ int run_attach(context& ctx, const attach_options& o) {
   if (!key)
     throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
   auto id = find_pty(ctx, o.who);
-  auto end = attach_terminal(ctx.door().ptys, id, *key);
+  // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
+  bool stay = isatty(STDIN_FILENO) != 1 && !is_running(ctx, id);
+  auto end = attach_terminal(ctx.door().ptys, id, *key, stay);
   if (end.detached) {
     ctx.io().error("detached from " + short_id(id) + "; the program goes on");
     return code::ok;
@@ -327,6 +369,7 @@ void build_pty_reading(CLI::App& app, context& ctx) {
   option(*read, "--from", r->from, "start at this offset (the oldest kept)");
   option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
   flag(*read, "--follow", r->follow, "go on until the program ends");
+  flag(*read, "--raw", r->raw, "control characters as they are on a terminal too; into a pipe or file they always are");
   on_run(*read, ctx, [r, &ctx] { return run_read(ctx, *r); });
 }
 
@@ -371,7 +414,7 @@ constexpr verb verbs[] = {
    "  swarmctl pty read build --follow\n"
    "  swarmctl pty send build \"q\" --enter\n"
    "  swarmctl pty attach build",
-   build_pty, nullptr, true},
+   build_pty, nullptr, "new"},
 };
 
 } // namespace

@@ -181,6 +181,9 @@ int run_approvals(context& ctx, bool all) {
   }
   if (list.approvals().empty())
     ctx.io().line("(no approvals)");
+  // Those are a state of the task, without a row here.
+  if (list.approvals().empty() && !all_tasks(ctx, v1::APPROVAL_REQUIRED, true).empty())
+    ctx.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
   for (const auto& a : list.approvals()) {
     std::string options;
     for (const auto& o : a.options())
@@ -234,7 +237,7 @@ constexpr verb verbs[] = {
   {"spawn", "start a worker without a task",
    "  swarmctl spawn --role watcher --key build-watch -- make watch\n"
    "  swarmctl spawn --harness shell --json",
-   build_spawn, "request-spawn", true},
+   build_spawn, "request-spawn", "spawn"},
   {"spawns", "list workers asked for, running and ended", "  swarmctl spawns --live --json", build_spawns},
   {"approvals", "list what waits for a decision", "  swarmctl approvals", build_approvals},
   {"decide", "decide an approval", "  swarmctl decide 7c1d… yes", build_decide},

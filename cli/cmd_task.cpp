@@ -71,7 +71,7 @@ int run_task(context& ctx, const std::string& id) {
   }
   for (const auto& [name, value] : row.items())
     if (!value.is_null())
-      ctx.io().line(name + ": " + (value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
+      ctx.io().painted_line(name + ": " + hanging(value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
   return code::ok;
 }
 

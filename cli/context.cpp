@@ -1,6 +1,7 @@
 #include "cli/context.hpp"
 
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "gateway/mcp/shapes.hpp"
 
 #include <sstream>
@@ -99,9 +100,10 @@ std::string context::file(std::string_view input, const std::optional<v1::Sessio
 int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Refusal::TIMEOUT ? code::deadline : code::refused; }
 
 failure refused(const v1::Reply& reply) {
-  auto text = reply.refusal().text();
+  // A refusal quotes names that others chose.
+  auto text = escape_control(reply.refusal().text(), false);
   for (const auto& d : reply.refusal().details())
-    text += "\n  task " + std::to_string(d.task_index()) + " " + d.field() + ": " + d.message();
+    text += "\n  task " + std::to_string(d.task_index()) + " " + escape_control(d.field() + ": " + d.message(), false);
   return {exit_code_of(reply.refusal().code()), text, mcp::error(reply)};
 }
 

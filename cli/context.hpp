@@ -21,6 +21,8 @@ struct global_flags {
   std::string as;
   bool json = false;
   double timeout_s = 30;
+  /// --timeout stands on the command line: then it bounds also what would wait without end.
+  bool timeout_given = false;
   bool no_autostart = false;
 };
 

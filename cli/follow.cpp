@@ -43,7 +43,7 @@ public:
   void tick(std::int64_t elapsed_ms) {
     constexpr std::array frames{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
     std::lock_guard guard{mutex_};
-    io_.raw_error(std::string{"\r\x1b[K"} + frames[frame_++ % frames.size()] + " " + duration(elapsed_ms / 1000 * 1000));
+    io_.raw_error(std::string{"\r\x1b[K"} + frames[frame_++ % frames.size()] + " " + duration(elapsed_ms));
     drawn_ = true;
   }
 

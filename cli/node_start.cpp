@@ -1,12 +1,16 @@
 #include "cli/node_start.hpp"
 
 #include "actors/base/environment.hpp"
+#include "actors/base/owner.hpp"
 #include "cli/failure.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,8 +22,6 @@
 namespace swarm::cli {
 
 namespace {
-
-constexpr int exit_already_owned = 75;
 
 struct descriptor {
   int fd = -1;
@@ -110,18 +112,18 @@ int exit_status_within(pid_t pid, int timeout_ms) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-enum class ready_state { ready, closed, late };
-
-ready_state wait_ready(int fd, std::int64_t timeout_ms) {
+/// What the node says of its start; empty when it ended without a word, nothing when it is late.
+std::optional<std::string> await_report(int fd, std::int64_t timeout_ms) {
   pollfd p{fd, POLLIN, 0};
   int n = 0;
   do
     n = poll(&p, 1, static_cast<int>(timeout_ms));
   while (n < 0 && errno == EINTR);
   if (n <= 0)
-    return ready_state::late;
-  char byte = 0;
-  return read(fd, &byte, 1) == 1 ? ready_state::ready : ready_state::closed;
+    return std::nullopt;
+  std::array<char, 4096> bytes;
+  auto got = read(fd, bytes.data(), bytes.size()); // it is written in one go
+  return std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
 } // namespace
@@ -144,17 +146,18 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, std
   auto log = dir.log_dir() / "swarmd.start.log";
   auto pid = spawn(std::move(args), log, out.fd);
   out.reset();
-  auto state = wait_ready(in.fd, timeout_ms);
-  if (state == ready_state::ready)
-    return start_outcome::started;
-  if (state == ready_state::late)
-    throw failure(code::deadline, "swarmd did not become ready in time; look at " + log.string());
+  auto report = await_report(in.fd, timeout_ms);
+  // Before it has detached itself it writes into a log of its own.
   constexpr int settle_ms = 5000;
-  auto status = exit_status_within(pid, settle_ms);
-  if (status == exit_already_owned || status == 0)
+  auto status = report && report->empty() ? exit_status_within(pid, settle_ms) : 0;
+  if (!report)
+    throw failure(code::deadline, "swarmd did not become ready in time; look into " + dir.log_dir().string());
+  if (report->starts_with(start_report::ready))
+    return start_outcome::started;
+  if (report->starts_with(start_report::owned))
     return start_outcome::owned;
-  auto tail = log_tail(log);
-  throw failure(code::no_node, "swarmd could not start" + (tail.empty() ? "; look at " + log.string() : ":\n" + tail));
+  auto why = report->starts_with(start_report::failed) ? report->substr(1) : status != 0 ? log_tail(log) : std::string{};
+  throw failure(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
 }
 
 void become_node(const state_dir& dir, const std::string& node_name) {

@@ -44,7 +44,9 @@ console console::of_process(bool no_color) {
           out && !no_color};
 }
 
-void console::line(std::string_view text) { out_(escape_control(text) + "\n"); }
+void console::line(std::string_view text) { out_(escape_control(text, false) + "\n"); }
+
+void console::text(std::string_view text) { out_(escape_control(text) + "\n"); }
 
 void console::raw(std::string_view bytes) { out_(bytes); }
 
@@ -57,7 +59,7 @@ void console::error(std::string_view text) { err_(escape_control(text) + "\n"); 
 void console::raw_error(std::string_view bytes) { err_(bytes); }
 
 std::string console::paint(colour c, std::string_view text) const {
-  auto safe = escape_control(text);
+  auto safe = escape_control(text, false);
   if (!colours_ || c == colour::none)
     return safe;
   const char* code = "";
@@ -94,6 +96,13 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
     text.erase(text.find_last_not_of(' ') + 1);
     out += (out.empty() ? "" : "\n") + text;
   }
+  return out;
+}
+
+std::string hanging(std::string_view text) {
+  std::string out;
+  for (auto c : escape_control(text))
+    out += c == '\n' ? std::string{"\n    "} : std::string(1, c);
   return out;
 }
 

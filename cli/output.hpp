@@ -23,14 +23,16 @@ public:
   /// The process's own stdout and stderr; NO_COLOR and TERM=dumb turn colours off.
   static console of_process(bool no_color);
 
-  /// One line on stdout, control characters escaped (newlines inside stay).
+  /// One line on stdout, control characters and newlines inside escaped: what somebody wrote cannot pass for a line of ours.
   void line(std::string_view text);
+  /// A text of several lines on stdout, for what is shown whole: control characters escaped, newlines kept.
+  void text(std::string_view text);
   /// Bytes on stdout as they are: the payload of kv get, pty read and completion scripts.
   void raw(std::string_view bytes);
   void print(const json&);
   /// One line of JSON.
   void print_compact(const json&);
-  /// One line on stderr, escaped.
+  /// What went wrong, on stderr, control characters escaped. It may have several lines: escape newlines in what others wrote.
   void error(std::string_view text);
   /// Bytes on stderr as they are, for the spinner.
   void raw_error(std::string_view bytes);
@@ -53,6 +55,8 @@ private:
 
 /// Left-aligned columns two spaces apart, two spaces of indent, no trailing blanks.
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+/// Escaped, with four blanks before every line but the first, so that none of them passes for a row.
+std::string hanging(std::string_view text);
 /// UTC, YYYY-MM-DD HH:MM:SS.
 std::string utc(std::int64_t unix_ms);
 /// First eight characters of an id, which is how people read them; "-" when empty.

@@ -108,7 +108,7 @@ bool send_size(pty_stream& stream) {
   return stream.write(frame);
 }
 
-enum class typed_end { go_on, leave, stream_gone };
+enum class typed_end { go_on, leave, input_over, stream_gone };
 
 /// What was typed, up to the detach key.
 typed_end send_typed(pty_stream& stream, char detach_key) {
@@ -117,7 +117,7 @@ typed_end send_typed(pty_stream& stream, char detach_key) {
   if (n < 0 && (errno == EINTR || errno == EAGAIN))
     return typed_end::go_on;
   if (n <= 0)
-    return typed_end::leave;
+    return typed_end::input_over;
   std::string_view typed{buffer, static_cast<std::size_t>(n)};
   auto key = typed.find(detach_key);
   v1::AttachFrame frame;
@@ -127,8 +127,8 @@ typed_end send_typed(pty_stream& stream, char detach_key) {
   return key == std::string_view::npos ? typed_end::go_on : typed_end::leave;
 }
 
-/// Until the user leaves or the stream is over. True: the user left.
-bool carry_input(pty_stream& stream, char detach_key) {
+/// Until the user leaves or the stream is over. True: the user left. `stay`: the end of the input does not mean that.
+bool carry_input(pty_stream& stream, char detach_key, bool stay) {
   std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{event_pipe[0], POLLIN, 0}};
   for (;;) {
     if (poll(fds.data(), fds.size(), -1) < 0)
@@ -141,8 +141,10 @@ bool carry_input(pty_stream& stream, char detach_key) {
         return false;
     }
     auto typed = fds[0].revents != 0 ? send_typed(stream, detach_key) : typed_end::go_on;
-    if (typed != typed_end::go_on)
-      return typed == typed_end::leave;
+    if (typed == typed_end::input_over && stay)
+      fds[0].fd = -1;
+    else if (typed != typed_end::go_on)
+      return typed != typed_end::stream_gone;
   }
 }
 
@@ -159,7 +161,7 @@ std::optional<char> parse_detach_key(std::string_view text) {
   return static_cast<char>(c - '@');
 }
 
-attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, char detach_key) {
+attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, char detach_key, bool stay) {
   auto stream = ptys.attach();
   v1::AttachFrame hello;
   hello.set_pty_id(pty_id);
@@ -184,8 +186,10 @@ attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, char detac
       }
       post(stream_over);
     }};
-    bool left = open && carry_input(*stream, detach_key);
-    stream->cancel();
+    bool left = open && carry_input(*stream, detach_key, stay);
+    // A stream that took no more input is over, and what it still holds is to be read.
+    if (left)
+      stream->cancel();
     reader.join();
     end.detached = left && !program_ended;
     if (!left && !program_ended) {

@@ -18,8 +18,8 @@ struct attach_end {
   int signal = 0;        // that ended it, 0 = none
 };
 
-/// Returns when the detach key was pressed, standard input ended, this process was told to stop, or the program ended. Throws
-/// `failure` when the connection was lost.
-attach_end attach_terminal(pty_port&, const std::string& pty_id, char detach_key);
+/// Returns when the detach key was pressed, standard input ended (unless `stay`), this process was told to stop, or the program
+/// ended. Throws `failure` when the connection was lost.
+attach_end attach_terminal(pty_port&, const std::string& pty_id, char detach_key, bool stay);
 
 } // namespace swarm::cli

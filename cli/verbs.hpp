@@ -1,6 +1,7 @@
 // How a command declares itself. Only the command in use is built: declaring them all costs a millisecond.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,8 +19,9 @@ struct verb {
   const char* examples;
   void (*build)(CLI::App&, context&);
   const char* alias = nullptr;
-  /// Takes a program and its arguments after `--`.
-  bool takes_program = false;
+  /// The command of this verb, itself or one below it, that takes a program and its arguments after `--`. To any other command
+  /// words after `--` are text.
+  std::string_view program_of = "";
   /// Not offered: whatever follows the name, this is the answer, with status 1.
   const char* refusal = nullptr;
 };
@@ -60,8 +62,13 @@ CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>&
 
 /// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
 std::uint32_t retries_of(std::int64_t);
-/// Seconds as given on the command line to milliseconds; refuses negative values.
-std::int64_t milliseconds_of(double seconds, const char* what);
+/// What clocks can add up.
+inline constexpr std::chrono::milliseconds longest_wait{std::chrono::hours{24 * 36'500}};
+/// Seconds as given on the command line to milliseconds; refuses negative values and what cannot be carried. `most` is what the
+/// node allows, for the refusal's text.
+std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::milliseconds most = longest_wait);
+/// The shorter of a wait (0 = without end) and --timeout, if that was given.
+std::int64_t bounded_by_timeout(const context&, std::int64_t wait_ms);
 
 /// Binds what the command does; its return value is the exit status.
 template <class Action>

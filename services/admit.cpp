@@ -48,6 +48,8 @@ void complete(const service_context& context, v1::Command& cmd, const v1::Princi
 prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who) {
   if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
+  if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
+    return refuse(*wrong);
   if (req.command().ByteSizeLong() > limits::command_encoded_bytes_max)
     return refuse("the command is larger than 256 KiB");
   auto environment = worker_environment(req.environment());

@@ -9,14 +9,6 @@ namespace swarm {
 
 namespace {
 
-/// Longer than the front can need for its own bounds.
-template <class Message>
-grpc::Status check_scope(const Message& m) {
-  if (m.scope().size() > limits::path_bytes_max())
-    return {grpc::StatusCode::INVALID_ARGUMENT, "the scope is longer than 4 KiB"};
-  return grpc::Status::OK;
-}
-
 /// The mailbox looks for the session as the node, which may cross identities: what a session may not override must not get there.
 wait_request_ptr without_override(const v1::WaitRequest& req, const v1::Principal& who) {
   auto out = std::make_shared<v1::WaitRequest>(req);
@@ -65,8 +57,6 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  if (auto s = check_scope(req->command()); !s.ok() || req->command().scope().empty())
-    return finish_now(s.ok() ? grpc::Status{grpc::StatusCode::INVALID_ARGUMENT, "a command needs a scope"} : s);
   if (req->more_size() > 0)
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
   // A caller who is known already is served here on gRPC's thread as far as possible: the door is one for all.
@@ -98,8 +88,8 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  if (auto s = check_scope(*req); !s.ok())
-    return finish_now(s);
+  if (auto wrong = wrong_scope(req->scope(), scope_is::optional))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   return run_short(context_, in.slot, [context = context_, who = std::move(in.who), req, rep](door_ptr door, const short_call_ptr& call) {
     with_principal(
       door, context, who,

@@ -23,16 +23,6 @@ grpc::ServerUnaryReactor* for_operator(const service_context& context, grpc::Cal
 
 } // namespace
 
-void node_service::set_integrity(std::string text) {
-  std::lock_guard guard{mutex_};
-  integrity_ = std::move(text);
-}
-
-std::string node_service::integrity() const {
-  std::lock_guard guard{mutex_};
-  return integrity_;
-}
-
 grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
   auto in = admit(context_, *ctx);
   if (!in.status.ok())
@@ -47,7 +37,7 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
     rep->set_uptime_ms(context_.node->clock->boot_ms() - started_ms_);
     rep->set_keeper_pid(hooks_.keeper_pid());
     rep->set_calls_in_flight(context_.admission.in_flight());
-    rep->set_integrity(integrity());
+    rep->set_integrity(integrity_->text());
     auto board = context_.board->get();
     // A node whose store is restarting still says who it is.
     if (!board.writer || !board.front || !board.processes)
@@ -139,8 +129,8 @@ grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, 
       return answer->finish(to_status(errc::unavailable));
     ask(self, reader, check_atom_v, req->full())
       .then(
-        [this, answer, rep](const std::string& text) {
-          set_integrity(text);
+        [report = integrity_, answer, rep](const std::string& text) {
+          report->set(text);
           rep->set_ok(text == "ok");
           rep->set_text(text);
           answer->finish(grpc::Status::OK);

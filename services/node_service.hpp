@@ -7,6 +7,23 @@
 
 namespace swarm {
 
+/// What is known of the store's integrity; outlives the services, as whoever looks may take half an hour.
+class integrity_report {
+public:
+  void set(std::string text) {
+    std::lock_guard guard{mutex_};
+    text_ = std::move(text);
+  }
+  std::string text() const {
+    std::lock_guard guard{mutex_};
+    return text_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::string text_ = "unchecked";
+};
+
 class node_service final : public v1::Node::CallbackService {
 public:
   struct hooks {
@@ -24,17 +41,14 @@ public:
   grpc::ServerUnaryReactor* KillActor(grpc::CallbackServerContext*, const v1::KillActorRequest*, v1::KillActorReply*) override;
 
   /// The background integrity check's result, for status.
-  void set_integrity(std::string text);
+  const std::shared_ptr<integrity_report>& integrity() const noexcept { return integrity_; }
 
 private:
-  std::string integrity() const;
-
   service_context context_;
   runtime::supervisor_actor root_;
   hooks hooks_;
   std::int64_t started_ms_;
-  mutable std::mutex mutex_;
-  std::string integrity_ = "unchecked";
+  std::shared_ptr<integrity_report> integrity_ = std::make_shared<integrity_report>();
 };
 
 } // namespace swarm

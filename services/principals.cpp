@@ -100,12 +100,14 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
 std::optional<v1::Principal> principals::resolved(const std::string& token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = resolved_.find(token_hash);
-  return i == resolved_.end() ? std::nullopt : std::optional{i->second};
+  if (i == resolved_.end() || now_ms_() - i->second.at_ms > limits::resolved_token_age.count())
+    return std::nullopt;
+  return i->second.who;
 }
 
 void principals::remember(const std::string& token_hash, const v1::Principal& who) {
   std::lock_guard guard{mutex_};
-  if (resolved_.emplace(token_hash, who).second)
+  if (resolved_.insert_or_assign(token_hash, known{who, now_ms_()}).second)
     order_.push_back(token_hash);
   if (order_.size() > limits::resolved_tokens_max()) {
     resolved_.erase(order_.front());

@@ -65,11 +65,13 @@ struct claim {
 /// Tells who calls. Thread-safe.
 class principals {
 public:
-  principals(const peer_table& peers, const worker_registry& workers) : peers_(peers), workers_(workers) {}
+  /// `now_ms`: a clock that only goes forward, in milliseconds.
+  principals(const peer_table& peers, const worker_registry& workers, std::function<std::int64_t()> now_ms)
+    : peers_(peers), workers_(workers), now_ms_(std::move(now_ms)) {}
   /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
 
-  /// Tokens the store has resolved; bounded, oldest out.
+  /// Tokens the store has resolved; bounded, oldest out. For limits::resolved_token_age only: a token may be replaced, its session end.
   std::optional<v1::Principal> resolved(const std::string& token_hash) const;
   void remember(const std::string& token_hash, const v1::Principal& who);
 
@@ -77,7 +79,12 @@ private:
   const peer_table& peers_;
   const worker_registry& workers_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, v1::Principal> resolved_;
+  struct known {
+    v1::Principal who;
+    std::int64_t at_ms;
+  };
+  std::function<std::int64_t()> now_ms_;
+  std::unordered_map<std::string, known> resolved_;
   std::list<std::string> order_;
 };
 

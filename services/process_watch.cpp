@@ -1,7 +1,11 @@
 #include "services/process_watch.hpp"
 
+#include <cerrno>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -25,27 +29,69 @@ process_watch::~process_watch() {
   thread_.join();
 }
 
-std::uint64_t process_watch::watch(std::int64_t pid, std::uint64_t pid_start, std::function<void()> gone) {
-  auto pidfd = open_pidfd(static_cast<pid_t>(pid));
+process_watch::begun process_watch::begin(std::uint64_t id, wanted& w) {
+  auto pidfd = open_pidfd(static_cast<pid_t>(w.pid));
+  // Only what is known to have ended has ended: whoever it is would lose its locks.
+  if (!pidfd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+    return begun::no_room;
+  if (!pidfd)
+    return begun::gone;
   // The start time is read after the descriptor was opened: if it fits, the descriptor is that very process.
-  if (!pidfd || pid_start_time(static_cast<pid_t>(pid)).value_or(0) != pid_start) {
-    gone();
-    return 0;
-  }
-  std::lock_guard guard{mutex_};
-  auto id = next_++;
+  auto started = pid_start_time(static_cast<pid_t>(w.pid));
+  pollfd ended{pidfd->get(), POLLIN, 0};
+  if (!started && poll(&ended, 1, 0) == 0)
+    return begun::no_room; // it lives, and there is no descriptor to read its time with
+  if (started.value_or(0) != w.pid_start)
+    return begun::gone;
   epoll_event e{};
   e.events = EPOLLIN | EPOLLONESHOT;
   e.data.u64 = id;
-  auto fd = pidfd->get();
-  watched_.emplace(id, watched{std::move(*pidfd), std::move(gone)});
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e);
-  return id;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, pidfd->get(), &e) != 0)
+    return begun::no_room;
+  watched_.emplace(id, watched{std::move(*pidfd), std::move(w.gone)});
+  return begun::watching;
+}
+
+std::uint64_t process_watch::watch(std::int64_t pid, std::uint64_t pid_start, std::function<void()> gone) {
+  wanted w{pid, pid_start, std::move(gone)};
+  {
+    std::lock_guard guard{mutex_};
+    auto id = next_++;
+    switch (begin(id, w)) {
+      case begun::watching: return id;
+      case begun::no_room: waiting_.emplace(id, std::move(w)); return id;
+      case begun::gone: break;
+    }
+  }
+  w.gone();
+  return 0;
+}
+
+void process_watch::begin_waiting() {
+  std::vector<std::function<void()>> ended;
+  {
+    std::lock_guard guard{mutex_};
+    while (!waiting_.empty()) {
+      auto i = waiting_.begin();
+      auto now = begin(i->first, i->second);
+      if (now == begun::no_room)
+        break;
+      if (now == begun::gone)
+        ended.push_back(std::move(i->second.gone));
+      waiting_.erase(i);
+    }
+  }
+  for (const auto& gone : ended)
+    gone();
 }
 
 void process_watch::forget(std::uint64_t id) {
-  std::lock_guard guard{mutex_};
-  watched_.erase(id); // closing the descriptor takes it out of epoll
+  {
+    std::lock_guard guard{mutex_};
+    watched_.erase(id); // closing the descriptor takes it out of epoll
+    waiting_.erase(id);
+  }
+  begin_waiting();
 }
 
 void process_watch::run() {
@@ -66,6 +112,7 @@ void process_watch::run() {
       if (gone)
         gone();
     }
+    begin_waiting();
   }
 }
 

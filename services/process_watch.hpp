@@ -22,12 +22,21 @@ private:
     unique_fd pidfd;
     std::function<void()> gone;
   };
+  struct wanted {
+    std::int64_t pid = 0;
+    std::uint64_t pid_start = 0;
+    std::function<void()> gone;
+  };
+  enum class begun { watching, gone, no_room };
+  begun begin(std::uint64_t id, wanted&);
+  void begin_waiting();
   void run();
 
   unique_fd epoll_;
   unique_fd stop_;
   std::mutex mutex_;
   std::map<std::uint64_t, watched> watched_;
+  std::map<std::uint64_t, wanted> waiting_; // there was no descriptor for them; tried again when one has become free
   std::uint64_t next_ = 1;
   std::thread thread_;
 };

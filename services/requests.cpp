@@ -20,6 +20,14 @@ std::optional<std::string> wrong_without_scope(const Message& m, const char* tex
 
 } // namespace
 
+std::optional<std::string> wrong_scope(std::string_view scope, scope_is rule) {
+  if (scope.empty() && rule == scope_is::required)
+    return "a command needs a scope";
+  if (scope.size() > limits::path_bytes_max())
+    return "the scope is longer than " + std::to_string(limits::path_bytes_max() / limits::kib) + " KiB";
+  return std::nullopt;
+}
+
 std::optional<std::string> wrong_with(const v1::WatchRequest& m) { return wrong_without_scope(m, "a watch needs a scope"); }
 
 std::optional<std::string> wrong_with(const v1::WaitRequest& m) {

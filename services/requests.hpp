@@ -3,12 +3,17 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/pty.pb.h"
 
 namespace swarm {
+
+/// What is wrong with the scope of a command or query: too long to be routed, or missing.
+enum class scope_is { required, optional };
+std::optional<std::string> wrong_scope(std::string_view scope, scope_is);
 
 /// A text for the caller, whose call ends with INVALID_ARGUMENT, when a bound of the contract is broken; nothing otherwise. Sizes and
 /// signals are the terminal's to judge.

@@ -6,8 +6,8 @@ namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
                          runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(peers_, workers), context_{sys, std::move(board), node, callers_, admission_}, coordination_(context_), ptys_(context_),
-    node_(context_, std::move(root), hooks) {
+  : callers_(peers_, workers, [clock = node->clock] { return clock->boot_ms(); }), context_{sys, std::move(board), node, callers_, admission_},
+    coordination_(context_), ptys_(context_), node_(context_, std::move(root), hooks) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));

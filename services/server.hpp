@@ -19,7 +19,7 @@ public:
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
   bool stop(std::chrono::milliseconds grace);
-  void set_integrity(std::string text) { node_.set_integrity(std::move(text)); }
+  const std::shared_ptr<integrity_report>& integrity() const noexcept { return node_.integrity(); }
 
 private:
   peer_table peers_;

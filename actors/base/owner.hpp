@@ -14,6 +14,13 @@ unique_fd take_ownership(const std::filesystem::path& lock);
 /// Writes into the lock file which process it is; once, by the one that stays.
 void sign_ownership(int lock_fd);
 
+/// What a node that was started in the background writes to its starter: one of these, the last with the reason behind it.
+namespace start_report {
+inline constexpr const char* ready = "1";
+inline constexpr const char* owned = "O"; // another one owns the directory
+inline constexpr const char* failed = "E";
+} // namespace start_report
+
 class owner_news {
 public:
   /// From now on nothing is missed. An empty `lock`: only the socket counts. The directory exists; throws std::runtime_error if not.

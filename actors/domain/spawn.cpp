@@ -94,9 +94,12 @@ void ask_again(transaction& tx, v1::Spawn& s) {
   issue_spawn(tx, s);
 }
 
+/// What became of a program that was lost with its host is not known.
+bool has_exit_status(const v1::SpawnEnded& c) { return !c.never_ran() && c.reason() != node_restarted; }
+
 std::string outcome_json(const v1::SpawnEnded& c) {
   json out = json::object();
-  if (!c.never_ran())
+  if (has_exit_status(c))
     out["exit_status"] = c.exit_status();
   if (c.signal() != 0)
     out["signal"] = c.signal();
@@ -112,7 +115,7 @@ void finish_command_task(transaction& tx, const v1::Spawn& s, const v1::SpawnEnd
   auto task = task_of(tx, s);
   if (!task || is_terminal(task->status()) || !decides(s, *task))
     return;
-  const bool succeeded = !c.never_ran() && c.exit_status() == 0 && c.signal() == 0 && c.reason().empty();
+  const bool succeeded = has_exit_status(c) && c.exit_status() == 0 && c.signal() == 0 && c.reason().empty();
   const auto outcome = outcome_json(c);
   auto done = finish_task(tx, std::move(*task), succeeded ? v1::DONE : v1::FAILED, outcome, s.session_id());
   notify_requester(tx, done.task(), s.session_id(), finished_text(done.task(), "Result", outcome));
@@ -214,7 +217,7 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
   const json where{{"task_id", s->task_id()}, {"session_id", s->session_id()}, {"attempt", s->attempt()}};
   json payload{{"reason", c.reason()}};
   if (!c.never_ran())
-    payload = {{"exit_status", c.exit_status()}, {"signal", c.signal()}, {"reason", c.reason()}};
+    payload = {{"exit_status", has_exit_status(c) ? json(c.exit_status()) : json(nullptr)}, {"signal", c.signal()}, {"reason", c.reason()}};
   payload.update(where);
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   if (auto task = task_of(tx, *s); c.reason() == node_restarted && s->retries_left() > 0 && !(task && is_terminal(task->status()))) {

@@ -323,14 +323,25 @@ private:
     return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim().count());
   }
 
-  /// Rows are not ordered by deadline, so the horizon widens until something lies within it: near deadlines stay cheap.
+  /// Rows are not ordered by deadline, so the horizon widens until something lies within it: near deadlines stay cheap. When there are too
+  /// many to look at it is halved, and a sweep comes that finds nothing due but is nearer to the first.
   template <class Row>
   void find_earliest(typename table<Row>::filter f, std::int64_t not_before_ms) {
     using limits::milliseconds;
     constexpr std::array horizons{milliseconds{5'000}, milliseconds{120'000}, milliseconds{limits::hours{2}}, milliseconds{limits::hours{24 * 400}}};
-    for (auto horizon : horizons) {
+    constexpr milliseconds nearest{20};
+    f.limit = limits::sweep_deadlines_read_max;
+    auto due_within = [&](milliseconds horizon) {
       f.due_at_ms = now_ + horizon.count();
-      auto rows = tx_.find<Row>(f);
+      return tx_.find<Row>(f);
+    };
+    for (auto horizon : horizons) {
+      auto rows = due_within(horizon);
+      auto near = horizon;
+      for (; rows.size() == f.limit && near > nearest; rows = due_within(near))
+        near /= 2;
+      if (rows.size() == f.limit || (rows.empty() && near < horizon))
+        return note(std::max(now_ + near.count(), not_before_ms));
       for (const auto& row : rows)
         note(std::max(deadline_of(row), not_before_ms));
       if (!rows.empty())

@@ -193,6 +193,8 @@ using watch_hub_actor = caf::typed_actor<
   caf::reacts_to<commit_ptr>,
   // Events after a revision; parked until there are some (or answered at once if not `wait`). Errors: errc::overloaded.
   caf::replies_to<watch_poll_ptr>::with<watch_page_ptr>,
+  // The asker no longer waits for this poll, which is answered errc::unavailable if it is still parked.
+  caf::reacts_to<forget_atom, watch_poll_ptr>,
   // From the front: send me every commit from now on.
   caf::reacts_to<attach_atom, commit_sink_actor>,
   // Its own row of the graph.
@@ -282,8 +284,8 @@ using door_actor = caf::typed_actor<
 
 /// Segment files of terminals (blocking I/O, hence detached).
 using pty_log_actor = caf::typed_actor<
-  // Append at the slice's offset (a hole is kept as a gap).
-  caf::reacts_to<log_atom, log_slice_ptr>,
+  // Append at the slice's offset (a hole is kept as a gap). Answers true when it has been dealt with, kept or not.
+  caf::replies_to<log_atom, log_slice_ptr>::with<bool>,
   // Read from an offset at most so many bytes; start and end say what is kept. Errors: errc::not_found.
   caf::replies_to<log_atom, std::string, std::uint64_t, std::uint64_t>::with<log_slice_ptr>,
   // The program of this terminal has ended: keep what it was and how it ended beside its output.

@@ -14,10 +14,17 @@ using wait_map = std::map<std::uint64_t, mailbox_state::wait>;
 
 bool has(const v1::Activity& a, std::string_view change) { return std::find(a.changes().begin(), a.changes().end(), change) != a.changes().end(); }
 
+/// The hub keeps a poll until something happens, which in a quiet scope is never.
+void forget_poll(self_ptr self, const mailbox_state::wait& w) {
+  if (w.poll)
+    caf::anon_send(self->state.place.links.watch, forget_atom_v, w.poll);
+}
+
 std::optional<mailbox_state::wait> take(self_ptr self, std::uint64_t id) {
   auto node = self->state.waits.extract(id);
   if (node.empty())
     return std::nullopt;
+  forget_poll(self, node.mapped());
   if (const auto& who = node.mapped().who)
     self->demonitor(who); // one of the caller's; the others stay
   return std::move(node.mapped());
@@ -161,13 +168,22 @@ void poll(self_ptr self, std::uint64_t id) {
   auto p = std::make_shared<watch_poll>();
   p->scope = self->state.place.scope;
   p->after = i->second.after;
-  self->request(self->state.place.links.watch, limits::server_wait_max() * 2, watch_poll_ptr{p})
+  p->types = {"message.", "task.", "instance.", "kv."};
+  if (i->second.request->include_locks())
+    p->types.emplace_back("context.lock_");
+  i->second.poll = p;
+  // The wait has a timer of its own.
+  self
+    ->request(self->state.place.links.watch, caf::infinite, watch_poll_ptr{p}) // lint: edge deadline
     .then(
       [self, id](const watch_page_ptr& page) {
-        if (page->too_old)
-          return read_store(self, id);
         auto w = self->state.waits.find(id);
-        if (w != self->state.waits.end())
+        if (w == self->state.waits.end())
+          return;
+        w->second.poll = nullptr;
+        if (page->too_old)
+          read_store(self, id);
+        else
           on_changes(self, id, classify(page->events, self->state.place.id, w->second.request->include_locks()), page->revision);
       },
       [self, id](caf::error& e) { give_up(self, id, std::move(e)); });
@@ -177,6 +193,10 @@ void time_out(self_ptr self, std::uint64_t id) {
   auto i = self->state.waits.find(id);
   if (i == self->state.waits.end() || i->second.collecting)
     return;
+  if (i->second.consuming) {
+    i->second.due = true;
+    return;
+  }
   i->second.found->set_timed_out(true);
   finish(self, id);
 }
@@ -210,7 +230,14 @@ std::vector<std::string> classify(const std::vector<v1::Event>& events, const st
 mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
   runtime::install_defaults(self);
   self->state.place = std::move(place);
-  self->set_down_handler([self](caf::down_msg& dm) { std::erase_if(self->state.waits, [&](const auto& w) { return w.second.who == dm.source; }); });
+  self->set_down_handler([self](caf::down_msg& dm) {
+    std::erase_if(self->state.waits, [&](const auto& w) {
+      auto left = w.second.who == dm.source;
+      if (left)
+        forget_poll(self, w.second);
+      return left;
+    });
+  });
   return {
     [self](const execution_ptr& exec) -> caf::result<reply_ptr> { return self->delegate(self->state.place.links.writer, exec); },
     [](const batch_ptr&) {},
@@ -228,7 +255,7 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       auto promise = self->make_response_promise<activity_ptr>();
       auto id = self->state.next_wait++;
       auto found = std::make_shared<v1::Activity>();
-      self->state.waits.emplace(id, mailbox_state::wait{request, runtime::parked<activity_ptr>{promise}, found, who, request->since(), false});
+      self->state.waits.emplace(id, mailbox_state::wait{request, runtime::parked<activity_ptr>{promise}, found, who, request->since()});
       if (who)
         self->monitor(who);
       auto timeout = std::chrono::milliseconds{request->timeout_ms()};
@@ -237,10 +264,13 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       // One timer per wait; an old one finds its wait gone.
       self->delayed_send(self, timeout, tick_atom_v, id);
       consume(self, id, [self, id](bool any) {
+        auto& w = self->state.waits.at(id);
+        w.consuming = false;
+        if (!any && w.due)
+          return time_out(self, id);
         // The hub knows nothing older than itself: a position from before is looked up in the store.
         if (!any)
-          return self->state.waits.at(id).request->since() == 0 ? poll(self, id) : read_store(self, id);
-        auto& w = self->state.waits.at(id);
+          return w.request->since() == 0 ? poll(self, id) : read_store(self, id);
         w.found->add_changes("new_messages");
         w.collecting = true;
         fetch_tasks(self, id);

@@ -19,7 +19,10 @@ struct mailbox_state {
     std::shared_ptr<v1::Activity> found;
     caf::actor_addr who; // the caller: when it has gone, nothing may be taken for it any more
     std::uint64_t after = 0;
-    bool collecting = false; // something was found; data is being fetched
+    bool consuming = true;    // its first look at the mail is under way: what that takes away must be handed over
+    bool due = false;         // the timeout came meanwhile
+    bool collecting = false;  // something was found; data is being fetched
+    watch_poll_ptr poll = {}; // parked at the hub for it
   };
 
   entity_place place;

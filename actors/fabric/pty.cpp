@@ -87,13 +87,11 @@ void serve(self_ptr self, pty_state::reading r) {
   r.promise.answer(finished_chunk(st, chunk.offset, std::move(chunk.bytes), chunk.gap));
 }
 
-/// Copies what is new from the ring to the files, then wakes the readers.
-void advance(self_ptr self, std::uint64_t end) {
+/// Copies what is new from the ring to the files, no faster than those are written: the ring keeps the rest, and what it overwrites
+/// meanwhile is a gap.
+void spill(self_ptr self) {
   auto& st = self->state;
-  if (st.ring)
-    end = std::max(end, st.ring->end());
-  st.info.set_end(std::max(st.info.end(), end));
-  while (st.ring && st.spilled < st.info.end()) {
+  while (st.ring && st.spilled < st.info.end() && st.on_the_way < limits::pty_log_ahead_bytes_max) {
     auto chunk = st.ring->read(st.spilled, limits::pty_chunk_bytes_max);
     if (chunk.bytes.empty())
       break;
@@ -102,8 +100,27 @@ void advance(self_ptr self, std::uint64_t end) {
     slice->offset = chunk.offset;
     st.spilled = chunk.next();
     slice->bytes = std::move(chunk.bytes);
-    caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
+    auto bytes = slice->bytes.size();
+    st.on_the_way += bytes;
+    auto dealt_with = [self, bytes] {
+      self->state.on_the_way -= bytes;
+      spill(self);
+    };
+    self
+      ->request(st.log, caf::infinite, log_atom_v, log_slice_ptr{slice}) // lint: edge deadline
+      .then([dealt_with](bool) { dealt_with(); }, [dealt_with](caf::error&) { dealt_with(); });
   }
+  if (!st.info.running() && st.spilled >= st.info.end())
+    st.ring = nullptr;
+}
+
+/// Takes note of new output: into the files, then to the readers.
+void advance(self_ptr self, std::uint64_t end) {
+  auto& st = self->state;
+  if (st.ring)
+    end = std::max(end, st.ring->end());
+  st.info.set_end(std::max(st.info.end(), end));
+  spill(self);
   auto readers = std::exchange(st.readers, {});
   for (auto& r : readers) {
     if (r.who)
@@ -124,7 +141,6 @@ void on_exit(self_ptr self, const child_info& child) {
   st.info.set_exit_status(child.exit_status);
   st.info.set_signal(child.signal);
   advance(self, child.end);
-  st.ring = nullptr;
   st.input_closed = true;
   drop_inputs(self, errc::not_found, "the program in this terminal has ended");
 }

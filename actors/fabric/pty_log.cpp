@@ -79,7 +79,7 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
   return {
     [self](log_atom, const log_slice_ptr& s) {
       if (!is_plain_name(s->id))
-        return;
+        return true;
       try {
         auto& files = files_of(self, s->id);
         if (s->fresh)
@@ -90,6 +90,7 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
         spdlog::warn("terminal {}: output at {} is not kept: {}", s->id, s->offset, e.what());
         self->state.open.erase(s->id);
       }
+      return true;
     },
     [self](log_atom, const std::string& id, std::uint64_t from, std::uint64_t max) -> caf::result<log_slice_ptr> {
       if (!is_plain_name(id))

@@ -96,17 +96,33 @@ std::int64_t due_at(const v1::RowPatch& p) {
 
 std::string request_key(const v1::RequestId& id) { return domain::key(id.client(), id.seq()); }
 
+std::size_t bytes_of(const std::vector<std::string>& environment) {
+  std::size_t n = 0;
+  for (const auto& variable : environment)
+    n += variable.size();
+  return n;
+}
+
+void forget_environment(scope_state& st, const std::string& request) {
+  auto node = st.environment_of_request.extract(request);
+  if (node.empty())
+    return;
+  st.environments_bytes -= bytes_of(node.mapped());
+  std::erase(st.environment_order, request);
+}
+
+// What was refused, or answered from an earlier time, never brings the batch that takes its environment: the oldest make room.
 void remember_environment(self_ptr self, const call& c) {
   auto& st = self->state;
   if (c.environment.empty())
     return;
   auto key = request_key(c.what->id);
-  if (st.environment_of_request.emplace(key, c.environment).second)
-    st.environment_order.push_back(key);
-  while (st.environment_order.size() > limits::calls_in_flight_max()) {
-    st.environment_of_request.erase(st.environment_order.front());
-    st.environment_order.pop_front();
-  }
+  if (!st.environment_of_request.emplace(key, c.environment).second)
+    return;
+  st.environments_bytes += bytes_of(c.environment);
+  st.environment_order.push_back(key);
+  while (st.environment_order.size() > limits::calls_in_flight_max() || st.environments_bytes > limits::scope_environments_bytes_max)
+    forget_environment(st, std::string{st.environment_order.front()});
 }
 
 void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
@@ -123,10 +139,8 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
     else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < limits::node_ptys_max())
       st.environment_of_spawn[p.spawn().id()] = env->second;
   }
-  if (env != st.environment_of_request.end()) {
-    std::erase(st.environment_order, env->first);
-    st.environment_of_request.erase(env);
-  }
+  if (env != st.environment_of_request.end())
+    forget_environment(st, std::string{env->first});
 }
 
 // -- spawns --------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ struct scope_state {
   /// Callers' environments: by request until the spawn is known, by spawn id until its process has started. Bounded.
   std::map<std::string, std::vector<std::string>> environment_of_request;
   std::deque<std::string> environment_order;
+  std::size_t environments_bytes = 0; // of those by request
   std::map<std::string, std::vector<std::string>> environment_of_spawn;
 
   std::uint64_t sweep_timer = 0; // generation; 0 = none armed

@@ -16,15 +16,15 @@ using self_ptr = watch_hub_actor::stateful_pointer<watch_hub_state>;
 using buffer = watch_hub_state::scope_buffer;
 
 /// Null when there is nothing to say yet.
-watch_page_ptr page_for(const buffer& b, const watch_poll& poll) {
+watch_page_ptr page_for(const buffer& b, const watch_poll& poll, std::uint64_t after) {
   auto page = std::make_shared<watch_page>();
-  if (poll.after < b.complete_from) {
+  if (after < b.complete_from) {
     page->too_old = true;
-    page->revision = poll.after;
+    page->revision = after;
     return page;
   }
-  page->revision = std::max(poll.after, b.newest);
-  auto first = std::upper_bound(b.events.begin(), b.events.end(), poll.after, [](std::uint64_t r, const v1::Event& e) { return r < e.revision(); });
+  page->revision = std::max(after, b.newest);
+  auto first = std::upper_bound(b.events.begin(), b.events.end(), after, [](std::uint64_t r, const v1::Event& e) { return r < e.revision(); });
   for (auto i = first; i != b.events.end(); ++i) {
     if (!passes(poll, *i))
       continue;
@@ -39,36 +39,57 @@ watch_page_ptr page_for(const buffer& b, const watch_poll& poll) {
   return page;
 }
 
+/// Anybody may ask about any name: what was only asked about leaves nothing behind.
+void forget_if_empty(watch_hub_state& st, std::unordered_map<std::string, buffer>::iterator scope) {
+  if (scope->second.followers.empty() && scope->second.newest == 0)
+    st.scopes.erase(scope);
+}
+
 void forget_follower(self_ptr self, const caf::actor_addr& who) {
   auto& st = self->state;
   auto i = st.scope_of.find(who);
   if (i == st.scope_of.end())
     return;
-  auto& b = st.scopes[i->second];
-  st.parked -= static_cast<std::size_t>(b.followers.remove_if([&](const auto& w) { return w.who == who; }));
-  // Anybody may ask about any name: what was only asked about leaves nothing behind.
-  if (b.followers.empty() && b.newest == 0)
-    st.scopes.erase(i->second);
+  auto scope = st.scopes.find(i->second);
+  st.parked -= static_cast<std::size_t>(scope->second.followers.remove_if([&](const auto& w) { return w.who == who; }));
+  forget_if_empty(st, scope);
   st.scope_of.erase(i);
+}
+
+/// Takes one poll out. A follower may have several parked; it stays monitored while one is left.
+std::list<watch_hub_state::waiting>::iterator unpark(self_ptr self, buffer& b, std::list<watch_hub_state::waiting>::iterator i) {
+  auto who = i->who;
+  i = b.followers.erase(i);
+  --self->state.parked;
+  if (who && std::none_of(b.followers.begin(), b.followers.end(), [&](const auto& w) { return w.who == who; })) {
+    self->state.scope_of.erase(who);
+    self->demonitor(who);
+  }
+  return i;
 }
 
 void wake(self_ptr self, buffer& b) {
   for (auto i = b.followers.begin(); i != b.followers.end();) {
-    auto page = page_for(b, *i->poll);
+    auto page = page_for(b, *i->poll, i->after);
     if (!page) {
-      ++i;
+      (i++)->after = b.newest; // or a patient follower of rare events would fall behind the buffer
       continue;
     }
     i->promise.answer(std::move(page));
-    // A follower may have several polls parked; it stays monitored while one is left.
-    auto who = i->who;
-    i = b.followers.erase(i);
-    --self->state.parked;
-    if (who && std::none_of(b.followers.begin(), b.followers.end(), [&](const auto& w) { return w.who == who; })) {
-      self->state.scope_of.erase(who);
-      self->demonitor(who);
-    }
+    i = unpark(self, b, i);
   }
+}
+
+void forget_poll(self_ptr self, const watch_poll_ptr& poll) {
+  auto scope = self->state.scopes.find(poll->scope);
+  if (scope == self->state.scopes.end())
+    return;
+  auto& b = scope->second;
+  auto i = std::find_if(b.followers.begin(), b.followers.end(), [&](const auto& w) { return w.poll == poll; });
+  if (i == b.followers.end())
+    return;
+  unpark(self, b, i);
+  forget_if_empty(self->state, scope);
 }
 
 void add(watch_hub_state& st, const std::string& scope, buffer& b, const v1::Event& e) {
@@ -134,19 +155,20 @@ watch_hub_actor::behavior_type watch_hub(self_ptr self) {
       static const buffer nothing;
       auto known = st.scopes.find(poll->scope);
       if (known != st.scopes.end() ? known->second.newest != 0 || !poll->wait : !poll->wait)
-        if (auto page = page_for(known == st.scopes.end() ? nothing : known->second, *poll))
+        if (auto page = page_for(known == st.scopes.end() ? nothing : known->second, *poll, poll->after))
           return page;
       if (st.parked >= limits::watchers_max())
         return fail(errc::overloaded, "too many followers");
       auto& b = st.scopes[poll->scope];
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());
       auto promise = self->make_response_promise<watch_page_ptr>();
-      b.followers.push_back({poll, runtime::parked<watch_page_ptr>{promise}, who});
+      b.followers.push_back({poll, std::max(poll->after, b.newest), runtime::parked<watch_page_ptr>{promise}, who});
       ++st.parked;
       if (who && st.scope_of.emplace(who, poll->scope).second)
         self->monitor(who);
       return promise;
     },
+    [self](forget_atom, const watch_poll_ptr& poll) { forget_poll(self, poll); },
     [self](attach_atom, const commit_sink_actor& front) { self->state.front = front; },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.parked) + " polls parked")}; },
   };

@@ -21,6 +21,7 @@ struct watch_hub_state {
 
   struct waiting {
     watch_poll_ptr poll;
+    std::uint64_t after = 0; // nothing up to here passes the poll
     runtime::parked<watch_page_ptr> promise;
     caf::actor_addr who;
   };

@@ -147,20 +147,21 @@ void reply_memory::sweep(std::int64_t now_ms) {
     return;
   next_sweep_ms_ = now_ms + sweep_pause_ms;
   auto too_old = now_ms - limits::reply_retention().count();
-  std::vector<std::pair<std::int64_t, std::string>> old;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> below;
   {
     // n counts up with time, so the walk ends at the first young row.
-    auto row = db_.prepared("SELECT n, principal, at_ms FROM replies ORDER BY n LIMIT ?1").use();
+    auto row = db_.prepared("SELECT principal, client, seq, at_ms FROM replies ORDER BY n LIMIT ?1").use();
     row.integer(sweep_rows);
-    while (row.step() && row.integer_at(2) < too_old)
-      old.emplace_back(row.integer_at(0), row.view_at(1));
+    while (row.step() && row.integer_at(3) < too_old) {
+      auto& highest = below[{std::string{row.view_at(0)}, std::string{row.view_at(1)}}];
+      highest = std::max(highest, static_cast<std::uint64_t>(row.integer_at(2)) + 1);
+    }
   }
-  for (const auto& [n, principal] : old) {
-    db_.prepared("DELETE FROM replies WHERE n=?1").use().integer(n).run();
-    forgot(principal, 1);
-  }
-  if (!old.empty())
+  for (const auto& [client, seq] : below)
+    forget_below(client.first, client.second, seq, now_ms);
+  if (!below.empty())
     next_sweep_ms_ = 0;
+  write(); // the watermarks go into the transaction that forgets the replies
   db_
     .prepared("DELETE FROM watermarks WHERE (principal, client) IN (SELECT principal, client FROM watermarks WHERE at_ms<?1 ORDER BY at_ms LIMIT ?2)")
     .use()

@@ -1,4 +1,5 @@
-// The answers given, so that a repeated request gets the first answer and an id that was forgotten is refused, never run again.
+// The answers given, so that a repeated request gets the first answer and one whose answer was forgotten is refused, not run again. What
+// is kept of a client that is silent goes after twice limits::reply_retention().
 #pragma once
 
 #include <cstdint>

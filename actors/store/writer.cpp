@@ -69,9 +69,10 @@ void flush(self_pointer self, const commit_sink_actor& sink) {
     publish(sink, done.committed);
     for (std::size_t i = 0; i < batch.size(); ++i)
       answer(batch[i], done.outcomes[i]);
-    if (st.book->far_behind())
+    if (st.book->far_behind()) {
+      runtime::before_blocking(); // the answers must not wait behind it
       st.book->catch_up();
-    else if (st.book->behind() && !std::exchange(st.timer_armed, true))
+    } else if (st.book->behind() && !std::exchange(st.timer_armed, true))
       self->delayed_send(self, limits::writer_window, tick_atom_v);
   });
 }

@@ -128,10 +128,12 @@ unique_fd block_signals() {
 }
 
 /// Schema first, by one connection: readers and writer then find a file of the right shape.
-bool prepare_store(const state_dir& dir) {
+void prepare_store(const state_dir& dir) try {
   sqlite::connection db{dir.database().string(), sqlite::open_options{}};
   migrate(db);
-  return true;
+} catch (const sqlite::error& e) {
+  throw std::runtime_error("the store " + dir.database().string() + " cannot be opened: " + e.what() +
+                           "; see \"Backup and restore\" in docs/operations.md");
 }
 
 class stop_signal {
@@ -168,20 +170,20 @@ bool wait_until_booted(caf::actor_system& sys, const entrance_board& board) {
   return false;
 }
 
-void check_integrity_in_background(caf::actor_system& sys, const entrance_board& board, node_server& server) {
+void check_integrity_in_background(caf::actor_system& sys, const entrance_board& board, const std::shared_ptr<integrity_report>& report) {
   auto reader = board.get().maintenance;
   if (!reader)
     return;
-  server.set_integrity("checking");
-  sys.spawn([reader, &server](caf::event_based_actor* self) {
+  report->set("checking");
+  sys.spawn([reader, report](caf::event_based_actor* self) {
     self->request(reader, 30min, check_atom_v, false)
       .then(
-        [&server](const std::string& text) {
+        [report](const std::string& text) {
           if (text != "ok")
             spdlog::error("the store is damaged: {}; restore a backup (docs/operations.md)", text);
-          server.set_integrity(text);
+          report->set(text);
         },
-        [&server](caf::error&) { server.set_integrity("unchecked"); });
+        [report](caf::error&) { report->set("unchecked"); });
   });
 }
 
@@ -215,7 +217,16 @@ void end_keeper(keeper_link& link) {
 /// Debian builds abseil with its search for deadlocks switched on: gRPC's mutexes keep a graph of who waits for whom.
 void trust_grpcs_mutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
+/// Tells who waits for a detached node how its start went, as `text` or with the one byte that a ready node writes. Whoever started it in
+/// the foreground sees what it prints.
+void tell_starter(int& ready_fd, std::string_view text) {
+  if (ready_fd < 0)
+    return;
+  (void)!write(ready_fd, text.data(), text.size());
+  close(std::exchange(ready_fd, -1));
+}
+
+int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   auto identity = load_identity(dir, args.node_name);
   prepare_store(dir);
   auto board = std::make_shared<entrance_board>();
@@ -257,16 +268,15 @@ int serve(const state_dir& dir, const arguments& args, unique_fd signals) {
   auto watcher = end_when_the_tree_ends(sys, root, is_stopping);
   if (!wait_until_booted(sys, *board)) {
     spdlog::critical("the node does not start; see the errors above");
+    if (args.detach)
+      tell_starter(args.ready_fd, start_report::failed + std::string{"its parts do not come up; look into "} + dir.log_dir().string());
     _exit(1);
   }
   auto server = std::make_unique<node_server>(
     sys, context, board, workers, root, node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
-  check_integrity_in_background(sys, *board, *server);
+  check_integrity_in_background(sys, *board, server->integrity());
   spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);
-  if (args.ready_fd >= 0) {
-    (void)!write(args.ready_fd, "1", 1);
-    close(args.ready_fd);
-  }
+  tell_starter(args.ready_fd, start_report::ready);
   stop.wait(signals.get());
   is_stopping = true;
   spdlog::info("stopping{}", stop.keep_keeper() ? "; programs in terminals go on" : "");
@@ -308,6 +318,8 @@ int main(int argc, char** argv) {
     auto owned = take_ownership(dir.lock_file());
     if (!owned) {
       std::cerr << "swarmd: another swarmd serves " << dir.root.string() << "\n";
+      if (args.detach)
+        tell_starter(args.ready_fd, start_report::owned);
       return exit_already_running;
     }
     sign_ownership(owned.get());
@@ -321,6 +333,8 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     spdlog::critical("{}", e.what());
     std::cerr << "swarmd: " << e.what() << "\n";
+    if (args.detach)
+      tell_starter(args.ready_fd, start_report::failed + std::string{e.what()});
     return 1;
   }
 }

@@ -315,3 +315,22 @@ TEST_CASE("an interrupted dispatch leaves its task running and says how to go on
   std::ofstream{node.work() + "/go"};
   CHECK(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "done"; }));
 }
+
+TEST_CASE("following a command ends with --wait-for-completion or --timeout, says that its worker runs, and the task goes on") {
+  test_node node;
+  const std::vector<std::string> tail{"--", "sh", "-c", "exec sleep 1000"};
+  auto words = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"dispatch", "slow", "--harness", "exec"});
+    flags.insert(flags.end(), tail.begin(), tail.end());
+    return flags;
+  };
+  auto id = node.ctl_json(words({"--detach"})).at("task_id").get<std::string>();
+  auto waited = node.ctl(words({"--wait-for-completion", "0.2"}));
+  CHECK(waited.status == 4);
+  CHECK_MESSAGE(waited.out.find("spawned worker for task " + id) != std::string::npos, waited.out);
+  CHECK(waited.out.find("completion wait timed out with task in_progress") != std::string::npos);
+  auto followed = node.ctl(words({"--follow", "--timeout", "3"}));
+  CHECK(followed.status == 4);
+  CHECK_MESSAGE(followed.out.find("the deadline of --timeout passed with task in_progress") != std::string::npos, followed.out);
+  CHECK(node.ctl_json({"task", id}).at("status") == "in_progress");
+}

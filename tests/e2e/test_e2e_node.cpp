@@ -298,3 +298,34 @@ TEST_CASE("up --foreground serves until Ctrl-C") {
   CHECK(front.finish().status == 0);
   CHECK(node.ctl({"status"}).status == 3);
 }
+
+TEST_CASE("a node that cannot start says why, once and at once, with status 3") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  auto why = [&](const std::string& part) {
+    auto refused = node.ctl({"tasks"});
+    CHECK(refused.status == 3);
+    CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);
+    CHECK(refused.err.find("ready in time") == std::string::npos);
+  };
+  auto write = [](const fs::path& path, const std::string& text) { std::ofstream{path, std::ios::binary | std::ios::trunc} << text; };
+  SUBCASE("a limit it does not know") {
+    write(node.dir().config_file(), "[limits]\nno_such_limit = 1\n");
+    why("no_such_limit");
+  }
+  SUBCASE("a configuration that is none") {
+    write(node.dir().config_file(), "[limits\n");
+    why("config.toml");
+  }
+  SUBCASE("a database that is none") {
+    write(node.dir().database(), std::string(10'000, 'x'));
+    why("swarm.db");
+  }
+  auto log = node.dir().log_dir() / "swarmd.log";
+  std::ifstream in{log};
+  std::size_t tries = 0;
+  for (std::string line; std::getline(in, line);)
+    tries += line.find("critical") != std::string::npos ? 1 : 0;
+  CHECK(tries == 1);
+}

@@ -149,6 +149,20 @@ TEST_CASE("attach ends with the program's own exit status") {
   CHECK((person.modes().c_lflag & ICANON) != 0);
 }
 
+TEST_CASE("attach without anybody to type leaves a program that runs, and ends with the status of one that has ended") {
+  test_node node;
+  auto id = new_pty(node, "stty -opost; printf kept; exit 3");
+  REQUIRE(ends(node, id));
+  auto after = node.ctl({"pty", "attach", id});
+  CHECK(after.status == 3);
+  CHECK(after.out == "kept");
+  auto running = new_pty(node, "exec sleep 1000");
+  auto left = node.ctl({"pty", "attach", running});
+  CHECK(left.status == 0);
+  CHECK(left.err.find("the program goes on") != std::string::npos);
+  CHECK(info(node, running).at("running") == true);
+}
+
 TEST_CASE("a program goes on while the node is killed and started again, and its output has no holes") {
   test_node node;
   node.start();

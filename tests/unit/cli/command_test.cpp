@@ -56,6 +56,9 @@ TEST_CASE("help is shown for the command named, wherever the flag stands, and ex
   CHECK(ctl.screen.out == lock_help);
   CHECK(ctl({"kv", "set", "--help"}) == code::ok);
   CHECK(ctl.screen.out.find("--if-revision") != std::string::npos);
+  CHECK(ctl.screen.out.find("Examples:") == std::string::npos);
+  CHECK(ctl({"--json"}) == code::ok);
+  CHECK(ctl({"--bogus", "--help"}) == code::ok);
   CHECK(ctl.node.commands.empty());
 }
 
@@ -75,12 +78,22 @@ TEST_CASE("mistakes in usage exit 2 and say where the help is") {
   CHECK(ctl({"locks", "--frobnicate"}) == code::usage);
   CHECK(ctl.screen.err.find("Unknown flag: --frobnicate") != std::string::npos);
   CHECK(ctl.screen.err.find("Try: swarmctl locks --help") != std::string::npos);
+  CHECK(ctl({"--bogus"}) == code::usage);
+  CHECK(ctl.screen.err == "swarmctl: Unknown flag: --bogus\nTry: swarmctl --help\n");
+  CHECK(ctl({"-j"}) == code::usage);
+  CHECK(ctl.screen.err.find("Unknown flag: -j") != std::string::npos);
+  CHECK(ctl({"--", "tasks"}) == code::usage);
+  CHECK(ctl.screen.out.empty());
   CHECK(ctl({"lock"}) == code::usage);
   CHECK(ctl({"unlock", "a", "b"}) == code::usage);
   CHECK(ctl({"update-task", "T", "--status", "open"}) == code::usage);
   CHECK(ctl({"request-task", "paint", "the", "shed"}) == code::usage);
   CHECK(ctl.screen.err.find("Invalid task type \"paint\". Expected one of: review, implement, fix, test, research, other") != std::string::npos);
   CHECK(ctl({"lock", "a", "--wait", "-1"}) == code::usage);
+  CHECK(ctl({"lock", "a", "--ttl", "99999999999"}) == code::usage);
+  CHECK(ctl.screen.err.find("--ttl takes a number of seconds, 0 to 604800") != std::string::npos);
+  CHECK(ctl({"kv", "set", "k", "v", "--ttl", "1e30"}) == code::usage);
+  CHECK(ctl.screen.err.find("--ttl takes a number of seconds, 0 to 31536000") != std::string::npos);
   CHECK(ctl({"dispatch", "x", "--harness", "exec"}) == code::usage);
   CHECK(ctl({"kv", "set", "k", "\xff\xfe"}) == code::usage);
   CHECK(ctl.screen.err.find("not UTF-8: \\xff") != std::string::npos);
@@ -175,6 +188,95 @@ TEST_CASE("words that begin with one dash are text, and a value may begin with t
   CHECK(ctl({"lock", "a", "--note", "--exclusive"}) == code::ok);
   CHECK(ctl.node.commands.back().acquire_lock().note() == "--exclusive");
   CHECK(!ctl.node.commands.back().acquire_lock().exclusive());
+}
+
+TEST_CASE("after -- every word is text, for every command that runs no program") {
+  test::cli ctl;
+  CHECK(ctl({"kv", "set", "k", "--", "--foo", "-x", "--", "--json"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().value() == "--foo -x -- --json");
+  CHECK(ctl.screen.out == "set k\n");
+  CHECK(ctl({"kv", "set", "--json", "--", "--key", "v"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().key() == "--key");
+  const std::string terminal(36, 'a');
+  CHECK(ctl({"pty", "send", terminal, "--enter", "--", "--version"}) == code::ok);
+  CHECK(ctl.node.typed.back().data() == "--version\r");
+  CHECK(ctl({"tasks", "--", "--status"}) == code::usage);
+}
+
+TEST_CASE("what others wrote cannot pass for a row of its own") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    const std::string forged = "a\n  deadbeef  [done]";
+    if (q.has_list_tasks())
+      a.mutable_tasks()->add_tasks()->set_title(forged);
+    if (q.has_list_kv())
+      a.mutable_kv_list()->add_entries()->set_key(forged);
+    if (q.has_list_sessions())
+      a.mutable_sessions()->add_sessions()->set_label(forged);
+    if (q.has_list_messages())
+      a.mutable_messages()->add_messages()->set_content(forged);
+    if (q.has_list_locks()) {
+      a.mutable_locks()->add_locks()->mutable_lock()->set_path(forged);
+      a.mutable_locks()->mutable_locks(0)->mutable_lock()->set_note(forged);
+    }
+    if (q.has_get_task())
+      a.mutable_task()->set_description("a\nstatus: done");
+    return a;
+  };
+  for (auto verb : {"tasks", "kv", "instances", "locks", "inspect"}) {
+    CAPTURE(verb);
+    CHECK(ctl({verb}) == code::ok);
+    CHECK(ctl.screen.out.find("a\\n  deadbeef") != std::string::npos);
+    CHECK(ctl.screen.out.find("\n  deadbeef") == std::string::npos);
+  }
+  CHECK(ctl({"task", "T1"}) == code::ok);
+  CHECK(ctl.screen.out.find("description: a\n    status: done\n") != std::string::npos);
+  ctl.node.on_command = [](const v1::Command&) { return refusal(v1::Refusal::STATE, "key a\nswarmctl: all is well"); };
+  CHECK(ctl({"kv", "set", "k", "v"}) == code::refused);
+  CHECK(ctl.screen.err == "swarmctl kv: key a\\nswarmctl: all is well\n");
+}
+
+TEST_CASE("wait ends with --seconds or --timeout, whichever is sooner, and without them asks again and again") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  auto waits = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), "wait");
+    CHECK(ctl(flags) == code::ok);
+    return ctl.node.waits.back().timeout_ms();
+  };
+  CHECK(waits({}) == 60'000);
+  CHECK(waits({"--timeout", "2"}) == 2000);
+  CHECK(waits({"--seconds", "9", "--timeout", "2"}) == 2000);
+  CHECK(waits({"--seconds", "2", "--timeout", "9"}) == 2000);
+}
+
+TEST_CASE("approvals says that tasks wait, which are approved in another way") {
+  test::cli ctl;
+  CHECK(ctl({"approvals"}) == code::ok);
+  CHECK(ctl.screen.out == "(no approvals)\n");
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_tasks() && q.list_tasks().statuses(0) == v1::APPROVAL_REQUIRED)
+      a.mutable_tasks()->add_tasks()->set_id("T1");
+    return a;
+  };
+  CHECK(ctl({"approvals"}) == code::ok);
+  CHECK(ctl.screen.out.find("swarmctl tasks --status approval_required") != std::string::npos);
+}
+
+TEST_CASE("a terminal's output is escaped on a terminal, also where a chunk cuts a character, and as it is in a pipe or with --raw") {
+  test::cli ctl;
+  const std::string terminal(36, 'a');
+  ctl.node.output = {"\x1b]0;t\x07 a\r", "\nb\xc3", "\xa4\rc\r\n", "\xe2\x82"};
+  const std::string bytes = "\x1b]0;t\x07 a\r\nb\xc3\xa4\rc\r\n\xe2\x82";
+  CHECK(ctl({"pty", "read", terminal}) == code::ok);
+  CHECK(ctl.screen.out == bytes);
+  ctl.screen.io = console{[&](std::string_view b) { ctl.screen.out += b; }, [](std::string_view) {}, true, true, false};
+  CHECK(ctl({"pty", "read", terminal}) == code::ok);
+  CHECK(ctl.screen.out == "\\x1b]0;t\\x07 a\nb\xc3\xa4\\x0dc\n\\xe2\\x82");
+  CHECK(ctl({"pty", "read", terminal, "--raw"}) == code::ok);
+  CHECK(ctl.screen.out == bytes);
 }
 
 TEST_CASE("a key written under a lock names the lock and the fence, in the name of the instance that holds it") {
@@ -294,6 +396,11 @@ TEST_CASE("who acts is --as, then the variable, then the only instance; people n
   ctl({"lock", "a", "--as", "I2"});
   CHECK(ctl.node.commands.back().actor() == "I2");
   ctl.env = environment{{{"SWARM_MCP_INSTANCE_ID", ""}}};
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    r.mutable_message_sent()->mutable_prompt()->set_sender("operator");
+    return r;
+  };
   CHECK(ctl({"send", "--to", "I2", "hello", "you"}) == code::ok);
   CHECK(ctl.node.commands.back().actor().empty());
   CHECK(ctl.node.commands.back().send_message().content() == "hello you");

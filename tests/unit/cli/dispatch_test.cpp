@@ -272,6 +272,15 @@ TEST_CASE("dispatch without a harness answers as the contract says and starts no
   CHECK(ctl.node.last_environment.empty());
 }
 
+TEST_CASE("a task that waits for approval says so, and how to approve it") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::APPROVAL_REQUIRED), 10); };
+  auto words = command;
+  words.insert(words.begin() + 1, {"--approval-required", "--detach"});
+  CHECK(ctl(words) == code::ok);
+  CHECK(ctl.screen.out == "task T1 waits for approval; approve it with: swarmctl approve T1\n");
+}
+
 TEST_CASE("--no-nudge is told as the reason why nobody was woken") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command& c) {

@@ -44,7 +44,11 @@ public:
         return stream_end::stopped;
     return next.end;
   }
-  v1::Activity wait_for_activity(v1::WaitRequest) override { return {}; }
+  std::vector<v1::WaitRequest> waits;
+  v1::Activity wait_for_activity(v1::WaitRequest r) override {
+    waits.push_back(r);
+    return {};
+  }
   void cancel() override {}
   v1::NodeStatus status() override {
     v1::NodeStatus s;
@@ -72,7 +76,16 @@ public:
   }
   v1::CreatePtyRequest created;
   v1::PtyList list(const v1::ListPtysRequest&) override { return {}; }
-  stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>&) override { return stream_end::complete; }
+  std::vector<std::string> output; // of every terminal, in chunks
+  stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override {
+    v1::PtyChunk chunk;
+    for (const auto& bytes : output) {
+      chunk.set_offset(chunk.offset() + chunk.data().size());
+      chunk.set_data(bytes);
+      on(chunk);
+    }
+    return stream_end::complete;
+  }
   std::vector<v1::SendPtyRequest> typed;
   v1::SendPtyReply send(v1::SendPtyRequest request) override {
     typed.push_back(request);

@@ -7,10 +7,14 @@
 using namespace swarm;
 using namespace swarm::cli;
 
-TEST_CASE("control characters in text are printed as visible escapes") {
+TEST_CASE("control characters in text are printed as visible escapes, and only what is shown whole has lines") {
   test::terminal t;
   t.io.line("title\x1b[2J\nnext");
+  CHECK(t.out == "title\\x1b[2J\\nnext\n");
+  t.out.clear();
+  t.io.text("title\x1b[2J\nnext");
   CHECK(t.out == "title\\x1b[2J\nnext\n");
+  CHECK(hanging("a\x1b\nb\n") == "a\\x1b\n    b\n    ");
   t.io.error("\x07");
   CHECK(t.err == "\\x07\n");
 }
@@ -18,6 +22,7 @@ TEST_CASE("control characters in text are printed as visible escapes") {
 TEST_CASE("colours appear only when the console has them, and never unescape the text") {
   test::terminal plain;
   CHECK(plain.io.paint(colour::red, "a\x1b") == "a\\x1b");
+  CHECK(plain.io.paint(colour::cyan, "a\nb") == "a\\nb");
   console coloured{[](std::string_view) {}, [](std::string_view) {}, true, true, true};
   CHECK(coloured.paint(colour::red, "a\x1b") == "\x1b[31ma\\x1b\x1b[0m");
   CHECK(coloured.paint(colour::none, "a") == "a");

@@ -45,6 +45,41 @@ TEST_CASE("one who waits is woken by a message and has read it") {
   CHECK(next.get()->messages_size() == 0);
 }
 
+TEST_CASE("mail is handed over whenever the timeout comes, also while it is being taken") {
+  for (std::size_t steps = 0; steps < 40; ++steps) {
+    CAPTURE(steps);
+    fabric_world f;
+    auto a = f.session(100), b = f.session(101);
+    f.run(message(a, b, "hello"));
+    auto first = f.wait(b, 1'000);
+    f.w.settle(steps);
+    f.w.advance(2s); // in one go: the timeout meets whatever is under way
+    f.w.advance(2s); // and once more, if it had not been armed yet
+    REQUIRE(first.answered());
+    auto then = f.wait(b, 1'000);
+    f.w.settle();
+    f.w.advance(2s);
+    auto seen = first.get()->messages_size() + then.get()->messages_size();
+    CHECK(seen == 1);
+    CHECK(first.get()->timed_out() == (first.get()->messages_size() == 0));
+  }
+}
+
+TEST_CASE("waits that time out leave nothing at the hub") {
+  fabric_world f;
+  auto a = f.session(100);
+  for (int i = 0; i < 20; ++i) {
+    auto wait = f.wait(a, 1'000);
+    f.w.settle();
+    f.w.advance_by(2s, 250ms);
+    REQUIRE(wait.get()->timed_out());
+  }
+  f.w.settle();
+  auto rows = f.request<std::vector<runtime::tree_entry>>(f.board->get().watch, tree_atom_v);
+  f.w.settle();
+  CHECK(rows.get().front().detail == "0 polls parked");
+}
+
 TEST_CASE("mail that is there already is handed over at once") {
   fabric_world f;
   auto a = f.session(100), b = f.session(101);

@@ -96,6 +96,44 @@ TEST_CASE("filters by type prefix and subject let pass what they name only") {
   CHECK(subject.page().events.size() == 1);
 }
 
+TEST_CASE("a patient follower of rare events does not fall behind those it passes over") {
+  hub_world h;
+  h.commit("s", {"task.first"});
+  auto p = h.poll(at("s", 1, {"task."}));
+  for (std::size_t i = 0; i < 2 * limits::watch_buffer_events_max(); ++i)
+    h.commit("s", {"lock.taken"});
+  CHECK_FALSE(p.answered());
+  h.commit("s", {"task.created"});
+  CHECK_FALSE(p.page().too_old);
+  CHECK(p.page().events.size() == 1);
+}
+
+TEST_CASE("a poll that nobody waits for any more is taken out, and its asker's others stay") {
+  hub_world h;
+  std::vector<watch_poll_ptr> polls;
+  for (int i = 0; i < 2; ++i)
+    polls.push_back(std::make_shared<const watch_poll>(at("quiet", 0)));
+  auto answers = std::make_shared<int>(0);
+  auto who = h.w.sys.spawn([&h, polls, answers](caf::event_based_actor* self) {
+    for (const auto& p : polls)
+      self->request(h.hub, caf::infinite, p).then([answers](const watch_page_ptr&) { *answers += 100; }, [answers](caf::error&) { ++*answers; });
+  });
+  h.w.settle();
+  CHECK(h.state().parked == 2);
+  h.w.tell(h.hub, forget_atom_v, polls[0]);
+  h.w.settle();
+  CHECK(h.state().parked == 1);
+  CHECK(*answers == 1);
+  h.w.tell(h.hub, forget_atom_v, polls[0]); // a second time, and one the hub never had
+  h.w.tell(h.hub, forget_atom_v, watch_poll_ptr{std::make_shared<const watch_poll>(at("elsewhere", 0))});
+  h.w.tell(h.hub, forget_atom_v, polls[1]);
+  h.w.settle();
+  CHECK(h.state().parked == 0);
+  CHECK(h.state().scopes.empty());
+  CHECK(h.state().scope_of.empty());
+  CHECK(*answers == 2);
+}
+
 TEST_CASE("a position that is no longer kept, or never was, is too old") {
   hub_world h;
   h.revision = 10;

@@ -53,6 +53,15 @@ TEST_CASE("requests without a scope or a session are refused with a text") {
   CHECK(wrong_with(attach)->find("scope") != std::string::npos);
 }
 
+TEST_CASE("a scope that is missing or too long is refused before anybody is asked") {
+  CHECK_FALSE(wrong_scope("s", scope_is::required));
+  CHECK_FALSE(wrong_scope("", scope_is::optional));
+  CHECK(wrong_scope("", scope_is::required));
+  CHECK_FALSE(wrong_scope(std::string(limits::path_bytes_max(), 'x'), scope_is::required));
+  for (auto rule : {scope_is::required, scope_is::optional})
+    CHECK(wrong_scope(std::string(limits::path_bytes_max() + 1, 'x'), rule)->find("4 KiB") != std::string::npos);
+}
+
 TEST_CASE("requests beyond a bound are refused with a text that names it") {
   const std::string id(limits::id_bytes_max + 1, 'i'), path(limits::path_bytes_max() + 1, 'p'), input(limits::pty_input_bytes_max + 1, 'x');
   const std::string with_nul("a\0b", 3);

@@ -98,12 +98,20 @@ TEST_CASE("a connection number means the process that connected last under it") 
 TEST_CASE("tokens that the store has resolved are remembered, a bounded number of them") {
   peer_table peers;
   worker_registry workers;
-  principals callers{peers, workers};
+  std::int64_t now = 0;
+  principals callers{peers, workers, [&now] { return now; }};
   CHECK_FALSE(callers.resolved("h0"));
   for (int i = 0; i < 12'000; ++i)
     callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)));
   CHECK_FALSE(callers.resolved("h0"));
   CHECK(callers.resolved("h11999")->id() == "s11999");
+  // A token may be replaced and its session end: before long the store is asked again.
+  now += limits::resolved_token_age.count();
+  CHECK(callers.resolved("h11999"));
+  now += 1;
+  CHECK_FALSE(callers.resolved("h11999"));
+  callers.remember("h11999", session_named("other"));
+  CHECK(callers.resolved("h11999")->id() == "other");
 }
 
 TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {
