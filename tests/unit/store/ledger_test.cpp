@@ -132,8 +132,15 @@ TEST_CASE_FIXTURE(book_fixture, "replies are forgotten after their retention, a 
   clock.advance(std::chrono::seconds{1}); // it looks once a second
   reply_to(*book, from_node(set_kv("other", "v")));
   book->catch_up();
-  sqlite::connection db{dir.file(), {}};
-  CHECK(db.number("SELECT count(*) FROM replies") == 0);
+  {
+    sqlite::connection db{dir.file(), {}};
+    CHECK(db.number("SELECT count(*) FROM replies") == 0);
+  }
+  // What was forgotten is not run again, also after a restart.
+  CHECK(reply_to(*book, numbered(1, set_kv("k", "v"))).refusal().code() == v1::Refusal::STALE);
+  reopen();
+  CHECK(reply_to(*book, numbered(1, set_kv("k", "v"))).refusal().code() == v1::Refusal::STALE);
+  CHECK(reply_to(*book, numbered(2, set_kv("k", "v"))).has_kv_written());
 }
 
 TEST_CASE_FIXTURE(book_fixture, "the node's own commands are not remembered") {
