@@ -39,7 +39,7 @@ std::unique_ptr<CLI::App> make_root(context& ctx) {
   option(*root, "--scope", ctx.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
   option(*root, "--as", ctx.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
   flag(*root, "--json", ctx.flags.json, "answer as JSON on stdout");
-  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following a task");
+  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
   flag(*root, "--no-autostart", ctx.flags.no_autostart, "do not start a node when none runs");
   return root;
 }

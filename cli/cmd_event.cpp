@@ -94,7 +94,7 @@ int run_events(context& ctx, const event_options& o) {
   else
     request.set_after(static_cast<std::uint64_t>(std::max<std::int64_t>(o.since, 0)));
   auto end = follow_events(
-    ctx, request, 0,
+    ctx, request, bounded_by_timeout(ctx, 0),
     [&](const v1::Event& e) {
       print_event(ctx, e);
       return true;
@@ -103,6 +103,8 @@ int run_events(context& ctx, const event_options& o) {
       ctx.io().error("events before this point are no longer kept; going on from now");
       return true;
     });
+  if (end == follow_end::timed_out)
+    throw failure(code::deadline, "stopped following: the time of --timeout is up");
   return end == follow_end::interrupted ? code::interrupted : code::ok;
 }
 

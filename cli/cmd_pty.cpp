@@ -9,6 +9,7 @@
 #include "gateway/mcp/shapes.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -237,8 +238,13 @@ int run_read(context& ctx, const read_options& o) {
   state.next = request.from();
   state.escaped = !ctx.json_wanted() && !o.raw && ctx.io().out_is_terminal();
   interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
+  std::atomic<bool> late = false;
+  ticker timer{0, nullptr, o.follow ? bounded_by_timeout(ctx, 0) : 0, [&] {
+                 late = true;
+                 ctx.door().coordination.cancel();
+               }};
   // A stream that was cut goes on at the next offset: every byte is printed once.
-  for (auto end = stream_end::lost; end == stream_end::lost || end == stream_end::too_slow;) {
+  for (auto end = stream_end::lost; !late && (end == stream_end::lost || end == stream_end::too_slow);) {
     end = ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(ctx, state, chunk); });
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
@@ -253,6 +259,8 @@ int run_read(context& ctx, const read_options& o) {
                     {"ended", state.ended},
                     {"exit_status", state.ended && state.signal == 0 ? json(state.exit_status) : json(nullptr)},
                     {"signal", state.ended && state.signal != 0 ? json(state.signal) : json(nullptr)}});
+  if (late && !state.ended)
+    throw failure(code::deadline, "stopped following: the time of --timeout is up; go on with --from " + std::to_string(state.next));
   return guard.interrupted() ? code::interrupted : code::ok;
 }
 

@@ -74,6 +74,18 @@ v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
   return r;
 }
 
+v1::Refusal no_program(const std::string& program, const std::string& directory) {
+  if (program.find('/') == std::string::npos)
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} on PATH", program));
+  auto file = std::filesystem::path{directory} / program;
+  std::error_code ec;
+  if (std::filesystem::is_directory(file, ec))
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("{} is a directory, not a program", program));
+  if (std::filesystem::exists(file, ec))
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("{} cannot be executed: chmod +x it, or name its interpreter (sh {})", program, program));
+  return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} in {}", program, directory));
+}
+
 /// Fields shared by Dispatch and RequestSpawn.
 template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
@@ -105,8 +117,7 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   if (body.argv().empty())
     return refusal(v1::Refusal::INVALID, "The harness exec needs a command: … --harness exec -- PROGRAM ARGUMENTS");
   if (!find_program(body.argv(0), path, body.directory()))
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} {}", body.argv(0),
-                                                       body.argv(0).find('/') == std::string::npos ? "on PATH" : "in " + body.directory()));
+    return no_program(body.argv(0), body.directory());
   return std::nullopt;
 }
 

@@ -113,6 +113,20 @@ TEST_CASE("pty read from an offset gives exactly the rest, and --follow ends wit
   CHECK(all.at("exit_status") == 3);
 }
 
+TEST_CASE("--timeout ends what would follow for ever, and says how to go on") {
+  test_node node;
+  auto id = new_pty(node, "printf 0123456789; exec sleep 1000");
+  REQUIRE(shows(node, id, "0123456789"));
+  auto output = node.ctl({"pty", "read", id, "--follow", "--timeout", "1"});
+  CHECK(output.status == 4);
+  CHECK(output.out == "0123456789");
+  CHECK_MESSAGE(output.err.find("--from 10") != std::string::npos, output.err);
+  auto events = node.ctl({"events", "--follow", "--since", "0", "--timeout", "1"});
+  CHECK(events.status == 4);
+  CHECK(events.out.find("pty.") != std::string::npos);
+  CHECK_MESSAGE(events.err.find("the time of --timeout is up") != std::string::npos, events.err);
+}
+
 TEST_CASE("attach types, shows the output, passes a resize on, leaves with the detach key and restores the terminal") {
   test_node node;
   auto id = new_pty(node, "while read -r line; do echo got-$line; stty size; done");

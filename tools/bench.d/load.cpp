@@ -17,29 +17,33 @@ using namespace std::chrono_literals;
 const std::string scope = "/bench/load";
 constexpr int window = 256; // commands under way on a pipelined connection
 
-/// Appends to a file of constant size, as SQLite does to its write-ahead log: p50 of one page and its fdatasync.
-double fdatasync_ms(const std::filesystem::path& file, std::chrono::milliseconds length) {
-  constexpr std::size_t page = 4096, pages = 4096;
-  unique_fd fd{open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-  std::string block(page, 'x');
-  if (!fd)
-    throw std::runtime_error("cannot write " + file.string());
-  if (lseek(fd.get(), 0, SEEK_END) == 0) {
-    for (std::size_t i = 0; i < pages; ++i)
-      (void)!write(fd.get(), block.data(), page);
-    fsync(fd.get());
+/// A file of constant size that is written a page at a time, each page synced, as SQLite does to its write-ahead log.
+class synced_file {
+public:
+  explicit synced_file(const std::filesystem::path& file)
+    : name_(file.string()), fd_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), block_(page, 'x') {
+    if (!fd_)
+      throw std::runtime_error("cannot write " + name_);
+    if (lseek(fd_.get(), 0, SEEK_END) == 0) {
+      for (std::size_t i = 0; i < pages; ++i)
+        (void)!write(fd_.get(), block_.data(), page);
+      fsync(fd_.get());
+    }
   }
-  std::vector<double> taken;
-  std::size_t i = 0;
-  for (auto start = steady::now(); steady::now() - start < length; ++i) {
-    block[i % page] = static_cast<char>(i);
-    auto began = steady::now();
-    if (pwrite(fd.get(), block.data(), page, static_cast<off_t>(i % pages * page)) != page || fdatasync(fd.get()) != 0)
-      throw std::runtime_error("cannot write " + file.string());
-    taken.push_back(ms_since(began));
+  void write_page() {
+    block_[at_ % page] = static_cast<char>(at_);
+    if (pwrite(fd_.get(), block_.data(), page, static_cast<off_t>(at_ % pages * page)) != page || fdatasync(fd_.get()) != 0)
+      throw std::runtime_error("cannot write " + name_);
+    ++at_;
   }
-  return median(taken);
-}
+
+private:
+  static constexpr std::size_t page = 4096, pages = 4096;
+  std::string name_;
+  unique_fd fd_;
+  std::string block_;
+  std::size_t at_ = 0;
+};
 
 operation echo_operation(const echo_server& server) {
   auto stub = std::shared_ptr{server.connect()};
@@ -48,6 +52,18 @@ operation echo_operation(const echo_server& server) {
     Payload in, out;
     in.set_data(std::string(160, 'x')); // about a lock command
     check(stub->Say(&context, in, &out), "echo");
+    return true;
+  };
+}
+
+/// What a pair of commands cannot do without, in the order in which it happens: a call, a sync, a call, a sync.
+operation echo_and_sync_operation(const echo_server& server, const std::filesystem::path& file) {
+  auto synced = std::make_shared<synced_file>(file);
+  return [synced, echo = echo_operation(server)] {
+    for (int i = 0; i < 2; ++i) {
+      echo();
+      synced->write_page();
+    }
     return true;
   };
 }
@@ -96,7 +112,15 @@ public:
   }
 
   void round() override {
-    samples_.add("fdatasync", fdatasync_ms(settings_.dir / "fdatasync", settings_.length / 3));
+    auto file = settings_.dir / "fdatasync";
+    auto sync = closed_loop(1, settings_.length / 3, [&](int) -> operation {
+      return [synced = std::make_shared<synced_file>(file)] {
+        synced->write_page();
+        return true;
+      };
+    });
+    samples_.add("fdatasync", sync.p50_ms);
+    take("in turn", 1, [&](int) { return echo_and_sync_operation(echo_, file); });
     ++round_;
     for (int clients : {1, 16, 64}) {
       auto name = std::to_string(clients);
@@ -118,6 +142,7 @@ public:
     out.push_back({"echo, 1 client, p50", m("echo 1 p50"), "ms", "", 0, {}});
     for (auto clients : {"1", "16", "64"})
       out.push_back({std::string{"echo, "} + clients + " clients", m(std::string{"echo "} + clients + " rate"), "calls/s", "", 0, {}});
+    out.push_back({"two echoes and two fdatasync in turn, p50", m("in turn p50"), "ms", "2 fdatasync + 2 echo", floor, {}});
     for (const auto& [kind, title] : {std::pair{"lock", "lock+unlock"}, std::pair{"task", "claim+complete"}}) {
       auto ours = std::string{kind} + " ", theirs = std::string{"etcd "} + kind + " ", what = std::string{title};
       out.push_back({what + ", 1 client, p50", m(ours + "1 p50"), "ms", "2 fdatasync + 2 echo", floor, {goal::ratio_at_most, 2}});

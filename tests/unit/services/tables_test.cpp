@@ -209,6 +209,14 @@ TEST_CASE("a harness that is unknown, not installed or has nothing to run is ref
   CHECK(c.request_spawn().argv(0) == dir + "/bin/claude");
   auto nowhere = spawn_of("exec", {"/bin/sh"}, dir + "/none");
   CHECK(check_harness(nowhere, env)->code() == v1::Refusal::NOT_FOUND);
+  std::ofstream{s.dir.root / "plain.sh"} << "echo\n";
+  auto text = [&](const std::string& what) {
+    auto command = spawn_of("exec", {what}, dir);
+    return check_harness(command, env)->text();
+  };
+  CHECK(text("./plain.sh") == "./plain.sh cannot be executed: chmod +x it, or name its interpreter (sh ./plain.sh)");
+  CHECK(text("./bin") == "./bin is a directory, not a program");
+  CHECK(text("./none") == "There is no program ./none in " + dir);
 }
 
 TEST_CASE("a shell is the caller's own, else sh") {
