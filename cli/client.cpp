@@ -56,7 +56,11 @@ failure as_failure(const grpc::Status& s) {
     case grpc::StatusCode::UNAVAILABLE: return {code::deadline, "the node did not come back by the deadline (" + text + "); see: swarmctl status"};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {code::refused, "the running node does not know this call; it is of another version: swarmctl down, then swarmctl up"};
-    case grpc::StatusCode::UNAUTHENTICATED: return {code::refused, "the node does not accept this SWARM_TOKEN: " + text};
+    case grpc::StatusCode::UNAUTHENTICATED: {
+      failure f{code::refused, "the node does not accept this SWARM_TOKEN: " + text};
+      f.unknown_token = true;
+      return f;
+    }
     default: return {code::refused, text.empty() ? "the call failed" : text};
   }
 }
@@ -370,6 +374,14 @@ std::unique_ptr<pty_stream> client::attach() {
     if (!settings_.token.empty())
       context.AddMetadata("swarm-token", settings_.token);
   });
+}
+
+std::unique_ptr<coordination_port> client::connect(const std::string& token, bool may_start) {
+  auto settings = settings_;
+  settings.may_start = settings.may_start && may_start;
+  if (!token.empty())
+    settings.token = token;
+  return std::make_unique<client>(std::move(settings));
 }
 
 bool client::running() {

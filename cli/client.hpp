@@ -56,6 +56,7 @@ public:
   std::string state_directory() override { return settings_.dir.root.string(); }
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
+  std::unique_ptr<coordination_port> connect(const std::string& token, bool may_start) override;
 
 private:
   using time_point = std::chrono::steady_clock::time_point;

@@ -1,6 +1,5 @@
 // events, subscribe, subscriptions, ack, unsubscribe, wait.
 #include "actors/base/limits.hpp"
-#include "actors/domain/json_text.hpp"
 #include "cli/follow.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/verbs.hpp"
@@ -10,32 +9,9 @@ namespace swarm::cli {
 
 namespace {
 
-const char* kind_name(v1::Principal::Kind kind) {
-  switch (kind) {
-    case v1::Principal::OPERATOR: return "operator";
-    case v1::Principal::SESSION: return "session";
-    case v1::Principal::DEVICE: return "device";
-    case v1::Principal::GATEWAY: return "gateway";
-    case v1::Principal::NODE: return "node";
-    default: return "unknown";
-  }
-}
-
-json event_row(const v1::Event& e) {
-  auto payload = domain::parse_json(e.payload());
-  return {{"scope", e.scope()},
-          {"revision", e.revision()},
-          {"at_ms", e.at_ms()},
-          {"type", e.type()},
-          {"actor", mcp::text_or_null(e.actor())},
-          {"subject", mcp::text_or_null(e.subject())},
-          {"payload", payload ? std::move(*payload) : json(nullptr)},
-          {"principal", {{"kind", kind_name(e.principal().kind())}, {"id", mcp::text_or_null(e.principal().id())}}}};
-}
-
 void print_event(context& ctx, const v1::Event& e) {
   if (ctx.json_wanted()) {
-    ctx.io().print_compact(event_row(e));
+    ctx.io().print_compact(mcp::event(e));
     return;
   }
   auto& io = ctx.io();

@@ -10,17 +10,6 @@ namespace swarm::cli {
 
 namespace {
 
-const char* status_name(v1::Spawn::Status status) {
-  switch (status) {
-    case v1::Spawn::REQUESTED: return "requested";
-    case v1::Spawn::STARTING: return "starting";
-    case v1::Spawn::RUNNING: return "running";
-    case v1::Spawn::ENDED: return "ended";
-    case v1::Spawn::FAILED: return "failed";
-    default: return "unknown";
-  }
-}
-
 json spawn_row(const v1::Spawn& s) {
   bool ended = s.status() == v1::Spawn::ENDED;
   auto argv = json::array();
@@ -34,7 +23,7 @@ json spawn_row(const v1::Spawn& s) {
           {"argv", argv},
           {"directory", s.directory()},
           {"node_id", s.node_id()},
-          {"status", status_name(s.status())},
+          {"status", mcp::spawn_status(s.status())},
           {"instance_id", mcp::text_or_null(s.session_id())},
           {"task_id", mcp::text_or_null(s.task_id())},
           {"pty_id", mcp::text_or_null(s.pty_id())},
@@ -87,7 +76,7 @@ int run_spawn(context& ctx, const spawn_options& o) {
     ctx.io().print(out);
   } else {
     ctx.io().line(std::string{reply.existing() ? "existing" : "asked for"} + " worker " + reply.spawn().id() + " [" +
-                  status_name(reply.spawn().status()) + "]");
+                  mcp::spawn_status(reply.spawn().status()) + "]");
   }
   return code::ok;
 }
@@ -134,7 +123,7 @@ int run_spawns(context& ctx, const spawns_options& o) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& s : spawns) {
     auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : std::to_string(s.exit_status());
-    rows.push_back({short_id(s.id()), status_name(s.status()), s.harness(), s.role(), s.pid() == 0 ? "-" : std::to_string(s.pid()),
+    rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness(), s.role(), s.pid() == 0 ? "-" : std::to_string(s.pid()),
                     short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-", s.reason().empty() ? "-" : s.reason()});
   }
   ctx.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));

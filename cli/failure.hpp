@@ -29,6 +29,8 @@ struct failure : std::runtime_error {
   std::optional<json> body;
   /// The text is the contract's own ("claim failed: …") and gets no prefix.
   bool verbatim = false;
+  /// The session whose token was shown is not known.
+  bool unknown_token = false;
 };
 
 } // namespace swarm::cli

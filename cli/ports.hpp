@@ -92,6 +92,8 @@ public:
   virtual void never_start() = 0;
   /// Deadline of each call.
   virtual void set_timeout_ms(std::int64_t) = 0;
+  /// A further connection to the same node, for another thread; as the session of that token, or as this process without one.
+  virtual std::unique_ptr<coordination_port> connect(const std::string& token, bool may_start) = 0;
 };
 
 struct ports {

@@ -61,6 +61,7 @@ inline constinit bound<std::size_t> argv_bytes_max{128 * kib, 1 * kib, 192 * kib
 inline constinit bound<std::size_t> argv_count_max{1024};
 inline constinit bound<std::size_t> environment_bytes_max{256 * kib, 4 * kib, 512 * kib};
 inline constexpr int json_depth_max = 256;
+inline constexpr std::size_t json_members_max = 1'024; // of one object; its keys are searched one by one
 
 // -- counts --------------------------------------------------------------------------
 inline constinit bound<std::size_t> batch_tasks_max{50};
@@ -149,6 +150,11 @@ inline constexpr std::size_t tree_rows_per_family_max = 500;
 inline constexpr std::size_t statements_cached_max = 256;
 inline constexpr std::size_t search_kept_rows_max = 16;
 inline constexpr std::size_t stream_frames_queued_max = 4;
+inline constexpr std::size_t mcp_line_bytes_max = 4 * mib;
+inline constexpr std::size_t mcp_requests_queued_max = 256;
+inline constexpr std::size_t mcp_waits_max = 32;
+inline constexpr std::size_t mcp_listeners_max = 16;
+inline constexpr std::size_t mcp_issues_max = 100;
 inline constexpr std::size_t reader_cache_bytes = 16 * mib;
 
 // -- time ------------------------------------------------------------------------------

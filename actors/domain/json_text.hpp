@@ -10,7 +10,10 @@
 namespace swarm::domain {
 
 bool nested_deeper(std::string_view text, int depth);
-/// Nothing for what is not JSON or nested deeper than `depth_max`: writing a value out again takes recursion.
+/// Some object in the text has more members than that.
+bool has_more_members(std::string_view text, std::size_t members);
+/// Nothing for what is not JSON, nested deeper than `depth_max` (writing a value out again takes recursion), or with an object of more than
+/// limits::json_members_max members (each is searched among those before).
 std::optional<json> parse_json(std::string_view text, int depth_max = limits::json_depth_max);
 
 } // namespace swarm::domain

@@ -332,6 +332,33 @@ json status(const v1::Status& s) {
           {"next_action", next}};
 }
 
+namespace {
+
+const char* kind_name(v1::Principal::Kind kind) {
+  switch (kind) {
+    case v1::Principal::OPERATOR: return "operator";
+    case v1::Principal::SESSION: return "session";
+    case v1::Principal::DEVICE: return "device";
+    case v1::Principal::GATEWAY: return "gateway";
+    case v1::Principal::NODE: return "node";
+    default: return "unknown";
+  }
+}
+
+} // namespace
+
+json event(const v1::Event& e) {
+  auto payload = domain::parse_json(e.payload());
+  return {{"scope", e.scope()},
+          {"revision", e.revision()},
+          {"at_ms", e.at_ms()},
+          {"type", e.type()},
+          {"actor", text_or_null(e.actor())},
+          {"subject", text_or_null(e.subject())},
+          {"payload", payload ? std::move(*payload) : json(nullptr)},
+          {"principal", {{"kind", kind_name(e.principal().kind())}, {"id", text_or_null(e.principal().id())}}}};
+}
+
 json activity(const v1::Activity& a) {
   if (a.timed_out())
     return {{"changes", json::array()}, {"timeout", true}, {"message", "No new activity within timeout."}};
@@ -417,6 +444,17 @@ json dispatch(const v1::DispatchReply& d) {
   }
   add_promotion(out, d);
   return out;
+}
+
+const char* spawn_status(v1::Spawn::Status status) noexcept {
+  switch (status) {
+    case v1::Spawn::REQUESTED: return "requested";
+    case v1::Spawn::STARTING: return "starting";
+    case v1::Spawn::RUNNING: return "running";
+    case v1::Spawn::ENDED: return "ended";
+    case v1::Spawn::FAILED: return "failed";
+    default: return "unknown";
+  }
 }
 
 json cleanup(const v1::SweepReport& r, std::string_view scope, std::string_view mode, std::int64_t at_ms) {

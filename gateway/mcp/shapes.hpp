@@ -80,10 +80,14 @@ json kv_row(const v1::KvEntry&);
 
 // -- the rest ----------------------------------------------------------------------------
 
+/// An event as `events --json` prints it; `at_ms` in milliseconds.
+json event(const v1::Event&);
 /// swarm_status.
 json status(const v1::Status&);
 /// wait_for_activity; parts without a change are absent.
 json activity(const v1::Activity&);
+/// "running"
+const char* spawn_status(v1::Spawn::Status) noexcept;
 /// Payload of dispatch without its completion part.
 json dispatch(const v1::DispatchReply&);
 /// `at_ms`: when the sweep was decided; `scope` empty = all scopes.

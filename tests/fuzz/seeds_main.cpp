@@ -176,6 +176,36 @@ void add_requests(corpus c) {
   request<v1::KillPtyRequest>(c, 8), request<v1::AttachFrame>(c, 9);
 }
 
+void add_mcp(corpus c) {
+  auto line = [](int id, const char* method, const char* params) {
+    return "{\"jsonrpc\":\"2.0\",\"id\":" + std::to_string(id) + ",\"method\":\"" + method + "\",\"params\":" + params + "}\n";
+  };
+  auto hello =
+    line(1, "initialize", R"({"protocolVersion":"2025-06-18"})") + line(2, "tools/call", R"({"name":"register","arguments":{"directory":"/repo"}})");
+  c.add("lists", std::string{'\0'} + hello + line(3, "tools/list", "{}") + line(4, "prompts/get", R"({"name":"setup"})") +
+                   line(5, "resources/read", R"({"uri":"swarm://lock?file=a"})") + "[]\n{}\nnull\n{\"id\":1}\n");
+  constexpr const char* calls[] = {
+    R"({"name":"lock_file","arguments":{"file":"a.c","exclusive":true}})",
+    R"({"name":"kv_append","arguments":{"key":"k","value":"[1]"}})",
+    R"({"name":"request_task_batch","arguments":{"tasks":[{"type":"fix","title":"t","depends_on":["$1"]}]}})",
+    R"({"name":"complete_task","arguments":{"task_id":"1","summary":"s","tests":[{"status":"passed"}],"tracker_update":{"a":1}}})",
+    R"({"name":"report_progress","arguments":{"task_id":"1","summary":"s","blocked_reason":null,"expected_next_update_at":1.0}})",
+    R"({"name":"dispatch","arguments":{"title":"t","placement":{"layout":{"kind":"grid","rows":2,"cols":2}},"completion_wait_seconds":0.5}})",
+    R"({"name":"wait_for_activity","arguments":{"timeout_seconds":1},"_meta":{"progressToken":1}})",
+    R"({"name":"bootstrap","arguments":{"mark_read":false,"adopt_instance_id":"x","terminal_limit":3}})",
+    R"({"name":"peek_peer","arguments":{"recipient":"x","lines":301}})",
+  };
+  for (int way = 0; way < 4; ++way) {
+    auto all = std::string{static_cast<char>(way)} + hello;
+    for (int i = 0; const auto* call : calls)
+      all += line(10 + i++, "tools/call", call);
+    c.add("calls-" + std::to_string(way), all + R"({"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":16}})" + "\n");
+  }
+  constexpr const char* meta =
+    R"({"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["swarm://inbox"]}})";
+  c.add("stateless", std::string{'\0'} + line(1, "server/discover", meta) + line(2, "subscriptions/listen", meta) + line(3, "tools/list", meta));
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -228,5 +258,6 @@ int main(int argc, char** argv) {
   add_terminals(corpus{root / "terminals"});
   add_processes(corpus{root / "processes"});
   add_requests(corpus{root / "requests"});
+  add_mcp(corpus{root / "mcp"});
   return 0;
 }

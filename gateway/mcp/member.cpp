@@ -1,0 +1,221 @@
+#include "gateway/mcp/member.hpp"
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+
+namespace swarm::mcp {
+
+namespace {
+
+std::string or_variable(const host& process, std::string value, const char* name) {
+  return value.empty() ? process.variable(name) : std::move(value);
+}
+
+} // namespace
+
+member::member(const host& process) : host_(process), connection_(process.connect({})) {}
+
+member::~member() = default;
+
+void member::connect(const std::string& token, host::start start) {
+  std::shared_ptr<mcp::connection> fresh = host_.connect(token, start);
+  std::lock_guard guard{mutex_};
+  connection_.swap(fresh);
+}
+
+void member::renew() {
+  auto b = bound();
+  connect(b ? b->token : std::string{});
+}
+
+void member::cancel() {
+  std::shared_ptr<mcp::connection> now;
+  {
+    std::lock_guard guard{mutex_};
+    now = connection_;
+  }
+  now->cancel();
+}
+
+binding_ptr member::bound() const {
+  std::lock_guard guard{mutex_};
+  return bound_;
+}
+
+void member::set(binding_ptr b) {
+  {
+    std::lock_guard guard{mutex_};
+    bound_ = b;
+  }
+  if (changed_)
+    changed_(b);
+}
+
+v1::Command member::registering(const registration& r) const {
+  auto directory = normalize_path(r.directory.empty() ? "." : r.directory, host_.working_directory());
+  v1::Command command;
+  *command.mutable_caller() = host_.caller();
+  command.set_scope(resolve_scope(r.scope, directory));
+  auto* body = command.mutable_register_session();
+  body->set_directory(directory);
+  body->set_root(git_root(directory));
+  body->set_file_root(r.file_root.empty() ? directory : normalize_path(r.file_root, host_.working_directory()));
+  body->set_label(std::string{trimmed(r.label)});
+  body->set_adopt_session_id(r.adopt);
+  return command;
+}
+
+/// Inside a worker its token says who calls, and its process keeps the session. Elsewhere the session gets a token of its own and ends with
+/// this process.
+v1::Reply member::send(v1::Command& command, std::string& token) {
+  token = host_.variable("SWARM_TOKEN");
+  if (token.empty()) {
+    token = host_.new_token();
+    command.mutable_register_session()->set_token_hash(sha256(from_hex(token)));
+  }
+  auto [pid, start] = host_.process();
+  command.mutable_register_session()->set_pid(pid);
+  command.mutable_register_session()->set_pid_start(start);
+  // As the process, not as a session that is gone.
+  connect({});
+  return connection_->execute(command);
+}
+
+void member::bind(v1::Session session, std::string token) {
+  auto b = std::make_shared<binding>();
+  auto [pid, start] = host_.process();
+  b->ours = session.presence() == v1::Session::PROCESS && session.pid() == pid && session.pid_start() == start;
+  b->session = std::move(session);
+  b->token = std::move(token);
+  connect(b->token);
+  set(std::move(b));
+}
+
+void member::enroll(const registration& r) {
+  auto command = registering(r);
+  auto& body = *command.mutable_register_session();
+  body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));
+  host_.check_directories(body.label(), body.directory(), body.file_root());
+  std::string token;
+  auto reply = send(command, token);
+  if (reply.has_refusal())
+    throw std::runtime_error(reply.refusal().text());
+  bind(std::move(*reply.mutable_session()->mutable_session()), std::move(token));
+}
+
+bool member::adopt(registration r) {
+  r.directory = or_variable(host_, r.directory, "SWARM_MCP_DIRECTORY");
+  r.scope = or_variable(host_, r.scope, "SWARM_MCP_SCOPE");
+  r.label = or_variable(host_, r.label, "SWARM_MCP_LABEL");
+  auto command = registering(r);
+  command.mutable_register_session()->set_adopt_only(true);
+  std::string token;
+  auto before = bound();
+  auto reply = send(command, token);
+  if (reply.has_refusal()) {
+    if (before)
+      connect(before->token);
+    return false;
+  }
+  bind(std::move(*reply.mutable_session()->mutable_session()), std::move(token));
+  return true;
+}
+
+bool member::adopt_leased() {
+  auto directory =
+    normalize_path(or_variable(host_, {}, "SWARM_MCP_DIRECTORY").empty() ? "." : host_.variable("SWARM_MCP_DIRECTORY"), host_.working_directory());
+  v1::Query query;
+  *query.mutable_caller() = host_.caller();
+  query.set_scope(resolve_scope(host_.variable("SWARM_MCP_SCOPE"), directory));
+  query.mutable_list_sessions()->set_label_contains("session:");
+  auto answer = connection_->ask(query);
+  const v1::Session* found = nullptr;
+  for (const auto& s : answer.sessions().sessions()) {
+    if (s.adopted() || s.directory() != directory || s.lease_until_ms() <= host_.now_ms())
+      continue;
+    if (found)
+      return false; // nobody can tell which of them is meant
+    found = &s;
+  }
+  if (!found)
+    return false;
+  registration r;
+  r.directory = directory;
+  r.scope = found->scope();
+  r.label = found->label();
+  r.adopt = found->id();
+  return adopt(std::move(r));
+}
+
+bool member::ensure() {
+  if (bound())
+    return true;
+  try {
+    if (!host_.variable("SWARM_MCP_INSTANCE_ID").empty()) {
+      registration r;
+      r.directory = host_.variable("SWARM_MCP_DIRECTORY");
+      r.label = host_.variable("SWARM_MCP_LABEL");
+      r.scope = host_.variable("SWARM_MCP_SCOPE");
+      r.file_root = host_.variable("SWARM_MCP_FILE_ROOT");
+      enroll(r);
+      return true;
+    }
+    return adopt_leased();
+  } catch (const call_failed&) {
+    throw;
+  } catch (const std::runtime_error& e) {
+    host_.note(std::string{"cannot register: "} + e.what());
+    return false;
+  }
+}
+
+void member::forget() {
+  if (!bound())
+    return;
+  connect({});
+  set(nullptr);
+}
+
+void member::deregister() {
+  auto b = bound();
+  if (!b)
+    return;
+  v1::Command command;
+  command.set_scope(b->session.scope());
+  command.set_actor(b->session.id());
+  command.mutable_deregister_session()->set_session_id(b->session.id());
+  auto reply = connection_->execute(command);
+  if (reply.has_refusal())
+    throw std::runtime_error(reply.refusal().text());
+  forget();
+}
+
+void member::leave() {
+  auto b = bound();
+  if (!b || !b->ours)
+    return;
+  try {
+    // Nobody starts a node to tell it that he leaves.
+    connect(b->token, host::start::never);
+    deregister();
+  } catch (const std::exception&) {
+    // The node is away or stopping: it sees that this process has ended.
+  }
+}
+
+std::optional<v1::Session> member::refreshed() {
+  auto b = bound();
+  if (!b)
+    return std::nullopt;
+  v1::Query query;
+  query.set_scope(b->session.scope());
+  query.mutable_find_session()->set_who(b->session.id());
+  auto answer = connection_->ask(query);
+  if (!answer.has_refusal() && answer.session().id() == b->session.id())
+    return answer.session();
+  forget();
+  return std::nullopt;
+}
+
+} // namespace swarm::mcp

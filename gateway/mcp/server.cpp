@@ -1,0 +1,552 @@
+#include "gateway/mcp/server.hpp"
+
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "gateway/mcp/resources.hpp"
+#include "gateway/mcp/schema.hpp"
+#include "gateway/mcp/shapes.hpp"
+
+namespace swarm::mcp {
+
+namespace {
+
+constexpr const char* server_name = "swarm";
+constexpr const char* newest_legacy = "2025-11-25";
+constexpr const char* legacy_versions[] = {"2024-11-05", "2025-03-26", "2025-06-18", newest_legacy};
+constexpr const char* modern_version = "2026-07-28";
+constexpr const char* not_registered = "Not registered. Call register first.";
+
+constexpr const char* meta_version = "io.modelcontextprotocol/protocolVersion";
+constexpr const char* meta_capabilities = "io.modelcontextprotocol/clientCapabilities";
+constexpr const char* meta_server = "io.modelcontextprotocol/serverInfo";
+constexpr const char* meta_subscription = "io.modelcontextprotocol/subscriptionId";
+
+/// The row of whoever was bound has gone while a call was under way.
+struct session_gone {};
+
+/// Tells the loss of the session from everything else a call may bring.
+class attentive final : public connection {
+  template <class Call>
+  static auto checked(Call call) {
+    try {
+      auto out = call();
+      if (out.has_refusal() && out.refusal().code() == v1::Refusal::NOT_REGISTERED)
+        throw session_gone{};
+      return out;
+    } catch (const call_failed& f) {
+      if (f.reason == call_failed::why::unknown_session)
+        throw session_gone{};
+      throw;
+    }
+  }
+
+public:
+  explicit attentive(connection& node) : node_(node) {}
+  v1::Reply execute(const v1::Command& c, const environment_list& e, std::int64_t extra_ms) override {
+    return checked([&] { return node_.execute(c, e, extra_ms); });
+  }
+  v1::Answer ask(const v1::Query& q) override {
+    return checked([&] { return node_.ask(q); });
+  }
+  v1::Activity wait_for_activity(const v1::WaitRequest& r) override {
+    return checked([&] { return node_.wait_for_activity(r); });
+  }
+  void watch(v1::WatchRequest r, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
+    node_.watch(std::move(r), timeout_ms, on);
+  }
+  void cancel() override { node_.cancel(); }
+
+private:
+  connection& node_;
+};
+
+json capabilities() {
+  const json changes = {{"listChanged", true}};
+  return {{"tools", changes}, {"resources", changes}, {"prompts", changes}};
+}
+
+json server_info() { return {{"name", server_name}, {"version", SWARM_VERSION}}; }
+
+json content_of(const tool_result& r) {
+  auto blocks = json::array();
+  for (const auto& text : r.texts)
+    blocks.push_back({{"type", "text"}, {"text", text}});
+  json out = {{"content", std::move(blocks)}};
+  if (r.is_error)
+    out["isError"] = true;
+  return out;
+}
+
+/// Whether the request is of the stateless protocol; throws when it is one of it that cannot be taken.
+bool is_modern(const rpc::message& m) {
+  auto meta = m.params.find("_meta");
+  if (meta == m.params.end() || !meta->is_object() || !meta->contains(meta_version)) {
+    if (m.method == "server/discover" || m.method == "subscriptions/listen")
+      throw rpc::error{rpc::invalid_params, std::string{"_meta must name "} + meta_version};
+    return false;
+  }
+  const auto& version = (*meta)[meta_version];
+  if (!version.is_string() || version.get_ref<const std::string&>() != modern_version)
+    throw rpc::error{
+      rpc::unsupported_version, "Unsupported protocol version", {{"supported", json::array({modern_version})}, {"requested", version}}};
+  if (!meta->contains(meta_capabilities) || !(*meta)[meta_capabilities].is_object())
+    throw rpc::error{rpc::invalid_params, std::string{"_meta must name "} + meta_capabilities};
+  return true;
+}
+
+std::string text_param(const json& params, const char* name) {
+  auto i = params.find(name);
+  if (i == params.end() || !i->is_string())
+    throw rpc::error{rpc::invalid_params, std::string{"params need a text \""} + name + "\""};
+  return i->get<std::string>();
+}
+
+std::string key_of(const json& id) { return id.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+bool in_order(const std::string& method) { return method == "tools/call" || method == "resources/read"; }
+
+json progress_token(const json& params) {
+  auto meta = params.find("_meta");
+  if (meta == params.end() || !meta->is_object() || !meta->contains("progressToken"))
+    return nullptr;
+  return (*meta)["progressToken"];
+}
+
+bool has_right(const tool& t, const binding_ptr& bound) {
+  return t.right.empty() ||
+         (bound && std::find(bound->session.grants().begin(), bound->session.grants().end(), t.right) != bound->session.grants().end());
+}
+
+} // namespace
+
+server::server(const host& h, tool_table& t, sink out) : host_(h), tools_(t), out_(std::move(out)), me_(h) {
+  me_.on_change([this](const binding_ptr& b) { watch(b); });
+  tools_.on_change([this] { tools_changed(); });
+  worker_ = std::thread{[this] { work(); }};
+}
+
+server::~server() {
+  stop();
+  tools_.on_change(nullptr);
+}
+
+// -- what the client sends -------------------------------------------------------------------
+
+void server::receive(std::string_view line) {
+  auto parsed = rpc::parse(line);
+  if (parsed.answer)
+    send(*parsed.answer);
+  if (parsed.received)
+    handle(std::move(*parsed.received));
+}
+
+void server::refuse_line(const std::string& why) { send(rpc::error_of(nullptr, rpc::error{rpc::invalid_request, why})); }
+
+void server::handle(rpc::message m) {
+  if (m.method == "notifications/cancelled")
+    return cancel(m.params);
+  if (m.is_notification())
+    return;
+  try {
+    auto modern = is_modern(m);
+    if (!in_order(m.method))
+      return answer_now(m, modern);
+    std::unique_lock lock{mutex_};
+    room_.wait(lock, [&] { return stopped_ || queue_.size() < limits::mcp_requests_queued_max; });
+    if (!requests_.emplace(key_of(m.id), under_way{}).second)
+      throw rpc::error{rpc::invalid_request, "There is a request of that id already"};
+    queue_.push_back({std::move(m), modern});
+    filled_.notify_one();
+  } catch (const rpc::error& e) {
+    send(rpc::error_of(m.id, e));
+  }
+}
+
+void server::answer_now(const rpc::message& m, bool modern) {
+  const auto& method = m.method;
+  if (modern && method == "server/discover")
+    return send(rpc::result_of(m.id, decorated(discover(), true, true)));
+  if (modern && method == "subscriptions/listen")
+    return listen(m);
+  if (!modern && method == "initialize")
+    return send(rpc::result_of(m.id, initialize(m.params)));
+  if (!modern && method == "ping")
+    return send(rpc::result_of(m.id, json::object()));
+  if (method == "tools/list")
+    return send(rpc::result_of(m.id, decorated({{"tools", tools(modern)}}, modern, true)));
+  if (method == "resources/list")
+    return send(rpc::result_of(m.id, decorated({{"resources", resource_list()}}, modern, true)));
+  if (method == "resources/templates/list")
+    return send(rpc::result_of(m.id, decorated({{"resourceTemplates", resource_templates()}}, modern, true)));
+  if (method == "prompts/list")
+    return send(rpc::result_of(m.id, decorated({{"prompts", prompt_list()}}, modern, true)));
+  if (method == "prompts/get") {
+    auto name = text_param(m.params, "name");
+    auto prompt = get_prompt(name);
+    if (!prompt)
+      throw rpc::error{rpc::invalid_params, "MCP error -32602: Prompt " + name + " not found"};
+    return send(rpc::result_of(m.id, decorated(std::move(*prompt), modern, false)));
+  }
+  throw rpc::error{rpc::method_not_found, "Method not found"};
+}
+
+json server::initialize(const json& params) {
+  auto wanted =
+    params.contains("protocolVersion") && params["protocolVersion"].is_string() ? params["protocolVersion"].get<std::string>() : std::string{};
+  auto known = std::find(std::begin(legacy_versions), std::end(legacy_versions), wanted) != std::end(legacy_versions);
+  {
+    std::lock_guard lock{mutex_};
+    legacy_ = true;
+  }
+  return {{"protocolVersion", known ? wanted : newest_legacy}, {"capabilities", capabilities()}, {"serverInfo", server_info()}};
+}
+
+json server::discover() const {
+  return {{"supportedVersions", json::array({modern_version})}, {"capabilities", capabilities()}, {"serverInfo", server_info()}};
+}
+
+json server::tools(bool modern) const {
+  auto bound = me_.bound();
+  auto out = json::array();
+  for (const auto& t : tools_.list()) {
+    if (!has_right(*t, bound))
+      continue;
+    json row = {{"name", t->name}, {"description", t->description}, {"inputSchema", t->input_schema}};
+    if (!t->annotations.is_null())
+      row["annotations"] = t->annotations;
+    if (!modern)
+      row["execution"] = {{"taskSupport", "forbidden"}};
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+json server::decorated(json result, bool modern, bool cached) const {
+  if (!modern)
+    return result;
+  result["resultType"] = "complete";
+  if (cached) {
+    // The lists change with the session's rights, which is told to those who listen.
+    result["ttlMs"] = 0;
+    result["cacheScope"] = "private";
+  }
+  result["_meta"] = {{meta_server, server_info()}};
+  return result;
+}
+
+void server::listen(const rpc::message& m) {
+  auto wanted = m.params.contains("notifications") && m.params["notifications"].is_object() ? m.params["notifications"] : json::object();
+  {
+    std::lock_guard lock{mutex_};
+    if (listeners_.size() >= limits::mcp_listeners_max)
+      throw rpc::error{rpc::invalid_request, "At most " + std::to_string(limits::mcp_listeners_max) + " subscriptions are open at once"};
+    listeners_.push_back({m.id, wanted});
+  }
+  send(rpc::notification("notifications/subscriptions/acknowledged", {{"_meta", {{meta_subscription, m.id}}}, {"notifications", wanted}}));
+}
+
+void server::cancel(const json& params) {
+  auto id = params.find("requestId");
+  if (id == params.end())
+    return;
+  std::lock_guard lock{mutex_};
+  std::erase_if(listeners_, [&](const listener& l) { return l.id == *id; });
+  // One that is answered already is none of ours any more.
+  auto i = requests_.find(key_of(*id));
+  if (i == requests_.end())
+    return;
+  i->second.cancelled = true;
+  if (i->second.waits_on)
+    i->second.waits_on->cancel();
+  else if (i->second.in_order)
+    me_.cancel();
+}
+
+// -- working -----------------------------------------------------------------------------------
+
+void server::work() {
+  try {
+    // A worker is registered before it says a word.
+    me_.ensure();
+  } catch (const std::exception& e) {
+    std::lock_guard lock{mutex_};
+    if (!stopped_)
+      host_.note(e.what());
+  }
+  for (;;) {
+    job next;
+    {
+      std::unique_lock lock{mutex_};
+      idle_ = queue_.empty();
+      if (idle_)
+        became_idle_.notify_all();
+      filled_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
+      if (stopped_)
+        return;
+      next = std::move(queue_.front());
+      queue_.pop_front();
+      idle_ = false;
+      room_.notify_one();
+      auto i = requests_.find(key_of(next.request.id));
+      if (i->second.cancelled) {
+        requests_.erase(i);
+        continue;
+      }
+      i->second.in_order = true;
+    }
+    work_off(next);
+  }
+}
+
+void server::work_off(const job& j) {
+  bool later = false;
+  auto answer = [&] {
+    if (j.request.method == "resources/read")
+      return rpc::result_of(j.request.id, decorated(read(j), j.modern, true));
+    auto result = call_tool(j, later);
+    return later ? json(nullptr) : rpc::result_of(j.request.id, decorated(std::move(result), j.modern, false));
+  };
+  finish(j, answer);
+}
+
+void server::finish(const job& j, const std::function<json()>& answer) {
+  json out;
+  try {
+    out = answer();
+  } catch (const rpc::error& e) {
+    out = rpc::error_of(j.request.id, e);
+  } catch (const std::exception& e) {
+    // A failure of the call, as a tool tells it.
+    out = j.request.method == "tools/call" ? rpc::result_of(j.request.id, decorated(content_of({{e.what()}, true}), j.modern, false))
+                                           : rpc::error_of(j.request.id, rpc::error{rpc::internal_error, e.what()});
+  }
+  if (out.is_null())
+    return; // goes on beside
+  bool wanted = true, renew = false;
+  {
+    std::lock_guard lock{mutex_};
+    auto i = requests_.find(key_of(j.request.id));
+    wanted = !stopped_ && i != requests_.end() && !i->second.cancelled;
+    if (i != requests_.end()) {
+      renew = i->second.cancelled && i->second.in_order;
+      requests_.erase(i);
+    }
+  }
+  // The cancellation may have come too late for this request, and must not hit the next.
+  if (renew)
+    me_.renew();
+  if (wanted)
+    send(out);
+}
+
+json server::read(const job& j) {
+  auto uri = text_param(j.request.params, "uri");
+  auto text = read_resource(uri, host_, me_.connection(), me_.bound());
+  if (!text)
+    throw rpc::error{rpc::invalid_params, "MCP error -32602: Resource " + uri + " not found"};
+  return {{"contents", json::array({{{"uri", uri}, {"mimeType", "application/json"}, {"text", std::move(*text)}}})}};
+}
+
+json server::call_tool(const job& j, bool& later) {
+  auto name = text_param(j.request.params, "name");
+  auto t = tools_.find(name);
+  if (!t || !has_right(*t, me_.bound()))
+    return content_of({{"MCP error -32602: Tool " + name + " not found"}, true});
+  const auto& params = j.request.params;
+  auto given = params.contains("arguments") ? params["arguments"] : json(json::value_t::discarded);
+  if (auto issues = issues_with(t->input_schema, given); !issues.empty())
+    return content_of({{validation_error(name, issues)}, true});
+  auto arguments = accepted(t->input_schema, given);
+  // Once more when the session had gone and the process has found another: a worker whose row was removed is there again.
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return call_tool_once(j, *t, arguments, later);
+    } catch (const session_gone&) {
+      me_.forget();
+      if (attempt > 0)
+        return content_of(said(not_registered));
+    }
+  }
+}
+
+json server::call_tool_once(const job& j, const tool& t, const json& arguments, bool& later) {
+  if (t.bind)
+    return content_of(t.bind(me_, arguments));
+  if (t.before)
+    t.before(me_, arguments);
+  if (!me_.ensure())
+    return content_of(said(not_registered));
+  auto bound = me_.bound();
+  attentive node{me_.connection()};
+  auto outcome = t.run({host_, node, bound->session, arguments, progress_of(j)});
+  if (auto* result = std::get_if<tool_result>(&outcome))
+    return content_of(*result);
+  later = true;
+  begin_wait(j, std::move(std::get<tool_waiting>(outcome)), bound, arguments);
+  return nullptr;
+}
+
+progress_report server::progress_of(const job& j) {
+  auto token = progress_token(j.request.params);
+  if (token.is_null())
+    return [](double, const std::string&) {};
+  return [this, token](double seconds, const std::string& text) {
+    send(rpc::notification("notifications/progress", {{"progressToken", token}, {"progress", seconds}, {"message", text}}));
+  };
+}
+
+void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& bound, json arguments) {
+  std::shared_ptr<connection> own = host_.connect(bound->token);
+  bool cancelled = false;
+  {
+    std::lock_guard lock{mutex_};
+    if (stopped_)
+      return;
+    if (waits_ >= limits::mcp_waits_max)
+      throw std::runtime_error("This session waits " + std::to_string(waits_) + " times already; let some of these calls end first");
+    ++waits_;
+    auto& r = requests_[key_of(j.request.id)];
+    r.in_order = false;
+    r.waits_on = own.get();
+    cancelled = r.cancelled;
+  }
+  if (cancelled) {
+    own->cancel();
+    me_.renew();
+  }
+  std::thread{[this, j, wait = std::move(wait), own, bound, arguments = std::move(arguments)] {
+    finish(j, [&] {
+      attentive node{*own};
+      try {
+        return rpc::result_of(j.request.id, decorated(content_of(wait({host_, node, bound->session, arguments, progress_of(j)})), j.modern, false));
+      } catch (const session_gone&) {
+        return rpc::result_of(j.request.id, decorated(content_of(said(not_registered)), j.modern, false));
+      }
+    });
+    std::lock_guard lock{mutex_};
+    --waits_;
+    waits_over_.notify_all();
+  }}.detach();
+}
+
+// -- news ----------------------------------------------------------------------------------------
+
+void server::watch(const binding_ptr& bound) {
+  if (watcher_.joinable()) {
+    watching_->cancel();
+    watcher_.join();
+  }
+  // Who is bound decides about the tools that need a right.
+  auto all = tools_.list();
+  if (std::any_of(all.begin(), all.end(), [](const auto& t) { return !t->right.empty(); }))
+    tools_changed();
+  {
+    std::lock_guard lock{mutex_};
+    if (stopped_ || !bound)
+      return;
+  }
+  watching_ = host_.connect(bound->token, host::start::never);
+  watcher_ = std::thread{[this, bound] {
+    v1::WatchRequest request;
+    request.set_scope(bound->session.scope());
+    request.set_from_now(true);
+    for (const auto* type : {"message.", "task.", "instance."})
+      request.add_types(type);
+    auto concerns_me = [&](const v1::Event& e) {
+      return e.type().starts_with("message.") && (e.subject().empty() || e.subject() == bound->session.id());
+    };
+    auto on = [&](const v1::WatchReply& reply) {
+      bool inbox = false, tasks = false, instances = false;
+      for (const auto& e : reply.events()) {
+        inbox = inbox || concerns_me(e);
+        tasks = tasks || e.type().starts_with("task.");
+        instances = instances || e.type().starts_with("instance.");
+      }
+      if (inbox)
+        changed(inbox_uri);
+      if (tasks)
+        changed(tasks_uri);
+      if (instances)
+        changed(instances_uri);
+      return true;
+    };
+    try {
+      watching_->watch(request, 0, on);
+    } catch (const call_failed& e) {
+      // A session that has ended hears nothing; the next call finds out.
+      if (e.reason != call_failed::why::cancelled && e.reason != call_failed::why::unknown_session)
+        host_.note(std::string{"no news of changes any more: "} + e.what());
+    }
+  }};
+}
+
+void server::notify(const char* method, const json& params, const std::function<bool(const json& wanted)>& wants) {
+  std::vector<json> out;
+  {
+    std::lock_guard lock{mutex_};
+    if (stopped_)
+      return;
+    if (legacy_)
+      out.push_back(rpc::notification(method, params));
+    for (const auto& l : listeners_)
+      if (wants(l.wanted)) {
+        auto mine = params.is_null() ? json::object() : params;
+        mine["_meta"] = {{meta_subscription, l.id}};
+        out.push_back(rpc::notification(method, std::move(mine)));
+      }
+  }
+  for (const auto& message : out)
+    send(message);
+}
+
+void server::changed(const char* uri) {
+  notify("notifications/resources/updated", {{"uri", uri}}, [&](const json& wanted) {
+    auto uris = wanted.find("resourceSubscriptions");
+    return uris != wanted.end() && uris->is_array() && std::find(uris->begin(), uris->end(), json(uri)) != uris->end();
+  });
+}
+
+void server::tools_changed() {
+  notify("notifications/tools/list_changed", nullptr, [](const json& wanted) { return wanted.value("toolsListChanged", false); });
+}
+
+// -- ends ----------------------------------------------------------------------------------------
+
+void server::send(const json& message) {
+  auto line = rpc::to_line(message);
+  std::lock_guard lock{out_mutex_};
+  out_(line);
+}
+
+void server::finish_queue(std::chrono::milliseconds patience) {
+  std::unique_lock lock{mutex_};
+  became_idle_.wait_for(lock, patience, [&] { return stopped_ || (idle_ && queue_.empty()); });
+}
+
+void server::stop() {
+  {
+    std::unique_lock lock{mutex_};
+    if (std::exchange(stopped_, true))
+      return;
+    queue_.clear();
+    for (auto& [id, r] : requests_)
+      if (r.waits_on)
+        r.waits_on->cancel();
+    me_.cancel();
+    filled_.notify_all();
+    room_.notify_all();
+  }
+  worker_.join();
+  {
+    std::unique_lock lock{mutex_};
+    waits_over_.wait(lock, [&] { return waits_ == 0; });
+  }
+  if (watcher_.joinable()) {
+    watching_->cancel();
+    watcher_.join();
+  }
+  me_.leave();
+}
+
+} // namespace swarm::mcp

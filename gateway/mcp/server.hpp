@@ -1,0 +1,110 @@
+// The MCP server of one agent session: takes messages, one a line, and gives lines back.
+//
+// What a session asks for takes effect in the order received: tool calls and resources are worked off one after the other. A tool that
+// waits does its first step in that order and the rest beside what comes later. What changes nothing (initialize, lists, ping) is answered
+// at once. Both eras of the protocol are spoken, told apart by each request (docs/agents.md).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "gateway/mcp/json_rpc.hpp"
+#include "gateway/mcp/member.hpp"
+#include "gateway/mcp/tool.hpp"
+
+namespace swarm::mcp {
+
+class server {
+public:
+  /// Takes one line without its end, from any thread; blocks while the client does not read.
+  using sink = std::function<void(const std::string& line)>;
+
+  server(const host&, tool_table&, sink);
+  ~server();
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  /// One line from the client. Blocks while limits::mcp_requests_queued_max requests wait. From one thread.
+  void receive(std::string_view line);
+  /// An answer to a line that is none (too long).
+  void refuse_line(const std::string& why);
+  /// No more will come: works off what has come already, for so long at most. Calls that wait are not waited for.
+  void finish_queue(std::chrono::milliseconds patience);
+  /// The client has gone: gives up what is under way and leaves the swarm. Nothing is sent any more.
+  void stop();
+
+private:
+  /// A request under way, to be cancelled by its id.
+  struct under_way {
+    bool cancelled = false;
+    connection* waits_on = nullptr; // of a wait that runs beside
+    bool in_order = false;          // it is the one being worked off
+  };
+  struct job {
+    rpc::message request;
+    bool modern = false;
+  };
+  /// What a client of the stateless protocol wants to hear of.
+  struct listener {
+    json id;
+    json wanted;
+  };
+
+  void handle(rpc::message);
+  void answer_now(const rpc::message&, bool modern);
+  json initialize(const json& params);
+  json discover() const;
+  json tools(bool modern) const;
+  void listen(const rpc::message&);
+  void cancel(const json& params);
+
+  void work();
+  void work_off(const job&);
+  json call_tool(const job&, bool& later);
+  json call_tool_once(const job&, const tool&, const json& arguments, bool& later);
+  json read(const job&);
+  void begin_wait(const job&, tool_waiting, const binding_ptr&, json arguments);
+  progress_report progress_of(const job&);
+
+  void watch(const binding_ptr&);
+  void changed(const char* uri);
+  void tools_changed();
+  void notify(const char* method, const json& params, const std::function<bool(const json& wanted)>& wants);
+
+  void send(const json&);
+  /// Unless it was cancelled or the client has gone.
+  void finish(const job&, const std::function<json()>& answer);
+  json decorated(json result, bool modern, bool cached) const;
+
+  const host& host_;
+  tool_table& tools_;
+  sink out_;
+  member me_;
+
+  std::mutex mutex_; // guards what follows
+  std::condition_variable filled_, room_, became_idle_, waits_over_;
+  std::deque<job> queue_;
+  std::map<std::string, under_way> requests_;
+  std::vector<listener> listeners_;
+  std::size_t waits_ = 0;
+  bool stopped_ = false;
+  bool idle_ = false;   // the worker is at the end of the queue
+  bool legacy_ = false; // initialize was answered: news come unasked
+
+  std::mutex out_mutex_;
+  std::unique_ptr<connection> watching_;
+  std::thread watcher_;
+  std::thread worker_;
+};
+
+} // namespace swarm::mcp

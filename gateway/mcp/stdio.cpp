@@ -1,0 +1,139 @@
+#include "gateway/mcp/stdio.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/unique_fd.hpp"
+#include "gateway/mcp/server.hpp"
+
+namespace swarm::mcp {
+
+namespace {
+
+/// Cuts what comes into lines. One that is too long is passed over whole.
+class line_reader {
+public:
+  /// Calls `line` for each whole line and `too_long` once for each that is not taken.
+  template <class Line, class TooLong>
+  void take(std::string_view bytes, Line line, TooLong too_long) {
+    while (!bytes.empty()) {
+      auto end = bytes.find('\n');
+      auto part = bytes.substr(0, end);
+      bytes.remove_prefix(end == bytes.npos ? bytes.size() : end + 1);
+      if (!skipping_ && pending_.size() + part.size() > limits::mcp_line_bytes_max) {
+        skipping_ = true;
+        pending_ = {};
+        too_long();
+      }
+      if (!skipping_)
+        pending_.append(part);
+      if (end == std::string_view::npos)
+        continue;
+      if (!skipping_ && pending_.find_first_not_of(" \t\r") != pending_.npos)
+        line(std::string_view{pending_});
+      skipping_ = false;
+      // One long line must not be kept for ever.
+      if (pending_.capacity() > kept_bytes)
+        pending_ = {};
+      pending_.clear();
+    }
+  }
+
+private:
+  static constexpr std::size_t kept_bytes = 64 * 1024;
+  std::string pending_;
+  bool skipping_ = false;
+};
+
+/// Writes whole lines; gives up when the reader has gone or close() was called.
+class line_writer {
+public:
+  explicit line_writer(int fd) : fd_(fd), closing_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  void write(std::string line) {
+    line += '\n';
+    for (std::string_view rest = line; !rest.empty() && !gone_;) {
+      pollfd ready[] = {{fd_, POLLOUT, 0}, {closing_.get(), POLLIN, 0}};
+      if (poll(ready, 2, -1) < 0 && errno != EINTR)
+        break;
+      if (ready[1].revents != 0)
+        return;
+      if (ready[0].revents == 0)
+        continue;
+      // A pipe that is ready takes so much without blocking. It may be shared with others, so it is not made non-blocking.
+      auto n = ::write(fd_, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
+      if (n > 0)
+        rest.remove_prefix(static_cast<std::size_t>(n));
+      else if (n < 0 && errno != EINTR && errno != EAGAIN)
+        gone_ = true;
+    }
+  }
+  void close() {
+    std::uint64_t one = 1;
+    (void)!::write(closing_.get(), &one, sizeof one);
+  }
+  bool gone() const noexcept { return gone_; }
+
+private:
+  int fd_;
+  unique_fd closing_;
+  std::atomic<bool> gone_{false};
+};
+
+/// For what was asked right before the end of input.
+constexpr std::chrono::milliseconds finish_patience{2'000};
+
+unique_fd take_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (auto s : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&set, s);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return unique_fd{signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+} // namespace
+
+int serve_stdio(const host& process, tool_table& tools, int in, int out) {
+  auto signals = take_signals();
+  line_writer writer{out};
+  server mcp{process, tools, [&](const std::string& line) { writer.write(line); }};
+  line_reader lines;
+  std::array<char, 64 * 1024> buffer; // NOLINT: filled before it is read
+  for (;;) {
+    pollfd ready[] = {{in, POLLIN, 0}, {signals.get(), POLLIN, 0}, {out, 0, 0}};
+    if (poll(ready, 3, -1) < 0) {
+      if (errno == EINTR)
+        continue;
+      break;
+    }
+    // Nobody is left to answer, or somebody wants it to end.
+    if (ready[1].revents != 0 || (ready[2].revents & (POLLERR | POLLNVAL)) != 0 || writer.gone())
+      break;
+    if (ready[0].revents == 0)
+      continue;
+    auto n = read(in, buffer.data(), buffer.size());
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+      continue;
+    if (n <= 0) {
+      mcp.finish_queue(finish_patience);
+      break;
+    }
+    lines.take(
+      {buffer.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) { mcp.receive(line); },
+      [&] { mcp.refuse_line("A line is at most " + std::to_string(limits::mcp_line_bytes_max) + " bytes long"); });
+  }
+  writer.close();
+  mcp.stop();
+  return 0;
+}
+
+} // namespace swarm::mcp

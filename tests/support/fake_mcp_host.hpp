@@ -1,0 +1,144 @@
+// A process without a node around it: what the MCP server asks for is answered by the test.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gateway/mcp/node.hpp"
+
+namespace swarm::test {
+
+class fake_mcp_host final : public mcp::host {
+public:
+  std::function<v1::Reply(const v1::Command&)> decide = [](const v1::Command&) { return v1::Reply{}; };
+  std::function<v1::Answer(const v1::Query&)> answer = [](const v1::Query&) { return v1::Answer{}; };
+  /// Of the session that is registered; decide() is not asked for registrations.
+  v1::Session session;
+  /// A wait ends with this; without it only when it is cancelled.
+  std::optional<v1::Activity> activity;
+  std::function<std::string(std::string_view)> environment = [](std::string_view) { return std::string{}; };
+
+  fake_mcp_host() {
+    session.set_id("session-1");
+    session.set_scope("/repo");
+    session.set_directory("/repo");
+    session.set_root("/repo");
+    session.set_file_root("/repo");
+    session.set_presence(v1::Session::PROCESS);
+    session.set_pid(1);
+    session.set_pid_start(1);
+    session.set_adopted(true);
+  }
+
+  std::unique_ptr<mcp::connection> connect(const std::string&, start) const override { return std::make_unique<line>(*this); }
+  std::string variable(std::string_view name) const override { return environment(name); }
+  v1::Caller caller() const override { return {}; }
+  std::string working_directory() const override { return "/repo"; }
+  std::string state_directory() const override { return "/state"; }
+  std::int64_t now_ms() const override { return 1'000'000; }
+  std::int64_t boot_ms() const override { return now_; }
+  std::string new_token() const override { return std::string(64, 'a'); }
+  std::pair<std::int64_t, std::uint64_t> process() const override { return {1, 1}; }
+  void check_directories(const std::string&, const std::string&, const std::string&) const override {}
+  mcp::worker_settings worker(const v1::Session&, const std::string&, const std::string& harness, const std::string&) const override {
+    return {harness, {}};
+  }
+  void note(const std::string&) const override {}
+
+private:
+  class line final : public mcp::connection {
+  public:
+    explicit line(const fake_mcp_host& h) : host_(h) {}
+    v1::Reply execute(const v1::Command& c, const mcp::environment_list&, std::int64_t) override {
+      give_up_if_cancelled();
+      if (!c.has_register_session())
+        return host_.decide(c);
+      v1::Reply out;
+      *out.mutable_session()->mutable_session() = host_.session;
+      return out;
+    }
+    v1::Answer ask(const v1::Query& q) override {
+      give_up_if_cancelled();
+      return host_.answer(q);
+    }
+    v1::Activity wait_for_activity(const v1::WaitRequest& r) override {
+      if (host_.activity) {
+        host_.now_ += r.timeout_ms();
+        return *host_.activity;
+      }
+      until_cancelled();
+    }
+    void watch(v1::WatchRequest, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
+      if (timeout_ms == 0)
+        until_cancelled();
+      on({});
+      host_.now_ += timeout_ms;
+    }
+    void cancel() override {
+      std::lock_guard guard{mutex_};
+      cancelled_ = true;
+      changed_.notify_all();
+    }
+
+  private:
+    void give_up_if_cancelled() {
+      std::lock_guard guard{mutex_};
+      if (cancelled_)
+        throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
+    }
+    [[noreturn]] void until_cancelled() {
+      std::unique_lock guard{mutex_};
+      changed_.wait(guard, [&] { return cancelled_; });
+      throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
+    }
+
+    const fake_mcp_host& host_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool cancelled_ = false;
+  };
+
+  mutable std::atomic<std::int64_t> now_ = 0;
+};
+
+/// What the server has said, line by line.
+class heard_lines {
+public:
+  void add(const std::string& text) {
+    std::lock_guard guard{mutex_};
+    lines_.push_back(text);
+    changed_.notify_all();
+  }
+  /// The first line that fits, which is taken away; an empty text when there is none within ten seconds.
+  std::string take(const std::function<bool(const std::string&)>& fits) {
+    std::unique_lock guard{mutex_};
+    std::string out;
+    changed_.wait_for(guard, std::chrono::seconds{10}, [&] {
+      for (auto i = lines_.begin(); i != lines_.end(); ++i)
+        if (fits(*i)) {
+          out = *i;
+          lines_.erase(i);
+          return true;
+        }
+      return false;
+    });
+    return out;
+  }
+  std::vector<std::string> all() {
+    std::lock_guard guard{mutex_};
+    return {lines_.begin(), lines_.end()};
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> lines_;
+};
+
+} // namespace swarm::test

@@ -1,0 +1,209 @@
+#include <doctest/doctest.h>
+
+#include "actors/base/limits.hpp"
+#include "gateway/mcp/server.hpp"
+#include "tests/support/fake_mcp_host.hpp"
+
+using namespace swarm;
+using namespace swarm::mcp;
+
+namespace {
+
+struct fixture {
+  test::fake_mcp_host process;
+  tool_table tools;
+  test::heard_lines heard;
+  std::unique_ptr<server> mcp;
+
+  fixture() { add_tools(tools); }
+  void start() {
+    mcp = std::make_unique<server>(process, tools, [this](const std::string& line) { heard.add(line); });
+  }
+  void send(const json& message) { mcp->receive(message.dump()); }
+  void request(int id, const std::string& method, json params = json::object()) {
+    send({{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}});
+  }
+  void call(int id, const std::string& tool, json arguments = json::object()) {
+    request(id, "tools/call", {{"name", tool}, {"arguments", std::move(arguments)}});
+  }
+  json answer(int id) {
+    auto line = heard.take([&](const std::string& text) {
+      auto m = json::parse(text);
+      return m.contains("id") && m["id"] == id;
+    });
+    REQUIRE_MESSAGE(!line.empty(), "no answer to " << id);
+    return json::parse(line);
+  }
+  std::string text(int id) { return answer(id).at("result").at("content").at(0).at("text"); }
+  json notification(const std::string& method) {
+    auto line = heard.take([&](const std::string& text) { return json::parse(text).value("method", "") == method; });
+    REQUIRE_MESSAGE(!line.empty(), "no " << method);
+    return json::parse(line);
+  }
+  void registered() {
+    start();
+    request(1, "initialize", {{"protocolVersion", "2025-06-18"}});
+    answer(1);
+    call(2, "register", {{"directory", "/repo"}});
+    REQUIRE(text(2).starts_with("{\"id\":\"session-1\""));
+  }
+  std::vector<std::string> listed(int id) {
+    request(id, "tools/list");
+    std::vector<std::string> out;
+    const auto said = answer(id);
+    for (const auto& t : said.at("result").at("tools"))
+      out.push_back(t.at("name"));
+    return out;
+  }
+};
+
+tool echo(const char* name) {
+  tool t;
+  t.name = name;
+  t.description = "Says its name.";
+  t.input_schema = {{"type", "object"}, {"properties", json::object()}};
+  t.run = [](const tool_call&) { return said("echo"); };
+  return t;
+}
+
+v1::Answer not_known() {
+  v1::Answer out;
+  out.mutable_refusal()->set_code(v1::Refusal::NOT_REGISTERED);
+  out.mutable_refusal()->set_text("Not registered. Call register first.");
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a tool that is added or removed while the server runs is told, listed and called") {
+  fixture f;
+  f.registered();
+  auto before = f.listed(3);
+  f.tools.add(echo("extra"));
+  f.notification("notifications/tools/list_changed");
+  auto with = f.listed(4);
+  CHECK(with.size() == before.size() + 1);
+  CHECK(with.back() == "extra");
+  f.call(5, "extra");
+  CHECK(f.text(5) == "echo");
+  CHECK(f.tools.remove("extra"));
+  f.notification("notifications/tools/list_changed");
+  CHECK(f.listed(6) == before);
+  f.call(7, "extra");
+  CHECK(f.text(7) == "MCP error -32602: Tool extra not found");
+}
+
+TEST_CASE("a tool that needs a right is there for who has it, and not for others") {
+  fixture f;
+  auto t = echo("terminal");
+  t.right = "pty";
+  f.tools.add(std::move(t));
+  SUBCASE("without the right") {
+    f.registered();
+    auto names = f.listed(3);
+    CHECK(std::find(names.begin(), names.end(), "terminal") == names.end());
+    f.call(4, "terminal");
+    CHECK(f.text(4) == "MCP error -32602: Tool terminal not found");
+  }
+  SUBCASE("with it, told when the session is made") {
+    f.process.session.add_grants("pty");
+    f.registered();
+    f.notification("notifications/tools/list_changed");
+    CHECK(f.listed(3).back() == "terminal");
+    f.call(4, "terminal");
+    CHECK(f.text(4) == "echo");
+  }
+}
+
+TEST_CASE("calls are worked off in the order in which they come") {
+  std::vector<std::string> seen; // the session's end is a command too
+  fixture f;
+  f.registered();
+  f.process.decide = [&](const v1::Command& c) {
+    seen.push_back(c.set_kv().key());
+    return v1::Reply{};
+  };
+  for (int i = 0; i < 50; ++i)
+    f.call(100 + i, "kv_set", {{"key", std::to_string(i)}, {"value", ""}});
+  for (int i = 0; i < 50; ++i)
+    CHECK(f.text(100 + i) == "Set \"" + std::to_string(i) + "\"");
+  f.mcp->stop();
+  REQUIRE(seen.size() == 51);
+  for (int i = 0; i < 50; ++i)
+    CHECK(seen[static_cast<std::size_t>(i)] == std::to_string(i));
+}
+
+TEST_CASE("a call that waits holds nothing up, and ends unanswered when it is cancelled") {
+  fixture f;
+  f.registered();
+  f.call(10, "wait_for_activity");
+  f.call(11, "kv_set", {{"key", "k"}, {"value", "v"}});
+  CHECK(f.text(11) == "Set \"k\"");
+  f.send({{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}, {"params", {{"requestId", 10}}}});
+  f.send({{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}, {"params", {{"requestId", "never asked"}}}});
+  f.mcp->stop();
+  for (const auto& line : f.heard.all())
+    CHECK(json::parse(line).value("id", json(nullptr)) != 10);
+}
+
+TEST_CASE("no more than so many calls wait at once") {
+  fixture f;
+  f.registered();
+  auto most = static_cast<int>(limits::mcp_waits_max);
+  for (int i = 0; i < most; ++i)
+    f.call(100 + i, "wait_for_activity");
+  f.call(99, "wait_for_activity");
+  auto refused = f.answer(99).at("result");
+  CHECK(refused.at("isError") == true);
+  CHECK(refused.at("content").at(0).at("text").get<std::string>().find("waits " + std::to_string(most) + " times") != std::string::npos);
+  f.call(98, "kv_set", {{"key", "k"}, {"value", "v"}});
+  CHECK(f.text(98) == "Set \"k\"");
+}
+
+TEST_CASE("progress is told to who asked for it, as long as nothing happens") {
+  fixture f;
+  f.registered();
+  f.process.activity.emplace().set_timed_out(true);
+  f.request(10, "tools/call", {{"name", "wait_for_activity"}, {"arguments", {{"timeout_seconds", 120}}}, {"_meta", {{"progressToken", "p"}}}});
+  auto told = f.notification("notifications/progress").at("params");
+  CHECK(told.at("progressToken") == "p");
+  CHECK(told.at("progress").get<double>() > 0);
+  CHECK(f.text(10) == R"({"changes":[],"timeout":true,"message":"No new activity within timeout."})");
+  f.call(11, "wait_for_activity", {{"timeout_seconds", 120}});
+  f.text(11);
+  f.mcp->stop();
+  int more = 0;
+  for (const auto& line : f.heard.all())
+    more += json::parse(line).value("method", "") == "notifications/progress" && json::parse(line)["params"]["progressToken"] != "p";
+  CHECK(more == 0);
+}
+
+TEST_CASE("a session that was ended by somebody else has to register again") {
+  fixture f;
+  f.registered();
+  f.process.answer = [](const v1::Query&) { return not_known(); };
+  f.call(10, "whoami");
+  CHECK(f.text(10) == "Not registered. Call register first.");
+  f.process.answer = [&](const v1::Query&) {
+    v1::Answer out;
+    *out.mutable_session() = f.process.session;
+    return out;
+  };
+  f.call(11, "register", {{"directory", "/repo"}});
+  CHECK(f.text(11).starts_with("{\"id\":\"session-1\""));
+  f.call(12, "whoami");
+  CHECK(json::parse(f.text(12)).at("id") == "session-1");
+}
+
+TEST_CASE("a failure of the call is told as one, and the server goes on") {
+  fixture f;
+  f.registered();
+  f.process.decide = [](const v1::Command&) -> v1::Reply { throw call_failed{call_failed::why::deadline, "no answer by the deadline"}; };
+  f.call(10, "kv_set", {{"key", "k"}, {"value", "v"}});
+  auto failed = f.answer(10).at("result");
+  CHECK(failed.at("isError") == true);
+  CHECK(failed.at("content").at(0).at("text") == "no answer by the deadline");
+  f.process.decide = [](const v1::Command&) { return v1::Reply{}; };
+  f.call(11, "kv_set", {{"key", "k"}, {"value", "v"}});
+  CHECK(f.text(11) == "Set \"k\"");
+}
