@@ -376,7 +376,7 @@ std::unique_ptr<pty_stream> client::attach() {
   });
 }
 
-std::unique_ptr<coordination_port> client::connect(const std::string& token, bool may_start) {
+std::unique_ptr<node_line> client::connect(const std::string& token, bool may_start) {
   auto settings = settings_;
   settings.may_start = settings.may_start && may_start;
   if (!token.empty())

@@ -24,7 +24,7 @@ struct client_settings {
   std::int64_t timeout_ms = 30'000;
 };
 
-class client final : public coordination_port, public node_port, public pty_port, public node_finder {
+class client final : public node_line, public node_port, public node_finder {
 public:
   explicit client(client_settings);
   ~client() override;
@@ -56,7 +56,7 @@ public:
   std::string state_directory() override { return settings_.dir.root.string(); }
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
-  std::unique_ptr<coordination_port> connect(const std::string& token, bool may_start) override;
+  std::unique_ptr<node_line> connect(const std::string& token, bool may_start) override;
 
 private:
   using time_point = std::chrono::steady_clock::time_point;

@@ -40,7 +40,7 @@ class port_connection final : public mcp::connection {
   }
 
 public:
-  explicit port_connection(std::unique_ptr<coordination_port> port) : port_(std::move(port)) {}
+  explicit port_connection(std::unique_ptr<node_line> port) : port_(std::move(port)) {}
 
   v1::Reply execute(const v1::Command& command, const mcp::environment_list& environment, std::int64_t extra_ms) override {
     return told([&] { return port_->execute(command, environment, extra_ms); });
@@ -79,13 +79,38 @@ public:
       return 0;
     });
   }
+  v1::PtyList list_ptys(const v1::ListPtysRequest& request) override {
+    return told([&] { return port_->list(request); });
+  }
+  void read_pty(v1::ReadPtyRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
+    std::atomic<bool> late = false;
+    ticker timer{0, nullptr, timeout_ms, [&] {
+                   late = true;
+                   port_->cancel();
+                 }};
+    told([&] {
+      for (auto end = stream_end::lost; !late && !cancelled_ && (end == stream_end::lost || end == stream_end::too_slow);)
+        end = port_->read(request, [&](const v1::PtyChunk& chunk) {
+          // A stream that was cut goes on at the next offset: every byte is told once.
+          request.set_from(chunk.offset() + chunk.data().size());
+          request.set_tail(false);
+          return on(chunk) && !chunk.ended();
+        });
+      if (cancelled_)
+        throw failure(code::interrupted, "");
+      return 0;
+    });
+  }
+  v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& request) override {
+    return told([&] { return port_->send(request); });
+  }
   void cancel() override {
     cancelled_ = true;
     port_->cancel();
   }
 
 private:
-  std::unique_ptr<coordination_port> port_;
+  std::unique_ptr<node_line> port_;
   std::atomic<bool> cancelled_ = false;
 };
 

@@ -18,29 +18,6 @@ namespace swarm::cli {
 
 namespace {
 
-json pty_row(const v1::PtyInfo& p) {
-  auto argv = json::array();
-  for (const auto& word : p.argv())
-    argv.push_back(word);
-  bool exited = !p.running();
-  return {{"id", p.id()},
-          {"scope", p.scope()},
-          {"name", mcp::text_or_null(p.name())},
-          {"argv", argv},
-          {"directory", p.directory()},
-          {"pid", p.pid()},
-          {"running", p.running()},
-          {"exit_status", exited && p.signal() == 0 ? json(p.exit_status()) : json(nullptr)},
-          {"signal", exited && p.signal() != 0 ? json(p.signal()) : json(nullptr)},
-          {"columns", p.size().columns()},
-          {"rows", p.size().rows()},
-          {"start", p.start()},
-          {"end", p.end()},
-          {"created_at", mcp::seconds(p.created_at_ms())},
-          {"instance_id", mcp::text_or_null(p.session_id())},
-          {"harness", mcp::text_or_null(p.harness())}};
-}
-
 std::vector<v1::PtyInfo> all_ptys(const context& ctx, bool all_scopes) {
   v1::ListPtysRequest request;
   request.set_scope(ctx.scope());
@@ -129,7 +106,7 @@ int run_new(context& ctx, const new_options& o) {
   request.set_name(o.name);
   auto info = ctx.door().ptys.create(request);
   if (ctx.json_wanted())
-    ctx.io().print(pty_row(info));
+    ctx.io().print(mcp::pty(info));
   else
     ctx.io().line(info.id());
   return code::ok;
@@ -140,7 +117,7 @@ int run_list(context& ctx, bool all) {
   if (ctx.json_wanted()) {
     auto out = json::array();
     for (const auto& p : list)
-      out.push_back(pty_row(p));
+      out.push_back(mcp::pty(p));
     ctx.io().print(out);
     return code::ok;
   }
@@ -312,7 +289,7 @@ int run_resize(context& ctx, const std::string& who, const size_options& o) {
   *request.mutable_size() = size_of(o);
   auto info = ctx.door().ptys.resize(request);
   if (ctx.json_wanted())
-    ctx.io().print(pty_row(info));
+    ctx.io().print(mcp::pty(info));
   else
     ctx.io().line("resized " + short_id(info.id()) + " to " + std::to_string(info.size().columns()) + "x" + std::to_string(info.size().rows()));
   return code::ok;
@@ -326,7 +303,7 @@ int run_kill(context& ctx, const std::string& who, std::int64_t signal) {
   request.set_signal(static_cast<int>(signal));
   auto info = ctx.door().ptys.kill(request);
   if (ctx.json_wanted())
-    ctx.io().print(pty_row(info));
+    ctx.io().print(mcp::pty(info));
   else
     ctx.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
   return code::ok;

@@ -42,5 +42,9 @@ int run_swarmctl(std::vector<std::string> args) {
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
-  return run_swarmctl({argv + 1, argv + argc});
+  std::vector<std::string> args{argv + 1, argv + argc};
+  // Under the name of the program it stands in for, it is an MCP server unless a verb says otherwise (contract 0).
+  if (argc > 0 && std::filesystem::path{argv[0]}.filename() == "swarm-mcp" && (args.empty() || args.front() == "serve"))
+    args = {"mcp"};
+  return run_swarmctl(std::move(args));
 }

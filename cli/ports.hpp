@@ -75,6 +75,9 @@ public:
   virtual std::unique_ptr<pty_stream> attach() = 0;
 };
 
+/// One connection, for one thread at a time but for cancel(), which ends a call or stream of either kind.
+class node_line : public coordination_port, public pty_port {};
+
 /// Where the node is found and whether it may be started.
 class node_finder {
 public:
@@ -93,7 +96,7 @@ public:
   /// Deadline of each call.
   virtual void set_timeout_ms(std::int64_t) = 0;
   /// A further connection to the same node, for another thread; as the session of that token, or as this process without one.
-  virtual std::unique_ptr<coordination_port> connect(const std::string& token, bool may_start) = 0;
+  virtual std::unique_ptr<node_line> connect(const std::string& token, bool may_start) = 0;
 };
 
 struct ports {

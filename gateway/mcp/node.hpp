@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/pty.pb.h"
 
 namespace swarm::mcp {
 
@@ -45,6 +46,11 @@ public:
   /// Events in order until `on` returns false or `timeout_ms` (0 = none) has passed. Goes on where it was after a restart; a position that
   /// is no longer kept is told by an empty event list. `on` makes no call of its own on this connection.
   virtual void watch(v1::WatchRequest, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) = 0;
+  virtual v1::PtyList list_ptys(const v1::ListPtysRequest&) = 0;
+  /// Output in order until `on` returns false, the program has ended, `timeout_ms` (0 = none) has passed, or, unless the request follows,
+  /// there is no more. Goes on where it was after a restart.
+  virtual void read_pty(v1::ReadPtyRequest, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) = 0;
+  virtual v1::SendPtyReply send_to_pty(const v1::SendPtyRequest&) = 0;
   /// Ends the call in progress, or the next one; from any thread.
   virtual void cancel() = 0;
 };

@@ -55,6 +55,11 @@ public:
   void watch(v1::WatchRequest r, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
     node_.watch(std::move(r), timeout_ms, on);
   }
+  v1::PtyList list_ptys(const v1::ListPtysRequest& r) override { return node_.list_ptys(r); }
+  void read_pty(v1::ReadPtyRequest r, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
+    node_.read_pty(std::move(r), timeout_ms, on);
+  }
+  v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override { return node_.send_to_pty(r); }
   void cancel() override { node_.cancel(); }
 
 private:

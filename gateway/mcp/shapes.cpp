@@ -446,6 +446,29 @@ json dispatch(const v1::DispatchReply& d) {
   return out;
 }
 
+json pty(const v1::PtyInfo& p) {
+  auto argv = json::array();
+  for (const auto& word : p.argv())
+    argv.push_back(word);
+  bool exited = !p.running();
+  return {{"id", p.id()},
+          {"scope", p.scope()},
+          {"name", text_or_null(p.name())},
+          {"argv", argv},
+          {"directory", p.directory()},
+          {"pid", p.pid()},
+          {"running", p.running()},
+          {"exit_status", exited && p.signal() == 0 ? json(p.exit_status()) : json(nullptr)},
+          {"signal", exited && p.signal() != 0 ? json(p.signal()) : json(nullptr)},
+          {"columns", p.size().columns()},
+          {"rows", p.size().rows()},
+          {"start", p.start()},
+          {"end", p.end()},
+          {"created_at", seconds(p.created_at_ms())},
+          {"instance_id", text_or_null(p.session_id())},
+          {"harness", text_or_null(p.harness())}};
+}
+
 const char* spawn_status(v1::Spawn::Status status) noexcept {
   switch (status) {
     case v1::Spawn::REQUESTED: return "requested";

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/pty.pb.h"
 
 namespace swarm::mcp {
 
@@ -86,6 +87,8 @@ json event(const v1::Event&);
 json status(const v1::Status&);
 /// wait_for_activity; parts without a change are absent.
 json activity(const v1::Activity&);
+/// A row of `pty list --json`.
+json pty(const v1::PtyInfo&);
 /// "running"
 const char* spawn_status(v1::Spawn::Status) noexcept;
 /// Payload of dispatch without its completion part.

@@ -106,5 +106,6 @@ std::vector<tool> lock_tools();
 std::vector<tool> kv_tools();
 std::vector<tool> status_tools();
 std::vector<tool> dispatch_tools();
+std::vector<tool> pty_tools();
 
 } // namespace swarm::mcp

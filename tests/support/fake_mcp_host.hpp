@@ -80,6 +80,22 @@ private:
       on({});
       host_.now_ += timeout_ms;
     }
+    v1::PtyList list_ptys(const v1::ListPtysRequest&) override {
+      v1::PtyList out;
+      out.add_ptys()->set_id("pty-1");
+      return out;
+    }
+    void read_pty(v1::ReadPtyRequest, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
+      v1::PtyChunk chunk;
+      chunk.set_data("\xff output");
+      if (on(chunk))
+        host_.now_ += timeout_ms;
+    }
+    v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override {
+      v1::SendPtyReply out;
+      out.set_accepted(r.data().size());
+      return out;
+    }
     void cancel() override {
       std::lock_guard guard{mutex_};
       cancelled_ = true;

@@ -106,7 +106,7 @@ public:
   std::string state_directory() override { return "/state"; }
   void never_start() override { may_start = false; }
   void set_timeout_ms(std::int64_t) override {}
-  std::unique_ptr<coordination_port> connect(const std::string&, bool) override { return nullptr; }
+  std::unique_ptr<node_line> connect(const std::string&, bool) override { return nullptr; }
 };
 
 struct terminal {

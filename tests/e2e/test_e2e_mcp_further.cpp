@@ -1,0 +1,185 @@
+// What `swarmctl mcp` has beyond the contract: further tools, and the name under which it stands in for swarm-mcp.
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/mcp_client.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+struct member : mcp_client {
+  explicit member(const test_node& node, const std::string& label = "identity:work") : mcp_client(node) {
+    initialize();
+    enroll(label);
+  }
+};
+
+} // namespace
+
+TEST_CASE("lock_acquire gives a fence, and lock_verify tells whether it still holds") {
+  test_node node;
+  member me{node};
+  auto got = me.ask("lock_acquire", {{"file", "a.c"}, {"reason", "refactor"}, {"ttl_seconds", 3600}});
+  CHECK(got.at("ok") == true);
+  CHECK(got.at("file") == node.work() + "/a.c");
+  CHECK(got.at("expires_at").get<std::int64_t>() > 0);
+  auto fence = got.at("fence").get<std::int64_t>();
+  CHECK(me.ask("lock_verify", {{"file", "a.c"}, {"fence", fence}}).at("ok") == true);
+  auto anew = me.ask("lock_acquire", {{"file", "a.c"}}).at("fence").get<std::int64_t>();
+  CHECK(anew > fence);
+  auto old = me.ask("lock_verify", {{"file", "a.c"}, {"fence", fence}});
+  CHECK(old.at("ok") == false);
+  CHECK(old.at("current_fence") == anew);
+  me.text("unlock_file", {{"file", "a.c"}});
+  CHECK(me.ask("lock_verify", {{"file", "a.c"}, {"fence", anew}}).at("ok") == false);
+}
+
+TEST_CASE("lock_acquire waits in line for the lock, beside later calls") {
+  test_node node;
+  member holder{node};
+  member next{node};
+  holder.ask("lock_acquire", {{"file", "a.c"}});
+  CHECK(next.ask("lock_acquire", {{"file", "a.c"}}).at("error") == "File is already locked");
+  auto waiting = next.call_later("lock_acquire", {{"file", "a.c"}, {"wait_seconds", 60}});
+  CHECK(next.ask("whoami").at("id") == next.id());
+  REQUIRE(eventually([&] { return node.ctl({"locks", "--json"}).out.find("\"waiters\": 1") != std::string::npos; }));
+  CHECK_FALSE(next.is_answered(waiting));
+  holder.text("unlock_file", {{"file", "a.c"}});
+  CHECK(next.reply_to(waiting).value().at("ok") == true);
+  CHECK(holder.ask("get_file_lock", {{"file", "a.c"}}).at("active").at("instance_id") == next.id());
+}
+
+TEST_CASE("who gives up waiting for a lock, at the time given or by a cancellation, leaves the line") {
+  test_node node;
+  member holder{node};
+  member next{node};
+  holder.ask("lock_acquire", {{"file", "a.c"}});
+  auto nobody_waits = [&] { return node.ctl({"locks", "--json"}).out.find("waiters") == std::string::npos; };
+  auto late = next.call("lock_acquire", {{"file", "a.c"}, {"wait_seconds", 0.3}});
+  CHECK_MESSAGE(late.value().contains("error"), late.text());
+  CHECK(nobody_waits());
+  auto waiting = next.call_later("lock_acquire", {{"file", "a.c"}, {"wait_seconds", 60}});
+  REQUIRE(eventually([&] { return !nobody_waits(); }));
+  next.notify("notifications/cancelled", {{"requestId", waiting}});
+  CHECK(eventually(nobody_waits));
+  holder.text("unlock_file", {{"file", "a.c"}});
+  CHECK(next.ask("get_file_lock", {{"file", "a.c"}}).at("active").is_null());
+  CHECK_FALSE(next.is_answered(waiting));
+}
+
+TEST_CASE("kv_set_ttl writes a key that goes by itself") {
+  test_node node;
+  member me{node};
+  auto written = me.ask("kv_set_ttl", {{"key", "busy"}, {"value", "yes"}, {"ttl_seconds", 1}});
+  CHECK(written.at("expires_at").get<std::int64_t>() > 0);
+  CHECK(eventually([&] { return me.text("kv_get", {{"key", "busy"}}) == "Key \"busy\" not found"; }));
+  CHECK(me.call("kv_set_ttl", {{"key", "busy"}, {"value", "yes"}, {"ttl_seconds", 0}}).is_error);
+}
+
+TEST_CASE("events_since goes on where it was, and shows only the types asked for") {
+  test_node node;
+  member me{node};
+  for (const auto* key : {"a", "b", "c"})
+    me.text("kv_set", {{"key", key}, {"value", "1"}});
+  auto first = me.ask("events_since", {{"types", {"kv."}}, {"limit", 2}});
+  REQUIRE(first.at("events").size() == 2);
+  CHECK(first.at("events")[0].at("subject") == "a");
+  CHECK(first.at("events")[0].at("actor") == me.id());
+  CHECK(first.at("more") == true);
+  auto rest = me.ask("events_since", {{"types", {"kv."}}, {"revision", first.at("next")}});
+  REQUIRE(rest.at("events").size() == 1);
+  CHECK(rest.at("events")[0].at("subject") == "c");
+  CHECK(rest.at("more") == false);
+  auto none = me.ask("events_since", {{"revision", rest.at("next")}});
+  CHECK(none.at("events").empty());
+  CHECK(me.ask("events_since").at("events")[0].at("type") == "instance.registered");
+}
+
+TEST_CASE("request_spawn starts one worker for a key, for who may spawn") {
+  test_node node;
+  member gateway{node, "identity:work mode:gateway"};
+  json wanted = {{"role", "helper"}, {"idempotency_key", "k"}, {"harness", "exec"}, {"argv", {"sleep", "1000"}}};
+  auto asked = gateway.ask("request_spawn", wanted);
+  CHECK(asked.at("existing") == false);
+  auto again = gateway.ask("request_spawn", wanted);
+  CHECK(again.at("existing") == true);
+  CHECK(again.at("spawn_id") == asked.at("spawn_id"));
+  CHECK(eventually([&] { return gateway.ask("request_spawn", wanted).at("status") == "running"; }));
+  member worker{node};
+  CHECK(worker.ask("request_spawn", wanted).contains("error"));
+  wanted["argv"] = {"./none"};
+  wanted["idempotency_key"] = "other";
+  CHECK(gateway.ask("request_spawn", wanted).at("error").get<std::string>().find("There is no program ./none") == 0);
+}
+
+TEST_CASE("under the name swarm-mcp it is the server, and with a verb the command line") {
+  test_node node;
+  auto name = node.work() + "/swarm-mcp";
+  std::filesystem::create_symlink(program("swarmctl"), name);
+  auto hello = json{{"jsonrpc", "2.0"}, {"id", 1}, {"method", "initialize"}, {"params", {{"protocolVersion", "2025-06-18"}}}}.dump() + "\n";
+  for (const auto& arguments : {std::vector<std::string>{name}, std::vector<std::string>{name, "serve"}}) {
+    child_process server{arguments, node.env(), node.work(), hello};
+    auto said = server.finish();
+    CHECK(said.status == 0);
+    CHECK_MESSAGE(said.out.find("\"protocolVersion\":\"2025-06-18\"") != std::string::npos, said.out);
+  }
+  child_process tasks{{name, "tasks", "--json"}, node.env(), node.work()};
+  CHECK(json::parse(tasks.finish().out) == json::array());
+}
+
+TEST_CASE("what was asked right before the end of input is answered") {
+  test_node node;
+  std::string lines;
+  auto request = [&](int id, const std::string& tool, const json& arguments) {
+    lines += json{{"jsonrpc", "2.0"}, {"id", id}, {"method", "tools/call"}, {"params", {{"name", tool}, {"arguments", arguments}}}}.dump() + "\n";
+  };
+  request(1, "register", {{"directory", node.work()}});
+  request(2, "kv_set", {{"key", "k"}, {"value", "v"}});
+  request(3, "wait_for_activity", json::object());
+  child_process server{{program("swarmctl").string(), "mcp"}, node.env(), node.work(), lines};
+  auto said = server.finish();
+  CHECK(said.status == 0);
+  CHECK_MESSAGE(said.out.find("Set \\\"k\\\"") != std::string::npos, said.out);
+  CHECK(said.err.empty());
+  CHECK(node.ctl_json({"kv", "get", "k"}).at("value") == "v");
+  CHECK(node.ctl_json({"instances"}).empty());
+}
+
+TEST_CASE("terminals are for sessions with the right to them: listed, read, typed into and waited for") {
+  test_node node;
+  auto id = node.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; while read -r line; do echo got-$line; done"}).at("id").get<std::string>();
+  member stranger{node};
+  const auto offered = stranger.result("tools/list");
+  for (const auto& t : offered.at("tools"))
+    CHECK(t.at("name").get<std::string>().rfind("pty_", 0) != 0);
+  CHECK(stranger.call("pty_list").text() == "MCP error -32602: Tool pty_list not found");
+  auto allowed =
+    node.ctl_json({"register", "--label", "identity:work session:abc", "--lease-seconds", "60", "--grant", "pty"}).at("id").get<std::string>();
+  mcp_client me{node};
+  me.initialize();
+  me.enroll("identity:work session:abc", {{"adopt_instance_id", allowed}});
+  me.await_notification("notifications/tools/list_changed", nullptr);
+  auto rows = me.ask("pty_list");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("id") == id);
+  CHECK(rows[0].at("running") == true);
+  REQUIRE(eventually([&] { return me.ask("pty_read", {{"pty", id}}).at("data").get<std::string>().find("ready") != std::string::npos; }));
+  auto waiting = me.call_later("pty_wait", {{"pty", id}, {"text", "got-hello"}});
+  CHECK(me.ask("pty_send", {{"pty", id}, {"text", "hello"}, {"enter", true}}).at("accepted") == 6);
+  auto seen = me.reply_to(waiting).value();
+  CHECK(seen.at("matched") == true);
+  CHECK(seen.at("data").get<std::string>().find("got-hello") != std::string::npos);
+  auto again = me.ask("pty_read", {{"pty", id}, {"from", 0}, {"bytes", 5}});
+  CHECK(again.at("data") == "ready");
+  CHECK(again.at("next") == 5);
+  auto late = me.ask("pty_wait", {{"pty", id}, {"text", "never"}, {"timeout_seconds", 1}});
+  CHECK(late.at("matched") == false);
+  CHECK(late.at("timeout") == true);
+  auto to_the_end = me.call_later("pty_wait", {{"pty", id}, {"text", "never"}});
+  REQUIRE(node.ctl({"pty", "kill", id}).status == 0);
+  CHECK(me.reply_to(to_the_end).value().at("ended") == true);
+  CHECK(me.call("pty_read", {{"pty", "none"}}).value().contains("error"));
+}
