@@ -51,12 +51,12 @@ query_ptr viewer_query(self_ptr self, const wait_request_ptr& request, std::func
 
 void fetch_sessions(self_ptr self, std::uint64_t id);
 
-void fetch_tasks(self_ptr self, std::uint64_t id) {
+/// With changes of tasks, and for who comes to mail that was there already: the latter begins, and wants the whole picture.
+void fetch_tasks(self_ptr self, std::uint64_t id, bool begins = false) {
   auto i = self->state.waits.find(id);
   if (i == self->state.waits.end())
     return;
-  auto& found = *i->second.found;
-  if (!has(found, "task_updates") && !has(found, "new_messages"))
+  if (!begins && !has(*i->second.found, "task_updates"))
     return fetch_sessions(self, id);
   auto q = viewer_query(self, i->second.request, [](v1::Query& x) { x.mutable_task_snapshot()->set_include_terminal(true); });
   self->request(self->state.place.links.readers.front(), limits::call_deadline_default(), q)
@@ -273,7 +273,7 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
           return w.request->since() == 0 ? poll(self, id) : read_store(self, id);
         w.found->add_changes("new_messages");
         w.collecting = true;
-        fetch_tasks(self, id);
+        fetch_tasks(self, id, true);
       });
       return promise;
     },

@@ -38,7 +38,7 @@ std::vector<std::string> plain_environment() {
 }
 
 /// Who is to be ended with us; lock-free, because a signal handler reads it.
-std::array<std::atomic<pid_t>, 16> living{};
+std::array<std::atomic<pid_t>, 96> living{};
 
 void end_all(int signal) {
   for (auto& slot : living)
@@ -78,7 +78,7 @@ std::uint64_t field(const std::filesystem::path& file, const std::string& name) 
 
 } // namespace
 
-child::child(std::vector<std::string> argv, std::vector<std::string> extra_environment, int inherit) {
+child::child(std::vector<std::string> argv, std::vector<std::string> extra_environment, int inherit, int standard) {
   auto environment = plain_environment();
   environment.insert(environment.end(), extra_environment.begin(), extra_environment.end());
   posix_spawn_file_actions_t files;
@@ -86,6 +86,9 @@ child::child(std::vector<std::string> argv, std::vector<std::string> extra_envir
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+  for (int fd : {0, 1})
+    if (standard >= 0)
+      posix_spawn_file_actions_adddup2(&files, standard, fd);
   if (inherit >= 0)
     posix_spawn_file_actions_adddup2(&files, inherit, inherit);
   auto error = posix_spawnp(&pid_, argv[0].c_str(), &files, nullptr, pointers(argv).data(), pointers(environment).data());

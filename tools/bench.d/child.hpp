@@ -15,8 +15,8 @@ namespace swarm::bench {
 class child {
 public:
   child() = default;
-  /// `inherit`: a descriptor the program keeps, -1 for none.
-  child(std::vector<std::string> argv, std::vector<std::string> extra_environment = {}, int inherit = -1);
+  /// `inherit`: a descriptor the program keeps; `standard`: what becomes its standard input and output. -1 for none.
+  child(std::vector<std::string> argv, std::vector<std::string> extra_environment = {}, int inherit = -1, int standard = -1);
   child(child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
   child& operator=(child&& other) noexcept;
   ~child();

@@ -48,6 +48,8 @@ std::unique_ptr<suite> make_wake_suite(const settings&);
 std::unique_ptr<suite> make_process_suite(const settings&);
 /// Lists, restarts with many tasks, and a node that does nothing.
 std::unique_ptr<suite> make_size_suite(const settings&);
+/// Agents' MCP servers: start, calls, a race for tasks, wake-up, memory.
+std::unique_ptr<suite> make_mcp_suite(const settings&);
 /// Memory per session, task and lock.
 std::unique_ptr<suite> make_memory_suite(const settings&);
 

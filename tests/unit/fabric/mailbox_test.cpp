@@ -91,6 +91,22 @@ TEST_CASE("mail that is there already is handed over at once") {
   CHECK(wait.get()->messages(0).content() == "one");
 }
 
+TEST_CASE("mail that ends a wait comes alone, mail that was there comes with the tasks") {
+  fabric_world f;
+  auto a = f.session(100), b = f.session(101);
+  auto waiting = f.wait(b);
+  f.w.settle();
+  f.run(message(a, b, "now"));
+  REQUIRE(waiting.answered());
+  CHECK_FALSE(waiting.get()->has_tasks());
+  f.run(message(a, b, "before"));
+  auto late = f.wait(b);
+  f.w.settle();
+  REQUIRE(late.answered());
+  CHECK(late.get()->messages_size() == 1);
+  CHECK(late.get()->has_tasks());
+}
+
 TEST_CASE("tasks, keys and, when asked for, locks wake; the mail of others does not") {
   fabric_world f;
   auto a = f.session(100), b = f.session(101), c = f.session(102);

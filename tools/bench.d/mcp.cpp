@@ -1,0 +1,241 @@
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/bench.d/suite.hpp"
+
+namespace swarm::bench {
+
+namespace {
+
+using nlohmann::json;
+
+const std::string scope = "/bench/mcp";
+constexpr int starts = 20;       // per round
+constexpr int wakes = 20;        // per round
+constexpr int racers = 64;       // servers that claim at once
+constexpr int contested = 1'000; // tasks they claim
+
+/// An agent's MCP server, spoken to as its host does: a line out, a line back.
+class agent {
+public:
+  agent(const node& n, const std::filesystem::path& bin) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw std::runtime_error("no socket pair");
+    mine_ = unique_fd{ends[0]};
+    unique_fd theirs{ends[1]};
+    process_ = child{{bin / "swarmctl", "mcp"}, {"SWARM_HOME=" + n.dir().string()}, -1, theirs.get()};
+  }
+  ~agent() {
+    mine_ = unique_fd{};
+    process_.end(0);
+  }
+  agent(const agent&) = delete;
+  agent& operator=(const agent&) = delete;
+
+  void send(const std::string& method, json params) {
+    auto line = json{{"jsonrpc", "2.0"}, {"id", ++id_}, {"method", method}, {"params", std::move(params)}}.dump() + "\n";
+    for (std::string_view rest = line; !rest.empty();) {
+      auto n = write(mine_.get(), rest.data(), rest.size());
+      if (n <= 0)
+        throw std::runtime_error("the MCP server went away");
+      rest.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  /// The answer to what was sent last; notifications are passed over.
+  json answer() {
+    for (;;) {
+      auto end = heard_.find('\n');
+      if (end == heard_.npos) {
+        char buffer[16 * 1024];
+        auto n = read(mine_.get(), buffer, sizeof buffer);
+        if (n <= 0)
+          throw std::runtime_error("the MCP server went away");
+        heard_.append(buffer, static_cast<std::size_t>(n));
+        continue;
+      }
+      auto message = json::parse(heard_.substr(0, end));
+      heard_.erase(0, end + 1);
+      if (message.value("id", 0) == id_)
+        return message;
+    }
+  }
+  json ask(const std::string& method, json params) {
+    send(method, std::move(params));
+    return answer();
+  }
+  /// The first text of a tool's answer; a failure of the call ends the benchmark.
+  std::string call(const std::string& tool, json arguments) {
+    auto out = ask("tools/call", {{"name", tool}, {"arguments", std::move(arguments)}}).at("result");
+    if (out.value("isError", false))
+      throw std::runtime_error(tool + ": " + out.at("content")[0].at("text").get<std::string>());
+    return out.at("content")[0].at("text");
+  }
+  /// Its id.
+  std::string enroll() { return json::parse(call("register", {{"directory", scope}, {"scope", scope}})).at("id"); }
+  pid_t pid() const { return process_.pid(); }
+
+private:
+  unique_fd mine_;
+  child process_;
+  std::string heard_;
+  int id_ = 0;
+};
+
+class mcp_suite final : public suite {
+public:
+  explicit mcp_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), node_(s.bin, s.dir / "node") {
+    node_.start();
+    operator_ = std::make_unique<node_client>(node_.socket());
+  }
+
+  void round() override {
+    first_answers();
+    for (int agents : {1, 8, 32}) {
+      auto name = std::to_string(agents);
+      take("direct " + name, agents, [&](int i) { return direct_operation(i); });
+      take("mcp " + name, agents, [&](int i) { return mcp_operation(i); });
+    }
+    race();
+    wake();
+  }
+
+  std::vector<row> rows() const override {
+    auto m = [&](const std::string& name) { return samples_.median_of(name); };
+    std::vector<row> out;
+    out.push_back(
+      {"mcp: from exec to the answer to initialize", m("first answer"), "ms", "bare static gRPC call, process", m("bare"), {goal::ratio_at_most, 2}});
+    for (auto n : {"1", "8", "32"})
+      for (auto p : {"p50", "p99"})
+        out.push_back({std::string{"mcp: kv_set, "} + n + " agents, " + p,
+                       m(std::string{"mcp "} + n + " " + p),
+                       "ms",
+                       "SetKv by gRPC, as many clients",
+                       m(std::string{"direct "} + n + " " + p),
+                       {}});
+    out.push_back({"mcp: 64 agents claim 1 000 tasks, each once", m("race"), "claims/s", "", 0, {}});
+    out.push_back({"wake-up, mcp: message to a waiting agent", m("wake"), "ms", "", 0, {goal::value_at_most, 2}});
+    out.push_back({"mcp: private memory of a registered server", m("memory") / (1024 * 1024), "MiB", "", 0, {goal::value_at_most, 4}});
+    return out;
+  }
+
+private:
+  void take(const std::string& name, int clients, const std::function<operation(int)>& make) {
+    auto r = closed_loop(clients, settings_.length, make);
+    samples_.add(name + " p50", r.p50_ms);
+    samples_.add(name + " p99", r.p99_ms);
+  }
+
+  void first_answers() {
+    std::vector<double> ours, bare;
+    for (int i = 0; i < starts; ++i) {
+      auto began = steady::now();
+      agent a{node_, settings_.bin};
+      a.ask("initialize", {{"protocolVersion", "2025-11-25"}});
+      ours.push_back(ms_since(began));
+      began = steady::now();
+      child process{{settings_.bin / "bare-echo-client", echo_.socket()}};
+      if (process.end(0) != 0)
+        throw std::runtime_error("bare-echo-client failed");
+      bare.push_back(ms_since(began));
+    }
+    samples_.add("first answer", median(ours));
+    samples_.add("bare", median(bare));
+  }
+
+  operation direct_operation(int client) {
+    auto c = std::make_shared<node_client>(node_.socket());
+    auto session = register_session(*c, scope);
+    return [c, session, key = "direct-" + std::to_string(client)] {
+      auto set = command(scope, session);
+      set.mutable_set_kv()->set_key(key);
+      set.mutable_set_kv()->set_value("value");
+      c->execute(set);
+      return true;
+    };
+  }
+
+  operation mcp_operation(int client) {
+    auto a = std::make_shared<agent>(node_, settings_.bin);
+    a->enroll();
+    return [a, key = "mcp-" + std::to_string(client)] {
+      a->call("kv_set", {{"key", key}, {"value", "value"}});
+      return true;
+    };
+  }
+
+  /// Every task is claimed, none twice; anything else ends the benchmark.
+  void race() {
+    auto ids = make_tasks(*operator_, scope, contested);
+    std::mutex mutex;
+    std::set<std::string> claimed;
+    auto r = closed_loop(racers, std::chrono::minutes{5}, [&](int) -> operation {
+      auto a = std::make_shared<agent>(node_, settings_.bin);
+      a->enroll();
+      return [&, a] {
+        auto got = json::parse(a->call("claim_next_task", {{"ignore_unread_messages", true}}));
+        if (!got.value("ok", false))
+          return false;
+        std::lock_guard lock{mutex};
+        if (!claimed.insert(got.at("task_id")).second)
+          throw std::runtime_error("a task was claimed twice");
+        return true;
+      };
+    });
+    samples_.add("race", r.per_second);
+    if (claimed.size() != ids.size())
+      throw std::runtime_error(std::to_string(claimed.size()) + " of " + std::to_string(ids.size()) + " tasks were claimed");
+    // The agents have left and what they had claimed is open again.
+    for (const auto& id : ids) {
+      auto done = command(scope);
+      done.mutable_update_task()->set_task_id(id);
+      done.mutable_update_task()->set_status(v1::CANCELLED);
+      operator_->execute(done);
+    }
+  }
+
+  void wake() {
+    agent waiting{node_, settings_.bin};
+    auto id = waiting.enroll();
+    std::vector<double> taken;
+    for (int i = 0; i < wakes; ++i) {
+      waiting.call("poll_messages", json::object());
+      waiting.send("tools/call", {{"name", "wait_for_activity"}, {"arguments", json::object()}});
+      // A wait shows nothing of itself: what comes in before it begins would be found at once, so a moment is given to it.
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      auto tell = command(scope);
+      tell.mutable_send_message()->set_recipient(id);
+      tell.mutable_send_message()->set_content("please look");
+      auto began = steady::now();
+      auto got = std::async(std::launch::async, [&] {
+        waiting.answer();
+        return steady::now();
+      });
+      operator_->execute(tell);
+      taken.push_back(std::chrono::duration<double, std::milli>(got.get() - began).count());
+    }
+    samples_.add("wake", median(taken));
+    samples_.add("memory", static_cast<double>(anonymous_memory(waiting.pid())));
+  }
+
+  settings settings_;
+  echo_server echo_;
+  node node_;
+  std::unique_ptr<node_client> operator_;
+  samples samples_;
+};
+
+} // namespace
+
+std::unique_ptr<suite> make_mcp_suite(const settings& s) { return std::make_unique<mcp_suite>(s); }
+
+} // namespace swarm::bench
