@@ -442,10 +442,10 @@ void server::watch(const binding_ptr& bound) {
     watching_->cancel();
     watcher_.join();
   }
-  // Who is bound decides about the tools that need a right.
   auto all = tools_.list();
-  if (std::any_of(all.begin(), all.end(), [](const auto& t) { return !t->right.empty(); }))
+  if (std::any_of(all.begin(), all.end(), [&](const auto& t) { return has_right(*t, bound) != has_right(*t, listed_for_); }))
     tools_changed();
+  listed_for_ = bound;
   {
     std::lock_guard lock{mutex_};
     if (stopped_ || !bound)

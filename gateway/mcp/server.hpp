@@ -101,6 +101,7 @@ private:
   bool idle_ = false;   // the worker is at the end of the queue
   bool legacy_ = false; // initialize was answered: news come unasked
 
+  binding_ptr listed_for_; // whose rights decided about the tools last told; of the worker
   std::mutex out_mutex_;
   std::unique_ptr<connection> watching_;
   std::thread watcher_;

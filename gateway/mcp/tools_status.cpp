@@ -48,7 +48,7 @@ json events_since_schema() {
 }
 
 /// As long as it takes, in waits that the node grants, each from where the last one ended.
-tool_result wait(const tool_call& call, std::int64_t timeout_ms, std::uint64_t since) {
+tool_result wait(const tool_call& call, std::int64_t timeout_ms, std::uint64_t since, bool mail_waits) {
   auto began = call.process.boot_ms();
   v1::WaitRequest request;
   request.set_scope(call.session.scope());
@@ -64,8 +64,12 @@ tool_result wait(const tool_call& call, std::int64_t timeout_ms, std::uint64_t s
     auto happened = call.node.wait_for_activity(request);
     if (happened.has_refusal())
       return said_error(happened.refusal().text());
-    if (!happened.timed_out())
+    if (!happened.timed_out()) {
+      // What came between the two steps was no mail that waited.
+      if (!mail_waits && std::count(happened.changes().begin(), happened.changes().end(), "task_updates") == 0)
+        happened.clear_tasks();
       return said(activity(happened));
+    }
     request.set_since(happened.revision());
     call.progress(static_cast<double>(call.process.boot_ms() - began) / 1000, "nothing yet");
   }
@@ -76,15 +80,19 @@ tool_result wait(const tool_call& call, std::int64_t timeout_ms, std::uint64_t s
 
 tool_outcome wait_for_activity(const tool_call& call) {
   auto query = call.query();
-  query.mutable_find_session()->set_who(call.session.id());
+  auto* unread = query.mutable_list_messages();
+  unread->set_to(call.session.id());
+  unread->set_unread_only(true);
+  unread->set_limit(1);
   auto answer = call.node.ask(query);
   if (answer.has_refusal())
     return said_error(answer.refusal().text());
   // What later requests of this session change counts as news, so the wait begins here and not when its thread does.
   auto since = answer.revision();
+  bool mail_waits = !answer.messages().messages().empty();
   auto seconds = call.arguments.at("timeout_seconds").get<std::int64_t>();
   constexpr std::int64_t longest_s = 365LL * 24 * 3600;
-  return tool_waiting{[=](const tool_call& later) { return wait(later, std::min(seconds, longest_s) * 1000, since); }};
+  return tool_waiting{[=](const tool_call& later) { return wait(later, std::min(seconds, longest_s) * 1000, since, mail_waits); }};
 }
 
 } // namespace
