@@ -57,7 +57,7 @@ failure as_failure(const grpc::Status& s) {
     case grpc::StatusCode::UNIMPLEMENTED:
       return {code::refused, "the running node does not know this call; it is of another version: swarmctl down, then swarmctl up"};
     case grpc::StatusCode::UNAUTHENTICATED: {
-      failure f{code::refused, "the node does not accept this SWARM_TOKEN: " + text};
+      failure f{code::refused, "the node does not accept this token: " + text};
       f.unknown_token = true;
       return f;
     }

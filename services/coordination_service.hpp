@@ -46,7 +46,7 @@ void with_principal(Self* self, const service_context& context, const claim& who
     .then(
       [next, refuse, callers, hash](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
-          return refuse({grpc::StatusCode::PERMISSION_DENIED, "the token in SWARM_TOKEN belongs to no session; the session has ended"});
+          return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
         auto bearer = principal_of(a->session());
         callers->remember(hash, bearer);
         next(bearer);

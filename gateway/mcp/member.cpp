@@ -77,9 +77,15 @@ v1::Reply member::send(v1::Command& command, std::string& token) {
   auto [pid, start] = host_.process();
   command.mutable_register_session()->set_pid(pid);
   command.mutable_register_session()->set_pid_start(start);
-  // As the process, not as a session that is gone.
+  // As the process, not as a session that is gone; whoever is bound stays so when it fails.
+  auto before = bound();
   connect({});
-  return connection_->execute(command);
+  try {
+    return connection_->execute(command);
+  } catch (...) {
+    connect(before ? before->token : std::string{});
+    throw;
+  }
 }
 
 void member::bind(v1::Session session, std::string token) {
@@ -88,8 +94,25 @@ void member::bind(v1::Session session, std::string token) {
   b->ours = session.presence() == v1::Session::PROCESS && session.pid() == pid && session.pid_start() == start;
   b->session = std::move(session);
   b->token = std::move(token);
+  auto before = bound();
   connect(b->token);
+  auto id = b->session.id();
   set(std::move(b));
+  if (before && before->ours && before->session.id() != id)
+    end_session(*before);
+}
+
+/// Of a binding that is none any more: nobody would speak for the session, and it would live as long as this process.
+void member::end_session(const binding& b) {
+  try {
+    v1::Command command;
+    command.set_scope(b.session.scope());
+    command.set_actor(b.session.id());
+    command.mutable_deregister_session()->set_session_id(b.session.id());
+    host_.connect(b.token)->execute(command);
+  } catch (const call_failed& e) {
+    host_.note(std::string{"the former session could not be ended: "} + e.what());
+  }
 }
 
 void member::enroll(const registration& r) {
@@ -202,20 +225,6 @@ void member::leave() {
   } catch (const std::exception&) {
     // The node is away or stopping: it sees that this process has ended.
   }
-}
-
-std::optional<v1::Session> member::refreshed() {
-  auto b = bound();
-  if (!b)
-    return std::nullopt;
-  v1::Query query;
-  query.set_scope(b->session.scope());
-  query.mutable_find_session()->set_who(b->session.id());
-  auto answer = connection_->ask(query);
-  if (!answer.has_refusal() && answer.session().id() == b->session.id())
-    return answer.session();
-  forget();
-  return std::nullopt;
 }
 
 } // namespace swarm::mcp

@@ -58,14 +58,13 @@ public:
   void forget();
   /// Ends the session and forgets it.
   void deregister();
-  /// At the end of the process: a session of ours leaves at once, within `timeout_ms`; any other stays.
+  /// At the end of the process: a session of ours leaves, any other stays.
   void leave();
-  /// The bound session as it now is. Forgets it when the node does not know it.
-  std::optional<v1::Session> refreshed();
 
 private:
   v1::Command registering(const registration&) const;
   void bind(v1::Session, std::string token);
+  void end_session(const binding&);
   v1::Reply send(v1::Command&, std::string& token);
   bool adopt_leased();
   void set(binding_ptr);

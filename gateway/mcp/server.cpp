@@ -31,8 +31,9 @@ class attentive final : public connection {
   static auto checked(Call call) {
     try {
       auto out = call();
-      if (out.has_refusal() && out.refusal().code() == v1::Refusal::NOT_REGISTERED)
-        throw session_gone{};
+      if constexpr (requires { out.refusal(); })
+        if (out.refusal().code() == v1::Refusal::NOT_REGISTERED)
+          throw session_gone{};
       return out;
     } catch (const call_failed& f) {
       if (f.reason == call_failed::why::unknown_session)
@@ -53,13 +54,23 @@ public:
     return checked([&] { return node_.wait_for_activity(r); });
   }
   void watch(v1::WatchRequest r, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
-    node_.watch(std::move(r), timeout_ms, on);
+    checked([&] {
+      node_.watch(std::move(r), timeout_ms, on);
+      return true;
+    });
   }
-  v1::PtyList list_ptys(const v1::ListPtysRequest& r) override { return node_.list_ptys(r); }
+  v1::PtyList list_ptys(const v1::ListPtysRequest& r) override {
+    return checked([&] { return node_.list_ptys(r); });
+  }
   void read_pty(v1::ReadPtyRequest r, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
-    node_.read_pty(std::move(r), timeout_ms, on);
+    checked([&] {
+      node_.read_pty(std::move(r), timeout_ms, on);
+      return true;
+    });
   }
-  v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override { return node_.send_to_pty(r); }
+  v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override {
+    return checked([&] { return node_.send_to_pty(r); });
+  }
   void cancel() override { node_.cancel(); }
 
 private:
@@ -261,7 +272,9 @@ void server::cancel(const json& params) {
   auto i = requests_.find(key_of(*id));
   if (i == requests_.end())
     return;
-  i->second.cancelled = true;
+  // Once: what a wait does to leave its line is not to be given up.
+  if (std::exchange(i->second.cancelled, true))
+    return;
   if (i->second.waits_on)
     i->second.waits_on->cancel();
   else if (i->second.in_order)
@@ -347,7 +360,14 @@ void server::finish(const job& j, const std::function<json()>& answer) {
 
 json server::read(const job& j) {
   auto uri = text_param(j.request.params, "uri");
-  auto text = read_resource(uri, host_, me_.connection(), me_.bound());
+  std::optional<std::string> text;
+  try {
+    attentive node{me_.connection()};
+    text = read_resource(uri, host_, node, me_.bound());
+  } catch (const session_gone&) {
+    me_.forget();
+    text = read_resource(uri, host_, me_.connection(), nullptr);
+  }
   if (!text)
     throw rpc::error{rpc::invalid_params, "MCP error -32602: Resource " + uri + " not found"};
   return {{"contents", json::array({{{"uri", uri}, {"mimeType", "application/json"}, {"text", std::move(*text)}}})}};
@@ -376,8 +396,14 @@ json server::call_tool(const job& j, bool& later) {
 }
 
 json server::call_tool_once(const job& j, const tool& t, const json& arguments, bool& later) {
-  if (t.bind)
+  if (t.bind) {
+    // Given up halfway, nobody would know which session there is.
+    {
+      std::lock_guard lock{mutex_};
+      requests_[key_of(j.request.id)].in_order = false;
+    }
     return content_of(t.bind(me_, arguments));
+  }
   if (t.before)
     t.before(me_, arguments);
   if (!me_.ensure())
@@ -420,7 +446,7 @@ void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& boun
     own->cancel();
     me_.renew();
   }
-  std::thread{[this, j, wait = std::move(wait), own, bound, arguments = std::move(arguments)] {
+  auto run = [this, j, wait = std::move(wait), own, bound, arguments = std::move(arguments)]() mutable {
     finish(j, [&] {
       attentive node{*own};
       try {
@@ -429,10 +455,19 @@ void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& boun
         return rpc::result_of(j.request.id, decorated(content_of(said(not_registered)), j.modern, false));
       }
     });
+    own.reset();
     std::lock_guard lock{mutex_};
     --waits_;
     waits_over_.notify_all();
-  }}.detach();
+  };
+  try {
+    std::thread{std::move(run)}.detach();
+  } catch (const std::system_error&) {
+    std::lock_guard lock{mutex_};
+    --waits_;
+    requests_[key_of(j.request.id)].waits_on = nullptr;
+    throw;
+  }
 }
 
 // -- news ----------------------------------------------------------------------------------------
@@ -478,9 +513,10 @@ void server::watch(const binding_ptr& bound) {
     };
     try {
       watching_->watch(request, 0, on);
-    } catch (const call_failed& e) {
+    } catch (const std::exception& e) {
       // A session that has ended hears nothing; the next call finds out.
-      if (e.reason != call_failed::why::cancelled && e.reason != call_failed::why::unknown_session)
+      auto* f = dynamic_cast<const call_failed*>(&e);
+      if (f == nullptr || (f->reason != call_failed::why::cancelled && f->reason != call_failed::why::unknown_session))
         host_.note(std::string{"no news of changes any more: "} + e.what());
     }
   }};
@@ -513,7 +549,8 @@ void server::changed(const char* uri) {
 }
 
 void server::tools_changed() {
-  notify("notifications/tools/list_changed", nullptr, [](const json& wanted) { return wanted.value("toolsListChanged", false); });
+  notify("notifications/tools/list_changed", nullptr,
+         [](const json& wanted) { return wanted.contains("toolsListChanged") && wanted["toolsListChanged"] == true; });
 }
 
 // -- ends ----------------------------------------------------------------------------------------
@@ -536,7 +573,7 @@ void server::stop() {
       return;
     queue_.clear();
     for (auto& [id, r] : requests_)
-      if (r.waits_on)
+      if (r.waits_on && !r.cancelled)
         r.waits_on->cancel();
     me_.cancel();
     filled_.notify_all();

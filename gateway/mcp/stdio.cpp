@@ -56,16 +56,19 @@ private:
 /// Writes whole lines; gives up when the reader has gone or close() was called.
 class line_writer {
 public:
-  explicit line_writer(int fd) : fd_(fd), closing_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  /// `signals`: readable when the process is to end.
+  line_writer(int fd, int signals) : fd_(fd), signals_(signals), closing_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   void write(std::string line) {
     line += '\n';
     for (std::string_view rest = line; !rest.empty() && !gone_;) {
-      pollfd ready[] = {{fd_, POLLOUT, 0}, {closing_.get(), POLLIN, 0}};
-      if (poll(ready, 2, -1) < 0 && errno != EINTR)
+      pollfd ready[] = {{fd_, POLLOUT, 0}, {closing_.get(), POLLIN, 0}, {signals_, POLLIN, 0}};
+      if (poll(ready, 3, -1) < 0 && errno != EINTR)
         break;
-      if (ready[1].revents != 0)
+      if (ready[1].revents != 0 || ready[2].revents != 0) {
+        gone_ = true;
         return;
+      }
       if (ready[0].revents == 0)
         continue;
       // A pipe that is ready takes so much without blocking. It may be shared with others, so it is not made non-blocking.
@@ -84,6 +87,7 @@ public:
 
 private:
   int fd_;
+  int signals_;
   unique_fd closing_;
   std::atomic<bool> gone_{false};
 };
@@ -104,7 +108,7 @@ unique_fd take_signals() {
 
 int serve_stdio(const host& process, tool_table& tools, int in, int out) {
   auto signals = take_signals();
-  line_writer writer{out};
+  line_writer writer{out, signals.get()};
   server mcp{process, tools, [&](const std::string& line) { writer.write(line); }};
   line_reader lines;
   std::array<char, 64 * 1024> buffer; // NOLINT: filled before it is read
@@ -128,7 +132,11 @@ int serve_stdio(const host& process, tool_table& tools, int in, int out) {
       break;
     }
     lines.take(
-      {buffer.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) { mcp.receive(line); },
+      {buffer.data(), static_cast<std::size_t>(n)},
+      [&](std::string_view line) {
+        if (!writer.gone())
+          mcp.receive(line);
+      },
       [&] { mcp.refuse_line("A line is at most " + std::to_string(limits::mcp_line_bytes_max) + " bytes long"); });
   }
   writer.close();

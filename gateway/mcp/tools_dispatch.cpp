@@ -109,8 +109,11 @@ void follow(const tool_call& call, following& f, std::int64_t timeout_ms, const 
   request.add_types("task.");
   request.add_types("spawn.");
   auto until = call.process.boot_ms() + timeout_ms;
-  while (!done(f) && call.process.boot_ms() < until) {
-    call.node.watch(request, until - call.process.boot_ms(), [&](const v1::WatchReply& reply) {
+  for (;;) {
+    auto left = until - call.process.boot_ms();
+    if (done(f) || left <= 0)
+      return;
+    call.node.watch(request, left, [&](const v1::WatchReply& reply) {
       bool news = false;
       for (const auto& e : reply.events())
         news = note(f, e) || news;

@@ -61,6 +61,12 @@ tool_result stand_in_line(const tool_call& call, v1::Command command) {
   auto path = command.acquire_lock().path();
   auto leave = [&] {
     command.mutable_cancel_lock_wait()->set_path(path);
+    auto left = call.node.execute(command);
+    // Too late: it had been granted. Nobody would know of it.
+    if (!left.has_lock())
+      return;
+    command.mutable_release_lock()->set_path(path);
+    command.mutable_release_lock()->set_fence(left.lock().lock().fence());
     call.node.execute(command);
   };
   try {

@@ -15,6 +15,18 @@ constexpr std::size_t read_bytes = 16 * 1024;
 constexpr std::size_t wait_bytes = 16 * 1024;
 constexpr std::int64_t wait_s = 60;
 
+/// Bytes at the end that begin a character which is not whole.
+std::size_t cut_character(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    auto c = static_cast<unsigned char>(text[text.size() - n]);
+    if ((c & 0xc0) == 0x80)
+      continue;
+    std::size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+    return whole > n ? n : 0;
+  }
+  return 0;
+}
+
 /// What the node says no to is an answer like any other.
 template <class Call>
 tool_outcome answered(Call call) {
@@ -61,7 +73,7 @@ tool_outcome pty_read(const tool_call& call) {
     request.set_tail(true);
   return answered([&] {
     std::string data;
-    std::uint64_t from = request.from(), gap = 0;
+    std::uint64_t from = request.from(), next = from, gap = 0;
     bool begun = false;
     v1::PtyChunk last;
     call.node.read_pty(request, 0, [&](const v1::PtyChunk& chunk) {
@@ -70,10 +82,16 @@ tool_outcome pty_read(const tool_call& call) {
       begun = true;
       gap += chunk.gap();
       data += chunk.data();
+      next = chunk.offset() + chunk.data().size();
       last = chunk;
       return data.size() < request.max_bytes();
     });
-    json out = {{"pty", request.id()}, {"from", from}, {"next", from + data.size()}, {"data", data}};
+    // The rest of a character comes with the next read.
+    if (auto cut = cut_character(data); cut < data.size() && !last.ended()) {
+      data.resize(data.size() - cut);
+      next -= cut;
+    }
+    json out = {{"pty", request.id()}, {"from", from}, {"next", next}, {"data", data}};
     if (gap != 0)
       out["lost_bytes"] = gap;
     add_end(out, last);

@@ -183,3 +183,29 @@ TEST_CASE("terminals are for sessions with the right to them: listed, read, type
   CHECK(me.reply_to(to_the_end).value().at("ended") == true);
   CHECK(me.call("pty_read", {{"pty", "none"}}).value().contains("error"));
 }
+
+TEST_CASE("a session that another one has removed can register again, also when the node has forgotten its token") {
+  test_node node;
+  member me{node};
+  member other{node};
+  other.text("remove_instance", {{"instance_id", me.id()}});
+  // The node knows a token for some seconds after its session has gone.
+  REQUIRE(eventually([&] { return node.ctl({"instances", "--json"}).out.find(me.id()) == std::string::npos; }));
+  auto before = me.id();
+  REQUIRE(eventually([&] { return me.text("kv_list") == "Not registered. Call register first."; }));
+  CHECK(me.enroll("identity:work").at("id") != before);
+  CHECK(me.ask("whoami").at("id") == me.id());
+}
+
+TEST_CASE("taking over another session ends the one before") {
+  test_node node;
+  member me{node};
+  auto before = me.id();
+  auto leased = node.ctl_json({"register", "--label", "identity:work session:abc", "--lease-seconds", "60"}).at("id").get<std::string>();
+  me.ask("lock_file", {{"file", "kept"}});
+  me.enroll("identity:work session:abc", {{"adopt_instance_id", leased}});
+  CHECK(me.id() == leased);
+  auto ids = node.ctl({"instances", "--json"}).out;
+  CHECK(ids.find(before) == std::string::npos);
+  CHECK(me.ask("get_file_lock", {{"file", "kept"}}).at("active").is_null());
+}

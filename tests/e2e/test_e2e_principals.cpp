@@ -151,7 +151,7 @@ TEST_CASE("a token makes its holder that session, and one that is wrong, malform
     *request.mutable_id() = stranger.next_id();
     *request.mutable_command() = mine;
     v1::Reply reply;
-    CHECK(stranger.execute(request, reply).error_code() == grpc::StatusCode::PERMISSION_DENIED);
+    CHECK(stranger.execute(request, reply).error_code() == grpc::StatusCode::UNAUTHENTICATED);
     CHECK(node.ctl({"kv", "set", "x", "z"}, {.env = {{"SWARM_TOKEN", wrong}}}).status == 1);
   }
   auto end = operator_client.command();
