@@ -178,9 +178,15 @@ private:
     auto ids = make_tasks(*operator_, scope, contested);
     std::mutex mutex;
     std::set<std::string> claimed;
+    // Until all have ended: what one that leaves had claimed is open again.
+    std::vector<std::shared_ptr<agent>> all;
     auto r = closed_loop(racers, std::chrono::minutes{5}, [&](int) -> operation {
       auto a = std::make_shared<agent>(node_, settings_.bin);
       a->enroll();
+      {
+        std::lock_guard lock{mutex};
+        all.push_back(a);
+      }
       return [&, a] {
         auto got = json::parse(a->call("claim_next_task", {{"ignore_unread_messages", true}}));
         if (!got.value("ok", false))
@@ -192,6 +198,7 @@ private:
       };
     });
     samples_.add("race", r.per_second);
+    all.clear();
     if (claimed.size() != ids.size())
       throw std::runtime_error(std::to_string(claimed.size()) + " of " + std::to_string(ids.size()) + " tasks were claimed");
     // The agents have left and what they had claimed is open again.
