@@ -12,6 +12,14 @@ std::string or_variable(const host& process, std::string value, const char* name
   return value.empty() ? process.variable(name) : std::move(value);
 }
 
+v1::Command deregistration(const v1::Session& s) {
+  v1::Command out;
+  out.set_scope(s.scope());
+  out.set_actor(s.id());
+  out.mutable_deregister_session()->set_session_id(s.id());
+  return out;
+}
+
 } // namespace
 
 member::member(const host& process) : host_(process), connection_(process.connect({})) {}
@@ -105,11 +113,7 @@ void member::bind(v1::Session session, std::string token) {
 /// Of a binding that is none any more: nobody would speak for the session, and it would live as long as this process.
 void member::end_session(const binding& b) {
   try {
-    v1::Command command;
-    command.set_scope(b.session.scope());
-    command.set_actor(b.session.id());
-    command.mutable_deregister_session()->set_session_id(b.session.id());
-    host_.connect(b.token)->execute(command);
+    host_.connect(b.token)->execute(deregistration(b.session));
   } catch (const call_failed& e) {
     host_.note(std::string{"the former session could not be ended: "} + e.what());
   }
@@ -204,11 +208,7 @@ void member::deregister() {
   auto b = bound();
   if (!b)
     return;
-  v1::Command command;
-  command.set_scope(b->session.scope());
-  command.set_actor(b->session.id());
-  command.mutable_deregister_session()->set_session_id(b->session.id());
-  auto reply = connection_->execute(command);
+  auto reply = connection_->execute(deregistration(b->session));
   if (reply.has_refusal())
     throw std::runtime_error(reply.refusal().text());
   forget();

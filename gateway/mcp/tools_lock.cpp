@@ -19,15 +19,18 @@ tool_outcome get_file_lock(const tool_call& call) {
   return said(file_lock(answer.lock(), call.process.now_ms()));
 }
 
-tool_outcome lock_file(const tool_call& call) {
+/// What lock_file and lock_acquire have in common.
+v1::Command acquisition(const tool_call& call) {
   auto command = call.command();
   auto* body = command.mutable_acquire_lock();
   body->set_path(call.file(call.text("file")));
   body->set_note(call.given("reason") ? call.text("reason") : "actively editing");
   body->set_task_id(call.optional_text("task_id"));
   body->set_exclusive(call.flag("exclusive"));
-  return said(lock_reply(call.node.execute(command), call.process.now_ms()));
+  return command;
 }
+
+tool_outcome lock_file(const tool_call& call) { return said(lock_reply(call.node.execute(acquisition(call)), call.process.now_ms())); }
 
 tool_outcome unlock_file(const tool_call& call) {
   auto command = call.command();
@@ -82,12 +85,8 @@ tool_result stand_in_line(const tool_call& call, v1::Command command) {
 }
 
 tool_outcome lock_acquire(const tool_call& call) {
-  auto command = call.command();
+  auto command = acquisition(call);
   auto* body = command.mutable_acquire_lock();
-  body->set_path(call.file(call.text("file")));
-  body->set_note(call.given("reason") ? call.text("reason") : "actively editing");
-  body->set_task_id(call.optional_text("task_id"));
-  body->set_exclusive(call.flag("exclusive"));
   body->set_ttl_ms(milliseconds_in(call, "ttl_seconds"));
   auto reply = call.node.execute(command);
   auto wait_ms = milliseconds_in(call, "wait_seconds");
