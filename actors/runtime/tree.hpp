@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <caf/actor_cast.hpp>
@@ -21,16 +20,9 @@ using tree_actor = caf::typed_actor<caf::replies_to<tree_atom>::with<std::vector
 
 /// Messages waiting behind the one in hand. Only the actor itself may ask: in CAF 0.17.6 counting moves arrived mail into the
 /// actor's own queues, so no other thread can read it; hence actors report it when they answer `tree_atom`.
-inline std::int64_t mailbox_depth(caf::scheduled_actor* self) { return static_cast<std::int64_t>(self->mailbox().size()); }
+std::int64_t mailbox_depth(caf::scheduled_actor* self);
 
 /// An actor's own row; its parent fills in path, age and restarts.
-inline tree_entry self_row(caf::scheduled_actor* self, std::string state, std::string detail = {}) {
-  tree_entry e;
-  e.kind = self->name();
-  e.state = std::move(state);
-  e.mailbox_depth = mailbox_depth(self);
-  e.detail = std::move(detail);
-  return e;
-}
+tree_entry self_row(caf::scheduled_actor* self, std::string state, std::string detail = {});
 
 } // namespace swarm::runtime
