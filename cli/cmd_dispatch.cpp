@@ -9,6 +9,7 @@
 #include "cli/profile.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
+#include "cli/worktree_store.hpp"
 #include "gateway/mcp/shapes.hpp"
 
 #include <sys/ioctl.h>
@@ -27,7 +28,7 @@ struct dispatch_options {
   double wait_s = 30;
   double completion_s = 0;
   bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
-       force = false;
+       force = false, worktree = false;
 };
 
 std::string first_of(std::initializer_list<std::string> values) {
@@ -84,6 +85,7 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_fresh(o.fresh);
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
+  body.set_worktree(o.worktree);
   set_terminal_size(body);
   return command;
 }
@@ -99,6 +101,8 @@ void check(const context& ctx, const dispatch_options& o) {
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
   if (harness != "exec" && !ctx.tail.empty())
     throw usage("a command after -- goes with --harness exec");
+  if (o.worktree && harness.empty())
+    throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
   if (o.detach && o.follow)
     throw usage("--detach and --follow exclude each other");
 }
@@ -188,15 +192,35 @@ std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   }
 }
 
-int already_ended(context& ctx, const v1::DispatchReply& d) {
+/// What the worker has left: nothing when it had no worktree of its own, or did nothing in it.
+std::optional<worker_tree> left_by(const v1::Command& command, const v1::Task& task) {
+  const auto& d = command.dispatch();
+  return d.worktree() ? find_worker_tree(d.directory(), task.id()) : std::nullopt;
+}
+
+void add_worktree(json& payload, const v1::Command& command, const v1::Task& task) {
+  if (!command.dispatch().worktree())
+    return;
+  auto left = left_by(command, task);
+  payload["worktree"] = left ? json{{"branch", left->branch}, {"path", left->path}} : json(nullptr);
+}
+
+void print_worktree(console& io, const v1::Command& command, const v1::Task& task) {
+  if (auto left = left_by(command, task))
+    io.line("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
+}
+
+int already_ended(context& ctx, const v1::Command& command, const v1::DispatchReply& d) {
   auto o = outcome_of(d.task());
   if (ctx.json_wanted()) {
     auto payload = mcp::dispatch(d);
     add_outcome(payload, o);
+    add_worktree(payload, command, d.task());
     ctx.io().print(payload);
   } else {
     ctx.io().line(status_text(d, d.task()));
     print_result(ctx, d.task(), o);
+    print_worktree(ctx.io(), command, d.task());
   }
   return o.exit_status;
 }
@@ -302,9 +326,11 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
     if (completed && !command.actor().empty())
       payload["consumed_completion_messages"] = consumed;
     add_outcome(payload, result);
+    add_worktree(payload, command, f.task);
     ctx.io().print(payload);
   } else if (completed) {
     print_result(ctx, f.task, result);
+    print_worktree(ctx.io(), command, f.task);
   } else {
     ctx.io().line(worker_text(d, f, result) +
                   (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
@@ -358,7 +384,7 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
     reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
-    return already_ended(ctx, d);
+    return already_ended(ctx, command, d);
   bool spawned = asked_for_worker(d);
   bool exec = command.dispatch().harness() == "exec";
   if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
@@ -399,6 +425,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
+  flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
   flag(app, "--follow", o->follow, "show the task to its end");

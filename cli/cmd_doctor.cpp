@@ -2,7 +2,9 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/install_check.hpp"
 #include "cli/node_start.hpp"
+#include "cli/share_directory.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -100,6 +102,21 @@ void check_environment(context& ctx, report& r) {
         ignored ? "SWARM_DB_PATH has no effect here; SWARM_HOME names the state directory" : "variables as reported", details);
 }
 
+/// What install has to give, and how each agent's program that is here is set up.
+void check_hosts_into(context& ctx, report& r) {
+  auto share = share_directory(ctx.env());
+  for (auto [name, part] : {std::pair{"skill_discovery", "skills"}, std::pair{"plugin_discovery", "agents"}}) {
+    std::error_code ec;
+    bool there = !share.empty() && std::filesystem::is_directory(share / part, ec);
+    r.add(name, there ? "info" : "warn",
+          there ? (share / part).string() : "the files that come with swarmctl are not found; SWARM_SHARE names their directory");
+  }
+  if (ctx.env().get("HOME").empty())
+    return;
+  for (auto& check : check_hosts(ctx.env()))
+    r.add(check.name.c_str(), check.status, check.message, std::move(check.details));
+}
+
 int run_doctor(context& ctx) {
   ctx.door().finder.never_start();
   report r;
@@ -108,8 +125,7 @@ int run_doctor(context& ctx) {
   r.add("scope", "ok", ctx.scope(), {{"scope", ctx.scope()}, {"named", is_named_scope(ctx.scope())}});
   if (node)
     check_instances(ctx, r);
-  r.add("skill_discovery", "info", "swarmctl needs no skill files");
-  r.add("plugin_discovery", "info", "swarmctl needs no plugins");
+  check_hosts_into(ctx, r);
   check_environment(ctx, r);
   check_disk(ctx, r);
   if (node)
@@ -141,8 +157,8 @@ void build_doctor(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"doctor", "check the programs, the disk and, if one runs, the node and its store; exit 1 if a check fails", "  swarmctl doctor --json",
-   build_doctor},
+  {"doctor", "check the programs, the disk, the agents' set-up and, if one runs, the node and its store; exit 1 if a check fails",
+   "  swarmctl doctor --json", build_doctor},
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// ui, init, install, serve: commands of swarm-mcp that are not here, and what does their work.
+// ui, serve: commands of swarm-mcp that are not here or have another name here.
 #include "cli/verbs.hpp"
 
 namespace swarm::cli {
@@ -6,6 +6,12 @@ namespace swarm::cli {
 namespace {
 
 void build_nothing(CLI::App&, context&) {}
+
+void build_mcp(CLI::App& app, context& ctx) {
+  for (const auto& v : mcp_verbs())
+    if (std::string_view{v.name} == "mcp")
+      v.build(app, ctx);
+}
 
 constexpr verb verbs[] = {
   {.name = "ui",
@@ -15,23 +21,7 @@ constexpr verb verbs[] = {
    .refusal = "there is no queue of commands for swarm-ui here. Instead of ui spawn: swarmctl dispatch or swarmctl spawn; of ui prompt: "
               "swarmctl prompt-peer or swarmctl pty send; of ui list: swarmctl pty list and swarmctl spawns. Nothing replaces ui move and "
               "ui organize"},
-  {.name = "serve",
-   .summary = "not here yet: the MCP server comes with a later version",
-   .examples = "  swarmctl serve    is refused; the commands need no server of their own, swarmctl up starts the node",
-   .build = build_nothing,
-   .refusal = "the MCP server comes with a later version. Until then agents call swarmctl; the node starts by itself"},
-  {.name = "init",
-   .summary = "not here yet: there is no MCP server to enter into a project's configuration",
-   .examples = "  swarmctl init    is refused; agents call swarmctl as it is",
-   .build = build_nothing,
-   .refusal = "it enters the MCP server into a project's .mcp.json, and that server comes with a later version. Until then agents call "
-              "swarmctl; see: swarmctl --help"},
-  {.name = "install",
-   .summary = "not here yet: there is no MCP server to enter into the agents' configuration",
-   .examples = "  swarmctl install    is refused; agents call swarmctl as it is",
-   .build = build_nothing,
-   .refusal = "it enters the MCP server into the agents' own configuration, and that server comes with a later version. Until then agents "
-              "call swarmctl; see: swarmctl --help"},
+  {.name = "serve", .summary = "the same as mcp, as swarm-mcp calls it", .examples = "  swarmctl serve", .build = build_mcp},
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 // mcp: the tools of the swarm for an agent, over stdin and stdout.
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
@@ -143,12 +144,9 @@ private:
   const context& ctx_;
 };
 
-/// How long a call waits for a node that restarts.
-constexpr std::int64_t restart_wait_ms = 10'000;
-
 int run_mcp(context& ctx) {
   if (!ctx.flags.timeout_given)
-    ctx.door().finder.set_timeout_ms(restart_wait_ms);
+    ctx.door().finder.set_timeout_ms(limits::mcp_restart_wait().count());
   process_host process{ctx};
   mcp::tool_table tools;
   mcp::add_tools(tools);

@@ -1,7 +1,10 @@
 // messages, send, broadcast, prompt-peer, resolve-workspace-handle.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
+#include "gateway/mcp/workspace.hpp"
 
 namespace swarm::cli {
 
@@ -125,6 +128,8 @@ int run_prompt(context& ctx, prompt_options o) {
   body->set_task_id(o.task);
   body->set_prompt(true);
   body->set_relaxed(true);
+  body->set_no_wake(o.no_nudge);
+  body->set_force_wake(o.force);
   auto prompt = ctx.execute(command).message_sent().prompt();
   if (o.no_nudge)
     prompt.set_skipped(nudge_off);
@@ -150,35 +155,98 @@ void build_prompt(CLI::App& app, context& ctx) {
 
 struct handle_options {
   std::string handle;
-  std::string backend = "herdr";
+  std::string backend;
   std::string kind = "pane";
 };
 
+std::string shown_match(const json& m) {
+  const auto& label = m.at("label");
+  return short_id(m.at("instance_id").get<std::string>()) + (label.is_string() ? " (" + label.get<std::string>() + ")" : "");
+}
+
 int run_resolve(context& ctx, const handle_options& o) {
-  if (o.handle.find_first_not_of(" \t") == std::string::npos)
+  auto handle = std::string{trimmed(o.handle)};
+  if (handle.empty())
     throw usage("resolve_workspace_handle requires handle");
-  if (o.backend != "herdr")
-    throw failure(code::refused, "Unsupported workspace backend \"" + o.backend + "\". Currently registered: herdr.");
-  // Sessions of this fabric are reached through their terminals; none has published a workspace handle.
-  if (ctx.json_wanted())
-    ctx.io().print({{"backend", o.backend},
-                    {"handle_kind", o.kind},
-                    {"handle", o.handle},
-                    {"canonical_handle", o.handle},
-                    {"instance_id", nullptr},
-                    {"ambiguous", false},
-                    {"matches", json::array()}});
-  else
-    ctx.io().line(o.backend + ":" + o.handle + " did not match a swarm instance");
+  std::optional<std::string> backend;
+  if (!o.backend.empty())
+    backend = o.backend;
+  if (backend && !mcp::find_workspace_backend(*backend))
+    throw failure(code::refused, "Unsupported workspace backend \"" + o.backend + "\". Currently registered: " + mcp::workspace_backend_names() + ".");
+  auto found = mcp::resolve_handle({[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, {}}, handle, backend, o.kind);
+  if (ctx.json_wanted()) {
+    ctx.io().print(found);
+    return code::ok;
+  }
+  auto text = found.at("backend").get<std::string>() + ":" + handle;
+  const auto& matches = found.at("matches");
+  if (matches.empty())
+    text += " did not match a swarm instance";
+  else if (matches.size() == 1)
+    text += " → " + shown_match(matches[0]);
+  else {
+    text += " matched multiple swarm instances: ";
+    for (std::size_t i = 0; i < matches.size(); ++i)
+      text += (i == 0 ? "" : ", ") + shown_match(matches[i]);
+  }
+  ctx.io().line(text);
   return code::ok;
 }
 
 void build_resolve(CLI::App& app, context& ctx) {
   auto o = std::make_shared<handle_options>();
   option(app, "handle", o->handle, "workspace handle")->required();
-  option(app, "--backend", o->backend, "workspace backend (herdr)");
+  option(app, "--backend", o->backend, "workspace backend: pty, herdr; the one that knows the handle when not given");
   option(app, "--kind", o->kind, "kind of handle (pane)");
   on_run(app, ctx, [o, &ctx] { return run_resolve(ctx, *o); });
+}
+
+struct peek_options {
+  std::string who;
+  std::int64_t lines = 80;
+  bool visible = false;
+};
+
+int run_peek(context& ctx, const peek_options& o) {
+  if (o.lines < 1 || o.lines > static_cast<std::int64_t>(limits::peek_lines_max()))
+    throw usage("--lines takes 1 to " + std::to_string(limits::peek_lines_max()));
+  auto peer = ctx.find(o.who);
+  auto read = [&](const std::string& pty) {
+    v1::ReadPtyRequest request;
+    request.set_id(pty);
+    request.set_tail(true);
+    std::string out;
+    ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) {
+      out += chunk.data();
+      return true;
+    });
+    return out;
+  };
+  mcp::workspace_access node{[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, read};
+  auto found = mcp::find_workspace(node, peer.id());
+  if (!found.place)
+    throw failure(code::refused, found.reason);
+  const auto* backend = mcp::find_workspace_backend(found.place->backend);
+  if (!backend->read)
+    throw failure(code::refused, "workspace backend " + found.place->backend + " does not support reading handles");
+  auto text = backend->read(node, peer, found.place->handle, static_cast<std::size_t>(o.lines), o.visible);
+  if (ctx.json_wanted())
+    ctx.io().print({{"instance_id", peer.id()},
+                    {"workspace_backend", found.place->backend},
+                    {"workspace_handle", found.place->handle},
+                    {"agent_status", mcp::agent_status(peer)},
+                    {"text", text}});
+  else
+    ctx.io().raw(text);
+  return code::ok;
+}
+
+void build_peek(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<peek_options>();
+  option(app, "who", o->who, "id, id prefix or part of its label")->required();
+  option(app, "--lines", o->lines, "at most so many lines, the last ones");
+  flag(app, "--visible", o->visible, "what is on its screen, without what has scrolled off");
+  on_run(app, ctx, [o, &ctx] { return run_peek(ctx, *o); });
 }
 
 constexpr verb verbs[] = {
@@ -186,6 +254,7 @@ constexpr verb verbs[] = {
   {"send", "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
   {"broadcast", "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
   {"prompt-peer", "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T", build_prompt},
+  {"peek", "show the last lines of an instance's terminal, without colours", "  swarmctl peek role:reviewer --lines 20", build_peek},
   {"resolve-workspace-handle", "which instance has published a workspace handle", "  swarmctl resolve-workspace-handle pane-3 --json", build_resolve},
 };
 

@@ -32,6 +32,7 @@ json spawn_row(const v1::Spawn& s) {
           {"signal", ended && s.signal() != 0 ? json(s.signal()) : json(nullptr)},
           {"reason", mcp::text_or_null(s.reason())},
           {"attempt", s.attempt()},
+          {"worktree", s.worktree()},
           {"requested_at", mcp::seconds(s.requested_at_ms())},
           {"started_at", mcp::seconds_or_null(s.started_at_ms())},
           {"ended_at", mcp::seconds_or_null(s.ended_at_ms())}};
@@ -41,7 +42,7 @@ struct spawn_options {
   std::string role = "implementer";
   std::string key, intent, harness, directory, label, task;
   std::vector<std::string> grants;
-  bool restart = false;
+  bool restart = false, worktree = false;
   std::int64_t retries = 0;
 };
 
@@ -68,6 +69,7 @@ int run_spawn(context& ctx, const spawn_options& o) {
     body->add_grants(g);
   body->set_task_id(o.task);
   body->set_restart(o.restart);
+  body->set_worktree(o.worktree);
   body->set_retries(retries);
   auto reply = ctx.execute(command, worker.environment).spawn();
   if (ctx.json_wanted()) {
@@ -91,6 +93,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--task,--task-id", o->task, "the task it is for");
+  flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   on_run(app, ctx, [o, &ctx] { return run_spawn(ctx, *o); });

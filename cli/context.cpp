@@ -2,6 +2,7 @@
 
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 #include "gateway/mcp/shapes.hpp"
 
 #include <sstream>
@@ -85,16 +86,24 @@ v1::Session context::actor() const {
 }
 
 std::string context::file(std::string_view input, const std::optional<v1::Session>& session) const {
+  const auto in_scope = session ? session->scope() : scope();
+  // In a linked worktree a file is locked under its path in the main one.
+  auto locked = [&](const std::string& path) { return repository_path(path, in_scope); };
+  auto standing = locked(directory_);
+  bool relative = !input.empty() && input.front() != '/';
   if (!session) {
+    if (relative && standing != directory_)
+      return locked(normalize_path(trimmed(input), directory_));
     auto file_root = env_.get("SWARM_MCP_FILE_ROOT");
-    return resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_));
+    return locked(resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_)));
   }
   const auto& home = session->directory();
   const auto& root = session->root().empty() ? home : session->root();
-  bool here = is_inside(root, directory_) || is_inside(home, directory_);
-  if (here && !input.empty() && input.front() != '/')
-    return resolve_file(normalize_path(input, directory_), home, session->file_root(), root);
-  return resolve_file(input, home, session->file_root(), root);
+  auto at_home = [&](const std::string& directory) { return is_inside(root, directory) || is_inside(home, directory); };
+  bool here = at_home(directory_) || at_home(standing);
+  if (here && relative)
+    return locked(resolve_file(locked(normalize_path(input, directory_)), home, session->file_root(), root));
+  return locked(resolve_file(input, home, session->file_root(), root));
 }
 
 int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Refusal::TIMEOUT ? code::deadline : code::refused; }

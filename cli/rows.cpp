@@ -5,12 +5,15 @@
 namespace swarm::cli {
 
 json message_row(const v1::Message& m) {
-  return {{"id", m.id()},
-          {"sender", m.sender()},
-          {"recipient", m.recipient()},
-          {"content", m.content()},
-          {"created_at", mcp::seconds(m.created_at_ms())},
-          {"read", m.read() ? 1 : 0}};
+  json out = {{"id", m.id()},
+              {"sender", m.sender()},
+              {"recipient", m.recipient()},
+              {"content", m.content()},
+              {"created_at", mcp::seconds(m.created_at_ms())},
+              {"read", m.read() ? 1 : 0}};
+  if (m.delivered_at_ms() != 0)
+    out["delivered_at"] = mcp::seconds(m.delivered_at_ms());
+  return out;
 }
 
 json lock_row(const v1::LockView& view) {

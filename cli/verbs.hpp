@@ -40,6 +40,12 @@ std::span<const verb> mcp_verbs();
 std::span<const verb> overview_verbs();
 std::span<const verb> pty_verbs();
 std::span<const verb> doctor_verbs();
+std::span<const verb> hook_verbs();
+std::span<const verb> ambient_verbs();
+std::span<const verb> install_verbs();
+std::span<const verb> worktree_verbs();
+std::span<const verb> routine_verbs();
+std::span<const verb> agent_verbs();
 std::span<const verb> completion_verbs();
 std::span<const verb> elsewhere_verbs();
 /// All of them, in the order the help shows.

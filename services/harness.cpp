@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/process.hpp"
+#include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 
 namespace swarm {
@@ -86,6 +88,11 @@ v1::Refusal no_program(const std::string& program, const std::string& directory)
   return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} in {}", program, directory));
 }
 
+std::string search_path(const std::vector<std::string>& environment) {
+  auto path = variable(environment, "PATH");
+  return path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path;
+}
+
 /// Fields shared by Dispatch and RequestSpawn.
 template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
@@ -96,9 +103,7 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
     return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no directory {} on this node", body.directory()));
-  auto path = variable(environment, "PATH");
-  if (path.empty())
-    path = "/usr/local/bin:/usr/bin:/bin";
+  auto path = search_path(environment);
   if (harness == domain::shell_harness && body.argv().empty()) {
     auto shell = variable(environment, "SHELL");
     body.add_argv(shell.empty() ? "/bin/sh" : shell);
@@ -121,13 +126,59 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   return std::nullopt;
 }
 
+std::string swarmctl_path() {
+  auto self = executable_of(getpid());
+  return (std::filesystem::path{self ? *self : std::string{}}.parent_path() / "swarmctl").string();
+}
+
+/// The worker belongs to the worktree its scope is about, even when another worker asked for it from its own.
+template <class Body>
+std::optional<v1::Refusal> place_in_repository(Body& body, const std::string& scope) {
+  auto tree = find_git_tree(body.directory());
+  if (!tree)
+    return refusal(v1::Refusal::INVALID, fmt::format("A worker with a worktree of its own needs a git repository, and {} is in none. Name another "
+                                                     "directory, or leave --worktree out.",
+                                                     body.directory()));
+  auto directory = repository_path(body.directory(), scope);
+  if (!find_git_tree(directory))
+    return refusal(v1::Refusal::INVALID, fmt::format("The repository {} has no main worktree. Leave --worktree out.", tree->repository));
+  body.set_directory(directory);
+  return std::nullopt;
+}
+
+/// It is started through `swarmctl worktree exec`, which makes the worktree.
+template <class Body>
+std::optional<v1::Refusal> wrap_in_worktree(Body& body, const std::string& path) {
+  if (!find_program("git", path, body.directory()))
+    return refusal(v1::Refusal::NOT_INSTALLED, "A worker with a worktree of its own needs git, and there is no program git on PATH");
+  std::vector<std::string> words{swarmctl_path(), "worktree", "exec", "--"};
+  if (!find_program(words[0], path, body.directory()))
+    return refusal(v1::Refusal::NOT_INSTALLED, fmt::format("There is no {} to start a worker in a worktree of its own", words[0]));
+  words.insert(words.end(), body.argv().begin(), body.argv().end());
+  body.mutable_argv()->Assign(words.begin(), words.end());
+  return std::nullopt;
+}
+
+template <class Body>
+std::optional<v1::Refusal> prepare(Body& body, const std::string& scope, const std::vector<std::string>& environment) {
+  if (!body.worktree())
+    return check(body, environment);
+  if (auto r = place_in_repository(body, scope))
+    return r;
+  if (auto r = check(body, environment))
+    return r;
+  return wrap_in_worktree(body, search_path(environment));
+}
+
 } // namespace
 
 std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std::string>& environment) {
   if (cmd.has_dispatch() && !cmd.dispatch().harness().empty())
-    return check(*cmd.mutable_dispatch(), environment);
+    return prepare(*cmd.mutable_dispatch(), cmd.scope(), environment);
+  if (cmd.has_dispatch() && cmd.dispatch().worktree())
+    return refusal(v1::Refusal::INVALID, fmt::format("A worktree is made for a worker: name its harness, one of {}", domain::harness_names()));
   if (cmd.has_request_spawn())
-    return check(*cmd.mutable_request_spawn(), environment);
+    return prepare(*cmd.mutable_request_spawn(), cmd.scope(), environment);
   return std::nullopt;
 }
 

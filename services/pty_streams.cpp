@@ -44,8 +44,28 @@ void pull(caf::stateful_actor<State>* self) {
       });
 }
 
+/// A session may look at the screen of a peer that it can see.
+void look_at_peer(caf::event_based_actor* self, const service_context& context, const v1::Principal& p, const pty_info_ptr& info,
+                  std::function<void()> next, std::function<void()> refuse) {
+  auto front = context.board->get().front;
+  if (!front || info->session_id().empty() || info->scope().empty())
+    return refuse();
+  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+    *x.mutable_principal() = p;
+    x.set_viewer(p.id());
+    x.mutable_find_session()->set_who(info->session_id());
+  });
+  ask(self, front, q)
+    .then(
+      [=](const answer_ptr& a) {
+        auto visible = !a->has_refusal() && a->session().id() == info->session_id();
+        visible ? next() : refuse();
+      },
+      [refuse](caf::error&) { refuse(); });
+}
+
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id,
+void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id, bool look_only,
                    std::function<void()> opened) {
   auto refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
@@ -61,11 +81,17 @@ void open_terminal(caf::stateful_actor<State>* self, const service_context& cont
           ask(self, terminal, status_atom_v)
             .then(
               [=](const pty_info_ptr& info) {
-                if (auto s = may_use_terminal(p, info->session_id()); !s.ok())
+                auto go = [=] {
+                  self->state.terminal = terminal;
+                  opened();
+                  pull(self);
+                };
+                auto s = may_use_terminal(p, info->session_id());
+                if (s.ok())
+                  return go();
+                if (!look_only)
                   return refuse(s);
-                self->state.terminal = terminal;
-                opened();
-                pull(self);
+                look_at_peer(self, context, p, info, go, [=] { refuse(s); });
               },
               [refuse](caf::error& e) { refuse(to_status(e)); });
         },
@@ -114,7 +140,7 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_context 
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
   st.limit = req.follow() ? 0 : req.max_bytes();
-  open_terminal(self, context, who, req.id(), [] {});
+  open_terminal(self, context, who, req.id(), req.tail() && !req.follow(), [] {});
   return {[self](tick_atom) {
     if (std::exchange(self->state.waiting_for_room, false))
       pull(self);
@@ -203,7 +229,7 @@ caf::behavior attachment(attach_self self, service_context context, claim who, a
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, *s.context, s.who, f->pty_id(), [self, f] { apply(self, *f); });
+      open_terminal(self, *s.context, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
     },
     [self](gone_atom) {
       self->state.io->close(grpc::Status::OK);

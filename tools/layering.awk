@@ -11,16 +11,17 @@ BEGIN {
   may["services/keeper"] = "actors/base services/keeper"
   may["services"] = "actors/base actors/domain actors/runtime actors/fabric services services/keeper"
   may["services/swarmd"] = may["services"] " actors/store services/swarmd"
-  may["gateway/mcp"] = "actors/base actors/domain gateway/mcp"
-  may["gateway"] = "actors/base actors/domain gateway gateway/mcp"
-  may["cli"] = "actors/base actors/domain gateway/mcp cli"
+  may["gateway/routine"] = "actors/base actors/domain gateway/routine"
+  may["gateway/mcp"] = may["gateway/routine"] " gateway/mcp"
+  may["gateway"] = may["gateway/mcp"] " gateway"
+  may["cli"] = may["gateway/mcp"] " cli"
 }
 
 function room_of(path) {
   if (path ~ /^actors\/[^\/]+\//) { split(path, part, "/"); return "actors/" part[2] }
   if (path ~ /^services\/keeper\//) return "services/keeper"
   if (path ~ /^services\/swarmd\//) return "services/swarmd"
-  if (path ~ /^gateway\/mcp\//) return "gateway/mcp"
+  if (path ~ /^gateway\/(mcp|routine)\//) { split(path, part, "/"); return "gateway/" part[2] }
   if (match(path, /^(services|gateway|cli|tests|tools)\//)) return substr(path, 1, RLENGTH - 1)
   return ""
 }

@@ -155,6 +155,10 @@ inline constexpr std::size_t mcp_requests_queued_max = 256;
 inline constexpr std::size_t mcp_waits_max = 32;
 inline constexpr std::size_t mcp_listeners_max = 16;
 inline constexpr std::size_t mcp_issues_max = 100;
+inline constexpr std::size_t mcp_queued_bytes_max = 16 * mib;
+inline constexpr std::size_t mcp_read_bytes = 64 * kib;
+inline constinit bound<milliseconds> mcp_finish_deadline{milliseconds{2'000}};
+inline constinit bound<milliseconds> mcp_restart_wait{milliseconds{10'000}};
 inline constexpr std::size_t reader_cache_bytes = 16 * mib;
 
 // -- time ------------------------------------------------------------------------------
@@ -223,6 +227,34 @@ inline constinit bound<milliseconds> keeper_idle_exit{milliseconds{60'000}};
 /// Exit statuses nobody fetched keep it alive no longer than this.
 inline constinit bound<milliseconds> keeper_status_retention{hours{24}};
 inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
+
+// -- agents, hooks, context --------------------------------------------------------------
+inline constexpr std::size_t agent_sources_max = 4;
+inline constinit bound<milliseconds> agent_report_ttl_max{hours{24}};
+/// Output that has paused for so long means that the agent waits.
+inline constinit bound<milliseconds> agent_silence{milliseconds{3'000}};
+/// Between the text typed for an agent and its Enter: programs take a burst that ends in one for a paste.
+inline constinit bound<milliseconds> agent_enter_delay{milliseconds{300}};
+/// What wakes a session otherwise gets so long to take the mail first.
+inline constinit bound<milliseconds> agent_wake_grace{milliseconds{300}};
+inline constinit bound<std::uint32_t> agent_wakes_max{3};
+inline constinit bound<std::size_t> peek_lines_max{400};
+inline constexpr std::size_t hook_input_bytes_max = 16 * mib;
+inline constexpr std::size_t hook_paths_max = 256;
+inline constinit bound<milliseconds> hook_call_deadline{milliseconds{4'000}};
+inline constinit bound<milliseconds> hook_lock_ttl{minutes{10}};
+inline constexpr std::size_t context_bytes_max = 4 * kib;
+inline constexpr std::size_t context_rows_max = 16;
+inline constexpr std::size_t context_text_bytes_max = 160;
+
+// -- worktrees, routines, set-up ---------------------------------------------------------
+inline constinit bound<milliseconds> git_deadline{minutes{2}};
+inline constexpr std::size_t git_output_bytes_max = 16 * mib;
+inline constexpr std::size_t worktree_conflict_bytes_max = 64 * kib;
+inline constexpr std::size_t routine_bytes_max = 256 * kib;
+inline constexpr std::size_t routines_max = 256;
+inline constexpr std::size_t routine_parameters_max = 32;
+inline constexpr std::size_t agent_settings_bytes_max = 4 * mib;
 
 // -- profiles ----------------------------------------------------------------------------
 inline constexpr std::size_t profile_bytes_max = 64 * kib;

@@ -18,7 +18,8 @@ bool is_node_report(const v1::Command& cmd) {
     case body::kExpireSession:
     case body::kSpawnStarting:
     case body::kSpawnRunning:
-    case body::kSpawnEnded: return true;
+    case body::kSpawnEnded:
+    case body::kDeliverMessages: return true;
     case body::kSweep: return cmd.sweep().mode() != "manual";
     default: return false;
   }
@@ -51,6 +52,8 @@ std::optional<v1::Refusal> authorize_session(const v1::Command& cmd) {
     return forbid("A session may only deregister itself. Use remove_instance for another one.");
   if (cmd.body_case() == body::kHeartbeat && other(cmd.heartbeat().session_id()))
     return forbid("A session may only keep itself alive");
+  if (cmd.body_case() == body::kReportAgent && other(cmd.report_agent().session_id()))
+    return forbid("A session may only report what it does itself");
   return std::nullopt;
 }
 

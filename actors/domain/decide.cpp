@@ -26,6 +26,7 @@ bool works_unregistered(const v1::Command& cmd) {
     case body::kSpawnStarting:
     case body::kSpawnRunning:
     case body::kSpawnEnded:
+    case body::kDeliverMessages:
     case body::kSweep: return true;
     default: return false;
   }
@@ -48,9 +49,11 @@ v1::Reply run(transaction& tx, const v1::Command& cmd) {
     case body::kRemoveSession: return remove_session(tx, cmd.remove_session());
     case body::kHeartbeat: return heartbeat(tx, cmd.heartbeat());
     case body::kExpireSession: return expire_session(tx, cmd.expire_session());
+    case body::kReportAgent: return report_agent(tx, cmd.report_agent());
     case body::kSendMessage: return send_message(tx, cmd.send_message());
     case body::kBroadcast: return broadcast(tx, cmd.broadcast());
     case body::kConsumeMessages: return consume_messages(tx, cmd.consume_messages());
+    case body::kDeliverMessages: return deliver_messages(tx, cmd.deliver_messages());
     case body::kCreateTasks: return create_tasks(tx, cmd.create_tasks());
     case body::kClaimTask: return claim_task(tx, cmd.claim_task());
     case body::kClaimNextTask: return claim_next_task(tx, cmd.claim_next_task());

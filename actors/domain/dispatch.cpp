@@ -87,9 +87,10 @@ private:
     intent_hash_ = dispatch_hash({key_});
   }
 
-  // Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter.
+  // Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter. A live
+  // worker works where it is, so a worktree of its own takes a worker of its own.
   void find_worker() {
-    if (d_.force_spawn() || wants_exec_)
+    if (d_.force_spawn() || wants_exec_ || d_.worktree())
       return;
     session_filter f;
     f.scope = tx_.scope();
@@ -176,7 +177,8 @@ private:
   v1::Reply instruct() {
     auto r = answer(v1::DispatchReply::DISPATCHED);
     r.mutable_dispatch()->set_recipient(worker_->id());
-    *r.mutable_dispatch()->mutable_prompt() = prompt(tx_, tx_.actor_name(), worker_->id(), instruction(task_, message()), task_.id());
+    auto how = d_.no_nudge() ? waking::never : d_.force() ? waking::at_once : waking::at_idle;
+    *r.mutable_dispatch()->mutable_prompt() = prompt(tx_, tx_.actor_name(), worker_->id(), instruction(task_, message()), task_.id(), how);
     return r;
   }
 
@@ -217,6 +219,7 @@ private:
     o.retries = d_.retries();
     o.columns = d_.columns();
     o.rows = d_.rows();
+    o.worktree = d_.worktree();
     o.deferred = wants_exec_ && task_.status() != v1::OPEN;
     return o;
   }

@@ -1,5 +1,6 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -63,22 +64,71 @@ v1::Message post_message(transaction& tx, std::string_view sender, std::string_v
   return m;
 }
 
-v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id) {
+namespace {
+
+/// Contract 4.4. What is skipped because the agent works is made up for at its next idle; the text is the contract's all the same.
+void describe_waking(const transaction& tx, v1::PromptResult& result, waking how) {
+  auto session = tx.get<v1::Session>(key(result.recipient()));
+  auto terminal = session ? terminal_of(tx, *session) : std::nullopt;
+  if (!terminal)
+    return result.set_skipped("no workspace identity is published for that instance");
+  result.set_backend("pty");
+  result.set_handle(terminal->pty_id());
+  auto state = agent_state(*session, tx.in().now_ms);
+  result.set_agent_status(state);
+  if (how == waking::never)
+    result.set_skipped("nudge=false");
+  else if (!is_agent(terminal->harness()))
+    result.set_skipped("the program in that terminal is " + terminal->harness() + ", which reads no mail when it is typed to");
+  else if (how != waking::at_once && !takes_typed_text(state))
+    result.set_skipped(std::string("target workspace handle is ") + to_text(state) + "; pass force=true to inject anyway");
+}
+
+} // namespace
+
+v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id, waking how) {
   auto message = post_message(tx, sender, recipient, with_task(text, task_id));
+  if (how != waking::at_idle && message.id() != 0) {
+    message.set_no_wake(how == waking::never);
+    message.set_force_wake(how == waking::at_once);
+    tx.put(message);
+  }
   tx.event("message.sent", recipient, content_payload(message.content()), sender);
   v1::PromptResult result;
   result.set_sender(message.sender());
   result.set_recipient(message.recipient());
   result.set_message_id(message.id());
-  result.set_skipped("no workspace identity is published for that instance");
+  describe_waking(tx, result, how);
   return result;
+}
+
+v1::Reply deliver_messages(transaction& tx, const v1::DeliverMessages& d) {
+  message_filter unread{.scope = tx.scope(), .recipient = d.session_id(), .read = false};
+  unread.limit = limits::session_end_messages_max;
+  auto ids = json::array();
+  for (auto& m : tx.find<v1::Message>(unread)) {
+    if (m.id() > d.up_to() || m.delivered_at_ms() != 0 || m.no_wake())
+      continue;
+    if (!tx.has_room(m.ByteSizeLong() + 2 * limits::event_payload_bytes_max()))
+      break;
+    m.set_delivered_at_ms(tx.in().now_ms);
+    if (ids.size() < limits::announced_tasks_max)
+      ids.push_back({{"id", m.id()}, {"sender", m.sender()}});
+    tx.put(std::move(m));
+  }
+  if (!ids.empty())
+    tx.event("message.delivered", d.session_id(), {{"messages", ids}});
+  v1::Reply reply;
+  reply.mutable_done();
+  return reply;
 }
 
 v1::Reply send_message(transaction& tx, const v1::SendMessage& m) {
   if (auto refusal = check_recipient(tx, m))
     return *refusal;
   v1::Reply reply;
-  auto result = prompt(tx, tx.actor_name(), m.recipient(), m.content(), m.task_id());
+  auto how = m.no_wake() ? waking::never : m.force_wake() ? waking::at_once : waking::at_idle;
+  auto result = prompt(tx, tx.actor_name(), m.recipient(), m.content(), m.task_id(), how);
   if (!m.prompt())
     result.clear_skipped();
   *reply.mutable_message_sent()->mutable_prompt() = std::move(result);
@@ -111,6 +161,7 @@ v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
     unread.content_prefix = "[task:" + c.task_prefix() + "]";
   v1::Reply reply;
   auto* list = reply.mutable_messages();
+  auto seen = json::array();
   std::size_t reply_bytes = 0;
   for (auto& m : tx.find<v1::Message>(unread)) {
     // Each message is in the batch twice, as a row and in the reply; what does not fit stays unread.
@@ -120,8 +171,13 @@ v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
     reply_bytes += bytes;
     m.set_read(true);
     tx.put(m);
+    // Whoever woke somebody hears that it was worth it.
+    if (m.delivered_at_ms() != 0 && seen.size() < limits::announced_tasks_max)
+      seen.push_back({{"id", m.id()}, {"sender", m.sender()}});
     *list->add_messages() = std::move(m);
   }
+  if (!seen.empty())
+    tx.event("message.read", me->id(), {{"messages", seen}});
   return reply;
 }
 

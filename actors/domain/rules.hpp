@@ -12,9 +12,11 @@ v1::Reply register_session(transaction&, const v1::RegisterSession&);
 v1::Reply deregister_session(transaction&, const v1::DeregisterSession&);
 v1::Reply remove_session(transaction&, const v1::RemoveSession&);
 v1::Reply heartbeat(transaction&, const v1::Heartbeat&);
+v1::Reply report_agent(transaction&, const v1::ReportAgent&);
 v1::Reply expire_session(transaction&, const v1::ExpireSession&);
 // message.cpp
 v1::Reply send_message(transaction&, const v1::SendMessage&);
+v1::Reply deliver_messages(transaction&, const v1::DeliverMessages&);
 v1::Reply broadcast(transaction&, const v1::Broadcast&);
 v1::Reply consume_messages(transaction&, const v1::ConsumeMessages&);
 // task_create.cpp, task_claim.cpp, task_update.cpp
@@ -106,11 +108,26 @@ void pass_planner_on(transaction&, std::string_view session_id);
 /// sweep goes on with.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
 
+/// The source of what the node itself sees at an agent's terminal: it counts when no other does.
+inline constexpr const char* output_source = "output";
+/// What the agent does, by the latest report that still counts; UNKNOWN when there is none.
+v1::AgentReport::State agent_state(const v1::Session&, std::int64_t now_ms);
+const char* to_text(v1::AgentReport::State) noexcept; // "working"
+v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED if unknown
+/// May a text be typed into its terminal unasked? Not in the middle of a turn, nor into a question: there an Enter is an answer.
+bool takes_typed_text(v1::AgentReport::State) noexcept;
+/// Publishes the session's terminal under the contract's key (4.1).
+void publish_terminal(transaction&, const v1::Session&, const std::string& handle);
+/// The live spawn whose terminal the session has, or nothing.
+std::optional<v1::Spawn> terminal_of(const transaction&, const v1::Session&);
+
 /// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator". No row, and id 0, when the
 /// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages.
 v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
-/// post_message with the prompt path's `[task:<id>] ` prefix and its event.
-v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id);
+enum class waking { at_idle, never, at_once };
+/// post_message with the prompt path's `[task:<id>] ` prefix and its event; says whether the recipient's terminal will be woken now.
+v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id,
+                        waking = waking::at_idle);
 
 /// Takes the place in line away and answers the request that held it.
 void end_wait(transaction&, const v1::LockWaiter&, v1::Reply answer);

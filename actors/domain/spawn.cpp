@@ -67,7 +67,9 @@ void adopt_session(transaction& tx, const v1::Spawn& s, const v1::SpawnStarting&
   session.set_pid_start(c.pid_start());
   session.set_lease_until_ms(0);
   session.set_heartbeat_ms(tx.in().now_ms);
+  session.clear_reports();
   put_registered(tx, session, true);
+  publish_terminal(tx, session, s.id());
   claim_planner(tx, session);
   if (c.token_hash().empty())
     return;
@@ -155,6 +157,7 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   o.retries = c.retries();
   o.columns = c.columns();
   o.rows = c.rows();
+  o.worktree = c.worktree();
   return spawn_reply(order_worker(tx, o), false);
 }
 

@@ -115,6 +115,7 @@ v1::Spawn order_worker(transaction& tx, const worker_order& o) {
   *s.mutable_requested_by() = tx.command().principal();
   s.set_columns(o.columns);
   s.set_rows(o.rows);
+  s.set_worktree(o.worktree);
   if (o.deferred)
     tx.put(s);
   else

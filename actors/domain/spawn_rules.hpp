@@ -20,6 +20,7 @@ struct worker_order {
   std::uint32_t retries = 0;
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
+  bool worktree = false;
   bool deferred = false;
 };
 

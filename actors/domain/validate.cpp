@@ -29,6 +29,7 @@ const std::unordered_map<std::string_view, text_rule>& text_rules() {
     {"swarm.v1.RegisterSession.file_root", {path_bytes_max(), false}},
     {"swarm.v1.RegisterSession.label", {label_bytes_max(), false}},
     {"swarm.v1.SendMessage.content", {message_bytes_max(), true}},
+    {"swarm.v1.ReportAgent.note", {note_bytes_max(), true}},
     {"swarm.v1.Broadcast.content", {message_bytes_max(), true}},
     {"swarm.v1.TaskSpec.title", {title_bytes_max(), true}},
     {"swarm.v1.TaskSpec.description", {description_bytes_max(), true}},

@@ -7,7 +7,10 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/fabric/agent_launch.hpp"
+#include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
 namespace swarm {
@@ -15,6 +18,8 @@ namespace swarm {
 spawn_state::~spawn_state() {
   if (child.pid != 0 && place.links.node)
     place.links.node->workers->erase(child.pid);
+  if (agent)
+    runtime::kill(agent);
 }
 
 std::string worker_token(const node_facts& facts, const v1::Spawn& row) {
@@ -64,6 +69,8 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
   if (auto token = domain::identity_token(row.label()); !token.empty())
     for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_CC_IDENTITY", "SWARM_CODEX_IDENTITY", "SWARM_HERMES_IDENTITY"})
       set(env, name, token.substr(token.find(':') + 1));
+  for (const auto& v : agent_environment(row.harness(), facts.program_dir + "/swarmctl", get(env, "SWARM_SHARE")))
+    set(env, v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
   return env;
 }
 
@@ -143,11 +150,18 @@ void register_worker(self_ptr self, const child_info& child) {
   node.workers->put(child.pid, std::move(who), sha256(from_hex(worker_token(node.facts, st.row))));
 }
 
+void drive_agent(self_ptr self) {
+  auto& st = self->state;
+  if (!st.agent && domain::is_agent(st.row.harness()))
+    st.agent = self->spawn<caf::monitored>(agent, st.place, st.row.session_id(), agent_has_hooks(st.row.harness()));
+}
+
 void open_gate(self_ptr self) {
   auto& st = self->state;
   st.phase = "running";
   register_worker(self, st.child);
   caf::anon_send(st.place.links.processes, gate_atom_v, st.place.id);
+  drive_agent(self);
 }
 
 /// The row does not want this process any more (its task was cancelled, the attempt is over): it never leaves the gate.
@@ -222,6 +236,8 @@ void start(self_ptr self) {
   request->id = st.place.id;
   request->attempt = st.row.attempt();
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
+  for (auto& argument : agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.row.directory()))
+    request->argv.push_back(std::move(argument));
   request->environment = worker_environment(st.place.links.node->facts, st.row, st.place.scope, st.environment);
   request->directory = st.row.directory();
   if (st.row.columns() != 0)
@@ -273,6 +289,7 @@ void reconcile(self_ptr self, const child_info& child) {
   if (!child.at_gate) {
     st.phase = "running";
     register_worker(self, child);
+    drive_agent(self);
     return end_if_cancelled(self);
   }
   // Committed as starting or running before a crash, but never let go.
@@ -290,6 +307,11 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
   st.row = std::move(row);
   st.environment = std::move(environment);
   st.phase = "asking the keeper";
+  // It has asked somebody who is being replaced. Our own restart, with the new ones, makes it again.
+  self->set_down_handler([self](caf::down_msg& dm) {
+    if (self->state.agent && dm.source == self->state.agent.address() && !self->state.ending)
+      give_up(self, "its agent is not watched any more", dm.reason);
+  });
   self->request(st.place.links.processes, limits::call_deadline_default(), child_atom_v, row_of(self), caf::actor_cast<spawn_actor>(self))
     .then([self](const child_info_ptr& c) { reconcile(self, *c); },
           [self](caf::error& e) {

@@ -8,7 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/fabric/entity.hpp"
+#include "actors/fabric/agent.hpp"
 
 namespace swarm {
 
@@ -21,6 +21,7 @@ struct spawn_state {
   std::string phase;
   bool ending = false;
   bool unwanted = false; // its task was cancelled
+  agent_actor agent;     // while an agent runs
   ~spawn_state();
 };
 

@@ -1,8 +1,14 @@
 #include "gateway/mcp/member.hpp"
 
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "gateway/mcp/rows.hpp"
 
 namespace swarm::mcp {
 
@@ -156,9 +162,9 @@ bool member::adopt_leased() {
   *query.mutable_caller() = host_.caller();
   query.set_scope(resolve_scope(host_.variable("SWARM_MCP_SCOPE"), directory));
   query.mutable_list_sessions()->set_label_contains("session:");
-  auto answer = connection_->ask(query);
+  const auto sessions = all_sessions(*connection_, query);
   const v1::Session* found = nullptr;
-  for (const auto& s : answer.sessions().sessions()) {
+  for (const auto& s : sessions) {
     if (s.adopted() || s.directory() != directory || s.lease_until_ms() <= host_.now_ms())
       continue;
     if (found)
@@ -221,9 +227,28 @@ void member::leave() {
   try {
     // Nobody starts a node to tell it that he leaves.
     connect(b->token, host::start::never);
-    deregister();
+    std::mutex mutex;
+    std::condition_variable left;
+    bool over = false;
+    // A node that does not answer sees that this process has ended.
+    std::thread patience([&] {
+      std::unique_lock lock{mutex};
+      if (!left.wait_for(lock, limits::mcp_finish_deadline(), [&] { return over; }))
+        cancel();
+    });
+    try {
+      deregister();
+    } catch (const std::exception&) {
+      // It is away or stopping, and sees the same.
+    }
+    {
+      std::lock_guard lock{mutex};
+      over = true;
+    }
+    left.notify_one();
+    patience.join();
   } catch (const std::exception&) {
-    // The node is away or stopping: it sees that this process has ended.
+    // There is no way to it.
   }
 }
 

@@ -1,6 +1,8 @@
 #include "gateway/mcp/resources.hpp"
 
 #include "actors/base/paths.hpp"
+#include "actors/base/worktree.hpp"
+#include "gateway/mcp/context_block.hpp"
 #include "gateway/mcp/guides.hpp"
 #include "gateway/mcp/rows.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -43,6 +45,16 @@ json instances(connection& node, v1::Query query) {
   return out;
 }
 
+/// The block as text beside its facts: some hosts put a resource into the prompt as it is, others read it.
+json ambient_context(connection& node, const v1::Query& query) {
+  auto known = gather_ambient(query, [&](const v1::Query& q) { return node.ask(q); });
+  if (!known)
+    return nullptr;
+  auto block = make_context_block(*known);
+  block.value["text"] = std::move(block.text);
+  return std::move(block.value);
+}
+
 json no_tasks() {
   auto out = json::object();
   for (const auto* status : {"open", "claimed", "in_progress", "blocked", "approval_required", "done", "failed", "cancelled"})
@@ -55,12 +67,13 @@ json lock_for(const std::string& input, const host& process, connection& node, c
   if (bound) {
     query = query_of(process, *bound);
     const auto& s = bound->session;
-    query.mutable_get_lock()->set_path(resolve_file(input, s.directory(), s.file_root(), s.root().empty() ? s.directory() : s.root()));
+    auto path = resolve_file(input, s.directory(), s.file_root(), s.root().empty() ? s.directory() : s.root());
+    query.mutable_get_lock()->set_path(repository_path(path, s.scope()));
   } else {
     auto here = process.working_directory();
     *query.mutable_caller() = process.caller();
     query.set_scope(resolve_scope(process.variable("SWARM_MCP_SCOPE"), here));
-    query.mutable_get_lock()->set_path(resolve_file(input, here, here, git_root(here)));
+    query.mutable_get_lock()->set_path(repository_path(resolve_file(input, here, here, git_root(here)), query.scope()));
   }
   auto answer = node.ask(query);
   if (answer.has_refusal())
@@ -72,7 +85,8 @@ json lock_for(const std::string& input, const host& process, connection& node, c
 
 json resource_list() {
   return json::array({entry(inbox_uri, "inbox", "Your unread messages; reading them here marks nothing as read"),
-                      entry(tasks_uri, "tasks", "The task board, by status"), entry(instances_uri, "instances", "The sessions you may work with")});
+                      entry(tasks_uri, "tasks", "The task board, by status"), entry(instances_uri, "instances", "The sessions you may work with"),
+                      entry(context_uri, "context", "A short block for a prompt: who you are, your mail, tasks and locks, your peers")});
 }
 
 json resource_templates() {
@@ -87,6 +101,8 @@ std::optional<std::string> read_resource(const std::string& uri, const host& pro
     return dump(bound ? inbox(node, query_of(process, *bound), *bound) : json::array());
   if (uri == instances_uri)
     return dump(bound ? instances(node, query_of(process, *bound)) : json::array());
+  if (uri == context_uri)
+    return dump(bound ? ambient_context(node, query_of(process, *bound)) : json(nullptr));
   if (uri == tasks_uri) {
     if (!bound)
       return dump(no_tasks());

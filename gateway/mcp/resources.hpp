@@ -15,6 +15,7 @@ using json = nlohmann::ordered_json;
 inline constexpr const char* inbox_uri = "swarm://inbox";
 inline constexpr const char* tasks_uri = "swarm://tasks";
 inline constexpr const char* instances_uri = "swarm://instances";
+inline constexpr const char* context_uri = "swarm://context";
 
 json resource_list();
 json resource_templates();

@@ -136,7 +136,8 @@ bool has_right(const tool& t, const binding_ptr& bound) {
 
 } // namespace
 
-server::server(const host& h, tool_table& t, sink out) : host_(h), tools_(t), out_(std::move(out)), me_(h) {
+server::server(const host& h, tool_table& t, sink out, std::function<void()> room)
+  : host_(h), tools_(t), out_(std::move(out)), room_(std::move(room)), me_(h) {
   me_.on_change([this](const binding_ptr& b) { watch(b); });
   tools_.on_change([this] { tools_changed(); });
   worker_ = std::thread{[this] { work(); }};
@@ -154,12 +155,19 @@ void server::receive(std::string_view line) {
   if (parsed.answer)
     send(*parsed.answer);
   if (parsed.received)
-    handle(std::move(*parsed.received));
+    handle(std::move(*parsed.received), line.size());
 }
 
 void server::refuse_line(const std::string& why) { send(rpc::error_of(nullptr, rpc::error{rpc::invalid_request, why})); }
 
-void server::handle(rpc::message m) {
+bool server::has_too_many() const { return queue_.size() >= limits::mcp_requests_queued_max || queued_bytes_ >= limits::mcp_queued_bytes_max; }
+
+bool server::is_full() {
+  std::lock_guard lock{mutex_};
+  return !stopped_ && has_too_many();
+}
+
+void server::handle(rpc::message m, std::size_t bytes) {
   if (m.method == "notifications/cancelled")
     return cancel(m.params);
   if (m.is_notification())
@@ -169,10 +177,10 @@ void server::handle(rpc::message m) {
     if (!in_order(m.method))
       return answer_now(m, modern);
     std::unique_lock lock{mutex_};
-    room_.wait(lock, [&] { return stopped_ || queue_.size() < limits::mcp_requests_queued_max; });
     if (!requests_.emplace(key_of(m.id), under_way{}).second)
       throw rpc::error{rpc::invalid_request, "There is a request of that id already"};
-    queue_.push_back({std::move(m), modern});
+    queue_.push_back({std::move(m), modern, bytes});
+    queued_bytes_ += bytes;
     filled_.notify_one();
   } catch (const rpc::error& e) {
     send(rpc::error_of(m.id, e));
@@ -302,10 +310,13 @@ void server::work() {
       filled_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
       if (stopped_)
         return;
+      const auto was_full = has_too_many();
       next = std::move(queue_.front());
       queue_.pop_front();
+      queued_bytes_ -= next.bytes;
       idle_ = false;
-      room_.notify_one();
+      if (was_full && !has_too_many() && room_)
+        room_();
       auto i = requests_.find(key_of(next.request.id));
       if (i->second.cancelled) {
         requests_.erase(i);
@@ -491,17 +502,18 @@ void server::watch(const binding_ptr& bound) {
     v1::WatchRequest request;
     request.set_scope(bound->session.scope());
     request.set_from_now(true);
-    for (const auto* type : {"message.", "task.", "instance."})
+    for (const auto* type : {"message.", "task.", "instance.", "context.lock_"})
       request.add_types(type);
     auto concerns_me = [&](const v1::Event& e) {
       return e.type().starts_with("message.") && (e.subject().empty() || e.subject() == bound->session.id());
     };
     auto on = [&](const v1::WatchReply& reply) {
-      bool inbox = false, tasks = false, instances = false;
+      bool inbox = false, tasks = false, instances = false, locks = false;
       for (const auto& e : reply.events()) {
         inbox = inbox || concerns_me(e);
         tasks = tasks || e.type().starts_with("task.");
         instances = instances || e.type().starts_with("instance.");
+        locks = locks || e.type().starts_with("context.lock_");
       }
       if (inbox)
         changed(inbox_uri);
@@ -509,6 +521,8 @@ void server::watch(const binding_ptr& bound) {
         changed(tasks_uri);
       if (instances)
         changed(instances_uri);
+      if (inbox || tasks || instances || locks)
+        changed(context_uri);
       return true;
     };
     try {
@@ -572,12 +586,12 @@ void server::stop() {
     if (std::exchange(stopped_, true))
       return;
     queue_.clear();
+    queued_bytes_ = 0;
     for (auto& [id, r] : requests_)
       if (r.waits_on && !r.cancelled)
         r.waits_on->cancel();
     me_.cancel();
     filled_.notify_all();
-    room_.notify_all();
   }
   worker_.join();
   {

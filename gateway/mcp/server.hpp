@@ -29,13 +29,16 @@ public:
   /// Takes one line without its end, from any thread; blocks while the client does not read.
   using sink = std::function<void(const std::string& line)>;
 
-  server(const host&, tool_table&, sink);
+  /// `room` is called, from any thread, when is_full() has become false.
+  server(const host&, tool_table&, sink, std::function<void()> room = {});
   ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// One line from the client. Blocks while limits::mcp_requests_queued_max requests wait. From one thread.
+  /// One line from the client. From one thread, which gives no more while is_full().
   void receive(std::string_view line);
+  /// limits::mcp_requests_queued_max requests or limits::mcp_queued_bytes_max bytes of them wait.
+  bool is_full();
   /// An answer to a line that is none (too long).
   void refuse_line(const std::string& why);
   /// No more will come: works off what has come already, for so long at most. Calls that wait are not waited for.
@@ -53,6 +56,7 @@ private:
   struct job {
     rpc::message request;
     bool modern = false;
+    std::size_t bytes = 0; // of its line
   };
   /// What a client of the stateless protocol wants to hear of.
   struct listener {
@@ -60,7 +64,8 @@ private:
     json wanted;
   };
 
-  void handle(rpc::message);
+  void handle(rpc::message, std::size_t bytes);
+  bool has_too_many() const;
   void answer_now(const rpc::message&, bool modern);
   json initialize(const json& params);
   json discover() const;
@@ -89,11 +94,13 @@ private:
   const host& host_;
   tool_table& tools_;
   sink out_;
+  std::function<void()> room_;
   member me_;
 
   std::mutex mutex_; // guards what follows
-  std::condition_variable filled_, room_, became_idle_, waits_over_;
+  std::condition_variable filled_, became_idle_, waits_over_;
   std::deque<job> queue_;
+  std::size_t queued_bytes_ = 0;
   std::map<std::string, under_way> requests_;
   std::vector<listener> listeners_;
   std::size_t waits_ = 0;

@@ -1,5 +1,7 @@
 #include "gateway/mcp/shapes.hpp"
 
+#include <chrono>
+
 #include "actors/base/limits.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
@@ -93,7 +95,18 @@ json prompt(const v1::PromptResult& p) {
   json out = {{"message_sent", p.message_id() != 0}, {"sender", p.sender()}, {"recipient", p.recipient()}, {"nudged", p.skipped().empty()}};
   if (!p.skipped().empty())
     out["nudge_skipped"] = p.skipped();
+  if (!p.handle().empty()) {
+    out["workspace_backend"] = p.backend();
+    out["workspace_handle"] = p.handle();
+    out["handle_kind"] = p.backend();
+    out["agent_status"] = domain::to_text(p.agent_status());
+  }
   return out;
+}
+
+const char* agent_status(const v1::Session& s) {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return domain::to_text(domain::agent_state(s, std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
 }
 
 json task(const v1::Task& t) {

@@ -38,6 +38,8 @@ json peer(const v1::Session&);
 /// {id, sender, content, created_at}
 json message(const v1::Message&);
 /// Result of prompt_peer (contract 4.4).
+/// What the agent does now: working, idle, blocked, done or unknown.
+const char* agent_status(const v1::Session&);
 json prompt(const v1::PromptResult&);
 
 // -- tasks -------------------------------------------------------------------------------

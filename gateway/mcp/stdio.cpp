@@ -92,9 +92,6 @@ private:
   std::atomic<bool> gone_{false};
 };
 
-/// For what was asked right before the end of input.
-constexpr std::chrono::milliseconds finish_patience{2'000};
-
 unique_fd take_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -109,12 +106,18 @@ unique_fd take_signals() {
 int serve_stdio(const host& process, tool_table& tools, int in, int out) {
   auto signals = take_signals();
   line_writer writer{out, signals.get()};
-  server mcp{process, tools, [&](const std::string& line) { writer.write(line); }};
+  unique_fd room{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  server mcp{process, tools, [&](const std::string& line) { writer.write(line); },
+             [&] {
+               std::uint64_t one = 1;
+               (void)!::write(room.get(), &one, sizeof one);
+             }};
   line_reader lines;
-  std::array<char, 64 * 1024> buffer; // NOLINT: filled before it is read
+  std::array<char, limits::mcp_read_bytes> buffer; // NOLINT: filled before it is read
   for (;;) {
-    pollfd ready[] = {{in, POLLIN, 0}, {signals.get(), POLLIN, 0}, {out, 0, 0}};
-    if (poll(ready, 3, -1) < 0) {
+    // A client that asks faster than is answered waits; signals are heard all the same.
+    pollfd ready[] = {{mcp.is_full() ? -1 : in, POLLIN, 0}, {signals.get(), POLLIN, 0}, {out, 0, 0}, {room.get(), POLLIN, 0}};
+    if (poll(ready, 4, -1) < 0) {
       if (errno == EINTR)
         continue;
       break;
@@ -122,13 +125,15 @@ int serve_stdio(const host& process, tool_table& tools, int in, int out) {
     // Nobody is left to answer, or somebody wants it to end.
     if (ready[1].revents != 0 || (ready[2].revents & (POLLERR | POLLNVAL)) != 0 || writer.gone())
       break;
+    if (std::uint64_t count = 0; ready[3].revents != 0)
+      (void)!read(room.get(), &count, sizeof count);
     if (ready[0].revents == 0)
       continue;
     auto n = read(in, buffer.data(), buffer.size());
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
       continue;
     if (n <= 0) {
-      mcp.finish_queue(finish_patience);
+      mcp.finish_queue(limits::mcp_finish_deadline());
       break;
     }
     lines.take(

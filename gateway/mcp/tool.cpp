@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "actors/base/paths.hpp"
+#include "actors/base/worktree.hpp"
 #include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 
@@ -35,7 +36,7 @@ v1::Query tool_call::query() const {
 
 std::string tool_call::file(const std::string& input) const {
   const auto& root = session.root().empty() ? session.directory() : session.root();
-  return resolve_file(input, session.directory(), session.file_root(), root);
+  return repository_path(resolve_file(input, session.directory(), session.file_root(), root), session.scope());
 }
 
 std::string tool_call::optional_text(const char* name) const { return given(name) ? text(name) : std::string{}; }
@@ -91,7 +92,8 @@ void tool_table::on_change(std::function<void()> f) {
 
 void add_tools(tool_table& table) {
   std::vector<tool> all;
-  for (auto family : {session_tools(), message_tools(), task_tools(), lock_tools(), kv_tools(), status_tools(), dispatch_tools(), pty_tools()})
+  for (auto family :
+       {session_tools(), message_tools(), task_tools(), lock_tools(), kv_tools(), status_tools(), dispatch_tools(), pty_tools(), routine_tools()})
     std::move(family.begin(), family.end(), std::back_inserter(all));
   // The order is the contract's; the families are not in it.
   for (auto name : tool_names()) {

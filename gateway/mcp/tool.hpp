@@ -107,5 +107,6 @@ std::vector<tool> kv_tools();
 std::vector<tool> status_tools();
 std::vector<tool> dispatch_tools();
 std::vector<tool> pty_tools();
+std::vector<tool> routine_tools();
 
 } // namespace swarm::mcp

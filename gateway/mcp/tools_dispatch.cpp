@@ -228,6 +228,7 @@ tool_outcome request_spawn(const tool_call& call) {
   body.set_label(call.optional_text("label"));
   body.set_task_id(call.optional_text("task_id"));
   body.set_restart(call.flag("restart"));
+  body.set_worktree(call.flag("worktree"));
   environment_list environment;
   try {
     auto worker = call.process.worker(call.session, body.label(), body.harness(), body.directory());
@@ -256,7 +257,8 @@ json request_spawn_schema() {
                     optional("argv", list(text(), "program and arguments of exec")), optional("intent", text("why, for people")),
                     optional("cwd", text("where it starts; your directory without it")),
                     optional("label", text("extra tokens for the label of its session")), optional("task_id", text("the task it is for")),
-                    optional("restart", flag("start a new process if the last one has ended"))});
+                    optional("restart", flag("start a new process if the last one has ended")),
+                    optional("worktree", flag("give it a git worktree and a branch of its own"))});
 }
 
 } // namespace

@@ -1,14 +1,29 @@
 // send_message, prompt_peer, peek_peer, resolve_workspace_handle, broadcast, poll_messages.
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
+#include "gateway/mcp/workspace.hpp"
 
 namespace swarm::mcp {
 
 namespace {
 
-constexpr const char* no_identity = "no workspace identity is published for that instance";
+workspace_access access(const tool_call& call) {
+  return {[&call] { return call.query(); }, [&call](const v1::Query& q) { return call.node.ask(q); },
+          [&call](const std::string& pty) {
+            v1::ReadPtyRequest request;
+            request.set_id(pty);
+            request.set_tail(true);
+            std::string out;
+            call.node.read_pty(request, 0, [&](const v1::PtyChunk& chunk) {
+              out += chunk.data();
+              return out.size() < limits::pty_chunk_bytes_max;
+            });
+            return out;
+          }};
+}
 
 tool_outcome send_message(const tool_call& call) {
   auto command = call.command();
@@ -25,6 +40,8 @@ tool_outcome prompt_peer(const tool_call& call) {
   body->set_content(call.text("message"));
   body->set_task_id(call.optional_text("task_id"));
   body->set_prompt(true);
+  body->set_no_wake(!call.flag("nudge"));
+  body->set_force_wake(call.flag("force"));
   auto reply = call.node.execute(command);
   if (reply.has_refusal())
     return said_error(reply.refusal().text());
@@ -43,28 +60,50 @@ tool_outcome peek_peer(const tool_call& call) {
   auto answer = call.node.ask(query);
   if (answer.has_refusal() || answer.session().id() != peer)
     return said_error("Instance " + peer + " is not active in this scope");
-  return said(json{{"sender", call.session.id()},
-                   {"recipient", peer},
-                   {"peeked", false},
-                   {"source", call.text("source")},
-                   {"lines", call.arguments.at("lines")},
-                   {"peek_skipped", no_identity}});
+  auto source = call.text("source");
+  auto lines = call.arguments.at("lines").get<std::size_t>();
+  json out = {{"sender", call.session.id()}, {"recipient", peer}, {"peeked", false}, {"source", source}, {"lines", lines}};
+  auto node = access(call);
+  auto found = find_workspace(node, peer);
+  if (!found.place) {
+    out["peek_skipped"] = found.reason;
+    return said(out);
+  }
+  out["workspace_backend"] = found.place->backend;
+  out["workspace_handle"] = found.place->handle;
+  out["handle_kind"] = found.place->handle_kind;
+  out["agent_status"] = agent_status(answer.session());
+  if (auto mine = find_workspace(node, call.session.id()); mine.place && mine.place->backend == found.place->backend && mine.place->handle == found.place->handle) {
+    out["peek_skipped"] = "that workspace handle is your own pane";
+    return said(out);
+  }
+  const auto* backend = find_workspace_backend(found.place->backend);
+  if (!backend->read) {
+    out["peek_skipped"] = "workspace backend " + found.place->backend + " does not support reading handles";
+    return said(out);
+  }
+  try {
+    out["text"] = backend->read(node, answer.session(), found.place->handle, lines, source == "visible");
+    out["peeked"] = true;
+  } catch (const call_failed& f) {
+    if (f.reason != call_failed::why::refused)
+      throw;
+    out["peek_error"] = f.what();
+  }
+  return said(out);
 }
 
 tool_outcome resolve_workspace_handle(const tool_call& call) {
   auto handle = std::string{trimmed(call.text("handle"))};
   if (handle.empty())
     return tool_result{{"resolve_workspace_handle requires handle"}, true};
-  const auto& backend = call.text("backend");
-  if (backend != "herdr")
-    return tool_result{{"Unsupported workspace backend \"" + backend + "\". Currently registered: herdr."}, true};
-  return said(json{{"backend", backend},
-                   {"handle_kind", call.text("handle_kind")},
-                   {"handle", handle},
-                   {"canonical_handle", handle},
-                   {"instance_id", nullptr},
-                   {"ambiguous", false},
-                   {"matches", json::array()}});
+  // The schema's default is the contract's, which knew one backend only: named like that it means whoever knows the handle.
+  std::optional<std::string> backend;
+  if (const auto& named = call.text("backend"); named != "herdr")
+    backend = named;
+  if (backend && !find_workspace_backend(*backend))
+    return tool_result{{"Unsupported workspace backend \"" + *backend + "\". Currently registered: " + workspace_backend_names() + "."}, true};
+  return said(resolve_handle(access(call), handle, backend, call.text("handle_kind")));
 }
 
 tool_outcome broadcast(const tool_call& call) {

@@ -10,9 +10,9 @@ namespace swarm::mcp {
 
 namespace {
 
-constexpr std::size_t read_bytes = 16 * 1024;
+constexpr std::size_t read_bytes = limits::mcp_read_bytes / 4;
 /// What a wait gives back of the output it has seen: the newest.
-constexpr std::size_t wait_bytes = 16 * 1024;
+constexpr std::size_t wait_bytes = read_bytes;
 constexpr std::int64_t wait_s = 60;
 
 /// Bytes at the end that begin a character which is not whole.

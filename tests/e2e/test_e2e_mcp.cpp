@@ -330,7 +330,7 @@ TEST_CASE("resolve_workspace_handle knows nobody yet, and refuses a blank handle
   CHECK(blank.text() == "resolve_workspace_handle requires handle");
   auto unknown = me.call("resolve_workspace_handle", {{"handle", "p1"}, {"backend", "tmux"}});
   CHECK(unknown.is_error);
-  CHECK(unknown.text() == "Unsupported workspace backend \"tmux\". Currently registered: herdr.");
+  CHECK(unknown.text() == "Unsupported workspace backend \"tmux\". Currently registered: pty, herdr.");
 }
 
 // -- tasks -----------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ TEST_CASE("the resources show the inbox, the board and the sessions, and are emp
     CHECK(entry.at("name").is_string());
     CHECK(entry.at("description").is_string());
   }
-  CHECK(uris == texts{"swarm://inbox", "swarm://tasks", "swarm://instances"});
+  CHECK(uris == texts{"swarm://inbox", "swarm://tasks", "swarm://instances", "swarm://context"});
   auto templates = me.result("resources/templates/list").at("resourceTemplates");
   REQUIRE(templates.size() == 1);
   CHECK(templates[0].at("uriTemplate") == "swarm://lock{?file}");

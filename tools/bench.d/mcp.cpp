@@ -1,9 +1,9 @@
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <mutex>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,10 +19,13 @@ namespace {
 using nlohmann::json;
 
 const std::string scope = "/bench/mcp";
-constexpr int starts = 20;       // per round
-constexpr int wakes = 20;        // per round
-constexpr int racers = 64;       // servers that claim at once
-constexpr int contested = 1'000; // tasks they claim
+constexpr const char* free_file = "/bench/mcp/free.cpp";
+constexpr const char* locked_file = "/bench/mcp/locked.cpp"; // by a peer
+constexpr int starts = 20;                                   // per round
+constexpr int wakes = 20;                                    // per round
+constexpr int checks = 30;                                   // per round
+constexpr int racers = 64;                                   // servers that claim at once
+constexpr int contested = 1'000;                             // tasks they claim
 
 /// An agent's MCP server, spoken to as its host does: a line out, a line back.
 class agent {
@@ -96,10 +99,15 @@ public:
   explicit mcp_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), node_(s.bin, s.dir / "node") {
     node_.start();
     operator_ = std::make_unique<node_client>(node_.socket());
+    hook("session-start", {{"source", "startup"}});
+    auto take = command(scope, register_session(*operator_, scope));
+    take.mutable_acquire_lock()->set_path(locked_file);
+    operator_->execute(take);
   }
 
   void round() override {
     first_answers();
+    hook_checks();
     for (int agents : {1, 8, 32}) {
       auto name = std::to_string(agents);
       take("direct " + name, agents, [&](int i) { return direct_operation(i); });
@@ -114,6 +122,13 @@ public:
     std::vector<row> out;
     out.push_back(
       {"mcp: from exec to the answer to initialize", m("first answer"), "ms", "bare static gRPC call, process", m("bare"), {goal::ratio_at_most, 2}});
+    for (auto what : {"allowed", "denied"})
+      out.push_back({std::string{"hook: before a write that is "} + what,
+                     m(std::string{"hook "} + what),
+                     "ms",
+                     "bare static gRPC call, process",
+                     m("bare beside hooks"),
+                     {goal::ratio_at_most, 1.3}});
     for (auto n : {"1", "8", "32"})
       for (auto p : {"p50", "p99"})
         out.push_back({std::string{"mcp: kv_set, "} + n + " agents, " + p,
@@ -142,14 +157,58 @@ private:
       agent a{node_, settings_.bin};
       a.ask("initialize", {{"protocolVersion", "2025-11-25"}});
       ours.push_back(ms_since(began));
-      began = steady::now();
-      child process{{settings_.bin / "bare-echo-client", echo_.socket()}};
-      if (process.end(0) != 0)
-        throw std::runtime_error("bare-echo-client failed");
-      bare.push_back(ms_since(began));
+      bare.push_back(bare_call());
     }
     samples_.add("first answer", median(ours));
     samples_.add("bare", median(bare));
+  }
+
+  double bare_call() {
+    auto began = steady::now();
+    child process{{settings_.bin / "bare-echo-client", echo_.socket()}};
+    if (process.end(0) != 0)
+      throw std::runtime_error("bare-echo-client failed");
+    return ms_since(began);
+  }
+
+  /// One event of an agent's program, as its host tells it; what the hook answered, and how long the process took.
+  std::pair<std::string, double> hook(const std::string& event, json input) {
+    input.update({{"session_id", "bench"}, {"cwd", scope}});
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw std::runtime_error("no socket pair");
+    unique_fd mine{ends[0]}, theirs{ends[1]};
+    auto text = input.dump();
+    if (write(mine.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || shutdown(mine.get(), SHUT_WR) != 0)
+      throw std::runtime_error("the socket pair takes nothing");
+    auto began = steady::now();
+    child process{{settings_.bin / "swarmctl", "hook", "claude", event}, {"SWARM_HOME=" + node_.dir().string()}, -1, theirs.get()};
+    if (process.end(0) != 0)
+      throw std::runtime_error("swarmctl hook failed");
+    auto taken = ms_since(began);
+    theirs = unique_fd{};
+    std::string answer(64 * 1024, '\0');
+    answer.resize(static_cast<std::size_t>(std::max<ssize_t>(read(mine.get(), answer.data(), answer.size()), 0)));
+    return {answer, taken};
+  }
+
+  void hook_checks() {
+    std::vector<double> allowed, denied, bare;
+    auto ask_about = [&](const char* file) {
+      return hook("pre-tool-use", {{"tool_name", "Write"}, {"tool_use_id", "t"}, {"tool_input", {{"file_path", file}, {"content", "text"}}}});
+    };
+    for (int i = 0; i < checks; ++i) {
+      auto [silence, free] = ask_about(free_file);
+      auto [refusal, taken] = ask_about(locked_file);
+      if (!silence.empty() || refusal.find("deny") == refusal.npos)
+        throw std::runtime_error("the hook is wrong: it said \"" + silence + "\" and \"" + refusal + "\"");
+      allowed.push_back(free);
+      denied.push_back(taken);
+      bare.push_back(bare_call());
+    }
+    samples_.add("hook allowed", median(allowed));
+    samples_.add("hook denied", median(denied));
+    samples_.add("bare beside hooks", median(bare));
   }
 
   operation direct_operation(int client) {
@@ -210,6 +269,15 @@ private:
     }
   }
 
+  bool somebody_waits() {
+    grpc::ClientContext context;
+    v1::GraphRequest request;
+    request.set_scope(scope);
+    v1::ActorGraph graph;
+    check(v1::Node::NewStub(operator_->channel())->Graph(&context, request, &graph), "Graph");
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& n) { return n.kind() == "mailbox" && n.state() == "waited on"; });
+  }
+
   void wake() {
     agent waiting{node_, settings_.bin};
     auto id = waiting.enroll();
@@ -217,8 +285,9 @@ private:
     for (int i = 0; i < wakes; ++i) {
       waiting.call("poll_messages", json::object());
       waiting.send("tools/call", {{"name", "wait_for_activity"}, {"arguments", json::object()}});
-      // A wait shows nothing of itself: what comes in before it begins would be found at once, so a moment is given to it.
-      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      // What comes in before the wait has begun would be found at once.
+      if (!eventually(std::chrono::seconds{10}, [&] { return somebody_waits(); }))
+        throw std::runtime_error("nobody waits for activity");
       auto tell = command(scope);
       tell.mutable_send_message()->set_recipient(id);
       tell.mutable_send_message()->set_content("please look");

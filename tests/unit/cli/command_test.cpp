@@ -145,10 +145,7 @@ TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever foll
   auto help = ctl.screen.out;
   for (const auto& [words, told] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{{{"ui", "spawn", "--cwd", "/r", "--wait", "5"}, "swarmctl dispatch"},
-                                                                     {{"ui"}, "swarmctl pty list"},
-                                                                     {{"serve"}, "later version"},
-                                                                     {{"init", "--dir", "/r", "--no-skills"}, "later version"},
-                                                                     {{"install", "--host", "all", "--dry-run"}, "later version"}}) {
+                                                                     {{"ui"}, "swarmctl pty list"}}) {
     CAPTURE(words[0]);
     CHECK(ctl(words) == code::refused);
     CHECK(ctl.screen.out.empty());

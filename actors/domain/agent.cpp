@@ -1,0 +1,124 @@
+// What agents do, as their hooks, their plugin and the node's look at the terminal report it.
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "actors/domain/harness.hpp"
+#include "actors/domain/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+using report_list = google::protobuf::RepeatedPtrField<v1::AgentReport>;
+
+bool counts(const v1::AgentReport& r, std::int64_t now_ms) { return r.until_ms() == 0 || r.until_ms() > now_ms; }
+
+v1::AgentReport* find_source(report_list& reports, const std::string& source) {
+  auto i = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.source() == source; });
+  return i == reports.end() ? nullptr : &*i;
+}
+
+v1::AgentReport* place_for(report_list& reports, const std::string& source) {
+  if (auto* known = find_source(reports, source))
+    return known;
+  if (reports.size() < static_cast<int>(limits::agent_sources_max))
+    return reports.Add();
+  return &*std::min_element(reports.begin(), reports.end(), [](const auto& a, const auto& b) { return a.reported_at_ms() < b.reported_at_ms(); });
+}
+
+v1::Reply unchanged(v1::Session s) {
+  v1::Reply r;
+  *r.mutable_session()->mutable_session() = std::move(s);
+  return r;
+}
+
+} // namespace
+
+v1::AgentReport::State agent_state(const v1::Session& s, std::int64_t now_ms) {
+  const v1::AgentReport* best = nullptr;
+  auto rank = [](const v1::AgentReport& r) { return std::pair{r.source() != output_source, r.reported_at_ms()}; };
+  for (const auto& r : s.reports())
+    if (counts(r, now_ms) && (!best || rank(r) >= rank(*best)))
+      best = &r;
+  return best ? best->state() : v1::AgentReport::UNKNOWN;
+}
+
+const char* to_text(v1::AgentReport::State state) noexcept {
+  switch (state) {
+    case v1::AgentReport::WORKING: return "working";
+    case v1::AgentReport::IDLE: return "idle";
+    case v1::AgentReport::BLOCKED: return "blocked";
+    case v1::AgentReport::DONE: return "done";
+    default: return "unknown";
+  }
+}
+
+v1::AgentReport::State agent_state_from(std::string_view text) {
+  for (auto s : {v1::AgentReport::WORKING, v1::AgentReport::IDLE, v1::AgentReport::BLOCKED, v1::AgentReport::DONE, v1::AgentReport::UNKNOWN})
+    if (text == to_text(s))
+      return s;
+  return v1::AgentReport::STATE_UNSPECIFIED;
+}
+
+bool takes_typed_text(v1::AgentReport::State state) noexcept {
+  return state == v1::AgentReport::IDLE || state == v1::AgentReport::DONE || state == v1::AgentReport::UNKNOWN;
+}
+
+v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
+  const auto& id = c.session_id().empty() ? tx.actor_name() : c.session_id();
+  auto session = tx.get<v1::Session>(key(id));
+  if (!session || session->scope() != tx.scope())
+    return refuse(v1::Refusal::NOT_FOUND, "Instance " + id + " is not active in this scope", id);
+  if (c.source().empty())
+    return refuse(v1::Refusal::INVALID, "A report needs a source: who says so");
+  if (c.state() == v1::AgentReport::STATE_UNSPECIFIED || !v1::AgentReport::State_IsValid(c.state()))
+    return refuse(v1::Refusal::INVALID, "A report needs a state: working, idle, blocked, done or unknown");
+  if (c.ttl_ms() < 0 || c.ttl_ms() > limits::agent_report_ttl_max().count())
+    return refuse(v1::Refusal::INVALID, "A report counts for at most " + std::to_string(limits::agent_report_ttl_max().count() / 1000) + " s");
+  const auto now = tx.in().now_ms;
+  const auto before = agent_state(*session, now);
+  auto* known = find_source(*session->mutable_reports(), c.source());
+  if (known && c.seq() != 0 && c.seq() <= known->seq())
+    return unchanged(std::move(*session));
+  const auto seq = c.seq() != 0 ? c.seq() : known ? known->seq() + 1 : 1;
+  auto& r = *place_for(*session->mutable_reports(), c.source());
+  r.set_source(c.source());
+  r.set_seq(seq);
+  r.set_state(c.state());
+  r.set_reported_at_ms(now);
+  r.set_until_ms(c.ttl_ms() == 0 ? 0 : now + c.ttl_ms());
+  r.set_note(c.note());
+  const auto after = agent_state(*session, now);
+  tx.put(*session);
+  json payload{{"state", to_text(after)}, {"source", c.source()}, {"reported", to_text(c.state())}, {"until", r.until_ms()}};
+  if (!c.note().empty())
+    payload["note"] = c.note();
+  // Repeats only move the report's clock; followers need to hear of them as little as of heartbeats, but for a new end.
+  if (after != before || c.ttl_ms() != 0)
+    tx.event("agent.state", session->id(), payload, session->id());
+  return unchanged(std::move(*session));
+}
+
+void publish_terminal(transaction& tx, const v1::Session& s, const std::string& handle) {
+  v1::KvEntry entry;
+  entry.set_scope(tx.scope());
+  entry.set_key("identity/workspace/pty/" + s.id());
+  entry.set_owner_identity(identity_token(s.label()));
+  entry.set_updated_at_ms(tx.in().now_ms);
+  json value{{"schema_version", 1}, {"backend", "pty"}, {"handle_kind", "pty"}, {"handle", handle}, {"handle_aliases", json::array()}};
+  entry.set_value(value.dump());
+  entry.set_revision(tx.revision());
+  tx.kv_changed();
+  tx.put(entry);
+}
+
+std::optional<v1::Spawn> terminal_of(const transaction& tx, const v1::Session& s) {
+  if (s.spawn_id().empty())
+    return std::nullopt;
+  auto spawn = tx.get<v1::Spawn>(key(s.spawn_id()));
+  if (!spawn || spawn->session_id() != s.id() || spawn->pty_id().empty() || spawn->ended_at_ms() != 0)
+    return std::nullopt;
+  return spawn;
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,353 @@
+#include "actors/fabric/agent.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <caf/send.hpp>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "actors/domain/rules.hpp"
+
+namespace swarm {
+
+// -- when to wake --------------------------------------------------------------------------
+
+void agent_waking::on_state(v1::AgentReport::State state) {
+  if (state == v1::AgentReport::WORKING)
+    turned_ = true;
+  if (state == v1::AgentReport::IDLE || state == v1::AgentReport::DONE)
+    ready_ = true;
+  state_ = state;
+}
+
+bool agent_waking::wants(const agent_mail& mail) const {
+  if (mail.newest == 0 || !ready_)
+    return false;
+  if (mail.newest_forced > woken_up_to_)
+    return true;
+  if (!domain::takes_typed_text(state_))
+    return false;
+  // The same mail once more only after a turn that did not read it, and not for ever.
+  return mail.newest > woken_up_to_ || (turned_ && wakes_ < limits::agent_wakes_max());
+}
+
+void agent_waking::on_woken(const agent_mail& mail) {
+  wakes_ = mail.newest > woken_up_to_ ? 1 : wakes_ + 1;
+  woken_up_to_ = std::max(woken_up_to_, mail.newest);
+  turned_ = false;
+}
+
+std::string wake_line(const agent_mail& mail) {
+  auto task = mail.task.empty() ? std::string{} : " for task " + mail.task;
+  return "A peer sent you a swarm message" + task +
+         ". Call the swarm tool bootstrap (or poll_messages) to read it, act on it, and report the outcome with the swarm tools.";
+}
+
+namespace {
+
+using self_ptr = agent_actor::stateful_pointer<agent_state>;
+
+void after(self_ptr self, std::chrono::milliseconds delay, std::function<void()> then) {
+  auto id = self->state.next_timer++;
+  self->state.timers.emplace(id, std::move(then));
+  self->delayed_send(self, delay, tick_atom_v, id);
+}
+
+/// Whoever was asked is being replaced; our spawn starts us anew with the new ones.
+void give_up(self_ptr self, const char* what, const caf::error& e) {
+  spdlog::warn("agent {}: {}: {}", self->state.place.id, what, caf::to_string(e));
+  self->quit(fail(errc::unavailable));
+}
+
+void look_at_mail(self_ptr self);
+
+bool others_report(self_ptr self) {
+  const auto& reports = self->state.reports;
+  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.first != domain::output_source; });
+}
+
+/// A program with hooks that has called none yet asks its user something.
+v1::AgentReport::State what_silence_means(self_ptr self) {
+  return self->state.hooked && !others_report(self) ? v1::AgentReport::BLOCKED : v1::AgentReport::IDLE;
+}
+
+void tell_waking(self_ptr self) {
+  auto& st = self->state;
+  auto now = st.place.links.node->clock->unix_ms();
+  v1::Session row;
+  for (const auto& [source, r] : st.reports)
+    *row.add_reports() = r;
+  auto state = domain::agent_state(row, now);
+  if (state == v1::AgentReport::UNKNOWN && st.quiet)
+    state = what_silence_means(self);
+  st.state = state;
+  st.waking.on_state(state);
+}
+
+void on_change(self_ptr self) {
+  tell_waking(self);
+  look_at_mail(self);
+}
+
+// -- the terminal's silence ------------------------------------------------------------------
+
+void report(self_ptr self, v1::AgentReport::State state) {
+  auto& st = self->state;
+  if (others_report(self))
+    return;
+  auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+    auto* r = c.mutable_report_agent();
+    r->set_session_id(st.session);
+    r->set_source(domain::output_source);
+    r->set_state(state);
+    if (state == v1::AgentReport::BLOCKED)
+      r->set_note("it is silent and no hook of it has been called yet: it may ask something; see: swarmctl pty attach");
+  });
+  ask_writer(self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+}
+
+void await_output(self_ptr self);
+
+constexpr unsigned looks_per_silence = 3;
+
+/// Output that flows is not counted: now and then its end is compared, and when it stands still for long enough, that is silence.
+void await_silence(self_ptr self) {
+  after(self, limits::agent_silence() / looks_per_silence, [self] {
+    self->request(self->state.terminal, limits::call_deadline_default(), status_atom_v)
+      .then(
+        [self](const pty_info_ptr& info) {
+          auto& st = self->state;
+          if (!info->running())
+            return;
+          auto moved = std::exchange(st.output_end, info->end()) != info->end();
+          st.unchanged = moved || info->end() == 0 ? 0 : st.unchanged + 1;
+          if (st.unchanged < looks_per_silence)
+            return await_silence(self);
+          st.unchanged = 0;
+          st.quiet = true;
+          await_output(self);
+          report(self, what_silence_means(self));
+          on_change(self);
+        },
+        [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
+  });
+}
+
+void await_output(self_ptr self) {
+  auto read = std::make_shared<pty_read>();
+  read->from = self->state.output_end;
+  read->max_bytes = 1;
+  self
+    ->request(self->state.terminal, caf::infinite, pty_read_ptr{read}) // lint: edge deadline
+    .then(
+      [self](const pty_chunk_ptr& chunk) {
+        if (chunk->ended())
+          return;
+        self->state.quiet = false;
+        report(self, v1::AgentReport::WORKING);
+        on_change(self);
+        await_silence(self);
+      },
+      [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
+}
+
+// -- waking --------------------------------------------------------------------------------
+
+/// As a terminal brackets a paste: typed in one burst, some programs take the Enter for a part of the text.
+const std::string paste_begin = "\x1b[200~";
+const std::string paste_end = "\x1b[201~";
+
+void type(self_ptr self, std::string text, std::function<void(bool)> then) {
+  auto input = std::make_shared<pty_input>();
+  input->data = std::move(text);
+  self->request(self->state.terminal, limits::call_deadline_default(), pty_input_ptr{input})
+    .then([then](std::uint64_t) { then(true); },
+          [self, then](caf::error& e) {
+            // A person types, or the program does not read: a moment later it may.
+            spdlog::debug("agent {}: not typed: {}", self->state.place.id, caf::to_string(e));
+            then(false);
+          });
+}
+
+void wake(self_ptr self, const agent_mail& mail) {
+  self->state.typing = true;
+  auto later = [self] {
+    after(self, limits::pty_person_hold(), [self] {
+      self->state.typing = false;
+      look_at_mail(self);
+    });
+  };
+  type(self, paste_begin + wake_line(mail) + paste_end, [self, mail, later](bool typed) {
+    if (!typed)
+      return later();
+    after(self, limits::agent_enter_delay(), [self, mail, later] {
+      type(self, "\r", [self, mail, later](bool entered) {
+        if (!entered)
+          return later();
+        auto& st = self->state;
+        st.typing = false;
+        st.waking.on_woken(mail);
+        auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+          c.mutable_deliver_messages()->set_session_id(st.session);
+          c.mutable_deliver_messages()->set_up_to(mail.newest);
+        });
+        ask_writer(self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+        // A program that is still drawing its first screen loses what is typed.
+        after(self, 2 * limits::agent_silence(), [self, nth = ++st.wakes] {
+          if (nth != self->state.wakes)
+            return;
+          self->state.waking.on_time_to_begin();
+          look_at_mail(self);
+        });
+        look_at_mail(self);
+      });
+    });
+  });
+}
+
+/// The id of a `[task:<id>]` prefix. It is typed into a terminal, so nothing but an id will do, whoever wrote the message.
+std::string task_named_in(const std::string& content) {
+  const std::string mark = "[task:";
+  auto end = content.find(']');
+  if (content.compare(0, mark.size(), mark) != 0 || end == std::string::npos || end - mark.size() > limits::id_bytes_max)
+    return {};
+  auto id = content.substr(mark.size(), end - mark.size());
+  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  return std::all_of(id.begin(), id.end(), plain) ? id : std::string{};
+}
+
+agent_mail mail_of(const v1::Messages& unread) {
+  agent_mail out;
+  for (const auto& m : unread.messages()) {
+    if (m.no_wake())
+      continue;
+    out.newest = std::max(out.newest, m.id());
+    if (m.force_wake())
+      out.newest_forced = std::max(out.newest_forced, m.id());
+    out.task = task_named_in(m.content());
+  }
+  return out;
+}
+
+void look_at_mail(self_ptr self) {
+  auto& st = self->state;
+  if (std::exchange(st.asking, true)) {
+    st.again = true;
+    return;
+  }
+  auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) {
+    x.mutable_list_messages()->set_to(st.session);
+    x.mutable_list_messages()->set_unread_only(true);
+  });
+  self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
+    .then(
+      [self](const answer_ptr& a) {
+        auto& s = self->state;
+        s.asking = false;
+        auto mail = mail_of(a->messages());
+        if (!s.typing && s.waking.wants(mail))
+          wake(self, mail);
+        else if (std::exchange(s.again, false))
+          look_at_mail(self);
+      },
+      [self](caf::error& e) { give_up(self, "its mail could not be read", e); });
+}
+
+// -- news ----------------------------------------------------------------------------------
+
+void take_report(self_ptr self, const v1::Event& e) {
+  auto payload = nlohmann::json::parse(e.payload(), nullptr, false);
+  if (!payload.is_object() || !payload.contains("source"))
+    return;
+  v1::AgentReport r;
+  r.set_source(payload.value("source", ""));
+  r.set_state(domain::agent_state_from(payload.value("reported", "")));
+  r.set_reported_at_ms(e.at_ms());
+  r.set_until_ms(payload.value("until", std::int64_t{0}));
+  if (self->state.reports.size() < 4 * limits::agent_sources_max || self->state.reports.count(r.source()))
+    self->state.reports[r.source()] = r;
+  if (auto left = r.until_ms() - self->state.place.links.node->clock->unix_ms(); r.until_ms() != 0 && left > 0)
+    after(self, std::chrono::milliseconds{left + 1}, [self] { on_change(self); });
+}
+
+void listen(self_ptr self);
+
+void on_events(self_ptr self, const std::vector<v1::Event>& events) {
+  auto mail = false;
+  for (const auto& e : events) {
+    if (e.type() == "agent.state")
+      take_report(self, e);
+    else
+      mail = true;
+  }
+  // Somebody who waits for the mail takes it before we need to.
+  if (mail)
+    after(self, limits::agent_wake_grace(), [self] { on_change(self); });
+  else
+    on_change(self);
+}
+
+/// The row's reports and the position to listen from belong together; what happened in between is heard again, which does no harm.
+void learn(self_ptr self) {
+  auto& st = self->state;
+  auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) { x.mutable_find_session()->set_who(st.session); });
+  self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
+    .then(
+      [self](const answer_ptr& a) {
+        auto& s = self->state;
+        s.revision = a->revision();
+        s.reports.clear();
+        for (const auto& r : a->session().reports())
+          s.reports[r.source()] = r;
+        listen(self);
+        on_change(self);
+      },
+      [self](caf::error& e) { give_up(self, "its session could not be read", e); });
+}
+
+void listen(self_ptr self) {
+  auto& st = self->state;
+  auto p = std::make_shared<watch_poll>();
+  p->scope = st.place.scope;
+  p->after = st.revision;
+  p->types = {"message.sent", "agent.state"};
+  p->subject = st.session;
+  self
+    ->request(st.place.links.watch, caf::infinite, watch_poll_ptr{p}) // lint: edge deadline
+    .then(
+      [self](const watch_page_ptr& page) {
+        if (page->too_old)
+          return learn(self);
+        self->state.revision = page->revision;
+        listen(self);
+        on_events(self, page->events);
+      },
+      [self](caf::error& e) { give_up(self, "events are not told", e); });
+}
+
+} // namespace
+
+agent_actor::behavior_type agent(self_ptr self, entity_place place, std::string session, bool hooked) {
+  runtime::install_defaults(self);
+  auto& st = self->state;
+  st.place = std::move(place);
+  st.session = std::move(session);
+  st.hooked = hooked;
+  self->request(st.place.links.processes, limits::call_deadline_default(), pty_atom_v, st.place.id)
+    .then(
+      [self](const pty_actor& terminal) {
+        self->state.terminal = terminal;
+        await_silence(self);
+        learn(self);
+      },
+      [self](caf::error& e) { give_up(self, "it has no terminal", e); });
+  return {
+    [self](tick_atom, std::uint64_t id) {
+      if (auto timer = self->state.timers.extract(id); !timer.empty())
+        timer.mapped()();
+    },
+  };
+}
+
+} // namespace swarm

@@ -1,0 +1,31 @@
+// Which files a shell command obviously writes: redirections and the usual programs. A careful look, not a shell: what it cannot know
+// (variables, results of other commands) it leaves out, and it never runs anything.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swarm::cli {
+
+struct written_path {
+  std::string path;     // absolute, normalised; symlinks not resolved
+  bool tree = false;    // and everything below it
+  bool pattern = false; // `path` is a shell pattern, as fnmatch() reads it
+};
+
+/// Where a command stands; absolute paths, the second may be empty.
+struct shell_place {
+  std::string directory;
+  std::string home;
+};
+
+/// At most limits::hook_paths_max of them, in the order in which they were met. Patches given to `git apply` or `patch` are read.
+std::vector<written_path> paths_written_by(std::string_view script, const shell_place&);
+/// The same for a program and its arguments, which no shell reads.
+std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const shell_place&);
+
+/// Both sides of every file of a patch in apply_patch's envelope (Add, Update, Delete File, Move to, Move File: a -> b), as written.
+std::vector<std::string> paths_in_envelope(std::string_view patch);
+
+} // namespace swarm::cli

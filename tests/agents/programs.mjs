@@ -1,0 +1,94 @@
+// The agents' programs: which package, where its program is, and the files with which its user has set it up, so that it
+// starts without questions and talks to the fake model. Nothing here tells it about the fabric: that is what the tests are about.
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const KEY = 'sk-ant-api03-no-real-key-for-tests-only-0000000000';
+
+function put(file, content) {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  writeFileSync(file, typeof content === 'string' ? content : `${JSON.stringify(content, null, 2)}\n`);
+  chmodSync(file, 0o600);
+}
+
+// name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model)}; model is a URL.
+export const programs = {
+  claude: {
+    program: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
+    npm: [],
+    prepare(home, repository, model) {
+      put(join(home, '.claude.json'), {
+        hasCompletedOnboarding: true,
+        hasSeenAutoDefaultNotice: true,
+        customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
+        projects: { [repository]: { hasTrustDialogAccepted: true } },
+      });
+      put(join(home, '.claude/settings.json'), {
+        env: {
+          ANTHROPIC_BASE_URL: model,
+          ANTHROPIC_API_KEY: KEY,
+          CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+          DISABLE_AUTOUPDATER: '1',
+        },
+      });
+    },
+  },
+  codex: {
+    program: 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
+    npm: [],
+    prepare(home, repository, model) {
+      put(
+        join(home, '.codex/config.toml'),
+        `model = "fake-1"
+model_provider = "fake"
+check_for_update_on_startup = false
+
+[model_providers.fake]
+name = "fake"
+base_url = "${model}/v1"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+requires_openai_auth = false
+
+[tui]
+screen_reader_detection_done = true
+`,
+      );
+    },
+  },
+  opencode: {
+    program: 'node_modules/opencode-linux-x64/bin/opencode',
+    npm: [],
+    prepare(home, repository, model) {
+      put(join(home, '.config/opencode/opencode.json'), {
+        model: 'fake/fake-1',
+        small_model: 'fake/fake-1',
+        enabled_providers: ['fake'],
+        autoupdate: false,
+        share: 'disabled',
+        provider: {
+          fake: {
+            npm: '@ai-sdk/openai-compatible',
+            name: 'fake',
+            options: { baseURL: `${model}/v1`, apiKey: 'none' },
+            models: { 'fake-1': { name: 'fake-1', limit: { context: 200000, output: 8000 } } },
+          },
+        },
+      });
+    },
+  },
+  gemini: {
+    program: 'node_modules/.bin/gemini',
+    npm: ['--omit=optional'],
+    prepare(home, repository, model) {
+      put(join(home, '.gemini/settings.json'), {
+        security: { auth: { selectedType: 'gemini-api-key' } },
+        general: { enableAutoUpdate: false, defaultApprovalMode: 'auto_edit' },
+        privacy: { usageStatisticsEnabled: false },
+      });
+      put(join(home, '.gemini/.env'), `GEMINI_API_KEY=none\nGOOGLE_GEMINI_BASE_URL=${model}\n`);
+      put(join(home, '.gemini/trustedFolders.json'), { [repository]: 'TRUST_FOLDER' });
+    },
+  },
+};

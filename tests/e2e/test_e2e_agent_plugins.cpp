@@ -1,0 +1,319 @@
+// The plugins for OpenCode and Hermes, run by node and python3 as their hosts run them: against a swarmctl that says what the test
+// wants, and against the real one with a real lock.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include <unistd.h>
+
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+constexpr int exit_skipped = 77; // as tests/CMakeLists.txt tells ctest
+
+fs::path source() { return std::getenv("SWARM_SOURCE_DIR"); }
+
+/// On the path of the tests; without it the case is skipped.
+fs::path interpreter(const std::string& name) {
+  std::istringstream path{std::getenv("PATH") ? std::getenv("PATH") : ""};
+  for (std::string directory; std::getline(path, directory, ':');)
+    if (auto file = fs::path{directory} / name; access(file.c_str(), X_OK) == 0)
+      return file;
+  std::cerr << "SKIPPED, the plugin is not tested here: there is no " << name << "\n";
+  std::_Exit(exit_skipped);
+}
+
+void write(const fs::path& path, const std::string& text, fs::perms mode = fs::perms::owner_read | fs::perms::owner_write) {
+  fs::create_directories(path.parent_path());
+  std::ofstream{path} << text;
+  fs::permissions(path, mode);
+}
+
+/// A plugin in a directory of its own, and a swarmctl for it.
+struct plugin {
+  test_node node;
+  std::string host;
+  fs::path directory = fs::path{node.work()} / "plugin";
+  fs::path fake = fs::path{node.work()} / "swarmctl";
+  fs::path calls = fs::path{node.work()} / "calls";
+
+  explicit plugin(std::string name) : host(std::move(name)) {
+    fs::create_directories(directory);
+    for (const auto& file : fs::directory_iterator{source() / "deploy/agents" / host})
+      if (file.is_regular_file())
+        fs::copy_file(file.path(), directory / file.path().filename());
+    configure({{"program", fake.string()}});
+    answer("");
+  }
+  void configure(json settings) const {
+    settings["for"] = "swarm-fabric";
+    write(directory / "swarm.json", settings.dump());
+  }
+  /// A swarmctl that writes down how it was called, then does this.
+  void answer(const std::string& shell) const {
+    write(fake,
+          "#!/bin/sh\necho \"$*\" >> '" + calls.string() + "'\ncat >> '" + calls.string() + "'\necho >> '" + calls.string() + "'\n" + shell + "\n",
+          fs::perms::owner_all);
+  }
+  /// What each step gave.
+  std::vector<json> run(const json& script, const environment& env = {}) const {
+    auto driver = source() / "tests/agents/plugins";
+    std::vector<std::string> argv = host == "opencode" ? std::vector{interpreter("node").string(), (driver / "opencode.mjs").string()}
+                                                       : std::vector{interpreter("python3").string(), (driver / "hermes.py").string()};
+    argv.push_back(directory.string());
+    argv.push_back(script.dump());
+    child_process child{argv, node.env(env), node.work()};
+    auto result = child.finish();
+    INFO(result.err);
+    CHECK(result.status == 0);
+    std::vector<json> out;
+    for (const auto& line : lines_of(result.out))
+      out.push_back(json::parse(line));
+    REQUIRE(out.size() == script.size());
+    return out;
+  }
+  /// The calls so far: arguments and what was on stdin, in turn.
+  std::vector<std::string> called() const { return fs::exists(calls) ? lines_of(file_text(calls)) : std::vector<std::string>{}; }
+};
+
+const std::string deny_js = "printf '{\"decision\":\"block\",\"reason\":\"swarm lock blocked edit for /r/a: held by peer\"}'";
+const std::string deny_py = "printf '{\"action\":\"block\",\"message\":\"swarm lock blocked patch for /r/a: held by peer\"}'";
+const json edit{{"filePath", "/r/a"}, {"oldString", "x"}, {"newString", "y"}};
+const json patch{{"path", "/r/a"}, {"mode", "replace"}};
+
+json before(const json& args) { return {"before", "edit", args}; }
+json pre(const json& args, const std::string& session = "s1") {
+  return {"pre_tool_call", {{"tool_name", "patch"}, {"args", args}, {"session_id", session}, {"tool_call_id", "c1"}, {"task_id", "t"}}};
+}
+
+} // namespace
+
+TEST_CASE("OpenCode: a tool is checked before it runs, with what the hook needs on stdin, and a refusal stops it") {
+  plugin p{"opencode"};
+  auto said = p.run(json::array({before(edit), {"after", "edit", edit}}));
+  CHECK(said[0] == json{{"ok", ""}});
+  auto called = p.called();
+  REQUIRE(called.size() == 8); // start, check, after, and the end at dispose
+  CHECK(called[0] == "hook opencode session-start");
+  CHECK(called[2] == "hook opencode pre-tool-use");
+  auto input = json::parse(called[3]);
+  CHECK(input.at("session_id") == "ses_1");
+  CHECK(input.at("tool_name") == "edit");
+  CHECK(input.at("tool_input") == edit);
+  CHECK(input.at("tool_use_id") == "call_1");
+  CHECK(input.at("cwd") == p.node.work());
+  CHECK(called[4] == "hook opencode post-tool-use");
+  CHECK(json::parse(called[5]).at("tool_use_id") == "call_1");
+  CHECK(called[6] == "hook opencode session-end");
+  p.answer("case $3 in pre-tool-use) " + deny_js + ";; esac");
+  CHECK(p.run(json::array({before(edit)}))[0] == json{{"error", "swarm lock blocked edit for /r/a: held by peer"}});
+  p.answer("case $3 in pre-tool-use) echo no >&2; exit 2;; esac");
+  CHECK(p.run(json::array({before(edit)}))[0] == json{{"error", "no"}});
+  p.configure({{"program", p.fake.string()}, {"enforce", true}, {"fail_closed", true}});
+  p.answer("");
+  p.run(json::array({before(edit)}));
+  auto last = p.called();
+  CHECK(last[last.size() - 4] == "hook opencode pre-tool-use --fail-closed --enforce");
+}
+
+TEST_CASE("OpenCode: events become the hooks they mean, a subagent's session belongs to the one above it") {
+  plugin p{"opencode"};
+  p.answer("case $3 in session-start) printf '{\"hookSpecificOutput\":{\"additionalContext\":\"you are I1\"}}';; esac");
+  auto said = p.run(json::array({{"event", "session.created", {{"info", {{"id", "ses_1"}}}}},
+                                 {"event", "session.created", {{"info", {{"id", "ses_2"}, {"parentID", "ses_1"}}}}},
+                                 {"message", "ses_1", "hello"},
+                                 {"message", "ses_1", "again"},
+                                 {"event", "permission.asked", {{"sessionID", "ses_2"}}},
+                                 {"event", "session.idle", {{"sessionID", "ses_2"}}},
+                                 {"event", "session.idle", {{"sessionID", "ses_1"}}},
+                                 {"event", "session.deleted", {{"info", {{"id", "ses_1"}}}}},
+                                 {"event", "something.new", json::object()},
+                                 {"event", "session.idle", nullptr}}));
+  CHECK(said[2] == json{{"ok", "hello\n\nyou are I1"}});
+  CHECK(said[3] == json{{"ok", "again"}});
+  std::vector<std::string> events;
+  auto called = p.called();
+  for (std::size_t i = 0; i + 1 < called.size(); i += 2) {
+    events.push_back(called[i]);
+    CHECK(json::parse(called[i + 1]).at("session_id") == "ses_1");
+  }
+  CHECK(events == std::vector<std::string>{"hook opencode session-start", "hook opencode prompt-submit", "hook opencode notification",
+                                           "hook opencode stop", "hook opencode session-end"});
+}
+
+TEST_CASE("OpenCode: without a swarmctl that answers, tools run on; told to fail closed, they do not") {
+  plugin p{"opencode"};
+  for (const std::string reply :
+       {"exit 1", "exit 127", "kill -9 $$", "echo 'this is not JSON'", "printf '[1]'", "printf 'null'", "printf '{\"decision\":7}'"}) {
+    CAPTURE(reply);
+    p.configure({{"program", p.fake.string()}});
+    p.answer(reply);
+    CHECK(p.run(json::array({before(edit), before(edit)}))[1] == json{{"ok", ""}});
+  }
+  p.configure({{"program", "/nowhere/swarmctl"}});
+  CHECK(p.run(json::array({before(edit), {"message", "ses_1", "hello"}}))[1] == json{{"ok", "hello"}});
+  p.configure({{"program", "/nowhere/swarmctl"}, {"fail_closed", true}});
+  auto closed = p.run(json::array({before(edit), {"after", "edit", edit}}));
+  CHECK(closed[0].at("error").get<std::string>().find("the lock check failed") != std::string::npos);
+  CHECK(closed[1] == json{{"ok", ""}});
+  // Settings that are broken are none.
+  write(p.directory / "swarm.json", "{broken");
+  CHECK(p.run(json::array({before(edit)}))[0] == json{{"ok", ""}});
+}
+
+TEST_CASE("OpenCode: a plugin that was loaded says so") {
+  plugin p{"opencode"};
+  p.run(json::array({before(edit)}));
+  auto stamp = json::parse(file_text(p.directory / "loaded.json"));
+  CHECK(stamp.at("for") == "swarm-fabric");
+  CHECK(stamp.at("at_ms").get<std::int64_t>() > 1'700'000'000'000);
+}
+
+TEST_CASE("OpenCode: a real lock of a peer stops a write of the real thing") {
+  plugin p{"opencode"};
+  interpreter("node");
+  p.configure({{"program", program("swarmctl").string()}});
+  p.node.start();
+  auto peer = p.node.session("name:peer");
+  auto file = p.node.work() + "/a.txt";
+  REQUIRE(p.node.ctl({"lock", file, "--as", peer, "--note", "mine"}).status == 0);
+  auto said = p.run(
+    json::array({{"before", "write", {{"filePath", file}, {"content", "x"}}}, {"before", "write", {{"filePath", file + "2"}, {"content", "x"}}}}));
+  INFO(said[0].dump());
+  REQUIRE(said[0].contains("error"));
+  CHECK(said[0].at("error") == "swarm lock blocked write for " + file + ": held by name:peer (mine)");
+  CHECK(said[1] == json{{"ok", ""}});
+  // The session left with the plugin.
+  CHECK(p.node.ctl_json({"instances"}).size() == 1);
+}
+
+TEST_CASE("Hermes: a tool is checked before it runs, with what the hook needs on stdin, and a refusal blocks it") {
+  plugin p{"hermes"};
+  CHECK(p.run(json::array({pre(patch)}))[0].is_null());
+  auto called = p.called();
+  REQUIRE(called.size() == 4);
+  CHECK(called[0] == "hook hermes session-start");
+  CHECK(called[2] == "hook hermes pre-tool-use");
+  auto input = json::parse(called[3]);
+  CHECK(input.at("session_id") == "s1");
+  CHECK(input.at("tool_name") == "patch");
+  CHECK(input.at("tool_input") == patch);
+  CHECK(input.at("tool_use_id") == "c1");
+  CHECK(input.at("cwd") == p.node.work());
+  p.answer("case $3 in pre-tool-use) " + deny_py + ";; esac");
+  CHECK(p.run(json::array({pre(patch)}))[0] == json{{"action", "block"}, {"message", "swarm lock blocked patch for /r/a: held by peer"}});
+  p.answer("case $3 in pre-tool-use) echo no >&2; exit 2;; esac");
+  CHECK(p.run(json::array({pre(patch)}))[0] == json{{"action", "block"}, {"message", "no"}});
+}
+
+TEST_CASE("Hermes: a session is met once, hears news before its turns, and leaves when it is finalized, not at the end of a turn") {
+  plugin p{"hermes"};
+  p.answer("case $3 in session-start) printf '{\"context\":\"you are I1\"}';; post-tool-use) printf '{\"context\":\"a peer wrote it\"}';; esac");
+  auto said = p.run(json::array({
+    {"on_session_start", {{"session_id", "s1"}, {"model", "m"}, {"platform", "cli"}}},
+    {"pre_llm_call", {{"session_id", "s1"}, {"user_message", "hi"}, {"is_first_turn", true}}},
+    {"post_tool_call", {{"tool_name", "patch"}, {"args", patch}, {"session_id", "s1"}, {"result", "ok"}}},
+    {"pre_llm_call", {{"session_id", "s1"}}},
+    {"on_session_end", {{"session_id", "s1"}, {"completed", true}}},
+    {"pre_llm_call", {{"session_id", "s1"}}},
+    pre(patch, ""), // older Hermes: the only session there is
+    {"on_session_reset", {{"old_session_id", "s1"}, {"new_session_id", "s2"}}},
+    {"on_session_finalize", {{"session_id", "s2"}}},
+    {"on_session_finalize", {{"session_id", "s2"}}},
+    pre(patch, ""),
+  }));
+  CHECK(said[1] == json{{"context", "you are I1"}});
+  CHECK(said[3] == json{{"context", "a peer wrote it"}});
+  CHECK(said[5].is_null());
+  std::vector<std::string> events;
+  auto called = p.called();
+  for (std::size_t i = 0; i + 1 < called.size(); i += 2)
+    events.push_back(called[i].substr(12) + " " + json::parse(called[i + 1]).at("session_id").get<std::string>());
+  CHECK(events == std::vector<std::string>{"session-start s1", "prompt-submit s1", "post-tool-use s1", "stop s1", "prompt-submit s1",
+                                           "pre-tool-use s1", "session-end s1", "session-start s2", "session-end s2"});
+}
+
+TEST_CASE("Hermes: without a swarmctl that answers, tools run on; told to fail closed, they do not") {
+  plugin p{"hermes"};
+  for (const std::string reply : {"exit 1", "kill -9 $$", "echo 'this is not JSON'", "printf '[1]'", "printf 'null'", "printf '{\"context\":7}'"}) {
+    CAPTURE(reply);
+    p.configure({{"program", p.fake.string()}});
+    p.answer(reply);
+    CHECK(p.run(json::array({pre(patch)}))[0].is_null());
+  }
+  p.configure({{"program", "/nowhere/swarmctl"}});
+  auto open = p.run(json::array({pre(patch),
+                                 {"pre_llm_call", {{"session_id", "s1"}}},
+                                 {"pre_tool_call", json::object()},
+                                 {"pre_tool_call", {{"tool_name", nullptr}, {"args", "no object"}, {"session_id", "s1"}}}}));
+  for (const auto& reply : open)
+    CHECK(reply.is_null());
+  p.configure({{"program", "/nowhere/swarmctl"}, {"fail_closed", true}});
+  CHECK(p.run(json::array({pre(patch)}))[0].at("action") == "block");
+}
+
+TEST_CASE("Hermes: a real lock of a peer blocks a write of the real thing") {
+  plugin p{"hermes"};
+  interpreter("python3");
+  p.configure({{"program", program("swarmctl").string()}});
+  p.node.start();
+  auto peer = p.node.session("name:peer");
+  auto file = p.node.work() + "/a.txt";
+  REQUIRE(p.node.ctl({"lock", file, "--as", peer, "--note", "mine"}).status == 0);
+  auto said =
+    p.run(json::array({pre({{"path", file}, {"mode", "replace"}}), pre({{"path", file + "2"}}), {"on_session_finalize", {{"session_id", "s1"}}}}));
+  INFO(said[0].dump());
+  REQUIRE(said[0].is_object());
+  CHECK(said[0].at("message") == "swarm lock blocked patch for " + file + ": held by " + peer.substr(0, 8) + " (mine)");
+  CHECK(said[1].is_null());
+  CHECK(p.node.ctl_json({"instances"}).size() == 1);
+}
+
+TEST_CASE("settings for Hermes as install writes them are read by a YAML reader as they are meant") {
+  auto python = interpreter("python3");
+  test_node node;
+  auto home = fs::path{node.work()} / "home";
+  if (child_process probe{{python.string(), "-c", "import yaml"}, node.env(), node.work()}; probe.finish().status != 0) {
+    std::cerr << "SKIPPED, there is no yaml module for python3\n";
+    std::_Exit(exit_skipped);
+  }
+  const std::vector<std::string> texts{
+    "", "model: x\n", "mcp_servers: {}\nhooks: {}\nplugins: {enabled: []}\n", "mcp_servers:\n    other: {command: o}\nplugins:\n  enabled:\n  - a\n",
+    "hooks:\n  pre_tool_call:\n  - matcher: x\n    command: |\n      a\n      b\n  on_session_end: []\nplugins: ~\n"};
+  for (const auto& text : texts) {
+    CAPTURE(text);
+    fs::remove_all(home);
+    write(home / ".hermes/config.yaml", text);
+    auto installed = node.ctl({"install", "--host", "hermes"}, {.env = {{"HOME", home.string()}}});
+    if (text.find("{enabled") != text.npos) { // in braces: refused, and left as it was
+      CHECK(installed.status == 1);
+      CHECK(file_text(home / ".hermes/config.yaml") == text);
+      continue;
+    }
+    INFO(installed.err);
+    REQUIRE(installed.status == 0);
+    child_process read{
+      {python.string(), "-c",
+       "import json, sys, yaml\n"
+       "before = yaml.safe_load(sys.argv[1]) or {}\n"
+       "after = yaml.safe_load(open(sys.argv[2]))\n"
+       "hook = after['hooks']['pre_tool_call'].pop()\n"
+       "assert after['mcp_servers'].pop('swarm')['args'] == ['mcp']\n"
+       "assert after['plugins']['enabled'].pop() == 'swarm'\n"
+       "def trim(v): return {k: t for k, t in ((k, trim(x)) for k, x in v.items()) if t not in ({}, [], None)} if isinstance(v, dict) else v\n"
+       "assert trim(after) == trim(before), (after, before)\n"
+       "print(hook['command'])\n",
+       text, (home / ".hermes/config.yaml").string()},
+      node.env(),
+      node.work()};
+    auto result = read.finish();
+    INFO(result.err);
+    CHECK(result.status == 0);
+    CHECK(result.out == program("swarmctl").string() + " hook hermes pre-tool-use\n");
+  }
+}

@@ -1,0 +1,473 @@
+// Workers in git worktrees of their own: made, locked under the repository's paths, merged, kept when there is work in them.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/mcp_client.hpp"
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+/// A repository in a node's working directory, with a first commit.
+struct repository {
+  explicit repository(const std::string& below = "repo") : root(node.work() + "/" + below) {
+    fs::create_directories(root + "/sub");
+    git({"init", "-q", "-b", "main"});
+    git({"config", "user.name", "Tester"});
+    git({"config", "user.email", "tester@example.org"});
+    write("a.txt", "one\n");
+    write("sub/b.txt", "one\n");
+    write(".gitignore", "*.o\n");
+    commit("first");
+  }
+
+  void write(const std::string& name, const std::string& text) const { std::ofstream{root + "/" + name} << text; }
+  std::string read(const std::string& name) const { return file_text(root + "/" + name); }
+  run_result git(std::vector<std::string> arguments, const std::string& directory = {}) const {
+    arguments.insert(arguments.begin(), {"/usr/bin/env", "git"});
+    auto result = child_process(arguments, node.env({{"GIT_CONFIG_GLOBAL", "/dev/null"}}), directory.empty() ? root : directory).finish();
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return result;
+  }
+  void commit(const std::string& message, const std::string& directory = {}) const {
+    git({"add", "-A"}, directory);
+    git({"commit", "-q", "-m", message}, directory);
+  }
+  std::string head() const { return git({"rev-parse", "HEAD"}).out; }
+  std::string status() const { return git({"status", "--porcelain", "--branch"}).out; }
+  bool has_branch(const std::string& name) const { return !git({"branch", "--list", name}).out.empty(); }
+
+  run_result ctl(const std::vector<std::string>& arguments, run_options o = {}) const {
+    if (o.directory.empty())
+      o.directory = root;
+    return node.ctl(arguments, o);
+  }
+  json ctl_json(std::vector<std::string> arguments) const { return node.ctl_json(std::move(arguments), {.directory = root}); }
+  std::vector<std::string> line(const std::string& title, const std::string& script, const std::vector<std::string>& flags = {}) const {
+    std::vector<std::string> out{"dispatch", title, "--worktree", "--harness", "exec"};
+    out.insert(out.end(), flags.begin(), flags.end());
+    out.insert(out.end(), {"--", "sh", "-c", script});
+    return out;
+  }
+  /// Runs a worker to its end; its worktree, or null when there is none any more.
+  json worker(const std::string& title, const std::string& script) const {
+    auto ran = ctl(line(title, script));
+    CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    REQUIRE(ran.status >= 0);
+    return tree(title);
+  }
+  json trees() const { return ctl_json({"worktree", "list"}); }
+  json tree(const std::string& title) const {
+    for (auto& row : trees())
+      if (row.at("title") == title)
+        return row;
+    return nullptr;
+  }
+  json prune() const { return ctl_json({"worktree", "prune"}); }
+
+  test_node node;
+  std::string root;
+};
+
+std::string text(const json& row, const char* name) { return row.at(name).get<std::string>(); }
+
+} // namespace
+
+TEST_CASE("a worker with a worktree of its own works there, on a branch of its own, and the exit status is its own") {
+  repository repo;
+  auto ran = repo.ctl(repo.line("look", "pwd; echo tree=$SWARM_WORKTREE; git branch --show-current; echo two > a.txt; exit 5"));
+  CAPTURE(ran.out);
+  CHECK(ran.status == 5);
+  CHECK(repo.read("a.txt") == "one\n");
+  auto row = repo.tree("look");
+  REQUIRE(row.is_object());
+  auto path = text(row, "path");
+  CHECK(path.starts_with(repo.root + ".worktrees/"));
+  CHECK(text(row, "branch") == "swarm/" + text(row, "task_id").substr(0, 8));
+  CHECK(ran.out.find(path + "\n") != std::string::npos);
+  CHECK(ran.out.find("tree=" + path + "\n") != std::string::npos);
+  CHECK(ran.out.find(text(row, "branch") + "\n") != std::string::npos);
+  CHECK(ran.out.find("swarmctl worktree diff " + text(row, "task_id").substr(0, 8)) != std::string::npos);
+  CHECK(file_text(path + "/a.txt") == "two\n");
+  CHECK(row.at("task_status") == "failed");
+  CHECK(row.at("dirty") == true);
+  CHECK(row.at("ahead") == 0);
+  CHECK(row.at("behind") == 0);
+  CHECK(row.at("present") == true);
+  CHECK(row.at("in_use") == false);
+  CHECK(row.at("base_branch") == "main");
+  CHECK(row.at("base").get<std::string>() + "\n" == repo.head());
+  CHECK(row.at("problem").is_null());
+  // The main worktree has not noticed.
+  CHECK(repo.status() == "## main\n");
+}
+
+TEST_CASE("a worker that succeeds and leaves nothing leaves no worktree either") {
+  repository repo;
+  auto ran = repo.ctl_json(repo.line("read", "cat a.txt; touch built.o; true"));
+  CHECK(ran.at("task").at("status") == "done");
+  CHECK(ran.at("worktree").is_null());
+  CHECK(repo.trees().empty());
+  CHECK_FALSE(fs::exists(repo.root + ".worktrees"));
+  CHECK(repo.git({"branch", "--list"}).out == "* main\n");
+  CHECK(repo.git({"worktree", "list", "--porcelain"}).out.find("worktrees") == std::string::npos);
+  // Failure keeps it, whatever is in it, until somebody prunes.
+  CHECK(repo.ctl(repo.line("fail", "exit 1")).status == 1);
+  auto failed = repo.tree("fail");
+  CHECK(failed.at("dirty") == false);
+  auto dry = repo.ctl_json({"worktree", "prune", "--dry-run"});
+  CHECK(dry.at("dry_run") == true);
+  CHECK(dry.at("removed").at(0).at("branch") == failed.at("branch"));
+  CHECK(repo.trees().size() == 1);
+  CHECK(repo.prune().at("removed").size() == 1);
+  CHECK(repo.trees().empty());
+  CHECK_FALSE(repo.has_branch(text(failed, "branch")));
+}
+
+TEST_CASE("two workers change the same file; the first is merged, the second conflicts, and the conflict becomes a task") {
+  repository repo;
+  auto first = repo.worker("first", "echo first >> a.txt; git commit -qam first");
+  auto second = repo.worker("second", "echo second >> a.txt; echo more > new.txt; git add -A; git commit -qm second");
+  REQUIRE(first.is_object());
+  REQUIRE(second.is_object());
+  auto diff = repo.ctl({"worktree", "diff", text(second, "task_id")});
+  CHECK(diff.status == 0);
+  CHECK(diff.out.find("+second\n") != std::string::npos);
+  CHECK(diff.out.find("new.txt") != std::string::npos);
+
+  auto merged = repo.ctl_json({"worktree", "merge", text(first, "task_id").substr(0, 8)});
+  CHECK(merged.at("merged") == true);
+  CHECK(merged.at("into") == "main");
+  CHECK(merged.at("removed") == true);
+  CHECK(merged.at("commit").get<std::string>() + "\n" == repo.head());
+  CHECK(repo.read("a.txt") == "one\nfirst\n");
+  CHECK_FALSE(fs::exists(text(first, "path")));
+  CHECK_FALSE(repo.has_branch(text(first, "branch")));
+
+  // What others have in the main worktree stays as it is.
+  repo.write("sub/b.txt", "being edited\n");
+  repo.write("untracked.txt", "mine\n");
+  auto head = repo.head();
+  auto status = repo.status();
+  auto refused = repo.ctl({"worktree", "merge", text(second, "branch"), "--json"});
+  CHECK(refused.status == 1);
+  auto conflict = refused.parsed();
+  CHECK(conflict.at("merged") == false);
+  CHECK(conflict.at("conflicts") == json::array({"a.txt"}));
+  CHECK(refused.err.find(text(conflict, "merge_task_id")) != std::string::npos);
+  CHECK(repo.head() == head);
+  CHECK(repo.status() == status);
+  CHECK(repo.read("a.txt") == "one\nfirst\n");
+  CHECK(repo.read("sub/b.txt") == "being edited\n");
+  CHECK_FALSE(fs::exists(repo.root + "/.git/MERGE_HEAD"));
+  auto task = repo.ctl_json({"task", text(conflict, "merge_task_id")});
+  CHECK(task.at("type") == "fix");
+  CHECK(task.at("status") == "open");
+  CHECK(text(task, "title").starts_with("Merge " + text(second, "branch")));
+  CHECK(task.at("files") == json::array({repo.root + "/a.txt"}));
+  CHECK(task.at("fixes_task_id") == second.at("task_id"));
+  CHECK(text(task, "description").find("<<<<<<<") != std::string::npos);
+  CHECK(text(task, "description").find("second") != std::string::npos);
+  // The same conflict again is the same task.
+  auto again = repo.ctl({"worktree", "merge", text(second, "branch"), "--json"}).parsed();
+  CHECK(again.at("merge_task_id") == conflict.at("merge_task_id"));
+  CHECK(again.at("existing") == true);
+
+  // Whoever takes it resolves it in the worktree and merges.
+  auto path = text(second, "path");
+  auto inside = child_process({"/usr/bin/env", "git", "merge", "-q", "main"}, repo.node.env(), path).finish();
+  CHECK(inside.status == 1);
+  std::ofstream{path + "/a.txt"} << "one\nfirst\nsecond\n";
+  CHECK(repo.ctl({"worktree", "merge", text(second, "branch")}).err.find("a merge is not finished") != std::string::npos);
+  repo.commit("resolved", path);
+  auto home = repo.ctl_json({"worktree", "merge", text(second, "branch")});
+  CHECK(home.at("merged") == true);
+  CHECK(repo.read("a.txt") == "one\nfirst\nsecond\n");
+  CHECK(repo.read("new.txt") == "more\n");
+  CHECK(repo.read("sub/b.txt") == "being edited\n");
+  CHECK(repo.trees().empty());
+}
+
+TEST_CASE("a merge is refused, with nothing changed, when the main worktree has changes in the files concerned") {
+  repository repo;
+  auto row = repo.worker("change", "echo two > a.txt; echo b > b; git add -A; git commit -qm two");
+  repo.write("a.txt", "mine\n");
+  auto status = repo.status();
+  auto refused = repo.ctl({"worktree", "merge", text(row, "task_id")});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("nothing was changed") != std::string::npos);
+  CHECK(refused.err.find("a.txt") != std::string::npos);
+  CHECK(repo.status() == status);
+  CHECK(repo.read("a.txt") == "mine\n");
+  CHECK(repo.trees().size() == 1);
+  repo.git({"checkout", "-q", "a.txt"});
+  repo.write("b", "also mine\n"); // untracked, and would be overwritten
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 1);
+  CHECK(repo.read("b") == "also mine\n");
+  fs::remove(repo.root + "/b");
+  repo.git({"checkout", "-q", "--detach"});
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).err.find("no branch is checked out") != std::string::npos);
+  repo.git({"checkout", "-q", "main"});
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
+  CHECK(repo.read("a.txt") == "two\n");
+}
+
+TEST_CASE("work that is not committed survives prune and merge, however it hides") {
+  repository repo;
+  auto untracked = repo.worker("untracked", "git config status.showUntrackedFiles no; echo new > new.txt");
+  auto assumed = repo.worker("assumed", "git update-index --assume-unchanged a.txt; echo two > a.txt");
+  auto broken = repo.worker("broken index", "echo two > a.txt; echo rubbish > $(git rev-parse --git-dir)/index");
+  auto detached = repo.worker("detached", "git checkout -q --detach; echo two > a.txt; git commit -qam two");
+  auto pruned = repo.prune();
+  CHECK(pruned.at("removed").empty());
+  CHECK(pruned.at("kept").size() == 4);
+  for (const auto& row : {untracked, assumed, broken, detached})
+    CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 1);
+  CHECK(file_text(text(untracked, "path") + "/new.txt") == "new\n");
+  for (const auto& row : {assumed, broken, detached})
+    CHECK(file_text(text(row, "path") + "/a.txt") == "two\n");
+}
+
+TEST_CASE("commits that are nowhere else keep a worktree, ignored files do not") {
+  repository repo;
+  auto row = repo.worker("commit", "echo two > a.txt; git commit -qam two; touch built.o");
+  auto kept = repo.prune().at("kept");
+  REQUIRE(kept.size() == 1);
+  CHECK(text(kept.at(0), "reason").find("unmerged commits: 1") != std::string::npos);
+  CHECK(row.at("dirty") == false);
+  // Merged by hand it is of no use any more.
+  repo.git({"merge", "-q", text(row, "branch")});
+  CHECK(repo.tree("commit").at("merged") == true);
+  CHECK(repo.prune().at("removed").size() == 1);
+  CHECK(repo.read("a.txt") == "two\n");
+}
+
+TEST_CASE("a task that has not ended keeps its worktree, merged or not") {
+  repository repo;
+  auto dispatched = repo.ctl_json(repo.line("long", "touch running; while test -e running; do sleep 0.05; done; exit 3", {"--detach"}));
+  auto id = text(dispatched.at("task"), "id");
+  REQUIRE(eventually([&] {
+    auto rows = repo.trees();
+    return rows.size() == 1 && rows.at(0).at("in_use") == true && fs::exists(text(rows.at(0), "path") + "/running");
+  }));
+  CHECK(text(repo.prune().at("kept").at(0), "reason") == "its worker runs");
+  CHECK(repo.ctl({"worktree", "merge", id}).err.find("its worker runs") != std::string::npos);
+  fs::remove(text(repo.trees().at(0), "path") + "/running");
+  REQUIRE(eventually([&] { return repo.ctl_json({"task", id}).at("status") == "failed"; }));
+  CHECK(repo.prune().at("removed").size() == 1);
+}
+
+TEST_CASE("kill -9 of a worker ends its program and keeps the worktree") {
+  repository repo;
+  auto id = text(repo.ctl_json(repo.line("victim", "echo $$ > pid; while :; do sleep 0.05; done", {"--detach"})).at("task"), "id");
+  std::string path;
+  REQUIRE(eventually([&] {
+    auto rows = repo.trees();
+    path = rows.empty() ? "" : text(rows.at(0), "path");
+    return !rows.empty() && !file_text(path + "/pid").empty();
+  }));
+  auto program = static_cast<pid_t>(std::stol(file_text(path + "/pid")));
+  auto spawn = repo.ctl_json({"spawns"}).at(0);
+  CHECK(spawn.at("pid").get<pid_t>() != program);
+  kill(spawn.at("pid").get<pid_t>(), SIGKILL);
+  CHECK(eventually([&] { return !is_running(program); }));
+  REQUIRE(eventually([&] { return repo.ctl_json({"task", id}).at("status") == "failed"; }));
+  CHECK(repo.ctl_json({"spawns"}).at(0).at("signal") == SIGKILL);
+  CHECK(fs::exists(path + "/pid"));
+  CHECK(repo.prune().at("removed").empty());
+}
+
+TEST_CASE("a further attempt goes on in the same worktree") {
+  repository repo;
+  auto script = "echo run >> runs; if test $(wc -l < runs) -lt 2; then while :; do sleep 0.05; done; fi; exit 4";
+  auto id = text(repo.ctl_json(repo.line("again", script, {"--detach", "--retries", "1"})).at("task"), "id");
+  std::string path;
+  REQUIRE(eventually([&] {
+    auto rows = repo.trees();
+    path = rows.empty() ? "" : text(rows.at(0), "path");
+    return !rows.empty() && count_lines(path + "/runs") == 1;
+  }));
+  repo.node.kill_keeper();
+  REQUIRE(eventually([&] { return repo.ctl_json({"task", id}).at("status") == "failed"; }));
+  CHECK(repo.trees().size() == 1);
+  CHECK(count_lines(path + "/runs") == 2);
+  CHECK(repo.ctl_json({"spawns"}).at(0).at("attempt") == 2);
+}
+
+TEST_CASE("a worker in a worktree locks the repository's paths, and so does everybody about its files") {
+  repository repo;
+  auto peer = repo.ctl({"register", repo.root, "--label", "peer", "--lease-seconds", "600", "--json"});
+  REQUIRE(peer.status == 0);
+  auto peer_id = text(peer.parsed(), "id");
+  auto id = text(repo
+                   .ctl_json(repo.line("locker",
+                                       "cd sub; swarmctl lock b.txt; swarmctl lock ../a.txt; swarmctl lock $SWARM_WORKTREE/c.txt; touch ../locked; "
+                                       "while test -e ../locked; do sleep 0.05; done",
+                                       {"--detach"}))
+                   .at("task"),
+                 "id");
+  std::string path;
+  REQUIRE(eventually([&] {
+    auto rows = repo.trees();
+    path = rows.empty() ? "" : text(rows.at(0), "path");
+    return !rows.empty() && fs::exists(path + "/locked");
+  }));
+  std::vector<std::string> files;
+  for (const auto& lock : repo.ctl_json({"locks"}))
+    files.push_back(text(lock, "file"));
+  std::sort(files.begin(), files.end());
+  CHECK(files == std::vector<std::string>{repo.root + "/a.txt", repo.root + "/c.txt", repo.root + "/sub/b.txt"});
+  CHECK(repo.ctl({"lock", "a.txt", "--as", peer_id}).status == 1);
+  CHECK(repo.ctl({"lock", path + "/a.txt", "--as", peer_id}).status == 1);
+  CHECK(repo.ctl({"lock", "d.txt", "--as", peer_id}).status == 0);
+
+  // An MCP server resolves them in the same way.
+  mcp_client mcp{repo.node};
+  mcp.initialize();
+  mcp.ask("register", {{"directory", repo.root}});
+  CHECK(mcp.ask("get_file_lock", {{"file", path + "/sub/b.txt"}}).dump().find(repo.root + "/sub/b.txt") != std::string::npos);
+  CHECK(mcp.call("lock_file", {{"file", path + "/a.txt"}}).text().find("already locked") != std::string::npos);
+  fs::remove(path + "/locked");
+  REQUIRE(eventually([&] { return repo.ctl_json({"task", id}).at("status") == "done"; }));
+}
+
+TEST_CASE("a worker asked for in a directory of the repository works in the same one, made if it is not in git") {
+  repository repo;
+  fs::create_directories(repo.root + "/empty");
+  auto below = repo.ctl(repo.line("below", "pwd; cat b.txt"), {.directory = repo.root + "/sub"});
+  CHECK(below.status == 0);
+  CHECK(below.out.find(".worktrees/") != std::string::npos);
+  CHECK(below.out.find("/sub\n") != std::string::npos);
+  auto empty = repo.ctl(repo.line("empty", "pwd"), {.directory = repo.root + "/empty"});
+  CHECK(empty.status == 0);
+  CHECK(empty.out.find("/empty\n") != std::string::npos);
+  CHECK(repo.trees().empty());
+}
+
+TEST_CASE("without a git repository, a commit or a worker, dispatch --worktree says so and makes no task") {
+  test_node node;
+  auto no_git = node.ctl({"dispatch", "t", "--worktree", "--harness", "exec", "--", "true"});
+  CHECK(no_git.status == 1);
+  CHECK(no_git.err.find("needs a git repository, and " + node.work() + " is in none") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).empty());
+  auto spawn = node.ctl({"spawn", "--worktree", "--", "true"});
+  CHECK(spawn.status == 1);
+  CHECK(spawn.err.find("needs a git repository") != std::string::npos);
+  CHECK(node.ctl_json({"spawns"}).empty());
+  auto nobody = node.ctl({"dispatch", "t", "--worktree"});
+  CHECK(nobody.status == 2);
+  CHECK(node.ctl({"worktree", "list"}).err.find("not in a git repository") != std::string::npos);
+  CHECK(node.ctl({"worktree", "exec", "--", "true"}).status == 2);
+  CHECK(node.ctl({"worktree", "exec"}).status == 2);
+  fs::create_directories(node.work() + "/.git"); // a directory of that name is no repository
+  CHECK(node.ctl({"dispatch", "t", "--worktree", "--harness", "exec", "--", "true"}).status == 1);
+  CHECK(node.ctl_json({"tasks"}).empty());
+}
+
+TEST_CASE("a repository without a commit fails the worker and says why") {
+  test_node node;
+  REQUIRE(child_process({"/usr/bin/env", "git", "init", "-q", "fresh"}, node.env(), node.work()).finish().status == 0);
+  auto ran = node.ctl({"dispatch", "t", "--worktree", "--harness", "exec", "--", "true"}, {.directory = node.work() + "/fresh"});
+  CHECK(ran.status == 1);
+  CHECK(ran.out.find("has no commit yet") != std::string::npos);
+}
+
+TEST_CASE("which worktree is meant must be clear") {
+  repository repo;
+  CHECK(repo.ctl({"worktree", "diff", "nothing"}).err.find("no worktree of a task nothing") != std::string::npos);
+  CHECK(repo.ctl({"worktree", "merge", "--force"}).status == 2);
+  CHECK(repo.ctl({"worktree", "diff"}).status == 2);
+  CHECK(repo.ctl({"worktree", "diff", "-x"}).status == 1);
+  CHECK(repo.ctl({"worktree"}).out == "(no worktrees)\n");
+  CHECK(repo.trees() == json::array());
+}
+
+TEST_CASE("worktrees are made where SWARM_WORKTREES says, and what GIT_DIR says is not followed") {
+  repository repo;
+  auto place = repo.node.work() + "/elsewhere";
+  auto env = environment{{"SWARM_WORKTREES", place}, {"GIT_DIR", "/nowhere"}, {"GIT_INDEX_FILE", "/nowhere/index"}};
+  CHECK(repo.ctl(repo.line("there", "exit 1"), {.env = env}).status == 1);
+  auto listed = repo.ctl({"worktree", "list", "--json"}, {.env = env}).parsed();
+  REQUIRE(listed.size() == 1);
+  CHECK(text(listed.at(0), "path").starts_with(place + "/repo-"));
+  CHECK(repo.ctl({"worktree", "prune"}, {.env = env}).status == 0);
+  CHECK(repo.trees().empty());
+  auto relative = repo.ctl(repo.line("relative", "true"), {.env = {{"SWARM_WORKTREES", "here"}}});
+  CHECK(relative.status == 1);
+  CHECK(relative.out.find("SWARM_WORKTREES must be an absolute path") != std::string::npos);
+}
+
+TEST_CASE("names that look like options or need quoting are names") {
+  repository repo{"-re po"};
+  auto row = repo.worker("odd", "echo x > -- ; echo y > '$(touch hacked)'; echo z > \"a b\"; git add -A; git commit -qm 'odd names'; echo q > '-n'");
+  REQUIRE(row.is_object());
+  auto diff = repo.ctl({"worktree", "diff", text(row, "task_id"), "--json"}).parsed();
+  CHECK(text(diff, "diff").find("$(touch hacked)") != std::string::npos);
+  CHECK(diff.at("untracked") == json::array({"-n"}));
+  fs::remove(text(row, "path") + "/-n");
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
+  CHECK(repo.read("a b") == "z\n");
+  CHECK_FALSE(fs::exists(repo.root + "/hacked"));
+}
+
+TEST_CASE("what is typed into a worker's terminal reaches its program, Ctrl-C included") {
+  repository repo;
+  auto script = "trap 'echo interrupted >> said; exit 9' INT; echo ready > said; read line; echo \"$line\" >> said; while :; do sleep 0.05; done";
+  auto id = text(repo.ctl_json(repo.line("typed", script, {"--detach"})).at("task"), "id");
+  std::string path;
+  auto said = [&](const std::string& wanted) {
+    return eventually([&] {
+      auto rows = repo.trees();
+      path = rows.empty() ? "" : text(rows.at(0), "path");
+      return !rows.empty() && file_text(path + "/said").find(wanted) != std::string::npos;
+    });
+  };
+  REQUIRE(said("ready"));
+  auto pty = text(repo.ctl_json({"spawns"}).at(0), "pty_id");
+  REQUIRE(repo.ctl({"pty", "send", pty, "hello", "--enter"}).status == 0);
+  REQUIRE(said("hello"));
+  REQUIRE(repo.ctl({"pty", "send", pty, "\x03"}).status == 0);
+  REQUIRE(said("interrupted"));
+  REQUIRE(eventually([&] { return repo.ctl_json({"task", id}).at("status") == "failed"; }));
+  CHECK(repo.ctl_json({"spawns"}).at(0).at("exit_status") == 9);
+}
+
+TEST_CASE("a worker without a task has a worktree of its own, too") {
+  repository repo;
+  auto spawn = repo.ctl_json({"spawn", "--worktree", "--", "sh", "-c", "pwd; exit 2"});
+  REQUIRE(eventually([&] { return repo.ctl_json({"spawns"}).at(0).at("status") == "ended"; }));
+  auto rows = repo.trees();
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.at(0).at("task_id").is_null());
+  CHECK(rows.at(0).at("spawn_id") == spawn.at("id"));
+  CHECK(rows.at(0).at("task_status") == "ended");
+  CHECK(repo.prune().at("removed").size() == 1);
+}
+
+TEST_CASE("in a linked worktree of one's own the workers begin there and come back there") {
+  repository repo;
+  auto mine = repo.node.work() + "/mine";
+  repo.git({"worktree", "add", "-q", "-b", "feature", mine});
+  std::ofstream{mine + "/a.txt"} << "feature\n";
+  repo.commit("feature", mine);
+  auto ran = repo.ctl(repo.line("mine", "cat a.txt; swarmctl lock a.txt; swarmctl locks; echo done > b.txt; git add -A; git commit -qm b"),
+                      {.directory = mine});
+  CHECK(ran.status == 0);
+  CHECK(ran.out.find("feature\n") != std::string::npos);
+  CHECK(ran.out.find("locked " + mine + "/a.txt") != std::string::npos);
+  auto rows = repo.node.ctl_json({"worktree", "list"}, {.directory = mine});
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.at(0).at("base_branch") == "feature");
+  CHECK(rows.at(0).at("ahead") == 1);
+  // Also when asked from the worker's own tree.
+  auto merged = repo.node.ctl_json({"worktree", "merge", text(rows.at(0), "task_id")}, {.directory = text(rows.at(0), "path")});
+  CHECK(merged.at("into") == "feature");
+  CHECK(file_text(mine + "/b.txt") == "done\n");
+  CHECK(repo.status() == "## main\n");
+}
