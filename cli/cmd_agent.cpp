@@ -115,7 +115,8 @@ void build_report(CLI::App& app, context& ctx) {
 
 constexpr verb verbs[] = {
   {"agents", "list agents with what they do: working, idle, blocked, done, unknown", "  swarmctl agents --json", build_agents},
-  {"report-agent", "say what an agent does, for hooks and plugins", "  swarmctl report-agent --state idle --source my-hook --seq 7 --ttl 600", build_report},
+  {"report-agent", "say what an agent does, for hooks and plugins", "  swarmctl report-agent --state idle --source my-hook --seq 7 --ttl 600",
+   build_report},
 };
 
 } // namespace

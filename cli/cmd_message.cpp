@@ -172,8 +172,10 @@ int run_resolve(context& ctx, const handle_options& o) {
   if (!o.backend.empty())
     backend = o.backend;
   if (backend && !mcp::find_workspace_backend(*backend))
-    throw failure(code::refused, "Unsupported workspace backend \"" + o.backend + "\". Currently registered: " + mcp::workspace_backend_names() + ".");
-  auto found = mcp::resolve_handle({[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, {}}, handle, backend, o.kind);
+    throw failure(code::refused,
+                  "Unsupported workspace backend \"" + o.backend + "\". Currently registered: " + mcp::workspace_backend_names() + ".");
+  auto found = mcp::resolve_handle({[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, {}}, handle,
+                                   backend, o.kind);
   if (ctx.json_wanted()) {
     ctx.io().print(found);
     return code::ok;

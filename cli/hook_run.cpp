@@ -32,6 +32,8 @@ class hook_run {
 public:
   hook_run(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input);
   void run();
+  /// Says in so many words that there is nothing against it.
+  void answer_nothing() { say(json::object()); }
 
 private:
   // -- events ---------------------------------------------------------------------------------
@@ -711,7 +713,11 @@ void hook_run::run() {
 
 void run_hook(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input) {
   try {
-    hook_run{ctx, host, event, options, input}.run();
+    hook_run hook{ctx, host, event, options, input};
+    hook.run();
+    // With fail_closed Hermes takes silence for a failure.
+    if (host.what == hook_host::kind::hermes && event == hook_event::pre_tool_use && options.fail_closed)
+      hook.answer_nothing();
   } catch (const std::exception& e) {
     ctx.io().error(std::string{"swarmctl hook: "} + e.what());
   }

@@ -5,7 +5,8 @@ install(TARGETS swarmctl swarmd swarm-keeper RUNTIME DESTINATION "${CMAKE_INSTAL
 install(CODE "file(CREATE_LINK swarmctl \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/swarm-mcp\" SYMBOLIC)")
 foreach(part agents skills routines)
   if(EXISTS "${CMAKE_SOURCE_DIR}/deploy/${part}")
-    install(DIRECTORY deploy/${part} DESTINATION "${CMAKE_INSTALL_DATADIR}/swarm-fabric")
+    # A plugin that was tried in place has left its stamp.
+    install(DIRECTORY deploy/${part} DESTINATION "${CMAKE_INSTALL_DATADIR}/swarm-fabric" PATTERN loaded.json EXCLUDE PATTERN __pycache__ EXCLUDE)
   endif()
 endforeach()
 install(FILES deploy/systemd/swarmd.service DESTINATION lib/systemd/user)

@@ -15,13 +15,13 @@ bool inheritable(std::string_view name) noexcept {
     if (n == name)
       return true;
   // How the agents' own programs are set up: where their settings are, whose account they use, how they reach it.
-  constexpr std::array<std::string_view, 9> agents{"ANTHROPIC_", "CLAUDE_",   "OPENAI_",  "CODEX_", "GEMINI_",
+  constexpr std::array<std::string_view, 9> agents{"ANTHROPIC_", "CLAUDE_",   "OPENAI_", "CODEX_", "GEMINI_",
                                                    "GOOGLE_",    "OPENCODE_", "HERMES_", "XDG_"};
   for (auto prefix : agents)
     if (name.substr(0, prefix.size()) == prefix)
       return !name.starts_with("CLAUDE_CODE_") || name.starts_with("CLAUDE_CODE_USE_") || name == "CLAUDE_CODE_OAUTH_TOKEN";
-  constexpr std::array<std::string_view, 8> network{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",      "http_proxy",
-                                                    "https_proxy", "no_proxy",   "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"};
+  constexpr std::array<std::string_view, 8> network{"HTTP_PROXY",  "HTTPS_PROXY", "NO_PROXY",      "http_proxy",
+                                                    "https_proxy", "no_proxy",    "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"};
   for (auto n : network)
     if (n == name)
       return true;

@@ -86,7 +86,8 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
 
 } // namespace
 
-v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id, waking how) {
+v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id,
+                        waking how) {
   auto message = post_message(tx, sender, recipient, with_task(text, task_id));
   if (how != waking::at_idle && message.id() != 0) {
     message.set_no_wake(how == waking::never);

@@ -112,7 +112,7 @@ void end_session(transaction&, const v1::Session&, std::string_view event_type, 
 inline constexpr const char* output_source = "output";
 /// What the agent does, by the latest report that still counts; UNKNOWN when there is none.
 v1::AgentReport::State agent_state(const v1::Session&, std::int64_t now_ms);
-const char* to_text(v1::AgentReport::State) noexcept; // "working"
+const char* to_text(v1::AgentReport::State) noexcept;      // "working"
 v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED if unknown
 /// May a text be typed into its terminal unasked? Not in the middle of a turn, nor into a question: there an Enter is an answer.
 bool takes_typed_text(v1::AgentReport::State) noexcept;

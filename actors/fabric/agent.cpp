@@ -104,7 +104,8 @@ void report(self_ptr self, v1::AgentReport::State state) {
     if (state == v1::AgentReport::BLOCKED)
       r->set_note("it is silent and no hook of it has been called yet: it may ask something; see: swarmctl pty attach");
   });
-  ask_writer(self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+  ask_writer(
+    self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
 }
 
 void await_output(self_ptr self);
@@ -192,7 +193,8 @@ void wake(self_ptr self, const agent_mail& mail) {
           c.mutable_deliver_messages()->set_session_id(st.session);
           c.mutable_deliver_messages()->set_up_to(mail.newest);
         });
-        ask_writer(self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+        ask_writer(
+          self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
         // A program that is still drawing its first screen loses what is typed.
         after(self, 2 * limits::agent_silence(), [self, nth = ++st.wakes] {
           if (nth != self->state.wakes)

@@ -40,10 +40,10 @@ public:
 
 private:
   v1::AgentReport::State state_ = v1::AgentReport::UNKNOWN;
-  bool ready_ = false;           // it has waited for input once
-  bool turned_ = false;          // it has worked, or had the time to, since it was woken last
+  bool ready_ = false;  // it has waited for input once
+  bool turned_ = false; // it has worked, or had the time to, since it was woken last
   std::uint64_t woken_up_to_ = 0;
-  std::uint32_t wakes_ = 0;      // for the same mail
+  std::uint32_t wakes_ = 0; // for the same mail
 };
 
 /// The line typed to wake it. Never the message itself: what a terminal shows is not a mailbox.
@@ -62,7 +62,7 @@ struct agent_state {
   std::uint64_t revision = 0; // events heard up to here
   std::uint64_t output_end = 0;
   unsigned unchanged = 0; // looks at the terminal that found nothing new
-  bool quiet = false; // the terminal is silent, and a reader is parked at its end
+  bool quiet = false;     // the terminal is silent, and a reader is parked at its end
   bool typing = false;
   std::uint64_t wakes = 0;
   bool asking = false; // mail is being looked at

@@ -13,10 +13,9 @@ namespace {
 using json = nlohmann::ordered_json;
 
 /// What the MCP server and the hooks of a worker need to be its session. Codex gives its children nothing else of its own environment.
-constexpr const char* passed_on[] = {"SWARM_HOME",           "SWARM_TOKEN",          "SWARM_SPAWN_ID",      "SWARM_TASK_ID",
-                                     "SWARM_MCP_INSTANCE_ID", "SWARM_MCP_SCOPE",      "SWARM_MCP_DIRECTORY", "SWARM_MCP_FILE_ROOT",
-                                     "SWARM_MCP_LABEL",       "SWARM_AGENT_ROLE",     "SWARM_WORKTREE",      "SWARM_WORKTREE_OF",
-                                     "AGENT_IDENTITY"};
+constexpr const char* passed_on[] = {"SWARM_HOME",      "SWARM_TOKEN",         "SWARM_SPAWN_ID",      "SWARM_TASK_ID",   "SWARM_MCP_INSTANCE_ID",
+                                     "SWARM_MCP_SCOPE", "SWARM_MCP_DIRECTORY", "SWARM_MCP_FILE_ROOT", "SWARM_MCP_LABEL", "SWARM_AGENT_ROLE",
+                                     "SWARM_WORKTREE",  "SWARM_WORKTREE_OF",   "AGENT_IDENTITY"};
 
 constexpr int hook_timeout_s = 20;
 
@@ -31,7 +30,8 @@ json hook(const std::string& swarmctl, const char* agent, const char* event, con
   json entry;
   if (matcher)
     entry["matcher"] = matcher;
-  entry["hooks"] = json::array({{{"type", "command"}, {"command", quoted_for_shell(swarmctl) + " hook " + agent + " " + event}, {"timeout", hook_timeout_s}}});
+  entry["hooks"] =
+    json::array({{{"type", "command"}, {"command", quoted_for_shell(swarmctl) + " hook " + agent + " " + event}, {"timeout", hook_timeout_s}}});
   return json::array({entry});
 }
 
@@ -62,14 +62,18 @@ struct codex_hook {
   const char* key; // in the trust it keeps
   const char* event;
 };
-constexpr codex_hook codex_hooks[] = {{"SessionStart", "session_start", "session-start"}, {"UserPromptSubmit", "user_prompt_submit", "prompt-submit"},
-                                      {"PreToolUse", "pre_tool_use", "pre-tool-use"},     {"PostToolUse", "post_tool_use", "post-tool-use"},
-                                      {"Stop", "stop", "stop"},                           {"PermissionRequest", "permission_request", "notification"}};
+constexpr codex_hook codex_hooks[] = {{"SessionStart", "session_start", "session-start"},
+                                      {"UserPromptSubmit", "user_prompt_submit", "prompt-submit"},
+                                      {"PreToolUse", "pre_tool_use", "pre-tool-use"},
+                                      {"PostToolUse", "post_tool_use", "post-tool-use"},
+                                      {"Stop", "stop", "stop"},
+                                      {"PermissionRequest", "permission_request", "notification"}};
 /// Codex asks its user about every hook it does not know, and keeps a digest of the hook's canonical form. Who starts it with our hooks
 /// vouches for them, for this process.
 std::string codex_digest(const codex_hook& h, const std::string& command) {
-  nlohmann::json canonical{{"event_name", h.key},
-                           {"hooks", nlohmann::json::array({{{"async", false}, {"command", command}, {"timeout", hook_timeout_s}, {"type", "command"}}})}};
+  nlohmann::json canonical{
+    {"event_name", h.key},
+    {"hooks", nlohmann::json::array({{{"async", false}, {"command", command}, {"timeout", hook_timeout_s}, {"type", "command"}}})}};
   return "sha256:" + to_hex(sha256(canonical.dump()));
 }
 
@@ -103,8 +107,8 @@ std::vector<std::string> codex_arguments(const std::string& swarmctl, const std:
     auto command = quoted_for_shell(swarmctl) + " hook codex " + h.event;
     out.insert(out.end(), {"-c", std::string{"hooks."} + h.name + "=[{hooks=[{type=\"command\",command=" + toml(command) +
                                    ",timeout=" + std::to_string(hook_timeout_s) + "}]}]"});
-    trust += (trust.empty() ? "" : ",") + toml(std::string{"/<session-flags>/config.toml:"} + h.key + ":0:0") + "={trusted_hash=" +
-             toml(codex_digest(h, command)) + "}";
+    trust += (trust.empty() ? "" : ",") + toml(std::string{"/<session-flags>/config.toml:"} + h.key + ":0:0") +
+             "={trusted_hash=" + toml(codex_digest(h, command)) + "}";
   }
   out.insert(out.end(), {"-c", "hooks.state={" + trust + "}"});
   return out;

@@ -73,7 +73,8 @@ tool_outcome peek_peer(const tool_call& call) {
   out["workspace_handle"] = found.place->handle;
   out["handle_kind"] = found.place->handle_kind;
   out["agent_status"] = agent_status(answer.session());
-  if (auto mine = find_workspace(node, call.session.id()); mine.place && mine.place->backend == found.place->backend && mine.place->handle == found.place->handle) {
+  if (auto mine = find_workspace(node, call.session.id());
+      mine.place && mine.place->backend == found.place->backend && mine.place->handle == found.place->handle) {
     out["peek_skipped"] = "that workspace handle is your own pane";
     return said(out);
   }

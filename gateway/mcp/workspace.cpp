@@ -65,9 +65,7 @@ std::vector<std::string> handles_of(const json& row) {
   return out;
 }
 
-std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+std::int64_t now_ms() { return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 json match(const workspace_backend& backend, const v1::Session& s, const json& row) {
   auto handles = handles_of(row);
@@ -139,13 +137,15 @@ workspace_lookup find_workspace(const workspace_access& node, const std::string&
       auto handles = handles_of(*row);
       if (handles.empty())
         return {std::nullopt, "published workspace identity has no handle"};
-      auto kind = row->contains("handle_kind") && row->at("handle_kind").is_string() ? row->at("handle_kind").get<std::string>() : backend.handle_kind;
+      auto kind =
+        row->contains("handle_kind") && row->at("handle_kind").is_string() ? row->at("handle_kind").get<std::string>() : backend.handle_kind;
       return {workspace_place{backend.name, kind, handles.front()}, {}};
     }
   return out;
 }
 
-json resolve_handle(const workspace_access& node, const std::string& handle, const std::optional<std::string>& backend, const std::string& handle_kind) {
+json resolve_handle(const workspace_access& node, const std::string& handle, const std::optional<std::string>& backend,
+                    const std::string& handle_kind) {
   const auto* chosen = backend ? find_workspace_backend(*backend) : nullptr;
   auto matches = json::array();
   for (const auto& b : workspace_backends()) {

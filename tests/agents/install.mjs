@@ -19,12 +19,19 @@ function install(directory, name) {
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   cpSync(join(here, 'pinned', name), target, { recursive: true });
-  const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', ...programs[name].npm], { cwd: target, stdio: ['ignore', 2, 2] });
+  const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', ...programs[name].npm], {
+    cwd: target,
+    stdio: ['ignore', 2, 2],
+  });
   if (status !== 0) throw new Error(`${name} could not be installed`);
   if (!existsSync(program)) throw new Error(`${name} is installed, but there is no ${programs[name].program}`);
   writeFileSync(stamp, lock);
 }
 
+if (Number(process.versions.node.split('.')[0]) < 20) {
+  console.error(`install.mjs: the agents' programs need Node 20, this is ${process.version}`);
+  process.exit(1);
+}
 const [directory, ...names] = process.argv.slice(2);
 if (!directory || names.length === 0 || names.some((name) => !programs[name])) {
   console.error(`usage: install.mjs DIRECTORY PROGRAM...   (${Object.keys(programs).join(', ')})`);

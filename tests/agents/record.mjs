@@ -15,7 +15,12 @@ import { programs } from './programs.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const { values: options } = parseArgs({
-  options: { bin: { type: 'string' }, agents: { type: 'string' }, only: { type: 'string' }, into: { type: 'string', default: join(here, 'fixtures') } },
+  options: {
+    bin: { type: 'string' },
+    agents: { type: 'string' },
+    only: { type: 'string' },
+    into: { type: 'string', default: join(here, 'fixtures') },
+  },
 });
 if (!options.bin || !options.agents) {
   console.error('usage: record.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--into DIRECTORY]');
@@ -109,7 +114,8 @@ function plain(text) {
 // What each program is given to call our hook at each event, to be asked for permission, and to start.
 const hook = (event) => `${HOOK} ${event}`;
 const swarmctl = () => join(resolve(options.bin), 'swarmctl');
-const claudeHooks = (events) => Object.fromEntries(events.map((event) => [event, [{ hooks: [{ type: 'command', command: hook(event), timeout: 20 }] }]]));
+const claudeHooks = (events) =>
+  Object.fromEntries(events.map((event) => [event, [{ hooks: [{ type: 'command', command: hook(event), timeout: 20 }] }]]));
 const toml = JSON.stringify;
 
 const ways = {
@@ -122,7 +128,17 @@ const ways = {
       '--settings',
       JSON.stringify({
         permissions: { allow: ['mcp__swarm'] },
-        hooks: claudeHooks(['SessionStart', 'UserPromptSubmit', 'PreToolUse', 'PermissionRequest', 'PostToolUse', 'PostToolUseFailure', 'Stop', 'Notification', 'SessionEnd']),
+        hooks: claudeHooks([
+          'SessionStart',
+          'UserPromptSubmit',
+          'PreToolUse',
+          'PermissionRequest',
+          'PostToolUse',
+          'PostToolUseFailure',
+          'Stop',
+          'Notification',
+          'SessionEnd',
+        ]),
       }),
       ...(ask ? ['--permission-mode', 'default'] : []),
     ],
@@ -250,7 +266,9 @@ async function record(name, model) {
   const into = join(options.into, name);
   mkdirSync(into, { recursive: true });
   const version = JSON.parse(readFileSync(join(here, 'pinned', name, 'package.json'), 'utf8')).dependencies;
-  const title = Object.entries(version).map(([what, which]) => `${what} ${which}`).join(' ');
+  const title = Object.entries(version)
+    .map(([what, which]) => `${what} ${which}`)
+    .join(' ');
   let hooks = '';
   const session = async (ask, file, turn) => {
     prepare(name, model, ask);
@@ -262,7 +280,7 @@ async function record(name, model) {
       await turn(screen);
       await screen.finish(ways[name].exit);
     } finally {
-      screen.child.kill('SIGHUP');
+      screen.child.kill('SIGTERM'); // script passes its end on
       screen.save(join(into, file), title);
       hooks += readFileSync(HOOKS, 'utf8');
       execFileSync(swarmctl(), ['down'], { env: environmentOf(name, ask), stdio: 'ignore' });

@@ -125,6 +125,7 @@ class node {
       encoding: 'utf8',
       timeout: (CALL_S + TASK_S) * 1000,
     });
+    if (done.error) throw done.error;
     if (options.verbose) console.log(`    swarmctl ${args.join(' ')}\n${done.stdout}${done.stderr}`);
     if (done.status !== 0) throw new Error(`swarmctl ${args[0]}: exit ${done.status}: ${done.stderr.trim() || done.stdout.trim()}`);
     return done.stdout;
@@ -239,7 +240,12 @@ const checks = {
     const worker = at.only();
     const before = at.fake.requests().length;
     at.swarmctl('send', '--to', worker.id, 'FAKE_SLOW 30 200');
-    const slow = await eventually('the model speaks slowly', MAIL_S, () => at.fake.requests().slice(before).find((one) => one.slow));
+    const slow = await eventually('the model speaks slowly', MAIL_S, () =>
+      at.fake
+        .requests()
+        .slice(before)
+        .find((one) => one.slow),
+    );
     at.swarmctl('send', '--to', worker.id, 'the second word is cinnabar');
     const read = (one) => one.heard?.some((heard) => heard.role === 'tool' && heard.text.includes('cinnabar'));
     await eventually('the model reads the second message', MAIL_S, () => at.fake.requests().some(read));

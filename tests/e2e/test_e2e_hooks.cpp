@@ -251,6 +251,11 @@ TEST_CASE("every host says and hears it in its own way") {
   agent lead{node, "h2", "hermes", {}, {{"SWARM_HERMES_ROLE", "gateway"}}};
   lead.send("session-start");
   CHECK(lead.before("write_file", {{"path", "a.c"}}).out.empty());
+  // With fail_closed it takes silence for a failure.
+  agent closed{node, "h3", "hermes", {"--fail-closed"}};
+  closed.send("session-start");
+  CHECK(closed.before("write_file", {{"path", "b.c"}}).parsed() == json::object());
+  CHECK(closed.before("write_file", {{"path", "a.c"}}).parsed().at("action") == "block");
 
   agent opencode{node, "ses_1", "opencode"};
   opencode.start();

@@ -6,7 +6,9 @@ export function read(body, url) {
   for (const message of body.contents ?? []) {
     const parts = message.parts ?? [];
     if (message.role === 'model') {
-      const calls = parts.filter((part) => part.functionCall).map(({ functionCall }) => ({ id: functionCall.id, name: functionCall.name, input: functionCall.args }));
+      const calls = parts
+        .filter((part) => part.functionCall)
+        .map(({ functionCall }) => ({ id: functionCall.id, name: functionCall.name, input: functionCall.args }));
       const text = parts
         .filter((part) => part.text !== undefined && !part.thought)
         .map((part) => part.text)
@@ -17,7 +19,13 @@ export function read(body, url) {
     for (const part of parts) {
       if (part.functionResponse) {
         const { id, name, response } = part.functionResponse;
-        conversation.push({ role: 'tool', id, name, text: response?.output ?? response?.error ?? JSON.stringify(response), failed: response?.error !== undefined });
+        conversation.push({
+          role: 'tool',
+          id,
+          name,
+          text: response?.output ?? response?.error ?? JSON.stringify(response),
+          failed: response?.error !== undefined,
+        });
       } else if (part.text !== undefined) conversation.push({ role: 'user', text: part.text });
     }
   }

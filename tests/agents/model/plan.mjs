@@ -73,7 +73,8 @@ function* onNudge(prompt) {
       if (steps === undefined) yield { tool: 'swarm.claim_task', input: { task_id: task } };
       yield { tool: 'swarm.update_task', input: { task_id: task, status: 'done', result: 'done by fake' } };
     }
-    said.push(task === undefined ? 'steps done' : `task ${task} done by fake`);
+    if (task !== undefined) said.push(`task ${task} done by fake`);
+    else if (steps !== undefined) said.push('steps done');
   }
   return `Woken: ${said.join(', ') || 'no mail'}.`;
 }

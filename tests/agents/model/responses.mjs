@@ -48,11 +48,24 @@ export async function write(reply, request, out) {
   const id = out.id('resp_');
   const output = [];
   if (reply.text) {
-    output.push({ type: 'message', id: out.id('msg_'), role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: reply.text, annotations: [] }] });
+    output.push({
+      type: 'message',
+      id: out.id('msg_'),
+      role: 'assistant',
+      status: 'completed',
+      content: [{ type: 'output_text', text: reply.text, annotations: [] }],
+    });
   }
   for (const call of reply.calls) {
-    const common = { id: out.id('fc_'), call_id: out.id('call_'), name: call.name, status: 'completed', ...(call.namespace ? { namespace: call.namespace } : {}) };
-    if (call.custom) output.push({ type: 'custom_tool_call', ...common, input: typeof call.input === 'string' ? call.input : JSON.stringify(call.input) });
+    const common = {
+      id: out.id('fc_'),
+      call_id: out.id('call_'),
+      name: call.name,
+      status: 'completed',
+      ...(call.namespace ? { namespace: call.namespace } : {}),
+    };
+    if (call.custom)
+      output.push({ type: 'custom_tool_call', ...common, input: typeof call.input === 'string' ? call.input : JSON.stringify(call.input) });
     else output.push({ type: 'function_call', ...common, arguments: JSON.stringify(call.input) });
   }
   const usage = {
@@ -74,7 +87,12 @@ export async function write(reply, request, out) {
   for (const [output_index, item] of output.entries()) {
     if (item.type === 'message') {
       send('response.output_item.added', { output_index, item: { ...item, status: 'in_progress', content: [] } });
-      send('response.content_part.added', { item_id: item.id, output_index, content_index: 0, part: { type: 'output_text', text: '', annotations: [] } });
+      send('response.content_part.added', {
+        item_id: item.id,
+        output_index,
+        content_index: 0,
+        part: { type: 'output_text', text: '', annotations: [] },
+      });
       for await (const delta of pieces(reply.text, reply.slow)) {
         send('response.output_text.delta', { item_id: item.id, output_index, content_index: 0, delta });
       }

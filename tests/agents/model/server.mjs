@@ -107,7 +107,8 @@ async function serve(request, response) {
   const out = outTo(response);
   const number = ++requests;
   const text = await bodyOf(request);
-  if (options.bodies && text) writeFileSync(join(options.bodies, `${String(number).padStart(4, '0')}${url.pathname.replaceAll('/', '_')}.json`), text);
+  if (options.bodies && text)
+    writeFileSync(join(options.bodies, `${String(number).padStart(4, '0')}${url.pathname.replaceAll('/', '_')}.json`), text);
   const protocol = protocolOf(url.pathname);
   if (request.method !== 'POST' || !protocol) {
     const answer = aside(url.pathname);

@@ -143,9 +143,8 @@ TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever foll
   test::cli ctl;
   CHECK(ctl({"--help"}) == code::ok);
   auto help = ctl.screen.out;
-  for (const auto& [words, told] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{{{"ui", "spawn", "--cwd", "/r", "--wait", "5"}, "swarmctl dispatch"},
-                                                                     {{"ui"}, "swarmctl pty list"}}) {
+  for (const auto& [words, told] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+         {{"ui", "spawn", "--cwd", "/r", "--wait", "5"}, "swarmctl dispatch"}, {{"ui"}, "swarmctl pty list"}}) {
     CAPTURE(words[0]);
     CHECK(ctl(words) == code::refused);
     CHECK(ctl.screen.out.empty());
