@@ -183,6 +183,9 @@ void wake(self_ptr self, const agent_mail& mail) {
     if (!typed)
       return later();
     after(self, limits::agent_enter_delay(), [self, mail, later] {
+      // It has asked its user something meanwhile: this Enter would be the answer.
+      if (self->state.state == v1::AgentReport::BLOCKED && mail.newest_forced == 0)
+        return later();
       type(self, "\r", [self, mail, later](bool entered) {
         if (!entered)
           return later();

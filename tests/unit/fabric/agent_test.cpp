@@ -238,6 +238,19 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
   }
 }
 
+TEST_CASE("an Enter that would answer a question is not pressed") {
+  agent_world a;
+  a.tell(report::IDLE);
+  a.pass(100ms);
+  CHECK(a.typed().rfind(begins, 0) == 0);
+  a.tell(report::BLOCKED);
+  a.pass(30s);
+  CHECK(a.typed().empty());
+  a.tell(report::IDLE);
+  a.pass(limits::pty_person_hold() + 1s);
+  CHECK(a.typed() == pasted({1, 0, a.dispatched.task().id()}) + "\r");
+}
+
 TEST_CASE("what is typed to a program that was not ready for it is typed again") {
   agent_world a;
   a.tell(report::IDLE);
