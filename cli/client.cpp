@@ -161,15 +161,17 @@ v1::RequestId client::next_id() {
   return id;
 }
 
-bool client::begin(grpc::ClientContext& context) {
-  std::lock_guard guard{mutex_};
-  current_ = &context;
-  return !cancelled_;
+client::in_progress::in_progress(client& c, grpc::ClientContext& context) : client_(c) {
+  std::lock_guard guard{client_.mutex_};
+  outer_ = std::exchange(client_.current_, &context);
+  wanted_ = !client_.cancelled_;
 }
 
-void client::end() {
-  std::lock_guard guard{mutex_};
-  current_ = nullptr;
+client::in_progress::~in_progress() {
+  std::lock_guard guard{client_.mutex_};
+  client_.current_ = outer_;
+  if (outer_ && client_.cancelled_)
+    outer_->TryCancel();
 }
 
 void client::cancel() {
@@ -183,6 +185,8 @@ void client::cancel() {
 
 bool client::take_cancelled() {
   std::lock_guard guard{mutex_};
+  if (current_)
+    return cancelled_;
   std::uint64_t heard = 0;
   (void)!::read(wake_.get(), &heard, sizeof heard);
   return std::exchange(cancelled_, false);
@@ -215,9 +219,8 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
       prepare(context, until);
       auto stub = Service::NewStub(connection);
       Answer answer;
-      if (begin(context))
+      if (in_progress now{*this, context}; now)
         last = (stub.get()->*method)(&context, request, &answer);
-      end();
       if (last.ok())
         return answer;
     }
@@ -227,8 +230,10 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
       throw as_failure(last);
     if (last.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED)
       channel_.reset();
-    if (!pause(wait))
+    if (!pause(wait)) {
+      take_cancelled();
       throw interrupted();
+    }
   }
 }
 
@@ -248,8 +253,10 @@ v1::Reply client::execute(const v1::Command& command, const environment_list& en
     // "You still stand in line" is not final: the same request waits on.
     if (!reply.has_lock_waiting() || steady_clock::now() + wait >= until)
       return reply;
-    if (!pause(wait))
+    if (!pause(wait)) {
+      take_cancelled();
       throw interrupted();
+    }
   }
 }
 
@@ -269,16 +276,26 @@ stream_end client::stream(const Request& request, Open open, const std::function
     return await_node(until) ? stream_end::lost : stream_end::stopped;
   grpc::ClientContext context;
   prepare(context, until);
-  bool stopped = !begin(context);
+  std::optional<in_progress> now{std::in_place, *this, context};
+  bool stopped = !*now;
   auto reader = open(connection, context, request);
-  Answer answer;
-  while (!stopped && reader->Read(&answer))
-    if (!on(answer))
-      stopped = true;
-  if (stopped)
-    context.TryCancel();
-  auto status = reader->Finish();
-  end();
+  auto finish = [&] {
+    if (stopped)
+      context.TryCancel();
+    auto status = reader->Finish();
+    now.reset();
+    return status;
+  };
+  try {
+    for (Answer answer; !stopped && reader->Read(&answer);)
+      stopped = !on(answer);
+  } catch (...) {
+    stopped = true;
+    finish();
+    take_cancelled();
+    throw;
+  }
+  auto status = finish();
   if (take_cancelled() || stopped)
     return stream_end::stopped;
   switch (status.error_code()) {

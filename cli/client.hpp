@@ -75,14 +75,27 @@ private:
   template <class Request, class Answer, class Open>
   stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on);
 
-  /// Marks the context as the one cancel() ends; false when cancel() has been called.
-  bool begin(grpc::ClientContext&);
-  void end();
+  /// The context that cancel() ends, while this lives. Whoever is told of something by a stream may make calls: those come first then, and
+  /// a cancellation that has ended one of them ends the stream as well.
+  class in_progress {
+  public:
+    in_progress(client&, grpc::ClientContext&);
+    ~in_progress();
+    in_progress(const in_progress&) = delete;
+    in_progress& operator=(const in_progress&) = delete;
+    /// False when cancel() has been called already.
+    explicit operator bool() const noexcept { return wanted_; }
+
+  private:
+    client& client_;
+    grpc::ClientContext* outer_;
+    bool wanted_;
+  };
   /// False when cancelled meanwhile.
   bool pause(std::chrono::milliseconds);
   /// Until a node that was there and is not ours to start answers again; false when cancelled.
   bool await_node(time_point until);
-  /// Forgets it: a later call, such as giving up a place in line, works again.
+  /// Forgets it when nothing is in progress any more: a later call, such as giving up a place in line, works again.
   bool take_cancelled();
 
   client_settings settings_;

@@ -178,11 +178,15 @@ void add_outcome(json& payload, const outcome& o) {
 
 // -- the parts of the command ----------------------------------------------------------
 
+using mcp::asked_for_worker;
+
 /// `task`: as last seen.
 std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   const auto& id = task.id();
   if (task.status() == v1::APPROVAL_REQUIRED)
     return "task " + id + " waits for approval; approve it with: swarmctl approve " + id;
+  if (task.status() == v1::BLOCKED && asked_for_worker(d))
+    return "task " + id + " waits for others; its worker starts when they are done";
   switch (d.status()) {
     case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(task.status());
     case v1::DispatchReply::DISPATCHED: return "dispatched task " + id + " to " + short_id(d.recipient());
@@ -253,10 +257,6 @@ std::string spawn_error(const task_follow& f, const outcome& o) {
   if (ran || !o.details.contains("reason") || !o.details["reason"].is_string())
     return {};
   return o.details["reason"].get<std::string>();
-}
-
-bool asked_for_worker(const v1::DispatchReply& d) {
-  return d.status() == v1::DispatchReply::SPAWNING || d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT;
 }
 
 /// What became of the worker that was asked for (contract 3.3 step 15).

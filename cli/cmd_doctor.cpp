@@ -1,10 +1,10 @@
 // doctor: is everything here that the fabric needs, and does it answer.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/share_directory.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/install_check.hpp"
 #include "cli/node_start.hpp"
-#include "cli/share_directory.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
@@ -104,7 +104,7 @@ void check_environment(context& ctx, report& r) {
 
 /// What install has to give, and how each agent's program that is here is set up.
 void check_hosts_into(context& ctx, report& r) {
-  auto share = share_directory(ctx.env());
+  auto share = share_directory(ctx.env().get("SWARM_SHARE"));
   for (auto [name, part] : {std::pair{"skill_discovery", "skills"}, std::pair{"plugin_discovery", "agents"}}) {
     std::error_code ec;
     bool there = !share.empty() && std::filesystem::is_directory(share / part, ec);

@@ -4,9 +4,9 @@
 #include "cli/install_file.hpp"
 #include "cli/install_hosts.hpp"
 #include "cli/install_json.hpp"
-#include "cli/share_directory.hpp"
 #include "cli/verbs.hpp"
 
+#include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
@@ -65,6 +65,22 @@ std::string folded(const install_host& host, const fs::path& file, std::string t
     if (s.file == file)
       text = take ? s.take(text, now) : s.put(text, now);
   return text;
+}
+
+/// Why the file cannot be changed, with the line that it has as it is: others of our entries may have been put above meanwhile.
+std::string objection_to(const install_host& host, const fs::path& file, const std::string& text, const contents& now, bool take,
+                         const unreadable& met) {
+  for (const auto& s : host.settings) {
+    if (s.file != file)
+      continue;
+    try {
+      take ? s.take(text, now) : s.put(text, now);
+    } catch (const unreadable& e) {
+      return e.what();
+    } catch (const failure&) { // another one's turn was first
+    }
+  }
+  return met.what();
 }
 
 bool is_ours_alone(const install_host& host, const fs::path& file) {
@@ -127,10 +143,11 @@ std::vector<change> changes_of(const context& ctx, const install_host& host, con
   for (const auto& path : order) {
     const auto& file = files.at(path);
     auto now = file.bytes.value_or("");
+    const auto& seen = r.uninstall ? before : planned;
     try {
-      after[path] = folded(host, path, now, r.uninstall ? before : planned, r.uninstall);
+      after[path] = folded(host, path, now, seen, r.uninstall);
     } catch (const unreadable& e) {
-      throw failure(code::refused, shown_path(ctx, path) + ", " + e.what());
+      throw failure(code::refused, shown_path(ctx, path) + ", " + objection_to(host, path, now, seen, r.uninstall, e));
     } catch (const failure& e) {
       throw failure(code::refused, shown_path(ctx, path) + ": " + e.what());
     }
@@ -335,7 +352,7 @@ int finish(context& ctx, const std::vector<host_plan>& plans, const request& r) 
 
 int run_install(context& ctx, request r) {
   r.options.program = program_for_settings(ctx.env());
-  r.options.share = share_directory(ctx.env());
+  r.options.share = share_directory(ctx.env().get("SWARM_SHARE"));
   r.options.skill = !r.no_skill;
   auto names = names_wanted(r);
   bool chosen = !names.empty();
@@ -395,7 +412,7 @@ int run_init(context& ctx, const std::string& directory, bool force, bool dry_ru
 
 void build_install(CLI::App& app, context& ctx) {
   auto r = std::make_shared<request>();
-  option(app, "--host", r->hosts, "claude, codex, opencode, gemini, hermes, several with commas, or all (those that are found)");
+  option(app, "--host", r->hosts, "claude, codex, opencode, gemini, hermes, several with commas, or all; without it those that are found");
   flag(app, "--dry-run", r->dry_run, "show what would change and write nothing");
   flag(app, "--uninstall", r->uninstall, "take out what install has put in");
   flag(app, "--yes,-y", r->yes, "do not ask (it asks on a terminal only)");

@@ -2,6 +2,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
+#include "cli/agent_process.hpp"
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
@@ -130,6 +131,13 @@ public:
   std::int64_t boot_ms() const override { return ctx_.boot_ms(); }
   std::string new_token() const override { return to_hex(random_bytes(32)); }
   std::pair<std::int64_t, std::uint64_t> process() const override { return {getpid(), pid_start_time(getpid()).value_or(0)}; }
+  kinship kin_of(std::int64_t pid, std::uint64_t began) const override {
+    if (pid <= 0 || pid_start_time(static_cast<pid_t>(pid)) != began)
+      return kinship::unclear;
+    if (auto starter = starter_of(getpid()); starter && starter->pid == pid)
+      return kinship::agent;
+    return is_descendant(getpid(), static_cast<pid_t>(pid)) == false ? kinship::stranger : kinship::unclear;
+  }
   void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const override {
     check_identity_roots(ctx_, ctx_.env(), label, directory, file_root);
   }

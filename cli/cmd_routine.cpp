@@ -1,6 +1,7 @@
 // routine: named steps for agents, from a file to a run (docs/routines.md).
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
@@ -16,6 +17,8 @@
 namespace swarm::cli {
 
 namespace {
+
+using domain::text_in;
 
 struct routine_options {
   std::string name;
@@ -137,9 +140,24 @@ bool confirmed(context& ctx) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-int run_trust(context& ctx, const routine_options& o) {
+/// Variables can be taken away; the node knows its workers' processes. What only the operator may ask it, it answers nobody else.
+void refuse_workers(context& ctx) {
+  const failure refused{code::refused, "trusting a routine is for a person to do, not for a worker"};
   if (ctx.env().in_worker())
-    throw failure(code::refused, "trusting a routine is for a person to do, not for a worker");
+    throw refused;
+  v1::GraphRequest nothing_much;
+  nothing_much.set_scope("no path has this");
+  try {
+    ctx.door().node.graph(nothing_much);
+  } catch (const failure& f) {
+    if (f.exit_status == code::refused)
+      throw refused;
+    throw;
+  }
+}
+
+int run_trust(context& ctx, const routine_options& o) {
+  refuse_workers(ctx);
   auto where = places_of(ctx);
   auto routine = find(where, o.name);
   refuse_problems(routine);
@@ -153,8 +171,8 @@ int run_trust(context& ctx, const routine_options& o) {
     ctx.io().line("digest: " + routine.digest);
   }
   bool asks = !ctx.json_wanted() && isatty(STDIN_FILENO) != 0 && ctx.io().out_is_terminal();
-  if (before != routines::trust::given && asks && !o.yes && !confirmed(ctx))
-    throw failure(code::refused, "not trusted");
+  if (before != routines::trust::given && !o.yes && (!asks || !confirmed(ctx)))
+    throw failure(code::refused, asks ? "not trusted" : "not trusted: there is no terminal to ask at; read the file, then repeat with --yes");
   if (before != routines::trust::given)
     try {
       routines::trust_it(where, routine, ctx.now_ms());
@@ -240,16 +258,11 @@ routines::wishes wishes_of(const context& ctx, const std::optional<v1::Session>&
   return out;
 }
 
-std::string text_of(const json& row, const char* name) {
-  auto i = row.find(name);
-  return i != row.end() && i->is_string() ? i->get<std::string>() : std::string{};
-}
-
 /// What was done about a step, in words.
 std::string routing_of(const json& row) {
-  auto how = text_of(row, "routing");
+  auto how = text_in(row, "routing");
   if (how == "dispatched" || how == "assigned")
-    return "with " + short_id(text_of(row, "recipient"));
+    return "with " + short_id(text_in(row, "recipient"));
   if (how == "told")
     return "a worker was told before";
   if (how == "spawning")
@@ -259,15 +272,15 @@ std::string routing_of(const json& row) {
   if (how == "no_worker")
     return "for whoever takes it";
   if (how == "failed")
-    return "not routed: " + text_of(row, "error");
+    return "not routed: " + text_in(row, "error");
   return {};
 }
 
 void print_begun(console& io, const json& report) {
-  io.line((report["existing"].get<bool>() ? "following run " : "began run ") + text_of(report, "run") + " of " + text_of(report, "routine"));
+  io.line((report["existing"].get<bool>() ? "following run " : "began run ") + text_in(report, "run") + " of " + text_in(report, "routine"));
   auto row = [&](const json& r) {
     auto how = routing_of(r);
-    io.line("  " + text_of(r, "step") + "  " + text_of(r, "task_id") + "  [" + text_of(r, "status") + "]" + (how.empty() ? "" : "  " + how));
+    io.line("  " + text_in(r, "step") + "  " + text_in(r, "task_id") + "  [" + text_in(r, "status") + "]" + (how.empty() ? "" : "  " + how));
   };
   for (const auto& r : report["steps"])
     row(r);
@@ -280,12 +293,12 @@ colour colour_of(const std::string& status) {
 
 void print_outcome(console& io, const routines::run& run) {
   auto report = run.report(true);
-  io.line(text_of(report, "routine") + ": " + run.counts());
+  io.line(text_in(report, "routine") + ": " + run.counts());
   for (const auto& r : report["steps"]) {
-    auto status = text_of(r, "status");
-    auto said = routines::said_in(text_of(r, "result"));
-    io.painted_line("  " + io.paint(colour_of(status), status) + "  " + io.paint(colour::bold, text_of(r, "step")) + "  " +
-                    io.paint(colour::dim, text_of(r, "task_id")) + (said.empty() ? "" : "\n    " + hanging(said)));
+    auto status = text_in(r, "status");
+    auto said = routines::said_in(text_in(r, "result"));
+    io.painted_line("  " + io.paint(colour_of(status), status) + "  " + io.paint(colour::bold, text_in(r, "step")) + "  " +
+                    io.paint(colour::dim, text_in(r, "task_id")) + (said.empty() ? "" : "\n    " + hanging(said)));
   }
 }
 

@@ -19,7 +19,7 @@ json spawn_row(const v1::Spawn& s) {
           {"role", s.role()},
           {"key", s.key()},
           {"intent", mcp::text_or_null(s.intent())},
-          {"harness", s.harness()},
+          {"harness", mcp::text_or_null(s.harness())},
           {"argv", argv},
           {"directory", s.directory()},
           {"node_id", s.node_id()},
@@ -126,8 +126,9 @@ int run_spawns(context& ctx, const spawns_options& o) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& s : spawns) {
     auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : std::to_string(s.exit_status());
-    rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness(), s.role(), s.pid() == 0 ? "-" : std::to_string(s.pid()),
-                    short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-", s.reason().empty() ? "-" : s.reason()});
+    rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness().empty() ? "-" : s.harness(), s.role(),
+                    s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
+                    s.reason().empty() ? "-" : s.reason()});
   }
   ctx.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));
   return code::ok;

@@ -1,6 +1,9 @@
 // worktree: list, diff, merge, prune, exec. What a worker did in a git worktree of its own, and how it gets home.
+#include <map>
+
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
@@ -204,6 +207,69 @@ int run_diff(context& ctx, const std::string& who) {
 
 // -- merge ---------------------------------------------------------------------------------------
 
+/// Locks of the repository's files, by their names in it.
+std::map<std::string, v1::LockView> locks_of_files(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+  std::map<std::string, v1::LockView> out;
+  const auto root = repository_path(trees.root(), t.scope) + "/";
+  auto query = about(ctx, t);
+  query.mutable_list_locks();
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    [&](const v1::Answer& a) {
+      for (const auto& view : a.locks().locks())
+        if (view.lock().path().starts_with(root))
+          out.emplace(view.lock().path().substr(root.size()), view);
+    });
+  return out;
+}
+
+/// Those of others on files that the merge would change.
+std::vector<v1::LockView> locks_in_the_way(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+  std::vector<v1::LockView> out;
+  const auto locks = locks_of_files(ctx, trees, t);
+  if (locks.empty())
+    return out;
+  const auto me = ctx.named_actor_id();
+  constexpr std::size_t names_per_question = 200;
+  for (auto at = locks.begin(); at != locks.end();) {
+    std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
+    for (std::size_t n = 0; n < names_per_question && at != locks.end(); ++n, ++at)
+      arguments.push_back(":(top,literal)" + at->first);
+    for (const auto& name : nul_separated(trees.home().output(arguments)))
+      // Of a directory that has the name of a lock git names the files in it.
+      if (auto held = locks.find(name); held != locks.end() && (me.empty() || held->second.lock().session_id() != me))
+        out.push_back(held->second);
+  }
+  return out;
+}
+
+std::string shown_lock(const v1::LockView& view) {
+  const auto& label = view.owner().label();
+  auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? short_id(view.lock().session_id()) : label;
+  auto note = view.lock().note().empty() ? std::string{} : " (" + view.lock().note() + ")";
+  return escape_control(view.lock().path() + ": held by " + holder + note, false);
+}
+
+json shown_locks(const std::vector<v1::LockView>& views) {
+  auto out = json::array();
+  for (const auto& view : views)
+    out.push_back(lock_row(view));
+  return out;
+}
+
+[[noreturn]] void refuse_for_locks(const worker_tree& t, const std::vector<v1::LockView>& views) {
+  auto out = row_start(t);
+  out["merged"] = false;
+  out["locked"] = shown_locks(views);
+  std::string lines;
+  for (const auto& view : views)
+    lines += "\n  " + shown_lock(view);
+  throw failure(code::refused,
+                t.branch + " is not merged: it changes files that others have locked:" + lines +
+                  "\nMerge it when they are unlocked, or, when their holders know, with --force",
+                out);
+}
+
 struct conflict {
   std::vector<std::string> files;
   std::string text;
@@ -272,8 +338,7 @@ conflict_task make_conflict_task(context& ctx, const worker_trees& trees, const 
   spec->set_type("fix");
   spec->set_title(std::string{utf8_prefix("Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title), limits::title_bytes_max())});
   spec->set_description(std::string{utf8_prefix(conflict_description(trees, t, s, into, c), limits::description_bytes_max())});
-  constexpr std::size_t files_max = 256;
-  for (std::size_t i = 0; i < std::min(c.files.size(), files_max); ++i)
+  for (std::size_t i = 0; i < std::min(c.files.size(), limits::task_files_max()); ++i)
     spec->add_files(to_utf8(trees.root() + "/" + c.files[i]));
   spec->set_has_files(true);
   // The same two commits conflict in the same way.
@@ -317,21 +382,27 @@ void check_mergeable(const context& ctx, const worker_trees& trees, const worker
                 out);
 }
 
-int run_merge(context& ctx, const std::string& who) {
+int run_merge(context& ctx, const std::string& who, bool force) {
   worker_trees trees{ctx.directory()};
   auto guard = trees.lock();
   auto t = chosen(trees, who);
   auto s = trees.look(t);
   auto w = work_of(ctx, t);
   check_mergeable(ctx, trees, t, s, w);
+  auto locked = locks_in_the_way(ctx, trees, t);
+  if (!locked.empty() && !force)
+    refuse_for_locks(t, locked);
   auto into = trees.home_branch();
   auto result = merge_branch(trees, t, "Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title));
   if (result.stopped)
     report_conflict(t, into, *result.stopped, make_conflict_task(ctx, trees, t, s, w, into, *result.stopped));
   auto kept = trees.remove(t);
+  for (const auto& view : locked)
+    ctx.io().error("merged over a lock: " + shown_lock(view));
   if (ctx.json_wanted()) {
     auto out = row_start(t);
     out["merged"] = true;
+    out["locked"] = shown_locks(locked);
     out["into"] = into;
     out["commit"] = result.commit;
     out["commits"] = s.ahead;
@@ -382,6 +453,7 @@ int run_prune(context& ctx, bool dry_run) {
 void build_worktree(CLI::App& app, context& ctx) {
   auto task = std::make_shared<std::string>();
   auto dry_run = std::make_shared<bool>(false);
+  auto force = std::make_shared<bool>(false);
   on_run(app, ctx, [&ctx] { return run_list(ctx); });
   on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), ctx, [&ctx] { return run_list(ctx); });
   auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
@@ -389,7 +461,8 @@ void build_worktree(CLI::App& app, context& ctx) {
   on_run(*diff, ctx, [task, &ctx] { return run_diff(ctx, *task); });
   auto* merge = app.add_subcommand("merge", "merge its branch into the one checked out here; a conflict becomes a task");
   option(*merge, "task", *task, "task id, its beginning, or the branch")->required();
-  on_run(*merge, ctx, [task, &ctx] { return run_merge(ctx, *task); });
+  flag(*merge, "--force", *force, "also over the locks of others");
+  on_run(*merge, ctx, [task, force, &ctx] { return run_merge(ctx, *task, *force); });
   auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");
   flag(*prune, "--dry-run", *dry_run, "only say which");
   on_run(*prune, ctx, [dry_run, &ctx] { return run_prune(ctx, *dry_run); });

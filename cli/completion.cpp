@@ -102,11 +102,11 @@ std::string bash_completion(const CLI::App& root) {
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "  [[ ${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- \"$current\"))\n"
          "}\n"
-         "complete -o filenames -F _swarmctl swarmctl\n";
+         "complete -o filenames -F _swarmctl swarmctl swarm-mcp\n";
 }
 
 std::string zsh_completion(const CLI::App& root) {
-  return "#compdef swarmctl\n"
+  return "#compdef swarmctl swarm-mcp\n"
          "# zsh completion for swarmctl; load with: source <(swarmctl completion zsh)\n"
          "_swarmctl() {\n"
          "  local path_= next list i\n"
@@ -124,12 +124,13 @@ std::string zsh_completion(const CLI::App& root) {
          "  esac\n"
          "  compadd -- ${=list} || _files\n"
          "}\n"
-         "compdef _swarmctl swarmctl\n";
+         "compdef _swarmctl swarmctl swarm-mcp\n";
 }
 
 std::string fish_completion(const CLI::App& root) {
   std::string out = "# fish completion for swarmctl; load with: swarmctl completion fish | source\n"
-                    "complete -c swarmctl -f\n";
+                    "complete -c swarmctl -f\n"
+                    "complete -c swarm-mcp -w swarmctl\n";
   auto options = [&out](const CLI::App& app, const std::string& condition) {
     for (const auto* o : app.get_options([](const CLI::Option* each) { return each->nonpositional(); }))
       for (const auto& name : o->get_lnames())

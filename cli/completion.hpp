@@ -1,4 +1,4 @@
-// Shell completion, made from the command tree itself.
+// Shell completion, made from the command tree itself, for both names of the program: swarm-mcp with a verb is swarmctl.
 #pragma once
 
 #include <string>

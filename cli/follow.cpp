@@ -12,15 +12,8 @@ namespace swarm::cli {
 
 namespace {
 
-json payload_of(const v1::Event& e) {
-  auto out = domain::parse_json(e.payload());
-  return out && out->is_object() ? std::move(*out) : json::object();
-}
-
-std::string text_in(const json& object, const char* name) {
-  auto i = object.find(name);
-  return i != object.end() && i->is_string() ? i->get<std::string>() : std::string{};
-}
+using domain::text_in;
+using mcp::payload_of;
 
 std::int64_t number_in(const json& object, const char* name) {
   auto i = object.find(name);
@@ -76,20 +69,6 @@ bool ends_task(const v1::Event& e) {
          (e.type().rfind("task.", 0) == 0 && domain::is_terminal(domain::task_status_from(text_in(payload_of(e), "status"))));
 }
 
-/// A host that restarted may try again; whether it does, the task's row tells.
-constexpr const char* may_be_repeated = "node_restarted";
-
-void note_worker(task_follow& f, const v1::Event& e) {
-  if (e.type() == "spawn.running" || e.type() == "spawn.ended") {
-    f.bound = true;
-    f.spawn_error.clear();
-  } else if (e.type() == "spawn.failed") {
-    auto reason = text_in(payload_of(e), "reason");
-    if (reason != may_be_repeated)
-      f.spawn_error = reason.empty() ? "the worker could not be started" : reason;
-  }
-}
-
 } // namespace
 
 ticker::ticker(std::int64_t period_ms, std::function<void()> on_tick, std::int64_t timeout_ms, std::function<void()> on_deadline)
@@ -140,17 +119,24 @@ follow_end follow_events(context& ctx, v1::WatchRequest request, std::int64_t ti
   std::optional<std::int64_t> away_since;
   bool go_on = true;
   while (go_on && !guard.interrupted() && !late) {
-    auto end = door.watch(request, [&](const v1::WatchReply& reply) {
-      away_since.reset();
-      for (const auto& e : reply.events())
-        if (go_on)
-          go_on = on(e);
-      if (reply.revision() > request.after()) {
-        request.set_after(reply.revision());
-        request.set_from_now(false);
-      }
-      return go_on;
-    });
+    auto end = stream_end::stopped;
+    try {
+      end = door.watch(request, [&](const v1::WatchReply& reply) {
+        away_since.reset();
+        for (const auto& e : reply.events())
+          if (go_on)
+            go_on = on(e);
+        if (reply.revision() > request.after()) {
+          request.set_after(reply.revision());
+          request.set_from_now(false);
+        }
+        return go_on;
+      });
+    } catch (const failure& f) {
+      // A call that `on` has made may be what was ended.
+      if (f.exit_status != code::interrupted || (!guard.interrupted() && !late))
+        throw;
+    }
     if (end == stream_end::not_kept) {
       request.set_after(0);
       request.set_from_now(true);
@@ -165,8 +151,6 @@ follow_end follow_events(context& ctx, v1::WatchRequest request, std::int64_t ti
     return follow_end::finished;
   return guard.interrupted() ? follow_end::interrupted : follow_end::timed_out;
 }
-
-bool concerns(const v1::Event& e, const std::string& task_id) { return e.subject() == task_id || text_in(payload_of(e), "task_id") == task_id; }
 
 std::string live_line(const v1::Event& e) {
   auto p = payload_of(e);
@@ -212,9 +196,9 @@ task_follow follow_task(context& ctx, v1::Task task, std::uint64_t after, const 
   spinner spin{ctx.io(), !options.quiet};
   auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && (out.bound || !out.spawn_error.empty())); };
   auto on = [&](const v1::Event& e) {
-    if (!concerns(e, out.task.id()))
+    if (!mcp::concerns(e, out.task.id()))
       return true;
-    note_worker(out, e);
+    out.take(e);
     if (auto line = live_line(e); !line.empty() && !options.quiet)
       spin.around([&] { ctx.io().painted_line(ctx.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + ctx.io().paint(colour_of(e), line)); });
     // The row, not the event, decides: the event may be older than a later attempt.

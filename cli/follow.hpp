@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/context.hpp"
+#include "gateway/mcp/task_news.hpp"
 
 namespace swarm::cli {
 
@@ -40,11 +41,9 @@ follow_end follow_events(context&, v1::WatchRequest request, std::int64_t timeou
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr);
 
 /// How following a task ended.
-struct task_follow {
+struct task_follow : mcp::worker_news {
   v1::Task task; // as last seen
   follow_end end = follow_end::finished;
-  bool bound = false;      // a worker process runs or ran for it
-  std::string spawn_error; // why the last worker asked for never ran; empty while one may
   std::int64_t waited_ms = 0;
 };
 
@@ -60,7 +59,5 @@ task_follow follow_task(context&, v1::Task task, std::uint64_t after, const foll
 
 /// The line that tells what an event means for the task; empty if it is not worth one.
 std::string live_line(const v1::Event&);
-/// The event is about this task: its subject, or named in its payload.
-bool concerns(const v1::Event&, const std::string& task_id);
 
 } // namespace swarm::cli

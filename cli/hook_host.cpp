@@ -3,6 +3,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/json_text.hpp"
 #include "gateway/mcp/shapes.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace swarm::cli {
 
 namespace {
 
+using domain::text_in;
 using names = std::span<const std::string_view>;
 
 constexpr hook_host hosts[] = {
@@ -30,7 +32,8 @@ constexpr std::string_view write_tools[] = {"Write",     "Edit",  "MultiEdit",  
                                             "multiedit", "patch", "apply_patch", "write_file",   "edit_file", "replace"};
 constexpr std::string_view patch_tools[] = {"apply_patch", "patch"};
 constexpr std::string_view shell_tools[] = {"Bash",        "bash",     "shell",       "exec_command",      "shell_command",
-                                            "local_shell", "terminal", "run_command", "run_shell_command", "unified_exec"};
+                                            "local_shell", "terminal", "run_command", "run_shell_command", "unified_exec",
+                                            "execute_code"};
 constexpr std::string_view path_keys[] = {"file_path", "filePath", "notebook_path", "absolute_path", "path", "file", "filepath"};
 constexpr std::string_view script_keys[] = {"command", "cmd", "script"};
 constexpr std::string_view directory_keys[] = {"workdir", "cwd", "directory", "dir_path", "dir"};
@@ -38,15 +41,8 @@ constexpr std::string_view envelope_mark = "*** Begin Patch";
 
 bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
-std::string text_of(const json& object, std::string_view key) {
-  if (!object.is_object())
-    return {};
-  auto i = object.find(key);
-  return i != object.end() && i->is_string() ? i->get<std::string>() : std::string{};
-}
-
 void add_path(const std::string& path, const shell_place& where, std::vector<written_path>& out) {
-  if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() < limits::hook_paths_max)
+  if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
     out.push_back({normalize_path(path, where.directory), false, false});
 }
 
@@ -66,13 +62,13 @@ void add_named(const json& input, const shell_place& where, std::vector<written_
   if (!input.is_object())
     return;
   for (auto key : path_keys)
-    add_path(text_of(input, key), where, out);
+    add_path(text_in(input, key), where, out);
 }
 
 /// ["bash", "-lc", "…"] or one text.
 void add_shell(const json& input, shell_place where, tool_use& use) {
   for (auto key : directory_keys)
-    if (auto directory = text_of(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max())
+    if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max())
       where.directory = normalize_path(directory, where.directory);
   json command = input.is_string() ? input : json();
   for (auto key : script_keys)
@@ -132,7 +128,7 @@ std::optional<hook_event> find_hook_event(std::string_view name) {
 
 tool_use tool_use_of(const json& event, const shell_place& where) {
   tool_use use;
-  use.tool = text_of(event, "tool_name");
+  use.tool = text_in(event, "tool_name");
   // A tool server's tool goes by what comes after the server's name.
   auto name = std::string_view{use.tool};
   if (auto mark = name.rfind("__"); name.starts_with("mcp__") && mark != name.npos)
@@ -151,7 +147,9 @@ tool_use tool_use_of(const json& event, const shell_place& where) {
   } else {
     return use;
   }
-  use.key = text_of(event, "tool_use_id");
+  use.cut = use.paths.size() > limits::hook_paths_max || use.script.size() > limits::hook_script_bytes_max;
+  use.paths.resize(std::min(use.paths.size(), limits::hook_paths_max));
+  use.key = text_in(event, "tool_use_id");
   if (use.key.empty() || use.key.size() > limits::id_bytes_max)
     use.key = to_hex(sha256(use.tool + '\0' + use.key + mcp::dump(input, -1))).substr(0, 32);
   return use;

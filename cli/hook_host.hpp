@@ -37,6 +37,7 @@ struct tool_use {
   std::string key;    // names this call among those of the session
   std::string script; // of a shell, for people
   std::vector<written_path> paths;
+  bool cut = false; // it may write more than that: a bound was met
 };
 
 /// What a tool call writes, from the event the host sent. `where` is what relative paths are relative to.

@@ -1,5 +1,6 @@
 #include "cli/hook_locks.hpp"
 
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/worktree.hpp"
 
@@ -7,6 +8,7 @@
 #include <filesystem>
 
 #include <fnmatch.h>
+#include <glob.h>
 
 namespace swarm::cli {
 
@@ -96,6 +98,53 @@ const written_path* path_matcher::find(const std::string& lock_path) const {
     return found;
   auto real = canonical_path(lock_path);
   return real == lock_path ? nullptr : look(real);
+}
+
+const written_path* path_matcher::find_below(const std::string& lock_path) const {
+  for (const auto& e : entries_)
+    for (const auto& name : e.names)
+      if (name != lock_path && is_inside(lock_path, name))
+        return &e.written;
+  return nullptr;
+}
+
+std::optional<std::set<std::string>> lock_names(const std::vector<written_path>& written, const hook_memory& me) {
+  std::set<std::string> out;
+  std::error_code ec;
+  auto take = [&](const std::string& path) {
+    auto type = fs::status(path, ec).type();
+    bool is_file =
+      type == fs::file_type::not_found || type == fs::file_type::regular || type == fs::file_type::directory || type == fs::file_type::none;
+    if (is_file)
+      out.insert(lock_name(path, me));
+    return out.size() <= limits::hook_paths_max;
+  };
+  auto take_all = [&](const std::string& path, bool tree) {
+    if (!take(path))
+      return false;
+    if (tree && fs::symlink_status(path, ec).type() == fs::file_type::directory)
+      for (auto i = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, ec);
+           !ec && i != fs::recursive_directory_iterator(); i.increment(ec))
+        if (!i->is_directory(ec) && !take(i->path().string()))
+          return false;
+    return true;
+  };
+  for (const auto& w : written) {
+    if (!w.pattern) {
+      if (!take_all(w.path, w.tree))
+        return std::nullopt;
+      continue;
+    }
+    glob_t found{};
+    auto status = glob(w.path.c_str(), GLOB_NOSORT, nullptr, &found);
+    bool good = status == 0 || status == GLOB_NOMATCH;
+    for (std::size_t i = 0; good && i < found.gl_pathc; ++i)
+      good = take_all(normalize_path(found.gl_pathv[i], "/"), w.tree);
+    globfree(&found);
+    if (!good)
+      return std::nullopt;
+  }
+  return out;
 }
 
 bool path_matcher::is_written(const written_path& w, const std::string& file) const {

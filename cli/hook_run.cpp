@@ -5,6 +5,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/agent_process.hpp"
 #include "cli/hook_locks.hpp"
 #include "cli/hook_session.hpp"
 #include "cli/hook_store.hpp"
@@ -15,17 +16,14 @@
 #include <algorithm>
 #include <set>
 
+#include <unistd.h>
+
 namespace swarm::cli {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-/// A report that an agent works counts so long: a turn that a person has broken off is told to nobody.
-constexpr milliseconds working_counts = std::chrono::minutes{10};
 constexpr const char* hook_note = "actively editing";
 constexpr const char* report_source = "hook";
-constexpr std::size_t note_shown_bytes = limits::kib;
 constexpr std::size_t script_shown_bytes = limits::context_text_bytes_max;
 
 class hook_run {
@@ -42,6 +40,7 @@ private:
   void pre_tool_use();
   void post_tool_use();
   void turn(v1::AgentReport::State);
+  void end_calls();
   std::optional<v1::AgentReport::State> notified_state() const;
 
   // -- the session ----------------------------------------------------------------------------
@@ -52,6 +51,10 @@ private:
   hook_memory session_by_label() const;
   v1::Session registered(const hook_identity&, const std::string& scope);
   v1::Session of_worker() const;
+  std::vector<v1::Session> sessions() const;
+  std::optional<v1::Session> of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
+  void look_for_tool_server();
+  bool is_me(const std::string& session);
   void greet(const hook_identity&, const hook_memory&, bool aloud);
   bool remember(const std::function<bool(hook_memory&)>& change) { return store_.update(change, worker_ || event_ == hook_event::session_start); }
 
@@ -83,6 +86,7 @@ private:
   }
   void note(const std::string& text) const { ctx_.io().error("swarmctl hook: " + text); }
   bool take_locks(const path_matcher&);
+  bool passed_bounds();
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
   std::string current_task() const;
   void give_back(const std::vector<std::string>& paths);
@@ -108,6 +112,7 @@ private:
   std::vector<std::string> taken_; // by this call
   std::vector<std::string> warnings_;
   std::map<std::string, v1::Session> holders_; // looked up
+  bool looked_ = false;                        // for the tool server's session
   bool answered_ = false;
 };
 
@@ -169,7 +174,7 @@ std::vector<v1::LockView> hook_run::locks() const {
 /// What the node makes of it is not the hook's matter, nor is a node that cannot be told.
 void hook_run::report(v1::AgentReport::State state) {
   auto now = ctx_.now_ms();
-  bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < working_counts.count() / 2);
+  bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
   if (me_.id.empty() || known)
     return;
   try {
@@ -178,7 +183,7 @@ void hook_run::report(v1::AgentReport::State state) {
     body->set_session_id(me_.id);
     body->set_source(report_source);
     body->set_seq(static_cast<std::uint64_t>(now));
-    body->set_ttl_ms(state == v1::AgentReport::WORKING ? working_counts.count() : 0);
+    body->set_ttl_ms(state == v1::AgentReport::WORKING ? limits::hook_report_ttl().count() : 0);
     body->set_state(state);
     decide(c);
   } catch (const failure&) {
@@ -228,6 +233,65 @@ v1::Session hook_run::of_worker() const {
   return answer.session();
 }
 
+std::vector<v1::Session> hook_run::sessions() const {
+  auto q = query();
+  std::vector<v1::Session> out;
+  for (q.mutable_list_sessions();;) {
+    auto answer = ask(q);
+    if (answer.has_refusal())
+      throw refused(answer.refusal());
+    const auto& page = answer.sessions();
+    out.insert(out.end(), page.sessions().begin(), page.sessions().end());
+    if (page.page().token().empty())
+      return out;
+    q.mutable_list_sessions()->mutable_page()->set_token(page.page().token());
+  }
+}
+
+std::optional<v1::Session> hook_run::of_tool_server(const std::vector<v1::Session>& all, const std::string& me) const {
+  return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
+}
+
+/// The agent may have registered by its tool server before its first event, or anew since: then that session is who we are.
+void hook_run::look_for_tool_server() {
+  if (worker_ || me_.scope.empty() || std::exchange(looked_, true))
+    return;
+  auto all = sessions();
+  auto found = of_tool_server(all, me_.id);
+  if (!found || found->id() == me_.id)
+    return;
+  auto former = me_.id;
+  auto take = [&](hook_memory& m) {
+    m.id = found->id();
+    m.directory = found->directory();
+    m.root = found->root();
+    m.file_root = found->file_root();
+    m.registered = false;
+    m.taken.clear();
+    return true;
+  };
+  take(me_);
+  remember(take);
+  // Nobody speaks for it any more. One that somebody has taken over is theirs.
+  if (std::any_of(all.begin(), all.end(), [&](const v1::Session& s) { return s.id() == former && s.presence() == v1::Session::LEASE; })) {
+    auto c = command();
+    c.set_actor(former);
+    c.mutable_deregister_session()->set_session_id(former);
+    try {
+      decide(c);
+    } catch (const failure& f) {
+      note(std::string{"the former session could not be ended: "} + f.what());
+    }
+  }
+}
+
+/// Looks closer before a session counts as somebody else's.
+bool hook_run::is_me(const std::string& session) {
+  if (session != me_.id && !session.empty())
+    look_for_tool_server();
+  return session == me_.id;
+}
+
 v1::Session hook_run::registered(const hook_identity& identity, const std::string& scope) {
   const auto& env = ctx_.env();
   me_.scope = scope;
@@ -236,6 +300,8 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
       return present;
   if (worker_)
     throw failure(code::refused, "the worker's session " + env.get("SWARM_MCP_INSTANCE_ID") + " is not there");
+  if (auto server = of_tool_server(sessions(), store_.load().value_or(hook_memory{}).id))
+    return *server;
   auto file_root = identity.file_root.empty() ? env.get("SWARM_MCP_FILE_ROOT") : identity.file_root;
   auto c = command();
   auto* body = c.mutable_register_session();
@@ -245,6 +311,11 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
   body->set_label(identity.label);
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
+  // By it the tool server of the same agent knows which session to take over.
+  if (auto agent = starter_of(getpid())) {
+    body->set_pid(agent->pid);
+    body->set_pid_start(agent->start);
+  }
   check_identity_roots(ctx_, env, body->label(), body->directory(), body->file_root());
   auto reply = decide(c);
   if (reply.has_refusal())
@@ -366,12 +437,29 @@ void hook_run::session_end() {
   store_.remove();
 }
 
+/// Of a call that a person has declined no end is told.
+void hook_run::end_calls() {
+  auto open = [](const tool_call_seen& c) { return c.to_ms == 0; };
+  if (std::any_of(me_.calls.begin(), me_.calls.end(), open))
+    remember([&](hook_memory& m) {
+      for (auto& c : m.calls)
+        if (open(c))
+          c.to_ms = ctx_.now_ms();
+      return true;
+    });
+}
+
 /// A turn begins or ends: no tool call is under way.
 void hook_run::turn(v1::AgentReport::State state) {
   me_ = known_session();
   try {
-    if (event_ != hook_event::notification && !me_.taken.empty())
-      give_back_all();
+    if (event_ != hook_event::notification) {
+      end_calls();
+      if (!me_.taken.empty())
+        give_back_all();
+    }
+    if (event_ == hook_event::prompt_submit)
+      look_for_tool_server();
   } catch (const std::exception& e) {
     note(e.what());
   }
@@ -392,7 +480,7 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 
 /// "swarm lock blocked Edit for /r/a: held by somebody (why)", as contract 5.2 has it.
 std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
-  auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, note_shown_bytes), false); };
+  auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
   auto label = host_.what == hook_host::kind::hermes ? std::string{} : view.owner().label();
   auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
   auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
@@ -492,10 +580,21 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   body->set_ttl_ms(limits::hook_lock_ttl().count());
   body->set_exclusive(true);
   auto reply = decide(c);
-  const auto mine = [&](const v1::LockView& held) { return !held.hidden() && held.lock().session_id() == me_.id; };
-  if (reply.has_refusal() && mine(reply.lock().active()) && reply.lock().active().lock().note() == hook_note) {
+  if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED) {
+    look_for_tool_server();
+    c.set_actor(me_.id);
+    reply = decide(c);
+  }
+  const auto mine = [&](const v1::LockView& held) { return !held.hidden() && is_me(held.lock().session_id()); };
+  // Its fence says so; another call that has only just got it has not put that down yet.
+  const auto of_hook = [&](const v1::Lock& held) {
+    auto known = store_.load().value_or(hook_memory{}).taken[path];
+    return known.fence == held.fence() || (known.fence == 0 && known.users > 1 && held.deadline_ms() != 0 && held.note() == hook_note);
+  };
+  if (reply.has_refusal() && mine(reply.lock().active()) && of_hook(reply.lock().active().lock())) {
     // Of another tool call under way: both write, the last one gives it back.
     body->set_exclusive(false);
+    c.set_actor(me_.id);
     reply = decide(c);
   }
   if (!reply.has_refusal()) {
@@ -511,8 +610,10 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   if (reply.lock().has_active() && mine(active))
     return true; // the agent has locked it itself, and keeps it
   if (reply.refusal().code() == v1::Refusal::CONFLICT && reply.lock().has_active()) {
-    const auto* w = written.find(path);
-    return w && judge(active, written, *w) != verdict::denied;
+    if (const auto* w = written.find(path))
+      return judge(active, written, *w) != verdict::denied;
+    deny(holder_text(active, "blocked"));
+    return false;
   }
   if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED)
     throw refused(reply);
@@ -520,21 +621,27 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   return false;
 }
 
+/// More is written than is looked at. True when it must not run for that.
+bool hook_run::passed_bounds() {
+  auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
+  if (options_.fail_closed || options_.enforce)
+    deny("swarm lock check failed for " + text + ". Name fewer of them at once.");
+  else
+    note(text + "; the others were not checked");
+  return options_.fail_closed || options_.enforce;
+}
+
 bool hook_run::take_locks(const path_matcher& written) {
-  std::set<std::string> paths;
-  for (const auto& w : use_.paths) {
-    if (w.tree || w.pattern)
-      continue;
-    auto name = lock_name(w.path, me_);
-    // What a command writes elsewhere, a device or a log, is nobody's to lock.
-    auto home = is_named_scope(me_.scope) ? me_.root : me_.scope;
-    if (use_.what == tool_use::kind::write || is_inside(home, name) || is_inside(canonical_path(home), name))
-      paths.insert(name);
+  const auto paths = lock_names(use_.paths, me_);
+  if (!paths) {
+    deny("swarm lock refused " + use_.tool + ": it writes more than " + std::to_string(limits::hook_paths_max) +
+         " files, which cannot be locked together. Name fewer of them at once.");
+    return false;
   }
-  if (paths.empty())
+  if (paths->empty())
     return true;
   auto task = current_task();
-  return std::all_of(paths.begin(), paths.end(), [&](const auto& path) { return take_lock(path, task, written); });
+  return std::all_of(paths->begin(), paths->end(), [&](const auto& path) { return take_lock(path, task, written); });
 }
 
 /// Remembered for after the tool: the files others have locked as they are now, and, for those who look at ours, that we may write.
@@ -551,7 +658,8 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     if (auto file = file_of(l); !file.empty())
       call.watched.push_back({l.lock().path(), file, l.lock().session_id(), stamp_of(file)});
   }
-  if (!mine && call.watched.empty())
+  call.locks = taken_;
+  if (!mine && call.watched.empty() && call.locks.empty())
     return;
   if (use_.what == tool_use::kind::write)
     for (const auto& w : use_.paths)
@@ -559,7 +667,15 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
   remember([&](hook_memory& m) {
     if (m.id.empty())
       m = me_;
-    std::erase_if(m.calls, [&](const auto& c) { return c.key == call.key; });
+    std::erase_if(m.calls, [&](const auto& c) {
+      if (c.key != call.key)
+        return false;
+      // Asked about twice, it ends once.
+      for (const auto& path : c.locks)
+        if (auto lock = m.taken.find(path); c.to_ms == 0 && lock != m.taken.end())
+          --lock->second.users;
+      return true;
+    });
     m.calls.push_back(std::move(call));
     return true;
   });
@@ -572,19 +688,24 @@ void hook_run::pre_tool_use() {
   if (writes && me_.id.empty()) {
     if (options_.fail_closed)
       deny("swarm lock check failed for " + use_.tool + ": this session is not registered. Restart the agent, or take --fail-closed off its hook.");
+    else
+      note("no locks were checked: this session is not registered; restart the agent to register it");
     return;
   }
   bool checked = writes && !(host_.what == hook_host::kind::hermes && me_.gateway);
   bool denied = false;
   if (checked) {
     path_matcher written{use_.paths, me_};
-    denied = options_.enforce && !take_locks(written);
+    denied = use_.cut && passed_bounds();
+    denied = denied || (options_.enforce && !take_locks(written));
     auto held = denied ? std::vector<v1::LockView>{} : locks();
     for (const auto& l : held) {
       if (denied || (!l.hidden() && l.lock().session_id() == me_.id))
         continue;
-      if (const auto* w = written.find(l.lock().path()))
+      if (const auto* w = written.find(l.lock().path()); w && (l.hidden() || !is_me(l.lock().session_id())))
         denied = judge(l, written, *w) == verdict::denied;
+      else if (w = written.find_below(l.lock().path()); w && options_.enforce && l.lock().note() == hook_note && !is_me(l.lock().session_id()))
+        denied = judge(l, written, *w) == verdict::denied; // a hook of somebody else keeps the whole directory
     }
     if (denied)
       give_back(std::exchange(taken_, {}));
@@ -662,13 +783,8 @@ void hook_run::post_tool_use() {
   }
   if (auto changed = changed_files(call.watched, call.from_ms); !changed.empty())
     tell_of(changed);
-  std::vector<std::string> paths;
-  for (const auto& w : use_.paths)
-    if (auto name = lock_name(w.path, me_);
-        !w.tree && !w.pattern && me_.taken.contains(name) && std::find(paths.begin(), paths.end(), name) == paths.end())
-      paths.push_back(name);
-  if (!paths.empty())
-    give_back(paths);
+  if (!call.locks.empty())
+    give_back(call.locks);
   report(v1::AgentReport::WORKING);
 }
 

@@ -9,8 +9,6 @@ namespace swarm::cli::shell {
 
 namespace {
 
-constexpr std::size_t words_max = 4096; // of one command
-
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -210,7 +208,9 @@ void script::read_dollar(word& w, bool quoted) {
     value = home_;
   else if (name == "PWD")
     value = directory_;
-  if (!value || name.empty()) {
+  // A few bytes of a script can double a value as often as they like.
+  expanded_ += value ? value->size() : 0;
+  if (!value || name.empty() || expanded_ > limits::hook_script_bytes_max) {
     w.known = false;
     return;
   }
@@ -385,7 +385,7 @@ bool script::read_operator() {
 }
 
 void script::run() {
-  while (!done() && out_.size() < limits::hook_paths_max) {
+  while (!done() && out_.size() <= limits::hook_paths_max) {
     skip_blanks();
     if (done())
       break;
@@ -408,7 +408,7 @@ void script::run() {
       ++pos_; // nothing that could stand here; go on
     if (!w.quoted && w.pattern == (in_test_ ? "]]" : "[["))
       in_test_ = !in_test_;
-    if (command_.words.size() < words_max)
+    if (command_.words.size() < limits::hook_script_words_max)
       command_.words.push_back(std::move(w));
   }
   finish();

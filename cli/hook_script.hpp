@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/base/limits.hpp"
 #include "cli/hook_shell.hpp"
 #include "cli/hook_words.hpp"
 
@@ -19,8 +20,6 @@ struct command {
   std::string input_file; // absolute
   bool has_input = false;
 };
-
-inline constexpr int nested_max = 8;
 
 /// What the files of a script are is added to `out`.
 class script {
@@ -51,7 +50,7 @@ private:
   std::string_view read_backquoted();
   void read_here_document();
   void nested(std::string_view inner) {
-    if (depth_ < nested_max)
+    if (depth_ < limits::hook_script_depth_max)
       script{inner, directory_, home_, out_, depth_ + 1}.run();
   }
 
@@ -88,6 +87,7 @@ private:
   bool in_test_ = false;                                        // inside [[ ]]
   std::vector<std::optional<std::string>> outer_;               // directories of the enclosing subshells
   std::map<std::string, std::optional<std::string>> variables_; // patterns; nothing = not known
+  std::size_t expanded_ = 0;                                    // bytes that variables were replaced by
 };
 
 } // namespace swarm::cli::shell

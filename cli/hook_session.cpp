@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t lease_s_default = 86'400;
 constexpr std::size_t session_shown = 8;
 constexpr std::size_t file_bytes_max = limits::profile_value_bytes_max;
 
@@ -66,12 +65,13 @@ std::string nearest_file(const std::string& name, const std::string& directory, 
   }
 }
 
-/// A token of a label: nothing in it ends it.
+/// A token of a label: nothing in it ends it, and it is text, whatever it was made of.
 std::string token(std::string_view text) {
-  std::string out;
-  for (auto c : text.substr(0, limits::id_bytes_max))
-    out += static_cast<unsigned char>(c) <= ' ' || c == 0x7f ? '_' : c;
-  return out;
+  auto out = to_utf8(text);
+  out.resize(utf8_prefix(out, limits::id_bytes_max).size());
+  for (auto& c : out)
+    c = static_cast<unsigned char>(c) <= ' ' || c == 0x7f ? '_' : c;
+  return escape_control(out, false);
 }
 
 std::string identity_name(const hook_host& host, const environment& env) {
@@ -102,11 +102,9 @@ std::string role_of(const hook_host& host, const environment& env, const std::st
 }
 
 std::string short_session(std::string_view session) {
-  std::string out;
-  for (auto c : session)
-    if (c != '-' && out.size() < session_shown)
-      out += c;
-  return token(out);
+  std::string out{session};
+  std::erase(out, '-');
+  return token(utf8_prefix(out, session_shown));
 }
 
 /// {"schema_version":1, identity, provider, mcp, …} of what was configured.
@@ -160,7 +158,7 @@ hook_identity identity_of(const hook_host& host, const environment& env, const s
   out.gateway = lower(own_or_common(host, env, "ROLE")) == "gateway";
   out.scope = own(host, env, "SCOPE");
   out.file_root = own(host, env, "FILE_ROOT");
-  out.lease_ms = lease_s_default * 1000;
+  out.lease_ms = limits::hook_session_lease().count();
   if (auto lease = own_or_common(host, env, "LEASE_SECONDS");
       !lease.empty() && lease.size() < 10 && lease.find_first_not_of("0123456789") == lease.npos)
     out.lease_ms = std::min<std::int64_t>(std::stoll(lease) * 1000, limits::lease_max().count());

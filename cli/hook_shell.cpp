@@ -29,12 +29,12 @@ std::optional<std::string> script::absolute(const std::string& path) const {
 }
 
 void script::add_path(const std::string& path, bool tree) {
-  if (auto full = absolute(path); full && out_.size() < limits::hook_paths_max)
+  if (auto full = absolute(path); full && out_.size() <= limits::hook_paths_max)
     out_.push_back({*full, tree, false});
 }
 
 void script::add(const word& w, bool tree) {
-  if (!w.known || w.pattern.empty() || w.pattern.size() > limits::path_bytes_max())
+  if (!w.known || w.pattern.empty() || w.pattern.size() > limits::path_bytes_max() || w.pattern.find('\0') != w.pattern.npos)
     return;
   std::vector<std::string> each;
   expand_braces(w.pattern, each);
@@ -53,7 +53,7 @@ void script::add(const word& w, bool tree) {
         add_quoted(full, c);
       full += "/" + pattern;
     }
-    if (full.size() <= limits::path_bytes_max() && out_.size() < limits::hook_paths_max)
+    if (full.size() <= limits::path_bytes_max() && out_.size() <= limits::hook_paths_max)
       out_.push_back({normalize_path(full, "/"), tree, true});
   }
 }
@@ -387,15 +387,11 @@ void script::run_patch(word_list words) {
 
 namespace swarm::cli {
 
-namespace {
-
-constexpr std::size_t script_bytes_max = limits::mib; // beyond that nothing is obvious
-
-} // namespace
+namespace {} // namespace
 
 std::vector<written_path> paths_written_by(std::string_view text, const shell_place& place) {
   std::vector<written_path> out;
-  shell::script{text.substr(0, script_bytes_max), place.directory, place.home, out, 0}.run();
+  shell::script{text.substr(0, limits::hook_script_bytes_max), place.directory, place.home, out, 0}.run();
   return out;
 }
 
@@ -416,7 +412,7 @@ std::vector<written_path> paths_written_by(const std::vector<std::string>& argv,
 std::vector<std::string> paths_in_envelope(std::string_view patch) {
   std::vector<std::string> out;
   auto take = [&](std::string_view path) {
-    if (path = trimmed(path); !path.empty() && out.size() < limits::hook_paths_max)
+    if (path = trimmed(path); !path.empty() && out.size() <= limits::hook_paths_max)
       out.emplace_back(path);
   };
   for (std::size_t at = 0; at < patch.size();) {

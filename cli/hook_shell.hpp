@@ -20,7 +20,8 @@ struct shell_place {
   std::string home;
 };
 
-/// At most limits::hook_paths_max of them, in the order in which they were met. Patches given to `git apply` or `patch` are read.
+/// In the order in which they were met; one more than limits::hook_paths_max when there are more than that. Patches given to `git apply` or `patch`
+/// are read.
 std::vector<written_path> paths_written_by(std::string_view script, const shell_place&);
 /// The same for a program and its arguments, which no shell reads.
 std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const shell_place&);

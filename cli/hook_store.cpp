@@ -21,9 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t file_bytes_max = 2 * limits::mib;
-constexpr std::size_t files_max = 1024;
-constexpr std::size_t calls_max = 32;
 constexpr std::size_t name_characters = 32;
 
 fs::path directory_of(const fs::path& state_directory, std::string_view host) { return state_directory / "hooks" / host; }
@@ -68,7 +65,7 @@ json as_json(const hook_memory& m) {
   for (const auto& [path, lock] : m.taken)
     out["taken"].push_back({{"path", path}, {"fence", lock.fence}, {"users", lock.users}});
   for (const auto& c : m.calls) {
-    json call = {{"key", c.key}, {"from_ms", c.from_ms}, {"to_ms", c.to_ms}, {"paths", c.paths}};
+    json call = {{"key", c.key}, {"from_ms", c.from_ms}, {"to_ms", c.to_ms}, {"paths", c.paths}, {"locks", c.locks}};
     for (const auto& w : c.watched)
       call["watched"].push_back({{"path", w.path}, {"file", w.file}, {"holder", w.holder}, {"before", as_json(w.before)}});
     out["calls"].push_back(std::move(call));
@@ -98,6 +95,9 @@ hook_memory memory_from(const json& j) {
     for (const auto& path : part(call, "paths"))
       if (path.is_string())
         c.paths.push_back(path);
+    for (const auto& path : part(call, "locks"))
+      if (path.is_string())
+        c.locks.push_back(path);
     for (const auto& w : part(call, "watched"))
       c.watched.push_back({read(w, "path", std::string{}), read(w, "file", std::string{}), read(w, "holder", std::string{}),
                            stamp_from(w.contains("before") ? w["before"] : json())});
@@ -109,7 +109,8 @@ hook_memory memory_from(const json& j) {
 std::optional<hook_memory> read_memory(const fs::path& file) {
   unique_fd fd{open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   struct stat st {};
-  if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || static_cast<std::size_t>(st.st_size) > file_bytes_max)
+  if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+      static_cast<std::size_t>(st.st_size) > limits::hook_record_bytes_max)
     return std::nullopt;
   std::string text(static_cast<std::size_t>(st.st_size), '\0');
   std::size_t size = 0;
@@ -125,6 +126,7 @@ std::optional<hook_memory> read_memory(const fs::path& file) {
 
 bool write_memory(const fs::path& file, const std::string& text) {
   auto temporary = file.string() + "." + std::to_string(getpid());
+  unlink(temporary.c_str()); // of a process of the same number that was killed
   unique_fd fd{open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
   bool good = static_cast<bool>(fd);
   for (std::size_t at = 0; good && at < text.size();) {
@@ -145,7 +147,7 @@ void for_each_file(const fs::path& directory, Visit visit) {
   std::size_t seen = 0;
   for (auto i = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, ec);
        !ec && i != fs::recursive_directory_iterator(); i.increment(ec))
-    if (i->path().extension() == ".json" && ++seen <= files_max && i->is_regular_file(ec))
+    if (i->path().extension() == ".json" && ++seen <= limits::hook_records_max && i->is_regular_file(ec))
       visit(i->path());
 }
 
@@ -194,7 +196,7 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
   if (!change(now))
     return false;
   // Those that are over go first.
-  while (now.calls.size() > calls_max) {
+  while (now.calls.size() > limits::hook_calls_max) {
     auto over = std::find_if(now.calls.begin(), now.calls.end(), [](const auto& c) { return c.to_ms != 0; });
     now.calls.erase(over == now.calls.end() ? now.calls.begin() : over);
   }
@@ -204,6 +206,15 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
 void hook_store::remove() const {
   if (!file_.empty())
     unlink(file_.c_str());
+}
+
+bool hook_store::is_anothers(const std::string& session_id) const {
+  bool found = false;
+  for_each_file(directory_.parent_path(), [&](const fs::path& file) {
+    auto memory = found || file == file_ ? std::nullopt : read_memory(file);
+    found = found || (memory && memory->id == session_id);
+  });
+  return found;
 }
 
 bool hook_store::may_have_written(const fs::path& state_directory, const std::string& session_id, const std::string& path, std::int64_t since_ms) {

@@ -41,6 +41,7 @@ struct tool_call_seen {
   std::int64_t to_ms = 0;
   std::vector<std::string> paths; // that it writes, as far as is known; empty: a command, which may write anything
   std::vector<watched_file> watched;
+  std::vector<std::string> locks; // that it writes under, among those of `taken`
 };
 
 /// A lock that hooks of this session took and give back.
@@ -75,6 +76,8 @@ public:
   /// false to leave it as it was. With `create` directories are made, mode 0700. False when it was not written.
   bool update(const std::function<bool(hook_memory&)>& change, bool create = false) const;
   void remove() const;
+  /// Whether the hooks of another session know that one for theirs.
+  bool is_anothers(const std::string& session_id) const;
 
   /// Whether a session's own hooks show a tool call that may have written the path since then.
   static bool may_have_written(const std::filesystem::path& state_directory, const std::string& session_id, const std::string& path,

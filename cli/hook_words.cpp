@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t braces_max = 64;
-constexpr std::size_t patch_bytes_max = limits::mib;
 constexpr std::string_view special = "\\*?[]{},";
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -49,7 +47,7 @@ bool is_pattern(std::string_view text) {
 }
 
 void expand_braces(const std::string& text, std::vector<std::string>& out) {
-  if (out.size() >= braces_max)
+  if (out.size() >= limits::hook_braces_max)
     return;
   std::vector<std::size_t> cuts; // the opening brace, the commas of its level, the closing one
   int depth = 0;
@@ -126,7 +124,7 @@ arguments read_arguments(word_list words, std::size_t from, const option_form& f
 
 std::string read_patch(const std::string& file) {
   std::error_code ec;
-  if (!fs::is_regular_file(file, ec) || fs::file_size(file, ec) > patch_bytes_max || ec)
+  if (!fs::is_regular_file(file, ec) || fs::file_size(file, ec) > limits::hook_patch_bytes_max || ec)
     return {};
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};

@@ -1,6 +1,7 @@
 // Words of a shell command, and what programs make of them: options and operands.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <span>
 #include <string>

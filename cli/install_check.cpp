@@ -5,12 +5,12 @@
 
 #include <unistd.h>
 
+#include "actors/base/share_directory.hpp"
 #include "cli/failure.hpp"
 #include "cli/install_file.hpp"
 #include "cli/install_hosts.hpp"
 #include "cli/install_json.hpp"
 #include "cli/output.hpp"
-#include "cli/share_directory.hpp"
 
 namespace swarm::cli {
 
@@ -144,7 +144,7 @@ std::vector<host_check> check_hosts(const environment& env) {
   std::vector<host_check> out;
   install_options o;
   o.program = program_for_settings(env);
-  o.share = share_directory(env);
+  o.share = share_directory(env.get("SWARM_SHARE"));
   for (const auto& name : install_host_names()) {
     try {
       if (auto check = check_of(name, env, o); !check.name.empty())

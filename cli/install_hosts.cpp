@@ -11,12 +11,12 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
 #include "cli/failure.hpp"
 #include "cli/install_json.hpp"
 #include "cli/install_toml.hpp"
 #include "cli/install_yaml.hpp"
-#include "cli/share_directory.hpp"
 
 namespace swarm::cli {
 
@@ -342,9 +342,11 @@ std::vector<std::pair<std::string, std::string>> codex_trust(const fs::path& hoo
       auto label = codex_label(line.event);
       const auto& group = *t.find({"hooks", line.event, std::to_string(g)});
       const auto& handler = group.at("hooks").at(h);
-      auto timeout = handler.value("timeout", 600);
+      // What somebody else made of our entry may be of any kind.
+      auto timeout = handler.contains("timeout") && handler.at("timeout").is_number_integer() ? handler.at("timeout").get<int>() : 600;
+      auto matcher = group.contains("matcher") ? text_of(&group.at("matcher")) : std::string{};
       out.emplace_back(hooks_file.string() + ":" + label + ":" + std::to_string(g) + ":" + std::to_string(h),
-                       codex_hook_hash(label, group.value("matcher", std::string{}), handler.at("command"), timeout));
+                       codex_hook_hash(label, matcher, handler.at("command"), timeout));
     }
   return out;
 }
@@ -367,10 +369,10 @@ setting codex_server(fs::path file, const install_options& o) {
   s.file = std::move(file);
   s.program = program;
   s.put = [=, force = o.force](const std::string& text, const contents&) {
-    auto now = toml_text_at(text, {"mcp_servers", server_name, "url"}).value_or(program(text));
-    if (!now.empty() && !is_our_program(now)) {
+    auto now = program(text);
+    if (toml_has(text, where) && !is_our_program(now)) {
       if (!force)
-        refuse_foreign("MCP server", now);
+        refuse_foreign("MCP server", toml_text_at(text, {"mcp_servers", server_name, "url"}).value_or(now));
       return toml_with_table(toml_without_table(text, where, toml_comment), where, values, toml_comment);
     }
     return toml_with_table(text, where, values, toml_comment);
@@ -436,10 +438,10 @@ setting opencode_plugin(fs::path file, const std::string& url) {
   };
   s.take = [=](const std::string& text, const contents&) {
     json_text t{text};
-    auto at = place(t);
-    if (!at)
+    if (!place(t))
       return text;
-    t.erase({"plugin", std::to_string(*at)});
+    while (auto at = place(t))
+      t.erase({"plugin", std::to_string(*at)});
     if (t.find({"plugin"})->empty())
       t.erase({"plugin"});
     return t.text();
@@ -509,22 +511,28 @@ setting hermes_server(fs::path file, const install_options& o) {
       t.add_key({"mcp_servers"}, server_name, lines);
       return t.text();
     }
-    if (!is_our_program(now) && !force)
+    if (is_our_program(now)) {
+      // What the user added to it stays.
+      t.set_scalar({where[0], where[1], "command"}, yaml_quoted(wanted));
+      return t.text();
+    }
+    if (!force)
       refuse_foreign("MCP server", now);
     t.replace(where, lines);
     return t.text();
   };
   s.take = [=](const std::string& text, const contents&) {
     yaml_text t{text};
-    if (is_our_program(program(text)))
+    while (is_our_program(program(t.text())))
       t.erase(where);
     return t.text();
   };
   return s;
 }
 
-std::optional<std::size_t> our_hermes_hook(const yaml_text& t) {
-  for (std::size_t i = 0; i < t.size({"hooks", "pre_tool_call"}); ++i)
+/// The first one from that place on.
+std::optional<std::size_t> our_hermes_hook(const yaml_text& t, std::size_t from = 0) {
+  for (auto i = from; i < t.size({"hooks", "pre_tool_call"}); ++i)
     if (is_our_hook(t.scalar({"hooks", "pre_tool_call", std::to_string(i), "command"}).value_or(""), "hermes"))
       return i;
   return std::nullopt;
@@ -551,6 +559,8 @@ setting hermes_hook(fs::path file, const install_options& o) {
   s.put = [=](const std::string& text, const contents&) {
     yaml_text t{text};
     if (auto i = our_hermes_hook(t)) {
+      while (auto another = our_hermes_hook(t, *i + 1))
+        t.erase({list[0], list[1], std::to_string(*another)});
       bool current = std::all_of(entry.begin(), entry.end(), [&](const auto& e) { return t.scalar(at(*i, e.first)) == e.second; });
       if (!current || t.has(at(*i, "fail_closed")) != (entry.size() > 3))
         t.replace(yaml_text::path{list[0], list[1], std::to_string(*i)}, lines);
@@ -598,7 +608,7 @@ setting hermes_plugin(fs::path file) {
   };
   s.take = [=](const std::string& text, const contents&) {
     yaml_text t{text};
-    if (auto item = place(t))
+    while (auto item = place(t))
       t.erase(*item);
     return t.text();
   };

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 
 namespace swarm::cli {
 
 namespace {
 
-constexpr std::size_t depth_max = 256;
 constexpr std::string_view blanks = " \t\r\n";
 
 std::size_t line_of(std::string_view text, std::size_t at) {
@@ -40,8 +40,7 @@ void blank_out(std::string& text, std::size_t begin, std::size_t end) {
       text[begin] = ' ';
 }
 
-std::string without_extras(const std::string& text) {
-  auto out = text;
+std::string without_comments(std::string out) {
   for (std::size_t at = 0; at < out.size();) {
     auto end = out[at] == '"' ? at : behind_comment(out, at);
     if (out[at] == '"') {
@@ -53,6 +52,10 @@ std::string without_extras(const std::string& text) {
       ++at;
     }
   }
+  return out;
+}
+
+std::string without_trailing_commas(std::string out) {
   for (std::size_t at = 0; at < out.size();) {
     if (out[at] == '"') {
       at = behind_string(out, at);
@@ -152,7 +155,8 @@ struct json_text::node {
 json_text::json_text(std::string text) : text_(std::move(text)) {
   if (trimmed(text_).empty())
     text_ = "{}\n";
-  plain_ = without_extras(text_);
+  bare_ = without_comments(text_);
+  plain_ = without_trailing_commas(bare_);
   std::size_t depth = 0;
   try {
     value_ = json::parse(plain_, [&](int level, json::parse_event_t, json&) {
@@ -161,10 +165,12 @@ json_text::json_text(std::string text) : text_(std::move(text)) {
     });
   } catch (const json::parse_error& e) {
     throw unreadable(line_of(plain_, e.byte > 0 ? e.byte - 1 : 0), "this is not JSON"); // counted from 1
+  } catch (const json::out_of_range&) {
+    throw unreadable(1, "there is a number that is too large"); // which line, the parser does not say
   }
   if (!value_.is_object())
     throw unreadable(1, "this is not a JSON object");
-  if (depth > depth_max)
+  if (depth > limits::agent_settings_depth_max)
     throw unreadable(1, "this is nested too deeply");
 }
 
@@ -184,7 +190,11 @@ const json* json_text::find(const path& where) const {
 void json_text::replace(std::size_t begin, std::size_t end, const std::string& with) {
   auto next = text_;
   next.replace(begin, end - begin, with);
-  *this = json_text{std::move(next)};
+  try {
+    *this = json_text{std::move(next)};
+  } catch (const unreadable&) { // of what would have become of it
+    throw unreadable(line_of(text_, begin), not_editable);
+  }
 }
 
 /// The blanks that the line of `at` begins with.
@@ -258,8 +268,8 @@ void json_text::insert(const node& container, const std::string& key, const json
   auto tail = text_.substr(last.end, inner_end - last.end);
   tail_end += tail.find_last_not_of(blanks) + 1;
   auto kept = text_.substr(last.end, tail_end - last.end);
-  auto comma = text_.find_first_not_of(blanks, last.end);
-  bool trailing_comma = comma < inner_end && text_[comma] == ',';
+  auto comma = bare_.find_first_not_of(blanks, last.end);
+  bool trailing_comma = comma < inner_end && bare_[comma] == ',';
   auto fresh = line_break() + indent_at(last.begin) + name + rendered(value, last.begin, false) + (trailing_comma ? "," : "");
   replace(last.end, tail_end, (trailing_comma ? "" : ",") + kept + fresh);
 }
@@ -294,33 +304,41 @@ void json_text::set(const path& where, const json& value) {
 }
 
 void json_text::erase(const path& where) {
-  if (where.empty() || !find(where))
-    return;
-  auto at = node::root(plain_);
-  for (std::size_t i = 0; i + 1 < where.size(); ++i)
-    at = node::at(plain_, at.find(where[i])->value);
-  const auto* gone = at.find(where.back());
-  auto index = static_cast<std::size_t>(gone - at.elements.data());
-  // Blanks in front of it go with it, back to what stands before: a bracket, a comma, a comment.
-  auto begin = text_.find_last_not_of(blanks, gone->begin - 1) + 1;
-  auto end = gone->end;
-  bool last = index + 1 == at.elements.size();
-  auto next = last ? text_.find_first_not_of(blanks, end) : plain_.find(',', end);
-  bool followed_by_comma = next < text_.size() && text_[next] == ',';
-  if (at.elements.size() == 1) {
-    if (followed_by_comma)
-      end = next + 1;
+  // Without the last of several keys of one name the one before it would count.
+  for (bool object = true; object && !where.empty() && find(where);) {
+    auto at = node::root(plain_);
+    for (std::size_t i = 0; i + 1 < where.size(); ++i)
+      at = node::at(plain_, at.find(where[i])->value);
+    object = at.kind == '{';
+    take_out(at, static_cast<std::size_t>(at.find(where.back()) - at.elements.data()));
+  }
+}
+
+void json_text::take_out(const node& container, std::size_t index) {
+  const auto& gone = container.elements[index];
+  bool last = index + 1 == container.elements.size();
+  auto next = last ? bare_.find_first_not_of(blanks, gone.end) : plain_.find(',', gone.end);
+  bool followed_by_comma = next < bare_.size() && bare_[next] == ',';
+  auto behind = followed_by_comma ? next + 1 : gone.end;
+  // Blanks in front of it go with it, back to what stands before: a bracket, a comma, a comment. Of a comment only when the line ends behind
+  // it as well: what follows must not become part of the comment.
+  auto begin = text_.find_last_not_of(blanks, gone.begin - 1) + 1;
+  if (auto rest = text_.find_first_not_of(" \t\r", behind); text_[begin - 1] != plain_[begin - 1] && (rest == text_.npos || text_[rest] != '\n'))
+    begin = gone.begin;
+  if (container.elements.size() == 1) {
+    // A comment between it and its comma stays.
+    auto kept = followed_by_comma ? text_.substr(gone.end, next - gone.end) : std::string{};
+    kept.resize(kept.find_last_not_of(blanks) == kept.npos ? 0 : kept.size());
     // An empty container closes on the same line, unless a comment stands in it.
-    auto close = text_.find_first_not_of(blanks, end);
-    return replace(begin, close == at.end - 1 && begin == at.begin + 1 ? close : end, "");
+    auto close = text_.find_first_not_of(blanks, behind);
+    return replace(begin, kept.empty() && close == container.end - 1 && begin == container.begin + 1 ? close : behind, kept);
   }
   if (followed_by_comma)
-    return replace(begin, next + 1, "");
+    return replace(begin, behind, "");
   // The last one: the comma before it goes as well, what stands between (a comment) stays.
-  const auto& before = at.elements[index - 1];
+  const auto& before = container.elements[index - 1];
   auto comma = plain_.find(',', before.end);
-  auto between = text_.substr(comma + 1, begin - comma - 1);
-  replace(comma, end, between);
+  replace(comma, gone.end, text_.substr(comma + 1, begin - comma - 1));
 }
 
 } // namespace swarm::cli

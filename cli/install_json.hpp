@@ -17,6 +17,9 @@ struct unreadable : std::runtime_error {
   std::size_t line; // from 1
 };
 
+/// Of a place that is written in a way that no entry can be put into or taken out of.
+inline constexpr const char* not_editable = "this is written in a way that cannot be changed in place; write it plainly";
+
 class json_text {
 public:
   /// Keys; in an array a number, or "-" for the place behind its last item.
@@ -33,20 +36,22 @@ public:
   /// Makes what leads there. Nothing changes when the value is there already. Throws `unreadable` when something else than an
   /// object or array is on the way.
   void set(const path&, const json&);
-  /// Nothing happens when nothing is there.
+  /// Nothing happens when nothing is there; of several keys of one name all go.
   void erase(const path&);
 
 private:
   struct node;
   void replace(std::size_t begin, std::size_t end, const std::string& with);
   void insert(const node& container, const std::string& key, const json&);
+  void take_out(const node& container, std::size_t index);
   std::string rendered(const json&, std::size_t at, bool one_line) const;
   std::string indent_at(std::size_t at) const;
   std::string unit() const;
   std::string line_break() const;
   bool in_lines(const node&) const;
   std::string text_;
-  std::string plain_; // text_ with blanks in place of comments and trailing commas
+  std::string bare_;  // text_ with blanks in place of comments
+  std::string plain_; // and of trailing commas
   json value_;
 };
 

@@ -11,13 +11,17 @@
 #include <toml++/toml.h>
 
 #include "actors/base/text.hpp"
+#include "actors/base/toml_text.hpp"
 #include "cli/install_json.hpp"
 
 namespace swarm::cli {
 
 namespace {
 
-toml::table parsed(const std::string& text) {
+toml::table parsed(std::string text) {
+  // The lines stay as they are, and of the characters nothing but their places is used.
+  if (auto wrong = make_fit_for_toml(text))
+    throw unreadable(std::max<std::size_t>(wrong->line, 1), wrong->text);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& e) {
@@ -61,8 +65,10 @@ bool is_header(const std::string& line) { return trimmed(line).substr(0, 1) == "
 using headers = std::map<std::size_t, toml_path>;
 
 void collect(const toml::table& table, const toml_path& path, const std::vector<std::string>& lines, headers& out) {
+  if (table.is_inline())
+    return;
   auto line = table.source().begin.line;
-  if (!path.empty() && !table.is_inline() && line >= 1 && line <= lines.size() && is_header(lines[line - 1]))
+  if (!path.empty() && line >= 1 && line <= lines.size() && is_header(lines[line - 1]))
     if (auto& known = out[line - 1]; known.size() < path.size())
       known = path;
   for (const auto& [key, value] : table) {
@@ -257,6 +263,11 @@ std::string toml_without_table(const std::string& text, const toml_path& path, c
   if (result != wanted)
     throw unreadable(line_of(*node), header_text(path) + " cannot be taken out of a table that is written this way");
   return out;
+}
+
+bool toml_has(const std::string& text, const toml_path& path) {
+  auto root = parsed(text);
+  return node_at(root, path) != nullptr;
 }
 
 std::optional<std::string> toml_text_at(const std::string& text, const toml_path& path) {

@@ -20,6 +20,8 @@ std::string toml_quoted(const std::string&);
 std::string toml_with_table(const std::string& text, const toml_path&, const toml_values&, const std::string& comment);
 /// Takes the table and those below it away, and the comment above it. Throws `unreadable` as above.
 std::string toml_without_table(const std::string& text, const toml_path&, const std::string& comment);
+/// Something is in that place. Throws `unreadable` when the file is no TOML.
+bool toml_has(const std::string& text, const toml_path&);
 /// A text in that place. Throws `unreadable` when the file is no TOML.
 std::optional<std::string> toml_text_at(const std::string& text, const toml_path&);
 

@@ -1,7 +1,9 @@
 #include "cli/install_yaml.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "cli/install_json.hpp"
 
@@ -9,8 +11,8 @@ namespace swarm::cli {
 
 namespace {
 
-constexpr std::size_t depth_max = 100;
 constexpr auto npos = std::string::npos;
+constexpr std::string_view merge_key = "<<";
 
 enum class kind { empty, scalar, flow, block, nested, alias };
 
@@ -40,7 +42,8 @@ std::size_t behind_quoted(std::string_view line, std::size_t at, char quote) {
 /// Behind the colon of `key:`, from the beginning of the text; npos when it begins with no key.
 std::size_t behind_key(std::string_view text) {
   std::size_t at = 0;
-  if (text.empty() || text[0] == '[' || text[0] == '{')
+  // Brackets, and keys with a tag, an anchor or in place of one.
+  if (text.empty() || std::string_view{"[{!&*"}.find(text[0]) != npos)
     return npos;
   if (text[0] == '"' || text[0] == '\'') {
     at = behind_quoted(text, 1, text[0]);
@@ -100,6 +103,12 @@ std::vector<std::pair<std::size_t, std::size_t>> flow_items(std::string_view tex
   return out;
 }
 
+/// Of an item in a list; npos for what is no number.
+std::size_t index_of(const std::string& key) {
+  bool number = !key.empty() && key.size() < 9 && key.find_first_not_of("0123456789") == npos;
+  return number ? std::stoul(key) : npos;
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at < text.size();) {
@@ -108,6 +117,14 @@ std::vector<std::string> split(const std::string& text) {
     at = end;
   }
   return out;
+}
+
+/// YAML has more ways to end a line than we look for.
+bool has_other_break(std::string_view line) {
+  for (auto at = line.find('\r'); at != npos; at = line.find('\r', at + 1))
+    if (at + 1 == line.size() || line[at + 1] != '\n')
+      return true;
+  return line.find("\xc2\x85") != npos || line.find("\xe2\x80\xa8") != npos || line.find("\xe2\x80\xa9") != npos;
 }
 
 std::vector<std::string> deeper(std::vector<std::string> lines) {
@@ -176,8 +193,9 @@ struct yaml_text::reader {
   }
 
   void children(entry& holder, std::size_t column_wanted, std::size_t depth) {
-    if (depth > depth_max)
+    if (depth > limits::agent_settings_depth_max)
       refuse("this is nested too deeply");
+    std::set<std::string> keys;
     while (more()) {
       auto c = column();
       if (c < column_wanted)
@@ -201,6 +219,9 @@ struct yaml_text::reader {
       else
         key(e, text, depth);
       e.end = last + 1;
+      // Which of two counts is for its reader to say, and the one that does not would if the other went.
+      if (!e.item && !keys.insert(e.key).second && e.key != merge_key)
+        throw unreadable(e.line + 1, json(e.key).dump() + " is there twice");
       holder.children.push_back(std::move(e));
     }
   }
@@ -353,6 +374,9 @@ std::string yaml_quoted(const std::string& text) { return json(text).dump(); }
 yaml_text::yaml_text(std::string text) : text_(std::move(text)), lines_(split(text_)), root_(std::make_shared<entry>()) {
   if (!is_utf8(text_))
     throw unreadable(1, "this is not UTF-8");
+  for (std::size_t i = 0; i < lines_.size(); ++i)
+    if (has_other_break(lines_[i]))
+      throw unreadable(i + 1, "a line break of another kind than \\n and \\r\\n");
   reader in{lines_};
   in.head();
   if (!in.more())
@@ -370,7 +394,7 @@ const yaml_text::entry* yaml_text::find(const path& where) const {
   for (const auto& key : where) {
     const entry* next = nullptr;
     if (at->is_list()) {
-      auto index = std::strtoul(key.c_str(), nullptr, 10);
+      auto index = index_of(key);
       next = index < at->children.size() ? &at->children[index] : nullptr;
     } else {
       for (const auto& child : at->children)
@@ -400,7 +424,7 @@ std::optional<std::string> yaml_text::scalar(const path& where) const {
     return std::nullopt;
   auto inside = std::string_view{lines_[list->line]}.substr(list->value + 1, list->value_end - list->value - 2);
   auto items = flow_items(inside);
-  auto index = std::strtoul(where.back().c_str(), nullptr, 10);
+  auto index = index_of(where.back());
   return index < items.size() ? std::optional{unquoted(inside.substr(items[index].first, items[index].second - items[index].first))} : std::nullopt;
 }
 
@@ -427,7 +451,11 @@ void yaml_text::splice(std::size_t from, std::size_t to, const std::vector<std::
     out += line + end;
   for (auto i = to; i < lines_.size(); ++i)
     out += lines_[i];
-  *this = yaml_text{std::move(out)};
+  try {
+    *this = yaml_text{std::move(out)};
+  } catch (const unreadable&) { // of what would have become of it
+    throw unreadable(std::clamp<std::size_t>(from, 1, std::max<std::size_t>(lines_.size(), 1)), not_editable);
+  }
 }
 
 void yaml_text::add(const path& holder, std::vector<std::string> lines, bool item) {
@@ -512,6 +540,15 @@ void yaml_text::replace(const path& where, const std::vector<std::string>& lines
   splice(e->line, e->end, out);
 }
 
+void yaml_text::set_scalar(const path& where, const std::string& text) {
+  const auto* e = find(where);
+  if (!e || e->what != kind::scalar || !e->one_line)
+    throw unreadable(e ? e->line + 1 : 1, not_editable);
+  auto line = std::string{content_of(lines_[e->line])};
+  line.replace(e->value, e->value_end - e->value, text);
+  splice(e->line, e->line + 1, {line});
+}
+
 void yaml_text::erase(const path& where) {
   if (where.empty())
     return;
@@ -523,7 +560,7 @@ void yaml_text::erase(const path& where) {
     auto line = std::string{content_of(lines_[holder->line])};
     auto begin = holder->value + 1;
     auto items = flow_items(std::string_view{line}.substr(begin, holder->value_end - begin - 1));
-    auto index = std::strtoul(where.back().c_str(), nullptr, 10);
+    auto index = index_of(where.back());
     if (index >= items.size())
       return;
     auto from = index == 0 ? items[0].first : items[index - 1].second;
@@ -538,7 +575,26 @@ void yaml_text::erase(const path& where) {
     return erase(above);
   if (e->line == holder->line && holder != root_.get())
     throw unreadable(e->line + 1, "this stands behind a dash; take it out by hand");
-  splice(e->line, e->end, {});
+  // What was a comment below it must not become part of a text above it.
+  std::vector<std::string> comments;
+  auto to = e->end;
+  for (auto i = to; follows_block(*root_, e->line) && i < lines_.size(); ++i) {
+    auto text = content_of(lines_[i]);
+    auto first = text.find_first_not_of(" \t");
+    if (first != npos && (text[first] != '#' || first <= e->column))
+      break;
+    comments.push_back(first == npos ? std::string{} : std::string(e->column, ' ') + std::string{text.substr(first)});
+    to = i + 1;
+  }
+  splice(e->line, to, comments);
+}
+
+/// The last line with content before that one is of a text with | or >.
+bool yaml_text::follows_block(const entry& e, std::size_t line) const {
+  while (line > 0 && content_of(lines_[line - 1]).empty())
+    --line;
+  return (e.what == kind::block && e.line < line && e.end == line) ||
+         std::any_of(e.children.begin(), e.children.end(), [&](const entry& child) { return follows_block(child, line); });
 }
 
 } // namespace swarm::cli

@@ -34,6 +34,8 @@ public:
   void add_item(const path& list, const std::vector<std::string>& lines);
   /// Puts these lines in the place of what the key or item has.
   void replace(const path&, const std::vector<std::string>& lines);
+  /// Puts that text in the place of a value on one line. Throws `unreadable` when there is none.
+  void set_scalar(const path&, const std::string& text);
   /// With what holds it, if that is then empty.
   void erase(const path&);
 
@@ -41,6 +43,7 @@ private:
   struct entry;
   struct reader;
   const entry* find(const path&) const;
+  bool follows_block(const entry&, std::size_t line) const;
   void splice(std::size_t from, std::size_t to, const std::vector<std::string>& lines);
   void add(const path& holder, std::vector<std::string> lines, bool item);
   std::string text_;

@@ -12,9 +12,11 @@
 #include <sys/stat.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
+#include "actors/domain/json_text.hpp"
 #include "cli/failure.hpp"
 
 namespace fs = std::filesystem;
@@ -25,21 +27,15 @@ namespace {
 
 constexpr const char* record_file = "swarm.json";
 constexpr const char* branch_prefix = "swarm/";
-constexpr std::size_t record_bytes_max = 64 * 1024;
 constexpr std::size_t short_name_bytes = 8;
 constexpr std::size_t place_hash_bytes = 8;
 
 std::string start_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string out(record_bytes_max, '\0');
+  std::string out(limits::worktree_record_bytes_max, '\0');
   in.read(out.data(), static_cast<std::streamsize>(out.size()));
   out.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
   return out;
-}
-
-std::string text_of(const json& object, const char* name) {
-  auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
 /// What cannot be looked at is there.
@@ -181,14 +177,14 @@ std::optional<worker_tree> worker_trees::read(const std::string& directory) {
   if (!record.is_object() || pointer.empty())
     return std::nullopt;
   worker_tree t;
-  t.task_id = text_of(record, "task");
-  t.spawn_id = text_of(record, "spawn");
-  t.scope = text_of(record, "scope");
-  t.home = text_of(record, "home");
-  t.origin = text_of(record, "origin");
-  t.branch = text_of(record, "branch");
-  t.base = text_of(record, "base");
-  t.base_branch = text_of(record, "base_branch");
+  t.task_id = domain::text_in(record, "task");
+  t.spawn_id = domain::text_in(record, "spawn");
+  t.scope = domain::text_in(record, "scope");
+  t.home = domain::text_in(record, "home");
+  t.origin = domain::text_in(record, "origin");
+  t.branch = domain::text_in(record, "branch");
+  t.base = domain::text_in(record, "base");
+  t.base_branch = domain::text_in(record, "base_branch");
   t.directory = directory;
   t.path = fs::path{normalize_path(pointer, directory)}.parent_path().string();
   if (t.key().empty() || !t.branch.starts_with(branch_prefix))

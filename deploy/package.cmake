@@ -25,8 +25,10 @@ install(CODE "execute_process(COMMAND \"${_words}\" COMMAND_ERROR_IS_FATAL ANY)"
 install(DIRECTORY "${_made}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" FILES_MATCHING PATTERN "*.1.gz")
 install(DIRECTORY "${_made}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8" FILES_MATCHING PATTERN "*.8.gz")
 install(FILES "${_made}/completion/swarmctl" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+set(_link "${CMAKE_INSTALL_DATADIR}/bash-completion/completions/swarm-mcp") # looked for by the name of the command
+install(CODE "file(CREATE_LINK swarmctl \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${_link}\" SYMBOLIC)")
 install(FILES "${_made}/completion/_swarmctl" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
-install(FILES "${_made}/completion/swarmctl.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+install(FILES "${_made}/completion/swarmctl.fish" "${_made}/completion/swarm-mcp.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 install(FILES "${_made}/copyright" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric")
 
 set(CPACK_GENERATOR DEB)

@@ -68,4 +68,15 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   return {std::move(c), grpc::Status::OK, std::move(refusal)};
 }
 
+std::function<void()> leaves_line(const service_context& context, call_ptr c) {
+  const auto& command = c->what->command;
+  if (!command.has_acquire_lock() || command.acquire_lock().wait_ms() <= 0)
+    return nullptr;
+  // A client of a node that stops comes back to its place.
+  return [stopping = context.stopping, board = context.board, c = std::move(c)] {
+    if (auto front = board->get().front; front && !*stopping)
+      caf::anon_send(front, abort_atom_v, c);
+  };
+}
+
 } // namespace swarm

@@ -120,7 +120,10 @@ public:
   short_call(grpc::ServerUnaryReactor* reactor, work run, std::shared_ptr<std::atomic<bool>> over)
     : answer_(reactor), run_(std::move(run)), over_(std::move(over)) {}
   bool open() const noexcept { return answer_.open(); }
+  /// To be done when the client goes before it is answered.
+  void on_abort(std::function<void()> f) { on_abort_ = std::move(f); }
   void finish(grpc::Status status) {
+    on_abort_ = nullptr;
     answer_.finish(std::move(status));
     over_->store(true, std::memory_order_relaxed);
   }
@@ -128,11 +131,17 @@ public:
     if (auto run = std::exchange(run_, nullptr); open())
       run(door, shared_from_this());
   }
-  void abort() override { finish({grpc::StatusCode::CANCELLED, "the call was given up"}); }
+  void abort() override {
+    auto gone = std::exchange(on_abort_, nullptr);
+    finish({grpc::StatusCode::CANCELLED, "the call was given up"});
+    if (gone)
+      gone();
+  }
 
 private:
   unary_answer answer_;
   work run_;
+  std::function<void()> on_abort_;
   std::shared_ptr<std::atomic<bool>> over_;
 };
 using short_call_ptr = std::shared_ptr<short_call>;

@@ -18,6 +18,8 @@ struct service_context {
   node_context_ptr node;
   principals& callers;
   runtime::admission& admission;
+  /// The node ends the calls that are under way, not their clients.
+  std::shared_ptr<const std::atomic<bool>> stopping;
 };
 
 /// A caller that has been let in: who it is and its place among the calls in flight.
@@ -44,15 +46,36 @@ void with_principal(Self* self, const service_context& context, const claim& who
   auto* callers = &context.callers;
   ask(self, front, q)
     .then(
-      [next, refuse, callers, hash](const answer_ptr& a) {
+      [next, refuse, callers, hash, at = who.at](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
         auto bearer = principal_of(a->session());
-        callers->remember(hash, bearer);
+        callers->bearers().remember(hash, bearer, at);
         next(bearer);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }
+
+/// The same for what lasts: a session's ends with the session.
+template <class Next, class Refuse>
+void with_lasting_principal(caf::event_based_actor* self, const service_context& context, const claim& who, Next next, Refuse refuse) {
+  with_principal(
+    self, context, who,
+    [self, callers = &context.callers, at = who.at, next, refuse](const v1::Principal& p) {
+      if (p.kind() != v1::Principal::SESSION)
+        return next(p);
+      auto stays =
+        callers->bearers().attend(p.id(), at, [me = caf::actor_cast<caf::actor>(self)] { caf::anon_send_exit(me, caf::exit_reason::user_shutdown); });
+      if (!stays)
+        return refuse(to_status(errc::unavailable));
+      self->attach_functor([stays] {});
+      next(p);
+    },
+    refuse);
+}
+
+/// To be done when the client of this command goes unanswered: it leaves the line it may stand in. Null when there is none.
+std::function<void()> leaves_line(const service_context&, call_ptr);
 
 class coordination_service final : public v1::Coordination::CallbackService {
 public:

@@ -42,13 +42,16 @@ void ask_front(door_ptr door, const service_context& context, Request request, c
       [call](caf::error& e) { call->finish(to_status(e)); });
 }
 
-/// Says no to what is wrong by itself; true when it may go on to the front.
-bool acceptable(prepared_call& prepared, const short_call_ptr& call, v1::Reply* rep) {
+/// Says no to what is wrong by itself, and hands the rest to the front.
+void go_on(door_ptr door, const service_context& context, prepared_call prepared, const short_call_ptr& call, v1::Reply* rep) {
   if (prepared.refusal)
     *rep->mutable_refusal() = std::move(*prepared.refusal);
   if (!prepared.status.ok() || prepared.refusal)
     call->finish(prepared.status);
-  return call->open();
+  if (!call->open())
+    return;
+  call->on_abort(leaves_line(context, prepared.call));
+  ask_front(door, context, prepared.call, call, rep);
 }
 
 } // namespace
@@ -66,19 +69,13 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
   return run_short(
     context_, in.slot,
     [context = context_, who = std::move(in.who), prepared = std::move(prepared), req, rep](door_ptr door, const short_call_ptr& call) mutable {
-      if (prepared) {
-        if (acceptable(*prepared, call, rep))
-          ask_front(door, context, prepared->call, call, rep);
-        return;
-      }
+      if (prepared)
+        return go_on(door, context, std::move(*prepared), call, rep);
       with_principal(
         door, context, who,
         [=](const v1::Principal& principal) {
-          if (!call->open())
-            return;
-          auto late = prepare(context, *req, principal);
-          if (acceptable(late, call, rep))
-            ask_front(door, context, late.call, call, rep);
+          if (call->open())
+            go_on(door, context, prepare(context, *req, principal), call, rep);
         },
         [call](grpc::Status s) { call->finish(std::move(s)); });
     });

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
@@ -51,6 +53,57 @@ std::optional<v1::Principal> worker_registry::of_token(std::string_view token_ha
   return i == by_token_.end() ? std::nullopt : std::optional{i->second};
 }
 
+std::optional<v1::Principal> bearers::resolved(const std::string& token_hash) const {
+  std::lock_guard guard{mutex_};
+  auto i = resolved_.find(token_hash);
+  if (i == resolved_.end() || now_ms_() - i->second.at_ms > limits::resolved_token_age.count())
+    return std::nullopt;
+  return i->second.who;
+}
+
+void bearers::remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at) {
+  std::lock_guard guard{mutex_};
+  if (losses_ != asked_at)
+    return; // it may have gone meanwhile
+  if (resolved_.insert_or_assign(token_hash, known{who, now_ms_()}).second)
+    order_.push_back(token_hash);
+  if (order_.size() > limits::resolved_tokens_max()) {
+    resolved_.erase(order_.front());
+    order_.pop_front();
+  }
+}
+
+std::shared_ptr<void> bearers::attend(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone) {
+  std::lock_guard guard{mutex_};
+  if (losses_ != asked_at)
+    return nullptr;
+  attending_.emplace(++last_attendance_, attendance{session_id, std::move(gone)});
+  return {this, [this, number = last_attendance_](void*) {
+            std::lock_guard forgets{mutex_};
+            attending_.erase(number);
+          }};
+}
+
+void bearers::token_gone(const std::string& token_hash) {
+  std::lock_guard guard{mutex_};
+  ++losses_;
+  resolved_.erase(token_hash);
+}
+
+void bearers::session_gone(const std::string& session_id) {
+  std::vector<std::function<void()>> told;
+  {
+    std::lock_guard guard{mutex_};
+    ++losses_;
+    for (auto& [number, a] : attending_)
+      if (a.session_id == session_id)
+        told.push_back(std::exchange(a.gone, nullptr));
+  }
+  for (auto& gone : told)
+    if (gone)
+      gone();
+}
+
 void peer_table::put(int fd, peer p) {
   std::lock_guard guard{mutex_};
   peers_[fd] = std::move(p);
@@ -64,6 +117,7 @@ std::optional<peer> peer_table::find(int fd) const {
 
 claim principals::identify(const grpc::ServerContextBase& ctx) const {
   claim out;
+  out.at = bearers_.losses();
   auto name = ctx.peer();
   int fd = -1;
   if (name.rfind("fd:", 0) == 0)
@@ -79,7 +133,7 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
     auto hash = sha256(from_hex({i->second.data(), i->second.size()}));
     auto who_shows_it = workers_.of_token(hash);
     if (!who_shows_it)
-      who_shows_it = resolved(hash);
+      who_shows_it = bearers_.resolved(hash);
     if (who_shows_it)
       out.principal = std::move(*who_shows_it);
     else
@@ -95,24 +149,6 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
   else
     out.principal = who->worker;
   return out;
-}
-
-std::optional<v1::Principal> principals::resolved(const std::string& token_hash) const {
-  std::lock_guard guard{mutex_};
-  auto i = resolved_.find(token_hash);
-  if (i == resolved_.end() || now_ms_() - i->second.at_ms > limits::resolved_token_age.count())
-    return std::nullopt;
-  return i->second.who;
-}
-
-void principals::remember(const std::string& token_hash, const v1::Principal& who) {
-  std::lock_guard guard{mutex_};
-  if (resolved_.insert_or_assign(token_hash, known{who, now_ms_()}).second)
-    order_.push_back(token_hash);
-  if (order_.size() > limits::resolved_tokens_max()) {
-    resolved_.erase(order_.front());
-    order_.pop_front();
-  }
 }
 
 } // namespace swarm

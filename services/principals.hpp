@@ -1,7 +1,10 @@
 // Who is calling: from the connection's process and the token it shows (architecture, decision 5).
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +46,43 @@ private:
   std::unordered_map<std::string, v1::Principal> by_token_;
 };
 
+/// Who bears which token, as the store has said, and what lasts only as long as its session. Thread-safe; outlives the actors.
+class bearers final : public bearer_port {
+public:
+  /// `now_ms`: a clock that only goes forward, in milliseconds.
+  explicit bearers(std::function<std::int64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
+
+  /// Grows with every token and session that goes: what was asked of the store at a number that is past may be out of date.
+  std::uint64_t losses() const noexcept { return losses_; }
+  /// What has been remembered; bounded, oldest out, and for limits::resolved_token_age only.
+  std::optional<v1::Principal> resolved(const std::string& token_hash) const;
+  /// `asked_at`: losses() before the store was asked.
+  void remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at);
+  /// Calls `gone` once, from any thread, when the session goes, unless what is returned has been dropped before. Null when a session or
+  /// token has gone since `asked_at`: this one may have been it.
+  std::shared_ptr<void> attend(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone);
+
+  void token_gone(const std::string& token_hash) override;
+  void session_gone(const std::string& session_id) override;
+
+private:
+  struct known {
+    v1::Principal who;
+    std::int64_t at_ms;
+  };
+  struct attendance {
+    std::string session_id;
+    std::function<void()> gone;
+  };
+  std::function<std::int64_t()> now_ms_;
+  mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> losses_ = 0; // changed under the mutex
+  std::unordered_map<std::string, known> resolved_;
+  std::list<std::string> order_;
+  std::uint64_t last_attendance_ = 0;
+  std::map<std::uint64_t, attendance> attending_;
+};
+
 /// Connection number to process. gRPC names a connection made from a descriptor "fd:N"; N is handed out in rotation, so that it
 /// is not reused while a call of the old connection may still be looking.
 class peer_table {
@@ -60,32 +100,22 @@ struct claim {
   v1::Principal principal; // final, unless token_hash is set
   std::string token_hash;  // SHA-256 of a token shown that no live worker has: the store decides
   bool refused = false;    // inside a worker's tree, but nobody's
+  std::uint64_t at = 0;    // bearers::losses() before anybody was asked
 };
 
 /// Tells who calls. Thread-safe.
 class principals {
 public:
-  /// `now_ms`: a clock that only goes forward, in milliseconds.
-  principals(const peer_table& peers, const worker_registry& workers, std::function<std::int64_t()> now_ms)
-    : peers_(peers), workers_(workers), now_ms_(std::move(now_ms)) {}
+  principals(const peer_table& peers, const worker_registry& workers, swarm::bearers& bearers)
+    : peers_(peers), workers_(workers), bearers_(bearers) {}
   /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
-
-  /// Tokens the store has resolved; bounded, oldest out. For limits::resolved_token_age only: a token may be replaced, its session end.
-  std::optional<v1::Principal> resolved(const std::string& token_hash) const;
-  void remember(const std::string& token_hash, const v1::Principal& who);
+  swarm::bearers& bearers() const noexcept { return bearers_; }
 
 private:
   const peer_table& peers_;
   const worker_registry& workers_;
-  mutable std::mutex mutex_;
-  struct known {
-    v1::Principal who;
-    std::int64_t at_ms;
-  };
-  std::function<std::int64_t()> now_ms_;
-  std::unordered_map<std::string, known> resolved_;
-  std::list<std::string> order_;
+  swarm::bearers& bearers_;
 };
 
 /// Who a session's token makes its bearer.

@@ -71,7 +71,7 @@ void open_terminal(caf::stateful_actor<State>* self, const service_context& cont
     self->state.io->close(std::move(s));
     self->quit();
   };
-  with_principal(
+  with_lasting_principal(
     self, context, who,
     [=](const v1::Principal& p) {
       self->state.principal = p;

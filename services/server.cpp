@@ -5,9 +5,9 @@
 namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-                         runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(peers_, workers, [clock = node->clock] { return clock->boot_ms(); }), context_{sys, std::move(board), node, callers_, admission_},
-    coordination_(context_), ptys_(context_), node_(context_, std::move(root), hooks) {
+                         bearers& bearers, runtime::supervisor_actor root, node_service::hooks hooks)
+  : callers_(peers_, workers, bearers), context_{sys, std::move(board), node, callers_, admission_, stopping_}, coordination_(context_),
+    ptys_(context_), node_(context_, std::move(root), hooks) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -32,6 +32,7 @@ node_server::~node_server() { stop(std::chrono::milliseconds{0}); }
 
 bool node_server::stop(std::chrono::milliseconds grace) {
   listener_ = nullptr;
+  *stopping_ = true;
   if (!server_)
     return true;
   server_->Shutdown(std::chrono::system_clock::now() + grace);

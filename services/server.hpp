@@ -14,7 +14,7 @@ class node_server {
 public:
   /// Starts serving on the state directory's socket. Throws std::runtime_error.
   node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-              runtime::supervisor_actor root, node_service::hooks hooks);
+              bearers& bearers, runtime::supervisor_actor root, node_service::hooks hooks);
   ~node_server();
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
@@ -25,6 +25,7 @@ private:
   peer_table peers_;
   principals callers_;
   runtime::admission admission_;
+  std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
   service_context context_;
   coordination_service coordination_;
   pty_service ptys_;

@@ -58,11 +58,14 @@ struct pipeline_state {
   pipeline_ptr io;
   std::uint64_t next_in = 0, next_out = 0;
   std::map<std::uint64_t, v1::PipelineReply> done;
+  std::map<std::uint64_t, std::function<void()>> leave; // what is to be done when the stream ends before the answer
   bool reading = false, input_over = false;
   bool room = true;       // for another reply in the stream
   bool packs = false;     // the client sends several requests in a message, and takes several replies in one
   bool flush_due = false; // a flush is in our mailbox, behind the replies that came together
   ~pipeline_state() {
+    for (const auto& [at, gone] : leave)
+      gone();
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the stream ended; repeat what was not answered"});
   }
@@ -105,6 +108,7 @@ void flush(pipeline_self self) {
 }
 
 void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v1::Reply* reply, const grpc::Status& status) {
+  self->state.leave.erase(at);
   v1::PipelineReply out;
   out.set_seq(seq);
   if (reply)
@@ -129,6 +133,8 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   }
   if (!prepared.status.ok() || !front)
     return answer_one(self, at, seq, nullptr, prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
+  if (auto gone = leaves_line(*st.context, prepared.call))
+    st.leave.emplace(at, std::move(gone));
   ask(self, front, prepared.call)
     .then([self, at, seq](const reply_ptr& r) { answer_one(self, at, seq, r.get(), grpc::Status::OK); },
           [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
@@ -339,7 +345,7 @@ caf::behavior watcher(watch_self self, service_context context, claim who, v1::W
   st.request = std::move(request);
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
-  with_principal(
+  with_lasting_principal(
     self, *st.context, who,
     [self](const v1::Principal& p) {
       self->state.principal = p;

@@ -243,6 +243,18 @@ inline constexpr std::size_t hook_input_bytes_max = 16 * mib;
 inline constexpr std::size_t hook_paths_max = 256;
 inline constinit bound<milliseconds> hook_call_deadline{milliseconds{4'000}};
 inline constinit bound<milliseconds> hook_lock_ttl{minutes{10}};
+/// A hook's report that its agent works counts so long: a turn that a person has broken off is told to nobody.
+inline constinit bound<milliseconds> hook_report_ttl{minutes{10}};
+inline constinit bound<milliseconds> hook_session_lease{hours{24}};
+inline constexpr std::size_t hook_script_bytes_max = 1 * mib;
+inline constexpr std::size_t hook_script_words_max = 4'096;
+inline constexpr int hook_script_depth_max = 8;
+inline constexpr std::size_t hook_braces_max = 64;
+inline constexpr std::size_t hook_patch_bytes_max = 1 * mib;
+inline constexpr std::size_t hook_note_bytes_max = 1 * kib;
+inline constexpr std::size_t hook_record_bytes_max = 2 * mib;
+inline constexpr std::size_t hook_records_max = 1'024;
+inline constexpr std::size_t hook_calls_max = 32;
 inline constexpr std::size_t context_bytes_max = 4 * kib;
 inline constexpr std::size_t context_rows_max = 16;
 inline constexpr std::size_t context_text_bytes_max = 160;
@@ -251,10 +263,17 @@ inline constexpr std::size_t context_text_bytes_max = 160;
 inline constinit bound<milliseconds> git_deadline{minutes{2}};
 inline constexpr std::size_t git_output_bytes_max = 16 * mib;
 inline constexpr std::size_t worktree_conflict_bytes_max = 64 * kib;
+inline constexpr std::size_t worktree_record_bytes_max = 64 * kib;
 inline constexpr std::size_t routine_bytes_max = 256 * kib;
 inline constexpr std::size_t routines_max = 256;
 inline constexpr std::size_t routine_parameters_max = 32;
+inline constexpr std::size_t routine_problems_max = 20;
+inline constexpr std::size_t routine_envelope_bytes_max = 16 * kib;
+inline constexpr std::size_t routine_excerpt_bytes_max = 1 * kib;
+inline constexpr int routine_begin_attempts_max = 16;
+inline constinit bound<milliseconds> routine_session_lease{minutes{1}};
 inline constexpr std::size_t agent_settings_bytes_max = 4 * mib;
+inline constexpr std::size_t agent_settings_depth_max = 100;
 
 // -- profiles ----------------------------------------------------------------------------
 inline constexpr std::size_t profile_bytes_max = 64 * kib;

@@ -49,9 +49,7 @@ public:
       return terminal();
     if (worker_)
       return instruct();
-    if (d_.no_spawn() || d_.harness().empty())
-      return answer(v1::DispatchReply::NO_WORKER);
-    return spawn();
+    return d_.no_spawn() || d_.harness().empty() ? leave() : spawn();
   }
 
 private:
@@ -87,32 +85,10 @@ private:
     intent_hash_ = dispatch_hash({key_});
   }
 
-  // Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter. A live
-  // worker works where it is, so a worktree of its own takes a worker of its own.
+  // A live worker works where it is, so a worktree of its own takes a worker of its own.
   void find_worker() {
-    if (d_.force_spawn() || wants_exec_ || d_.worktree())
-      return;
-    session_filter f;
-    f.scope = tx_.scope();
-    f.adopted = true;
-    std::optional<v1::Session> generalist;
-    for (auto& s : tx_.find<v1::Session>(f)) {
-      if (!eligible(s))
-        continue;
-      if (has_token(s.label(), "role:" + role_)) {
-        worker_ = std::move(s);
-        return;
-      }
-      if (!generalist && (has_token(s.label(), "role:generalist") || role_of(s.label()).empty()))
-        generalist = std::move(s);
-    }
-    worker_ = std::move(generalist);
-  }
-
-  bool eligible(const v1::Session& s) const {
-    if (s.id() == tx_.actor_name() || has_token(s.label(), "provider:exec"))
-      return false;
-    return identity_.empty() || identity_token(s.label()) == identity_;
+    if (!d_.force_spawn() && !wants_exec_ && !d_.worktree())
+      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name());
   }
 
   std::optional<v1::Reply> find_or_create() {
@@ -182,10 +158,29 @@ private:
     return r;
   }
 
+  /// Nobody is told of what cannot be begun: it is given out when it opens, as it would be now.
+  v1::Reply leave() {
+    const bool waits = task_.status() == v1::BLOCKED || task_.status() == v1::APPROVAL_REQUIRED;
+    if (waits && task_.assignee().empty() && live_orders_of(tx_, task_.id()).empty()) {
+      worker_order o;
+      o.role = role_;
+      o.key = intent_hash_;
+      o.label = label_.text;
+      o.task_id = task_.id();
+      o.deferred = true;
+      order_worker(tx_, o);
+    }
+    return answer(v1::DispatchReply::NO_WORKER);
+  }
+
   v1::Reply spawn() {
-    if (auto live = live_spawn_of(tx_, task_.id())) {
+    for (auto& order : live_orders_of(tx_, task_.id())) {
+      if (order.harness().empty()) {
+        tx_.erase(order); // a worker of its own takes its place
+        continue;
+      }
       auto r = answer(v1::DispatchReply::SPAWN_IN_FLIGHT);
-      *r.mutable_dispatch()->mutable_spawn() = std::move(*live);
+      *r.mutable_dispatch()->mutable_spawn() = std::move(order);
       return r;
     }
     if (!task_.assignee().empty()) {
@@ -220,7 +215,7 @@ private:
     o.columns = d_.columns();
     o.rows = d_.rows();
     o.worktree = d_.worktree();
-    o.deferred = wants_exec_ && task_.status() != v1::OPEN;
+    o.deferred = task_.status() != v1::OPEN;
     return o;
   }
 

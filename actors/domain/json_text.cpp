@@ -55,4 +55,9 @@ std::optional<json> parse_json(std::string_view text, int depth_max) {
   return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
 }
 
+std::string text_in(const json& object, std::string_view name) {
+  auto i = object.find(name);
+  return i != object.end() && i->is_string() ? i->get<std::string>() : std::string{};
+}
+
 } // namespace swarm::domain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "actors/base/limits.hpp"
@@ -15,5 +16,7 @@ bool has_more_members(std::string_view text, std::size_t members);
 /// Nothing for what is not JSON, nested deeper than `depth_max` (writing a value out again takes recursion), or with an object of more than
 /// limits::json_members_max members (each is searched among those before).
 std::optional<json> parse_json(std::string_view text, int depth_max = limits::json_depth_max);
+/// A text among the members of an object; empty when there is none of that name, or it is something else.
+std::string text_in(const json& object, std::string_view name);
 
 } // namespace swarm::domain

@@ -204,7 +204,7 @@ v1::Reply spawn_running(transaction& tx, const v1::SpawnRunning& c) {
     start_task(tx, std::move(*task), s->session_id(), false);
   } else if (free) {
     reserve_task(tx, *task, s->session_id());
-    prompt(tx, tx.actor_name(), s->session_id(), instruction(*task, task->description()), task->id());
+    prompt(tx, tx.actor_name(), s->session_id(), instruction(*task, message_of(*task)), task->id());
   }
   return spawn_reply(std::move(*s), false);
 }

@@ -14,6 +14,8 @@ namespace {
 
 constexpr const char* deferred_intent = "deferred";
 constexpr std::int64_t minute_ms = 60'000;
+/// What telling somebody takes besides the text: its event, and the words around it.
+constexpr std::size_t told_bytes = 16 * limits::kib;
 
 std::vector<std::string> words(std::string_view text) {
   std::istringstream in{std::string(text)};
@@ -44,7 +46,19 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
 std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
   const auto mine = principal_key(tx.command().principal());
   const auto found = tx.find<v1::Spawn>(f);
-  return static_cast<std::size_t>(std::count_if(found.begin(), found.end(), [&](const auto& s) { return principal_key(s.requested_by()) == mine; }));
+  return static_cast<std::size_t>(
+    std::count_if(found.begin(), found.end(), [&](const auto& s) { return !s.harness().empty() && principal_key(s.requested_by()) == mine; }));
+}
+
+/// As a dispatch tells a live worker, in the name of whoever asked for the task. A text that the command at hand has no room for is left
+/// out: the task has it.
+void tell_live_worker(transaction& tx, const v1::Task& task, const v1::Spawn& order) {
+  const auto worker = live_worker(tx, order.role(), identity_token(order.label()), task.requester());
+  if (!worker)
+    return; // whoever looks for work finds it
+  // The reply may repeat the task.
+  const bool fits = tx.has_room(message_of(task).size() + task.ByteSizeLong() + told_bytes);
+  prompt(tx, task.requester(), worker->id(), instruction(task, fits ? message_of(task) : task.title()), task.id());
 }
 
 } // namespace
@@ -69,16 +83,29 @@ bool is_live(const v1::Spawn& s) noexcept {
   return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
 }
 
-std::optional<v1::Spawn> live_spawn_of(const transaction& tx, const std::string& task_id) {
+std::vector<v1::Spawn> live_orders_of(const transaction& tx, const std::string& task_id) {
   spawn_filter f;
   f.scope = tx.scope();
   f.task_id = task_id;
   f.live = true;
-  f.limit = 1;
-  auto found = tx.find<v1::Spawn>(f);
-  if (found.empty())
-    return std::nullopt;
-  return std::move(found.front());
+  return tx.find<v1::Spawn>(f);
+}
+
+std::optional<v1::Session> live_worker(const transaction& tx, std::string_view role, std::string_view identity, std::string_view requester) {
+  session_filter f;
+  f.scope = tx.scope();
+  f.adopted = true;
+  const auto mark = "role:" + std::string(role);
+  std::optional<v1::Session> generalist;
+  for (auto& s : tx.find<v1::Session>(f)) {
+    if (s.id() == requester || has_token(s.label(), "provider:exec") || (!identity.empty() && identity_token(s.label()) != identity))
+      continue;
+    if (has_token(s.label(), mark))
+      return std::move(s);
+    if (!generalist && (has_token(s.label(), "role:generalist") || role_of(s.label()).empty()))
+      generalist = std::move(s);
+  }
+  return generalist;
 }
 
 void issue_spawn(transaction& tx, v1::Spawn& spawn) {
@@ -124,19 +151,23 @@ v1::Spawn order_worker(transaction& tx, const worker_order& o) {
 }
 
 void release_deferred_spawn(transaction& tx, const v1::Task& task) {
-  auto spawn = live_spawn_of(tx, task.id());
-  if (!spawn || !spawn->session_id().empty())
-    return;
-  spawn->clear_intent();
-  issue_spawn(tx, *spawn);
+  for (auto& order : live_orders_of(tx, task.id())) {
+    if (order.harness().empty()) {
+      tx.erase(order);
+      tell_live_worker(tx, task, order);
+    } else if (order.session_id().empty()) {
+      order.set_intent(task.title());
+      issue_spawn(tx, order);
+    }
+  }
 }
 
 void drop_unstarted_spawns(transaction& tx, const v1::Task& task) {
-  spawn_filter f;
-  f.scope = tx.scope();
-  f.task_id = task.id();
-  f.live = true;
-  for (auto& spawn : tx.find<v1::Spawn>(f)) {
+  for (auto& spawn : live_orders_of(tx, task.id())) {
+    if (spawn.harness().empty()) {
+      tx.erase(spawn);
+      continue;
+    }
     if (spawn.status() != v1::Spawn::REQUESTED)
       continue;
     spawn.set_status(v1::Spawn::FAILED);
@@ -226,6 +257,8 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
     out.refusal = refuse(v1::Refusal::INVALID, "The worker's label is longer than " + std::to_string(limits::label_bytes_max()) + " bytes");
   return out;
 }
+
+const std::string& message_of(const v1::Task& task) { return task.description().empty() ? task.title() : task.description(); }
 
 std::string instruction(const v1::Task& task, std::string_view message) {
   return "Task " + task.id() + " is ready: " + task.title() + "\n\n" + std::string(message) +

@@ -6,7 +6,7 @@
 namespace swarm::domain {
 
 /// Everything about a worker that is decided when it is asked for. `deferred`: its task is not open yet, so neither session
-/// nor request exist until release_deferred_spawn.
+/// nor request exist until release_deferred_spawn. Without a harness it starts nobody: a live worker is told then, if there is one.
 struct worker_order {
   std::string role;
   std::string key;
@@ -59,9 +59,14 @@ void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);
 
 /// The instruction a worker gets: three paragraphs.
 std::string instruction(const v1::Task&, std::string_view message);
+/// What it says when the task itself is all there is: its description, else its title.
+const std::string& message_of(const v1::Task&);
+/// Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter. `identity`:
+/// a token that the worker must have, or empty; `requester` is never the worker.
+std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester);
 /// Asked for, starting or running.
 bool is_live(const v1::Spawn&) noexcept;
-/// The live spawn of a task, if there is one.
-std::optional<v1::Spawn> live_spawn_of(const transaction&, const std::string& task_id);
+/// The live orders of a task, also one without a harness.
+std::vector<v1::Spawn> live_orders_of(const transaction&, const std::string& task_id);
 
 } // namespace swarm::domain

@@ -21,8 +21,10 @@ constexpr std::size_t command_bytes = 48 * limits::kib;
 constexpr std::size_t sweep_bytes = 128 * limits::kib;
 
 std::size_t cost(const transaction& tx, const v1::Task& dependant) {
-  auto worker = live_spawn_of(tx, dependant.id());
-  return dependant.ByteSizeLong() + step_bytes + (worker ? worker->ByteSizeLong() + worker_bytes : 0);
+  auto bytes = dependant.ByteSizeLong() + step_bytes;
+  for (const auto& order : live_orders_of(tx, dependant.id())) // without a harness: a message with the task's text
+    bytes += order.ByteSizeLong() + worker_bytes + (order.harness().empty() ? dependant.description().size() : 0);
+  return bytes;
 }
 
 /// A message to the assignee, its event (where a title may be escaped) and its place in the reply.

@@ -67,9 +67,9 @@ void notify_unblocked(transaction&, v1::TaskReply&, std::string_view sender);
 /// "[auto] Task … is now …. Result: …", the result cut so that the message stays small.
 std::string finished_text(const v1::Task&, std::string_view label, std::string_view result);
 
-/// Creates the worker of a task that was waiting and has become open (spawn.cpp).
+/// Gets a task that was waiting and has become open to the worker it was dispatched for, if it was (spawn_order.cpp).
 void release_deferred_spawn(transaction&, const v1::Task&);
-/// A spawn whose task is over before its process began is not needed any more (spawn.cpp).
+/// A spawn whose task is over before its process began is not needed any more (spawn_order.cpp).
 void drop_unstarted_spawns(transaction&, const v1::Task&);
 
 /// A granted command about one task; `prior` where the contract tells the status before.

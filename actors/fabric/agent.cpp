@@ -62,14 +62,21 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
 
 void look_at_mail(self_ptr self);
 
-bool others_report(self_ptr self) {
+/// The source of what the program says of itself on its terminal.
+constexpr const char* program_source = "program";
+
+bool is_hook(const std::string& source) { return source != domain::output_source && source != program_source; }
+
+bool hooks_report(self_ptr self) {
   const auto& reports = self->state.reports;
-  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.first != domain::output_source; });
+  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return is_hook(r.first); });
 }
 
 /// A program with hooks that has called none yet asks its user something.
 v1::AgentReport::State what_silence_means(self_ptr self) {
-  return self->state.hooked && !others_report(self) ? v1::AgentReport::BLOCKED : v1::AgentReport::IDLE;
+  const auto& st = self->state;
+  auto asks = st.program.said() == v1::AgentReport::BLOCKED || (st.hooked && !hooks_report(self));
+  return asks ? v1::AgentReport::BLOCKED : v1::AgentReport::IDLE;
 }
 
 void tell_waking(self_ptr self) {
@@ -92,62 +99,104 @@ void on_change(self_ptr self) {
 
 // -- the terminal's silence ------------------------------------------------------------------
 
-void report(self_ptr self, v1::AgentReport::State state) {
-  auto& st = self->state;
-  if (others_report(self))
-    return;
+void report(self_ptr self, const char* source, v1::AgentReport::State state, std::chrono::milliseconds ttl = {}, const char* note = "") {
+  const auto& st = self->state;
   auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
     auto* r = c.mutable_report_agent();
     r->set_session_id(st.session);
-    r->set_source(domain::output_source);
+    r->set_source(source);
     r->set_state(state);
-    if (state == v1::AgentReport::BLOCKED)
-      r->set_note("it is silent and no hook of it has been called yet: it may ask something; see: swarmctl pty attach");
+    r->set_ttl_ms(ttl.count());
+    r->set_note(note);
   });
   ask_writer(
     self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
 }
 
-void await_output(self_ptr self);
+void report_output(self_ptr self, v1::AgentReport::State state) {
+  if (hooks_report(self))
+    return;
+  auto asks = state == v1::AgentReport::BLOCKED;
+  report(self, domain::output_source, state, {},
+         asks ? "it is silent and no hook of it has been called yet: it may ask something; see: swarmctl pty attach" : "");
+}
+
+/// Its hooks tell when a turn begins or a question is asked, but not that a person has said No or has broken the turn off. Then it says
+/// something else of itself than they did. Only once the terminal is silent: then everything is read that it has said.
+void report_program(self_ptr self) {
+  const auto& st = self->state;
+  const auto said = st.program.said();
+  const auto ends_question = st.state == v1::AgentReport::BLOCKED && said != v1::AgentReport::BLOCKED;
+  const auto ends_turn = st.state == v1::AgentReport::WORKING && said != v1::AgentReport::WORKING;
+  if (said == v1::AgentReport::UNKNOWN || !hooks_report(self) || (!ends_question && !ends_turn))
+    return;
+  // As with a hook's: should its end not be told, it is not at work for ever.
+  report(self, program_source, said, said == v1::AgentReport::WORKING ? limits::hook_report_ttl() : std::chrono::milliseconds{});
+}
 
 constexpr unsigned looks_per_silence = 3;
 
-/// Output that flows is not counted: now and then its end is compared, and when it stands still for long enough, that is silence.
+/// Output that flows sets no timer anew: now and then one looks how far it has got, and when it stands still for long enough, that is silence.
 void await_silence(self_ptr self) {
   after(self, limits::agent_silence() / looks_per_silence, [self] {
-    self->request(self->state.terminal, limits::call_deadline_default(), status_atom_v)
-      .then(
-        [self](const pty_info_ptr& info) {
-          auto& st = self->state;
-          if (!info->running())
-            return;
-          auto moved = std::exchange(st.output_end, info->end()) != info->end();
-          st.unchanged = moved || info->end() == 0 ? 0 : st.unchanged + 1;
-          if (st.unchanged < looks_per_silence)
-            return await_silence(self);
-          st.unchanged = 0;
-          st.quiet = true;
-          await_output(self);
-          report(self, what_silence_means(self));
-          on_change(self);
-        },
-        [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
+    auto& st = self->state;
+    auto moved = std::exchange(st.looked_at, st.read_to) != st.read_to;
+    st.unchanged = moved || st.read_to == 0 ? 0 : st.unchanged + 1;
+    if (st.unchanged < looks_per_silence)
+      return await_silence(self);
+    st.unchanged = 0;
+    st.quiet = true;
+    report_program(self);
+    report_output(self, what_silence_means(self));
+    on_change(self);
   });
 }
 
-void await_output(self_ptr self) {
+void type(self_ptr self, std::string text, std::function<void(bool)> then);
+
+void take_output(self_ptr self, const v1::PtyChunk& chunk) {
+  auto& st = self->state;
+  if (chunk.gap() > 0)
+    st.program = {};
+  st.read_to = chunk.offset() + chunk.data().size();
+  st.program.read(chunk.data());
+  if (st.program.asked() && st.read_to > st.heard_before)
+    type(self, std::string{program_status::answer}, [](bool) {}); // unanswered, it says nothing: that does no harm
+  if (!std::exchange(st.quiet, false))
+    return;
+  report_output(self, v1::AgentReport::WORKING);
+  on_change(self);
+  await_silence(self);
+}
+
+void read_output(self_ptr self) {
   auto read = std::make_shared<pty_read>();
-  read->from = self->state.output_end;
-  read->max_bytes = 1;
+  read->from = self->state.read_to;
   self
     ->request(self->state.terminal, caf::infinite, pty_read_ptr{read}) // lint: edge deadline
     .then(
       [self](const pty_chunk_ptr& chunk) {
         if (chunk->ended())
           return;
-        self->state.quiet = false;
-        report(self, v1::AgentReport::WORKING);
-        on_change(self);
+        take_output(self, *chunk);
+        read_output(self);
+      },
+      [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
+}
+
+/// From its first screen on, for there it may ask whether anybody listens; what a node before this one has read is not answered again.
+void begin_to_read(self_ptr self) {
+  self->request(self->state.terminal, limits::call_deadline_default(), status_atom_v)
+    .then(
+      [self](const pty_info_ptr& info) {
+        if (!info->running())
+          return;
+        auto& st = self->state;
+        if (hooks_report(self) || info->end() > limits::pty_chunk_bytes_max)
+          st.read_to = info->end();
+        if (!st.reports.empty())
+          st.heard_before = info->end();
+        read_output(self);
         await_silence(self);
       },
       [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
@@ -222,10 +271,10 @@ std::string task_named_in(const std::string& content) {
   return std::all_of(id.begin(), id.end(), plain) ? id : std::string{};
 }
 
-agent_mail mail_of(const v1::Messages& unread) {
+agent_mail mail_of(const v1::Messages& newest) {
   agent_mail out;
-  for (const auto& m : unread.messages()) {
-    if (m.no_wake())
+  for (const auto& m : newest.messages()) {
+    if (m.read() || m.no_wake())
       continue;
     out.newest = std::max(out.newest, m.id());
     if (m.force_wake())
@@ -242,8 +291,8 @@ void look_at_mail(self_ptr self) {
     return;
   }
   auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) {
+    // The newest ones, read or not: of the unread ones it would be the oldest, and what has come since would wake nobody.
     x.mutable_list_messages()->set_to(st.session);
-    x.mutable_list_messages()->set_unread_only(true);
   });
   self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
     .then(
@@ -272,6 +321,8 @@ void take_report(self_ptr self, const v1::Event& e) {
   r.set_until_ms(payload.value("until", std::int64_t{0}));
   if (self->state.reports.size() < 4 * limits::agent_sources_max || self->state.reports.count(r.source()))
     self->state.reports[r.source()] = r;
+  if (is_hook(r.source()))
+    self->state.program.forget();
   if (auto left = r.until_ms() - self->state.place.links.node->clock->unix_ms(); r.until_ms() != 0 && left > 0)
     after(self, std::chrono::milliseconds{left + 1}, [self] { on_change(self); });
 }
@@ -305,6 +356,8 @@ void learn(self_ptr self) {
         s.reports.clear();
         for (const auto& r : a->session().reports())
           s.reports[r.source()] = r;
+        if (!std::exchange(s.reading, true))
+          begin_to_read(self);
         listen(self);
         on_change(self);
       },
@@ -343,7 +396,6 @@ agent_actor::behavior_type agent(self_ptr self, entity_place place, std::string 
     .then(
       [self](const pty_actor& terminal) {
         self->state.terminal = terminal;
-        await_silence(self);
         learn(self);
       },
       [self](caf::error& e) { give_up(self, "it has no terminal", e); });

@@ -12,6 +12,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/fabric/entity.hpp"
+#include "actors/fabric/program_status.hpp"
 
 namespace swarm {
 
@@ -60,9 +61,13 @@ struct agent_state {
   v1::AgentReport::State state = v1::AgentReport::UNKNOWN;
   pty_actor terminal;
   std::uint64_t revision = 0; // events heard up to here
-  std::uint64_t output_end = 0;
-  unsigned unchanged = 0; // looks at the terminal that found nothing new
-  bool quiet = false;     // the terminal is silent, and a reader is parked at its end
+  bool reading = false;       // the terminal's output is being read
+  std::uint64_t read_to = 0;
+  std::uint64_t heard_before = 0; // by a node before this one
+  program_status program;         // since its hooks reported last
+  std::uint64_t looked_at = 0;    // read_to at the last look for silence
+  unsigned unchanged = 0;         // looks that found nothing new
+  bool quiet = false;             // the terminal is silent
   bool typing = false;
   std::uint64_t wakes = 0;
   bool asking = false; // mail is being looked at

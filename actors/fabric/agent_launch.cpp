@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/share_directory.hpp"
 
 namespace swarm {
 
@@ -114,19 +115,12 @@ std::vector<std::string> codex_arguments(const std::string& swarmctl, const std:
   return out;
 }
 
-/// Beside an installed program, or in the source tree it was built from.
-std::string shared_file(const std::string& program, const std::string& share, const std::string& name) {
+/// A file of ours that the agent's program is to read, or empty.
+std::string shared_file(const std::string& program, const std::string& share, const char* name) {
   namespace fs = std::filesystem;
+  const auto directory = share_directory(share, program);
   std::error_code ec;
-  if (!share.empty() && fs::exists(fs::path{share} / name, ec))
-    return fs::path{share} / name;
-  auto directory = fs::path{program}.parent_path();
-  if (auto installed = (directory.parent_path() / "share" / "swarm-fabric" / name).lexically_normal(); fs::exists(installed, ec))
-    return installed;
-  for (; directory.has_relative_path(); directory = directory.parent_path())
-    if (fs::exists(directory / "deploy" / name, ec))
-      return directory / "deploy" / name;
-  return {};
+  return !directory.empty() && fs::exists(directory / name, ec) ? (directory / name).string() : std::string{};
 }
 
 std::string opencode_config(const std::string& swarmctl, const std::string& share) {

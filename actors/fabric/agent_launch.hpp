@@ -11,7 +11,7 @@ namespace swarm {
 /// read arguments.
 std::vector<std::string> agent_arguments(std::string_view harness, const std::string& swarmctl, const std::string& directory);
 
-/// Variables, NAME=value, for the same purpose. `share` is where the plugins are; empty = nowhere.
+/// Variables, NAME=value, for the same purpose. `share` is what $SWARM_SHARE says of where our files lie; empty = beside swarmctl.
 std::vector<std::string> agent_environment(std::string_view harness, const std::string& swarmctl, const std::string& share);
 
 /// Whether the program, started like that, tells what it does by hooks. Then silence before the first of them is a question it asks its user

@@ -59,6 +59,15 @@ public:
   virtual void erase(std::int64_t pid) = 0;
 };
 
+/// Hears what ends a caller's rights once it is committed. Thread-safe.
+class bearer_port {
+public:
+  virtual ~bearer_port() = default;
+  /// The token with this SHA-256 is nobody's any more.
+  virtual void token_gone(const std::string& token_hash) = 0;
+  virtual void session_gone(const std::string& session_id) = 0;
+};
+
 /// What does not change while the node runs.
 struct node_facts {
   std::string node_id;
@@ -78,6 +87,7 @@ struct node_context {
   process_port* processes = nullptr;
   process_watch_port* watch = nullptr;
   worker_table* workers = nullptr;
+  bearer_port* bearers = nullptr; // may be null
   /// For everything below the top supervisor: scopes, their entities, workers' actors, terminals.
   runtime::restart_options restarts;
 };

@@ -147,6 +147,7 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
   boot(self);
   return {
     [self](const call_ptr& c) { return self->state.scopes.route<reply_ptr>(c->what->command.scope(), c); },
+    [self](abort_atom, const call_ptr& c) { return self->state.scopes.route<void>(c->what->command.scope(), abort_atom_v, c); },
     [self](const query_ptr& q) -> caf::result<answer_ptr> {
       // Queries need nothing alive.
       return self->delegate(reader(self), q);

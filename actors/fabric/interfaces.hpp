@@ -215,7 +215,9 @@ using entity_actor = caf::typed_actor<
 using task_actor = entity_actor;
 
 /// A lock with a line. Live part: the callers standing in it; their places are rows.
-using lock_actor = entity_actor;
+using lock_actor = entity_actor::extend_with<caf::typed_actor<
+  // Whoever sent this command has gone without an answer: it gives up its place in line.
+  caf::reacts_to<abort_atom, execution_ptr>>>;
 
 /// A session's mail with somebody waiting for it. Live part: waiters for activity.
 using mailbox_actor = entity_actor::extend_with<caf::typed_actor<
@@ -242,6 +244,8 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
 using scope_actor = caf::typed_actor<
   // Any command of the scope.
   caf::replies_to<call_ptr>::with<reply_ptr>,
+  // Whoever sent this command, which waits in line for a lock, has gone without an answer.
+  caf::reacts_to<abort_atom, call_ptr>,
   // Any query of the scope.
   caf::replies_to<query_ptr>::with<answer_ptr>,
   // wait_for_activity.
@@ -263,6 +267,8 @@ using scope_actor = caf::typed_actor<
 
 /// Entrance of the services: finds or wakes the scope.
 using front_actor = caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
+                                     // Whoever sent this command has gone without an answer.
+                                     caf::reacts_to<abort_atom, call_ptr>,
                                      // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
                                      caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
                                      caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <vector>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -14,11 +15,16 @@ namespace swarm {
 struct lock_state {
   static inline const char* name = "lock";
   entity_place place;
+  struct caller {
+    execution_ptr what;
+    runtime::parked<reply_ptr> promise;
+  };
   /// Callers standing in line, by request; a retry of the same request stands beside the first.
-  std::multimap<std::string, runtime::parked<reply_ptr>> waiting;
+  std::multimap<std::string, caller> waiting;
   /// Answers that arrived before the "you are waiting" they end; the two take different ways.
   std::deque<std::pair<std::string, reply_ptr>> early;
-  std::size_t asking = 0;
+  /// Of these it is not known yet whether they have to wait.
+  std::vector<execution_ptr> asking;
 };
 
 lock_actor::behavior_type lock(lock_actor::stateful_pointer<lock_state> self, entity_place place);

@@ -129,8 +129,8 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
   auto& st = self->state;
   auto env = st.environment_of_request.find(request_key(b.request()));
   for (const auto& p : b.patches()) {
-    if (!p.has_spawn())
-      continue;
+    if (!p.has_spawn() || p.spawn().harness().empty())
+      continue; // without a harness no process comes of it
     auto live = p.spawn().status() == v1::Spawn::REQUESTED || p.spawn().status() == v1::Spawn::STARTING || p.spawn().status() == v1::Spawn::RUNNING;
     // A further attempt needs it again.
     auto started = p.spawn().status() == v1::Spawn::RUNNING && p.spawn().retries_left() == 0;
@@ -300,7 +300,12 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       } else {
         wake_session(self, p.session());
       }
+    } else if (p.has_erased() && p.erased().table() == v1::Erased::CREDENTIALS) {
+      if (auto* bearers = st.links.node->bearers)
+        bearers->token_gone(p.erased().key());
     } else if (p.has_erased() && p.erased().table() == v1::Erased::SESSIONS) {
+      if (auto* bearers = st.links.node->bearers)
+        bearers->session_gone(p.erased().key());
       if (auto who = st.sessions.peek(p.erased().key()))
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
@@ -487,6 +492,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
   boot(self);
   return {
     [self](const call_ptr& c) { return on_call(self, c); },
+    [self](abort_atom, const call_ptr& c) { return self->state.locks.route<void>(c->what->command.acquire_lock().path(), abort_atom_v, c->what); },
     [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(reader(self), q); },
     [self](const wait_request_ptr& w) { return self->state.mailboxes.route<activity_ptr>(w->session_id(), w); },
     [self](const batch_ptr& b) { on_batch(self, b); },

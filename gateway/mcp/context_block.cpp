@@ -181,7 +181,8 @@ std::optional<ambient> gather_ambient(const v1::Query& base, const std::function
   query.mutable_list_spawns()->set_live_only(true);
   answer = ask(query);
   for (auto& s : *answer.mutable_spawns()->mutable_spawns())
-    out.workers.push_back(std::move(s));
+    if (!s.harness().empty()) // else it starts nobody
+      out.workers.push_back(std::move(s));
   query = base;
   query.mutable_list_events()->add_types("task.updated");
   query.mutable_list_events()->set_newest(true);

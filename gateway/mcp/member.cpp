@@ -102,12 +102,14 @@ v1::Reply member::send(v1::Command& command, std::string& token) {
   }
 }
 
-void member::bind(v1::Session session, std::string token) {
+void member::bind(v1::Reply registered, std::string token) {
+  auto& session = *registered.mutable_session()->mutable_session();
   auto b = std::make_shared<binding>();
   auto [pid, start] = host_.process();
   b->ours = session.presence() == v1::Session::PROCESS && session.pid() == pid && session.pid_start() == start;
   b->session = std::move(session);
   b->token = std::move(token);
+  b->since = registered.revision();
   auto before = bound();
   connect(b->token);
   auto id = b->session.id();
@@ -130,11 +132,16 @@ void member::enroll(const registration& r) {
   auto& body = *command.mutable_register_session();
   body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));
   host_.check_directories(body.label(), body.directory(), body.file_root());
+  if (body.preassigned_id().empty() && body.adopt_session_id().empty())
+    if (auto hooked = leased_by_hook(command.scope(), {})) {
+      body.set_adopt_session_id(hooked->id());
+      body.set_directory(hooked->directory());
+    }
   std::string token;
   auto reply = send(command, token);
   if (reply.has_refusal())
     throw std::runtime_error(reply.refusal().text());
-  bind(std::move(*reply.mutable_session()->mutable_session()), std::move(token));
+  bind(std::move(reply), std::move(token));
 }
 
 bool member::adopt(registration r) {
@@ -151,30 +158,40 @@ bool member::adopt(registration r) {
       connect(before->token);
     return false;
   }
-  bind(std::move(*reply.mutable_session()->mutable_session()), std::move(token));
+  bind(std::move(reply), std::move(token));
   return true;
+}
+
+/// Sessions that hooks have registered and nobody has taken over yet: the one of this agent, else, unless `directory` is empty, the only one
+/// there that may be.
+std::optional<v1::Session> member::leased_by_hook(const std::string& scope, const std::string& directory) {
+  v1::Query query;
+  *query.mutable_caller() = host_.caller();
+  query.set_scope(scope);
+  query.mutable_list_sessions()->set_label_contains("session:");
+  std::vector<v1::Session> ours, there;
+  for (auto& s : all_sessions(*connection_, query)) {
+    if (s.adopted() || s.lease_until_ms() <= host_.now_ms())
+      continue;
+    auto kin = host_.kin_of(s.pid(), s.pid_start());
+    if (kin == host::kinship::agent)
+      ours.push_back(s);
+    if (kin != host::kinship::stranger && s.directory() == directory)
+      there.push_back(s);
+  }
+  // Of several nobody can tell which is meant.
+  const auto& found = ours.empty() ? there : ours;
+  return found.size() == 1 ? std::optional{found.front()} : std::nullopt;
 }
 
 bool member::adopt_leased() {
   auto directory =
     normalize_path(or_variable(host_, {}, "SWARM_MCP_DIRECTORY").empty() ? "." : host_.variable("SWARM_MCP_DIRECTORY"), host_.working_directory());
-  v1::Query query;
-  *query.mutable_caller() = host_.caller();
-  query.set_scope(resolve_scope(host_.variable("SWARM_MCP_SCOPE"), directory));
-  query.mutable_list_sessions()->set_label_contains("session:");
-  const auto sessions = all_sessions(*connection_, query);
-  const v1::Session* found = nullptr;
-  for (const auto& s : sessions) {
-    if (s.adopted() || s.directory() != directory || s.lease_until_ms() <= host_.now_ms())
-      continue;
-    if (found)
-      return false; // nobody can tell which of them is meant
-    found = &s;
-  }
+  auto found = leased_by_hook(resolve_scope(host_.variable("SWARM_MCP_SCOPE"), directory), directory);
   if (!found)
     return false;
   registration r;
-  r.directory = directory;
+  r.directory = found->directory();
   r.scope = found->scope();
   r.label = found->label();
   r.adopt = found->id();

@@ -16,6 +16,8 @@ namespace swarm::mcp {
 struct binding {
   v1::Session session;
   std::string token;
+  /// Revision of the scope when it was bound: what comes after it is news. 0 = not known.
+  std::uint64_t since = 0;
   /// The session lives and dies with this process.
   bool ours = false;
 };
@@ -48,9 +50,11 @@ public:
   /// Called with the new state after each change.
   void on_change(std::function<void(const binding_ptr&)> f) { changed_ = std::move(f); }
 
-  /// Binds by the environment's instance id, or to the only leased session of this directory; true when somebody is bound then.
+  /// Binds by the environment's instance id, or to the session that a hook of this agent has registered (the only leased one of this
+  /// directory, when it is not plain which is its); true when somebody is bound then.
   bool ensure();
-  /// Binds. Throws std::runtime_error with the text of what stands against it.
+  /// Binds; takes over the session that a hook of this agent has registered in the scope. Throws std::runtime_error with the text of what
+  /// stands against it.
   void enroll(const registration&);
   /// Binds to that row; false when it cannot be adopted. Missing parts come from the environment.
   bool adopt(registration);
@@ -63,9 +67,10 @@ public:
 
 private:
   v1::Command registering(const registration&) const;
-  void bind(v1::Session, std::string token);
+  void bind(v1::Reply registered, std::string token);
   void end_session(const binding&);
   v1::Reply send(v1::Command&, std::string& token);
+  std::optional<v1::Session> leased_by_hook(const std::string& scope, const std::string& directory);
   bool adopt_leased();
   void set(binding_ptr);
   void connect(const std::string& token, host::start = host::start::if_needed);

@@ -81,6 +81,10 @@ public:
   virtual std::string new_token() const = 0;
   /// Of this process, with its start in clock ticks since boot.
   virtual std::pair<std::int64_t, std::uint64_t> process() const = 0;
+  /// What another process is to this one: the agent's program that has started it; somebody who runs and has nothing to do with it; or
+  /// neither can be said.
+  enum class kinship { agent, unclear, stranger };
+  virtual kinship kin_of(std::int64_t pid, std::uint64_t start) const = 0;
   /// Throws std::exception when the label's identity is confined to other directories (contract 1.2).
   virtual void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const = 0;
   /// How a worker of that requester is asked for (contract 4.6). Throws std::exception when it may not start in `directory`.

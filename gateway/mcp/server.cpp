@@ -126,8 +126,15 @@ json progress_token(const json& params) {
   auto meta = params.find("_meta");
   if (meta == params.end() || !meta->is_object() || !meta->contains("progressToken"))
     return nullptr;
-  return (*meta)["progressToken"];
+  const auto& token = (*meta)["progressToken"];
+  return token.is_string() || token.is_number_integer() ? token : json(nullptr);
 }
+
+/// Clients commonly give a call up that they have not heard of for a minute.
+std::int64_t progress_period_ms() { return limits::server_wait_max().count() / 4; }
+
+/// It has to grow with each word, be it within the same millisecond.
+constexpr double progress_step = 0.001;
 
 bool has_right(const tool& t, const binding_ptr& bound) {
   return t.right.empty() ||
@@ -174,17 +181,28 @@ void server::handle(rpc::message m, std::size_t bytes) {
     return;
   try {
     auto modern = is_modern(m);
-    if (!in_order(m.method))
-      return answer_now(m, modern);
     std::unique_lock lock{mutex_};
-    if (!requests_.emplace(key_of(m.id), under_way{}).second)
+    if (is_in_use(m.id))
       throw rpc::error{rpc::invalid_request, "There is a request of that id already"};
+    if (!in_order(m.method)) {
+      lock.unlock();
+      return answer_now(m, modern);
+    }
+    under_way r;
+    r.progress_token = progress_token(m.params);
+    r.began_ms = r.told_ms = host_.boot_ms();
+    requests_.emplace(key_of(m.id), std::move(r));
     queue_.push_back({std::move(m), modern, bytes});
     queued_bytes_ += bytes;
     filled_.notify_one();
   } catch (const rpc::error& e) {
     send(rpc::error_of(m.id, e));
   }
+}
+
+/// Of a call, or of a subscription that is open.
+bool server::is_in_use(const json& id) const {
+  return requests_.contains(key_of(id)) || std::any_of(listeners_.begin(), listeners_.end(), [&](const listener& l) { return l.id == id; });
 }
 
 void server::answer_now(const rpc::message& m, bool modern) {
@@ -421,21 +439,13 @@ json server::call_tool_once(const job& j, const tool& t, const json& arguments, 
     return content_of(said(not_registered));
   auto bound = me_.bound();
   attentive node{me_.connection()};
-  auto outcome = t.run({host_, node, bound->session, arguments, progress_of(j)});
+  auto report = [this, key = key_of(j.request.id)](const std::string& how_far) { tell_progress_of(key, how_far); };
+  auto outcome = t.run({host_, node, bound->session, arguments, report});
   if (auto* result = std::get_if<tool_result>(&outcome))
     return content_of(*result);
   later = true;
   begin_wait(j, std::move(std::get<tool_waiting>(outcome)), bound, arguments);
   return nullptr;
-}
-
-progress_report server::progress_of(const job& j) {
-  auto token = progress_token(j.request.params);
-  if (token.is_null())
-    return [](double, const std::string&) {};
-  return [this, token](double seconds, const std::string& text) {
-    send(rpc::notification("notifications/progress", {{"progressToken", token}, {"progress", seconds}, {"message", text}}));
-  };
 }
 
 void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& bound, json arguments) {
@@ -461,7 +471,8 @@ void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& boun
     finish(j, [&] {
       attentive node{*own};
       try {
-        return rpc::result_of(j.request.id, decorated(content_of(wait({host_, node, bound->session, arguments, progress_of(j)})), j.modern, false));
+        auto report = [this, &j](const std::string& how_far) { tell_progress_of(key_of(j.request.id), how_far); };
+        return rpc::result_of(j.request.id, decorated(content_of(wait({host_, node, bound->session, arguments, report})), j.modern, false));
       } catch (const session_gone&) {
         return rpc::result_of(j.request.id, decorated(content_of(said(not_registered)), j.modern, false));
       }
@@ -479,6 +490,50 @@ void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& boun
     requests_[key_of(j.request.id)].waits_on = nullptr;
     throw;
   }
+}
+
+// -- progress ------------------------------------------------------------------------------------
+
+std::optional<std::chrono::milliseconds> server::tell_progress() {
+  std::vector<std::string> due;
+  std::optional<std::int64_t> next_ms;
+  {
+    std::lock_guard lock{mutex_};
+    const auto now = host_.boot_ms();
+    for (auto& [key, r] : requests_) {
+      if (r.progress_token.is_null() || r.cancelled)
+        continue;
+      auto left = r.told_ms + progress_period_ms() - now;
+      if (left <= 0) {
+        due.push_back(key);
+        left = progress_period_ms();
+      }
+      next_ms = std::min(next_ms.value_or(left), left);
+    }
+  }
+  for (const auto& key : due)
+    tell_progress_of(key);
+  return next_ms ? std::optional{std::chrono::milliseconds{*next_ms}} : std::nullopt;
+}
+
+void server::tell_progress_of(const std::string& key, const std::string& how_far) {
+  // Held from the look on: the answer may be made meanwhile, and is written after this.
+  std::lock_guard out{out_mutex_};
+  std::string line;
+  {
+    std::lock_guard lock{mutex_};
+    auto i = requests_.find(key);
+    if (stopped_ || i == requests_.end() || i->second.cancelled || i->second.progress_token.is_null())
+      return;
+    auto& r = i->second;
+    if (!how_far.empty())
+      r.how_far = how_far;
+    r.told_ms = host_.boot_ms();
+    r.progress = std::max(static_cast<double>(r.told_ms - r.began_ms) / 1000, r.progress + progress_step);
+    line = rpc::to_line(
+      rpc::notification("notifications/progress", {{"progressToken", r.progress_token}, {"progress", r.progress}, {"message", r.how_far}}));
+  }
+  out_(line);
 }
 
 // -- news ----------------------------------------------------------------------------------------
@@ -501,7 +556,8 @@ void server::watch(const binding_ptr& bound) {
   watcher_ = std::thread{[this, bound] {
     v1::WatchRequest request;
     request.set_scope(bound->session.scope());
-    request.set_from_now(true);
+    request.set_after(bound->since);
+    request.set_from_now(bound->since == 0);
     for (const auto* type : {"message.", "task.", "instance.", "context.lock_"})
       request.add_types(type);
     auto concerns_me = [&](const v1::Event& e) {

@@ -2,7 +2,7 @@
 //
 // What a session asks for takes effect in the order received: tool calls and resources are worked off one after the other. A tool that
 // waits does its first step in that order and the rest beside what comes later. What changes nothing (initialize, lists, ping) is answered
-// at once. Both eras of the protocol are spoken, told apart by each request (docs/agents.md).
+// at once. Both eras of the protocol are spoken, told apart by each request (docs/agents.md). Who asks for it is told that a call goes on.
 #pragma once
 
 #include <chrono>
@@ -39,6 +39,9 @@ public:
   void receive(std::string_view line);
   /// limits::mcp_requests_queued_max requests or limits::mcp_queued_bytes_max bytes of them wait.
   bool is_full();
+  /// Tells those who asked for it how long their calls have been going on by now. From the thread of receive(), which is to call it again
+  /// after the time it gives; nothing: there is nobody to tell.
+  std::optional<std::chrono::milliseconds> tell_progress();
   /// An answer to a line that is none (too long).
   void refuse_line(const std::string& why);
   /// No more will come: works off what has come already, for so long at most. Calls that wait are not waited for.
@@ -52,6 +55,11 @@ private:
     bool cancelled = false;
     connection* waits_on = nullptr; // of a wait that runs beside
     bool in_order = false;          // it is the one being worked off
+    json progress_token = nullptr;  // null: nobody wants to hear of it
+    std::int64_t began_ms = 0;
+    std::int64_t told_ms = 0; // when it was told of last, or began
+    double progress = 0;      // as it was told last
+    std::string how_far = "still under way";
   };
   struct job {
     rpc::message request;
@@ -65,6 +73,7 @@ private:
   };
 
   void handle(rpc::message, std::size_t bytes);
+  bool is_in_use(const json& id) const;
   bool has_too_many() const;
   void answer_now(const rpc::message&, bool modern);
   json initialize(const json& params);
@@ -79,7 +88,8 @@ private:
   json call_tool_once(const job&, const tool&, const json& arguments, bool& later);
   json read(const job&);
   void begin_wait(const job&, tool_waiting, const binding_ptr&, json arguments);
-  progress_report progress_of(const job&);
+  /// Unless it has been answered or cancelled. With a text: that is how far it has come.
+  void tell_progress_of(const std::string& key, const std::string& how_far = {});
 
   void watch(const binding_ptr&);
   void changed(const char* uri);

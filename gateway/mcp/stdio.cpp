@@ -115,9 +115,10 @@ int serve_stdio(const host& process, tool_table& tools, int in, int out) {
   line_reader lines;
   std::array<char, limits::mcp_read_bytes> buffer; // NOLINT: filled before it is read
   for (;;) {
+    auto next_word = mcp.tell_progress();
     // A client that asks faster than is answered waits; signals are heard all the same.
     pollfd ready[] = {{mcp.is_full() ? -1 : in, POLLIN, 0}, {signals.get(), POLLIN, 0}, {out, 0, 0}, {room.get(), POLLIN, 0}};
-    if (poll(ready, 4, -1) < 0) {
+    if (poll(ready, 4, next_word ? static_cast<int>(next_word->count()) : -1) < 0) {
       if (errno == EINTR)
         continue;
       break;

@@ -31,8 +31,8 @@ tool_result said(const json&);
 /// {"error": text}
 tool_result said_error(const std::string& text);
 
-/// Says how far a call that waits has come; does nothing unless the client asked for it.
-using progress_report = std::function<void(double seconds, const std::string& text)>;
+/// Says how far a call that waits has come, beside what is said of it now and then; does nothing unless the client asked for it.
+using progress_report = std::function<void(const std::string& how_far)>;
 
 /// One call of a tool by a session.
 struct tool_call {

@@ -4,9 +4,9 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
-#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/mcp/shapes.hpp"
+#include "gateway/mcp/task_news.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 
@@ -65,11 +65,9 @@ v1::Command asked_for(const tool_call& call) {
 }
 
 /// What became of the worker and of the task, as far as the events tell.
-struct following {
+struct following : worker_news {
   v1::Task task;
   std::uint64_t revision = 0; // seen up to here
-  bool bound = false;
-  std::string spawn_error;
 };
 
 std::optional<v1::Task> current(const tool_call& call, const std::string& id) {
@@ -77,28 +75,6 @@ std::optional<v1::Task> current(const tool_call& call, const std::string& id) {
   query.mutable_get_task()->set_task_id(id);
   auto answer = call.node.ask(query);
   return answer.has_refusal() ? std::nullopt : std::optional{answer.task()};
-}
-
-std::string text_in(const json& payload, const char* name) {
-  auto i = payload.find(name);
-  return i != payload.end() && i->is_string() ? i->get<std::string>() : std::string{};
-}
-
-/// A host that restarted may try again; whether it does, the task's row tells.
-constexpr const char* may_be_repeated = "node_restarted";
-
-/// Takes in what the event says; false when it is about something else.
-bool note(following& f, const v1::Event& e) {
-  auto payload = domain::parse_json(e.payload()).value_or(json::object());
-  if (e.subject() != f.task.id() && text_in(payload, "task_id") != f.task.id())
-    return false;
-  if (e.type() == "spawn.running" || e.type() == "spawn.ended") {
-    f.bound = true;
-    f.spawn_error.clear();
-  } else if (e.type() == "spawn.failed" && text_in(payload, "reason") != may_be_repeated) {
-    f.spawn_error = first_of({text_in(payload, "reason"), "the worker could not be started"});
-  }
-  return true;
 }
 
 /// Until `done`, or the time is up.
@@ -116,7 +92,10 @@ void follow(const tool_call& call, following& f, std::int64_t timeout_ms, const 
     call.node.watch(request, left, [&](const v1::WatchReply& reply) {
       bool news = false;
       for (const auto& e : reply.events())
-        news = note(f, e) || news;
+        if (concerns(e, f.task.id())) {
+          f.take(e);
+          news = true;
+        }
       f.revision = std::max(f.revision, reply.revision());
       return !news;
     });
@@ -124,11 +103,9 @@ void follow(const tool_call& call, following& f, std::int64_t timeout_ms, const 
     // The row, not the event, decides: an event may be older than a later attempt.
     if (auto now = current(call, f.task.id()))
       f.task = *now;
+    if (!done(f))
+      call.progress(std::string{"the task is "} + domain::to_text(f.task.status()));
   }
-}
-
-bool asked_for_worker(const v1::DispatchReply& d) {
-  return d.status() == v1::DispatchReply::SPAWNING || d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT;
 }
 
 void add_worker(json& payload, const v1::DispatchReply& d, const following& f) {
@@ -167,7 +144,10 @@ json consumed(const tool_call& call, const std::string& task_id) {
 }
 
 tool_result follow_up(const tool_call& call, const v1::DispatchReply& d, std::uint64_t revision, std::int64_t spawn_ms, std::int64_t completion_ms) {
-  following f{d.task(), revision, d.spawn().status() == v1::Spawn::RUNNING, {}};
+  following f;
+  f.task = d.task();
+  f.revision = revision;
+  f.bound = d.spawn().status() == v1::Spawn::RUNNING;
   auto began = call.process.boot_ms();
   auto over = [](const following& x) { return domain::is_terminal(x.task.status()); };
   bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;

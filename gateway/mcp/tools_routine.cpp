@@ -114,8 +114,8 @@ tool_result follow(const tool_call& call, routines::run& run, const std::string&
       run.refresh(ports);
       request.set_after(run.revision());
     }
-    if (call.progress && !run.over())
-      call.progress(static_cast<double>(call.process.boot_ms() - began) / 1000, run.counts());
+    if (!run.over())
+      call.progress(run.counts());
   }
   run.conclude(ports);
   auto out = run.report(true);

@@ -14,10 +14,7 @@ namespace swarm::mcp {
 
 namespace {
 
-std::string text_in(const json& arguments, const char* name) {
-  auto i = arguments.find(name);
-  return i == arguments.end() ? std::string{} : i->get<std::string>();
-}
+using domain::text_in;
 
 tool_result registered(const v1::Session& s) {
   tool_result out;

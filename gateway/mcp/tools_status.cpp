@@ -76,7 +76,6 @@ tool_result wait(const tool_call& call, std::int64_t timeout_ms, std::uint64_t s
       return said(activity(happened));
     }
     request.set_since(happened.revision());
-    call.progress(static_cast<double>(call.process.boot_ms() - began) / 1000, "nothing yet");
   }
   v1::Activity nothing;
   nothing.set_timed_out(true);

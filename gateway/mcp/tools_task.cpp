@@ -2,6 +2,7 @@
 // list_tasks.
 #include <algorithm>
 
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/mcp/rows.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -12,10 +13,7 @@ namespace swarm::mcp {
 
 namespace {
 
-std::string text_in(const json& object, const char* name) {
-  auto i = object.find(name);
-  return i != object.end() && i->is_string() ? i->get<std::string>() : std::string{};
-}
+using domain::text_in;
 
 bool flag_in(const json& object, const char* name) {
   auto i = object.find(name);

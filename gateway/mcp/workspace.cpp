@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/mcp/screen.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -67,12 +68,17 @@ std::vector<std::string> handles_of(const json& row) {
 
 std::int64_t now_ms() { return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
+std::string kind_in(const workspace_backend& backend, const json& row) {
+  auto kind = domain::text_in(row, "handle_kind");
+  return kind.empty() ? backend.handle_kind : kind;
+}
+
 json match(const workspace_backend& backend, const v1::Session& s, const json& row) {
   auto handles = handles_of(row);
   return {{"instance_id", s.id()},
           {"label", text_or_null(s.label())},
           {"backend", backend.name},
-          {"handle_kind", row.value("handle_kind", backend.handle_kind)},
+          {"handle_kind", kind_in(backend, row)},
           {"handle", handles.front()},
           {"agent_status", domain::to_text(domain::agent_state(s, now_ms()))},
           {"source", "kv"},
@@ -137,8 +143,7 @@ workspace_lookup find_workspace(const workspace_access& node, const std::string&
       auto handles = handles_of(*row);
       if (handles.empty())
         return {std::nullopt, "published workspace identity has no handle"};
-      auto kind =
-        row->contains("handle_kind") && row->at("handle_kind").is_string() ? row->at("handle_kind").get<std::string>() : backend.handle_kind;
+      auto kind = kind_in(backend, *row);
       return {workspace_place{backend.name, kind, handles.front()}, {}};
     }
   return out;

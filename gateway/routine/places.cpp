@@ -10,7 +10,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
-#include "actors/base/process.hpp"
+#include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
@@ -101,24 +101,14 @@ std::pair<std::optional<origin>, std::string_view> parts_of(std::string_view nam
 
 } // namespace
 
-fs::path shipped_beside(const fs::path& program) {
-  std::error_code ec;
-  for (auto directory = program.parent_path();; directory = directory.parent_path()) {
-    for (auto below : {"deploy/routines", "share/swarm-fabric/routines"})
-      if (fs::is_directory(directory / below, ec))
-        return directory / below;
-    if (directory == directory.parent_path())
-      return {};
-  }
-}
-
 places places_of(const std::string& directory, const std::string& state_directory, const std::string& share) {
   places out;
   out.root = git_root(directory);
   out.repository = fs::path{out.root} / ".swarm" / "routines";
   out.user = fs::path{state_directory} / "routines";
   out.trust = fs::path{state_directory} / "trusted-routines.json";
-  out.shipped = share.empty() ? shipped_beside(executable_of(getpid()).value_or("")) : fs::path{share} / "routines";
+  if (auto shared = share_directory(share); !shared.empty())
+    out.shipped = shared / "routines";
   return out;
 }
 

@@ -21,12 +21,8 @@ struct places {
   std::filesystem::path trust; // the file of what is trusted, in the state directory
 };
 
-/// `share`: $SWARM_SHARE, or empty; then the shipped ones are looked for beside this program.
+/// `share`: $SWARM_SHARE, or empty; then what is shipped lies beside this program (share_directory()).
 places places_of(const std::string& directory, const std::string& state_directory, const std::string& share);
-
-/// The directory `routines` of what is shipped with the program at this path: deploy/ of a source tree above it, or share/swarm-fabric
-/// beside its directory. Empty when there is none.
-std::filesystem::path shipped_beside(const std::filesystem::path& program);
 
 /// A file as it is found.
 struct routine_file {

@@ -13,6 +13,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/toml_text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 
@@ -20,7 +21,6 @@ namespace swarm::routines {
 
 namespace {
 
-constexpr std::size_t problems_max = 20;
 constexpr std::size_t shown_bytes_max = 80;
 
 std::string in_quotes(std::string_view text) {
@@ -32,7 +32,7 @@ template <class List>
 std::string listed(const List& items) {
   std::string out;
   for (const auto& item : items)
-    out += (out.empty() ? "" : ", ") + std::string{item};
+    out += (out.empty() ? "" : ", ") + escape_control(item, false);
   return out;
 }
 
@@ -91,107 +91,6 @@ std::vector<piece> pieces_of(std::string_view text) {
   return out;
 }
 
-// -- characters --------------------------------------------------------------------------
-
-/// toml++ 3.3 is undefined for some letters where white space may stand. Outside of strings it gets ASCII only: in comments other bytes are
-/// overwritten, elsewhere they are refused.
-class characters {
-public:
-  explicit characters(std::string& text) : text_(text) {}
-
-  std::optional<problem> check() {
-    if (!is_utf8(text_))
-      return problem{0, "the file is no UTF-8 text"};
-    while (at_ < text_.size())
-      if (auto wrong = one())
-        return wrong;
-    return std::nullopt;
-  }
-
-private:
-  enum class state { plain, comment, basic, literal, long_basic, long_literal };
-
-  bool ascii() const { return static_cast<unsigned char>(text_[at_]) < 0x80; }
-  bool starts(std::string_view what) const { return std::string_view{text_}.substr(at_, what.size()) == what; }
-
-  std::optional<problem> one() {
-    char c = text_[at_];
-    if (c == '\n') {
-      ++line_;
-      if (state_ == state::comment || state_ == state::basic || state_ == state::literal)
-        state_ = state::plain;
-    }
-    switch (state_) {
-      case state::plain:
-        if (!ascii())
-          return problem{line_, "only comments and texts in quotes may hold characters beyond ASCII"};
-        open(c);
-        return std::nullopt;
-      case state::comment:
-        if (!ascii())
-          text_[at_] = '?';
-        break;
-      case state::basic: return escaped_or_end("\"", false);
-      case state::long_basic: return escaped_or_end("\"\"\"", true);
-      case state::literal: close("'"); return std::nullopt;
-      case state::long_literal: close("'''"); return std::nullopt;
-    }
-    ++at_;
-    return std::nullopt;
-  }
-
-  void open(char c) {
-    std::size_t skip = 1;
-    if (c == '#')
-      state_ = state::comment;
-    else if (starts("\"\"\""))
-      state_ = state::long_basic, skip = 3;
-    else if (starts("'''"))
-      state_ = state::long_literal, skip = 3;
-    else if (c == '"')
-      state_ = state::basic;
-    else if (c == '\'')
-      state_ = state::literal;
-    at_ += skip;
-  }
-
-  void close(std::string_view quotes) {
-    if (!starts(quotes)) {
-      ++at_;
-      return;
-    }
-    at_ += quotes.size();
-    // A long text may end in up to two quotes of its own.
-    for (int more = 0; quotes.size() == 3 && more < 2 && at_ < text_.size() && text_[at_] == quotes.front(); ++more)
-      ++at_;
-    state_ = state::plain;
-  }
-
-  std::optional<problem> escaped_or_end(std::string_view quotes, bool lines) {
-    if (text_[at_] != '\\') {
-      close(quotes);
-      return std::nullopt;
-    }
-    ++at_;
-    if (!lines || at_ == text_.size() || !std::isspace(static_cast<unsigned char>(text_[at_]))) {
-      if (at_ < text_.size() && text_[at_] != '\n')
-        ++at_;
-      return std::nullopt;
-    }
-    // The end of the line does not count, nor does the white space that follows: the parser looks for more of it.
-    for (; at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])); ++at_)
-      line_ += text_[at_] == '\n';
-    if (at_ < text_.size() && !ascii())
-      return problem{line_, "a line after one that ends in \\ must begin with a character of ASCII"};
-    return std::nullopt;
-  }
-
-  std::string& text_;
-  std::size_t at_ = 0;
-  std::size_t line_ = 1;
-  state state_ = state::plain;
-};
-
 // -- reading a file ------------------------------------------------------------------------
 
 class file_reader {
@@ -214,7 +113,7 @@ public:
 
 private:
   void wrong(std::size_t line, std::string text) {
-    if (out_.problems.size() < problems_max)
+    if (out_.problems.size() < limits::routine_problems_max)
       out_.problems.push_back({line, std::move(text)});
   }
 
@@ -486,8 +385,8 @@ reading parse(std::string_view text, std::string_view name) {
     return out;
   }
   std::string ours{text};
-  if (auto wrong = characters{ours}.check()) {
-    out.problems.push_back(std::move(*wrong));
+  if (auto wrong = make_fit_for_toml(ours)) {
+    out.problems.push_back({wrong->line, std::move(wrong->text)});
     return out;
   }
   try {

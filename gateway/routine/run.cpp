@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::size_t run_id_bytes = 8;
 constexpr std::size_t hash_digits = 16;
-/// Somebody else beginning the same run at the same moment is rare; more than a few in a row is a fault.
-constexpr int begin_attempts = 16;
-constexpr std::size_t excerpt_bytes = 1 * limits::kib;
-/// What a command holds besides the tasks.
-constexpr std::size_t envelope_bytes = 16 * limits::kib;
-/// For the session that writes the summary and goes.
-constexpr std::int64_t writer_lease_ms = 60'000;
 constexpr std::uint32_t messages_page = 1'000;
 constexpr std::uint32_t mail_page = 200;
 constexpr const char* summary_role = "planner";
@@ -44,10 +37,7 @@ step summary_of(const routine& r) {
 
 std::string event_task(const v1::Event& e) {
   auto payload = domain::parse_json(e.payload());
-  if (!payload || !payload->is_object())
-    return {};
-  auto i = payload->find("task_id");
-  return i != payload->end() && i->is_string() ? i->get<std::string>() : std::string{};
+  return payload ? domain::text_in(*payload, "task_id") : std::string{};
 }
 
 const char* routing_text(v1::DispatchReply::Status status) {
@@ -140,7 +130,7 @@ v1::Command run::batch(const ports& p, const std::string& id) const {
   last.set_assignee(command.actor());
   for (std::size_t i = 0; i < steps(); ++i)
     last.add_depends_on(reference(i));
-  if (body.ByteSizeLong() + envelope_bytes > limits::command_encoded_bytes_max)
+  if (body.ByteSizeLong() + limits::routine_envelope_bytes_max > limits::command_encoded_bytes_max)
     throw refused_run("the steps of " + name_ + " are too large to be made together; shorten their descriptions");
   return command;
 }
@@ -167,7 +157,7 @@ bool run::make(const ports& p, const std::string& id) {
 }
 
 void run::find_or_begin(const ports& p) {
-  for (int attempt = 0; attempt < begin_attempts; ++attempt) {
+  for (int attempt = 0; attempt < limits::routine_begin_attempts_max; ++attempt) {
     auto query = p.query;
     query.mutable_get_kv()->set_key(store_key());
     auto answer = p.ask(query);
@@ -268,7 +258,7 @@ v1::Command run::dispatch_of(const ports& p, std::size_t i, const std::string& h
   body.set_directory(root_);
   body.set_harness(harness);
   body.set_no_spawn(!wishes_.spawn);
-  // Who works now may be gone by the time it opens, and would be told that it is ready: its own worker starts then.
+  // Who works now may be gone by the time it opens, and would be told that it is ready: the node finds or starts its worker then.
   body.set_force_spawn(states_[i].waits());
   return command;
 }
@@ -308,11 +298,6 @@ void run::route(const ports& p, std::size_t i) {
     s.routing = "waiting";
     return;
   }
-  if (s.waits() && harness.empty()) {
-    s.routing = "waiting";
-    s.routed = false;
-    return;
-  }
   environment_list environment;
   if (!harness.empty()) {
     auto worker = p.worker_of(harness);
@@ -331,7 +316,7 @@ void run::route(const ports& p, std::size_t i) {
     return;
   }
   s.task = reply.dispatch().task();
-  s.routing = routing_text(reply.dispatch().status());
+  s.routing = s.waits() && harness.empty() ? "waiting" : routing_text(reply.dispatch().status());
   s.recipient = reply.dispatch().recipient();
 }
 
@@ -443,7 +428,7 @@ void run::end_summary(const ports& p) {
     body.set_directory(root_);
     body.set_root(root_);
     body.set_label((wishes_.identity.empty() ? "" : wishes_.identity + " ") + "role:" + std::string{summary_role} + " name:routine");
-    body.set_lease_ms(writer_lease_ms);
+    body.set_lease_ms(limits::routine_session_lease().count());
     auto registered = p.execute(command, {});
     if (registered.has_refusal())
       return;
@@ -484,7 +469,7 @@ std::string run::outcome() const {
     }
     return out.dump(-1, ' ', false, json::error_handler_t::replace);
   };
-  auto out = text(excerpt_bytes);
+  auto out = text(limits::routine_excerpt_bytes_max);
   return out.size() <= limits::result_bytes_max() ? out : text(0);
 }
 

@@ -51,7 +51,7 @@ struct wishes {
   std::string parent_task_id; // an existing task all of it is part of; empty = none
   bool spawn = true;          // may start workers
   bool fresh = false;         // a new run also while one goes on
-  bool follows = false;       // the caller stays to the end: it routes what opens later and writes the summary
+  bool follows = false;       // the caller stays to the end, and writes the summary
 };
 
 class run {
@@ -66,7 +66,7 @@ public:
   std::uint64_t revision() const noexcept { return revision_; }
   /// The id of the step an event is about, or empty.
   std::string step_of(const v1::Event&) const;
-  /// After an event of step_of(): looks at the step again, and routes what has opened when the caller follows.
+  /// After an event of step_of(): looks at the step again. If it could not be routed, and is open, whoever follows tries it once more.
   void note(const ports&, const v1::Event&);
   /// Looks at every step that has not ended; revision() is then that of the look.
   void refresh(const ports&);

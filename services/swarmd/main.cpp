@@ -231,6 +231,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   prepare_store(dir);
   auto board = std::make_shared<entrance_board>();
   worker_registry workers;
+  bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
   stop_signal stop;
 
@@ -252,6 +253,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   context->processes = &keeper;
   context->watch = &watch;
   context->workers = &workers;
+  context->bearers = &known_bearers;
 
   node_options options;
   options.context = context;
@@ -272,8 +274,9 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
       tell_starter(args.ready_fd, start_report::failed + std::string{"its parts do not come up; look into "} + dir.log_dir().string());
     _exit(1);
   }
-  auto server = std::make_unique<node_server>(
-    sys, context, board, workers, root, node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
+  auto server =
+    std::make_unique<node_server>(sys, context, board, workers, known_bearers, root,
+                                  node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
   spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);
   tell_starter(args.ready_fd, start_report::ready);

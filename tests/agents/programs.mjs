@@ -1,6 +1,6 @@
 // The agents' programs: which package, where its program is, and the files with which its user has set it up, so that it
 // starts without questions and talks to the fake model. Nothing here tells it about the fabric: that is what the tests are about.
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const KEY = 'sk-ant-api03-no-real-key-for-tests-only-0000000000';
@@ -11,7 +11,17 @@ function put(file, content) {
   chmodSync(file, 0o600);
 }
 
-// name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model)}; model is a URL.
+/** Changes a file of settings that prepare() has written. */
+function change(file, edit) {
+  const settings = JSON.parse(readFileSync(file, 'utf8'));
+  edit(settings);
+  put(file, settings);
+}
+
+const writing = (repository) => ({ tool: 'write', path: join(repository, 'asked.txt'), content: 'asked\n' });
+
+// name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model), asking}; model is a URL. asking is how it
+// comes to ask for permission: {arguments of the program, prepare(home), step(repository): what it asks for, shows: words of the question}.
 export const programs = {
   claude: {
     program: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
@@ -32,6 +42,7 @@ export const programs = {
         },
       });
     },
+    asking: { arguments: ['--permission-mode', 'default'], prepare() {}, step: writing, shows: /Do you want to create/ },
   },
   codex: {
     program: 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
@@ -56,6 +67,15 @@ screen_reader_detection_done = true
 `,
       );
     },
+    asking: {
+      arguments: [],
+      prepare() {},
+      step: (repository) => ({
+        tool: 'exec_command',
+        input: { cmd: `touch ${join(repository, '../asked.txt')}`, sandbox_permissions: 'require_escalated', justification: 'outside' },
+      }),
+      shows: /Would you like to run/,
+    },
   },
   opencode: {
     program: 'node_modules/opencode-linux-x64/bin/opencode',
@@ -77,6 +97,12 @@ screen_reader_detection_done = true
         },
       });
     },
+    asking: {
+      arguments: [],
+      prepare: (home) => change(join(home, '.config/opencode/opencode.json'), (settings) => (settings.permission = { edit: 'ask' })),
+      step: writing,
+      shows: /Permission required/,
+    },
   },
   gemini: {
     program: 'node_modules/.bin/gemini',
@@ -89,6 +115,12 @@ screen_reader_detection_done = true
       });
       put(join(home, '.gemini/.env'), `GEMINI_API_KEY=none\nGOOGLE_GEMINI_BASE_URL=${model}\n`);
       put(join(home, '.gemini/trustedFolders.json'), { [repository]: 'TRUST_FOLDER' });
+    },
+    asking: {
+      arguments: [],
+      prepare: (home) => change(join(home, '.gemini/settings.json'), (settings) => (settings.general.defaultApprovalMode = 'default')),
+      step: writing,
+      shows: /Apply this change/,
     },
   },
 };

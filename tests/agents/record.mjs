@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 // record.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--into DIRECTORY]
 //
-// What the real programs say, for tests that must run without them: fixtures/<program>/session.cast (a terminal of 80x24 as an
-// asciinema recording: start, idle, a turn with tools, idle, exit), dialog.cast (it asks for permission and is told no) and
-// hooks.jsonl (what its hooks are given, one {"event", "input"} per line, of both). Needs `script` of util-linux for the terminal.
-// The directories have the same names on every machine, so that nothing of this one is in the recordings.
+// What the real programs say, for tests that must run without them: fixtures/<program>/session.cast (a terminal of 80x24 that listens to what
+// its program says of itself, as an asciinema recording: start, idle, a turn with tools, idle, exit), dialog.cast (it asks for permission
+// and is told no) and hooks.jsonl (what its hooks are given, one {"event", "input"} per line, of both). Needs `script` of util-linux for the
+// terminal. The directories have the same names on every machine, so that nothing of this one is in the recordings.
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
@@ -51,6 +51,7 @@ class terminal {
     this.child = spawn('script', ['-qfec', line, '/dev/null'], { cwd: REPOSITORY, env: environment, stdio: ['pipe', 'pipe', 'inherit'] });
     this.child.stdout.on('data', (data) => {
       const text = decoder.write(data);
+      if (text.includes('\x1b]7501;?')) this.child.stdin.write('\x1b]7501;?\x1b\\');
       this.last = Date.now();
       this.text += text;
       this.put('o', text);
@@ -111,7 +112,7 @@ function plain(text) {
     .replace(/\x1b\[[0-9;?<>=!]*[ -/]*[@-~]/g, '');
 }
 
-// What each program is given to call our hook at each event, to be asked for permission, and to start.
+// What each program is given to call our hook at each event, and to start.
 const hook = (event) => `${HOOK} ${event}`;
 const swarmctl = () => join(resolve(options.bin), 'swarmctl');
 const claudeHooks = (events) =>
@@ -121,7 +122,7 @@ const toml = JSON.stringify;
 const ways = {
   claude: {
     ready: /❯/,
-    command: (program, ask) => [
+    command: (program) => [
       program,
       '--mcp-config',
       JSON.stringify({ mcpServers: { swarm: { command: swarmctl(), args: ['mcp'], alwaysLoad: true } } }),
@@ -140,9 +141,7 @@ const ways = {
           'SessionEnd',
         ]),
       }),
-      ...(ask ? ['--permission-mode', 'default'] : []),
     ],
-    dialog: { step: { tool: 'write', path: join(REPOSITORY, 'asked.txt'), content: 'asked\n' }, shows: /Do you want to create/ },
     exit: ['\x03', '\x03'],
   },
   codex: {
@@ -160,32 +159,25 @@ const ways = {
         `hooks.${event}=[{hooks=[{type="command",command=${toml(hook(event))},timeout=20}]}]`,
       ]),
     ],
-    dialog: {
-      step: { tool: 'exec_command', input: { cmd: `touch ${ROOT}/asked.txt`, sandbox_permissions: 'require_escalated', justification: 'outside' } },
-      shows: /Would you like to run/,
-    },
     exit: ['\x03'],
   },
   opencode: {
     ready: /Ask anything/,
-    environment: (ask) => ({
+    environment: () => ({
       OPENCODE_CONFIG_CONTENT: JSON.stringify({
         plugin: [`file://${ROOT}/plugin.mjs`],
         mcp: { swarm: { type: 'local', command: [swarmctl(), 'mcp'], enabled: true } },
-        ...(ask ? { permission: { edit: 'ask' } } : {}),
       }),
     }),
     command: (program) => [program],
-    dialog: { step: { tool: 'write', path: join(REPOSITORY, 'asked.txt'), content: 'asked\n' }, shows: /Permission required/ },
     exit: ['\x03'],
   },
   gemini: {
     ready: /Type your message/,
     environment: () => ({ GEMINI_CLI_NO_RELAUNCH: 'true' }),
-    prepare: (ask) => {
+    prepare: () => {
       const file = join(HOME, '.gemini/settings.json');
       const settings = JSON.parse(readFileSync(file, 'utf8'));
-      if (ask) settings.general.defaultApprovalMode = 'default';
       settings.mcpServers = { swarm: { command: swarmctl(), args: ['mcp'], trust: true } };
       settings.hooks = Object.fromEntries(
         ['SessionStart', 'BeforeAgent', 'BeforeTool', 'AfterTool', 'AfterAgent', 'Notification', 'SessionEnd'].map((event) => [
@@ -196,7 +188,6 @@ const ways = {
       writeFileSync(file, JSON.stringify(settings));
     },
     command: (program) => [program, '--skip-trust'],
-    dialog: { step: { tool: 'write', path: join(REPOSITORY, 'asked.txt'), content: 'asked\n' }, shows: /Apply this change/ },
     exit: ['\x03', '\x03'],
   },
 };
@@ -219,6 +210,7 @@ export const Recorder = async (ctx) => {
   log('load', { directory: ctx.directory, worktree: ctx.worktree });
   return {
     event: async ({ event }) => {
+      if (event.type === 'catalog.updated') log('event', { type: event.type });
       if (/^(session\\.(created|idle|status|error|deleted)|permission\\.|question\\.|server\\.instance)/.test(event.type)) log('event', event);
     },
     'chat.message': async (input, output) => log('chat.message', { ...input, text: output.parts?.map((part) => part.text).join('') }),
@@ -241,10 +233,11 @@ function prepare(name, model, ask) {
   writeFileSync(join(REPOSITORY, 'a.txt'), 'a\n');
   execFileSync('sh', ['-c', 'git init -q . && git add . && git -c user.name=t -c user.email=t@localhost commit -q -m first'], { cwd: REPOSITORY });
   programs[name].prepare(HOME, REPOSITORY, model);
-  ways[name].prepare?.(ask);
+  ways[name].prepare?.();
+  if (ask) programs[name].asking.prepare(HOME);
 }
 
-function environmentOf(name, ask) {
+function environmentOf(name) {
   return {
     HOME,
     PATH: process.env.PATH,
@@ -252,7 +245,7 @@ function environmentOf(name, ask) {
     LANG: 'C.UTF-8',
     SHELL: '/bin/sh',
     SWARM_HOME: join(ROOT, 'state'),
-    ...ways[name].environment?.(ask),
+    ...ways[name].environment?.(),
   };
 }
 
@@ -272,7 +265,8 @@ async function record(name, model) {
   let hooks = '';
   const session = async (ask, file, turn) => {
     prepare(name, model, ask);
-    const screen = new terminal(ways[name].command(program, ask), environmentOf(name, ask));
+    const command = [...ways[name].command(program), ...(ask ? programs[name].asking.arguments : [])];
+    const screen = new terminal(command, environmentOf(name));
     try {
       await screen.shows(ways[name].ready, START_MS);
       await screen.silence(START_MS);
@@ -283,7 +277,7 @@ async function record(name, model) {
       screen.child.kill('SIGTERM'); // script passes its end on
       screen.save(join(into, file), title);
       hooks += readFileSync(HOOKS, 'utf8');
-      execFileSync(swarmctl(), ['down'], { env: environmentOf(name, ask), stdio: 'ignore' });
+      execFileSync(swarmctl(), ['down'], { env: environmentOf(name), stdio: 'ignore' });
     }
   };
   await session(false, 'session.cast', async (screen) => {
@@ -298,10 +292,11 @@ async function record(name, model) {
     await screen.silence(TURN_MS);
     screen.mark('idle');
   });
+  const { asking } = programs[name];
   await session(true, 'dialog.cast', async (screen) => {
-    await screen.prompt(`FAKE_STEPS ${JSON.stringify([ways[name].dialog.step])}`);
+    await screen.prompt(`FAKE_STEPS ${JSON.stringify([asking.step(REPOSITORY)])}`);
     screen.mark('turn');
-    await screen.shows(ways[name].dialog.shows, TURN_MS);
+    await screen.shows(asking.shows, TURN_MS);
     await pause(8000);
     screen.mark('blocked');
     screen.type('\x1b');

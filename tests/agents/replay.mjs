@@ -44,6 +44,7 @@ function log(entry) {
 
 const [, ...events] = lines(`${recording}.cast`).map((line) => JSON.parse(line));
 const begins = (entry) => entry.event === 'SessionStart' || entry.event === 'load';
+const isScreen = (entry) => entry.input.type === 'catalog.updated'; // what OpenCode's first screen sets off
 
 /** The hooks of this recording: both were written into one file, one after the other. */
 function recordedHooks() {
@@ -56,7 +57,7 @@ const hooks = recordedHooks();
 const isPrompt = (entry) => entry.event === 'UserPromptSubmit' || entry.event === 'BeforeAgent' || entry.event === 'chat.message';
 const isEnd = (entry) => entry.event === 'SessionEnd';
 // Codex calls its first hook with the first prompt only, and OpenCode has no session before.
-const isStart = (entry) => begins(entry) && program !== 'codex';
+const isStart = (entry) => (begins(entry) && program !== 'codex') || isScreen(entry);
 const atStart = hooks.filter(isStart);
 const atFirstPrompt = hooks.slice(0, hooks.findIndex(isPrompt)).filter((entry) => !isStart(entry));
 const working = hooks.slice(hooks.findIndex(isPrompt)).filter((entry) => !isEnd(entry));
@@ -137,7 +138,8 @@ async function run(entries) {
 
 let typed = '';
 process.stdin.setRawMode?.(true);
-process.stdin.on('data', (data) => (typed += data));
+// The node's answer to the question whether it listens is no prompt.
+process.stdin.on('data', (data) => (typed += String(data).replaceAll('\x1b]7501;?\x1b\\', '')));
 process.stdin.on('end', () => finish(0));
 
 /** What is typed until Enter, without the marks of a paste. */

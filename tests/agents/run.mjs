@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--keep] [--verbose]
 //
-// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, and ended.
+// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is ended.
 // One line for each check; the exit status is 1 if one failed. What a failed program had on its screen is shown with it, and the
 // directory of its node stays. Every program has a node, a home and a repository of its own, and nothing of the caller's.
 import { execFile, spawn, spawnSync } from 'node:child_process';
@@ -9,13 +9,16 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { programs } from './programs.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
+const SAME_S = 5; // what is asked for twice within is the same
 const CALL_S = 60; // of one command of swarmctl
 const TASK_S = 120; // from a dispatch to the end of its task, the program's start included
 const MAIL_S = 60; // from a message to the model having read it
+const STILL_S = 8; // in which a question that somebody has moved in stays open
 const END_S = 20; // from the end of a worker to the end of its processes
 
 const { values: options } = parseArgs({
@@ -89,8 +92,48 @@ class model {
   }
 }
 
+/** A session of `swarmctl mcp`, as an agent that hands out work has one. */
+class gateway {
+  constructor(at, label) {
+    this.label = label;
+    this.repository = at.repository;
+    this.waiting = new Map();
+    this.child = spawn(join(resolve(options.bin), 'swarmctl'), ['mcp'], { cwd: at.repository, env: at.environment, stdio: ['pipe', 'pipe', 'inherit'] });
+    this.child.stdin.on('error', () => {}); // then it is said below
+    this.ended = new Promise((done) => this.child.on('exit', done));
+    createInterface({ input: this.child.stdout }).on('line', (line) => {
+      const { id, result, error } = JSON.parse(line);
+      const { done, failed } = this.waiting.get(id) ?? {};
+      this.waiting.delete(id);
+      if (error) failed?.(new Error(error.message));
+      else done?.(result);
+    });
+  }
+  ask(method, params) {
+    const id = (this.last = (this.last ?? 0) + 1);
+    this.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    const answered = new Promise((done, failed) => this.waiting.set(id, { done, failed }));
+    const over = this.ended.then(() => Promise.reject(new Error('swarmctl mcp has ended')));
+    return Promise.race([answered, over]);
+  }
+  async call(name, input) {
+    const { content, isError } = await this.ask('tools/call', { name, arguments: input });
+    if (isError) throw new Error(`${name}: ${content[0].text}`);
+    return JSON.parse(content[0].text);
+  }
+  async enroll() {
+    await this.ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } });
+    return this.call('register', { directory: this.repository, label: this.label });
+  }
+  async leave() {
+    this.child.stdin.end();
+    await this.ended;
+  }
+}
+
 class node {
-  constructor(name, fake) {
+  /** `asks`: its program asks for permission. */
+  constructor(name, fake, asks = false) {
     this.name = name;
     this.fake = fake;
     // Short: a Unix socket below it has a name of at most 107 bytes.
@@ -107,10 +150,11 @@ class node {
       LANG: 'C.UTF-8',
       SHELL: '/bin/sh',
       SWARM_HOME: this.state,
-      [`SWARM_HARNESS_${name.toUpperCase()}`]: program,
+      [`SWARM_HARNESS_${name.toUpperCase()}`]: [program, ...(asks ? programs[name].asking.arguments : [])].join(' '),
     };
     for (const passed of ['ASAN_OPTIONS', 'UBSAN_OPTIONS', 'SWARM_SHARE']) if (process.env[passed]) this.environment[passed] = process.env[passed];
     programs[name].prepare(this.home, this.repository, fake.url);
+    if (asks) programs[name].asking.prepare(this.home);
     const git = 'git init -q . && git add . && git -c user.name=t -c user.email=t@localhost commit -q -m first';
     writeFileSync(join(this.repository, 'ours.txt'), 'ours\n');
     writeFileSync(join(this.repository, 'theirs.txt'), 'theirs\n');
@@ -119,9 +163,13 @@ class node {
 
   /** Standard output of `swarmctl ARGUMENTS`; throws what it complained about. */
   swarmctl(...args) {
+    return this.swarmctlWith('', ...args);
+  }
+  swarmctlWith(input, ...args) {
     const done = spawnSync(join(resolve(options.bin), 'swarmctl'), args, {
       cwd: this.repository,
       env: this.environment,
+      input,
       encoding: 'utf8',
       timeout: (CALL_S + TASK_S) * 1000,
     });
@@ -186,23 +234,49 @@ class node {
   }
 }
 
+/** The prompts that the program has got from us, as the model has heard them. Titles and the like, asked for without tools, repeat them. */
+function wakesHeard(at, from) {
+  const turns = at.fake.requests().filter((one) => one.number > from && one.tools?.length > 0);
+  return turns.flatMap((one) => one.heard).filter((one) => one.role === 'user' && one.text.includes('A peer sent you a swarm message'));
+}
+
+async function ends(at) {
+  const worker = at.only();
+  const pids = processesOf(at.home);
+  check(pids.length > 0, 'it has no process');
+  at.swarmctl('remove-instance', worker.id);
+  at.swarmctl('down');
+  await eventually('its processes end', END_S, () => processesOf(at.home).length === 0);
+}
+
 const checks = {
   // Also the first start of the program, which is the slowest: two gateways at once want the same.
-  async 'the same dispatch by two ends in done, by one worker'(at) {
+  async 'the same dispatch by three ends in done, by one worker told once'(at) {
     const progress = { tool: 'swarm.report_progress', input: { task_id: '$TASK', summary: 'begun' } };
     const message = at.steps(progress, at.write('new.txt', 'by the worker\n'), at.done('written'));
-    const two = await Promise.all(['first', 'second'].map((gateway) => at.beginDispatch('write a file', message, '--label', `by:${gateway}`)));
-    for (const reply of two) {
+    const other = new gateway(at, 'mode:gateway name:second');
+    await other.enroll();
+    const begun = Date.now();
+    const two = ['first', 'second'].map((caller) => at.beginDispatch('write a file', message, '--label', `by:${caller}`));
+    const third = await other.call('dispatch', { title: 'write a file', message, harness: at.name });
+    check(Date.now() - begun < SAME_S * 1000, `the second gateway has dispatched only after ${Date.now() - begun} ms`);
+    const one = (await Promise.all(two)).map((reply) => {
       check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
       check(reply.completion.task.result === 'written', `its result is ${reply.completion.task.result}`);
-    }
-    check(two[0].task_id === two[1].task_id, 'there are two tasks');
+      return reply.task_id;
+    });
+    check(new Set([...one, third.task_id]).size === 1, `there are several tasks: ${[...one, third.task_id].join(', ')}`);
+    const again = await other.call('dispatch', { title: 'write a file', message, harness: at.name });
+    check(again.task_id === third.task_id, 'asked again, the second gateway has made another task');
+    await other.leave();
     at.only();
+    check(at.json('tasks').length === 1, 'there is another task');
+    check(at.json('spawns').length === 1, 'there was another worker');
     check(at.read('new.txt') === 'by the worker\n', `new.txt is ${at.read('new.txt')}`);
     // The instruction came as mail: the terminal was told only that there is some.
-    const prompts = at.fake.heard(0).filter((one) => one.role === 'user' && one.text.includes('A peer sent you a swarm message'));
-    check(prompts.length > 0, 'nobody has told the program that it has mail');
-    check(!prompts.some((one) => one.text.includes('FAKE_STEPS')), 'the instruction was typed into the terminal');
+    const prompts = wakesHeard(at, 0);
+    check(prompts.length === 1, `the program has been told ${prompts.length} times that it has mail`);
+    check(!prompts.some((prompt) => prompt.text.includes('FAKE_STEPS')), 'the instruction was typed into the terminal');
   },
 
   async 'the same dispatch again starts nobody'(at) {
@@ -254,14 +328,48 @@ const checks = {
     check(ended >= 0 && ended < all.findIndex(read), 'it was woken in the middle of its turn');
   },
 
-  async 'it ends with its node, and leaves nothing behind'(at) {
-    const worker = at.only();
-    const pids = processesOf(at.home);
-    check(pids.length > 0, 'it has no process');
-    at.swarmctl('remove-instance', worker.id);
-    at.swarmctl('down');
-    await eventually('its processes end', END_S, () => processesOf(at.home).length === 0);
+  async 'in a worktree of its own it starts without a question and writes there'(at) {
+    const title = 'work apart';
+    const first = at.only();
+    const reply = at.json(...at.dispatchArguments(title, at.steps(at.done('seen'))), '--worktree');
+    check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
+    const tree = at.json('worktree', 'list').find((one) => one.title === title);
+    check(tree?.in_use, 'it works in no worktree');
+    const worker = at.workers().find((one) => one.id !== first.id);
+    const file = join(tree.path, 'apart.txt');
+    at.swarmctl('send', '--to', worker.id, at.steps({ tool: 'write', path: file, content: 'apart\n' }));
+    await eventually('it writes', MAIL_S, () => existsSync(file));
+    check(at.read('apart.txt') === undefined, 'it has written into the repository');
+    at.swarmctl('pty', 'kill', at.json('agents').find((one) => one.instance_id === worker.id).pty);
+    await eventually('it ends', END_S, () => !at.json('worktree', 'list').some((one) => one.in_use) && at.workers().length === 1);
   },
+
+  'it ends with its node, and leaves nothing behind': ends,
+};
+// With a program that asks for permission; its dialog has Yes preselected.
+const askingChecks = {
+  async 'what it asks is not answered for a person, and after their No mail wakes it'(at) {
+    const question = programs[at.name].asking;
+    at.json('dispatch', 'ask', '--harness', at.name, '--message', at.steps(question.step(at.repository)));
+    await eventually('it asks', TASK_S, () => question.shows.test(at.screen()));
+    await eventually('it counts as blocked', MAIL_S, () => at.json('agents')[0].state === 'blocked');
+    const agent = at.json('agents')[0];
+    const before = at.fake.requests().length;
+    const told = at.json('prompt-peer', '--to', agent.instance_id, '--message', 'the third word is vermilion');
+    check(told.nudged === false, 'it was woken while it asks');
+    // Somebody looks what there is to choose and goes away: it is still open.
+    at.swarmctlWith('\x1b[B', 'pty', 'send', agent.pty, '--stdin');
+    await pause(STILL_S * 1000);
+    check(question.shows.test(at.screen()), 'its question has gone');
+    check(at.json('agents')[0].state === 'blocked', `while it asks it is ${at.json('agents')[0].state}`);
+    at.swarmctlWith('\x1b', 'pty', 'send', agent.pty, '--stdin');
+    await eventually('the model reads the message', MAIL_S, () =>
+      at.fake.heard(before).some((one) => one.role === 'tool' && one.text.includes('vermilion')),
+    );
+    check(!existsSync(join(at.repository, 'asked.txt')) && !existsSync(join(at.root, 'asked.txt')), 'what it asked for was allowed');
+  },
+
+  'it ends with its node': ends,
 };
 
 // The processes with this home, by their environment.
@@ -270,12 +378,12 @@ function processesOf(home) {
   return found.split('\n').flatMap((line) => /\/proc\/(\d+)\//.exec(line)?.[1] ?? []);
 }
 
-async function run(name) {
+async function run(name, wanted, asks) {
   const directory = mkdtempSync(join(tmpdir(), 'swm-'));
   const fake = await model.start(directory);
-  const at = new node(name, fake);
+  const at = new node(name, fake, asks);
   let failures = 0;
-  for (const [what, test] of Object.entries(checks)) {
+  for (const [what, test] of Object.entries(wanted)) {
     const begun = Date.now();
     try {
       await test(at);
@@ -296,12 +404,13 @@ async function run(name) {
 let failures = 0;
 for (const name of names) {
   try {
-    failures += await run(name);
+    failures += await run(name, checks, false);
+    failures += await run(name, askingChecks, true);
   } catch (error) {
     ++failures;
     console.log(`FAILED  ${name}: ${error.message}`);
   }
 }
-const all = names.length * Object.keys(checks).length;
+const all = names.length * (Object.keys(checks).length + Object.keys(askingChecks).length);
 console.log(failures === 0 ? `all ${all} checks passed` : `${failures} of ${all} checks failed`);
 process.exit(failures === 0 ? 0 : 1);

@@ -146,6 +146,29 @@ TEST_CASE("OpenCode: events become the hooks they mean, a subagent's session bel
                                            "hook opencode stop", "hook opencode session-end"});
 }
 
+TEST_CASE("OpenCode: a worker is announced once its first screen has set off its events, and not when somebody was quicker") {
+  plugin p{"opencode"};
+  const environment worker{{"SWARM_SPAWN_ID", "S1"}};
+  p.run(json::array({{"event", "catalog.updated", json::object()},
+                     {"event", "plugin.added", {{"id", "x"}}},
+                     {"until", p.calls.string(), "worker-S1"},
+                     {"event", "catalog.updated", json::object()},
+                     {"message", "ses_1", "hello"}}),
+        worker);
+  auto called = p.called();
+  REQUIRE(called.size() == 8); // announced; start, prompt and end of the session
+  CHECK(called[0] == "hook opencode session-start");
+  CHECK(json::parse(called[1]).at("session_id") == "worker-S1");
+  CHECK(json::parse(called[3]).at("session_id") == "ses_1");
+  CHECK(called[4] == "hook opencode prompt-submit");
+  fs::remove(p.calls);
+  p.run(json::array({{"event", "catalog.updated", json::object()}, {"message", "ses_1", "hello"}}), worker);
+  CHECK(file_text(p.calls.string()).find("worker-S1") == std::string::npos);
+  fs::remove(p.calls);
+  p.run(json::array({{"event", "catalog.updated", json::object()}}), worker);
+  CHECK_FALSE(fs::exists(p.calls)); // ended before
+}
+
 TEST_CASE("OpenCode: without a swarmctl that answers, tools run on; told to fail closed, they do not") {
   plugin p{"opencode"};
   for (const std::string reply :

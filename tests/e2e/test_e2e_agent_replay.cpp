@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/mcp_client.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -54,6 +55,13 @@ struct recorded {
     return eventually([&] { return agent().at("state") == state; }, std::chrono::seconds{40});
   }
   std::string said() const { return file_text(log); }
+  std::size_t times_said(const std::string& text) const {
+    std::size_t n = 0;
+    auto all = said();
+    for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + 1))
+      ++n;
+    return n;
+  }
 };
 
 void works(const std::string& program) {
@@ -63,10 +71,22 @@ void works(const std::string& program) {
   auto peer = node.session("name:peer");
   REQUIRE(node.ctl({"lock", file, "--note", "mine", "--as", peer}).status == 0);
 
-  auto reply = node.ctl_json({"dispatch", "write it", "--harness", program, "--wait-for-completion", "60"}, r.options);
+  // S7: a second gateway wants the same.
+  mcp_client gateway{node, r.options};
+  gateway.enroll("name:second mode:gateway");
+  auto first = node.ctl_start({"dispatch", "write it", "--harness", program, "--wait-for-completion", "60", "--json"}, r.options);
+  auto second = gateway.ask("dispatch", {{"title", "write it"}, {"harness", program}});
+  auto dispatched = first.finish();
+  REQUIRE_MESSAGE(dispatched.status == 0, dispatched.err);
+  auto reply = dispatched.parsed();
+  CHECK(reply.at("task_id") == second.at("task_id"));
+  CHECK(gateway.ask("dispatch", {{"title", "write it"}, {"harness", program}}).at("task_id") == second.at("task_id"));
+  CHECK(node.ctl_json({"tasks"}).size() == 1);
+  CHECK(node.ctl_json({"spawns"}).size() == 1);
   CHECK_MESSAGE(reply.at("completion").at("status") == "completed", r.said());
   CHECK_MESSAGE(r.said().find("for " + file + ": held by name:peer (mine)") != std::string::npos, r.said());
   CHECK_FALSE(fs::exists(file));
+  CHECK_MESSAGE(r.times_said("A peer sent you a swarm message for task") == 1, r.said());
 
   REQUIRE(r.becomes("idle"));
   auto id = r.agent().at("instance_id").get<std::string>();
@@ -93,6 +113,8 @@ void asks(const std::string& program) {
   REQUIRE(r.node.ctl({"pty", "send", terminal, "--stdin"}, {.input = "\x1b"}).status == 0);
   CHECK(eventually([&] { return r.said().find("answered") != std::string::npos; }, std::chrono::seconds{40}));
   CHECK_MESSAGE(r.said().find("\"answered\":\"no\"") != std::string::npos, r.said());
+  // No hook of three of them tells so; the program does, and the mail that has waited wakes it.
+  CHECK_MESSAGE(eventually([&] { return r.times_said("\"typed\":\"A peer sent you") == 2; }, std::chrono::seconds{40}), r.said());
 }
 
 } // namespace

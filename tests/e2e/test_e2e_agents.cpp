@@ -230,6 +230,10 @@ TEST_CASE("resolve_workspace_handle finds the session behind a terminal of ours,
   // What another program publishes is found as well.
   REQUIRE(
     a.node.ctl({"kv", "set", "identity/workspace/herdr/" + me.id(), R"({"backend":"herdr","handle":"pane-3","handle_aliases":["p3"]})"}).status == 0);
+  // Nonsense in one row spoils it for nobody.
+  REQUIRE(a.node.ctl({"kv", "set", "identity/workspace/pty/" + me.id(), R"({"handle":"p3","handle_kind":5})"}).status == 0);
+  CHECK(me.ask("resolve_workspace_handle", {{"handle", "p3"}, {"backend", "pty"}}).at("handle_kind") == "pty");
+  REQUIRE(a.node.ctl({"kv", "del", "identity/workspace/pty/" + me.id()}).status == 0);
   auto herdr = me.ask("resolve_workspace_handle", {{"handle", "p3"}});
   CHECK(herdr.at("backend") == "herdr");
   CHECK(herdr.at("canonical_handle") == "pane-3");

@@ -224,6 +224,43 @@ TEST_CASE("a dependent command starts after everything it depends on is done, an
   CHECK_FALSE(fs::exists(node.work() + "/never"));
 }
 
+TEST_CASE("an agent whose task waits is started when that opens, once, also after the node was killed meanwhile") {
+  for (const bool restart : {false, true}) {
+    CAPTURE(restart);
+    test_node node;
+    auto agent = node.work() + "/agent";
+    std::ofstream{agent} << "#!/bin/sh\necho $SWARM_TASK_ID >> " << node.work() << "/started\nexec sleep 1000\n";
+    fs::permissions(agent, fs::perms::owner_all);
+    const run_options with{.env = {{"SWARM_HARNESS_CLAUDE", agent}}};
+    auto person = node.session();
+    auto first = node.ctl_json({"request-task", "test", "first"}).at("id").get<std::string>();
+    const std::vector<std::string> line{"dispatch", "second", "--harness", "claude", "--depends-on", first};
+    auto told = node.ctl(line, with);
+    CHECK_MESSAGE(told.status == 0, told.err);
+    CHECK(told.out.find("waits for others; its worker starts when they are done") != std::string::npos);
+    auto again = node.ctl_json(line, with);
+    CHECK(again.at("status") == "spawn_in_flight");
+    CHECK(again.at("task").at("status") == "blocked");
+    auto spawns = node.ctl_json({"spawns"});
+    REQUIRE(spawns.size() == 1);
+    CHECK(spawns[0].at("status") == "requested");
+    CHECK(spawns[0].at("instance_id").is_null());
+    CHECK(node.ctl_json({"pty", "list"}).empty());
+    if (restart) {
+      node.kill_node();
+      CHECK(node.ctl_json({"pty", "list"}).empty());
+    }
+    REQUIRE(node.ctl({"claim", first, "--as", person}).status == 0);
+    REQUIRE(node.ctl({"update-task", first, "--as", person, "--status", "done"}).status == 0);
+    auto second = again.at("task_id").get<std::string>();
+    CHECK(reaches(node, second, "claimed"));
+    spawns = node.ctl_json({"spawns"});
+    REQUIRE(spawns.size() == 1);
+    CHECK(node.ctl_json({"task", second}).at("assignee") == spawns[0].at("instance_id"));
+    CHECK(eventually([&] { return file_text(node.work() + "/started") == second + "\n"; }));
+  }
+}
+
 TEST_CASE("a command that needs approval runs only once a person has approved it") {
   test_node node;
   auto asked = node.ctl_json(exec_line("careful", "touch ran", {"--approval-required", "--detach"}));

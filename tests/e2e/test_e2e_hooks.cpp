@@ -316,12 +316,21 @@ TEST_CASE("with --enforce a write takes the lock and gives it back") {
   CHECK(!denial(one.before("apply_patch", patch)).empty());
   CHECK(locks_of(node) == 1);
   // What the agent has locked itself stays locked.
-  hold(node, first, "own.c", "all day");
-  CHECK(one.before("Write", {{"file_path", node.work() + "/own.c"}}).out.empty());
-  one.after("Write", {{"file_path", node.work() + "/own.c"}});
+  for (const auto* reason : {"all day", "actively editing"}) {
+    INFO(reason);
+    hold(node, first, "own.c", reason);
+    CHECK(one.before("Write", {{"file_path", node.work() + "/own.c"}}).out.empty());
+    one.after("Write", {{"file_path", node.work() + "/own.c"}});
+    CHECK(node.ctl_json({"locks", "--as", first}).size() == 1);
+  }
+  // Asked about twice, it ends once.
+  CHECK(one.before("Write", {{"file_path", node.work() + "/twice.c"}}).out.empty());
+  CHECK(one.before("Write", {{"file_path", node.work() + "/twice.c"}}).out.empty());
+  CHECK(node.ctl_json({"locks", "--as", first}).size() == 2);
+  one.after("Write", {{"file_path", node.work() + "/twice.c"}});
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 1);
   // A shell's redirection, and a tool whose end nobody tells of.
-  CHECK(one.before("Bash", {{"command", "echo x > c.c; echo y > /tmp/elsewhere"}}).out.empty());
+  CHECK(one.before("Bash", {{"command", "echo x > c.c; echo y > /dev/null"}}).out.empty());
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 2);
   one.send("stop");
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 1);
@@ -342,6 +351,53 @@ TEST_CASE("of two writes with --enforce at once exactly one passes") {
     other.join();
     CHECK(a.out.empty() != b.out.empty());
     (a.out.empty() ? one : two).after("Write", wanted);
+  }
+  CHECK(locks_of(node) == 0);
+}
+
+TEST_CASE("of two commands with --enforce that write one path only the first passes, whatever the command") {
+  test_node node;
+  agent one{node, "one-1", "claude", {"--enforce"}};
+  agent two{node, "two-2", "claude", {"--enforce"}};
+  one.start();
+  two.start();
+  fs::create_directories(node.work() + "/d/e");
+  for (const auto* name : {"a.c", "x", "d/e/in.c"})
+    std::ofstream{node.work() + "/" + name} << "text";
+  for (const auto* command : {"mv x a.c", "git mv x a.c", "git checkout -- a.c", "git restore a.c", "git rm a.c", "rm -rf a.c", "cp -r x a.c",
+                              "sed -i s/a/b/ *.c", "rm -r d", "rm -r d/*"}) {
+    INFO(command);
+    CHECK(one.before("Bash", {{"command", command}}).out.empty());
+    CHECK(!denial(two.before("Bash", {{"command", command}}, "t2")).empty());
+    one.after("Bash", {{"command", command}});
+    CHECK(locks_of(node) == 0);
+  }
+  // Below a directory that is going: also what is not there yet.
+  CHECK(one.before("Bash", {{"command", "rm -r d"}}).out.empty());
+  CHECK(!denial(two.before("Write", {{"file_path", node.work() + "/d/new.c"}})).empty());
+  one.after("Bash", {{"command", "rm -r d"}});
+  CHECK(two.before("Write", {{"file_path", node.work() + "/d/new.c"}}).out.empty());
+  CHECK(!denial(one.before("Bash", {{"command", "rm -r d"}})).empty());
+}
+
+TEST_CASE("a tool that writes more files than are looked at is not passed over in silence") {
+  test_node node;
+  agent me{node, "s"};
+  me.start();
+  std::string many = "*** Begin Patch\n";
+  for (int i = 0; i < 300; ++i)
+    many += "*** Update File: f" + std::to_string(i) + ".c\n";
+  many += "*** End Patch";
+  auto said = me.before("apply_patch", many);
+  CHECK(said.out.empty());
+  CHECK(has(said.err, "the others were not checked"));
+  for (const auto* how : {"--fail-closed", "--enforce"}) {
+    agent strict{node, "s", "claude", {how}};
+    CHECK(has(denial(strict.before("apply_patch", many)), "more files than are looked at"));
+    std::string script = "echo ";
+    for (int i = 0; i < 300; ++i)
+      script += "> f" + std::to_string(i) + " ";
+    CHECK(!denial(strict.before("Bash", {{"command", script}})).empty());
   }
   CHECK(locks_of(node) == 0);
 }
@@ -374,12 +430,18 @@ TEST_CASE("a locked file that changes under a command is told to both sides") {
   CHECK(me.before("Bash", command, "t3").out.empty());
   CHECK(peer.write(file, "by the holder") == "");
   CHECK(me.after("Bash", command, "t3").out.empty());
+  // One that was declined has no end; the turn's is.
+  CHECK(peer.before("Bash", command, "declined").out.empty());
+  peer.send("stop");
+  CHECK(me.before("Bash", command, "t5").out.empty());
+  std::ofstream{file} << "overwritten once more";
+  CHECK(has(context_of(me.after("Bash", command, "t5")), "swarm lock broken: " + file));
   // Given up meanwhile.
   CHECK(me.before("Bash", command, "t4").out.empty());
   REQUIRE(node.ctl({"unlock", file, "--as", holder}).status == 0);
   std::ofstream{file} << "free";
   CHECK(me.after("Bash", command, "t4").out.empty());
-  CHECK(node.ctl_json({"messages", "--to", holder}).size() == 1);
+  CHECK(node.ctl_json({"messages", "--to", holder}).size() == 2);
 }
 
 TEST_CASE("without a node a write passes and stderr says so; --fail-closed blocks it; only a start starts one") {
@@ -389,7 +451,9 @@ TEST_CASE("without a node a write passes and stderr says so; --fail-closed block
   agent hermes{node, "h", "hermes", {"--fail-closed"}};
   json input{{"file_path", node.work() + "/a.c"}};
   // Nobody has registered.
-  CHECK(me.before("Write", input).out.empty());
+  auto unknown = me.before("Write", input);
+  CHECK(unknown.out.empty());
+  CHECK(has(unknown.err, "no locks were checked: this session is not registered"));
   CHECK(has(denial(strict.before("Write", input)), "not registered"));
   CHECK(node.node_pid() == 0);
   me.start();

@@ -38,6 +38,20 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream{path, std::ios::binary} << text;
 }
 
+/// What shows that nothing was written: bytes and modes, links as they are, and when a file was written last.
+std::map<std::string, std::string> state_of(const fs::path& directory) {
+  std::map<std::string, std::string> out;
+  for (const auto& entry : fs::recursive_directory_iterator{directory}) {
+    auto& seen = out[fs::relative(entry.path(), directory)];
+    seen = std::to_string(mode_of(entry.path()));
+    if (entry.is_symlink())
+      seen += " to " + fs::read_symlink(entry.path()).string();
+    else if (entry.is_regular_file())
+      seen += " " + std::to_string(entry.last_write_time().time_since_epoch().count()) + " " + file_text(entry.path());
+  }
+  return out;
+}
+
 /// A home beside the node's things, so that nothing else is in it.
 struct fresh_home {
   test_node node;
@@ -81,6 +95,14 @@ const std::map<std::string, std::string> lived_in{
   {".hermes/config.yaml", "# my settings\r\nmodel: x # best\r\nmcp_servers: {}\r\nhooks:\r\n  # none\r\nplugins:\r\n  enabled: [] # none\r\n"},
   {".hermes/shell-hooks-allowlist.json", "{\n  \"approvals\": []\n}"},
 };
+
+std::string host_of(const std::string& file) {
+  for (auto [directory, host] :
+       {std::pair{".claude", "claude"}, {".codex", "codex"}, {".config", "opencode"}, {".gemini", "gemini"}, {".hermes", "hermes"}})
+    if (file.rfind(directory, 0) == 0)
+      return host;
+  return {};
+}
 
 void comes_and_goes(const std::string& host) {
   fresh_home home;
@@ -154,6 +176,58 @@ TEST_CASE("settings that are lived in keep everything, and are given back to the
   CHECK(left.size() == lived_in.size());
 }
 
+TEST_CASE("with --dry-run nothing is written, whatever is there and whatever is asked for") {
+  fresh_home home;
+  for (const auto& [name, text] : lived_in)
+    write(home.path / name, text);
+  auto before = state_of(home.path);
+  auto shown = home.install({"--host", "all", "--dry-run"});
+  CHECK(shown.status == 0);
+  for (const auto& [name, text] : lived_in)
+    CHECK_MESSAGE(shown.out.find("+++ ~/" + name) != shown.out.npos, name);
+  CHECK(home.install({"--host", "all", "--uninstall", "--dry-run"}).status == 0);
+  CHECK(state_of(home.path) == before);
+  REQUIRE(home.install({"--host", "all"}).status == 0);
+  auto installed = state_of(home.path);
+  CHECK(home.install({"--host", "all", "--fail-closed", "--enforce", "--dry-run"}).status == 0);
+  auto leaving = home.install({"--host", "all", "--uninstall", "--dry-run", "--json"}).parsed();
+  for (const auto& host : leaving.at("hosts")) {
+    CHECK(host.at("status") == "planned");
+    CHECK_FALSE(host.at("files").empty());
+  }
+  CHECK(state_of(home.path) == installed);
+}
+
+TEST_CASE("each file that cannot be read is refused by name and line, and nothing of its host is written") {
+  for (const auto& [name, text] : lived_in) {
+    CAPTURE(name);
+    auto host = host_of(name);
+    fresh_home home;
+    for (const auto& [other, good] : lived_in)
+      if (host_of(other) == host)
+        write(home.path / other, good);
+    // Half a file, as a full disk or a crash of its program leaves it; neither JSON nor TOML nor YAML.
+    write(home.path / name, "{\n  \"a\": [\n");
+    auto before = state_of(home.path);
+    for (const auto& more : {std::vector<std::string>{}, {"--force"}, {"--uninstall"}}) {
+      auto arguments = more;
+      arguments.insert(arguments.end(), {"--host", host});
+      auto r = home.install(arguments);
+      CAPTURE(r.err);
+      CHECK(r.status == 1);
+      CHECK(r.err.find("swarmctl install: " + host + ": ~/" + name + ", line ") == 0);
+      CHECK(state_of(home.path) == before);
+    }
+    auto check = checked(home, host);
+    CHECK(check.at("status") == "warn");
+    CHECK(check.at("message").get<std::string>().find("cannot be read") != std::string::npos);
+  }
+  // The line is that of the file, not of what install would have made of it by then.
+  fresh_home home;
+  write(home.path / ".hermes/config.yaml", "mcp_servers:\n  other:\n    command: o\nhooks: 7\n");
+  CHECK(home.install({"--host", "hermes"}).err.find("~/.hermes/config.yaml, line 4: ") != std::string::npos);
+}
+
 TEST_CASE("taking out needs no flags, whatever it was put in with, and brings back what made way") {
   const std::string foreign = "{\n  \"mcpServers\": {\n    \"swarm\": {\"command\": \"npx\", \"args\": [\"-y\", \"swarm-mcp\"]}\n  }\n}\n";
   fresh_home home;
@@ -173,14 +247,19 @@ TEST_CASE("what others wrote after us stays when we go") {
   fresh_home home;
   for (const auto& [name, text] : lived_in)
     write(home.path / name, text);
-  REQUIRE(home.install({"--host", "claude,codex,hermes"}).status == 0);
+  REQUIRE(home.install({"--host", "all"}).status == 0);
   auto claude = home.parsed(".claude.json");
   claude["numStartups"] = 13;
   write(home.path / ".claude.json", claude.dump(2));
   auto config = file_text(home.path / ".codex/config.toml");
   write(home.path / ".codex/config.toml", config + "\n[projects.\"/r\"]\ntrust_level = \"trusted\"\n");
   write(home.path / ".hermes/config.yaml", file_text(home.path / ".hermes/config.yaml") + "last: 1\r\n");
-  REQUIRE(home.install({"--host", "claude,codex,hermes", "--uninstall"}).status == 0);
+  auto gemini = home.parsed(".gemini/settings.json");
+  gemini["hooks"]["Notification"].push_back({{"hooks", json::array({{{"type", "command"}, {"command", "mine"}}})}});
+  write(home.path / ".gemini/settings.json", gemini.dump());
+  auto opencode = file_text(home.path / ".config/opencode/opencode.jsonc");
+  write(home.path / ".config/opencode/opencode.jsonc", opencode.insert(opencode.find("// my settings"), "\"theme\": \"dark\",\n  "));
+  REQUIRE(home.install({"--host", "all", "--uninstall"}).status == 0);
   claude["mcpServers"].erase("swarm");
   CHECK(home.parsed(".claude.json") == claude);
   config = file_text(home.path / ".codex/config.toml");
@@ -190,6 +269,14 @@ TEST_CASE("what others wrote after us stays when we go") {
   auto yaml = file_text(home.path / ".hermes/config.yaml");
   CHECK(yaml.find("swarm") == yaml.npos);
   CHECK(yaml.find("last: 1") != yaml.npos);
+  gemini = home.parsed(".gemini/settings.json");
+  CHECK(gemini.at("theme") == "dark");
+  CHECK(gemini.at("hooks").size() == 1);
+  CHECK(gemini["hooks"].at("Notification").size() == 1);
+  CHECK(gemini["hooks"]["Notification"][0].at("hooks")[0].at("command") == "mine");
+  opencode = file_text(home.path / ".config/opencode/opencode.jsonc");
+  CHECK(opencode.find("swarm") == opencode.npos);
+  CHECK(opencode.find("\"theme\": \"dark\",\n  // my settings\n") != opencode.npos);
 }
 
 TEST_CASE("the diff is shown, secrets in it are not, and --json says the same") {
@@ -291,6 +378,36 @@ TEST_CASE("links of dotfiles are followed, other things than files are not") {
   auto loop = home.install({"--host", "claude"});
   CHECK(loop.status == 1);
   CHECK(loop.err.find("too many symbolic links") != loop.err.npos);
+}
+
+TEST_CASE("each settings file may be a link, and stays one") {
+  fresh_home home;
+  auto dotfiles = home.base.path() / "dotfiles";
+  std::map<std::string, fs::path> real;
+  for (const auto& [name, text] : lived_in) {
+    real[name] = dotfiles / std::to_string(real.size()) / fs::path{name}.filename();
+    write(real[name], text);
+    fs::create_directories((home.path / name).parent_path());
+    fs::create_symlink(real[name], home.path / name);
+  }
+  REQUIRE(home.install({"--host", "all"}).status == 0);
+  for (const auto& [name, text] : lived_in) {
+    CAPTURE(name);
+    CHECK(fs::read_symlink(home.path / name) == real[name]);
+    CHECK(file_text(real[name]) != text);
+    CHECK(mode_of(real[name]) == 0600);
+    CHECK(file_text(real[name].string() + ".swarm-backup-1") == text);
+    CHECK_FALSE(fs::exists(home.path / (name + ".swarm-backup-1")));
+  }
+  auto installed = state_of(home.base.path());
+  CHECK(home.install({"--host", "all"}).status == 0);
+  CHECK(state_of(home.base.path()) == installed);
+  REQUIRE(home.install({"--host", "all", "--uninstall"}).status == 0);
+  for (const auto& [name, text] : lived_in) {
+    CAPTURE(name);
+    CHECK(fs::read_symlink(home.path / name) == real[name]);
+    CHECK(file_text(real[name]) == text);
+  }
 }
 
 TEST_CASE("settings in a Git repository are refused unless told otherwise") {

@@ -1,4 +1,5 @@
 // What `swarmctl mcp` has beyond the contract: further tools, and the name under which it stands in for swarm-mcp.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +17,45 @@ struct member : mcp_client {
     enroll(label);
   }
 };
+
+/// The hooks of an agent whose program is this test, and those of an agent that is none of its doing.
+struct hooks {
+  const test_node& node;
+  std::string session;
+  bool strange = false;
+  std::vector<std::string> flags = {};
+
+  run_result send(const std::string& event, json input = json::object()) const {
+    input["session_id"] = session;
+    input["cwd"] = node.work();
+    std::vector<std::string> arguments{"hook", "claude", event};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    if (!strange)
+      return node.ctl(arguments, {.input = input.dump()});
+    arguments.insert(arguments.begin(), {"/usr/bin/timeout", "60", program("swarmctl").string()});
+    return child_process{arguments, node.env(), node.work(), input.dump()}.finish();
+  }
+  /// Starts the session; its id.
+  std::string start() const {
+    auto said = send("session-start", {{"source", "startup"}}).out;
+    auto at = said.find("Instance `");
+    REQUIRE_MESSAGE(at != said.npos, said);
+    return said.substr(at + 10, 36);
+  }
+  bool may_write(const std::string& file) const {
+    json tool{{"tool_name", "Write"}, {"tool_use_id", "t"}, {"tool_input", {{"file_path", node.work() + "/" + file}}}};
+    auto allowed = send("pre-tool-use", tool).out.find("\"deny\"") == std::string::npos;
+    send("post-tool-use", tool);
+    return allowed;
+  }
+};
+
+std::vector<std::string> instances(const test_node& node) {
+  std::vector<std::string> out;
+  for (const auto& row : node.ctl_json({"instances"}))
+    out.push_back(row.at("id"));
+  return out;
+}
 
 } // namespace
 
@@ -68,6 +108,61 @@ TEST_CASE("who gives up waiting for a lock, at the time given or by a cancellati
   holder.text("unlock_file", {{"file", "a.c"}});
   CHECK(next.ask("get_file_lock", {{"file", "a.c"}}).at("active").is_null());
   CHECK_FALSE(next.is_answered(waiting));
+}
+
+TEST_CASE("a worker whose tool server is killed in line for a lock stands there no more, while the worker goes on") {
+  test_node node;
+  auto holder = node.session(), next = node.session();
+  REQUIRE(node.ctl({"lock", "a.c", "--as", holder}).status == 0);
+  auto script =
+    "mkfifo in; " + program("swarmctl").string() +
+    " mcp < in > out & echo $! > pid; exec 3> in; "
+    R"(echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lock_acquire","arguments":{"file":"a.c","wait_seconds":600}}}' >&3; )"
+    "while [ ! -e over ]; do sleep 0.02; done";
+  REQUIRE(node.ctl({"dispatch", "wait", "--harness", "exec", "--detach", "--", "sh", "-c", script}).status == 0);
+  auto waiters = [&] { return node.ctl_json({"locks"})[0].value("waiters", 0); };
+  REQUIRE(eventually([&] { return waiters() == 1; }));
+  kill(std::stoi(file_text(node.work() + "/pid")), SIGKILL);
+  CHECK(eventually([&] { return waiters() == 0; }));
+  CHECK(instances(node).size() == 3);
+  REQUIRE(node.ctl({"unlock", "a.c", "--as", holder}).status == 0);
+  CHECK(node.ctl_json({"locks"}).empty());
+  CHECK(node.ctl({"lock", "a.c", "--as", next}).status == 0);
+  std::ofstream{node.work() + "/over"};
+}
+
+TEST_CASE("a routine that is followed says how far it has come, and ends with its cancellation") {
+  test_node node;
+  fs::create_directories(node.dir().root / "routines");
+  std::ofstream{node.dir().root / "routines" / "chain.toml"}
+    << "name = \"chain\"\nsummary = \"a, b\"\n[[step]]\nid = \"a\"\ntitle = \"A\"\n[[step]]\nid = \"b\"\ntitle = \"B\"\nneeds = [\"a\"]\n";
+  member gateway{node, "identity:work mode:gateway"};
+  member worker{node, "identity:work role:implementer"};
+  auto id = gateway.request(
+    "tools/call",
+    {{"name", "routine_run"}, {"arguments", {{"name", "chain"}, {"completion_wait_seconds", 600}}}, {"_meta", {{"progressToken", "run"}}}});
+  REQUIRE(eventually([&] { return worker.text("poll_messages") != "[]"; }));
+  auto task = worker.ask("claim_next_task").at("task").at("id");
+  double last = 0;
+  gateway.await([&](const json& m) {
+    if (m.value("method", "") != "notifications/progress")
+      return false;
+    const auto& told = m.at("params");
+    CHECK(told.at("progressToken") == "run");
+    CHECK(told.at("progress").get<double>() > last);
+    last = told.at("progress");
+    return told.at("message").get<std::string>().find("1 in_progress") != std::string::npos;
+  });
+  gateway.notify("notifications/cancelled", {{"requestId", id}});
+  gateway.ask("whoami");
+  auto from = gateway.received().size();
+  worker.ask("complete_task", {{"task_id", task}, {"summary", "did A"}});
+  gateway.ask("whoami");
+  gateway.close_input();
+  CHECK(gateway.finish() == 0);
+  for (auto i = from; i < gateway.received().size(); ++i)
+    CHECK(gateway.received()[i].value("method", "") != "notifications/progress");
+  CHECK_FALSE(gateway.is_answered(id));
 }
 
 TEST_CASE("kv_set_ttl writes a key that goes by itself") {
@@ -208,4 +303,87 @@ TEST_CASE("taking over another session ends the one before") {
   auto ids = node.ctl({"instances", "--json"}).out;
   CHECK(ids.find(before) == std::string::npos);
   CHECK(me.ask("get_file_lock", {{"file", "kept"}}).at("active").is_null());
+}
+
+// -- hooks and the tool server of one agent --------------------------------------------------
+
+TEST_CASE("an agent that registers takes over the session that its own hook has registered, whoever else is there") {
+  test_node node;
+  mcp_client server{node};
+  server.initialize();
+  REQUIRE(server.text("whoami").starts_with("Not registered"));
+  hooks mine{node, "mine"}, others{node, "others", true};
+  auto id = mine.start(), other = others.start();
+  SUBCASE("by asking for it") { CHECK(server.ask("register", {{"directory", node.work()}, {"label", "role:tester"}}).at("id") == id); }
+  SUBCASE("from another directory of the scope") {
+    fs::create_directories(node.work() + "/sub");
+    CHECK(server.ask("register", {{"directory", node.work() + "/sub"}, {"scope", node.work()}}).at("id") == id);
+  }
+  SUBCASE("by using it") { CHECK(server.ask("whoami").at("id") == id); }
+  CHECK(server.ask("lock_file", {{"file", node.work() + "/a.c"}}).at("ok") == true);
+  CHECK(mine.may_write("a.c"));
+  CHECK_FALSE(others.may_write("a.c"));
+  CHECK(instances(node) == std::vector{id, other});
+}
+
+TEST_CASE("a hook of an agent that has registered already is of that session, which its tool server ends") {
+  test_node node;
+  hooks mine{node, "mine"}, others{node, "others", true};
+  mcp_client server{node};
+  server.initialize();
+  auto id = server.enroll("role:tester").at("id").get<std::string>();
+  CHECK(mine.start() == id);
+  auto other = others.start();
+  CHECK(other != id);
+  CHECK(server.ask("lock_file", {{"file", "a.c"}}).at("ok") == true);
+  CHECK(mine.may_write("a.c"));
+  CHECK_FALSE(others.may_write("a.c"));
+  // Again, and after the agent has forgotten everything: it is still that one.
+  CHECK(mine.start() == id);
+  mine.send("session-end");
+  hooks next{node, "next"};
+  CHECK(next.send("session-start", {{"source", "clear"}}).out.empty());
+  CHECK(next.may_write("a.c"));
+  CHECK(instances(node) == std::vector{id, other});
+}
+
+TEST_CASE("a hook finds out that its agent has registered anew") {
+  test_node node;
+  hooks mine{node, "mine"}, others{node, "others", true};
+  auto id = mine.start();
+  others.start();
+  mcp_client server{node};
+  server.initialize();
+  REQUIRE(server.ask("whoami").at("id") == id);
+  server.text("deregister");
+  auto anew = server.ask("register", {{"directory", node.work()}}).at("id").get<std::string>();
+  REQUIRE(anew != id);
+  CHECK(server.ask("lock_file", {{"file", "a.c"}}).at("ok") == true);
+  SUBCASE("when it meets a lock") {}
+  SUBCASE("when a turn begins") { mine.send("prompt-submit"); }
+  SUBCASE("when it is to take a lock itself") {
+    mine.flags = {"--enforce", "--fail-closed"};
+    CHECK(mine.may_write("b.c"));
+    // Given back after the tool.
+    CHECK(node.ctl_json({"locks"}).size() == 1);
+  }
+  CHECK(mine.may_write("a.c"));
+  CHECK_FALSE(others.may_write("a.c"));
+  CHECK(instances(node).size() == 2);
+}
+
+TEST_CASE("of an agent with several sessions none is taken for another") {
+  test_node node;
+  hooks one{node, "one"}, two{node, "two"};
+  auto first = one.start(), second = two.start();
+  REQUIRE(first != second);
+  mcp_client server{node};
+  server.initialize();
+  auto third = server.ask("register", {{"directory", node.work()}}).at("id").get<std::string>();
+  CHECK(third != first);
+  CHECK(third != second);
+  CHECK(server.ask("lock_file", {{"file", "a.c"}}).at("ok") == true);
+  CHECK_FALSE(one.may_write("a.c"));
+  CHECK_FALSE(two.may_write("a.c"));
+  CHECK(instances(node).size() == 3);
 }

@@ -408,6 +408,13 @@ TEST_CASE("subscriptions/listen brings what was asked for, tagged with its id, a
   tagged("swarm://inbox", 7, from);
   other.ask("request_task", {{"type", "fix"}, {"title", "it"}});
   tagged("swarm://tasks", 7, from);
+  // Its id is in use, as that of a call is.
+  for (const auto* method : {"subscriptions/listen", "tools/list", "tools/call"}) {
+    from = me.received().size();
+    me.send({{"jsonrpc", "2.0"}, {"id", "listen:0"}, {"method", method}, {"params", modern({{"name", "whoami"}, {"notifications", two}})}});
+    auto refused = me.await([](const json& m) { return m.value("id", json{}) == "listen:0"; }, from);
+    CHECK(refused.at("error").at("code") == -32600);
+  }
   // Taken back: silent from then on.
   me.notify("notifications/cancelled", modern({{"requestId", 7}}));
   me.result("tools/list", modern());

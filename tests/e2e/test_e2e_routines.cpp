@@ -182,7 +182,11 @@ TEST_CASE("a repository's routine runs after its bytes were trusted, and no long
   CHECK(w.ctl({"routine", "run", "chain"}).status == 1);
   CHECK(w.tasks() == 0);
 
-  auto trusted = w.ctl({"routine", "trust", "chain"});
+  // An agent's shell, which has no terminal, is asked nothing and given nothing.
+  auto unasked = w.ctl({"routine", "trust", "chain"});
+  CHECK(unasked.status == 1);
+  CHECK(has(unasked.err, "repeat with --yes"));
+  auto trusted = w.ctl({"routine", "trust", "chain", "--yes"});
   CHECK(trusted.status == 0);
   CHECK(has(trusted.out, chain)); // shown as it is
   CHECK(has(trusted.out, "trusted: repository/chain"));
@@ -198,7 +202,7 @@ TEST_CASE("a repository's routine runs after its bytes were trusted, and no long
   CHECK(changed.status == 1);
   CHECK(has(changed.err, "has changed since it was trusted"));
   CHECK(w.tasks() == 3);
-  CHECK(w.ctl({"routine", "trust", "chain", "--json"}).parsed().at("existing") == false);
+  CHECK(w.ctl({"routine", "trust", "chain", "--json", "--yes"}).parsed().at("existing") == false);
   CHECK(w.ctl({"routine", "run", "chain"}).status == 0);
   CHECK(w.tasks() == 6); // another content is another routine
 
@@ -422,6 +426,30 @@ TEST_CASE("a live worker is told of an open step once, and of nothing that is no
   CHECK(has(mail[0].at("content"), "Task " + id_of(first, "a") + " is ready: A"));
 }
 
+TEST_CASE("what opens is given to a live worker though nobody follows the run, also after the node was killed") {
+  world w;
+  w.mine("chain", chain);
+  auto me = w.session("role:other");
+  auto run = w.run({"chain"});
+  CHECK(by_step(run).at("a").at("routing") == "no_worker");
+  CHECK(by_step(run).at("b").at("routing") == "waiting");
+  CHECK(w.run({"chain"}).at("run") == run.at("run"));
+  w.kill_node();
+  auto worker = w.live("role:implementer");
+  auto planner = w.live("role:planner");
+  auto mail = [&](const std::string& session) { return w.ctl_json({"messages", "--to", session}); };
+  CHECK(mail(worker).empty());
+  w.finish(id_of(run, "a"), me);
+  REQUIRE(mail(worker).size() == 1);
+  CHECK(has(mail(worker)[0].at("content"), "Task " + id_of(run, "b") + " is ready: B"));
+  CHECK(by_step(w.run({"chain"})).at("b").at("routing") == "told");
+  CHECK(mail(planner).empty());
+  w.finish(id_of(run, "b"), worker);
+  CHECK(mail(worker).size() == 1);
+  REQUIRE(mail(planner).size() == 1);
+  CHECK(has(mail(planner)[0].at("content"), "chain: summary of the run"));
+}
+
 TEST_CASE("with an agent to start, every step has one worker of its own, however often the routine is run") {
   world w;
   w.mine("chain", chain);
@@ -432,12 +460,14 @@ TEST_CASE("with an agent to start, every step has one worker of its own, however
   auto run = w.ctl_json({"routine", "run", "chain", "--harness", "claude"}, with);
   CHECK(by_step(run).at("a").at("routing") == "spawning");
   CHECK(by_step(run).at("b").at("routing") == "spawning"); // when it opens
+  CHECK(w.ctl_json({"spawns"}).size() == 3);
   auto has_worker = [&](const std::string& id) { return eventually([&] { return w.status(id) == "claimed"; }); };
   std::set<json> workers;
   for (const auto* step : {"a", "b"}) {
     CAPTURE(step);
     auto id = id_of(run, step);
     REQUIRE(has_worker(id));
+    CHECK(eventually([&] { return count_lines(w.work() + "/started") == workers.size() + 1; })); // and nobody before the time
     auto again = w.ctl_json({"routine", "run", "chain", "--harness", "claude"}, with);
     CHECK(again.at("run") == run.at("run"));
     CHECK(by_step(again).at(step).at("routing") == "assigned");
@@ -548,6 +578,17 @@ TEST_CASE("an agent waits for a run, routes what opens, and gets the outcome wit
   CHECK(late.at("existing") == false);
 }
 
+TEST_CASE("a worker gives no trust, also when it has put off the marks of one") {
+  world w;
+  w.theirs("chain", chain);
+  auto said = w.ctl({"dispatch", "trust me", "--harness", "exec", "--", "env", "-i", "SWARM_HOME=" + w.dir().root.string(),
+                     program("swarmctl").string(), "routine", "trust", "chain", "--yes"});
+  CAPTURE(said.out);
+  CHECK(said.status == 1);
+  CHECK(has(said.out + said.err, "not for a worker"));
+  CHECK(w.ctl({"routine", "run", "chain"}).status == 1);
+}
+
 TEST_CASE("trust is not to be had over MCP") {
   world w;
   w.theirs("chain", chain);
@@ -558,7 +599,7 @@ TEST_CASE("trust is not to be had over MCP") {
   auto listed = gateway.result("tools/list");
   for (const auto& t : listed.at("tools"))
     CHECK_FALSE(has(t.at("name"), "trust"));
-  REQUIRE(w.ctl({"routine", "trust", "chain"}).status == 0);
+  REQUIRE(w.ctl({"routine", "trust", "chain", "--yes"}).status == 0);
   CHECK(gateway.ask("routine_run", {{"name", "chain"}}).at("steps").size() == 2);
   w.theirs("chain", chain + "\n");
   CHECK(has(gateway.ask("routine_run", {{"name", "chain"}}).at("error"), "has changed since"));

@@ -339,3 +339,20 @@ TEST_CASE("help has examples for every verb, and completion scripts exist for th
     CHECK(node.ctl({"completion", shell}).out.find("swarmctl") != std::string::npos);
   CHECK(node.node_pid() == 0);
 }
+
+TEST_CASE("bash completes commands by either name of the program") {
+  test_node node;
+  temp_dir dir;
+  auto script = dir.path() / "completion";
+  std::ofstream{script} << node.ctl({"completion", "bash"}).out;
+  for (const std::string name : {"swarmctl", "swarm-mcp"}) {
+    child_process bash{{"/bin/bash", "-uc",
+                        R"(. "$1"; complete -p "$2"; COMP_WORDS=("$2" --json pty at); COMP_CWORD=3; _swarmctl; echo "${COMPREPLY[@]}")", "complete",
+                        script.string(), name},
+                       node.env(),
+                       node.work()};
+    auto r = bash.finish();
+    CHECK(r.err.empty());
+    CHECK(r.out == "complete -o filenames -F _swarmctl " + name + "\nattach\n");
+  }
+}

@@ -69,6 +69,10 @@ struct repository {
         return row;
     return nullptr;
   }
+  /// A session that lives longer than the test.
+  std::string session(const std::string& label) const {
+    return ctl_json({"register", root, "--label", label, "--lease-seconds", "600"}).at("id").get<std::string>();
+  }
   json prune() const { return ctl_json({"worktree", "prune"}); }
 
   test_node node;
@@ -214,6 +218,61 @@ TEST_CASE("a merge is refused, with nothing changed, when the main worktree has 
   repo.git({"checkout", "-q", "--detach"});
   CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).err.find("no branch is checked out") != std::string::npos);
   repo.git({"checkout", "-q", "main"});
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
+  CHECK(repo.read("a.txt") == "two\n");
+}
+
+TEST_CASE("a merge over files that others have locked is refused, with holder and file, unless it is forced") {
+  repository repo;
+  auto peer = repo.session("name:peer");
+  auto own = repo.session("name:own");
+  auto row = repo.worker("change", "echo two > a.txt; git rm -q sub/b.txt; mkdir new; echo x > 'new/*'; git add -A; git commit -qm two");
+  auto id = text(row, "task_id");
+  auto locks = [&](const std::string& name, const std::string& who) { return repo.ctl({"lock", name, "--note", "mine", "--as", who}).status == 0; };
+  auto head = repo.head();
+  // What the merge does not touch may be locked, and what only looks like it.
+  REQUIRE(locks(".gitignore", peer));
+  REQUIRE(locks("new", peer));
+  REQUIRE(locks("new/file", peer));
+  for (const std::string name : {"a.txt", "sub/b.txt", "new/*"}) {
+    CAPTURE(name);
+    REQUIRE(locks(name, peer));
+    auto refused = repo.ctl({"worktree", "merge", id, "--json"});
+    CHECK(refused.status == 1);
+    CHECK(refused.err.find(repo.root + "/" + name + ": held by name:peer (mine)") != std::string::npos);
+    auto told = refused.parsed();
+    CHECK(told.at("merged") == false);
+    REQUIRE(told.at("locked").size() == 1);
+    CHECK(told.at("locked").at(0).at("file") == repo.root + "/" + name);
+    CHECK(told.at("locked").at(0).at("instance_id") == peer);
+    CHECK(repo.head() == head);
+    CHECK(repo.read("a.txt") == "one\n");
+    REQUIRE(repo.ctl({"unlock", name, "--as", peer}).status == 0);
+  }
+  REQUIRE(locks("a.txt", own));
+  REQUIRE(locks("sub/b.txt", peer));
+  CHECK(repo.ctl({"worktree", "merge", id}).err.find("a.txt: held by name:own") != std::string::npos);
+  auto for_own = repo.ctl({"worktree", "merge", id, "--as", own});
+  CHECK(for_own.status == 1);
+  CHECK(for_own.err.find("a.txt") == std::string::npos);
+  CHECK(for_own.err.find("sub/b.txt: held by name:peer") != std::string::npos);
+  auto forced = repo.ctl({"worktree", "merge", id, "--as", own, "--force", "--json"});
+  CHECK(forced.status == 0);
+  CHECK(forced.err.find("merged over a lock: " + repo.root + "/sub/b.txt: held by name:peer (mine)") != std::string::npos);
+  CHECK(forced.parsed().at("merged") == true);
+  CHECK(forced.parsed().at("locked").size() == 1);
+  CHECK(repo.read("a.txt") == "two\n");
+  CHECK_FALSE(fs::exists(repo.root + "/sub/b.txt"));
+}
+
+TEST_CASE("a merge is free again when the lock is gone, and locks of another repository are not in its way") {
+  repository repo;
+  auto peer = repo.session("name:peer");
+  auto row = repo.worker("change", "echo two > a.txt; git commit -qam two");
+  REQUIRE(repo.ctl({"lock", repo.root + "-other/a.txt", "--as", peer}).status == 0);
+  REQUIRE(repo.ctl({"lock", "a.txt", "--as", peer}).status == 0);
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 1);
+  REQUIRE(repo.ctl({"deregister", "--as", peer}).status == 0);
   CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
   CHECK(repo.read("a.txt") == "two\n");
 }

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
+
+#include <unistd.h>
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -49,9 +52,17 @@ private:
   std::string_view rest_;
 };
 
-inline std::string piece_of(const std::string& bytes) {
-  return std::string{static_cast<char>(bytes.size() & 0xff), static_cast<char>(bytes.size() >> 8 & 0xff)} + bytes;
-}
+/// A place for files of this process, in memory where the machine has such a place.
+class scratch_directory {
+public:
+  scratch_directory() { std::filesystem::remove_all(path); }
+  ~scratch_directory() { std::filesystem::remove_all(path); }
+  scratch_directory(const scratch_directory&) = delete;
+  scratch_directory& operator=(const scratch_directory&) = delete;
+
+  const std::filesystem::path path =
+    (std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path()) / ("swarm-fuzz-" + std::to_string(getpid()));
+};
 
 /// Rows in which most commands and queries find something: two sessions of one identity, one of another, tasks, locks with a
 /// line, mail, keys, a spawn. Their ids are written "1", "2", ... by the inputs.

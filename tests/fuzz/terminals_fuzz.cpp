@@ -6,8 +6,6 @@
 #include <map>
 #include <system_error>
 
-#include <unistd.h>
-
 #include "actors/base/limits.hpp"
 #include "actors/fabric/pty_log_files.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -16,20 +14,6 @@ using namespace swarm;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// In memory where the machine has such a place.
-fs::path scratch() {
-  auto base = fs::exists("/dev/shm") ? fs::path{"/dev/shm"} : fs::temp_directory_path();
-  return base / ("swarm-fuzz-" + std::to_string(getpid()));
-}
-
-struct directory {
-  directory() { fs::remove_all(path); }
-  ~directory() { fs::remove_all(path); }
-  directory(const directory&) = delete;
-  directory& operator=(const directory&) = delete;
-  fs::path path = scratch();
-};
 
 char byte_at(std::uint64_t offset) { return static_cast<char>((offset * 0x9e3779b97f4a7c15u) >> 56); }
 
@@ -154,7 +138,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const bool small = limits::pty_segment_bytes.set(limits::pty_segment_bytes.lowest());
   SWARM_HOLDS(small);
   fuzz::input in{data, size};
-  directory dir;
+  fuzz::scratch_directory dir;
   fs::create_directories(dir.path / "p");
   terminal t{dir.path / "p"};
   std::uint64_t at = 0;

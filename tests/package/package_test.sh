@@ -37,16 +37,21 @@ check_files() {
   contains "$text" "swarmctl pty attach" "swarmctl(1)"
 
   step "completion"
-  # shellcheck disable=SC2016  # expands inside
-  text=$(bash -uc '. "$1"; complete -p swarmctl; COMP_WORDS=(swarmctl pty at); COMP_CWORD=2; _swarmctl; echo "${COMPREPLY[@]}"' complete \
-    "$shares/bash-completion/completions/swarmctl")
-  contains "$text" "complete -o filenames -F _swarmctl swarmctl" "bash"
-  contains "$text" "attach" "bash"
-  contains "$(head -n 1 "$shares/zsh/vendor-completions/_swarmctl")" "#compdef swarmctl" "zsh"
+  # By either name of the program, from the file that a shell looks for.
+  for name in swarmctl swarm-mcp; do
+    # shellcheck disable=SC2016  # expands inside
+    text=$(bash -uc '. "$1"; complete -p "$2"; COMP_WORDS=("$2" pty at); COMP_CWORD=2; _swarmctl; echo "${COMPREPLY[@]}"' complete \
+      "$shares/bash-completion/completions/$name" "$name")
+    contains "$text" "complete -o filenames -F _swarmctl $name" "bash"
+    contains "$text" "attach" "bash"
+    [[ -s $shares/fish/vendor_completions.d/$name.fish ]] || fail "fish: nothing for $name"
+  done
+  contains "$(head -n 1 "$shares/zsh/vendor-completions/_swarmctl")" "#compdef swarmctl swarm-mcp" "zsh"
   contains "$(tail -n 1 "$shares/zsh/vendor-completions/_swarmctl")" '_swarmctl "$@"' "zsh: what is loaded on demand completes at once"
   contains "$(cat "$shares/fish/vendor_completions.d/swarmctl.fish")" "-a dispatch" "fish"
+  contains "$(cat "$shares/fish/vendor_completions.d/swarm-mcp.fish")" "complete -c swarm-mcp -w swarmctl" "fish"
   if command -v zsh >/dev/null; then zsh -n "$shares/zsh/vendor-completions/_swarmctl"; fi
-  if command -v fish >/dev/null; then fish --no-execute "$shares/fish/vendor_completions.d/swarmctl.fish"; fi
+  if command -v fish >/dev/null; then fish --no-execute "$shares/fish/vendor_completions.d/"swarm*.fish; fi
 
   step "what agents are given"
   for name in skills/swarm/SKILL.md agents/opencode agents/hermes routines; do

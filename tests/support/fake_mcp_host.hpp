@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -22,6 +23,8 @@ public:
   v1::Session session;
   /// A wait ends with this; without it only when it is cancelled.
   std::optional<v1::Activity> activity;
+  /// Whatever else waits for something does so until it is cancelled.
+  std::atomic<bool> patient = false;
   std::function<std::string(std::string_view)> environment = [](std::string_view) { return std::string{}; };
 
   fake_mcp_host() {
@@ -45,11 +48,20 @@ public:
   std::int64_t boot_ms() const override { return now_; }
   std::string new_token() const override { return std::string(64, 'a'); }
   std::pair<std::int64_t, std::uint64_t> process() const override { return {1, 1}; }
+  kinship kin_of(std::int64_t, std::uint64_t) const override { return kinship::unclear; }
   void check_directories(const std::string&, const std::string&, const std::string&) const override {}
   mcp::worker_settings worker(const v1::Session&, const std::string&, const std::string& harness, const std::string&) const override {
     return {harness, {}};
   }
   void note(const std::string&) const override {}
+
+  /// The time of boot_ms().
+  void advance(std::chrono::milliseconds d) { now_ += d.count(); }
+  /// As soon as so many calls wait to be cancelled; false when it does not come to that within ten seconds.
+  bool waits(int calls) {
+    std::unique_lock guard{waiting_mutex_};
+    return waiting_changed_.wait_for(guard, std::chrono::seconds{10}, [&] { return waiting_ == calls; });
+  }
 
 private:
   class line final : public mcp::connection {
@@ -57,6 +69,8 @@ private:
     explicit line(const fake_mcp_host& h) : host_(h) {}
     v1::Reply execute(const v1::Command& c, const mcp::environment_list&, std::int64_t) override {
       give_up_if_cancelled();
+      if (host_.patient && c.acquire_lock().wait_ms() > 0)
+        until_cancelled();
       if (!c.has_register_session())
         return host_.decide(c);
       v1::Reply out;
@@ -75,8 +89,9 @@ private:
       until_cancelled();
     }
     void watch(v1::WatchRequest, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
-      if (timeout_ms == 0)
-        until_cancelled();
+      // The server's own, for news, does not count as a call.
+      if (timeout_ms == 0 || host_.patient)
+        until_cancelled(timeout_ms != 0);
       on({});
       host_.now_ += timeout_ms;
     }
@@ -86,6 +101,8 @@ private:
       return out;
     }
     void read_pty(v1::ReadPtyRequest, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
+      if (timeout_ms != 0 && host_.patient)
+        until_cancelled();
       v1::PtyChunk chunk;
       chunk.set_data("\xff output");
       if (on(chunk))
@@ -108,9 +125,13 @@ private:
       if (cancelled_)
         throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
     }
-    [[noreturn]] void until_cancelled() {
+    [[noreturn]] void until_cancelled(bool counts = true) {
       std::unique_lock guard{mutex_};
+      host_.count(counts ? 1 : 0);
       changed_.wait(guard, [&] { return cancelled_; });
+      // What comes after, such as leaving the line, works.
+      cancelled_ = false;
+      host_.count(counts ? -1 : 0);
       throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
     }
 
@@ -120,7 +141,16 @@ private:
     bool cancelled_ = false;
   };
 
+  void count(int change) const {
+    std::lock_guard guard{waiting_mutex_};
+    waiting_ += change;
+    waiting_changed_.notify_all();
+  }
+
   mutable std::atomic<std::int64_t> now_ = 0;
+  mutable std::mutex waiting_mutex_;
+  mutable std::condition_variable waiting_changed_;
+  mutable int waiting_ = 0;
 };
 
 /// What the server has said, line by line.

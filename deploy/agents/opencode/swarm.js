@@ -10,6 +10,10 @@ const here = dirname(fileURLToPath(import.meta.url))
 // Above the time that swarmctl gives a hook itself.
 const patienceMs = 10000
 const outputBytesMax = 1024 * 1024
+// A worker is up when the events that its first screen sets off have come and ceased, or have not come for long.
+const settledMs = 1000
+const settlingMsMax = 5000
+const silentStartMs = 15000
 
 function settings() {
   try {
@@ -116,14 +120,37 @@ export const SwarmPlugin = async (ctx) => {
     remember(id, await tell("prompt-submit", id))
   }
   const end = async () => {
+    announceNoMore()
     const all = [...started]
     started.clear()
     await Promise.all(all.map((id) => tell("session-end", id)))
   }
 
+  // The fabric waits with its first message to a worker until the program is up. OpenCode has no session before its first prompt, and loads
+  // this before its first screen: what is typed then is lost.
+  let worker = process.env.SWARM_SPAWN_ID
+  let announcement
+  let latest
+  const announceIn = (ms) => {
+    clearTimeout(announcement)
+    announcement = setTimeout(() => {
+      const id = worker
+      worker = ""
+      void tell("session-start", `worker-${id}`, { source: "startup" })
+    }, ms)
+  }
+  const settle = () => {
+    latest ??= Date.now() + settlingMsMax
+    announceIn(Math.max(0, Math.min(settledMs, latest - Date.now())))
+  }
+  // Somebody has typed a prompt: that says more.
+  const announceNoMore = () => {
+    clearTimeout(announcement)
+    worker = ""
+  }
+
   callHome()
-  // The fabric waits with its first message to a worker until the program is up, and OpenCode has no session before its first prompt.
-  if (process.env.SWARM_SPAWN_ID) void tell("session-start", `worker-${process.env.SWARM_SPAWN_ID}`, { source: "startup" })
+  if (worker) announceIn(silentStartMs)
 
   return {
     "tool.execute.before": async (input, output) => {
@@ -162,6 +189,7 @@ export const SwarmPlugin = async (ctx) => {
     // A user's message: the session is at work, and what it should know goes with it.
     "chat.message": async (input, output) => {
       const id = input?.sessionID
+      announceNoMore()
       if (!id || parents.has(id)) return
       remember(id, await start(id, "resume"))
       await prompt(id)
@@ -176,6 +204,7 @@ export const SwarmPlugin = async (ctx) => {
     event: async ({ event }) => {
       const what = event?.properties ?? {}
       const id = what.sessionID ?? what.info?.id
+      if (worker) settle()
       switch (event?.type) {
         case "session.created":
           if (what.info?.parentID) parents.set(id, what.info.parentID)

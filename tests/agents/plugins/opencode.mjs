@@ -1,8 +1,8 @@
 // Drives the OpenCode plugin as OpenCode does: loads a copy of it beside a swarm.json, and calls its hooks.
 // node opencode.mjs <directory with swarm.js and swarm.json> <script>; the script is a JSON list of
-// ["before", tool, args] | ["after", tool, args] | ["event", type, properties] | ["message", session, text].
+// ["before", tool, args] | ["after", tool, args] | ["event", type, properties] | ["message", session, text] | ["until", file, text in it].
 // Prints one JSON line for each step: {"ok": text?} or {"error": message}.
-import { copyFileSync } from "node:fs"
+import { copyFileSync, existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 
@@ -30,6 +30,13 @@ for (const [what, name, value] of JSON.parse(script)) {
       const output = { message: { id: "msg_1", role: "user" }, parts: [{ id: "prt_1", type: "text", text: value }] }
       await hooks["chat.message"]({ sessionID: name }, output)
       said = { ok: output.parts.map((part) => part.text).join("|") }
+    } else if (what === "until") {
+      const deadline = Date.now() + 20000
+      while (!existsSync(name) || !readFileSync(name, "utf8").includes(value)) {
+        if (Date.now() > deadline) throw new Error(`${name} never has ${value}`)
+        await new Promise((done) => setTimeout(done, 20))
+      }
+      said = { ok: "" }
     } else {
       await hooks.event({ event: { id: "evt_1", type: name, properties: value } })
       said = { ok: "" }

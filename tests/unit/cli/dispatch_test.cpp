@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+#include <future>
+
 using namespace swarm;
 using namespace swarm::cli;
 using test::fake_node;
@@ -81,6 +84,27 @@ TEST_CASE("dispatch follows its task across a lost connection and prints each st
                     "task T1 done: exit status 0, 1.2 s"})
     CHECK_MESSAGE(ctl.screen.out.find(text) != std::string::npos, text);
   CHECK(ctl.screen.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("a Ctrl-C that meets the look at the task ends the following as any other does, and the task goes on") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  ctl.node.watches.push_back({{reply_of({event(11, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  std::promise<void> cancelled;
+  ctl.node.on_cancel = [&] { cancelled.set_value(); };
+  bool first = true;
+  ctl.node.on_query = [&](const v1::Query&) {
+    if (std::exchange(first, false)) {
+      raise(SIGINT);
+      CHECK(cancelled.get_future().wait_for(std::chrono::seconds{20}) == std::future_status::ready);
+      throw failure(code::interrupted, "");
+    }
+    v1::Answer a;
+    *a.mutable_task() = task_in(v1::IN_PROGRESS);
+    return a;
+  };
+  CHECK(ctl(command) == code::interrupted);
+  CHECK(ctl.screen.err.find("stopped following; task T1 goes on") != std::string::npos);
 }
 
 TEST_CASE("dispatch ends with the worker's exit status, and 128 more than a signal") {

@@ -49,7 +49,8 @@ public:
     waits.push_back(r);
     return {};
   }
-  void cancel() override {}
+  std::function<void()> on_cancel = [] {};
+  void cancel() override { on_cancel(); }
   v1::NodeStatus status() override {
     v1::NodeStatus s;
     s.set_pid(42);

@@ -61,6 +61,9 @@ TEST_CASE("a tool call names what it writes in the words of its host") {
   CHECK(used("mcp__swarm__lock_file", {{"file", "x"}}).what == tool_use::kind::other);
   CHECK(used("Read", {{"file_path", "x"}}).what == tool_use::kind::other);
   CHECK(used("Bash", {{"command", "rm x"}}).what == tool_use::kind::shell);
+  // Python: may write anything, and no shell reads it.
+  CHECK(used("execute_code", {{"code", "rm > x"}}).what == tool_use::kind::shell);
+  CHECK(paths(used("execute_code", {{"code", "rm > x"}})).empty());
   CHECK(paths(used("shell", {{"command", {"sh", "-c", "rm x"}}, {"workdir", "sub"}})) == "/r/sub/x");
   CHECK(paths(used("exec_command", {{"cmd", "rm x"}, {"workdir", "/w"}})) == "/w/x");
   CHECK(paths(used("Bash", {{"command", "*** Begin Patch\n*** Add File: x\n*** End Patch"}})) == "/r/x");
@@ -116,6 +119,13 @@ TEST_CASE("a session's label says who it is (contract 5.3)") {
   CHECK(label("claude", {{"SWARM_CC_LABEL", "role:x"}, {"AGENT_IDENTITY", "w"}}) == "identity:w role:x session:12345678");
   CHECK(label("claude", {{"SWARM_CC_LABEL", "identity:z session:12345678"}, {"AGENT_IDENTITY", "w"}}) == "identity:z session:12345678");
   CHECK(label("hermes", {}, "a b\tc") == "hermes platform:cli origin:hermes session:a_b_c");
+  // No half of a character, and nothing but text.
+  CHECK(label("hermes", {},
+              "gr\xc3\xb6\xc3\x9f"
+              "er\xc3\xa9") == "hermes platform:cli origin:hermes session:gr\xc3\xb6\xc3\x9f"
+                               "er");
+  CHECK(label("claude", {{"SWARM_CC_AGENT_ROLE", "a\xff\xc2\x9b"}}) ==
+        "claude-code platform:cli role:a\xef\xbf\xbd\\x9b origin:claude-code session:12345678");
   CHECK(identity_of(host("hermes"), environment{}, "s", "/x", "/x", "telegram bot").label == "hermes platform:telegram_bot origin:hermes session:s");
   CHECK(identity_of(host("claude"), environment{{{"SWARM_LEASE_SECONDS", "7"}}}, "s", "/x", "/x", "").lease_ms == 7'000);
   CHECK(identity_of(host("claude"), environment{{{"SWARM_LEASE_SECONDS", "-1"}}}, "s", "/x", "/x", "").lease_ms == 86'400'000);
@@ -214,7 +224,7 @@ TEST_CASE("a session's file is its own, survives what it finds, and is changed b
     m.id = "id";
     m.state = v1::AgentReport::BLOCKED;
     m.taken["/a"] = {5, 2};
-    m.calls.push_back({"k", 10, 20, {"/p"}, {{"/w", "/f", "h", {true, 1, 2, 3}}}});
+    m.calls.push_back({"k", 10, 20, {"/p"}, {{"/w", "/f", "h", {true, 1, 2, 3}}}, {"/a"}});
     return true;
   };
   REQUIRE(store.update(write, true));
@@ -226,6 +236,7 @@ TEST_CASE("a session's file is its own, survives what it finds, and is changed b
   CHECK(read->taken.at("/a").users == 2);
   REQUIRE(read->calls.size() == 1);
   CHECK(read->calls[0].paths == std::vector<std::string>{"/p"});
+  CHECK(read->calls[0].locks == std::vector<std::string>{"/a"});
   CHECK(read->calls[0].watched.at(0).before == file_stamp{true, 1, 2, 3});
   CHECK(!store.update([](hook_memory& m) { return m.id != "id"; }));
   CHECK(!hook_store(state, "claude", "other").load());
@@ -238,7 +249,7 @@ TEST_CASE("a session's file is its own, survives what it finds, and is changed b
   CHECK(!hook_store::may_have_written(state, "", "/p", 0));
   for (int i = 0; i < 100; ++i)
     store.update([&](hook_memory& m) {
-      m.calls.push_back({std::to_string(i), 1, 0, {}, {}});
+      m.calls.push_back({std::to_string(i), 1, 0, {}, {}, {}});
       return true;
     });
   CHECK(store.load()->calls.size() < 50);

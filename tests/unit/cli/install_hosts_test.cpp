@@ -207,6 +207,9 @@ TEST_CASE("another server or skill of our name is refused, and taken over only w
   home codex;
   codex.files["/h/.codex/config.toml"] = "[mcp_servers.swarm]\nurl = \"http://x\"\n";
   CHECK_THROWS_AS(codex.put("codex"), const failure&);
+  codex.files["/h/.codex/config.toml"] = "[mcp_servers.swarm]\nenabled = false\n";
+  CHECK_THROWS_AS(codex.put("codex"), const failure&);
+  codex.files["/h/.codex/config.toml"] = "[mcp_servers.swarm]\nurl = \"http://x\"\n";
   codex.options.force = true;
   codex.put("codex");
   CHECK(codex.now()("/h/.codex/config.toml").find("url") == std::string::npos);
@@ -229,6 +232,12 @@ TEST_CASE("an entry of ours keeps what the user added to it") {
   auto entry = h.parsed("/h/.claude.json").at("mcpServers").at("swarm");
   CHECK(entry.at("env") == json{{"SWARM_HOME", "/s"}});
   CHECK(entry.at("command") == "/opt/swarm/bin/swarmctl");
+  h.files["/h/.hermes/config.yaml"] = "mcp_servers:\n  swarm:\n    command: '/old/swarmctl' # of mine\n    args: [mcp]\n    env: {A: b}\n";
+  h.put("hermes");
+  CHECK(h.now()("/h/.hermes/config.yaml")
+          .rfind("mcp_servers:\n  swarm:\n    command: \"/opt/swarm/bin/swarmctl\" # of mine\n"
+                 "    args: [mcp]\n    env: {A: b}\n",
+                 0) == 0);
   // Two of ours become one, one beside a foreign handler moves out, what is foreign stays.
   h.files["/h/.claude/settings.json"] = R"({"hooks":{"Stop":[{"hooks":[{"type":"command","command":"/old/swarmctl hook claude stop"},
     {"type":"command","command":"mine"}]},{"hooks":[{"type":"command","command":"swarmctl hook claude stop --x"}]}]}})";
@@ -237,6 +246,40 @@ TEST_CASE("an entry of ours keeps what the user added to it") {
   REQUIRE(stop.size() == 2);
   CHECK(stop[0].at("hooks") == json::parse(R"([{"type":"command","command":"mine"}])"));
   CHECK(stop[1].at("hooks").at(0).at("command") == "/opt/swarm/bin/swarmctl hook claude stop");
+}
+
+TEST_CASE("of what is there twice one is left, and taken out none is") {
+  home h;
+  h.options.skill = false;
+  h.files["/h/.claude.json"] = R"({"mcpServers":{"swarm":{"command":"/a/swarmctl"},"other":{},"swarm":{"command":"/b/swarmctl"}}})";
+  h.take("claude");
+  CHECK(h.now()("/h/.claude.json") == R"({"mcpServers":{"other":{}}})");
+  const std::string plugin = "file:///h/.config/opencode/swarm-fabric/swarm.js";
+  h.files["/h/.config/opencode/opencode.json"] = json{{"plugin", {plugin, "a", plugin}}}.dump();
+  h.take("opencode");
+  CHECK(h.now()("/h/.config/opencode/opencode.json") == R"({"plugin":["a"]})");
+  h.files["/h/.hermes/config.yaml"] = "hooks:\n  pre_tool_call:\n  - command: /a/swarmctl hook hermes pre-tool-use\n  - command: mine\n"
+                                      "  - command: /b/swarmctl hook hermes pre-tool-use\nplugins:\n  enabled: [swarm, a, swarm]\n";
+  h.put("hermes");
+  auto config = h.now()("/h/.hermes/config.yaml");
+  CHECK(config.find("/opt/swarm/bin/swarmctl hook hermes") != config.npos);
+  CHECK(config.find("/a/swarmctl") == config.npos);
+  CHECK(config.find("/b/swarmctl") == config.npos);
+  h.take("hermes");
+  CHECK(h.now()("/h/.hermes/config.yaml") == "hooks:\n  pre_tool_call:\n  - command: mine\nplugins:\n  enabled: [a]\n");
+}
+
+TEST_CASE("Codex: an entry of ours that somebody made something else of is put right, and taken out") {
+  home h;
+  h.files["/h/.codex/hooks.json"] =
+    R"({"hooks":{"Stop":[{"matcher":7,"hooks":[{"type":"command","command":"/a/swarmctl hook codex stop","timeout":"x"}]}]}})";
+  auto before = h;
+  h.take("codex");
+  CHECK(h.now()("/h/.codex/hooks.json").find("swarmctl") == std::string::npos);
+  before.put("codex");
+  auto stop = before.parsed("/h/.codex/hooks.json").at("hooks").at("Stop");
+  REQUIRE(stop.size() == 1);
+  CHECK(stop[0].at("hooks")[0].at("timeout") == 10);
 }
 
 TEST_CASE("what is in the way is named") {

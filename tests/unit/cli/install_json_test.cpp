@@ -94,9 +94,25 @@ TEST_CASE("items are added behind the last one and taken out anywhere") {
   CHECK(without("{\"l\":[1]}", {"l", "0"}) == "{\"l\":[]}");
 }
 
+TEST_CASE("what stands behind what is taken out never becomes part of a comment") {
+  CHECK(without("{\n  \"a\": 1, // one\n  \"b\": 2, \"c\": 3\n}\n", {"b"}) == "{\n  \"a\": 1, // one\n   \"c\": 3\n}\n");
+  CHECK(without("{\n  \"a\": 1, // one\n  \"b\": 2 }\n", {"b"}) == "{\n  \"a\": 1 // one\n   }\n");
+  CHECK(without("{ // none\n  \"b\": 2 }\n", {"b"}) == "{ // none\n   }\n");
+  CHECK(without("{\n  \"l\": [ // of\n    1, 2 ]\n}\n", {"l", "0"}) == "{\n  \"l\": [ // of\n     2 ]\n}\n");
+  CHECK(without("{\n  \"a\": 1, // one\n  \"b\": 2, // two\n  \"c\": 3\n}\n", {"b"}) == "{\n  \"a\": 1, // one\n   // two\n  \"c\": 3\n}\n");
+}
+
+TEST_CASE("a comma behind a comment is a comma") {
+  const std::string text = "{\n  \"a\": 1 /* one */,\n}\n";
+  CHECK(with(text, {"b"}, 2) == "{\n  \"a\": 1 /* one */,\n  \"b\": 2,\n}\n");
+  CHECK(without(text, {"a"}) == "{ /* one */\n}\n");
+  CHECK(without("{\"l\": [1, 2 /* two */,]}", {"l", "1"}) == "{\"l\": [1,]}");
+}
+
 TEST_CASE("a value is replaced where it stands; of two keys of one name the last counts") {
   CHECK(with("{\n  \"a\": \"old\", // why\n  \"b\": 1\n}\n", {"a"}, "new") == "{\n  \"a\": \"new\", // why\n  \"b\": 1\n}\n");
   CHECK(with("{\"a\":1,\"a\":2}", {"a"}, 3) == "{\"a\":1,\"a\":3}");
+  CHECK(without("{\"a\":1,\"b\":0,\"a\":2}", {"a"}) == "{\"b\":0}");
   // The order of keys does not make a value another one.
   const std::string text = "{\"s\":{\"y\":1,\"x\":2}}";
   CHECK(with(text, {"s"}, json{{"x", 2}, {"y", 1}}) == text);
@@ -110,6 +126,7 @@ TEST_CASE("what is not JSON is refused with its line, and what is in the way by 
   CHECK(line_refused("{} {}") == 1);
   CHECK(line_refused("{\n\n/* ") == 3);
   CHECK(line_refused("{\"a\": \"\xff\"}") == 1);
+  CHECK(line_refused("{\"a\": 1e999}") == 1);
   CHECK(line_refused(std::string(300, '[')) == 1);
   std::string deep = "{\"a\":" + std::string(5'000, '[') + std::string(5'000, ']') + "}";
   CHECK(line_refused(deep) == 1);

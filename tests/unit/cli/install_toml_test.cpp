@@ -28,6 +28,9 @@ TEST_CASE("a table comes last, is found again, and goes without a trace") {
          "a = 1\r\n[t]\r\nb = 2\r\n",
          "[mcp_servers.swarm-two]\ncommand = \"o\"\n",
          "[hooks.state.\"a:b\"]\ntrusted_hash = \"h\"\n",
+         "# j\xc3\xbc\n[projects.\"/home/j\xc3\xbc\"]\ntrust_level = '\xe2\x9c\x93' # \xc3\xa4\n",
+         "\xef\xbb\xbf"
+         "a = 1\n\n",
        }) {
     CAPTURE(text);
     auto changed = put(text);
@@ -79,5 +82,11 @@ TEST_CASE("what is no TOML, and what cannot be edited line by line, is refused w
   CHECK(line("a = 1\nmcp_servers = { other = { command = \"o\" } }\n") == 2);
   CHECK(line("a = 1\n\nmcp_servers.swarm.command = \"/old\"\n") == 3);
   CHECK(line("mcp_servers = 7\n") == 1);
+  CHECK(line("a = 1\nj\xc3\xbc = 1\n") == 2);
+  CHECK(line("a = \"\xff\"\n") == 1);
+  std::string deep = "a";
+  while (deep.size() < 100'000)
+    deep += ".a";
+  CHECK(line("b = 1\n" + deep + " = 1\n") == 2);
   CHECK_THROWS_AS(take("mcp_servers = { swarm = { command = \"o\" } }\n"), const unreadable&);
 }

@@ -100,6 +100,16 @@ TEST_CASE("the new lines look like their neighbours") {
   CHECK(open.text() == "a: 1\nb:\n  c: 1\n");
 }
 
+TEST_CASE("what is taken out leaves no comment behind in a text above it") {
+  const std::string text = "agent:\n  prompt: |\n    Be brief.\n\nhooks:\n  pre_tool_call:\n    - command: x\n  # mine\n\n  # and this\nlast: 1\n";
+  yaml_text t{text};
+  t.erase({"hooks", "pre_tool_call", "0"});
+  CHECK(t.text() == "agent:\n  prompt: |\n    Be brief.\n\n# mine\n\n# and this\nlast: 1\n");
+  yaml_text plain{"a: 1\nhooks:\n  pre_tool_call:\n    - command: x\n  # mine\nlast: 1\n"};
+  plain.erase({"hooks", "pre_tool_call", "0"});
+  CHECK(plain.text() == "a: 1\n  # mine\nlast: 1\n");
+}
+
 TEST_CASE("what is not understood is refused with its line") {
   CHECK(line_refused("a: 1\n\tb: 2\n") == 2);
   CHECK(line_refused("a: 1\n  b: 2\n") == 2);
@@ -117,6 +127,13 @@ TEST_CASE("what is not understood is refused with its line") {
   CHECK(line_refused("hooks:\n  pre_tool_call:\n    a: 1\n") == 2);
   CHECK(line_refused("a: \xff\n") == 1);
   CHECK(line_refused("a: {}}\n") == 1);
+  CHECK(line_refused("a: 1\nhooks:\n  pre_tool_call: []\nb: 2\nhooks:\n") == 5);
+  CHECK(line_refused("a:\n  b: 1\n  \"b\": 2\n") == 3);
+  CHECK(line_refused("a: &x {}\nb:\n  <<: *x\n  <<: *x\n") == 0);
+  CHECK(line_refused("a: 1\n!!str hooks: []\n") == 2);
+  CHECK(line_refused("a: 1\nplugins:\r  enabled: x\n") == 2);
+  CHECK(line_refused("a: b\xe2\x80\xa8"
+                     "c: d\n") == 1);
   std::string deep;
   for (int i = 0; i < 300; ++i)
     deep += std::string(static_cast<std::size_t>(i), ' ') + "k:\n";

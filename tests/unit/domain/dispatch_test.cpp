@@ -1,3 +1,5 @@
+#include <set>
+
 #include "tests/unit/domain/task_world.hpp"
 
 using namespace swarm;
@@ -9,6 +11,14 @@ v1::Command work(const std::string& title, const std::string& harness = {}) {
   v1::Command c;
   c.mutable_dispatch()->set_title(title);
   c.mutable_dispatch()->set_harness(harness);
+  return c;
+}
+
+v1::Command starting(const std::string& spawn) {
+  v1::Command c;
+  c.mutable_spawn_starting()->set_spawn_id(spawn);
+  c.mutable_spawn_starting()->set_attempt(1);
+  c.mutable_spawn_starting()->set_pid(7);
   return c;
 }
 
@@ -180,41 +190,249 @@ TEST_CASE("command tasks are never claimed by agents") {
   CHECK(text(w.as(a, claim_next(true))) == "No claimable task found");
 }
 
-TEST_CASE("a command that waits for another task is spawned when that one is done, and never when it fails") {
-  task_world w;
-  const auto a = w.join("");
-  for (const auto end : {v1::DONE, v1::CANCELLED}) {
-    const auto root = made(w.as(a, create(spec("root"))));
-    auto c = run_command("after " + root.id());
-    c.mutable_dispatch()->add_depends_on(root.id());
-    const auto r = w.op(c).dispatch();
-    CHECK(r.status() == v1::DispatchReply::SPAWNING);
-    CHECK(r.task().status() == v1::BLOCKED);
-    CHECK(r.spawn().session_id().empty());
-    CHECK(w.events("spawn.requested") == 0);
-    w.as(a, claim(root.id()));
-    w.as(a, update(root.id(), end));
-    if (end == v1::DONE) {
-      CHECK(w.events("spawn.requested") == 1);
-      CHECK_FALSE(w.spawn(r.spawn().id()).session_id().empty());
-      CHECK(w.task(r.task().id()).status() == v1::OPEN);
-    } else {
+TEST_CASE("whatever runs for a task that waits for another one is spawned when that is done, and never when it fails") {
+  for (const auto end : {v1::DONE, v1::CANCELLED})
+    for (const std::string harness : {"exec", "shell", "claude", "codex", "opencode", "gemini", "hermes"}) {
+      CAPTURE(harness);
+      task_world w;
+      const auto a = w.join("provider:exec"); // no dispatch finds it
+      const auto root = made(w.as(a, create(spec("root"))));
+      auto c = harness == "exec" ? run_command("after " + root.id()) : work("after " + root.id(), harness);
+      c.mutable_dispatch()->add_depends_on(root.id());
+      const auto r = w.op(c).dispatch();
+      CHECK(r.status() == v1::DispatchReply::SPAWNING);
+      CHECK(r.task().status() == v1::BLOCKED);
+      CHECK(r.spawn().intent() == "deferred");
+      CHECK(r.spawn().session_id().empty());
       CHECK(w.events("spawn.requested") == 0);
-      CHECK(w.spawn(r.spawn().id()).status() == v1::Spawn::FAILED);
-      CHECK(w.spawn(r.spawn().id()).reason() == "task is cancelled");
+      const auto again = w.op(c).dispatch();
+      CHECK(again.status() == v1::DispatchReply::SPAWN_IN_FLIGHT);
+      CHECK(again.spawn().id() == r.spawn().id());
+      CHECK(w.node(starting(r.spawn().id())).refusal().code() == v1::Refusal::STALE);
+      w.as(a, claim(root.id()));
+      w.as(a, update(root.id(), end));
+      if (end == v1::DONE) {
+        CHECK(w.events("spawn.requested") == 1);
+        CHECK_FALSE(w.spawn(r.spawn().id()).session_id().empty());
+        CHECK(w.spawn(r.spawn().id()).intent() == r.task().title());
+        CHECK(w.task(r.task().id()).status() == v1::OPEN);
+        CHECK_FALSE(w.node(starting(r.spawn().id())).has_refusal());
+      } else {
+        CHECK(w.events("spawn.requested") == 0);
+        CHECK(w.spawn(r.spawn().id()).status() == v1::Spawn::FAILED);
+        CHECK(w.spawn(r.spawn().id()).reason() == "task is cancelled");
+      }
     }
+}
+
+TEST_CASE("whatever runs for a task that needs approval is spawned on approval") {
+  task_world w;
+  for (auto c : {run_command("deploy"), work("think", "claude")}) {
+    c.mutable_dispatch()->set_approval_required(true);
+    const auto r = w.op(c).dispatch();
+    CHECK(r.task().status() == v1::APPROVAL_REQUIRED);
+    CHECK(r.spawn().session_id().empty());
+    w.op(approve(r.task().id()));
+    CHECK(w.events("spawn.requested") == 1);
   }
 }
 
-TEST_CASE("a command that needs approval is spawned on approval") {
+TEST_CASE("an agent whose task has opened gets it, with what it is about") {
   task_world w;
-  auto c = run_command("deploy");
-  c.mutable_dispatch()->set_approval_required(true);
+  const auto a = w.join("provider:exec");
+  const auto root = made(w.as(a, create(spec("root"))));
+  auto c = work("T", "claude");
+  c.mutable_dispatch()->set_message("do this");
+  c.mutable_dispatch()->add_depends_on(root.id());
   const auto r = w.op(c).dispatch();
-  CHECK(r.task().status() == v1::APPROVAL_REQUIRED);
-  CHECK(r.spawn().session_id().empty());
-  w.op(approve(r.task().id()));
+  w.as(a, claim(root.id()));
+  w.as(a, update(root.id(), v1::DONE));
+  w.node(starting(r.spawn().id()));
+  v1::Command running;
+  running.mutable_spawn_running()->set_spawn_id(r.spawn().id());
+  running.mutable_spawn_running()->set_attempt(1);
+  REQUIRE_FALSE(w.node(running).has_refusal());
+  const auto worker = w.spawn(r.spawn().id()).session_id();
+  CHECK(w.task(r.task().id()).status() == v1::CLAIMED);
+  CHECK(w.task(r.task().id()).assignee() == worker);
+  REQUIRE(w.mail(worker).size() == 1);
+  CHECK(w.mail(worker)[0].find("[task:" + r.task().id() + "] Task " + r.task().id() + " is ready: T\n\ndo this\n\n") == 0);
+}
+
+// -- without a harness -----------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Work that waits and is to be given to whoever is there when it opens.
+v1::Command later(const std::string& title, const std::string& after, const std::string& role = {}) {
+  auto c = work(title);
+  c.mutable_dispatch()->set_role(role);
+  c.mutable_dispatch()->set_force_spawn(true); // also when somebody is there already
+  if (after.empty())
+    c.mutable_dispatch()->set_approval_required(true);
+  else
+    c.mutable_dispatch()->add_depends_on(after);
+  return c;
+}
+
+struct waiting_world : task_world {
+  std::string gateway = join("identity:x mode:gateway");
+  std::string first = made(as(gateway, create(spec("first")))).id();
+
+  void end_first(v1::TaskStatus status = v1::DONE) {
+    REQUIRE_FALSE(as(gateway, claim(first, true)).has_refusal());
+    REQUIRE_FALSE(as(gateway, update(first, status)).has_refusal());
+  }
+  v1::Task dispatched(const v1::Command& c) {
+    const auto r = as(gateway, c);
+    REQUIRE_MESSAGE(r.dispatch().status() == v1::DispatchReply::NO_WORKER, text(r));
+    CHECK_FALSE(r.dispatch().has_spawn());
+    return r.dispatch().task();
+  }
+};
+
+} // namespace
+
+TEST_CASE("work that waits and may start nobody is given to a live worker when it opens, whoever came and went meanwhile") {
+  waiting_world w;
+  const auto gone = w.join("identity:x role:reviewer");
+  const auto task = w.dispatched(later("T", w.first, "reviewer"));
+  CHECK(w.dispatched(later("T", w.first, "reviewer")).id() == task.id()); // asked twice, told once
+  w.as(gone, deregister());
+  w.join("identity:y role:reviewer");
+  w.join("identity:x role:reviewer provider:exec");
+  w.join("identity:x role:reviewer", false);
+  const auto general = w.join("identity:x");
+  const auto reviewer = w.join("identity:x role:reviewer");
+  const auto second = w.join("identity:x role:reviewer");
+  w.end_first();
+  REQUIRE(w.mail(reviewer).size() == 1);
+  CHECK(w.mail(reviewer)[0].find("[task:" + task.id() + "] Task " + task.id() + " is ready: T\n\nT\n\n") == 0);
+  CHECK(w.rows.all<v1::Message>().size() == 1);
+  CHECK(w.rows.all<v1::Message>().begin()->second.sender() == w.gateway);
+  CHECK(w.rows.all<v1::Spawn>().empty());
+  CHECK(w.task(task.id()).status() == v1::OPEN);
+  CHECK_FALSE(w.as(general, claim(task.id())).has_refusal()); // told is not taken
+}
+
+TEST_CASE("a generalist gets what nobody of its role is there for, the requester never, and nobody is told of it when there is nobody") {
+  for (const bool somebody : {true, false}) {
+    waiting_world w;
+    const auto task = w.dispatched(later("T", w.first, "reviewer"));
+    const auto other = w.join("identity:x role:implementer");
+    const auto general = somebody ? w.join("identity:x role:generalist") : std::string();
+    w.end_first();
+    CHECK(w.rows.all<v1::Message>().size() == (somebody ? 1 : 0));
+    CHECK(w.mail(general).size() == (somebody ? 1 : 0));
+    CHECK(w.task(task.id()).status() == v1::OPEN);
+    CHECK(w.rows.all<v1::Spawn>().empty());
+    CHECK(w.as(other, claim_next(true)).task().task().id() == task.id());
+  }
+}
+
+TEST_CASE("work without a harness is given out on approval, too, and with both when both are there") {
+  waiting_world w;
+  const auto worker = w.join("identity:x role:implementer");
+  const auto approved = w.dispatched(later("T", ""));
+  w.op(approve(approved.id()));
+  CHECK(w.mail(worker).size() == 1);
+  auto c = later("U", w.first);
+  c.mutable_dispatch()->set_approval_required(true);
+  const auto both = w.dispatched(c);
+  CHECK(w.op(approve(both.id())).task().task().status() == v1::BLOCKED);
+  CHECK(w.mail(worker).size() == 1);
+  w.end_first();
+  REQUIRE(w.mail(worker).size() == 2);
+  CHECK(w.mail(worker)[1].find("is ready: U") != std::string::npos);
+}
+
+TEST_CASE("work without a harness that never opens leaves nothing, and says nothing of workers") {
+  for (const bool cascade : {true, false}) {
+    waiting_world w;
+    const auto worker = w.join("identity:x role:implementer");
+    const auto task = w.dispatched(later("T", w.first));
+    CHECK(w.rows.all<v1::Spawn>().size() == 1);
+    if (cascade)
+      w.end_first(v1::FAILED);
+    else
+      w.op(update(task.id(), v1::CANCELLED));
+    CHECK(w.task(task.id()).status() == v1::CANCELLED);
+    CHECK(w.events("spawn.failed") == 0);
+    CHECK(w.rows.all<v1::Spawn>().empty());
+    CHECK(w.mail(worker).empty());
+  }
+}
+
+TEST_CASE("a harness that is named later takes the place of a live worker, and not the other way round") {
+  waiting_world w;
+  const auto worker = w.join("identity:x role:implementer");
+  const auto task = w.dispatched(later("T", w.first));
+  auto c = later("T", w.first);
+  c.mutable_dispatch()->set_harness("claude");
+  const auto r = w.as(w.gateway, c).dispatch();
+  CHECK(r.status() == v1::DispatchReply::SPAWNING);
+  CHECK(r.task().id() == task.id());
+  w.dispatched(later("T", w.first));
+  CHECK(w.rows.all<v1::Spawn>().size() == 1);
+  w.end_first();
+  CHECK(w.mail(worker).empty());
   CHECK(w.events("spawn.requested") == 1);
+  CHECK_FALSE(w.spawn(r.spawn().id()).session_id().empty());
+}
+
+TEST_CASE("a large text is left out of what a worker is told on approval when the command has no room for it") {
+  for (const std::size_t more : {std::size_t{0}, 64 * limits::kib}) {
+    waiting_world w;
+    const auto worker = w.join("identity:x role:implementer");
+    auto c = later("T", "");
+    c.mutable_dispatch()->set_description(std::string(limits::description_bytes_max(), 'd'));
+    for (std::size_t bytes = 0; bytes < more; bytes += 4 * limits::kib)
+      c.mutable_dispatch()->add_files("/" + std::string(4 * limits::kib - 1, 'f'));
+    const auto task = w.dispatched(c);
+    const auto r = w.op(approve(task.id()));
+    CHECK_MESSAGE(r.task().task().status() == v1::OPEN, text(r));
+    REQUIRE(w.mail(worker).size() == 1);
+    CHECK((w.mail(worker)[0].size() > limits::description_bytes_max()) == (more == 0));
+  }
+}
+
+TEST_CASE("what is given out by a cascade too large for one command is told once each, with its text") {
+  waiting_world w;
+  const auto worker = w.join("identity:x role:implementer");
+  constexpr std::size_t n = 7;
+  for (std::size_t i = 0; i < n; ++i) {
+    auto c = later("T" + std::to_string(i), w.first);
+    c.mutable_dispatch()->set_description(std::string(limits::description_bytes_max(), 'd'));
+    w.dispatched(c);
+  }
+  w.end_first();
+  CHECK(w.mail(worker).size() < n);
+  v1::Command sweep;
+  sweep.mutable_sweep()->set_mode("periodic");
+  for (std::size_t i = 0; i <= n && w.node(sweep).sweep().more(); ++i)
+    CHECK(w.last.ByteSizeLong() <= limits::batch_encoded_bytes_max);
+  std::set<std::string> told;
+  for (const auto& m : w.mail(worker)) {
+    CHECK(m.size() > limits::description_bytes_max());
+    told.insert(m.substr(0, m.find(']')));
+  }
+  CHECK(told.size() == n);
+  CHECK(w.mail(worker).size() == n);
+  CHECK(w.rows.all<v1::Spawn>().empty());
+}
+
+TEST_CASE("what starts nobody counts against no quota of workers") {
+  waiting_world w;
+  v1::Spawn s;
+  s.set_scope(scope);
+  s.set_status(v1::Spawn::REQUESTED);
+  s.set_requested_at_ms(w.in.now_ms);
+  s.mutable_requested_by()->set_kind(v1::Principal::OPERATOR);
+  for (std::size_t i = 0; i < limits::principal_spawns_per_minute_max(); ++i) {
+    s.set_id(std::to_string(i));
+    w.rows.put(s);
+  }
+  CHECK_FALSE(w.op(run_command("x")).has_refusal());
 }
 
 TEST_CASE("cancelling a command that has not started drops its spawn and its session") {
@@ -232,6 +450,7 @@ TEST_CASE("workers asked for within a minute are limited") {
     v1::Spawn s;
     s.set_id(std::to_string(i));
     s.set_scope(scope);
+    s.set_harness("exec");
     s.set_requested_at_ms(w.in.now_ms);
     s.mutable_requested_by()->set_kind(v1::Principal::OPERATOR);
     w.rows.put(s);
@@ -248,6 +467,7 @@ TEST_CASE("one caller has a bounded number of workers that have not ended") {
       v1::Spawn s;
       s.set_id(prefix + std::to_string(i));
       s.set_scope(scope);
+      s.set_harness("exec");
       s.set_status(v1::Spawn::RUNNING);
       s.set_requested_at_ms(1);
       s.mutable_requested_by()->set_kind(kind);
@@ -276,11 +496,7 @@ TEST_CASE("a worker's session has the rights that were asked for with it, also w
   REQUIRE(session.grants_size() == 1);
   CHECK(session.grants(0) == "pty");
   w.rows.erase(session);
-  v1::Command started;
-  started.mutable_spawn_starting()->set_spawn_id(spawn.id());
-  started.mutable_spawn_starting()->set_attempt(1);
-  started.mutable_spawn_starting()->set_pid(7);
-  REQUIRE_FALSE(w.node(started).has_refusal());
+  REQUIRE_FALSE(w.node(starting(spawn.id())).has_refusal());
   CHECK(w.rows.row<v1::Session>(domain::key(spawn.session_id()))->grants_size() == 1);
 }
 

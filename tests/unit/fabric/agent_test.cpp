@@ -220,6 +220,19 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
     a.pass(1s);
     CHECK_FALSE(a.typed().empty());
   }
+  SUBCASE("that reads nothing, however much there is") {
+    for (int i = 0; i < 60; ++i)
+      a.mail_to_agent("look");
+    for (int i = 0; i < 5; ++i) {
+      a.tell(report::WORKING);
+      a.tell(report::IDLE);
+      a.pass(30s);
+    }
+    a.typed();
+    a.mail_to_agent("and this");
+    a.pass(5s);
+    CHECK_FALSE(a.typed().empty());
+  }
   SUBCASE("a report that has run out counts no more") {
     a.tell(report::WORKING, "hook", 10'000);
     a.mail_to_agent("look");
@@ -249,6 +262,114 @@ TEST_CASE("an Enter that would answer a question is not pressed") {
   a.tell(report::IDLE);
   a.pass(limits::pty_person_hold() + 1s);
   CHECK(a.typed() == pasted({1, 0, a.dispatched.task().id()}) + "\r");
+}
+
+namespace {
+
+const std::string says_idle = "\x1b]7501;state=idle:app=codex\x1b\\";
+const std::string says_working = "\x1b]7501;state=working:app=codex\x1b\\";
+const std::string says_blocked = "\x1b]7501;state=blocked:app=codex:kind=permission\x1b\\";
+
+/// An agent that works, has mail, and asks its user something.
+struct asked_world : agent_world {
+  asked_world() {
+    tell(report::IDLE);
+    pass(5s);
+    turn();
+    pass(5s);
+    tell(report::WORKING);
+    mail_to_agent("look");
+    keeper.print(pty(), says_working + "a turn");
+    pass(1s);
+    tell(report::BLOCKED);
+    keeper.print(pty(), "may I? Yes / No");
+    pass(60s);
+    typed();
+  }
+  report::State state() {
+    v1::Query q;
+    q.set_scope("s");
+    q.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+    q.mutable_find_session()->set_who(session());
+    return domain::agent_state(ask(q).session(), w.clock.unix_ms());
+  }
+  void shows(const std::string& output) {
+    keeper.print(pty(), output);
+    pass(limits::agent_silence() + limits::agent_silence());
+  }
+};
+
+} // namespace
+
+TEST_CASE("a question answered with No, of which no hook tells, is over when the program says that it is idle and is silent") {
+  asked_world a;
+  a.keeper.print(a.pty(), says_blocked);
+  a.pass(60s);
+  CHECK(a.state() == report::BLOCKED);
+  a.keeper.print(a.pty(), "cancelled\r\n" + says_idle);
+  a.pass(1s);
+  CHECK(a.typed().empty()); // more may follow
+  a.pass(limits::agent_silence() + 2s);
+  CHECK(a.state() == report::IDLE);
+  CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
+}
+
+TEST_CASE("a question stays open whatever is drawn, until the program itself says otherwise") {
+  asked_world a;
+  SUBCASE("somebody moves in it") { a.shows("Yes / [No]"); }
+  SUBCASE("it says that it asks") { a.shows(says_blocked + "Yes / [No]"); }
+  SUBCASE("what it said before the hook's report does not count") {
+    a.tell(report::WORKING);
+    a.keeper.print(a.pty(), says_idle);
+    a.pass(100ms);
+    a.tell(report::BLOCKED);
+    a.shows("may I? Yes / No");
+  }
+  SUBCASE("the next question follows at once") { a.shows(says_idle + says_working + says_blocked); }
+  SUBCASE("a part of it still asks") { a.shows("\x1b]7501;state=blocked:id=task\x1b\\" + says_idle); }
+  SUBCASE("after a restart of the node, what it said before") {
+    a.keeper.print(a.pty(), says_idle);
+    a.pass(100ms);
+    a.restart();
+    a.tell(report::WORKING);
+    a.tell(report::BLOCKED);
+    a.pass(5s);
+  }
+  a.pass(60s);
+  CHECK(a.typed().empty());
+  CHECK(a.state() == report::BLOCKED);
+  a.shows("\x1b]7501;state=clear:id=task\x1b\\" + says_working);
+  CHECK(a.state() == report::WORKING);
+  CHECK(a.typed().empty());
+  a.shows(says_blocked);
+  CHECK(a.state() == report::BLOCKED);
+  a.shows(says_idle);
+  CHECK(a.state() == report::IDLE);
+  CHECK_FALSE(a.typed().empty());
+}
+
+TEST_CASE("a turn that a person breaks off is over when the program says so, not when its report runs out") {
+  asked_world a;
+  a.tell(report::WORKING, "hook", limits::hook_report_ttl().count());
+  a.shows("thinking");
+  CHECK(a.state() == report::WORKING);
+  a.shows("interrupted" + says_idle);
+  CHECK(a.state() == report::IDLE);
+  CHECK_FALSE(a.typed().empty());
+}
+
+TEST_CASE("a program that says it asks before any hook of it was called is not typed to, and one that asks who listens is told") {
+  agent_world a{"codex"};
+  a.keeper.print(a.pty(), "\x1b]7501;?\x07" + says_blocked + "trust this folder?");
+  a.pass(60s);
+  CHECK(a.typed() == program_status::answer);
+  CHECK(a.mail_to_agent("look").agent_status() == report::BLOCKED);
+  a.keeper.print(a.pty(), says_idle + "> ");
+  a.pass(60s);
+  CHECK(a.typed().rfind(begins, 0) == 0);
+  a.restart();
+  a.pass(60s);
+  CHECK(a.typed().find(program_status::answer) == std::string::npos);
 }
 
 TEST_CASE("what is typed to a program that was not ready for it is typed again") {

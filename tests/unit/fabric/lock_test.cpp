@@ -4,6 +4,19 @@ using namespace std::chrono_literals;
 using namespace swarm;
 using test::fabric_world;
 
+namespace {
+
+call_ptr call_of(fabric_world& f, v1::Command cmd, v1::RequestId id = {}) {
+  auto e = std::make_shared<execution>();
+  e->id = id.client().empty() ? f.next_id() : id;
+  e->command = std::move(cmd);
+  auto c = std::make_shared<call>();
+  c->what = e;
+  return c;
+}
+
+} // namespace
+
 TEST_CASE("commands of different scopes do not meet, and each scope has its own actor") {
   fabric_world f;
   auto a = f.session(100);
@@ -180,6 +193,54 @@ TEST_CASE("a grant that overtakes the word that one has to wait reaches the call
     REQUIRE(waiting.answered());
     CHECK(waiting.get()->lock().lock().session_id() == b);
   }
+}
+
+TEST_CASE("a caller who goes gives up the place in line, whether it had been told to wait yet or not") {
+  for (std::uint64_t seed = 0; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    fabric_world f{seed};
+    auto a = f.session(100), b = f.session(101), c = f.session(102);
+    f.run(f.acquire(a, "/repo/x"));
+    auto gone = call_of(f, f.acquire(b, "/repo/x", 60'000));
+    auto next = call_of(f, f.acquire(c, "/repo/x", 60'000));
+    // One sender, as the door is, so that the word of the end comes behind the command.
+    f.w.sys.spawn([=, front = f.board->get().front](caf::event_based_actor* self) {
+      self->request(front, caf::infinite, gone).then([](const reply_ptr&) {}, [](caf::error&) {});
+      caf::anon_send(front, abort_atom_v, gone);
+    });
+    f.w.settle();
+    auto other = f.request<reply_ptr>(f.board->get().front, next);
+    f.w.settle();
+    REQUIRE(f.lock("/repo/x").has_value());
+    CHECK(f.lock("/repo/x")->waiters() == 1);
+    // In line for good, then gone.
+    f.w.tell(f.board->get().front, abort_atom_v, next);
+    CHECK(f.lock("/repo/x")->waiters() == 0);
+    CHECK(other.failed());
+    CHECK(f.run(f.release(a, "/repo/x")).lock().handed_to().empty());
+    CHECK_FALSE(f.lock("/repo/x").has_value());
+  }
+}
+
+TEST_CASE("a place in line stays while anybody stands for it: a repeated request, or a newer one of the session") {
+  fabric_world f;
+  auto a = f.session(100), b = f.session(101);
+  f.run(f.acquire(a, "/repo/x"));
+  const auto front = f.board->get().front;
+  auto id = f.next_id();
+  auto first = call_of(f, f.acquire(b, "/repo/x", 60'000), id), again = call_of(f, f.acquire(b, "/repo/x", 60'000), id);
+  auto one = f.request<reply_ptr>(front, first), two = f.request<reply_ptr>(front, again);
+  f.w.settle();
+  f.w.tell(front, abort_atom_v, first);
+  CHECK(one.failed());
+  CHECK_FALSE(two.answered());
+  auto newer = f.request<reply_ptr>(front, call_of(f, f.acquire(b, "/repo/x", 60'000)));
+  f.w.settle();
+  CHECK(two.get()->refusal().code() == v1::Refusal::STALE);
+  f.w.tell(front, abort_atom_v, again); // it was answered already
+  CHECK_FALSE(newer.answered());
+  f.run(f.release(a, "/repo/x"));
+  CHECK(newer.get()->lock().lock().session_id() == b);
 }
 
 TEST_CASE("a scope that has nothing alive goes to rest and comes back with its rows") {

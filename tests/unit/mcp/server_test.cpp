@@ -160,22 +160,113 @@ TEST_CASE("no more than so many calls wait at once") {
   CHECK(f.text(98) == "Set \"k\"");
 }
 
-TEST_CASE("progress is told to who asked for it, as long as nothing happens") {
+TEST_CASE("every call that waits says how long it has been, more each time, until it is cancelled, to who asked for it") {
+  fixture f;
+  f.process.session.add_grants("pty");
+  f.process.patient = true;
+  f.process.decide = [](const v1::Command& c) {
+    v1::Reply out;
+    if (c.has_acquire_lock())
+      out.mutable_refusal()->set_code(v1::Refusal::CONFLICT);
+    if (c.has_dispatch())
+      out.mutable_dispatch()->set_status(v1::DispatchReply::SPAWNING);
+    return out;
+  };
+  f.registered();
+  const std::pair<const char*, json> waits[] = {{"wait_for_activity", json::object()},
+                                                {"lock_acquire", {{"file", "a.c"}, {"wait_seconds", 600}}},
+                                                {"pty_wait", {{"pty", "pty-1"}, {"timeout_seconds", 600}}},
+                                                {"dispatch", {{"title", "it"}, {"wait_seconds", 600}}}};
+  CHECK_FALSE(f.mcp->tell_progress());
+  int id = 10;
+  for (const auto& [tool, arguments] : waits) {
+    CAPTURE(tool);
+    ++id;
+    f.request(id, "tools/call", {{"name", tool}, {"arguments", arguments}, {"_meta", {{"progressToken", id}}}});
+    REQUIRE(f.process.waits(1));
+    auto period = f.mcp->tell_progress();
+    REQUIRE(period);
+    // Well before clients lose their patience.
+    CHECK(*period <= std::chrono::seconds{30});
+    double last = 0;
+    for (int i = 0; i < 3; ++i) {
+      f.process.advance(*period);
+      CHECK(f.mcp->tell_progress() == period);
+      auto told = f.notification("notifications/progress").at("params");
+      CHECK(told.at("progressToken") == id);
+      CHECK(told.at("message").is_string());
+      CHECK(told.at("progress").get<double>() > last);
+      last = told.at("progress");
+    }
+    f.send({{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}, {"params", {{"requestId", id}}}});
+    CHECK_FALSE(f.mcp->tell_progress());
+    CHECK(f.process.waits(0));
+  }
+  // Not asked for.
+  f.call(++id, "wait_for_activity");
+  REQUIRE(f.process.waits(1));
+  CHECK_FALSE(f.mcp->tell_progress());
+  f.mcp->stop();
+  for (const auto& line : f.heard.all()) {
+    auto said = json::parse(line);
+    CHECK(said.value("method", "") != "notifications/progress");
+    CHECK(said.value("id", 0) <= 10);
+  }
+}
+
+TEST_CASE("what a tool says of its progress is told at once and in order, and nothing after the answer") {
+  fixture f;
+  auto t = echo("steps");
+  t.run = [](const tool_call&) {
+    return tool_waiting{[](const tool_call& call) {
+      call.progress("one");
+      call.progress("two");
+      return said("done");
+    }};
+  };
+  f.tools.add(std::move(t));
+  f.registered();
+  f.request(10, "tools/call", {{"name", "steps"}, {"arguments", json::object()}, {"_meta", {{"progressToken", "p"}}}});
+  auto first = f.notification("notifications/progress").at("params"), second = f.notification("notifications/progress").at("params");
+  CHECK(first.at("message") == "one");
+  CHECK(second.at("message") == "two");
+  CHECK(second.at("progress").get<double>() > first.at("progress").get<double>());
+  CHECK(f.text(10) == "done");
+  f.process.advance(std::chrono::hours{1});
+  CHECK_FALSE(f.mcp->tell_progress());
+  f.mcp->stop();
+  for (const auto& line : f.heard.all())
+    CHECK(json::parse(line).value("method", "") != "notifications/progress");
+}
+
+TEST_CASE("an id that a call or a subscription has in use is refused to any other request, until that one is over") {
   fixture f;
   f.registered();
-  f.process.activity.emplace().set_timed_out(true);
-  f.request(10, "tools/call", {{"name", "wait_for_activity"}, {"arguments", {{"timeout_seconds", 120}}}, {"_meta", {{"progressToken", "p"}}}});
-  auto told = f.notification("notifications/progress").at("params");
-  CHECK(told.at("progressToken") == "p");
-  CHECK(told.at("progress").get<double>() > 0);
-  CHECK(f.text(10) == R"({"changes":[],"timeout":true,"message":"No new activity within timeout."})");
-  f.call(11, "wait_for_activity", {{"timeout_seconds", 120}});
-  f.text(11);
+  const json modern = {{"io.modelcontextprotocol/protocolVersion", "2026-07-28"}, {"io.modelcontextprotocol/clientCapabilities", json::object()}};
+  auto listen = [&](int id) { f.request(id, "subscriptions/listen", {{"_meta", modern}, {"notifications", {{"toolsListChanged", true}}}}); };
+  auto is_refused = [&](int id) { return f.answer(id).value("error", json::object()).value("code", 0) == rpc::invalid_request; };
+  f.call(10, "wait_for_activity");
+  listen(20);
+  f.notification("notifications/subscriptions/acknowledged");
+  for (int id : {10, 20}) {
+    CAPTURE(id);
+    listen(id);
+    CHECK(is_refused(id));
+    f.call(id, "kv_set", {{"key", "k"}, {"value", "v"}});
+    CHECK(is_refused(id));
+    f.request(id, "ping");
+    CHECK(is_refused(id));
+  }
+  // The first ones go on.
+  f.tools.add(echo("extra"));
+  auto told = f.notification("notifications/tools/list_changed");
+  if (!told.contains("params"))
+    told = f.notification("notifications/tools/list_changed");
+  CHECK(told.at("params").at("_meta").at("io.modelcontextprotocol/subscriptionId") == 20);
+  f.send({{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}, {"params", {{"requestId", 20}}}});
+  f.request(20, "ping");
+  CHECK(f.answer(20).contains("result"));
   f.mcp->stop();
-  int more = 0;
-  for (const auto& line : f.heard.all())
-    more += json::parse(line).value("method", "") == "notifications/progress" && json::parse(line)["params"]["progressToken"] != "p";
-  CHECK(more == 0);
 }
 
 TEST_CASE("a session that was ended by somebody else has to register again") {

@@ -125,18 +125,6 @@ TEST_CASE("a directory gives at most so many routines") {
   CHECK(list(w.where).size() == limits::routines_max);
 }
 
-TEST_CASE("the shipped ones lie beside the program, installed or in the source tree") {
-  world w;
-  auto installed = w.base / "usr" / "share" / "swarm-fabric" / "routines";
-  fs::create_directories(installed);
-  CHECK(shipped_beside(w.base / "usr" / "bin" / "swarmctl") == installed);
-  auto source = w.base / "tree" / "deploy" / "routines";
-  fs::create_directories(source);
-  CHECK(shipped_beside(w.base / "tree" / "build" / "asan" / "bin" / "swarmctl") == source);
-  CHECK(shipped_beside("/nowhere/at/all/swarmctl").empty());
-  CHECK(shipped_beside("").empty());
-}
-
 TEST_CASE("trust holds for the bytes that were looked at, of a repository's routine only") {
   world w;
   auto file = w.write(w.where.repository, "check");

@@ -147,6 +147,7 @@ TEST_CASE("what is wrong in a file is told with its line and what to do") {
     {one_step("[parameters.x]\ndefault = 1\n"), 7, "default must be a text"},
     {one_step("[parameters.x]\nrequired = true\ndefault = \"\"\n"), 6, "cannot be required"},
     {one_step("[parameters.x]\nchoices = [\"a\", \"b\"]\n"), 6, "must be one of its choices: a, b"},
+    {one_step("[parameters.x]\nchoices = [\"a\\nb\"]\n"), 6, "must be one of its choices: a\\nb"},
     {one_step("[parameters.x]\nvalues = []\n"), 7, "unknown key \"values\"; a parameter has description, default"},
     {head + "parameters = 3\n" + one_step().substr(head.size()), 3, "parameters must be tables"},
     {one_step("title ü = 1\n"), 6, "only comments and texts in quotes"},

@@ -157,6 +157,33 @@ TEST_CASE("whoever follows to the end writes the summary: a session itself, a pe
   }
 }
 
+TEST_CASE("a step that opens is given to a live worker once, whether somebody follows or not") {
+  for (bool follows : {false, true}) {
+    CAPTURE(follows);
+    swarm_of w;
+    auto worker = w.session("role:implementer");
+    auto other = w.session("role:other", 200);
+    auto file = file_of({{"a", "A", {}, {}, {}, {}, {}, false, 0, {}, 0}, {"b", "B", "do b", {}, {}, {}, {"a"}, false, 0, {}, 0}});
+    auto r = w.begin(file, follows ? following : wishes{});
+    r.start(w.as());
+    auto steps = r.report(false).at("steps");
+    CHECK(steps[0].at("routing") == "dispatched");
+    CHECK(steps[1].at("routing") == "waiting");
+    CHECK(r.problems().empty());
+    w.end(steps[0].at("task_id"), other, v1::DONE);
+    r.refresh(w.as());
+    std::vector<std::string> told;
+    for (const auto& m : w.rows.rows<v1::Message>({.scope = "s", .recipient = worker}))
+      told.push_back(m.content());
+    const auto b = steps[1].at("task_id").get<std::string>();
+    REQUIRE(told.size() == 2);
+    CHECK(told[1].find("[task:" + b + "] Task " + b + " is ready: B\n\ndo b\n\n") == 0);
+    auto again = w.begin(file, follows ? following : wishes{});
+    again.start(w.as());
+    CHECK(again.report(false).at("steps")[1].at("routing") == "told");
+  }
+}
+
 TEST_CASE("a run that somebody else begins in between is the run") {
   swarm_of w;
   auto file = file_of({{"a", "A", {}, {}, {}, {}, {}, false, 0, {}, 0}});

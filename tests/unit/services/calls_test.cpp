@@ -189,6 +189,64 @@ TEST_CASE("a client that leaves takes no message with it") {
   CHECK(second.activity.messages(0).content() == "hello");
 }
 
+TEST_CASE("a client that goes leaves the line for a lock, however it goes, but not when the node stops") {
+  service_world f;
+  auto a = f.session(100), b = f.session(101);
+  f.run(fabric_world::acquire(a, "/repo/x"));
+  auto in_line = [&] {
+    auto q = fabric_world::query();
+    q.mutable_get_lock()->set_path("/repo/x");
+    return f.ask(q).lock().active().waiters();
+  };
+  auto wait_for_it = [&](v1::Coordination::Stub& stub, grpc::ClientContext& ctx, const v1::ExecuteRequest& r) {
+    return std::thread{[&stub, &ctx, r] {
+      v1::Reply reply;
+      CHECK_FALSE(stub.Execute(&ctx, r, &reply).ok());
+    }};
+  };
+  auto request = [&] { return f.request(fabric_world::acquire(b, "/repo/x", 60'000)); };
+  SUBCASE("it gives the call up") {
+    grpc::ClientContext ctx;
+    auto client = wait_for_it(*f.coordination, ctx, request());
+    REQUIRE(eventually([&] { return in_line() == 1; }));
+    ctx.TryCancel();
+    client.join();
+    CHECK(eventually([&] { return in_line() == 0; }));
+  }
+  SUBCASE("its stream breaks off") {
+    auto ctx = std::make_unique<grpc::ClientContext>();
+    auto stream = f.coordination->Pipeline(ctx.get());
+    REQUIRE(stream->Write(request()));
+    REQUIRE(eventually([&] { return in_line() == 1; }));
+    ctx->TryCancel();
+    stream->Finish();
+    CHECK(eventually([&] { return in_line() == 0; }));
+  }
+  SUBCASE("the node stops") {
+    grpc::ClientContext ctx;
+    auto client = wait_for_it(*f.coordination, ctx, request());
+    REQUIRE(eventually([&] { return in_line() == 1; }));
+    f.server->stop(100ms);
+    client.join();
+    // The fabric itself still runs. What the end of the call might have set off goes the same way, before this question of the holder.
+    caf::scoped_actor me{f.sys};
+    me->request(f.board->get().door, 20s, tree_atom_v)
+      .receive([](const std::vector<runtime::tree_entry>&) {}, [](caf::error& e) { FAIL(to_string(e)); });
+    auto question = std::make_shared<execution>();
+    question->id = f.request({}).id();
+    question->command = fabric_world::acquire(a, "/repo/x", 1'000);
+    auto holder = std::make_shared<call>();
+    holder->what = question;
+    me->request(f.board->get().front, 20s, call_ptr{holder})
+      .receive(
+        [](const reply_ptr& r) {
+          CHECK(r->refusal().code() == v1::Refusal::CONFLICT);
+          CHECK(r->lock().active().waiters() == 1);
+        },
+        [](caf::error& e) { FAIL(to_string(e)); });
+  }
+}
+
 TEST_CASE("storms of clients that cancel in mid-call leave nothing behind, and others are served") {
   service_world f;
   auto a = f.session(100), b = f.session(101);

@@ -60,6 +60,7 @@ public:
     context->processes = &keeper;
     context->watch = &watch;
     context->workers = &workers;
+    context->bearers = &known_bearers;
     node = context;
     node_options options;
     options.context = context;
@@ -75,7 +76,8 @@ public:
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, context, board, workers, root, node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
+    server = std::make_unique<node_server>(sys, context, board, workers, known_bearers, root,
+                                           node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
     ptys = v1::Ptys::NewStub(channel);
@@ -180,6 +182,7 @@ public:
   fake_keeper keeper;
   fake_process_watch watch;
   worker_registry workers;
+  bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
   caf::actor_system sys;
   node_context_ptr node;
   runtime::supervisor_actor root;

@@ -407,6 +407,74 @@ TEST_CASE("a terminal is made, typed into, followed and ended over gRPC") {
   CHECK(eventually([&] { return f.is_idle(); }));
 }
 
+TEST_CASE("a session's right to a terminal ends with the session, also on a stream that is open") {
+  service_world f;
+  auto token = random_bytes(32);
+  auto c = fabric_world::command();
+  auto& r = *c.mutable_register_session();
+  r.set_directory("/repo");
+  r.set_root("/repo");
+  r.set_pid(100);
+  r.set_pid_start(100);
+  r.set_token_hash(sha256(token));
+  r.add_grants("pty");
+  auto id = f.run(c).session().session().id();
+  v1::CreatePtyRequest create;
+  create.mutable_id()->set_client("pty-client");
+  create.mutable_id()->set_seq(1);
+  create.set_scope("s");
+  create.set_directory("/");
+  create.add_argv("/bin/sh");
+  v1::PtyInfo info;
+  {
+    grpc::ClientContext ctx;
+    REQUIRE(f.ptys->Create(&ctx, create, &info).ok());
+  }
+  auto context = [&] {
+    auto out = std::make_unique<grpc::ClientContext>();
+    out->set_deadline(soon());
+    out->AddMetadata(token_metadata, to_hex(token));
+    return out;
+  };
+  v1::ReadPtyRequest read;
+  read.set_id(info.id());
+  read.set_follow(true);
+  auto follows = context(), watches = context();
+  auto out = f.ptys->Read(follows.get(), read);
+  f.keeper.print(info.id(), "one ");
+  v1::PtyChunk chunk;
+  REQUIRE(out->Read(&chunk));
+  auto watch = f.coordination->Watch(watches.get(), from(0));
+  v1::WatchReply page;
+  REQUIRE(watch->Read(&page));
+  auto send = [&] {
+    v1::SendPtyRequest keys;
+    keys.set_pty_id(info.id());
+    keys.set_data("x");
+    v1::SendPtyReply sent;
+    auto ctx = context();
+    return f.ptys->Send(ctx.get(), keys, &sent);
+  };
+  REQUIRE(send().ok());
+  auto leave = fabric_world::command(id);
+  leave.mutable_deregister_session()->set_session_id(id);
+  auto began = std::chrono::steady_clock::now();
+  f.run(leave);
+  while (out->Read(&chunk)) {
+  }
+  CHECK(out->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+  while (watch->Read(&page)) {
+  }
+  CHECK(watch->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(send().error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(std::chrono::steady_clock::now() - began < limits::resolved_token_age);
+  f.keeper.print(info.id(), "secret");
+  auto again = context();
+  auto refused = f.ptys->Read(again.get(), read);
+  CHECK_FALSE(refused->Read(&chunk));
+  CHECK(refused->Finish().error_code() == grpc::StatusCode::UNAUTHENTICATED);
+}
+
 TEST_CASE("input with a fence is typed only while the worker works under that claim") {
   service_world f;
   auto order = fabric_world::dispatch("talk");

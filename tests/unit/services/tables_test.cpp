@@ -96,13 +96,11 @@ TEST_CASE("a connection number means the process that connected last under it") 
 }
 
 TEST_CASE("tokens that the store has resolved are remembered, a bounded number of them") {
-  peer_table peers;
-  worker_registry workers;
   std::int64_t now = 0;
-  principals callers{peers, workers, [&now] { return now; }};
+  bearers callers{[&now] { return now; }};
   CHECK_FALSE(callers.resolved("h0"));
   for (int i = 0; i < 12'000; ++i)
-    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)));
+    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)), callers.losses());
   CHECK_FALSE(callers.resolved("h0"));
   CHECK(callers.resolved("h11999")->id() == "s11999");
   // A token may be replaced and its session end: before long the store is asked again.
@@ -110,8 +108,36 @@ TEST_CASE("tokens that the store has resolved are remembered, a bounded number o
   CHECK(callers.resolved("h11999"));
   now += 1;
   CHECK_FALSE(callers.resolved("h11999"));
-  callers.remember("h11999", session_named("other"));
+  callers.remember("h11999", session_named("other"), callers.losses());
   CHECK(callers.resolved("h11999")->id() == "other");
+}
+
+TEST_CASE("a token that is nobody's any more is forgotten at once, also when the store was asked just before") {
+  bearers callers{[] { return std::int64_t{0}; }};
+  callers.remember("h1", session_named("a"), callers.losses());
+  callers.remember("h2", session_named("b"), callers.losses());
+  auto before = callers.losses();
+  callers.token_gone("h1");
+  CHECK_FALSE(callers.resolved("h1"));
+  CHECK(callers.resolved("h2"));
+  callers.remember("h1", session_named("a"), before);
+  CHECK_FALSE(callers.resolved("h1"));
+}
+
+TEST_CASE("what lasts ends with its session, once, unless it is over before") {
+  bearers callers{[] { return std::int64_t{0}; }};
+  int a = 0, b = 0, over = 0;
+  auto of_a = callers.attend("a", callers.losses(), [&] { ++a; });
+  auto of_b = callers.attend("b", callers.losses(), [&] { ++b; });
+  callers.attend("a", callers.losses(), [&] { ++over; }).reset();
+  auto before = callers.losses();
+  callers.session_gone("a");
+  callers.session_gone("a");
+  CHECK(a == 1);
+  CHECK(b == 0);
+  CHECK(over == 0);
+  // It may have been this one that went.
+  CHECK_FALSE(callers.attend("b", before, [] {}));
 }
 
 TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {

@@ -1,0 +1,133 @@
+// The gRPC client against a server that keeps it waiting: what cancel() ends, and what works afterwards.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+
+#include <grpcpp/grpcpp.h>
+
+#include "actors/base/crypto.hpp"
+#include "cli/client.hpp"
+#include "cli/failure.hpp"
+#include "swarm/v1/coordination.grpc.pb.h"
+
+using namespace std::chrono_literals;
+using namespace swarm;
+using namespace swarm::cli;
+
+namespace {
+
+constexpr auto patience = 20s;
+
+/// Tells of one thing and then stays silent; answers questions, or keeps them.
+class silent_node final : public v1::Coordination::CallbackService {
+public:
+  std::atomic<bool> keeps_questions = false;
+  std::promise<void> asked; // of the first question that is kept
+
+  grpc::ServerWriteReactor<v1::WatchReply>* Watch(grpc::CallbackServerContext*, const v1::WatchRequest*) override {
+    struct stream final : grpc::ServerWriteReactor<v1::WatchReply> {
+      v1::WatchReply one;
+      stream() { StartWrite(&one); }
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+    return new stream;
+  }
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* ctx, const v1::Query*, v1::Answer*) override {
+    if (!keeps_questions) {
+      auto* answer = ctx->DefaultReactor();
+      answer->Finish(grpc::Status::OK);
+      return answer;
+    }
+    struct kept final : grpc::ServerUnaryReactor {
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+    asked.set_value();
+    return new kept;
+  }
+};
+
+/// The client, and a watch of it that is under way. The server goes first at the end, so that nothing waits for ever when it fails.
+struct fixture {
+  state_dir dir;
+  std::unique_ptr<client> door;
+  std::future<stream_end> watched;
+  silent_node node;
+  std::unique_ptr<grpc::Server> server;
+
+  fixture() {
+    dir.root = std::filesystem::temp_directory_path() / ("swarm-client-" + random_uuid().substr(0, 8));
+    prepare(dir);
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + dir.socket().string(), grpc::InsecureServerCredentials());
+    builder.RegisterService(&node);
+    server = builder.BuildAndStart();
+    REQUIRE(server);
+    client_settings settings;
+    settings.dir = dir;
+    settings.may_start = false;
+    door = std::make_unique<client>(settings);
+  }
+  ~fixture() {
+    server->Shutdown(std::chrono::system_clock::now());
+    if (watched.valid())
+      watched.wait();
+    door = nullptr;
+    std::filesystem::remove_all(dir.root);
+  }
+  void watch(std::function<bool(const v1::WatchReply&)> on) {
+    watched = std::async(std::launch::async, [this, on = std::move(on)] { return door->watch({}, on); });
+  }
+  bool is_over() { return watched.wait_for(patience) == std::future_status::ready; }
+};
+
+} // namespace
+
+TEST_CASE("a watch can be ended after a call was made from within it") {
+  fixture f;
+  std::promise<void> done;
+  f.watch([&](const v1::WatchReply&) {
+    f.door->ask({});
+    done.set_value();
+    return true;
+  });
+  REQUIRE(done.get_future().wait_for(patience) == std::future_status::ready);
+  f.door->cancel();
+  REQUIRE(f.is_over());
+  CHECK(f.watched.get() == stream_end::stopped);
+}
+
+TEST_CASE("what ends a call that was made from within a watch ends the watch, and nothing that comes later") {
+  fixture f;
+  f.node.keeps_questions = true;
+  SUBCASE("the call's failure is passed on") {
+    f.watch([&](const v1::WatchReply&) {
+      f.door->ask({});
+      return true;
+    });
+    REQUIRE(f.node.asked.get_future().wait_for(patience) == std::future_status::ready);
+    f.door->cancel();
+    REQUIRE(f.is_over());
+    try {
+      f.watched.get();
+      FAIL("it went on");
+    } catch (const failure& e) {
+      CHECK(e.exit_status == code::interrupted);
+    }
+  }
+  SUBCASE("the call's failure is kept") {
+    f.watch([&](const v1::WatchReply&) {
+      CHECK_THROWS_AS(f.door->ask({}), failure);
+      return true;
+    });
+    REQUIRE(f.node.asked.get_future().wait_for(patience) == std::future_status::ready);
+    f.door->cancel();
+    REQUIRE(f.is_over());
+    CHECK(f.watched.get() == stream_end::stopped);
+  }
+  f.node.keeps_questions = false;
+  CHECK_NOTHROW(f.door->ask({}));
+}
