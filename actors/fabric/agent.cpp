@@ -247,8 +247,8 @@ void wake(self_ptr self, const agent_mail& mail) {
         });
         ask_writer(
           self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
-        // A program that is still drawing its first screen loses what is typed.
-        after(self, 2 * limits::agent_silence() + limits::pty_person_hold(), [self, nth = ++st.wakes] {
+        // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
+        after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
           if (nth != self->state.wakes)
             return;
           self->state.waking.on_time_to_begin();

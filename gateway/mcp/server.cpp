@@ -94,6 +94,19 @@ json content_of(const tool_result& r) {
   return out;
 }
 
+/// Gemini CLI takes a first text that is JSON for structured content, and fails the call when that is no object: a list of messages would be
+/// read, and lost. What comes as structured content already it leaves alone.
+bool needs_objects(const std::string& client) { return client.starts_with("gemini-cli"); }
+
+void add_object(json& result) {
+  auto content = result.find("content");
+  if (content == result.end() || content->empty())
+    return;
+  auto value = json::parse(content->front().value("text", ""), nullptr, false);
+  if (!value.is_discarded() && !value.is_object())
+    result["structuredContent"] = {{"result", std::move(value)}};
+}
+
 /// Whether the request is of the stateless protocol; throws when it is one of it that cannot be taken.
 bool is_modern(const rpc::message& m) {
   auto meta = m.params.find("_meta");
@@ -240,6 +253,8 @@ json server::initialize(const json& params) {
   {
     std::lock_guard lock{mutex_};
     legacy_ = true;
+    if (auto client = params.find("clientInfo"); client != params.end() && client->is_object() && client->contains("name"))
+      objects_ = (*client)["name"].is_string() && needs_objects((*client)["name"].get<std::string>());
   }
   return {{"protocolVersion", known ? wanted : newest_legacy}, {"capabilities", capabilities()}, {"serverInfo", server_info()}};
 }
@@ -370,9 +385,10 @@ void server::finish(const job& j, const std::function<json()>& answer) {
   }
   if (out.is_null())
     return; // goes on beside
-  bool wanted = true, renew = false;
+  bool wanted = true, renew = false, objects = false;
   {
     std::lock_guard lock{mutex_};
+    objects = objects_;
     auto i = requests_.find(key_of(j.request.id));
     wanted = !stopped_ && i != requests_.end() && !i->second.cancelled;
     if (i != requests_.end()) {
@@ -383,6 +399,8 @@ void server::finish(const job& j, const std::function<json()>& answer) {
   // The cancellation may have come too late for this request, and must not hit the next.
   if (renew)
     me_.renew();
+  if (wanted && objects && j.request.method == "tools/call" && out.contains("result"))
+    add_object(out["result"]);
   if (wanted)
     send(out);
 }

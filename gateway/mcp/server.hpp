@@ -115,8 +115,9 @@ private:
   std::vector<listener> listeners_;
   std::size_t waits_ = 0;
   bool stopped_ = false;
-  bool idle_ = false;   // the worker is at the end of the queue
-  bool legacy_ = false; // initialize was answered: news come unasked
+  bool idle_ = false;    // the worker is at the end of the queue
+  bool legacy_ = false;  // initialize was answered: news come unasked
+  bool objects_ = false; // its client takes results for what they are only if they are objects
 
   binding_ptr listed_for_; // whose rights decided about the tools last told; of the worker
   std::mutex out_mutex_;

@@ -174,6 +174,18 @@ async function show(from, to) {
 
 const markAt = (name, from = 0) => events.findIndex(([, kind, text], index) => index >= from && kind === 'm' && text.startsWith(name));
 
+/** Where the program says on its terminal that its turn is over: the last time it begins to say so. */
+function saysIdle(from, to) {
+  let over = to;
+  for (let i = from; i < to; ++i) {
+    const [, kind, text] = events[i];
+    if (kind !== 'o') continue;
+    if (/\x1b\]7501;[^\x07\x1b]*state=working|\x1b\][02];[^\x07\x1b]*(Working|✦)/.test(text)) over = to;
+    if (over === to && /\x1b\]7501;[^\x07\x1b]*state=idle|\x1b\][02];[^\x07\x1b]*(Ready|◇)/.test(text)) over = i;
+  }
+  return over;
+}
+
 const idle = markAt('idle');
 const turn = markAt('turn');
 await Promise.all([show(0, idle), run(atStart)]);
@@ -193,11 +205,13 @@ for (;;) {
     await run(working.slice(asking.length));
   } else {
     const last = working.length - 1;
-    await Promise.all([show(turn, markAt('idle', turn)), run(working.slice(0, last))]);
+    // A program does not say that it is idle before its tools have ended, which here take as long as they take.
+    const over = saysIdle(turn, markAt('idle', turn));
+    await Promise.all([show(turn, over), run(working.slice(0, last))]);
     await ran('swarmctl', ['bootstrap']);
     const task = /for task ([0-9a-zA-Z-]+)/.exec(text)?.[1];
     if (task) await ran('swarmctl', ['update-task', task, '--status', 'done', '--note', 'replayed']);
-    await run(working.slice(last));
+    await Promise.all([show(over, markAt('idle', turn)), run(working.slice(last))]);
   }
   log({ mark: 'idle' });
 }

@@ -30,7 +30,7 @@ TEST_CASE("a table comes last, is found again, and goes without a trace") {
          "[hooks.state.\"a:b\"]\ntrusted_hash = \"h\"\n",
          "# j\xc3\xbc\n[projects.\"/home/j\xc3\xbc\"]\ntrust_level = '\xe2\x9c\x93' # \xc3\xa4\n",
          "\xef\xbb\xbf"
-         "a = 1\n\n",
+         "a = 1\n",
        }) {
     CAPTURE(text);
     auto changed = put(text);

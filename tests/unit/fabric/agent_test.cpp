@@ -377,7 +377,7 @@ TEST_CASE("what is typed to a program that was not ready for it is typed again")
   a.tell(report::IDLE);
   a.pass(1s);
   CHECK(a.typed().rfind(begins, 0) == 0);
-  a.pass(2 * limits::agent_silence() + limits::pty_person_hold() + 1s);
+  a.pass(2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold() + 1s);
   CHECK(a.typed().rfind(begins, 0) == 0);
   a.turn();
   a.pass(60s);

@@ -115,6 +115,33 @@ TEST_CASE("a tool that needs a right is there for who has it, and not for others
   }
 }
 
+TEST_CASE("a reply whose text is JSON but no object goes to Gemini CLI as an object as well, which would take it for a failure otherwise") {
+  for (const std::string client : {"gemini-cli-mcp-client", "claude-code"}) {
+    CAPTURE(client);
+    fixture f;
+    for (const auto& [name, text] :
+         std::map<std::string, std::string>{{"list", "[1]"}, {"nothing", "null"}, {"object", "{}"}, {"words", "1 instance"}}) {
+      auto t = echo(name.c_str());
+      t.run = [text = text](const tool_call&) { return said(text); };
+      f.tools.add(t);
+    }
+    f.start();
+    f.request(1, "initialize", {{"protocolVersion", "2025-11-25"}, {"clientInfo", {{"name", client}, {"version", "1"}}}});
+    f.answer(1);
+    f.call(2, "register", {{"directory", "/repo"}});
+    f.answer(2);
+    auto structured = [&, id = 2](const std::string& name) mutable {
+      f.call(++id, name);
+      return f.answer(id).at("result").value("structuredContent", json("none"));
+    };
+    const auto gemini = client != "claude-code";
+    CHECK(structured("list") == (gemini ? json{{"result", {1}}} : json("none")));
+    CHECK(structured("nothing") == (gemini ? json{{"result", nullptr}} : json("none")));
+    CHECK(structured("object") == json("none"));
+    CHECK(structured("words") == json("none"));
+  }
+}
+
 TEST_CASE("calls are worked off in the order in which they come") {
   std::vector<std::string> seen; // the session's end is a command too
   fixture f;
