@@ -181,7 +181,7 @@ function saysIdle(from, to) {
     const [, kind, text] = events[i];
     if (kind !== 'o') continue;
     if (/\x1b\]7501;[^\x07\x1b]*state=working|\x1b\][02];[^\x07\x1b]*(Working|✦)/.test(text)) over = to;
-    if (over === to && /\x1b\]7501;[^\x07\x1b]*state=idle|\x1b\][02];[^\x07\x1b]*(Ready|◇)/.test(text)) over = i;
+    if (over === to && /\x1b\]7501;[^\x07\x1b]*state=(?:idle|done|error)|\x1b\][02];[^\x07\x1b]*(Ready|◇)/.test(text)) over = i;
   }
   return over;
 }
