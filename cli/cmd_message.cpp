@@ -1,8 +1,10 @@
 // messages, send, broadcast, prompt-peer, resolve-workspace-handle.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "cli/follow.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
+#include "gateway/mcp/nudge.hpp"
 #include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/workspace.hpp"
 
@@ -111,6 +113,18 @@ struct prompt_options {
   std::vector<std::string> text; // positional form: WHO TEXT…
 };
 
+bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& prompt, std::uint64_t revision) {
+  auto told = false;
+  follow_events(ctx, mcp::nudge_events(scope, prompt, revision), limits::nudge_wait().count(), [&](const v1::Event&) {
+    auto query = ctx.query();
+    query.set_scope(scope);
+    mcp::ask_for_nudge(query, prompt);
+    told = mcp::was_nudged(ctx.ask(query), prompt);
+    return !told;
+  });
+  return told;
+}
+
 int run_prompt(context& ctx, prompt_options o) {
   if (o.to.empty() && !o.text.empty()) {
     o.to = o.text.front();
@@ -130,14 +144,16 @@ int run_prompt(context& ctx, prompt_options o) {
   body->set_relaxed(true);
   body->set_no_wake(o.no_nudge);
   body->set_force_wake(o.force);
-  auto prompt = ctx.execute(command).message_sent().prompt();
+  const auto reply = ctx.execute(command);
+  auto prompt = reply.message_sent().prompt();
   if (o.no_nudge)
     prompt.set_skipped(nudge_off);
+  const auto error = mcp::wakes_somebody(prompt) && !was_nudged(ctx, command.scope(), prompt, reply.revision()) ? mcp::nudge_error() : std::string{};
   if (ctx.json_wanted()) {
-    ctx.io().print(mcp::prompt(prompt));
+    ctx.io().print(mcp::prompt(prompt, error));
     return code::ok;
   }
-  auto woken = prompt.skipped().empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + ")";
+  auto woken = prompt.skipped().empty() && error.empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + error + ")";
   ctx.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
   return code::ok;
 }

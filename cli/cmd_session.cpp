@@ -195,15 +195,17 @@ void build_whoami(CLI::App& app, context& ctx) {
 }
 
 json cli_instance_row(const v1::Session& s) {
-  return {{"id", s.id()},
-          {"scope", s.scope()},
-          {"directory", s.directory()},
-          {"root", s.root()},
-          {"file_root", s.file_root()},
-          {"label", mcp::text_or_null(s.label())},
-          {"pid", s.pid()},
-          {"registered_at", mcp::seconds(s.registered_at_ms())},
-          {"heartbeat", mcp::seconds(s.heartbeat_ms())}};
+  json out = {{"id", s.id()},
+              {"scope", s.scope()},
+              {"directory", s.directory()},
+              {"root", s.root()},
+              {"file_root", s.file_root()},
+              {"label", mcp::text_or_null(s.label())},
+              {"pid", s.pid()},
+              {"registered_at", mcp::seconds(s.registered_at_ms())},
+              {"heartbeat", mcp::seconds(s.heartbeat_ms())}};
+  mcp::add_located(out, s);
+  return out;
 }
 
 std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) {
@@ -236,7 +238,8 @@ int run_instances(context& ctx) {
     auto c = colour::none;
     auto presence = presence_text(s, ctx.now_ms(), c);
     ctx.io().painted_line("  " + short_id(s.id()) + "  " + ctx.io().paint(colour::cyan, s.label().empty() ? "-" : s.label()) +
-                          "  pid=" + std::to_string(s.pid()) + "  " + ctx.io().paint(c, presence));
+                          "  pid=" + std::to_string(s.pid()) + "  " + ctx.io().paint(c, presence) +
+                          (s.workspace().pane_id().empty() ? "" : "  pane=" + one_line(s.workspace().pane_id())));
   }
   return code::ok;
 }

@@ -484,6 +484,8 @@ std::string hook_run::holder_text(const v1::LockView& view, const char* what) co
   auto label = host_.what == hook_host::kind::hermes ? std::string{} : view.owner().label();
   auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
   auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
+  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
+    out += " (pane " + shown(pane) + ")";
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }
 

@@ -7,7 +7,9 @@
 #include "gateway/mcp/shapes.hpp"
 
 #include <algorithm>
+#include <future>
 #include <system_error>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -161,6 +163,24 @@ bool make_private(const fs::path& directory) {
          ((st.st_mode & 0777) == 0700 || chmod(directory.c_str(), 0700) == 0);
 }
 
+/// The directory, locked against other hooks; none when they keep it for longer than a hook may wait for the node. flock has no deadline, so
+/// a thread waits, and is left behind with its descriptor when the time is up: the process ends soon.
+unique_fd locked(const fs::path& directory) {
+  unique_fd fd{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+  if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) == 0)
+    return fd;
+  if (errno != EWOULDBLOCK)
+    return {};
+  std::promise<unique_fd> done;
+  auto waits = done.get_future();
+  std::thread{[fd = std::move(fd), done = std::move(done)]() mutable {
+    if (flock(fd.get(), LOCK_EX) != 0)
+      fd = {};
+    done.set_value(std::move(fd));
+  }}.detach();
+  return waits.wait_for(limits::hook_call_deadline()) == std::future_status::ready ? waits.get() : unique_fd{};
+}
+
 } // namespace
 
 file_stamp stamp_of(const std::string& path) {
@@ -178,16 +198,17 @@ hook_store::hook_store(const fs::path& state_directory, std::string_view host, s
 
 std::optional<hook_memory> hook_store::load() const { return file_.empty() ? std::nullopt : read_memory(file_); }
 
-bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool create) const {
-  if (file_.empty())
+bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool create) {
+  if (file_.empty() || kept_out_)
     return false;
   if (create) {
     auto state = directory_.parent_path().parent_path();
     if (!make_private(state) || !make_private(directory_.parent_path()) || !make_private(directory_))
       return false;
   }
-  unique_fd lock{open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!lock || flock(lock.get(), LOCK_EX) != 0)
+  auto lock = locked(directory_);
+  kept_out_ = !lock;
+  if (!lock)
     return false;
   auto memory = read_memory(file_);
   if (!memory && !create)

@@ -73,8 +73,9 @@ public:
 
   std::optional<hook_memory> load() const;
   /// Reads, changes and writes it with no other hook in between; `change` is given what is there, or nothing when it is new, and returns
-  /// false to leave it as it was. With `create` directories are made, mode 0700. False when it was not written.
-  bool update(const std::function<bool(hook_memory&)>& change, bool create = false) const;
+  /// false to leave it as it was. With `create` directories are made, mode 0700. False when it was not written, also because other hooks kept
+  /// it from us for limits::hook_call_deadline(); then later calls do not wait again.
+  bool update(const std::function<bool(hook_memory&)>& change, bool create = false);
   void remove() const;
   /// Whether the hooks of another session know that one for theirs.
   bool is_anothers(const std::string& session_id) const;
@@ -90,6 +91,7 @@ public:
 private:
   std::filesystem::path directory_;
   std::filesystem::path file_; // empty = none
+  bool kept_out_ = false;      // by other hooks
 };
 
 } // namespace swarm::cli

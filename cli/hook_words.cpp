@@ -47,7 +47,8 @@ bool is_pattern(std::string_view text) {
 }
 
 void expand_braces(const std::string& text, std::vector<std::string>& out) {
-  if (out.size() >= limits::hook_braces_max)
+  // One more than are looked at, so that it shows.
+  if (out.size() > limits::hook_paths_max)
     return;
   std::vector<std::size_t> cuts; // the opening brace, the commas of its level, the closing one
   int depth = 0;

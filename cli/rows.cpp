@@ -35,6 +35,10 @@ json lock_row(const v1::LockView& view) {
               {"content", l.note()},
               {"created_at", mcp::seconds(l.created_at_ms())},
               {"owner_label", mcp::text_or_null(view.owner().label())}};
+  if (view.owner().has_workspace()) {
+    out["workspace"] = mcp::workspace(view.owner().workspace());
+    mcp::add_place(out, view.owner().workspace());
+  }
   // Last, and only with a line, which swarm-mcp does not have: without one the row is the hooks' to the byte.
   if (view.waiters() > 0)
     out["waiters"] = view.waiters();

@@ -238,6 +238,8 @@ inline constinit bound<milliseconds> agent_enter_delay{milliseconds{300}};
 /// What wakes a session otherwise gets so long to take the mail first.
 inline constinit bound<milliseconds> agent_wake_grace{milliseconds{300}};
 inline constinit bound<std::uint32_t> agent_wakes_max{3};
+/// How long whoever prompts a peer waits to hear that it was told.
+inline constinit bound<milliseconds> nudge_wait{milliseconds{2'000}};
 inline constinit bound<std::size_t> peek_lines_max{400};
 inline constexpr std::size_t hook_input_bytes_max = 16 * mib;
 inline constexpr std::size_t hook_paths_max = 256;
@@ -249,7 +251,6 @@ inline constinit bound<milliseconds> hook_session_lease{hours{24}};
 inline constexpr std::size_t hook_script_bytes_max = 1 * mib;
 inline constexpr std::size_t hook_script_words_max = 4'096;
 inline constexpr int hook_script_depth_max = 8;
-inline constexpr std::size_t hook_braces_max = 64;
 inline constexpr std::size_t hook_patch_bytes_max = 1 * mib;
 inline constexpr std::size_t hook_note_bytes_max = 1 * kib;
 inline constexpr std::size_t hook_record_bytes_max = 2 * mib;

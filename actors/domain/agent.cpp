@@ -4,6 +4,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {
 
@@ -102,10 +103,10 @@ v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
 void publish_terminal(transaction& tx, const v1::Session& s, const std::string& handle) {
   v1::KvEntry entry;
   entry.set_scope(tx.scope());
-  entry.set_key("identity/workspace/pty/" + s.id());
+  entry.set_key(workspace_keys(pty_workspace, s.id()).front());
   entry.set_owner_identity(identity_token(s.label()));
   entry.set_updated_at_ms(tx.in().now_ms);
-  json value{{"schema_version", 1}, {"backend", "pty"}, {"handle_kind", "pty"}, {"handle", handle}, {"handle_aliases", json::array()}};
+  json value{{"schema_version", 1}, {"backend", pty_workspace.name}, {"handle_kind", pty_workspace.handle_kind}, {"handle", handle}, {"handle_aliases", json::array()}};
   entry.set_value(value.dump());
   entry.set_revision(tx.revision());
   tx.kv_changed();

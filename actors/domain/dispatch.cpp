@@ -121,7 +121,7 @@ private:
     spec.set_approval_required(d_.approval_required());
     if (worker_)
       spec.set_assignee(worker_->id());
-    auto promotion = decide_promotion(tx_, spec, label_.text);
+    auto promotion = decide_promotion(tx_, d_, spec, label_.text);
     if (promotion.promote()) {
       spec.set_tracker_required(true);
       spec.set_tracker_provider(promotion.provider());

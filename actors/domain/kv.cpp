@@ -93,11 +93,15 @@ json as_array(const std::optional<v1::KvEntry>& old) {
 
 } // namespace
 
+bool has_expired(const v1::KvEntry& entry, std::int64_t now_ms) noexcept { return entry.expires_at_ms() != 0 && entry.expires_at_ms() <= now_ms; }
+
+bool kv_visible(const v1::KvEntry& entry, const v1::Session* viewer, bool allow_cross_identity) {
+  return !viewer || allow_cross_identity || entry.owner_identity().empty() || entry.owner_identity() == viewer->identity();
+}
+
 std::optional<v1::KvEntry> live_kv(const transaction& tx, const std::string& kv_key) {
   auto entry = tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
-  if (entry && entry->expires_at_ms() != 0 && entry->expires_at_ms() <= tx.in().now_ms)
-    return std::nullopt;
-  return entry;
+  return entry && has_expired(*entry, tx.in().now_ms) ? std::nullopt : entry;
 }
 
 v1::Reply set_kv(transaction& tx, const v1::SetKv& s) {

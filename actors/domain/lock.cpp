@@ -4,6 +4,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {
 
@@ -337,6 +338,8 @@ v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Se
     view.mutable_owner()->set_heartbeat_ms(shown_heartbeat_ms(*owner, now_ms));
     view.mutable_owner()->set_active(owner->scope() == lock.scope());
   }
+  if (auto workspace = workspace_of(rows, lock.scope(), lock.session_id(), viewer, allow_cross_identity, now_ms))
+    *view.mutable_owner()->mutable_workspace() = std::move(*workspace);
   task_filter active{.scope = lock.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS}, .assignee = lock.session_id()};
   active.limit = limits::claim_next_candidates_max();
   auto tasks = rows.rows<v1::Task>(active);

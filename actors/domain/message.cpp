@@ -87,9 +87,10 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
 } // namespace
 
 v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id,
-                        waking how) {
+                        waking how, bool wants_news) {
   auto message = post_message(tx, sender, recipient, with_task(text, task_id));
-  if (how != waking::at_idle && message.id() != 0) {
+  if ((how != waking::at_idle || wants_news) && message.id() != 0) {
+    message.set_prompted(wants_news);
     message.set_no_wake(how == waking::never);
     message.set_force_wake(how == waking::at_once);
     tx.put(message);
@@ -129,7 +130,7 @@ v1::Reply send_message(transaction& tx, const v1::SendMessage& m) {
     return *refusal;
   v1::Reply reply;
   auto how = m.no_wake() ? waking::never : m.force_wake() ? waking::at_once : waking::at_idle;
-  auto result = prompt(tx, tx.actor_name(), m.recipient(), m.content(), m.task_id(), how);
+  auto result = prompt(tx, tx.actor_name(), m.recipient(), m.content(), m.task_id(), how, m.prompt());
   if (!m.prompt())
     result.clear_skipped();
   *reply.mutable_message_sent()->mutable_prompt() = std::move(result);
@@ -173,7 +174,7 @@ v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
     m.set_read(true);
     tx.put(m);
     // Whoever woke somebody hears that it was worth it.
-    if (m.delivered_at_ms() != 0 && seen.size() < limits::announced_tasks_max)
+    if ((m.delivered_at_ms() != 0 || m.prompted()) && seen.size() < limits::announced_tasks_max)
       seen.push_back({{"id", m.id()}, {"sender", m.sender()}});
     *list->add_messages() = std::move(m);
   }

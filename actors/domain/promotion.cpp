@@ -70,7 +70,7 @@ v1::Promotion by_size(v1::Promotion p, const tracker_config& tracker, const v1::
 
 } // namespace
 
-v1::Promotion decide_promotion(const transaction& tx, const v1::TaskSpec& task, std::string_view label) {
+v1::Promotion decide_promotion(const transaction& tx, const v1::Dispatch& asked, const v1::TaskSpec& task, std::string_view label) {
   v1::Promotion p;
   const auto token = identity_token(label);
   p.set_identity(identity_name(token));
@@ -86,10 +86,14 @@ v1::Promotion decide_promotion(const transaction& tx, const v1::TaskSpec& task, 
     return as_parent(tx, std::move(p), task.parent_task_id());
   if (task.idempotency_key().rfind("__swarm/", 0) == 0)
     return deny(std::move(p), "synthetic_resource");
-  if (const auto ticket = ticket_of(task); !ticket.empty()) {
+  if (asked.has_promote() && !asked.promote())
+    return deny(std::move(p), "operator_suppressed");
+  if (const auto ticket = asked.promote_identifier().empty() ? ticket_of(task) : trimmed(asked.promote_identifier()); !ticket.empty()) {
     p.set_identifier(std::string(ticket));
     return promote(std::move(p), "link", "explicit_identifier", "per_dispatch");
   }
+  if (asked.promote())
+    return promote(std::move(p), "create", "operator_requested", "per_dispatch");
   if (!is_promotable(task.type()))
     return deny(std::move(p), "type_not_promotable");
   return by_size(std::move(p), *tracker, task);

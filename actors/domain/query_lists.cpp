@@ -22,8 +22,6 @@ std::optional<v1::Lock> held_lock(const question& q, const std::string& path) {
   return lock;
 }
 
-bool expired(const v1::KvEntry& e, const inputs& in) { return e.expires_at_ms() != 0 && e.expires_at_ms() <= in.now_ms; }
-
 bool wanted(const v1::ListEvents& c, const v1::Event& e) {
   if (!c.subject().empty() && c.subject() != e.subject())
     return false;
@@ -153,7 +151,7 @@ v1::Answer list_messages(const question& q, const v1::ListMessages& c) {
 
 v1::Answer get_kv(const question& q, const v1::GetKv& c) {
   auto entry = q.rows.row<v1::KvEntry>(key(q.scope(), c.key()));
-  if (!entry || expired(*entry, q.in) || !q.sees(*entry))
+  if (!entry || has_expired(*entry, q.in.now_ms) || !q.sees(*entry))
     return deny(v1::Refusal::NOT_FOUND, "Key \"" + c.key() + "\" not found", c.key());
   v1::Answer a;
   *a.mutable_kv() = std::move(*entry);
@@ -178,7 +176,7 @@ v1::Answer list_kv(const question& q, const v1::ListKv& c) {
     },
     [](const v1::KvEntry& e) { return e.key(); },
     [&](v1::KvEntry e) -> std::size_t {
-      if (expired(e, q.in) || !q.sees(e))
+      if (has_expired(e, q.in.now_ms) || !q.sees(e))
         return 0;
       e.clear_value();
       return move_to(out.add_entries(), std::move(e));

@@ -1,5 +1,6 @@
 // Who is there, and whom a person means by a few letters.
 #include "actors/domain/query_rules.hpp"
+#include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {
 
@@ -83,9 +84,10 @@ v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
     [&](v1::Session s) -> std::size_t {
       if (!q.sees(s) || (!c.label_contains().empty() && !like(s.label(), pattern)))
         return 0;
-      const auto bytes = s.ByteSizeLong() + 1;
-      *out.add_sessions() = shown(q, std::move(s));
-      return bytes;
+      auto& row = *out.add_sessions() = shown(q, std::move(s));
+      if (auto workspace = workspace_of(q.rows, q.scope(), row.id(), q.eyes(), q.cross, q.in.now_ms))
+        *row.mutable_workspace() = std::move(*workspace);
+      return row.ByteSizeLong() + 1;
     });
   if (next)
     out.mutable_page()->set_token(page_token("sessions", *next));

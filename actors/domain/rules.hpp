@@ -125,9 +125,10 @@ std::optional<v1::Spawn> terminal_of(const transaction&, const v1::Session&);
 /// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages.
 v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
 enum class waking { at_idle, never, at_once };
-/// post_message with the prompt path's `[task:<id>] ` prefix and its event; says whether the recipient's terminal will be woken now.
+/// post_message with the prompt path's `[task:<id>] ` prefix and its event; says whether the recipient's terminal will be woken now. With
+/// `wants_news` its reading is told as well, when the recipient takes it before it is woken.
 v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id,
-                        waking = waking::at_idle);
+                        waking = waking::at_idle, bool wants_news = false);
 
 /// Takes the place in line away and answers the request that held it.
 void end_wait(transaction&, const v1::LockWaiter&, v1::Reply answer);
@@ -140,6 +141,10 @@ std::string hand_over(transaction&, const std::string& path);
 std::optional<v1::Lock> live_lock(const transaction&, const std::string& path);
 /// True when the lock's time to live is over.
 bool has_lapsed(const v1::Lock&, const inputs&);
+/// True when the entry's time to live is over.
+bool has_expired(const v1::KvEntry&, std::int64_t now_ms) noexcept;
+/// Does `viewer` (nullptr = sees everything) see the entry? Its own identity's, and everybody's own.
+bool kv_visible(const v1::KvEntry&, const v1::Session* viewer, bool allow_cross_identity);
 /// The entry, or nothing when it is missing or its time is over.
 std::optional<v1::KvEntry> live_kv(const transaction&, const std::string& kv_key);
 /// Frees the lock for the first waiter in line and records why. Returns the session it passed to, or empty.

@@ -1,6 +1,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {
 
@@ -71,14 +72,15 @@ bool drop_mail(transaction& tx, const v1::Session& s) {
 }
 
 void drop_instance_keys(transaction& tx, const v1::Session& s, v1::SweepReport& report) {
-  for (const char* prefix : {"identity/workspace/herdr/", "identity/herdr/", "identity/workspace/pty/", "identity/pty/"}) {
-    auto entry = tx.get<v1::KvEntry>(key(tx.scope(), prefix + s.id()));
-    if (!entry)
-      continue;
-    tx.erase(*entry);
-    tx.kv_changed();
-    report.set_identity_rows_deleted(report.identity_rows_deleted() + 1);
-  }
+  for (const auto& backend : workspace_backends)
+    for (const auto& kv_key : workspace_keys(backend, s.id())) {
+      auto entry = tx.get<v1::KvEntry>(key(tx.scope(), kv_key));
+      if (!entry)
+        continue;
+      tx.erase(*entry);
+      tx.kv_changed();
+      report.set_identity_rows_deleted(report.identity_rows_deleted() + 1);
+    }
 }
 
 void drop_credentials(transaction& tx, const v1::Session& s) {

@@ -52,7 +52,7 @@ worker_label make_worker_label(const transaction&, std::string_view role, std::s
                                std::string_view extra);
 
 /// Contract 3.4: does a task that is about to be made belong into the work tracker too? `label`: the one its worker would get.
-v1::Promotion decide_promotion(const transaction&, const v1::TaskSpec&, std::string_view label);
+v1::Promotion decide_promotion(const transaction&, const v1::Dispatch&, const v1::TaskSpec&, std::string_view label);
 /// Writes the key that ties the task to the ticket it was linked to, and notes in the promotion when, or why not. Nothing to do for
 /// the others: whoever creates the ticket ties it.
 void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);

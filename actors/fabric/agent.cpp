@@ -28,8 +28,11 @@ bool agent_waking::wants(const agent_mail& mail) const {
     return true;
   if (!domain::takes_typed_text(state_))
     return false;
+  // Told already, it reads what has come since as well.
+  if (told())
+    return false;
   // The same mail once more only after a turn that did not read it, and not for ever.
-  return mail.newest > woken_up_to_ || (turned_ && wakes_ < limits::agent_wakes_max());
+  return mail.newest > woken_up_to_ || wakes_ < limits::agent_wakes_max();
 }
 
 void agent_waking::on_woken(const agent_mail& mail) {
@@ -220,6 +223,17 @@ void type(self_ptr self, std::string text, std::function<void(bool)> then) {
           });
 }
 
+void note_delivered(self_ptr self, std::uint64_t newest) {
+  auto& st = self->state;
+  st.delivered_to = newest;
+  auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+    c.mutable_deliver_messages()->set_session_id(st.session);
+    c.mutable_deliver_messages()->set_up_to(newest);
+  });
+  ask_writer(
+    self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+}
+
 void wake(self_ptr self, const agent_mail& mail) {
   self->state.typing = true;
   auto later = [self] {
@@ -241,12 +255,7 @@ void wake(self_ptr self, const agent_mail& mail) {
         auto& st = self->state;
         st.typing = false;
         st.waking.on_woken(mail);
-        auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
-          c.mutable_deliver_messages()->set_session_id(st.session);
-          c.mutable_deliver_messages()->set_up_to(mail.newest);
-        });
-        ask_writer(
-          self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+        note_delivered(self, mail.newest);
         // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
         after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
           if (nth != self->state.wakes)
@@ -301,8 +310,10 @@ void look_at_mail(self_ptr self) {
         s.asking = false;
         auto mail = mail_of(a->messages());
         if (!s.typing && s.waking.wants(mail))
-          wake(self, mail);
-        else if (std::exchange(s.again, false))
+          return wake(self, mail);
+        if (s.waking.told() && mail.newest > s.delivered_to)
+          note_delivered(self, mail.newest);
+        if (std::exchange(s.again, false))
           look_at_mail(self);
       },
       [self](caf::error& e) { give_up(self, "its mail could not be read", e); });

@@ -38,6 +38,8 @@ public:
   void on_woken(const agent_mail&);
   /// It has been woken and should have begun to work by now. Whatever was typed may have been lost, so once more will do.
   void on_time_to_begin() { turned_ = true; }
+  /// It has been woken and is about to look at its mail.
+  bool told() const noexcept { return wakes_ > 0 && !turned_; }
 
 private:
   v1::AgentReport::State state_ = v1::AgentReport::UNKNOWN;
@@ -69,6 +71,7 @@ struct agent_state {
   unsigned unchanged = 0;         // looks that found nothing new
   bool quiet = false;             // the terminal is silent
   bool typing = false;
+  std::uint64_t delivered_to = 0; // mail it has been told of
   std::uint64_t wakes = 0;
   bool asking = false; // mail is being looked at
   bool again = false;  // something happened meanwhile

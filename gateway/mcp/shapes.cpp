@@ -87,14 +87,50 @@ json peer(const v1::Session& s) {
   return out;
 }
 
+json located_peer(const v1::Session& s) {
+  auto out = peer(s);
+  add_located(out, s);
+  return out;
+}
+
+void add_located(json& out, const v1::Session& s) {
+  if (!s.has_workspace())
+    return;
+  const auto& w = s.workspace();
+  out["workspace_backend"] = w.backend();
+  out["workspace_handle"] = w.handle();
+  out["handle_kind"] = w.handle_kind();
+  out["pane_id"] = text_or_null(w.pane_id());
+}
+
+void add_place(json& out, const v1::Workspace& w) {
+  out["workspace_backend"] = w.backend();
+  out["workspace_handle"] = w.handle();
+  if (!w.pane_id().empty())
+    out["pane_id"] = w.pane_id();
+}
+
+json workspace(const v1::Workspace& w) {
+  json out = {{"key", w.key()}, {"backend", w.backend()}, {"handle_kind", w.handle_kind()}, {"handle", w.handle()}, {"workspace_handle", w.handle()}};
+  for (const auto& [name, value] : {std::pair{"pane_id", &w.pane_id()}, {"workspace_id", &w.workspace_id()}, {"tab_id", &w.tab_id()}})
+    if (!value->empty())
+      out[name] = *value;
+  return out;
+}
+
 json message(const v1::Message& m) {
   return {{"id", m.id()}, {"sender", m.sender()}, {"content", m.content()}, {"created_at", seconds(m.created_at_ms())}};
 }
 
-json prompt(const v1::PromptResult& p) {
-  json out = {{"message_sent", p.message_id() != 0}, {"sender", p.sender()}, {"recipient", p.recipient()}, {"nudged", p.skipped().empty()}};
+json prompt(const v1::PromptResult& p, const std::string& nudge_error) {
+  json out = {{"message_sent", p.message_id() != 0},
+              {"sender", p.sender()},
+              {"recipient", p.recipient()},
+              {"nudged", p.skipped().empty() && nudge_error.empty()}};
   if (!p.skipped().empty())
     out["nudge_skipped"] = p.skipped();
+  else if (!nudge_error.empty())
+    out["nudge_error"] = nudge_error;
   if (!p.handle().empty()) {
     out["workspace_backend"] = p.backend();
     out["workspace_handle"] = p.handle();
@@ -247,16 +283,21 @@ json lock_row(const v1::LockView& view, std::int64_t now_ms) {
   owner["stale"] = !known || seconds(age_ms) > seconds(limits::session_stale().count());
   owner["reclaimable"] = !known || seconds(age_ms) > seconds(limits::session_reclaim().count());
   owner["active"] = o.active();
-  return {{"id", l.id()},
-          {"instance_id", l.session_id()},
-          {"file", l.path()},
-          {"type", "lock"},
-          {"content", l.note()},
-          {"created_at", seconds(l.created_at_ms())},
-          {"owner", owner},
-          {"active_tasks", list(view.active_tasks(), [](const auto& t) {
-             return json{{"id", t.id()}, {"type", t.type()}, {"title", t.title()}, {"status", domain::to_text(t.status())}};
-           })}};
+  if (o.has_workspace())
+    add_place(owner, o.workspace());
+  json out = {{"id", l.id()},
+              {"instance_id", l.session_id()},
+              {"file", l.path()},
+              {"type", "lock"},
+              {"content", l.note()},
+              {"created_at", seconds(l.created_at_ms())},
+              {"owner", owner}};
+  if (o.has_workspace())
+    out["workspace"] = workspace(o.workspace());
+  out["active_tasks"] = list(view.active_tasks(), [](const auto& t) {
+    return json{{"id", t.id()}, {"type", t.type()}, {"title", t.title()}, {"status", domain::to_text(t.status())}};
+  });
+  return out;
 }
 
 json file_lock(const v1::LockAnswer& answer, std::int64_t now_ms) {

@@ -32,6 +32,14 @@ std::int64_t seconds(std::int64_t ms);
 json instance(const v1::Session&);
 /// Peer row: with registered_at and heartbeat, `adopted` is 0 or 1.
 json peer(const v1::Session&);
+/// A peer with where it can be seen, if it has said so: list_instances alone gives that.
+json located_peer(const v1::Session&);
+/// The keys workspace_backend, workspace_handle, handle_kind and pane_id of a session that has published them.
+void add_located(json&, const v1::Session&);
+/// A lock's row of where its owner can be seen.
+json workspace(const v1::Workspace&);
+/// The keys workspace_backend and workspace_handle, and pane_id where there is one.
+void add_place(json&, const v1::Workspace&);
 
 // -- messages ----------------------------------------------------------------------------
 
@@ -40,7 +48,8 @@ json message(const v1::Message&);
 /// Result of prompt_peer (contract 4.4).
 /// What the agent does now: working, idle, blocked, done or unknown.
 const char* agent_status(const v1::Session&);
-json prompt(const v1::PromptResult&);
+/// `nudge_error`: why somebody who should have been woken was not.
+json prompt(const v1::PromptResult&, const std::string& nudge_error = {});
 
 // -- tasks -------------------------------------------------------------------------------
 

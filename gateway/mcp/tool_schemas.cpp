@@ -210,7 +210,7 @@ json placement() {
                            object({required("kind", literal("balance"))}),
                          })),
     },
-    "Where a started worker appears.");
+    "Where a started worker appears. The fabric's own terminals lie side by side: with them it changes nothing.");
 }
 
 json dispatch_arguments() {

@@ -57,6 +57,9 @@ v1::Command asked_for(const tool_call& call) {
   body.set_harness(first_of({call.optional_text("harness"), process.variable("SWARM_WORKER_HARNESS"), process.variable("SWARM_DISPATCH_HARNESS")}));
   body.set_label(call.optional_text("label"));
   body.set_name(call.optional_text("name"));
+  if (call.given("promote"))
+    body.set_promote(call.flag("promote"));
+  body.set_promote_identifier(call.optional_text("promote_identifier"));
   auto directory = call.optional_text("cwd");
   body.set_directory(directory.empty() ? call.session.directory() : normalize_path(directory, call.session.directory()));
   body.set_no_nudge(!call.flag("nudge"));

@@ -1,6 +1,7 @@
 // send_message, prompt_peer, peek_peer, resolve_workspace_handle, broadcast, poll_messages.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "gateway/mcp/nudge.hpp"
 #include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
@@ -33,6 +34,22 @@ tool_outcome send_message(const tool_call& call) {
   return said(reply.has_refusal() ? reply.refusal().text() : "Message sent to " + call.text("recipient"));
 }
 
+tool_result await_nudge(const tool_call& call, const v1::PromptResult& prompted, std::uint64_t revision) {
+  auto request = nudge_events(call.session.scope(), prompted, revision);
+  const auto until = call.process.boot_ms() + limits::nudge_wait().count();
+  for (auto left = limits::nudge_wait().count(); left > 0; left = until - call.process.boot_ms()) {
+    call.node.watch(request, left, [&](const v1::WatchReply& reply) {
+      request.set_after(std::max(request.after(), reply.revision()));
+      return reply.events().empty();
+    });
+    auto query = call.query();
+    ask_for_nudge(query, prompted);
+    if (was_nudged(call.node.ask(query), prompted))
+      return said(prompt(prompted));
+  }
+  return said(prompt(prompted, nudge_error()));
+}
+
 tool_outcome prompt_peer(const tool_call& call) {
   auto command = call.command();
   auto* body = command.mutable_send_message();
@@ -48,7 +65,9 @@ tool_outcome prompt_peer(const tool_call& call) {
   auto prompted = reply.message_sent().prompt();
   if (!call.flag("nudge"))
     prompted.set_skipped("nudge=false");
-  return said(prompt(prompted));
+  if (!wakes_somebody(prompted))
+    return said(prompt(prompted));
+  return tool_waiting{[prompted, revision = reply.revision()](const tool_call& later) { return await_nudge(later, prompted, revision); }};
 }
 
 tool_outcome peek_peer(const tool_call& call) {

@@ -63,7 +63,7 @@ tool_outcome list_instances(const tool_call& call) {
   query.mutable_list_sessions()->set_label_contains(call.optional_text("label_contains"));
   auto out = json::array();
   for (const auto& s : all_sessions(call.node, std::move(query)))
-    out.push_back(peer(s));
+    out.push_back(located_peer(s));
   return said(out);
 }
 

@@ -13,9 +13,6 @@ namespace swarm::mcp {
 
 namespace {
 
-std::vector<std::string> pty_keys(const std::string& session) { return {"identity/workspace/pty/" + session}; }
-std::vector<std::string> herdr_keys(const std::string& session) { return {"identity/workspace/herdr/" + session, "identity/herdr/" + session}; }
-
 std::string read_pty(const workspace_access& node, const v1::Session& session, const std::string& handle, std::size_t lines, bool visible) {
   auto query = node.query();
   query.mutable_list_spawns()->set_live_only(true);
@@ -38,46 +35,18 @@ std::optional<json> published(const workspace_access& node, const std::string& k
   return json::parse(answer.kv().value(), nullptr, false);
 }
 
-void add_text(std::vector<std::string>& out, const json& row, const char* member) {
-  if (!row.is_object() || !row.contains(member))
-    return;
-  auto add = [&](const json& x) {
-    if (!x.is_string())
-      return;
-    auto text = std::string{trimmed(x.get_ref<const std::string&>())};
-    if (!text.empty() && std::find(out.begin(), out.end(), text) == out.end())
-      out.push_back(text);
-  };
-  const auto& value = row.at(member);
-  if (value.is_array())
-    std::for_each(value.begin(), value.end(), add);
-  else
-    add(value);
-}
-
-/// Contract 4.1, in order.
-std::vector<std::string> handles_of(const json& row) {
-  std::vector<std::string> out;
-  for (const auto* member : {"handle", "handle_aliases", "pane_id", "pane_aliases"})
-    add_text(out, row, member);
-  if (row.is_object() && row.contains("details"))
-    for (const auto* member : {"pane_id", "pane_aliases"})
-      add_text(out, row.at("details"), member);
-  return out;
-}
-
 std::int64_t now_ms() { return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::string kind_in(const workspace_backend& backend, const json& row) {
   auto kind = domain::text_in(row, "handle_kind");
-  return kind.empty() ? backend.handle_kind : kind;
+  return kind.empty() ? backend.names.handle_kind : kind;
 }
 
 json match(const workspace_backend& backend, const v1::Session& s, const json& row) {
-  auto handles = handles_of(row);
+  auto handles = domain::workspace_handles(row);
   return {{"instance_id", s.id()},
           {"label", text_or_null(s.label())},
-          {"backend", backend.name},
+          {"backend", backend.names.name},
           {"handle_kind", kind_in(backend, row)},
           {"handle", handles.front()},
           {"agent_status", domain::to_text(domain::agent_state(s, now_ms()))},
@@ -94,11 +63,11 @@ json matches_of(const workspace_access& node, const workspace_backend& backend, 
     query.mutable_list_sessions()->mutable_page()->set_token(page);
     auto answer = node.ask(query);
     for (const auto& s : answer.sessions().sessions())
-      for (const auto& kv_key : backend.identity_keys(s.id())) {
+      for (const auto& kv_key : domain::workspace_keys(backend.names, s.id())) {
         auto row = published(node, kv_key);
         if (!row)
           continue;
-        auto handles = handles_of(*row);
+        auto handles = domain::workspace_handles(*row);
         if (std::find(handles.begin(), handles.end(), handle) != handles.end())
           out.push_back(match(backend, s, *row));
         break;
@@ -111,13 +80,13 @@ json matches_of(const workspace_access& node, const workspace_backend& backend, 
 } // namespace
 
 const std::vector<workspace_backend>& workspace_backends() {
-  static const std::vector<workspace_backend> all{{"pty", "pty", pty_keys, read_pty}, {"herdr", "pane", herdr_keys, nullptr}};
+  static const std::vector<workspace_backend> all{{domain::pty_workspace, read_pty}, {domain::herdr_workspace, nullptr}};
   return all;
 }
 
 const workspace_backend* find_workspace_backend(const std::string& name) {
   for (const auto& b : workspace_backends())
-    if (name == b.name)
+    if (name == b.names.name)
       return &b;
   return nullptr;
 }
@@ -125,14 +94,14 @@ const workspace_backend* find_workspace_backend(const std::string& name) {
 std::string workspace_backend_names() {
   std::string out;
   for (const auto& b : workspace_backends())
-    out += (out.empty() ? "" : ", ") + std::string{b.name};
+    out += (out.empty() ? "" : ", ") + std::string{b.names.name};
   return out;
 }
 
 workspace_lookup find_workspace(const workspace_access& node, const std::string& session) {
   workspace_lookup out{std::nullopt, "no workspace identity is published for that instance"};
   for (const auto& backend : workspace_backends())
-    for (const auto& kv_key : backend.identity_keys(session)) {
+    for (const auto& kv_key : domain::workspace_keys(backend.names, session)) {
       auto row = published(node, kv_key);
       if (!row)
         continue;
@@ -140,11 +109,11 @@ workspace_lookup find_workspace(const workspace_access& node, const std::string&
         return {std::nullopt, "published workspace identity is not valid JSON"};
       if (!row->is_object())
         return {std::nullopt, "published workspace identity is not an object"};
-      auto handles = handles_of(*row);
+      auto handles = domain::workspace_handles(*row);
       if (handles.empty())
         return {std::nullopt, "published workspace identity has no handle"};
       auto kind = kind_in(backend, *row);
-      return {workspace_place{backend.name, kind, handles.front()}, {}};
+      return {workspace_place{backend.names.name, kind, handles.front()}, {}};
     }
   return out;
 }
@@ -165,7 +134,7 @@ json resolve_handle(const workspace_access& node, const std::string& handle, con
   if (!chosen)
     chosen = find_workspace_backend("herdr");
   const auto one = matches.size() == 1;
-  return {{"backend", chosen->name},
+  return {{"backend", chosen->names.name},
           {"handle_kind", matches.empty() ? json(handle_kind) : matches[0]["handle_kind"]},
           {"handle", handle},
           {"canonical_handle", one ? matches[0]["handle"] : json(handle)},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/domain/workspace.hpp"
 #include "gateway/mcp/shapes.hpp"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/pty.pb.h"
@@ -31,10 +32,7 @@ struct workspace_place {
 };
 
 struct workspace_backend {
-  const char* name;
-  const char* handle_kind;
-  /// Keys of the row a session publishes, the canonical one first.
-  std::vector<std::string> (*identity_keys)(const std::string& session);
+  domain::workspace_backend_names names;
   /// What the terminal shows; null = this backend cannot say.
   std::string (*read)(const workspace_access&, const v1::Session&, const std::string& handle, std::size_t lines, bool visible);
 };

@@ -20,8 +20,10 @@ function change(file, edit) {
 
 const writing = (repository) => ({ tool: 'write', path: join(repository, 'asked.txt'), content: 'asked\n' });
 
-// name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model), asking}; model is a URL. asking is how it
-// comes to ask for permission: {arguments of the program, prepare(home), step(repository): what it asks for, shows: words of the question}.
+// name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model), asking, once, hooked}; model is a URL.
+// asking is how it comes to ask for permission: {arguments of the program, prepare(home), step(repository): what it asks for, shows: words of the
+// question}. once(prompt, isSetUp) is how a person has it do one thing without a screen, {args, input on stdin}: it may use the swarm's tools, if
+// it has them, and write. hooked is what the label of a session says that its hooks have registered.
 export const programs = {
   claude: {
     program: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
@@ -43,6 +45,8 @@ export const programs = {
       });
     },
     asking: { arguments: ['--permission-mode', 'default'], prepare() {}, step: writing, shows: /Do you want to create/ },
+    once: (prompt) => ({ args: ['-p', '--permission-mode', 'acceptEdits', '--allowedTools', 'mcp__swarm'], input: prompt }),
+    hooked: 'origin:claude-code',
   },
   codex: {
     program: 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
@@ -76,6 +80,11 @@ screen_reader_detection_done = true
       }),
       shows: /Would you like to run/,
     },
+    once: (prompt, isSetUp) => ({
+      args: ['exec', '--sandbox', 'workspace-write', ...(isSetUp ? ['-c', 'mcp_servers.swarm.default_tools_approval_mode="approve"'] : []), '-'],
+      input: prompt,
+    }),
+    hooked: 'origin:codex',
   },
   opencode: {
     program: 'node_modules/opencode-linux-x64/bin/opencode',
@@ -103,6 +112,8 @@ screen_reader_detection_done = true
       step: writing,
       shows: /Permission required/,
     },
+    once: (prompt) => ({ args: ['run'], input: prompt }), // an argument with spaces it would put into quotes
+    hooked: 'origin:opencode',
   },
   gemini: {
     program: 'node_modules/.bin/gemini',
@@ -122,5 +133,7 @@ screen_reader_detection_done = true
       step: writing,
       shows: /Apply this change/,
     },
+    once: (prompt) => ({ args: ['--approval-mode', 'yolo', '-p', prompt] }),
+    hooked: 'origin:gemini',
   },
 };

@@ -1,22 +1,22 @@
 #!/usr/bin/env node
-// run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--keep] [--verbose]
+// run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--user NAME] [--keep] [--verbose]
 //
-// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is ended.
-// One line for each check; the exit status is 1 if one failed. What a failed program had on its screen is shown with it, and the
-// directory of its node stays. Every program has a node, a home and a repository of its own, and nothing of the caller's.
-import { execFile, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is ended;
+// and it is set up by `swarmctl install`, started by a person, and the set-up taken out. One line for each check; the exit status is 1 if one
+// failed. What a failed program had on its screen is shown with it, and the directory of its node stays. Every program has a node, a home and a
+// repository of its own, and nothing of the caller's.
+//
+// Some programs are stricter or laxer with root. Started by root, the checks run as NAME (nobody); `--user root` stays root.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { check, eventually, gateway, model, node, pause, processesOf, TASK_S } from './parts.mjs';
 import { programs } from './programs.mjs';
 
-const here = dirname(fileURLToPath(import.meta.url));
 const SAME_S = 5; // what is asked for twice within is the same
-const CALL_S = 60; // of one command of swarmctl
-const TASK_S = 120; // from a dispatch to the end of its task, the program's start included
 const MAIL_S = 60; // from a message to the model having read it
 const STILL_S = 8; // in which a question that somebody has moved in stays open
 const END_S = 20; // from the end of a worker to the end of its processes
@@ -26,15 +26,18 @@ const { values: options } = parseArgs({
     bin: { type: 'string' },
     agents: { type: 'string' },
     only: { type: 'string' },
+    user: { type: 'string' },
     keep: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   },
 });
 if (options.help || !options.bin || !options.agents) {
-  console.log('usage: run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--keep] [--verbose]');
+  console.log('usage: run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--user NAME] [--keep] [--verbose]');
   process.exit(options.help ? 0 : 2);
 }
+options.bin = resolve(options.bin);
+options.agents = resolve(options.agents);
 const names = options.only ? options.only.split(',') : Object.keys(programs);
 const strange = names.filter((name) => !programs[name]);
 if (strange.length > 0) {
@@ -42,202 +45,35 @@ if (strange.length > 0) {
   process.exit(2);
 }
 
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-
-/** What `look` returns once it returns something, looked for until `seconds` are over. */
-async function eventually(what, seconds, look) {
-  const end = Date.now() + seconds * 1000;
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    if (Date.now() > end) throw new Error(`${what}: not within ${seconds} s`);
-    await pause(200);
-  }
+/** This script as another user, its exit status; undefined when that user cannot get at the programs. */
+function runAs(user) {
+  const id = (what) => Number(spawnSync('id', [what, user], { encoding: 'utf8' }).stdout);
+  const as = { uid: id('-u'), gid: id('-g'), cwd: '/', stdio: 'inherit' };
+  if (!as.uid) return undefined; // no such user, or root
+  const script = fileURLToPath(import.meta.url);
+  const needed = [join(options.bin, 'swarmctl'), ...names.map((name) => join(options.agents, name, programs[name].program)), script];
+  if (needed.some((file) => spawnSync('test', ['-r', file], as).status !== 0)) return undefined;
+  const flags = ['keep', 'verbose'].filter((flag) => options[flag]).map((flag) => `--${flag}`);
+  return spawnSync(process.execPath, [script, '--bin', options.bin, '--agents', options.agents, '--only', names.join(','), ...flags], as).status ?? 1;
 }
-
-function check(condition, what) {
-  if (!condition) throw new Error(what);
-}
-
-class model {
-  static async start(directory) {
-    const self = new model();
-    self.file = join(directory, 'model.jsonl');
-    writeFileSync(self.file, '');
-    self.child = spawn(process.execPath, [join(here, 'model/server.mjs'), '--log', self.file, '--bodies', join(directory, 'bodies')], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const line = await new Promise((done, failed) => {
-      self.child.stdout.once('data', (data) => done(String(data)));
-      self.child.once('exit', () => failed(new Error('the fake model has ended')));
-    });
-    self.url = `http://127.0.0.1:${/\d+/.exec(line)[0]}`;
-    return self;
-  }
-  /** The requests so far, the oldest first. */
-  requests() {
-    return readFileSync(this.file, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line));
-  }
-  /** What the model has been told since request `from`: prompts and results of tools. */
-  heard(from) {
-    return this.requests()
-      .slice(from)
-      .flatMap((request) => request.heard ?? []);
-  }
-  stop() {
-    this.child.kill();
-  }
-}
-
-/** A session of `swarmctl mcp`, as an agent that hands out work has one. */
-class gateway {
-  constructor(at, label) {
-    this.label = label;
-    this.repository = at.repository;
-    this.waiting = new Map();
-    this.child = spawn(join(resolve(options.bin), 'swarmctl'), ['mcp'], { cwd: at.repository, env: at.environment, stdio: ['pipe', 'pipe', 'inherit'] });
-    this.child.stdin.on('error', () => {}); // then it is said below
-    this.ended = new Promise((done) => this.child.on('exit', done));
-    createInterface({ input: this.child.stdout }).on('line', (line) => {
-      const { id, result, error } = JSON.parse(line);
-      const { done, failed } = this.waiting.get(id) ?? {};
-      this.waiting.delete(id);
-      if (error) failed?.(new Error(error.message));
-      else done?.(result);
-    });
-  }
-  ask(method, params) {
-    const id = (this.last = (this.last ?? 0) + 1);
-    this.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
-    const answered = new Promise((done, failed) => this.waiting.set(id, { done, failed }));
-    const over = this.ended.then(() => Promise.reject(new Error('swarmctl mcp has ended')));
-    return Promise.race([answered, over]);
-  }
-  async call(name, input) {
-    const { content, isError } = await this.ask('tools/call', { name, arguments: input });
-    if (isError) throw new Error(`${name}: ${content[0].text}`);
-    return JSON.parse(content[0].text);
-  }
-  async enroll() {
-    await this.ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } });
-    return this.call('register', { directory: this.repository, label: this.label });
-  }
-  async leave() {
-    this.child.stdin.end();
-    await this.ended;
-  }
-}
-
-class node {
-  /** `asks`: its program asks for permission. */
-  constructor(name, fake, asks = false) {
-    this.name = name;
-    this.fake = fake;
-    // Short: a Unix socket below it has a name of at most 107 bytes.
-    this.root = mkdtempSync(join(tmpdir(), 'sw-'));
-    this.home = join(this.root, 'home');
-    this.repository = join(this.root, 'repo');
-    this.state = join(this.root, 'state');
-    for (const directory of [this.home, this.repository, this.state]) mkdirSync(directory, { mode: 0o700 });
-    const program = join(resolve(options.agents), name, programs[name].program);
-    check(existsSync(program), `${name} is not installed: there is no ${program}`);
-    this.environment = {
-      HOME: this.home,
-      PATH: [resolve(options.bin), process.env.PATH].join(delimiter),
-      LANG: 'C.UTF-8',
-      SHELL: '/bin/sh',
-      SWARM_HOME: this.state,
-      [`SWARM_HARNESS_${name.toUpperCase()}`]: [program, ...(asks ? programs[name].asking.arguments : [])].join(' '),
-    };
-    for (const passed of ['ASAN_OPTIONS', 'UBSAN_OPTIONS', 'SWARM_SHARE']) if (process.env[passed]) this.environment[passed] = process.env[passed];
-    programs[name].prepare(this.home, this.repository, fake.url);
-    if (asks) programs[name].asking.prepare(this.home);
-    const git = 'git init -q . && git add . && git -c user.name=t -c user.email=t@localhost commit -q -m first';
-    writeFileSync(join(this.repository, 'ours.txt'), 'ours\n');
-    writeFileSync(join(this.repository, 'theirs.txt'), 'theirs\n');
-    check(spawnSync('sh', ['-c', git], { cwd: this.repository, env: this.environment }).status === 0, 'git does not work');
-  }
-
-  /** Standard output of `swarmctl ARGUMENTS`; throws what it complained about. */
-  swarmctl(...args) {
-    return this.swarmctlWith('', ...args);
-  }
-  swarmctlWith(input, ...args) {
-    const done = spawnSync(join(resolve(options.bin), 'swarmctl'), args, {
-      cwd: this.repository,
-      env: this.environment,
-      input,
-      encoding: 'utf8',
-      timeout: (CALL_S + TASK_S) * 1000,
-    });
-    if (done.error) throw done.error;
-    if (options.verbose) console.log(`    swarmctl ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-    if (done.status !== 0) throw new Error(`swarmctl ${args[0]}: exit ${done.status}: ${done.stderr.trim() || done.stdout.trim()}`);
-    return done.stdout;
-  }
-  json(...args) {
-    return JSON.parse(this.swarmctl(...args, '--json'));
-  }
-  read(file) {
-    const path = join(this.repository, file);
-    return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
-  }
-  steps(...steps) {
-    return `FAKE_STEPS ${JSON.stringify(steps)}`;
-  }
-  dispatch(title, message) {
-    return this.json(...this.dispatchArguments(title, message));
-  }
-  dispatchArguments(title, message) {
-    return ['dispatch', title, '--harness', this.name, '--message', message, '--wait', String(CALL_S), '--wait-for-completion', String(TASK_S)];
-  }
-  /** The same without waiting for it: the promise of its reply. */
-  beginDispatch(title, message, ...args) {
-    return new Promise((done, failed) => {
-      const all = [...this.dispatchArguments(title, message), ...args, '--json'];
-      execFile(join(resolve(options.bin), 'swarmctl'), all, { cwd: this.repository, env: this.environment }, (error, stdout) =>
-        error ? failed(new Error(`swarmctl dispatch: ${error.message}`)) : done(JSON.parse(stdout)),
-      );
-    });
-  }
-  write(file, content) {
-    return { tool: 'write', path: join(this.repository, file), content };
-  }
-  done(result) {
-    return { tool: 'swarm.update_task', input: { task_id: '$TASK', status: 'done', result } };
-  }
-  workers() {
-    return this.json('instances').filter((one) => (one.label ?? '').includes(`provider:${this.name}`));
-  }
-  /** The one worker there is; throws when there is another number of them. */
-  only() {
-    const found = this.workers();
-    check(found.length === 1, `there are ${found.length} workers`);
-    return found[0];
-  }
-  screen() {
-    try {
-      return this.swarmctl('peek', `provider:${this.name}`, '--lines', '40', '--visible');
-    } catch (error) {
-      return `(${error.message})`;
-    }
-  }
-  stop() {
-    try {
-      this.swarmctl('down');
-    } catch (error) {
-      console.log(`    ${error.message}`);
-    }
-  }
+if (process.getuid() === 0 && options.user !== 'root') {
+  const user = options.user ?? 'nobody';
+  const status = runAs(user);
+  if (status !== undefined) process.exit(status);
+  console.log(`run.mjs: ${user} is nobody here, or cannot read ${options.bin}, ${options.agents} and this script`);
+  if (options.user) process.exit(2);
+  console.log('run.mjs: so the checks run as root');
 }
 
 /** The prompts that the program has got from us, as the model has heard them. Titles and the like, asked for without tools, repeat them. */
 function wakesHeard(at, from) {
   const turns = at.fake.requests().filter((one) => one.number > from && one.tools?.length > 0);
   return turns.flatMap((one) => one.heard).filter((one) => one.role === 'user' && one.text.includes('A peer sent you a swarm message'));
+}
+
+/** What the model was told in vain: results that say that a peer has locked the file. */
+function refusals(at, from) {
+  return at.fake.heard(from).filter((one) => one.role === 'tool' && one.text.includes('swarm lock blocked'));
 }
 
 async function ends(at) {
@@ -286,13 +122,12 @@ const checks = {
   },
 
   async "a peer's lock stops a write"(at) {
-    const peer = at.json('register', at.repository, '--label', 'role:peer', '--lease-seconds', '600').id;
-    at.swarmctl('lock', 'theirs.txt', '--as', peer);
+    const peer = at.peer();
     const before = at.fake.requests().length;
     const reply = at.dispatch('write theirs.txt', at.steps(at.write('theirs.txt', 'stolen\n'), at.write('free.txt', 'free\n'), at.done('tried')));
     check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
     check(at.read('theirs.txt') === 'theirs\n', `theirs.txt is ${at.read('theirs.txt')}`);
-    const told = at.fake.heard(before).filter((one) => one.role === 'tool' && one.text.includes('swarm lock blocked'));
+    const told = refusals(at, before);
     check(told.length > 0, 'the model has not been told that the file is locked');
     check(told[0].text.includes('held by role:peer'), `the model has been told: ${told[0].text}`);
     check(at.read('free.txt') === 'free\n', `free.txt is ${at.read('free.txt')}`);
@@ -372,16 +207,101 @@ const askingChecks = {
   'it ends with its node': ends,
 };
 
-// The processes with this home, by their environment.
-function processesOf(home) {
-  const found = spawnSync('sh', ['-c', 'grep -lzxF "HOME=$1" /proc/[0-9]*/environ 2>/dev/null', 'sh', home], { encoding: 'utf8' }).stdout;
-  return found.split('\n').flatMap((line) => /\/proc\/(\d+)\//.exec(line)?.[1] ?? []);
+/** What doctor says of the program's set-up. */
+const doctorOf = (at) => at.json('doctor').checks.find((one) => one.name === `host_${at.name}`);
+
+/** Names of files and directories below `directory` that speak of us, without those that are to stay: backups, and what the node keeps. */
+function namesOfOurs(directory) {
+  const all = readdirSync(directory, { recursive: true }).filter((name) => /swarm/.test(relative('.', name)));
+  return all.filter((name) => !/\.swarm-backup-\d+$/.test(name) && !/^\.(local\/state|cache)\//.test(name));
 }
 
-async function run(name, wanted, asks) {
+// A person sets the program up and starts it: nothing of the fabric's is in its environment.
+const setUpChecks = {
+  async 'install sets it up, and doctor finds it so'(at) {
+    at.installed = at.json('install', '--host', at.name, '--yes').hosts[0].files.map((file) => file.path);
+    check(at.installed.length > 0, 'install has written nothing');
+    const { status, message } = doctorOf(at);
+    check(status === 'ok', `doctor says ${status}: ${message}`);
+  },
+
+  async 'started by a person it is there, is stopped by a lock, hears from its peer, and leaves'(at) {
+    at.peerId = at.peer();
+    const lock = { tool: 'swarm.lock_file', input: { file: join(at.repository, 'ours.txt') } };
+    const edit = { tool: 'edit', path: join(at.repository, 'ours.txt'), old: 'ours', new: 'mine' };
+    const wait = { tool: 'swarm.wait_for_activity', input: { timeout_seconds: MAIL_S } };
+    const read = { tool: 'read', path: join(at.repository, 'ours.txt') };
+    const running = at.start(at.steps(at.write('theirs.txt', 'stolen\n'), at.write('free.txt', 'free\n'), lock, read, edit, wait), true);
+    const others = () => at.json('instances').filter((one) => one.id !== at.peerId);
+    // It waits for mail then, so it is there as long as we look.
+    await eventually('it writes its own file', TASK_S, () => {
+      check(running.ended === undefined, `it has ended with ${running.ended}`);
+      return at.read('ours.txt') === 'mine\n';
+    });
+    const sessions = others();
+    check(sessions.length === 1, `there are ${sessions.length} sessions of it`);
+    check(sessions[0].label.includes(programs[at.name].hooked), `its session is ${sessions[0].label}`);
+    const locks = at.json('locks', '--as', sessions[0].id).map((one) => one.file);
+    check(locks.join() === join(at.repository, 'ours.txt'), `its locks are ${locks}`);
+    at.swarmctl('send', '--as', at.peerId, '--to', sessions[0].id, 'the fourth word is celadon');
+    const status = await running.end(TASK_S);
+    check(status === 0, `it has ended with ${status}`);
+    check(at.read('theirs.txt') === 'theirs\n', `theirs.txt is ${at.read('theirs.txt')}`);
+    check(refusals(at, 0)[0]?.text.includes('held by role:peer'), 'the model has not been told that the file is locked, and by whom');
+    check(at.read('free.txt') === 'free\n', `free.txt is ${at.read('free.txt')}`);
+    const heard = at.fake.heard(0).some((one) => one.role === 'tool' && one.text.includes('celadon'));
+    check(heard, 'the session of its tools is not the one of its hooks: it has not got the message');
+    await eventually('its session leaves', END_S, () => others().length === 0);
+    check(at.json('locks').length === 1, 'it has left with its lock');
+  },
+
+  async 'doctor still finds it set up'(at) {
+    const { status, message } = doctorOf(at);
+    check(status === 'ok', `doctor says ${status}: ${message}`);
+  },
+
+  async 'as a worker it has its set-up besides what a worker gets, and is one session told once'(at) {
+    const before = at.fake.requests().length;
+    const reply = at.dispatch('write again', at.steps(at.write('theirs.txt', 'stolen\n'), at.write('again.txt', 'again\n'), at.done('written')));
+    check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
+    check(at.read('again.txt') === 'again\n', `again.txt is ${at.read('again.txt')}`);
+    check(at.read('theirs.txt') === 'theirs\n', `theirs.txt is ${at.read('theirs.txt')}`);
+    check(refusals(at, before).length > 0, 'the model has not been told that the file is locked');
+    check(wakesHeard(at, before).length === 1, `the program has been told ${wakesHeard(at, before).length} times that it has mail`);
+    const all = at.json('instances').filter((one) => one.id !== at.peerId);
+    check(all.length === 1, `it has ${all.length} sessions`);
+    at.swarmctl('remove-instance', at.only().id);
+    await eventually('it leaves', END_S, () => at.workers().length === 0);
+  },
+
+  async 'uninstalled, nothing of ours is left, and it knows nothing of the swarm'(at) {
+    at.swarmctl('install', '--host', at.name, '--uninstall', '--yes');
+    const ours = at.installed.filter((file) => existsSync(file) && /swarm/.test(readFileSync(file, 'utf8')));
+    check(ours.length === 0, `these still speak of us: ${ours.join(', ')}`);
+    const left = namesOfOurs(at.home);
+    check(left.length === 0, `these are left: ${left.join(', ')}`);
+    check(doctorOf(at).status === 'info', `doctor says: ${doctorOf(at).message}`);
+    const registered = at.events('instance.registered').length;
+    const before = at.fake.requests().length;
+    const running = at.start(at.steps(at.write('theirs.txt', 'written\n')), false);
+    const status = await running.end(TASK_S);
+    check(status === 0, `it has ended with ${status}`);
+    check(at.read('theirs.txt') === 'written\n', `theirs.txt is ${at.read('theirs.txt')}`);
+    const offered = at.fake.requests().slice(before).flatMap((one) => one.tools ?? []).filter((tool) => /swarm/.test(tool));
+    check(offered.length === 0, `it still offers ${offered.join(', ')}`);
+    check(at.events('instance.registered').length === registered, 'it has registered a session');
+  },
+
+  async 'nothing of it runs on'(at) {
+    at.swarmctl('down');
+    await eventually('its processes end', END_S, () => processesOf(at.home).length === 0);
+  },
+};
+
+async function run(name, wanted, manner) {
   const directory = mkdtempSync(join(tmpdir(), 'swm-'));
   const fake = await model.start(directory);
-  const at = new node(name, fake, asks);
+  const at = new node(name, fake, manner, options);
   let failures = 0;
   for (const [what, test] of Object.entries(wanted)) {
     const begun = Date.now();
@@ -404,13 +324,14 @@ async function run(name, wanted, asks) {
 let failures = 0;
 for (const name of names) {
   try {
-    failures += await run(name, checks, false);
-    failures += await run(name, askingChecks, true);
+    failures += await run(name, checks, 'worker');
+    failures += await run(name, askingChecks, 'asking');
+    failures += await run(name, setUpChecks, 'person');
   } catch (error) {
     ++failures;
     console.log(`FAILED  ${name}: ${error.message}`);
   }
 }
-const all = names.length * (Object.keys(checks).length + Object.keys(askingChecks).length);
+const all = names.length * [checks, askingChecks, setUpChecks].flatMap(Object.keys).length;
 console.log(failures === 0 ? `all ${all} checks passed` : `${failures} of ${all} checks failed`);
 process.exit(failures === 0 ? 0 : 1);

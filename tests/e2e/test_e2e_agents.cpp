@@ -238,6 +238,28 @@ TEST_CASE("resolve_workspace_handle finds the session behind a terminal of ours,
   CHECK(herdr.at("backend") == "herdr");
   CHECK(herdr.at("canonical_handle") == "pane-3");
   CHECK(herdr.at("instance_id") == me.id());
+
+  // Lists, locks and refusals say where their owner can be seen.
+  auto file = a.node.work() + "/held";
+  REQUIRE(me.call("lock_file", {{"file", file}}).text().find("\"ok\":true") != std::string::npos);
+  mcp_client other{a.node};
+  other.enroll("name:other");
+  std::map<std::string, json> rows;
+  for (const auto& row : other.ask("list_instances", {}))
+    rows[row.at("id")] = row;
+  CHECK(rows.at(me.id()).at("workspace_backend") == "herdr");
+  CHECK(rows.at(me.id()).at("workspace_handle") == "pane-3");
+  CHECK(rows.at(me.id()).at("handle_kind") == "pane");
+  CHECK(rows.at(me.id()).at("pane_id") == "pane-3");
+  CHECK(rows.at(id).at("workspace_handle") == pty);
+  CHECK(rows.at(id).at("pane_id").is_null());
+  CHECK_FALSE(rows.at(other.id()).contains("workspace_backend"));
+  auto held = other.ask("get_file_lock", {{"file", file}}).at("active");
+  CHECK(held.at("workspace").at("handle") == "pane-3");
+  CHECK(held.at("owner").at("pane_id") == "pane-3");
+  CHECK(a.node.ctl_json({"locks"}).at(0).at("pane_id") == "pane-3");
+  CHECK(a.node.ctl({"locks"}).out.find(" (pane pane-3)  " + file) != std::string::npos);
+  CHECK(a.node.ctl({"instances"}).out.find("  pane=pane-3") != std::string::npos);
 }
 
 TEST_CASE("report-agent: states by source, refused when they make no sense") {

@@ -1,7 +1,9 @@
-"""Hermes plugin of swarm-fabric: asks `swarmctl hook hermes` before a tool writes, and tells it what the session does.
+"""Hermes plugin of swarm-fabric: asks `swarmctl hook hermes` before a tool writes, tells it what the session does, brings unread messages into
+the conversation, and answers /swarm.
 
 `swarmctl install --host hermes` puts it here, with swarm.json beside it, which names swarmctl. Without a swarmctl to ask it stays out
-of the way, unless swarm.json says fail_closed. Hermes runs hooks inline and without a timeout, so every call here has one.
+of the way, unless swarm.json says fail_closed. Hermes runs hooks inline and without a timeout, so none of them takes longer than
+$SWARM_HERMES_HOOK_SECONDS (2).
 """
 
 import json
@@ -10,13 +12,32 @@ import os
 import subprocess
 import threading
 import time
+import unicodedata
 
 logger = logging.getLogger("swarm")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-# Above the time that swarmctl gives a hook itself.
-_PATIENCE_S = 10
-_OUTPUT_MAX = 1024 * 1024
+_PATIENCE_S = 2.0
+_PATIENCE_S_MAX = 60.0
+# swarmctl ends its calls before that, so that it says itself what it could not do.
+_OF_IT_FOR_CALLS = 0.75
+# The start of a session may start the node. Nobody waits here for its end.
+_START_S = 20.0
+_OUTPUT_MAX = 16 * 1024 * 1024
+# Hermes' tools that write or run commands. What the others do is nobody's matter, and no process is started for it.
+_WRITERS = frozenset(("write_file", "patch", "edit_file", "apply_patch", "terminal", "execute_code"))
+# But that they do something shows that the session is at work.
+_SIGN_OF_LIFE_S = 60.0
+_SESSIONS_MAX = 1024
+_NEWS_MAX = 16 * 1024
+
+# /swarm, in a chat: a message of Telegram has 4096 characters.
+_REPLY_MAX = 3500
+_ROWS_MAX = 16
+_TEXT_MAX = 160
+_HELP = "who is there, what is to be done, what is locked: status, instances, tasks, locks, kv, messages"
+_ENDED = frozenset(("done", "failed", "cancelled"))
+_NO_NODE = 3  # exit status of swarmctl
 
 
 class _Unanswered(Exception):
@@ -32,6 +53,14 @@ def _settings():
         return {}
 
 
+def _patience():
+    try:
+        seconds = float(os.environ.get("SWARM_HERMES_HOOK_SECONDS", ""))
+    except ValueError:
+        return _PATIENCE_S
+    return min(seconds, _PATIENCE_S_MAX) if seconds > 0 else _PATIENCE_S
+
+
 def _call_home():
     """swarmctl doctor reads it: a plugin that is not enabled says nothing."""
     try:
@@ -43,6 +72,103 @@ def _call_home():
         pass
 
 
+def _directory():
+    try:
+        return os.environ.get("TERMINAL_CWD") or os.getcwd()
+    except OSError:
+        return ""
+
+
+# -- /swarm: what others wrote is one line of what can be seen, as code, so that nothing in it is a link or calls somebody ---------------
+
+
+def _quoted(text, longest=_TEXT_MAX):
+    kept = "".join(" " if c.isspace() else c for c in str(text or "")[: 8 * longest] if c.isspace() or unicodedata.category(c)[0] != "C")
+    line = " ".join(kept.split()).replace("`", "'")
+    return "`" + (line if len(line) <= longest else line[: longest - 1] + "…") + "`" if line else "-"
+
+
+def _short(identifier):
+    return _quoted(str(identifier or "")[:8])
+
+
+def _instance_line(row):
+    return "%s %s" % (_short(row.get("id")), _quoted(row.get("label")))
+
+
+def _task_line(row):
+    who = " by " + _short(row["assignee"]) if row.get("assignee") else ""
+    return "%s %s %s%s" % (_short(row.get("id")), _quoted(row.get("status")), _quoted(row.get("title")), who)
+
+
+def _lock_line(row):
+    note = " " + _quoted(row["content"]) if row.get("content") else ""
+    holder = _quoted(row["owner_label"]) if row.get("owner_label") else _short(row.get("instance_id"))
+    return "%s held by %s%s" % (_quoted(row.get("file")), holder, note)
+
+
+def _key_line(row):
+    return _quoted(row.get("key"))
+
+
+def _message_line(row):
+    return "%s to %s: %s" % (_short(row.get("sender")), _short(row.get("recipient")), _quoted(row.get("content")))
+
+
+# What to ask swarmctl, and a line for each row of the answer.
+_VIEWS = {
+    "instances": (["instances"], _instance_line),
+    "tasks": (["tasks"], _task_line),
+    "locks": (["locks"], _lock_line),
+    "kv": (["kv", "list"], _key_line),
+    "messages": (["messages", "--limit", str(_ROWS_MAX)], _message_line),
+}
+
+
+def _section(name, rows):
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if name == "tasks":
+        rows = [row for row in rows if row.get("status") not in _ENDED]
+    lines = ["%s (%d)" % ("unfinished tasks" if name == "tasks" else name, len(rows))]
+    lines += ["- " + _VIEWS[name][1](row) for row in rows[:_ROWS_MAX]]
+    if len(rows) > _ROWS_MAX:
+        lines.append("- and %d more" % (len(rows) - _ROWS_MAX))
+    return lines
+
+
+def _status(value):
+    if not isinstance(value, dict):
+        return []
+    lines = ["swarm " + _quoted(value.get("scope"))]
+    for name in ("instances", "tasks", "locks"):
+        lines += _section(name, value.get(name))
+    # Of what only grows there is a view each; here, how much.
+    return lines + ["%s (%d)" % (name, len(value.get(name) or [])) for name in ("kv", "messages")]
+
+
+def _bounded(lines):
+    text = ""
+    for line in lines:
+        if len(text) + len(line) > _REPLY_MAX:
+            return text + "(more is left out)"
+        text += line + "\n"
+    return text.rstrip("\n")
+
+
+class _Session:
+    """One session of Hermes."""
+
+    def __init__(self):
+        self.platform = ""
+        self.starting = None  # the thread that announces it
+        self.announced = False
+        self.gone = False
+        self.working = False
+        self.news = ""  # for its next prompt
+        self.mail = ""  # as it was shown last
+        self.told_at = 0.0  # of a tool
+
+
 class Swarm:
     """The sessions of this process. Hooks may come from several threads."""
 
@@ -50,146 +176,218 @@ class Swarm:
         chosen = _settings() if settings is None else settings
         self._program = str(chosen.get("program") or "swarmctl")
         self._fail_closed = bool(chosen.get("fail_closed"))
-        self._enforce = bool(chosen.get("enforce"))
+        self._check_flags = (["--fail-closed"] if self._fail_closed else []) + (["--enforce"] if chosen.get("enforce") else [])
+        self._patience = _patience()
         self._lock = threading.Lock()
-        self._started = set()
-        self._working = set()
-        self._news = {}
+        self._sessions = {}
         self._complained = False
 
     # -- asking swarmctl ---------------------------------------------------------------
 
-    def _ask(self, event, payload, flags=()):
-        argv = [self._program, "hook", "hermes", event, *flags]
+    def _run(self, arguments, seconds, data=b"", directory=None):
+        if seconds <= 0:
+            raise _Unanswered("there was no time left to ask %s" % self._program)
+        argv = [self._program, *arguments, "--timeout", "%.3f" % (seconds * _OF_IT_FOR_CALLS)]
         try:
-            done = subprocess.run(argv, input=json.dumps(payload, default=str).encode("utf-8", "replace"), capture_output=True,
-                                  timeout=_PATIENCE_S, check=False)
+            return subprocess.run(argv, input=data, capture_output=True, timeout=seconds, check=False, cwd=directory)
+        except subprocess.TimeoutExpired as error:
+            raise _Unanswered("no answer from %s in time" % self._program) from error
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             raise _Unanswered(str(error)) from error
+
+    def _ask(self, event, session_id, seconds, flags=(), **more):
+        """The answer, a dictionary; empty for silence."""
+        try:
+            # Not escaped: of a name that is no text swarmctl makes what can be made of it, while an escape for that spoils the whole event.
+            payload = json.dumps({"session_id": session_id, "cwd": _directory(), **more}, default=str, ensure_ascii=False)
+            data = payload.encode("utf-8", "surrogatepass")
+        except Exception as error:
+            raise _Unanswered("the event cannot be told: %s" % error) from error
+        done = self._run(["hook", "hermes", event, *flags], seconds, data)
+        said = done.stderr.decode("utf-8", "replace").strip()
         if done.returncode == 2:
-            reason = done.stderr.decode("utf-8", "replace").strip()
-            return {"action": "block", "message": reason or "blocked by swarmctl"}
+            return {"action": "block", "message": said or "blocked by swarmctl"}
         if done.returncode != 0:
-            raise _Unanswered("%s ended with %d: %s" % (self._program, done.returncode, done.stderr.decode("utf-8", "replace").strip()[:400]))
+            raise _Unanswered("%s ended with %d: %s" % (self._program, done.returncode, said[:400]))
         text = done.stdout[:_OUTPUT_MAX].decode("utf-8", "replace").strip()
-        if not text:
+        # Told to fail closed it says in so many words that there is nothing against a tool.
+        if not text and "--fail-closed" not in flags:
             return {}
         try:
             reply = json.loads(text)
-        except ValueError:
-            return {}
-        return reply if isinstance(reply, dict) else {}
+        except ValueError as error:
+            raise _Unanswered("%s answered with something else than JSON" % self._program) from error
+        if not isinstance(reply, dict):
+            raise _Unanswered("%s answered with something else than an object" % self._program)
+        return reply
 
     def _complain(self, error):
         if not self._complained:
             logger.warning("swarm: %s; going on without it", error)
         self._complained = True
 
-    def _payload(self, session_id, **more):
+    def _tell(self, event, session_id, seconds, **more):
+        """What the model should know, or nothing; None when nobody answered. Never raises."""
         try:
-            cwd = os.environ.get("TERMINAL_CWD") or os.getcwd()
-        except OSError:
-            cwd = ""
-        return {"session_id": session_id, "cwd": cwd, **more}
-
-    def _tell(self, event, session_id, **more):
-        """What the model should know, or nothing. Never raises."""
-        try:
-            reply = self._ask(event, self._payload(session_id, **more))
+            context = self._ask(event, session_id, seconds, **more).get("context")
         except _Unanswered as error:
             self._complain(error)
-            return ""
-        context = reply.get("context")
+            return None
         return context if isinstance(context, str) else ""
 
-    def _remember(self, session_id, text):
-        if text:
-            with self._lock:
-                self._news[session_id] = (self._news[session_id] + "\n\n" if session_id in self._news else "") + text
+    # -- sessions ----------------------------------------------------------------------
 
-    def _session(self, session_id):
+    def _named(self, session_id):
         """Older Hermes names no session before a tool: then it is the only one, if there is only one."""
         if session_id:
             return str(session_id)
         with self._lock:
-            return next(iter(self._started)) if len(self._started) == 1 else ""
+            return next(iter(self._sessions)) if len(self._sessions) == 1 else ""
 
-    def _start(self, session_id, source):
+    def _known(self, session_id, platform=""):
         with self._lock:
-            if not session_id or session_id in self._started:
-                return
-            self._started.add(session_id)
-        self._remember(session_id, self._tell("session-start", session_id, source=source))
+            session = self._sessions.setdefault(session_id, _Session())
+            if platform:
+                session.platform = str(platform)
+            if len(self._sessions) > _SESSIONS_MAX:  # Hermes does not always say that one is over
+                self._sessions.pop(next(iter(self._sessions)))
+            return session
+
+    def _remember(self, session, text):
+        if text:
+            with self._lock:
+                session.news = ((session.news + "\n\n" if session.news else "") + text)[:_NEWS_MAX]
+
+    def _start(self, session_id, session, source, deadline, again=False):
+        """Announces it, if that has not been done. True when it is done: nobody waits for a node that takes its time to start."""
+
+        def announce():
+            said = self._tell("session-start", session_id, _START_S, source=source, platform=session.platform)
+            session.announced = said is not None
+            self._remember(session, said)
+            if session.gone:
+                self._tell("session-end", session_id, self._patience)
+
+        with self._lock:
+            fails = session.starting and not session.starting.is_alive() and not session.announced
+            if not session.starting or (fails and again):
+                session.starting = threading.Thread(target=announce, name="swarm-start", daemon=True)
+                session.starting.start()
+        session.starting.join(max(0.0, deadline - time.monotonic()))
+        return not session.starting.is_alive()
 
     # -- hooks; Hermes adds arguments from time to time --------------------------------
 
-    def on_session_start(self, session_id="", **_):
-        self._start(str(session_id or ""), "startup")
+    def on_session_start(self, session_id="", platform="", **_):
+        if session_id:
+            session = self._known(str(session_id), platform)
+            self._start(str(session_id), session, "startup", time.monotonic() + self._patience)
 
-    def pre_llm_call(self, session_id="", **_):
-        session_id = self._session(session_id)
+    def pre_llm_call(self, session_id="", platform="", **_):
+        session_id = self._named(session_id)
         if not session_id:
             return None
+        deadline = time.monotonic() + self._patience
+        session = self._known(session_id, platform)
         # Hermes announces only new sessions, so one that goes on from earlier is met here.
-        self._start(session_id, "resume")
+        if self._start(session_id, session, "resume", deadline, again=True):
+            with self._lock:
+                begins = not session.working
+                session.working = True
+            # The mail is said as long as it is unread; once is enough.
+            mail = self._tell("prompt-submit", session_id, deadline - time.monotonic()) if begins else None
+            if mail is not None and mail != session.mail:
+                session.mail = mail
+                self._remember(session, mail)
         with self._lock:
-            begins = session_id not in self._working
-            self._working.add(session_id)
-        if begins:
-            self._remember(session_id, self._tell("prompt-submit", session_id))
-        with self._lock:
-            news = self._news.pop(session_id, "")
+            news, session.news = session.news, ""
         return {"context": news} if news else None
 
-    def pre_tool_call(self, tool_name="", args=None, session_id="", tool_call_id="", **_):
-        session_id = self._session(session_id)
-        if not session_id:
+    def pre_tool_call(self, tool_name="", args=None, session_id="", tool_call_id="", platform="", **_):
+        if tool_name not in _WRITERS:
             return None
-        self._start(session_id, "resume")
-        flags = (["--fail-closed"] if self._fail_closed else []) + (["--enforce"] if self._enforce else [])
-        payload = self._payload(session_id, tool_name=tool_name, tool_input=args if isinstance(args, dict) else {},
-                                tool_use_id=str(tool_call_id or ""))
         try:
-            reply = self._ask("pre-tool-use", payload, flags)
-        except _Unanswered as error:
+            return self._check(tool_name, args, self._named(session_id), tool_call_id, platform)
+        except Exception as error:  # Hermes would swallow it and run the tool
             if self._fail_closed:
                 return {"action": "block", "message": "swarm: the lock check failed, and this set-up blocks then: %s" % error}
             self._complain(error)
             return None
+
+    def _check(self, tool_name, args, session_id, tool_call_id, platform):
+        if not session_id:
+            raise _Unanswered("Hermes has not said which session it is")
+        deadline = time.monotonic() + self._patience
+        session = self._known(session_id, platform)
+        if not self._start(session_id, session, "resume", deadline):
+            raise _Unanswered("the session is still being registered")
+        session.told_at = time.monotonic()
+        reply = self._ask("pre-tool-use", session_id, deadline - time.monotonic(), self._check_flags, **_tool(tool_name, args, tool_call_id))
         if reply.get("action") == "block":
             return {"action": "block", "message": str(reply.get("message") or "blocked by swarmctl")}
         return None
 
     def post_tool_call(self, tool_name="", args=None, session_id="", tool_call_id="", **_):
-        session_id = self._session(session_id)
-        if session_id:
-            self._remember(session_id, self._tell("post-tool-use", session_id, tool_name=tool_name,
-                                                  tool_input=args if isinstance(args, dict) else {}, tool_use_id=str(tool_call_id or "")))
+        session_id = self._named(session_id)
+        if not session_id:
+            return
+        session = self._known(session_id)
+        now = time.monotonic()
+        if tool_name in _WRITERS or now - session.told_at > _SIGN_OF_LIFE_S:
+            session.told_at = now
+            self._remember(session, self._tell("post-tool-use", session_id, self._patience, **_tool(tool_name, args, tool_call_id)))
 
     def on_session_end(self, session_id="", **_):
         """The end of a turn, not of the session."""
-        session_id = self._session(session_id)
+        session_id = self._named(session_id)
         if session_id:
-            with self._lock:
-                self._working.discard(session_id)
-            self._tell("stop", session_id)
+            self._known(session_id).working = False
+            self._tell("stop", session_id, self._patience)
 
     def on_session_finalize(self, session_id="", **_):
-        session_id = self._session(session_id)
+        session_id = self._named(session_id)
         with self._lock:
-            known = session_id in self._started
-            self._started.discard(session_id)
-            self._working.discard(session_id)
-            self._news.pop(session_id, None)
-        if known:
-            self._tell("session-end", session_id)
+            session = self._sessions.pop(session_id, None)
+        if session and session.starting:
+            session.gone = True
+            if not session.starting.is_alive():
+                self._tell("session-end", session_id, self._patience)
 
-    def on_session_reset(self, session_id="", old_session_id="", new_session_id="", old="", new="", **_):
+    def on_session_reset(self, session_id="", old_session_id="", new_session_id="", old="", new="", platform="", **_):
         gone = old_session_id or old
         fresh = new_session_id or new or session_id
         if gone:
             self.on_session_finalize(session_id=gone)
-        self._start(str(fresh or ""), "startup")
+        self.on_session_start(session_id=fresh, platform=platform)
+
+    # -- /swarm ------------------------------------------------------------------------
+
+    def command(self, raw_args="", **_):
+        words = str(raw_args or "").split() or ["status"]
+        what = words[0].lower()
+        if len(words) > 1 or (what != "status" and what not in _VIEWS):
+            return "usage: /swarm [status|%s]" % "|".join(_VIEWS)
+        scope = os.environ.get("SWARM_HERMES_SCOPE", "").strip()
+        directory = _directory()
+        arguments = ["inspect"] if what == "status" else _VIEWS[what][0]
+        try:
+            done = self._run([*arguments, "--json", "--no-autostart", *(["--scope", scope] if scope else [])], self._patience,
+                             directory=directory if os.path.isdir(directory) else None)
+        except _Unanswered as error:
+            return "swarm: " + _quoted(error)
+        if done.returncode == _NO_NODE:
+            return "swarm: no node runs here"
+        if done.returncode != 0:
+            return "swarm: " + _quoted(done.stderr.decode("utf-8", "replace"))
+        try:
+            value = json.loads(done.stdout[:_OUTPUT_MAX])
+        except ValueError:
+            return "swarm: the answer cannot be shown"
+        return _bounded(_status(value) if what == "status" else _section(what, value))
+
+
+def _tool(name, args, call_id):
+    return {"tool_name": str(name or ""), "tool_input": args if isinstance(args, dict) else {}, "tool_use_id": str(call_id or "")}
 
 
 def register(ctx):
@@ -200,4 +398,8 @@ def register(ctx):
             ctx.register_hook(name, getattr(swarm, name))
         except Exception as error:  # an older Hermes without that hook
             logger.debug("swarm: no hook %s: %s", name, error)
+    try:
+        ctx.register_command("swarm", swarm.command, description=_HELP)
+    except Exception as error:  # the name is taken, or an older Hermes has no commands
+        logger.warning("swarm: no command /swarm: %s", error)
     _call_home()

@@ -2,7 +2,7 @@
 // `swarmctl install --host opencode` puts it here, with swarm.json beside it, which names swarmctl. Without a swarmctl to ask
 // it stays out of the way, unless swarm.json says fail_closed.
 import { spawn } from "node:child_process"
-import { readFileSync, renameSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -24,8 +24,10 @@ function settings() {
   }
 }
 
-// swarmctl doctor reads it: OpenCode says nothing about a plugin that it could not load.
+// swarmctl doctor reads it: OpenCode says nothing about a plugin that it could not load. Where swarmctl itself keeps the plugin, for workers,
+// nobody reads it, and install would take it for a part of the plugin.
 function callHome() {
+  if (!existsSync(join(here, "swarm.json"))) return
   try {
     const stamp = join(here, "loaded.json")
     writeFileSync(stamp + ".new", JSON.stringify({ for: "swarm-fabric", at_ms: Date.now() }) + "\n", { mode: 0o600 })

@@ -1,4 +1,5 @@
 #include "actors/base/limits.hpp"
+#include "actors/base/unique_fd.hpp"
 #include "cli/hook_host.hpp"
 #include "cli/hook_locks.hpp"
 #include "cli/hook_session.hpp"
@@ -7,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -211,6 +214,23 @@ TEST_CASE("a written path and a lock meet by any name of the file") {
   CHECK(found({base / "real/a"}, base / "logical/a"));
   CHECK(found({base / "link/a"}, base / "logical/a"));
   CHECK(lock_name(base / "link/a", me) == base / "logical/a");
+}
+
+TEST_CASE("a hook that others keep from its file gives up in time, once") {
+  directory base;
+  fs::path state = base / "state";
+  hook_store store{state, "claude", "s"};
+  auto write = [](hook_memory& m) { return m.id = "id", true; };
+  REQUIRE(store.update(write, true));
+  const auto before = limits::hook_call_deadline();
+  REQUIRE(limits::hook_call_deadline.set(limits::hook_call_deadline.lowest()));
+  swarm::unique_fd other{open((state / "hooks" / "claude").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  REQUIRE(flock(other.get(), LOCK_EX) == 0);
+  CHECK_FALSE(store.update(write));
+  other.reset();
+  CHECK_FALSE(store.update(write)); // it has waited once
+  CHECK(hook_store(state, "claude", "s").update(write));
+  limits::hook_call_deadline.set(before);
 }
 
 TEST_CASE("a session's file is its own, survives what it finds, and is changed by one hook at a time") {

@@ -35,6 +35,17 @@ void check(std::initializer_list<row> rows) {
 
 } // namespace
 
+TEST_CASE("a brace expansion to more paths than are looked at shows that it is more") {
+  std::string few = "rm f{0", many = "rm f{0";
+  for (int i = 1; i < 200; ++i)
+    few += "," + std::to_string(i);
+  for (int i = 1; i < 1000; ++i)
+    many += "," + std::to_string(i);
+  CHECK(paths_written_by(few + "}", {"/r", "/home/ada"}).size() == 200);
+  CHECK(paths_written_by(many + "}", {"/r", "/home/ada"}).size() > limits::hook_paths_max);
+  CHECK(paths_written_by("rm {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", {"/r", "/home/ada"}).size() > limits::hook_paths_max);
+}
+
 TEST_CASE("redirections write, whatever the program") {
   check({
     {"echo x > a.txt", "/r/a.txt"},

@@ -107,6 +107,19 @@ TEST_CASE("a held file shows its owner's age and whether it is stale or reclaima
   CHECK(
     mcp::dump(mcp::file_lock(a, 1'795'291'620'500), -1) ==
     R"({"file":"/r/src/a.ts","active":{"id":"L1","instance_id":"I1","file":"/r/src/a.ts","type":"lock","content":"actively editing","created_at":1795291620,"owner":{"id":"I1","label":null,"heartbeat":1795291620,"heartbeat_age_seconds":0,"stale":false,"reclaimable":false,"active":true},"active_tasks":[]}})");
+  auto& place = *view->mutable_owner()->mutable_workspace();
+  place.set_key("identity/workspace/herdr/I1");
+  place.set_backend("herdr");
+  place.set_handle_kind("pane");
+  place.set_handle("p1");
+  place.set_pane_id("p1");
+  place.set_tab_id("t2");
+  auto row = mcp::lock_row(*view, 1'795'291'620'500);
+  CHECK(mcp::dump(row["workspace"], -1) ==
+        R"({"key":"identity/workspace/herdr/I1","backend":"herdr","handle_kind":"pane","handle":"p1","workspace_handle":"p1","pane_id":"p1","tab_id":"t2"})");
+  CHECK(row["owner"]["workspace_backend"] == "herdr");
+  CHECK(row["owner"]["workspace_handle"] == "p1");
+  CHECK(row["owner"]["pane_id"] == "p1");
   auto at = [&](int age_s) { return mcp::lock_row(*view, 1'795'291'620'000 + age_s * 1000)["owner"]; };
   CHECK(at(30)["stale"] == false);
   CHECK(at(31)["stale"] == true);

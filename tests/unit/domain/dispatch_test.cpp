@@ -605,6 +605,43 @@ TEST_CASE("a part of a task is tied to the ticket of the whole, or to none") {
   CHECK(w.promotion(unbound).reason() == "parent_routine_skipped");
 }
 
+TEST_CASE("what the caller says of promotion counts before type, setting and size, but not against key and parent") {
+  tracked_world w;
+  w.set("config/work_tracker/x", R"({"default_promotion":"explicit-only"})");
+  const auto told = [&](const char* title, std::optional<bool> promote, const std::string& identifier = {}) {
+    auto c = work(title);
+    auto& d = *c.mutable_dispatch();
+    d.set_fresh(true);
+    d.set_type("test");
+    if (promote)
+      d.set_promote(*promote);
+    d.set_promote_identifier(identifier);
+    return c;
+  };
+  const auto suppressed = w.dispatch(told("see VUH-36", false, "VUH-1"));
+  CHECK_FALSE(suppressed.promotion().promote());
+  CHECK(suppressed.promotion().reason() == "operator_suppressed");
+  CHECK(suppressed.promotion().provider() == "linear");
+  const auto linked = w.dispatch(told("see VUH-36", std::nullopt, " eng/7 "));
+  CHECK(linked.promotion().reason() == "explicit_identifier");
+  CHECK(linked.promotion().identifier() == "eng/7");
+  CHECK(w.value_of("tracker/linear/x/" + linked.task().id()).find(R"("identifier":"eng/7")") != std::string::npos);
+  const auto requested = w.dispatch(told("small", true));
+  CHECK(requested.promotion().promote());
+  CHECK(requested.promotion().mode() == "create");
+  CHECK(requested.promotion().reason() == "operator_requested");
+  CHECK(requested.promotion().precedence() == "per_dispatch");
+  CHECK(requested.task().tracker_required());
+  CHECK(w.promotion(told("see VUH-36", true)).reason() == "explicit_identifier");
+
+  auto synthetic = told("small", true, "VUH-1");
+  synthetic.mutable_dispatch()->set_idempotency_key("__swarm/x");
+  CHECK(w.promotion(synthetic).reason() == "synthetic_resource");
+  auto part = told("a part", true, "VUH-1");
+  part.mutable_dispatch()->set_parent_task_id(suppressed.task().id());
+  CHECK(w.promotion(part).reason() == "parent_routine_skipped");
+}
+
 TEST_CASE("without a ticket the type, the tracker's setting and the size decide") {
   tracked_world w;
   const std::string long_title(61, 't'), title(60, 't'), description(80, 'd');

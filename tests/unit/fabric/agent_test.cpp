@@ -105,6 +105,9 @@ TEST_CASE("waking: an agent is woken once it is ready and idle, not in the middl
   CHECK(w.wants(mail(1)));
   w.on_woken(mail(1));
   CHECK_FALSE(w.wants(mail(1))); // it has not had a turn since
+  CHECK_FALSE(w.wants(mail(2))); // which will read this as well
+  w.on_time_to_begin();
+  CHECK(w.wants(mail(1)));
   CHECK(w.wants(mail(2)));
   w.on_state(report::WORKING);
   CHECK_FALSE(w.wants(mail(2)));
@@ -128,23 +131,30 @@ TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, and a
     agent_waking w;
     std::uint64_t newest = 0, woken = 0;
     auto state = report::UNKNOWN;
-    bool ready = false;
+    bool ready = false, told = false;
     for (int step = 0; step < 60; ++step) {
-      switch (random() % 3) {
+      switch (random() % 4) {
         case 0: ++newest; break;
         case 1:
           state = static_cast<report::State>(1 + random() % 5);
           ready |= state == report::IDLE || state == report::DONE;
+          told &= state != report::WORKING;
           w.on_state(state);
+          break;
+        case 2:
+          told = false;
+          w.on_time_to_begin();
           break;
         default:
           if (w.wants(mail(newest))) {
             CHECK(domain::takes_typed_text(state));
+            CHECK_FALSE(told);
             w.on_woken(mail(newest));
             woken = newest;
+            told = true;
           }
       }
-      if (ready && domain::takes_typed_text(state) && newest > woken)
+      if (ready && !told && domain::takes_typed_text(state) && newest > woken)
         CHECK(w.wants(mail(newest)));
       if (!domain::takes_typed_text(state))
         CHECK_FALSE(w.wants(mail(newest)));

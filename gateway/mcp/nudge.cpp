@@ -1,0 +1,45 @@
+#include "gateway/mcp/nudge.hpp"
+
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+
+namespace swarm::mcp {
+
+namespace {
+
+/// Others of the same sender that may have come after it.
+constexpr std::uint32_t messages_looked_at = 16;
+
+} // namespace
+
+bool wakes_somebody(const v1::PromptResult& p) { return p.skipped().empty() && p.message_id() != 0 && !p.handle().empty(); }
+
+v1::WatchRequest nudge_events(const std::string& scope, const v1::PromptResult& p, std::uint64_t revision) {
+  v1::WatchRequest request;
+  request.set_scope(scope);
+  request.set_after(revision);
+  request.set_subject(p.recipient());
+  request.add_types("message.delivered");
+  request.add_types("message.read");
+  return request;
+}
+
+void ask_for_nudge(v1::Query& query, const v1::PromptResult& p) {
+  auto* list = query.mutable_list_messages();
+  list->set_from(p.sender());
+  list->set_to(p.recipient());
+  list->set_limit(messages_looked_at);
+}
+
+bool was_nudged(const v1::Answer& answer, const v1::PromptResult& p) {
+  const auto& all = answer.messages().messages();
+  return std::any_of(all.begin(), all.end(), [&](const auto& m) { return m.id() == p.message_id() && (m.read() || m.delivered_at_ms() != 0); });
+}
+
+std::string nudge_error() {
+  return "its terminal has taken no input for " + std::to_string(limits::nudge_wait().count()) +
+         " ms: a person types there, or the program does not read; it is told as soon as it can be";
+}
+
+} // namespace swarm::mcp

@@ -1,0 +1,265 @@
+// What the checks of run.mjs work with: the fake model, a session of `swarmctl mcp`, and a node with a home and a repository of its own.
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createInterface } from 'node:readline';
+import { programs } from './programs.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const CALL_S = 60; // of one command of swarmctl
+export const TASK_S = 120; // from a dispatch to the end of its task, the program's start included
+
+export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** What `look` returns once it returns something, looked for until `seconds` are over. */
+export async function eventually(what, seconds, look) {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`${what}: not within ${seconds} s`);
+    await pause(200);
+  }
+}
+
+export function check(condition, what) {
+  if (!condition) throw new Error(what);
+}
+
+/** The processes with this home, by their environment. */
+export function processesOf(home) {
+  const found = spawnSync('sh', ['-c', 'grep -lzxF "HOME=$1" /proc/[0-9]*/environ 2>/dev/null', 'sh', home], { encoding: 'utf8' }).stdout;
+  return found.split('\n').flatMap((line) => /\/proc\/(\d+)\//.exec(line)?.[1] ?? []);
+}
+
+export class model {
+  static async start(directory) {
+    const self = new model();
+    self.file = join(directory, 'model.jsonl');
+    writeFileSync(self.file, '');
+    self.child = spawn(process.execPath, [join(here, 'model/server.mjs'), '--log', self.file, '--bodies', join(directory, 'bodies')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const line = await new Promise((done, failed) => {
+      self.child.stdout.once('data', (data) => done(String(data)));
+      self.child.once('exit', () => failed(new Error('the fake model has ended')));
+    });
+    self.url = `http://127.0.0.1:${/\d+/.exec(line)[0]}`;
+    return self;
+  }
+  /** The requests so far, the oldest first. */
+  requests() {
+    return readFileSync(this.file, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line));
+  }
+  /** What the model has been told since request `from`: prompts and results of tools. */
+  heard(from) {
+    return this.requests()
+      .slice(from)
+      .flatMap((request) => request.heard ?? []);
+  }
+  stop() {
+    this.child.kill();
+  }
+}
+
+/** A session of `swarmctl mcp`, as an agent that hands out work has one. */
+export class gateway {
+  constructor(at, label) {
+    this.label = label;
+    this.repository = at.repository;
+    this.waiting = new Map();
+    this.child = spawn(at.program, ['mcp'], { cwd: at.repository, env: at.environment, stdio: ['pipe', 'pipe', 'inherit'] });
+    this.child.stdin.on('error', () => {}); // then it is said below
+    this.ended = new Promise((done) => this.child.on('exit', done));
+    createInterface({ input: this.child.stdout }).on('line', (line) => {
+      const { id, result, error } = JSON.parse(line);
+      const { done, failed } = this.waiting.get(id) ?? {};
+      this.waiting.delete(id);
+      if (error) failed?.(new Error(error.message));
+      else done?.(result);
+    });
+  }
+  ask(method, params) {
+    const id = (this.last = (this.last ?? 0) + 1);
+    this.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    const answered = new Promise((done, failed) => this.waiting.set(id, { done, failed }));
+    const over = this.ended.then(() => Promise.reject(new Error('swarmctl mcp has ended')));
+    return Promise.race([answered, over]);
+  }
+  async call(name, input) {
+    const { content, isError } = await this.ask('tools/call', { name, arguments: input });
+    if (isError) throw new Error(`${name}: ${content[0].text}`);
+    return JSON.parse(content[0].text);
+  }
+  async enroll() {
+    await this.ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } });
+    return this.call('register', { directory: this.repository, label: this.label });
+  }
+  async leave() {
+    this.child.stdin.end();
+    await this.ended;
+  }
+}
+
+/** A program that a person has started in the repository, by its way without a screen (`once` in programs.mjs). */
+class started {
+  constructor(at, prompt, isSetUp) {
+    const { args, input } = programs[at.name].once(prompt, isSetUp);
+    this.said = '';
+    this.child = spawn(at.name, args, { cwd: at.repository, env: at.environment, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.child.stdin.on('error', () => {}); // it may end without reading
+    this.child.stdin.end(input ?? '');
+    for (const stream of [this.child.stdout, this.child.stderr]) stream.setEncoding('utf8').on('data', (text) => (this.said += text));
+    this.child.on('error', (error) => (this.ended = error.message));
+    this.child.on('exit', (status, signal) => (this.ended = signal ?? status));
+  }
+  /** Its exit status; it is ended when it takes longer. */
+  async end(seconds) {
+    try {
+      await eventually('it ends', seconds, () => this.ended !== undefined);
+    } finally {
+      if (this.ended === undefined) this.child.kill('SIGKILL');
+    }
+    return this.ended;
+  }
+}
+
+/** As root only it takes the settings that come with swarmctl from whoever owns them; anybody else's come from install. */
+function takesSharedSettings(environment) {
+  const share = environment.SWARM_SHARE ?? join(here, '../../deploy');
+  return statSync(join(share, 'agents/gemini/settings.json')).uid === 0;
+}
+
+export class node {
+  /**
+   * `options`: bin, agents (directories), verbose. `manner`: 'worker'; 'asking', its program asks for permission; 'person', nothing of the
+   * fabric's is in the environment, and the program is on the path.
+   */
+  constructor(name, fake, manner, options) {
+    this.name = name;
+    this.fake = fake;
+    this.verbose = options.verbose;
+    this.program = join(options.bin, 'swarmctl');
+    // Short: a Unix socket below it has a name of at most 107 bytes.
+    this.root = mkdtempSync(join(tmpdir(), 'sw-'));
+    this.home = join(this.root, 'home');
+    this.repository = join(this.root, 'repo');
+    const path = join(this.root, 'path');
+    const state = join(this.root, 'state');
+    for (const directory of [this.home, this.repository, path, state]) mkdirSync(directory, { mode: 0o700 });
+    const program = join(options.agents, name, programs[name].program);
+    check(existsSync(program), `${name} is not installed: there is no ${program}`);
+    symlinkSync(program, join(path, name));
+    const { asking } = programs[name];
+    this.environment = {
+      HOME: this.home,
+      PATH: [options.bin, path, process.env.PATH].join(delimiter),
+      LANG: 'C.UTF-8',
+      SHELL: '/bin/sh',
+    };
+    if (manner !== 'person') {
+      this.environment.SWARM_HOME = state;
+      this.environment[`SWARM_HARNESS_${name.toUpperCase()}`] = [program, ...(manner === 'asking' ? asking.arguments : [])].join(' ');
+    }
+    for (const passed of ['ASAN_OPTIONS', 'UBSAN_OPTIONS', 'SWARM_SHARE']) if (process.env[passed]) this.environment[passed] = process.env[passed];
+    programs[name].prepare(this.home, this.repository, fake.url);
+    if (manner === 'asking') asking.prepare(this.home);
+    const git = 'git init -q . && git add . && git -c user.name=t -c user.email=t@localhost commit -q -m first';
+    writeFileSync(join(this.repository, 'ours.txt'), 'ours\n');
+    writeFileSync(join(this.repository, 'theirs.txt'), 'theirs\n');
+    check(spawnSync('sh', ['-c', git], { cwd: this.repository, env: this.environment }).status === 0, 'git does not work');
+    if (manner !== 'person' && name === 'gemini' && !takesSharedSettings(this.environment)) this.swarmctl('install', '--host', name, '--yes');
+  }
+
+  /** Standard output of `swarmctl ARGUMENTS`; throws what it complained about. */
+  swarmctl(...args) {
+    return this.swarmctlWith('', ...args);
+  }
+  swarmctlWith(input, ...args) {
+    const done = spawnSync(this.program, args, {
+      cwd: this.repository,
+      env: this.environment,
+      input,
+      encoding: 'utf8',
+      timeout: (CALL_S + TASK_S) * 1000,
+    });
+    if (done.error) throw done.error;
+    if (this.verbose) console.log(`    swarmctl ${args.join(' ')}\n${done.stdout}${done.stderr}`);
+    if (done.status !== 0) throw new Error(`swarmctl ${args[0]}: exit ${done.status}: ${done.stderr.trim() || done.stdout.trim()}`);
+    return done.stdout;
+  }
+  json(...args) {
+    return JSON.parse(this.swarmctl(...args, '--json'));
+  }
+  events(type) {
+    const lines = this.swarmctl('events', '--json').split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line)).filter((one) => one.type === type);
+  }
+  read(file) {
+    const path = join(this.repository, file);
+    return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+  }
+  steps(...steps) {
+    return `FAKE_STEPS ${JSON.stringify(steps)}`;
+  }
+  dispatch(title, message) {
+    return this.json(...this.dispatchArguments(title, message));
+  }
+  dispatchArguments(title, message) {
+    return ['dispatch', title, '--harness', this.name, '--message', message, '--wait', String(CALL_S), '--wait-for-completion', String(TASK_S)];
+  }
+  /** The same without waiting for it: the promise of its reply. */
+  beginDispatch(title, message, ...args) {
+    return new Promise((done, failed) => {
+      const all = [...this.dispatchArguments(title, message), ...args, '--json'];
+      execFile(this.program, all, { cwd: this.repository, env: this.environment }, (error, stdout) =>
+        error ? failed(new Error(`swarmctl dispatch: ${error.message}`)) : done(JSON.parse(stdout)),
+      );
+    });
+  }
+  write(file, content) {
+    return { tool: 'write', path: join(this.repository, file), content };
+  }
+  done(result) {
+    return { tool: 'swarm.update_task', input: { task_id: '$TASK', status: 'done', result } };
+  }
+  /** A session of nobody's that holds the lock of theirs.txt: its id. */
+  peer() {
+    const { id } = this.json('register', this.repository, '--label', 'role:peer', '--lease-seconds', '600');
+    this.swarmctl('lock', 'theirs.txt', '--as', id);
+    return id;
+  }
+  workers() {
+    return this.json('instances').filter((one) => (one.label ?? '').includes(`provider:${this.name}`));
+  }
+  /** The one worker there is; throws when there is another number of them. */
+  only() {
+    const found = this.workers();
+    check(found.length === 1, `there are ${found.length} workers`);
+    return found[0];
+  }
+  /** The program, started by a person with this prompt; `isSetUp`: install has been there. */
+  start(prompt, isSetUp) {
+    return (this.running = new started(this, prompt, isSetUp));
+  }
+  screen() {
+    if (this.running) return this.running.said;
+    try {
+      return this.swarmctl('peek', `provider:${this.name}`, '--lines', '40', '--visible');
+    } catch (error) {
+      return `(${error.message})`;
+    }
+  }
+  stop() {
+    try {
+      this.swarmctl('down');
+    } catch (error) {
+      console.log(`    ${error.message}`);
+    }
+  }
+}
