@@ -171,7 +171,7 @@ int run_locks(context& ctx) {
   for (const auto& view : locks) {
     auto who = view.hidden() ? hidden_holder : view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
     if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
-      who += " (pane " + one_line(pane) + ")";
+      who += " (pane " + pane + ")";
     auto line = view.waiters() == 0 ? std::string{} : " (" + std::to_string(view.waiters()) + " waiting)";
     ctx.io().painted_line("  " + ctx.io().paint(colour::cyan, who) + "  " + ctx.io().paint(colour::none, view.lock().path()) + "  — " +
                           ctx.io().paint(colour::dim, view.lock().note()) + ctx.io().paint(colour::yellow, line));

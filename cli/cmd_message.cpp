@@ -115,13 +115,15 @@ struct prompt_options {
 
 bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& prompt, std::uint64_t revision) {
   auto told = false;
-  follow_events(ctx, mcp::nudge_events(scope, prompt, revision), limits::nudge_wait().count(), [&](const v1::Event&) {
+  auto look = [&] {
     auto query = ctx.query();
     query.set_scope(scope);
     mcp::ask_for_nudge(query, prompt);
     told = mcp::was_nudged(ctx.ask(query), prompt);
     return !told;
-  });
+  };
+  follow_events(
+    ctx, mcp::nudge_events(scope, prompt, revision), limits::nudge_wait().count(), [&](const v1::Event&) { return look(); }, look);
   return told;
 }
 

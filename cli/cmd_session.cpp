@@ -47,7 +47,13 @@ v1::Reply register_session(const context& ctx, const register_options& o) {
   auto command = registration(ctx, o);
   const auto& body = command.register_session();
   check_identity_roots(ctx, ctx.env(), body.label(), body.directory(), body.file_root());
-  return ctx.execute(command);
+  auto reply = ctx.execute(command);
+  // The session of the given id is of another scope: it is taken over there.
+  if (reply.session().session().scope() != command.scope()) {
+    command.set_scope(reply.session().session().scope());
+    reply = ctx.execute(command);
+  }
+  return reply;
 }
 
 int run_register(context& ctx, const register_options& o) {
@@ -239,7 +245,7 @@ int run_instances(context& ctx) {
     auto presence = presence_text(s, ctx.now_ms(), c);
     ctx.io().painted_line("  " + short_id(s.id()) + "  " + ctx.io().paint(colour::cyan, s.label().empty() ? "-" : s.label()) +
                           "  pid=" + std::to_string(s.pid()) + "  " + ctx.io().paint(c, presence) +
-                          (s.workspace().pane_id().empty() ? "" : "  pane=" + one_line(s.workspace().pane_id())));
+                          (s.workspace().pane_id().empty() ? "" : "  pane=" + ctx.io().paint(colour::none, s.workspace().pane_id())));
   }
   return code::ok;
 }

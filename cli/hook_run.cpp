@@ -11,6 +11,7 @@
 #include "cli/hook_store.hpp"
 #include "cli/profile.hpp"
 #include "cli/rows.hpp"
+#include "cli/verbs.hpp"
 #include "gateway/mcp/context_block.hpp"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ private:
   void pre_tool_use();
   void post_tool_use();
   void turn(v1::AgentReport::State);
+  void tell_mail();
   void end_calls();
   std::optional<v1::AgentReport::State> notified_state() const;
 
@@ -120,7 +122,7 @@ hook_run::hook_run(const context& ctx, const hook_host& host, hook_event event, 
   : ctx_(ctx), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
     place_(place_of_event()), session_(event_text("session_id")), state_(ctx.door().finder.state_directory()), store_(state_, host.name, session_),
     worker_(!ctx.env().get("SWARM_MCP_INSTANCE_ID").empty() && !ctx.env().get("SWARM_TOKEN").empty()),
-    until_ms_(ctx.boot_ms() + limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1)) {}
+    until_ms_(ctx.boot_ms() + bounded_by_timeout(ctx, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
 
 std::string hook_run::event_text(const char* key) const {
   if (!input_.is_object())
@@ -464,6 +466,17 @@ void hook_run::turn(v1::AgentReport::State state) {
     note(e.what());
   }
   report(state);
+  if (host_.what == hook_host::kind::hermes && event_ == hook_event::prompt_submit && !me_.id.empty())
+    tell_mail();
+}
+
+/// What nobody types into a conversation of Hermes goes with its prompt. It stays unread until the agent reads it.
+void hook_run::tell_mail() {
+  auto q = query();
+  q.set_viewer(me_.id);
+  q.mutable_get_status();
+  if (auto mail = mcp::make_mail_block(ask(q).status()); !mail.empty())
+    say(hook_context(host_, event_, mail));
 }
 
 /// A host also notifies of things that nobody has to answer.

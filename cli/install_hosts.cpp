@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <fstream>
 #include <sstream>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "actors/base/crypto.hpp"
@@ -63,7 +61,6 @@ constexpr hook_line gemini_hooks[] = {
   {"Notification", "notification", nullptr},
   {"SessionEnd", "session-end", nullptr},
 };
-constexpr const char* hermes_matcher = "write_file|patch|edit_file|apply_patch|terminal|execute_code";
 
 std::string name_of(const std::string& program) { return fs::path{program}.filename().string(); }
 bool is_our_program(const std::string& program) { return name_of(program) == "swarmctl"; }
@@ -530,60 +527,30 @@ setting hermes_server(fs::path file, const install_options& o) {
   return s;
 }
 
-/// The first one from that place on.
-std::optional<std::size_t> our_hermes_hook(const yaml_text& t, std::size_t from = 0) {
-  for (auto i = from; i < t.size({"hooks", "pre_tool_call"}); ++i)
+std::optional<std::size_t> our_hermes_hook(const yaml_text& t) {
+  for (std::size_t i = 0; i < t.size({"hooks", "pre_tool_call"}); ++i)
     if (is_our_hook(t.scalar({"hooks", "pre_tool_call", std::to_string(i), "command"}).value_or(""), "hermes"))
       return i;
   return std::nullopt;
 }
 
-setting hermes_hook(fs::path file, const install_options& o) {
-  yaml_text::path list{"hooks", "pre_tool_call"};
-  std::vector<std::pair<std::string, std::string>> entry{
-    {"matcher", hermes_matcher}, {"command", hook_command(o, "hermes", "pre-tool-use")}, {"timeout", std::to_string(hook_timeout_s)}};
-  if (o.fail_closed)
-    entry.emplace_back("fail_closed", "true");
-  auto at = [list](std::size_t i, const std::string& key) {
-    auto out = list;
-    out.push_back(std::to_string(i));
-    out.push_back(key);
-    return out;
-  };
+/// What an earlier install has written there, and nothing needs any more: it only ever goes.
+setting former_setting(fs::path file, std::function<std::string(const std::string&)> without) {
   setting s;
-  s.what = "hooks";
   s.file = std::move(file);
-  std::vector<std::string> lines;
-  for (const auto& [key, value] : entry)
-    lines.push_back(key + ": " + (key == "matcher" || key == "command" ? yaml_quoted(value) : value));
-  s.put = [=](const std::string& text, const contents&) {
-    yaml_text t{text};
-    if (auto i = our_hermes_hook(t)) {
-      while (auto another = our_hermes_hook(t, *i + 1))
-        t.erase({list[0], list[1], std::to_string(*another)});
-      bool current = std::all_of(entry.begin(), entry.end(), [&](const auto& e) { return t.scalar(at(*i, e.first)) == e.second; });
-      if (!current || t.has(at(*i, "fail_closed")) != (entry.size() > 3))
-        t.replace(yaml_text::path{list[0], list[1], std::to_string(*i)}, lines);
-    } else {
-      t.add_item(list, lines);
-    }
-    return t.text();
-  };
-  s.take = [=](const std::string& text, const contents&) {
-    yaml_text t{text};
-    while (auto i = our_hermes_hook(t)) {
-      auto item = list;
-      item.push_back(std::to_string(*i));
-      t.erase(item);
-    }
-    return t.text();
-  };
-  s.program = [=](const std::string& text) {
-    yaml_text t{text};
-    auto i = our_hermes_hook(t);
-    return i ? shell_words(t.scalar(at(*i, "command")).value_or(""))[0] : std::string{};
-  };
+  s.put = [without](const std::string& text, const contents&) { return without(text); };
+  s.take = s.put;
   return s;
+}
+
+/// The plugin asks before a tool runs. This one beside it would ask a second time.
+setting hermes_former_hook(fs::path file) {
+  return former_setting(std::move(file), [](const std::string& text) {
+    yaml_text t{text};
+    while (auto i = our_hermes_hook(t))
+      t.erase({"hooks", "pre_tool_call", std::to_string(*i)});
+    return t.text();
+  });
 }
 
 setting hermes_plugin(fs::path file) {
@@ -615,59 +582,24 @@ setting hermes_plugin(fs::path file) {
   return s;
 }
 
-std::string iso_time(std::time_t when) {
-  std::tm parts{};
-  gmtime_r(&when, &parts);
-  char out[32];
-  std::strftime(out, sizeof out, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return out;
-}
-
-/// Hermes runs a hook that it cannot ask about only if the user's approval of event and command is recorded.
-setting hermes_consent(const fs::path& file, const install_options& o) {
-  auto command = hook_command(o, "hermes", "pre-tool-use");
-  auto ours = [](const json_text& t) {
-    std::vector<std::size_t> out;
+/// What that hook was allowed by.
+setting hermes_former_consent(fs::path file) {
+  return former_setting(std::move(file), [](const std::string& text) {
+    json_text t{text};
     const auto* list = t.find({"approvals"});
-    for (std::size_t i = 0; list && list->is_array() && i < list->size(); ++i)
-      if (is_our_hook(text_of(t.find({"approvals", std::to_string(i), "command"})), "hermes"))
-        out.push_back(i);
-    return out;
-  };
-  setting s;
-  s.what = "consent to the hook";
-  s.file = file;
-  s.put = [=, program = o.program, target = file](const std::string& text, const contents& now) {
-    json_text t{text};
-    struct stat info {};
-    json changed = stat(program.c_str(), &info) == 0 ? json(iso_time(info.st_mtime)) : json();
-    json entry{
-      {"event", "pre_tool_call"}, {"command", command}, {"approved_at", iso_time(std::time(nullptr))}, {"script_mtime_at_approval", changed}};
-    // An approval that was given already stays as it is.
-    json_text given{now(target)};
-    for (auto i : ours(given))
-      if (const auto& e = *given.find({"approvals", std::to_string(i)}); text_of(&e.at("command")) == command)
-        entry = e;
-    auto places = ours(t);
-    while (places.size() > 1) {
-      t.erase({"approvals", std::to_string(places.back())});
-      places.pop_back();
-    }
-    t.set({"approvals", places.empty() ? "-" : std::to_string(places[0])}, entry);
-    return t.text();
-  };
-  s.take = [=](const std::string& text, const contents&) {
-    json_text t{text};
-    auto places = ours(t);
-    if (places.empty())
+    auto left = list && list->is_array() ? list->size() : 0;
+    bool taken = false;
+    while (left-- > 0)
+      if (is_our_hook(text_of(t.find({"approvals", std::to_string(left), "command"})), "hermes")) {
+        t.erase({"approvals", std::to_string(left)});
+        taken = true;
+      }
+    if (!taken)
       return text;
-    for (auto i = places.rbegin(); i != places.rend(); ++i)
-      t.erase({"approvals", std::to_string(*i)});
     if (t.find({"approvals"})->empty())
       t.erase({"approvals"});
     return t.text();
-  };
-  return s;
+  });
 }
 
 void set_up_hermes(install_host& host, const environment& env, const install_options& o) {
@@ -681,9 +613,9 @@ void set_up_hermes(install_host& host, const environment& env, const install_opt
   host.settings.push_back(stamp_file(plugin / "loaded.json"));
   host.stamp = plugin / "loaded.json";
   host.settings.push_back(hermes_server(config, o));
-  host.settings.push_back(hermes_hook(config, o));
+  host.settings.push_back(hermes_former_hook(config));
   host.settings.push_back(hermes_plugin(config));
-  host.settings.push_back(hermes_consent(directory / "shell-hooks-allowlist.json", o));
+  host.settings.push_back(hermes_former_consent(directory / "shell-hooks-allowlist.json"));
   add_skill(host, o, directory / "skills");
 }
 

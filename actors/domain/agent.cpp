@@ -106,7 +106,11 @@ void publish_terminal(transaction& tx, const v1::Session& s, const std::string& 
   entry.set_key(workspace_keys(pty_workspace, s.id()).front());
   entry.set_owner_identity(identity_token(s.label()));
   entry.set_updated_at_ms(tx.in().now_ms);
-  json value{{"schema_version", 1}, {"backend", pty_workspace.name}, {"handle_kind", pty_workspace.handle_kind}, {"handle", handle}, {"handle_aliases", json::array()}};
+  json value{{"schema_version", 1},
+             {"backend", pty_workspace.name},
+             {"handle_kind", pty_workspace.handle_kind},
+             {"handle", handle},
+             {"handle_aliases", json::array()}};
   entry.set_value(value.dump());
   entry.set_revision(tx.revision());
   tx.kv_changed();

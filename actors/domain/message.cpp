@@ -86,8 +86,8 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
 
 } // namespace
 
-v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id,
-                        waking how, bool wants_news) {
+v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id, waking how,
+                        bool wants_news) {
   auto message = post_message(tx, sender, recipient, with_task(text, task_id));
   if ((how != waking::at_idle || wants_news) && message.id() != 0) {
     message.set_prompted(wants_news);

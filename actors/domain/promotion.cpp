@@ -88,7 +88,8 @@ v1::Promotion decide_promotion(const transaction& tx, const v1::Dispatch& asked,
     return deny(std::move(p), "synthetic_resource");
   if (asked.has_promote() && !asked.promote())
     return deny(std::move(p), "operator_suppressed");
-  if (const auto ticket = asked.promote_identifier().empty() ? ticket_of(task) : trimmed(asked.promote_identifier()); !ticket.empty()) {
+  const auto named = trimmed(asked.promote_identifier());
+  if (const auto ticket = named.empty() ? ticket_of(task) : named; !ticket.empty()) {
     p.set_identifier(std::string(ticket));
     return promote(std::move(p), "link", "explicit_identifier", "per_dispatch");
   }

@@ -235,8 +235,16 @@ v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
     if (auto reply = adopt_explicitly(tx, r))
       return *reply;
   if (!r.preassigned_id().empty()) {
-    if (auto row = tx.get<v1::Session>(key(r.preassigned_id())))
-      return may_adopt(tx, *row, r) ? adopt(tx, *row, r) : could_not_adopt(v1::Refusal::CONFLICT, row->id());
+    if (auto row = tx.get<v1::Session>(key(r.preassigned_id()))) {
+      if (!may_adopt(tx, *row, r))
+        return could_not_adopt(v1::Refusal::CONFLICT, row->id());
+      if (row->scope() == tx.scope())
+        return adopt(tx, *row, r);
+      // Only its own scope sees to a session: whoever is told of it here registers there.
+      if (auto refusal = check_registrant(tx, *row))
+        return *refusal;
+      return session_reply(std::move(*row), true);
+    }
   } else if (!session_token(r.label()).empty()) {
     if (auto row = oldest_with_label(tx, r)) {
       // A hook that repeats its registration is told the id; the session stays with the process that holds it.

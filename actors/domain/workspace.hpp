@@ -13,7 +13,7 @@ namespace swarm::domain {
 /// A program that holds terminals.
 struct workspace_backend_names {
   const char* name;
-  const char* handle_kind; // of its handles, where a row does not say
+  const char* handle_kind;                 // of its handles, where a row does not say
   std::array<const char*, 2> key_prefixes; // of the rows, the one to read first in front
 };
 

@@ -123,22 +123,33 @@ std::string shared_file(const std::string& program, const std::string& share, co
   return !directory.empty() && fs::exists(directory / name, ec) ? (directory / name).string() : std::string{};
 }
 
+constexpr const char* opencode_plugin = "agents/opencode/swarm.js";
+
 std::string opencode_config(const std::string& swarmctl, const std::string& share) {
   json config{{"mcp", {{"swarm", {{"type", "local"}, {"command", json::array({swarmctl, "mcp"})}, {"enabled", true}}}}}};
-  if (auto plugin = shared_file(swarmctl, share, "agents/opencode/swarm.js"); !plugin.empty())
-    config["plugin"] = json::array({"file://" + plugin});
+  config["plugin"] = json::array({"file://" + shared_file(swarmctl, share, opencode_plugin)});
   return config.dump();
+}
+
+/// A server that its user has set up is not trusted, and stands before ours of that name: nobody is there to allow each of its tools. Policies
+/// that are named replace the user's own, so those are named, too.
+std::vector<std::string> gemini_arguments(const std::string& swarmctl, const std::string& share) {
+  std::vector<std::string> out{"--skip-trust"};
+  if (auto policy = shared_file(swarmctl, share, "agents/gemini/swarm.toml"); !policy.empty())
+    out.insert(out.end(), {"--policy", policy, "--policy", "~/.gemini/policies"});
+  return out;
 }
 
 } // namespace
 
-std::vector<std::string> agent_arguments(std::string_view harness, const std::string& swarmctl, const std::string& directory) {
+std::vector<std::string> agent_arguments(std::string_view harness, const std::string& swarmctl, const std::string& directory,
+                                         const std::string& share) {
   if (harness == "claude")
     return claude_arguments(swarmctl);
   if (harness == "codex")
     return codex_arguments(swarmctl, directory);
   if (harness == "gemini")
-    return {"--skip-trust"};
+    return gemini_arguments(swarmctl, share);
   return {};
 }
 
@@ -154,6 +165,16 @@ std::vector<std::string> agent_environment(std::string_view harness, const std::
     return out;
   }
   return {};
+}
+
+std::string agent_obstacle(std::string_view harness, const std::string& swarmctl, const std::string& share) {
+  if (harness != "opencode" || !shared_file(swarmctl, share, opencode_plugin).empty())
+    return {};
+  auto directory = share_directory(share, swarmctl);
+  return "OpenCode would work without looking at locks and could not be woken: its plugin is not there, " +
+         (directory.empty() ? "and no share/swarm-fabric is beside the directory of " + swarmctl : (directory / opencode_plugin).string()) +
+         ". Install the whole package, or set SWARM_SHARE to the directory that has agents/opencode (deploy/ of the source tree); then dispatch "
+         "again";
 }
 
 // Codex calls its first hook with the first prompt only.

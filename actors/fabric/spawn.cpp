@@ -232,13 +232,18 @@ void commit_start(self_ptr self, const child_info& child) {
 void start(self_ptr self) {
   auto& st = self->state;
   st.phase = "starting";
+  auto environment = worker_environment(st.place.links.node->facts, st.row, st.place.scope, st.environment);
+  if (auto why = agent_obstacle(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", get(environment, "SWARM_SHARE"));
+      !why.empty())
+    return report_end(self, "spawn_failed: " + why, true);
   auto request = std::make_shared<start_child>();
   request->id = st.place.id;
   request->attempt = st.row.attempt();
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
-  for (auto& argument : agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.row.directory()))
+  for (auto& argument :
+       agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.row.directory(), get(environment, "SWARM_SHARE")))
     request->argv.push_back(std::move(argument));
-  request->environment = worker_environment(st.place.links.node->facts, st.row, st.place.scope, st.environment);
+  request->environment = std::move(environment);
   request->directory = st.row.directory();
   if (st.row.columns() != 0)
     request->columns = st.row.columns();

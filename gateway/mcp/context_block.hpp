@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/base/limits.hpp"
+
 #include "swarm/v1/coordination.pb.h"
 
 namespace swarm::mcp {
@@ -36,7 +38,11 @@ struct context_block {
 };
 context_block make_context_block(const ambient&);
 
-/// Foreign text as the block shows it, quotes included: one line, at most limits::context_text_bytes_max bytes of it.
-std::string quoted_foreign(std::string_view text);
+/// The messages that a session has not read, for the prompt of an agent that nothing else tells of them; empty when there are none. Has the same
+/// bounds, and is the same to the byte as long as no message comes or is read.
+std::string make_mail_block(const v1::Status&);
+
+/// Foreign text as the block shows it, quotes included: one line, at most that many bytes of it.
+std::string quoted_foreign(std::string_view text, std::size_t bytes_max = limits::context_text_bytes_max);
 
 } // namespace swarm::mcp

@@ -95,7 +95,13 @@ v1::Reply member::send(v1::Command& command, std::string& token) {
   auto before = bound();
   connect({});
   try {
-    return connection_->execute(command);
+    auto reply = connection_->execute(command);
+    // The session of the given id is of another scope: it is taken over there.
+    if (!reply.has_refusal() && reply.session().session().scope() != command.scope()) {
+      command.set_scope(reply.session().session().scope());
+      reply = connection_->execute(command);
+    }
+    return reply;
   } catch (...) {
     connect(before ? before->token : std::string{});
     throw;

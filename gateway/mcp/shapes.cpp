@@ -285,12 +285,8 @@ json lock_row(const v1::LockView& view, std::int64_t now_ms) {
   owner["active"] = o.active();
   if (o.has_workspace())
     add_place(owner, o.workspace());
-  json out = {{"id", l.id()},
-              {"instance_id", l.session_id()},
-              {"file", l.path()},
-              {"type", "lock"},
-              {"content", l.note()},
-              {"created_at", seconds(l.created_at_ms())},
+  json out = {{"id", l.id()},   {"instance_id", l.session_id()}, {"file", l.path()},
+              {"type", "lock"}, {"content", l.note()},           {"created_at", seconds(l.created_at_ms())},
               {"owner", owner}};
   if (o.has_workspace())
     out["workspace"] = workspace(o.workspace());

@@ -129,7 +129,7 @@ class started {
   }
 }
 
-/** As root only it takes the settings that come with swarmctl from whoever owns them; anybody else's come from install. */
+/** Gemini CLI takes the settings that come with swarmctl only if they are root's; otherwise its user needs install. */
 function takesSharedSettings(environment) {
   const share = environment.SWARM_SHARE ?? join(here, '../../deploy');
   return statSync(join(share, 'agents/gemini/settings.json')).uid === 0;
@@ -197,8 +197,8 @@ export class node {
     return JSON.parse(this.swarmctl(...args, '--json'));
   }
   events(type) {
-    const lines = this.swarmctl('events', '--json').split('\n');
-    return lines.filter((line) => line !== '').map((line) => JSON.parse(line)).filter((one) => one.type === type);
+    const lines = this.swarmctl('events', '--since', '0', '--type', type, '--json').split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
   }
   read(file) {
     const path = join(this.repository, file);
@@ -208,6 +208,7 @@ export class node {
     return `FAKE_STEPS ${JSON.stringify(steps)}`;
   }
   dispatch(title, message) {
+    this.running = undefined; // what the worker shows is of interest now
     return this.json(...this.dispatchArguments(title, message));
   }
   dispatchArguments(title, message) {
@@ -230,7 +231,7 @@ export class node {
   }
   /** A session of nobody's that holds the lock of theirs.txt: its id. */
   peer() {
-    const { id } = this.json('register', this.repository, '--label', 'role:peer', '--lease-seconds', '600');
+    const { id } = this.json('register', this.repository, '--label', 'role:peer', '--lease-seconds', '3600');
     this.swarmctl('lock', 'theirs.txt', '--as', id);
     return id;
   }

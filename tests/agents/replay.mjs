@@ -4,7 +4,7 @@
 // Put it where the fabric starts the program (SWARM_HARNESS_CLAUDE="replay.mjs claude session"). On the terminal appears what
 // fixtures/<PROGRAM>/<RECORDING>.cast has: the start at once, the turn when somebody has typed a prompt, over and over. At the same
 // places the hooks that the fabric gave the program are run, with the input that was recorded, and heeded: a write that they deny is not
-// done, any other is. A turn ends like that of a good agent: it reads its mail and ends its task, by the command line.
+// done, any other is. A turn ends like that of a good agent: it reads its mail and ends its tasks, by the command line.
 //   SWARM_REPLAY_SPEED   so many times as fast (1)
 //   SWARM_REPLAY_LOG     file for a JSON object per line: {"typed"}, {"hook", "denied"}, {"wrote"}, {"mark"}
 import { spawn } from 'node:child_process';
@@ -208,9 +208,13 @@ for (;;) {
     // A program does not say that it is idle before its tools have ended, which here take as long as they take.
     const over = saysIdle(turn, markAt('idle', turn));
     await Promise.all([show(turn, over), run(working.slice(0, last))]);
-    await ran('swarmctl', ['bootstrap']);
-    const task = /for task ([0-9a-zA-Z-]+)/.exec(text)?.[1];
-    if (task) await ran('swarmctl', ['update-task', task, '--status', 'done', '--note', 'replayed']);
+    const mail = await ran('swarmctl', ['bootstrap']);
+    // One line wakes it for all its mail, which may be about another task as well.
+    const named = [...text.matchAll(/for task ([0-9a-zA-Z-]+)/g), ...mail.stdout.matchAll(/\[task:([0-9a-zA-Z-]+)\]/g)];
+    for (const task of new Set(named.map((match) => match[1]))) {
+      await ran('swarmctl', ['claim', task]); // unless it is reserved for us
+      await ran('swarmctl', ['update-task', task, '--status', 'done', '--note', 'replayed']);
+    }
     await Promise.all([show(over, markAt('idle', turn)), run(working.slice(last))]);
   }
   log({ mark: 'idle' });

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 // run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--user NAME] [--keep] [--verbose]
 //
-// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is ended;
-// and it is set up by `swarmctl install`, started by a person, and the set-up taken out. One line for each check; the exit status is 1 if one
-// failed. What a failed program had on its screen is shown with it, and the directory of its node stays. Every program has a node, a home and a
-// repository of its own, and nothing of the caller's.
+// The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is
+// ended; and it is set up by `swarmctl install`, started by a person, and the set-up taken out. One line for each check; the exit status is 1 if
+// one failed. What a failed program had on its screen is shown with it, and the directory of its node stays. Every program has a node, a home and
+// a repository of its own, and nothing of the caller's.
 //
-// Some programs are stricter or laxer with root. Started by root, the checks run as NAME (nobody); `--user root` stays root.
+// Programs treat root otherwise than a person. Started by root, the checks run as NAME (nobody); `--user root` stays root.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { check, eventually, gateway, model, node, pause, processesOf, TASK_S } from './parts.mjs';
@@ -53,6 +53,7 @@ function runAs(user) {
   const script = fileURLToPath(import.meta.url);
   const needed = [join(options.bin, 'swarmctl'), ...names.map((name) => join(options.agents, name, programs[name].program)), script];
   if (needed.some((file) => spawnSync('test', ['-r', file], as).status !== 0)) return undefined;
+  console.log(`as ${user}`);
   const flags = ['keep', 'verbose'].filter((flag) => options[flag]).map((flag) => `--${flag}`);
   return spawnSync(process.execPath, [script, '--bin', options.bin, '--agents', options.agents, '--only', names.join(','), ...flags], as).status ?? 1;
 }
@@ -60,14 +61,14 @@ if (process.getuid() === 0 && options.user !== 'root') {
   const user = options.user ?? 'nobody';
   const status = runAs(user);
   if (status !== undefined) process.exit(status);
-  console.log(`run.mjs: ${user} is nobody here, or cannot read ${options.bin}, ${options.agents} and this script`);
+  console.log(`run.mjs: there is no user ${user} to run as, or ${options.bin}, ${options.agents} or this script is closed to it`);
   if (options.user) process.exit(2);
   console.log('run.mjs: so the checks run as root');
 }
 
 /** The prompts that the program has got from us, as the model has heard them. Titles and the like, asked for without tools, repeat them. */
-function wakesHeard(at, from) {
-  const turns = at.fake.requests().filter((one) => one.number > from && one.tools?.length > 0);
+function wakesHeard(at) {
+  const turns = at.fake.requests().filter((one) => one.tools?.length > 0);
   return turns.flatMap((one) => one.heard).filter((one) => one.role === 'user' && one.text.includes('A peer sent you a swarm message'));
 }
 
@@ -110,7 +111,7 @@ const checks = {
     check(at.json('spawns').length === 1, 'there was another worker');
     check(at.read('new.txt') === 'by the worker\n', `new.txt is ${at.read('new.txt')}`);
     // The instruction came as mail: the terminal was told only that there is some.
-    const prompts = wakesHeard(at, 0);
+    const prompts = wakesHeard(at);
     check(prompts.length === 1, `the program has been told ${prompts.length} times that it has mail`);
     check(!prompts.some((prompt) => prompt.text.includes('FAKE_STEPS')), 'the instruction was typed into the terminal');
   },
@@ -212,7 +213,7 @@ const doctorOf = (at) => at.json('doctor').checks.find((one) => one.name === `ho
 
 /** Names of files and directories below `directory` that speak of us, without those that are to stay: backups, and what the node keeps. */
 function namesOfOurs(directory) {
-  const all = readdirSync(directory, { recursive: true }).filter((name) => /swarm/.test(relative('.', name)));
+  const all = readdirSync(directory, { recursive: true }).filter((name) => /swarm/.test(name));
   return all.filter((name) => !/\.swarm-backup-\d+$/.test(name) && !/^\.(local\/state|cache)\//.test(name));
 }
 
@@ -228,9 +229,9 @@ const setUpChecks = {
   async 'started by a person it is there, is stopped by a lock, hears from its peer, and leaves'(at) {
     at.peerId = at.peer();
     const lock = { tool: 'swarm.lock_file', input: { file: join(at.repository, 'ours.txt') } };
+    const read = { tool: 'read', path: join(at.repository, 'ours.txt') }; // some edit only what they have read
     const edit = { tool: 'edit', path: join(at.repository, 'ours.txt'), old: 'ours', new: 'mine' };
     const wait = { tool: 'swarm.wait_for_activity', input: { timeout_seconds: MAIL_S } };
-    const read = { tool: 'read', path: join(at.repository, 'ours.txt') };
     const running = at.start(at.steps(at.write('theirs.txt', 'stolen\n'), at.write('free.txt', 'free\n'), lock, read, edit, wait), true);
     const others = () => at.json('instances').filter((one) => one.id !== at.peerId);
     // It waits for mail then, so it is there as long as we look.
@@ -260,14 +261,13 @@ const setUpChecks = {
     check(status === 'ok', `doctor says ${status}: ${message}`);
   },
 
-  async 'as a worker it has its set-up besides what a worker gets, and is one session told once'(at) {
+  async 'as a worker, with its set-up besides what a worker gets, it is one session and is stopped by a lock'(at) {
     const before = at.fake.requests().length;
     const reply = at.dispatch('write again', at.steps(at.write('theirs.txt', 'stolen\n'), at.write('again.txt', 'again\n'), at.done('written')));
     check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
     check(at.read('again.txt') === 'again\n', `again.txt is ${at.read('again.txt')}`);
     check(at.read('theirs.txt') === 'theirs\n', `theirs.txt is ${at.read('theirs.txt')}`);
     check(refusals(at, before).length > 0, 'the model has not been told that the file is locked');
-    check(wakesHeard(at, before).length === 1, `the program has been told ${wakesHeard(at, before).length} times that it has mail`);
     const all = at.json('instances').filter((one) => one.id !== at.peerId);
     check(all.length === 1, `it has ${all.length} sessions`);
     at.swarmctl('remove-instance', at.only().id);
@@ -286,6 +286,7 @@ const setUpChecks = {
     const running = at.start(at.steps(at.write('theirs.txt', 'written\n')), false);
     const status = await running.end(TASK_S);
     check(status === 0, `it has ended with ${status}`);
+    check(at.json('locks').length === 1, 'the peer has lost its lock');
     check(at.read('theirs.txt') === 'written\n', `theirs.txt is ${at.read('theirs.txt')}`);
     const offered = at.fake.requests().slice(before).flatMap((one) => one.tools ?? []).filter((tool) => /swarm/.test(tool));
     check(offered.length === 0, `it still offers ${offered.join(', ')}`);

@@ -1,5 +1,6 @@
 // Agents on our terminals: started, told of their task, woken for mail, looked at. The agent is a script that behaves as the real programs
 // were recorded to; those run in tests/agents.
+#include <csignal>
 #include <fstream>
 #include <set>
 
@@ -29,12 +30,12 @@ const std::string does_its_task = "  swarmctl bootstrap > bootstrap.json\n"
 
 class agent_node {
 public:
-  explicit agent_node(const std::string& work = does_its_task) {
+  explicit agent_node(const std::string& work = does_its_task, const std::string& limits = {}) {
     auto file = node.work() + "/agent.sh";
     std::ofstream{file} << agent_script(work);
     chmod(file.c_str(), 0700);
     fs::create_directories(node.dir().root);
-    std::ofstream{node.dir().config_file()} << "[limits]\nagent_silence = 600\n";
+    std::ofstream{node.dir().config_file()} << "[limits]\nagent_silence = 600\n" << limits;
     options.env["SWARM_HARNESS_HERMES"] = file;
     node.start();
   }
@@ -64,12 +65,25 @@ public:
       return a.is_object() && a.at("state") == state;
     });
   }
+  /// Starts the agent and lets it do a task, after which it is idle until it is told something: whose silence means nothing any more.
+  std::string rests() {
+    REQUIRE(dispatch("fix it", {"--wait-for-completion", "30"}).at("completion").at("status") == "completed");
+    auto id = agent().at("instance_id").get<std::string>();
+    REQUIRE(node.ctl({"report-agent", "idle", "--as", id}).status == 0);
+    REQUIRE(becomes("idle"));
+    return id;
+  }
+  json last_message_to(const std::string& id) const { return node.ctl_json({"messages", "--to", id, "--limit", "1"}).at(0); }
+  bool has_read(const std::string& id) const {
+    return eventually([&] { return last_message_to(id).at("read") == 1; });
+  }
 
   test_node node;
   run_options options;
 };
 
 const std::string woken = "typed: A peer sent you a swarm message";
+constexpr const char* not_heard = "its terminal has taken no input for 2000 ms";
 
 } // namespace
 
@@ -122,6 +136,84 @@ TEST_CASE("S6: a busy agent is woken at its next idle, with force at once") {
   CHECK(later.at("nudged") == false);
   REQUIRE(a.node.ctl({"report-agent", "idle", "--as", id}).status == 0);
   CHECK(a.is_typed(woken, 3));
+}
+
+TEST_CASE("Appendix A, prompt_peer (woken): an idle agent on our terminal is told, and the answer says where it is") {
+  agent_node a;
+  auto id = a.rests();
+  mcp_client me{a.node};
+  me.enroll("name:me");
+  auto told = me.call("prompt_peer", {{"recipient", id}, {"message", "have a look"}, {"task_id", "T1"}});
+  CHECK(told.keys() == "message_sent sender recipient nudged workspace_backend workspace_handle handle_kind agent_status");
+  CHECK(told.value() == json{{"message_sent", true},
+                             {"sender", me.id()},
+                             {"recipient", id},
+                             {"nudged", true},
+                             {"workspace_backend", "pty"},
+                             {"workspace_handle", a.agent().at("pty")},
+                             {"handle_kind", "pty"},
+                             {"agent_status", "idle"}});
+  CHECK(a.is_typed(woken + " for task T1."));
+  CHECK(a.has_read(id));
+  CHECK(a.last_message_to(id).at("content") == "[task:T1] have a look");
+  REQUIRE(a.node.ctl({"report-agent", "working", "--as", id}).status == 0);
+  auto busy = me.call("prompt_peer", {{"recipient", id}, {"message", "when you can"}});
+  CHECK(busy.keys() == "message_sent sender recipient nudged nudge_skipped workspace_backend workspace_handle handle_kind agent_status");
+  CHECK(busy.value().at("nudge_skipped") == "target workspace handle is working; pass force=true to inject anyway");
+  CHECK(busy.value().at("agent_status") == "working");
+}
+
+TEST_CASE("Appendix A, prompt_peer (nudge_error): a person types at the agent's terminal; the mail is stored, and the agent told later") {
+  agent_node a{does_its_task, "pty_person_hold = 6000\n"};
+  auto id = a.rests();
+  mcp_client me{a.node};
+  me.enroll("name:me");
+  // Ctrl-U: the line is empty and not echoed, so that the agent has seen nothing.
+  REQUIRE(a.node.ctl({"pty", "send", a.agent().at("pty").get<std::string>(), "\x15"}).status == 0);
+  auto told = me.call("prompt_peer", {{"recipient", id}, {"message", "when you can"}});
+  CHECK_FALSE(told.is_error);
+  CHECK(told.keys() == "message_sent sender recipient nudged nudge_error workspace_backend workspace_handle handle_kind agent_status");
+  CHECK(told.value().at("message_sent") == true);
+  CHECK(told.value().at("nudged") == false);
+  CHECK_MESSAGE(told.value().at("nudge_error").get<std::string>().starts_with(not_heard), told.text());
+  CHECK(told.value().at("workspace_handle") == a.agent().at("pty"));
+  auto stored = a.last_message_to(id);
+  CHECK(stored.at("content") == "when you can");
+  CHECK(stored.at("read") == 0);
+  CHECK_FALSE(stored.contains("delivered_at"));
+  CHECK(a.is_typed(woken + ". "));
+  CHECK(a.has_read(id));
+  CHECK(a.last_message_to(id).contains("delivered_at"));
+}
+
+TEST_CASE("prompt-peer to a program that does not read its terminal: nudge_error, and the program is told when it reads again") {
+  agent_node a{"  case \"$line\" in *\"swarm message\"*)\n" + does_its_task + "\n  ;;\n  esac", "pty_person_hold = 375\n"};
+  auto id = a.rests();
+  auto terminal = a.node.ctl_json({"pty", "list"}).at(0);
+  auto pid = terminal.at("pid").get<pid_t>();
+  kill(pid, SIGSTOP);
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += std::string(1000, 'x') + "\n";
+  // As much as the kernel keeps for it, and a bit.
+  REQUIRE(eventually([&] {
+    return a.node.ctl({"pty", "send", terminal.at("id").get<std::string>(), "--stdin", "--timeout", "1"}, {.input = lines}).status == 4;
+  }));
+  auto told = a.node.ctl_json({"prompt-peer", "--to", id, "--message", "one"});
+  CHECK(told.at("message_sent") == true);
+  CHECK(told.at("nudged") == false);
+  CHECK_FALSE(told.contains("nudge_skipped"));
+  CHECK_MESSAGE(told.value("nudge_error", "").starts_with(not_heard), told.dump());
+  CHECK(told.at("workspace_handle") == terminal.at("id"));
+  CHECK(told.at("agent_status") == "idle");
+  auto again = a.node.ctl({"prompt-peer", "--to", id, "--message", "two"});
+  CHECK(again.status == 0);
+  CHECK_MESSAGE(again.out.find(id.substr(0, 8) + " (" + not_heard) != std::string::npos, again.out);
+  CHECK(a.last_message_to(id).at("read") == 0);
+  kill(pid, SIGCONT);
+  CHECK(a.is_typed(woken + ". "));
+  CHECK(a.has_read(id));
+  CHECK(a.last_message_to(id).at("content") == "two");
 }
 
 TEST_CASE("S6: a nudge that reaches nobody leaves the mail stored") {

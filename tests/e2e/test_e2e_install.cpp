@@ -93,7 +93,6 @@ const std::map<std::string, std::string> lived_in{
                                       "    /* none */\n  }, // yet\n}\n"},
   {".gemini/settings.json", "{\"theme\":\"dark\",\"mcpServers\":{}}"},
   {".hermes/config.yaml", "# my settings\r\nmodel: x # best\r\nmcp_servers: {}\r\nhooks:\r\n  # none\r\nplugins:\r\n  enabled: [] # none\r\n"},
-  {".hermes/shell-hooks-allowlist.json", "{\n  \"approvals\": []\n}"},
 };
 
 std::string host_of(const std::string& file) {
@@ -151,7 +150,7 @@ TEST_CASE("settings that are lived in keep everything, and are given back to the
   CHECK(home.parsed(".claude/settings.json").at("hooks").at("PreToolUse").at(0).at("hooks").at(0).at("onFailure") == "block");
   CHECK(file_text(home.path / ".codex/config.toml").rfind("# my settings\nmodel = \"x\" # best\n\n[mcp_servers.other]\n", 0) == 0);
   CHECK(file_text(home.path / ".hermes/config.yaml").find("model: x # best\r\n") != std::string::npos);
-  CHECK(file_text(home.path / ".hermes/config.yaml").find("fail_closed: true\r\n") != std::string::npos);
+  CHECK(home.parsed(".hermes/plugins/swarm/swarm.json").at("fail_closed") == true);
   CHECK(file_text(home.path / ".config/opencode/opencode.jsonc").find("// my settings") != std::string::npos);
   for (const auto& [name, text] : lived_in) {
     CAPTURE(name);
@@ -224,7 +223,7 @@ TEST_CASE("each file that cannot be read is refused by name and line, and nothin
   }
   // The line is that of the file, not of what install would have made of it by then.
   fresh_home home;
-  write(home.path / ".hermes/config.yaml", "mcp_servers:\n  other:\n    command: o\nhooks: 7\n");
+  write(home.path / ".hermes/config.yaml", "mcp_servers:\n  other:\n    command: o\nplugins: 7\n");
   CHECK(home.install({"--host", "hermes"}).err.find("~/.hermes/config.yaml, line 4: ") != std::string::npos);
 }
 

@@ -658,6 +658,9 @@ TEST_CASE("what failed or was cancelled cancels what waits for it, and what is d
   auto open = new_task(me, {{"assignee", me.id()}});
   auto late = new_task(me, {{"depends_on", {open, first}}, {"approval_required", true}});
   CHECK(result_of(late) == "auto-cancelled: dependency " + first + " is already cancelled");
+  auto failed = new_task(me, {{"assignee", me.id()}});
+  me.ask("update_task", {{"task_id", failed}, {"status", "failed"}});
+  CHECK(result_of(new_task(me, {{"depends_on", {failed}}})) == "auto-cancelled: dependency " + failed + " is already failed");
   auto freed = new_task(me, {{"depends_on", {open}}});
   auto held = new_task(me, {{"depends_on", {open}}, {"approval_required", true}});
   me.ask("update_task", {{"task_id", open}, {"status", "done"}});
@@ -1005,6 +1008,49 @@ TEST_CASE("dispatch without a worker leaves a task of a key that hashes as it al
   gateway.ask("update_task", {{"task_id", got.at("task_id")}, {"status", "cancelled"}});
   CHECK(gateway.call("dispatch", {{"title", "Do it"}}).keys() == "status task_id task");
   CHECK(gateway.ask("dispatch", {{"title", "Do it"}}).at("status") == "already_terminal");
+}
+
+TEST_CASE("dispatch says of a new task whether it belongs into the tracker, as the caller decides with promote and promote_identifier") {
+  test_node node;
+  member gateway{node, "identity:work mode:gateway"};
+  auto dispatch = [&](const std::string& title, json more) {
+    more.update({{"title", title}, {"type", "test"}, {"spawn", false}});
+    return gateway.call("dispatch", more);
+  };
+  auto promotion = [](const tool_reply& reply) { return in_order(reply.text()).at("promotion"); };
+  CHECK(promotion(dispatch("before", {{"promote", true}})).at("decision").at("reason") == "no_tracker_configured");
+  gateway.text("kv_set", {{"key", "config/work_tracker/work"}, {"value", R"({"provider":"linear"})"}});
+  auto bound = [&](const tool_reply& reply) {
+    return gateway.text("kv_get", {{"key", "tracker/linear/work/" + reply.value().at("task_id").get<std::string>()}});
+  };
+
+  auto suppressed = dispatch("see VUH-36", {{"promote", false}, {"promote_identifier", "ENG-7"}});
+  CHECK(suppressed.keys() == "status task_id task role promotion");
+  CHECK(promotion(suppressed).dump() == R"({"decision":{"promote":false,"reason":"operator_suppressed","identity":"work","provider":"linear"}})");
+  CHECK(bound(suppressed).find("not found") != std::string::npos);
+
+  auto linked = dispatch("see VUH-37", {{"promote_identifier", "ENG-7"}});
+  CHECK(keys_of(promotion(linked)) == "decision binding_written");
+  CHECK(promotion(linked).at("decision").dump() ==
+        R"({"promote":true,"mode":"link","reason":"explicit_identifier","identity":"work","provider":"linear","identifier":"ENG-7",)"
+        R"("existing_binding":null,"precedence":"per_dispatch"})");
+  auto written = promotion(linked).at("binding_written");
+  CHECK(keys_of(written) == "identifier linked_at");
+  CHECK(written.at("identifier") == "ENG-7");
+  CHECK(is_recent(written.at("linked_at").get<std::int64_t>() / 1000));
+  CHECK(json::parse(json::parse(bound(linked)).at("value").get<std::string>()) == json(written));
+  CHECK(linked.value().at("task").at("tracker_required") == 1);
+  CHECK(linked.value().at("task").at("tracker_provider") == "linear");
+  CHECK_FALSE(dispatch("see VUH-37", {{"promote_identifier", "ENG-8"}}).value().contains("promotion")); // decided already
+
+  member worker{node, "identity:work role:implementer"};
+  auto requested = dispatch("small", {{"promote", true}});
+  CHECK(requested.keys() == "status task_id task recipient prompt promotion");
+  CHECK(promotion(requested).dump() ==
+        R"({"decision":{"promote":true,"mode":"create","reason":"operator_requested","identity":"work","provider":"linear",)"
+        R"("existing_binding":null,"precedence":"per_dispatch"}})");
+  CHECK(requested.value().at("task").at("tracker_required") == 1);
+  CHECK(promotion(dispatch("smaller", json::object())).at("decision").at("reason") == "type_not_promotable");
 }
 
 TEST_CASE("dispatch finds the live worker of the role, else a generalist, and instructs it each time") {

@@ -81,7 +81,7 @@ void check_words(const std::vector<std::string>& words) {
     shell::expand_braces(pattern, expanded);
     SWARM_HOLDS(expanded == std::vector{pattern});
     shell::expand_braces(word, expanded);
-    SWARM_HOLDS(expanded.size() >= 2 && expanded.size() <= limits::hook_braces_max);
+    SWARM_HOLDS(expanded.size() >= 2 && expanded.size() <= limits::hook_paths_max + 1);
   }
   // The usual programs, with a name that is nothing but a name.
   if (words.empty() || words[0].empty() || words[0].size() > limits::path_bytes_max() || words[0].find('\0') != words[0].npos)

@@ -22,7 +22,7 @@ const std::string scope = "/bench/mcp";
 constexpr const char* free_file = "/bench/mcp/free.cpp";
 constexpr const char* locked_file = "/bench/mcp/locked.cpp"; // by a peer
 constexpr int starts = 20;                                   // per round
-constexpr int wakes = 20;                                    // per round
+constexpr int repetitions = 20;                              // of each way to wake, per round
 constexpr int checks = 30;                                   // per round
 constexpr int racers = 64;                                   // servers that claim at once
 constexpr int contested = 1'000;                             // tasks they claim
@@ -94,6 +94,71 @@ private:
   int id_ = 0;
 };
 
+/// One tool, or two that belong together, as an agent calls it and as a client without MCP does the same. `key` is the caller's own.
+struct measured_tool {
+  const char* name;
+  void (*by_mcp)(agent&, const std::string& key);
+  void (*direct)(node_client&, const std::string& session, const std::string& key);
+};
+
+std::string path_of(const std::string& key) { return scope + "/" + key; }
+
+constexpr measured_tool measured_tools[] = {
+  {"kv_set",
+   [](agent& a, const std::string& key) {
+     a.call("kv_set", {{"key", key}, {"value", "value"}});
+   },
+   [](node_client& c, const std::string& session, const std::string& key) {
+     auto set = command(scope, session);
+     set.mutable_set_kv()->set_key(key);
+     set.mutable_set_kv()->set_value("value");
+     c.execute(set);
+   }},
+  {"lock_file + unlock_file",
+   [](agent& a, const std::string& key) {
+     a.call("lock_file", {{"file", path_of(key)}});
+     a.call("unlock_file", {{"file", path_of(key)}});
+   },
+   [](node_client& c, const std::string& session, const std::string& key) {
+     auto take = command(scope, session), give = take;
+     take.mutable_acquire_lock()->set_path(path_of(key));
+     c.execute(take);
+     give.mutable_release_lock()->set_path(path_of(key));
+     c.execute(give);
+   }},
+  {"get_file_lock",
+   [](agent& a, const std::string& key) {
+     a.call("get_file_lock", {{"file", path_of(key)}});
+   },
+   [](node_client& c, const std::string& session, const std::string& key) {
+     v1::Query q;
+     q.set_scope(scope);
+     q.set_viewer(session);
+     q.mutable_get_lock()->set_path(path_of(key));
+     c.ask(q);
+   }},
+  {"request_task + update_task",
+   [](agent& a, const std::string& key) {
+     auto made = json::parse(a.call("request_task", {{"type", "implement"}, {"title", key}}));
+     a.call("update_task", {{"task_id", made.at("task_id")}, {"status", "cancelled"}});
+   },
+   [](node_client& c, const std::string& session, const std::string& key) {
+     auto make = command(scope, session), end = make;
+     auto* t = make.mutable_create_tasks()->add_tasks();
+     t->set_type("implement");
+     t->set_title(key);
+     end.mutable_update_task()->set_task_id(c.execute(make).tasks_created().tasks(0).task().id());
+     end.mutable_update_task()->set_status(v1::CANCELLED);
+     c.execute(end);
+   }},
+  {"poll_messages", [](agent& a, const std::string&) { a.call("poll_messages", json::object()); },
+   [](node_client& c, const std::string& session, const std::string&) {
+     auto poll = command(scope, session);
+     poll.mutable_consume_messages();
+     c.execute(poll);
+   }},
+};
+
 class mcp_suite final : public suite {
 public:
   explicit mcp_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), node_(s.bin, s.dir / "node") {
@@ -108,13 +173,14 @@ public:
   void round() override {
     first_answers();
     hook_checks();
-    for (int agents : {1, 8, 32}) {
-      auto name = std::to_string(agents);
-      take("direct " + name, agents, [&](int i) { return direct_operation(i); });
-      take("mcp " + name, agents, [&](int i) { return mcp_operation(i); });
-    }
+    for (const auto& tool : measured_tools)
+      for (int agents : {1, 8, 32}) {
+        auto name = tool.name + (" " + std::to_string(agents));
+        take("direct " + name, agents, [&](int i) { return direct_operation(tool, i); });
+        take("mcp " + name, agents, [&](int i) { return mcp_operation(tool, i); });
+      }
     race();
-    wake();
+    wakes();
   }
 
   std::vector<row> rows() const override {
@@ -129,16 +195,21 @@ public:
                      "bare static gRPC call, process",
                      m("bare beside hooks"),
                      {goal::ratio_at_most, 1.3}});
-    for (auto n : {"1", "8", "32"})
-      for (auto p : {"p50", "p99"})
-        out.push_back({std::string{"mcp: kv_set, "} + n + " agents, " + p,
-                       m(std::string{"mcp "} + n + " " + p),
-                       "ms",
-                       "SetKv by gRPC, as many clients",
-                       m(std::string{"direct "} + n + " " + p),
-                       {}});
+    for (const auto& tool : measured_tools)
+      for (auto n : {"1", "8", "32"})
+        for (auto p : {"p50", "p99"}) {
+          auto name = std::string{tool.name} + " " + n + " " + p;
+          out.push_back({std::string{"mcp: "} + tool.name + ", " + n + " agents, " + p,
+                         m("mcp " + name),
+                         "ms",
+                         "the same by gRPC, as many clients",
+                         m("direct " + name),
+                         {}});
+        }
     out.push_back({"mcp: 64 agents claim 1 000 tasks, each once", m("race"), "claims/s", "", 0, {}});
-    out.push_back({"wake-up, mcp: message to a waiting agent", m("wake"), "ms", "", 0, {goal::value_at_most, 2}});
+    for (auto what : {"message", "task", "lock"})
+      out.push_back(
+        {std::string{"wake-up, mcp: "} + what + " to a waiting agent", m(std::string{"wake "} + what), "ms", "", 0, {goal::value_at_most, 2}});
     out.push_back({"mcp: private memory of a registered server", m("memory") / (1024 * 1024), "MiB", "", 0, {goal::value_at_most, 4}});
     return out;
   }
@@ -211,23 +282,20 @@ private:
     samples_.add("bare beside hooks", median(bare));
   }
 
-  operation direct_operation(int client) {
+  operation direct_operation(const measured_tool& tool, int client) {
     auto c = std::make_shared<node_client>(node_.socket());
     auto session = register_session(*c, scope);
-    return [c, session, key = "direct-" + std::to_string(client)] {
-      auto set = command(scope, session);
-      set.mutable_set_kv()->set_key(key);
-      set.mutable_set_kv()->set_value("value");
-      c->execute(set);
+    return [&tool, c, session, key = "direct-" + std::to_string(client)] {
+      tool.direct(*c, session, key);
       return true;
     };
   }
 
-  operation mcp_operation(int client) {
+  operation mcp_operation(const measured_tool& tool, int client) {
     auto a = std::make_shared<agent>(node_, settings_.bin);
     a->enroll();
-    return [a, key = "mcp-" + std::to_string(client)] {
-      a->call("kv_set", {{"key", key}, {"value", "value"}});
+    return [&tool, a, key = "mcp-" + std::to_string(client)] {
+      tool.by_mcp(*a, key);
       return true;
     };
   }
@@ -278,28 +346,73 @@ private:
     return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& n) { return n.kind() == "mailbox" && n.state() == "waited on"; });
   }
 
-  void wake() {
+  /// From before the change is sent until the agent's call has returned.
+  double taken_by(agent& waiting, const v1::Command& change) {
+    auto began = steady::now();
+    auto got = std::async(std::launch::async, [&] {
+      waiting.answer();
+      return steady::now();
+    });
+    operator_->execute(change);
+    return std::chrono::duration<double, std::milli>(got.get() - began).count();
+  }
+
+  void wait_for_activity(agent& waiting) {
+    waiting.call("poll_messages", json::object());
+    waiting.send("tools/call", {{"name", "wait_for_activity"}, {"arguments", json::object()}});
+    // What comes in before the wait has begun would be found at once.
+    if (!eventually(std::chrono::seconds{10}, [&] { return somebody_waits(); }))
+      throw std::runtime_error("nobody waits for activity");
+  }
+
+  double wake_by_message(agent& waiting, const std::string& id) {
+    wait_for_activity(waiting);
+    auto tell = command(scope);
+    tell.mutable_send_message()->set_recipient(id);
+    tell.mutable_send_message()->set_content("please look");
+    return taken_by(waiting, tell);
+  }
+
+  double wake_by_task(agent& waiting) {
+    wait_for_activity(waiting);
+    auto make = command(scope);
+    auto* t = make.mutable_create_tasks()->add_tasks();
+    t->set_type("implement");
+    t->set_title("wake up");
+    return taken_by(waiting, make);
+  }
+
+  double wake_by_lock(agent& waiting, const std::string& holder) {
+    const auto path = path_of("handed-over");
+    auto take = command(scope, holder);
+    take.mutable_acquire_lock()->set_path(path);
+    operator_->execute(take);
+    waiting.send("tools/call", {{"name", "lock_acquire"}, {"arguments", {{"file", path}, {"wait_seconds", 30}}}});
+    v1::Query look;
+    look.set_scope(scope);
+    look.mutable_get_lock()->set_path(path);
+    if (!eventually(std::chrono::seconds{10}, [&] { return operator_->ask(look).lock().active().waiters() == 1; }))
+      throw std::runtime_error("nobody waits for the lock");
+    auto give = command(scope, holder);
+    give.mutable_release_lock()->set_path(path);
+    auto taken = taken_by(waiting, give);
+    waiting.call("unlock_file", {{"file", path}});
+    return taken;
+  }
+
+  void wakes() {
     agent waiting{node_, settings_.bin};
     auto id = waiting.enroll();
-    std::vector<double> taken;
-    for (int i = 0; i < wakes; ++i) {
-      waiting.call("poll_messages", json::object());
-      waiting.send("tools/call", {{"name", "wait_for_activity"}, {"arguments", json::object()}});
-      // What comes in before the wait has begun would be found at once.
-      if (!eventually(std::chrono::seconds{10}, [&] { return somebody_waits(); }))
-        throw std::runtime_error("nobody waits for activity");
-      auto tell = command(scope);
-      tell.mutable_send_message()->set_recipient(id);
-      tell.mutable_send_message()->set_content("please look");
-      auto began = steady::now();
-      auto got = std::async(std::launch::async, [&] {
-        waiting.answer();
-        return steady::now();
-      });
-      operator_->execute(tell);
-      taken.push_back(std::chrono::duration<double, std::milli>(got.get() - began).count());
+    auto holder = register_session(*operator_, scope);
+    std::vector<double> by_message, by_task, by_lock;
+    for (int i = 0; i < repetitions; ++i) {
+      by_message.push_back(wake_by_message(waiting, id));
+      by_task.push_back(wake_by_task(waiting));
+      by_lock.push_back(wake_by_lock(waiting, holder));
     }
-    samples_.add("wake", median(taken));
+    samples_.add("wake message", median(by_message));
+    samples_.add("wake task", median(by_task));
+    samples_.add("wake lock", median(by_lock));
     samples_.add("memory", static_cast<double>(anonymous_memory(waiting.pid())));
   }
 

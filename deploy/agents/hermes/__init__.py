@@ -29,6 +29,7 @@ _WRITERS = frozenset(("write_file", "patch", "edit_file", "apply_patch", "termin
 # But that they do something shows that the session is at work.
 _SIGN_OF_LIFE_S = 60.0
 _SESSIONS_MAX = 1024
+_DEPTH_MAX = 16  # of subagents
 _NEWS_MAX = 16 * 1024
 
 # /swarm, in a chat: a message of Telegram has 4096 characters.
@@ -161,12 +162,12 @@ class _Session:
     def __init__(self):
         self.platform = ""
         self.starting = None  # the thread that announces it
-        self.announced = False
+        self.tried = False  # that has ended,
+        self.announced = False  # with an answer
         self.gone = False
-        self.working = False
         self.news = ""  # for its next prompt
         self.mail = ""  # as it was shown last
-        self.told_at = 0.0  # of a tool
+        self.told_at = 0.0  # of what it does
 
 
 class Swarm:
@@ -180,6 +181,7 @@ class Swarm:
         self._patience = _patience()
         self._lock = threading.Lock()
         self._sessions = {}
+        self._parents = {}  # of a subagent's session: its work is that of the session above
         self._complained = False
 
     # -- asking swarmctl ---------------------------------------------------------------
@@ -239,10 +241,18 @@ class Swarm:
 
     def _named(self, session_id):
         """Older Hermes names no session before a tool: then it is the only one, if there is only one."""
-        if session_id:
-            return str(session_id)
+        session_id = str(session_id or "")
         with self._lock:
-            return next(iter(self._sessions)) if len(self._sessions) == 1 else ""
+            for _ in range(_DEPTH_MAX):
+                session_id = self._parents.get(session_id, session_id)
+            if session_id:
+                return session_id
+            started = [name for name, session in self._sessions.items() if session.starting]
+            return started[0] if len(started) == 1 else ""
+
+    def _is_subagent(self, session_id):
+        with self._lock:
+            return str(session_id or "") in self._parents
 
     def _known(self, session_id, platform=""):
         with self._lock:
@@ -263,27 +273,32 @@ class Swarm:
 
         def announce():
             said = self._tell("session-start", session_id, _START_S, source=source, platform=session.platform)
-            session.announced = said is not None
             self._remember(session, said)
-            if session.gone:
+            with self._lock:
+                session.tried = True
+                session.announced = said is not None
+                gone = session.gone
+            if gone:
                 self._tell("session-end", session_id, self._patience)
 
         with self._lock:
-            fails = session.starting and not session.starting.is_alive() and not session.announced
-            if not session.starting or (fails and again):
+            if not session.starting or (again and session.tried and not session.announced):
+                session.tried = False
                 session.starting = threading.Thread(target=announce, name="swarm-start", daemon=True)
                 session.starting.start()
         session.starting.join(max(0.0, deadline - time.monotonic()))
-        return not session.starting.is_alive()
+        return session.tried
 
     # -- hooks; Hermes adds arguments from time to time --------------------------------
 
     def on_session_start(self, session_id="", platform="", **_):
-        if session_id:
+        if session_id and not self._is_subagent(session_id):
             session = self._known(str(session_id), platform)
             self._start(str(session_id), session, "startup", time.monotonic() + self._patience)
 
     def pre_llm_call(self, session_id="", platform="", **_):
+        if self._is_subagent(session_id):
+            return None
         session_id = self._named(session_id)
         if not session_id:
             return None
@@ -291,11 +306,9 @@ class Swarm:
         session = self._known(session_id, platform)
         # Hermes announces only new sessions, so one that goes on from earlier is met here.
         if self._start(session_id, session, "resume", deadline, again=True):
-            with self._lock:
-                begins = not session.working
-                session.working = True
-            # The mail is said as long as it is unread; once is enough.
-            mail = self._tell("prompt-submit", session_id, deadline - time.monotonic()) if begins else None
+            session.told_at = time.monotonic()
+            # It says what is unread as long as that is unread; to the model once is enough.
+            mail = self._tell("prompt-submit", session_id, deadline - time.monotonic())
             if mail is not None and mail != session.mail:
                 session.mail = mail
                 self._remember(session, mail)
@@ -339,19 +352,23 @@ class Swarm:
 
     def on_session_end(self, session_id="", **_):
         """The end of a turn, not of the session."""
+        subagent = self._is_subagent(session_id)
         session_id = self._named(session_id)
-        if session_id:
-            self._known(session_id).working = False
+        if session_id and not subagent:
             self._tell("stop", session_id, self._patience)
 
     def on_session_finalize(self, session_id="", **_):
+        if self._is_subagent(session_id):
+            return
         session_id = self._named(session_id)
         with self._lock:
             session = self._sessions.pop(session_id, None)
-        if session and session.starting:
-            session.gone = True
-            if not session.starting.is_alive():
-                self._tell("session-end", session_id, self._patience)
+            if session:
+                session.gone = True
+            ends = session is not None and session.tried
+        # While it is still being announced, that ends it afterwards.
+        if ends:
+            self._tell("session-end", session_id, self._patience)
 
     def on_session_reset(self, session_id="", old_session_id="", new_session_id="", old="", new="", platform="", **_):
         gone = old_session_id or old
@@ -359,6 +376,17 @@ class Swarm:
         if gone:
             self.on_session_finalize(session_id=gone)
         self.on_session_start(session_id=fresh, platform=platform)
+
+    def subagent_start(self, parent_session_id="", child_session_id="", **_):
+        if parent_session_id and child_session_id and parent_session_id != child_session_id:
+            with self._lock:
+                self._parents[str(child_session_id)] = str(parent_session_id)
+                if len(self._parents) > _SESSIONS_MAX:
+                    self._parents.pop(next(iter(self._parents)))
+
+    def subagent_stop(self, child_session_id="", **_):
+        with self._lock:
+            self._parents.pop(str(child_session_id or ""), None)
 
     # -- /swarm ------------------------------------------------------------------------
 
@@ -393,7 +421,7 @@ def _tool(name, args, call_id):
 def register(ctx):
     swarm = Swarm()
     for name in ("on_session_start", "pre_llm_call", "pre_tool_call", "post_tool_call", "on_session_end", "on_session_finalize",
-                 "on_session_reset"):
+                 "on_session_reset", "subagent_start", "subagent_stop"):
         try:
             ctx.register_hook(name, getattr(swarm, name))
         except Exception as error:  # an older Hermes without that hook

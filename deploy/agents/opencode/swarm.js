@@ -160,15 +160,16 @@ export const SwarmPlugin = async (ctx) => {
       remember(id, await start(id, "resume"))
       let reply
       try {
-        reply = parsed(
-          await ask(program, "pre-tool-use", checkFlags, {
-            session_id: id,
-            cwd: directory(),
-            tool_name: input.tool,
-            tool_input: output?.args ?? {},
-            tool_use_id: input.callID ?? "",
-          }),
-        )
+        const text = await ask(program, "pre-tool-use", checkFlags, {
+          session_id: id,
+          cwd: directory(),
+          tool_name: input.tool,
+          tool_input: output?.args ?? {},
+          tool_use_id: input.callID ?? "",
+        })
+        reply = text.trim() === "" ? {} : parsed(text)
+        if (typeof reply !== "object" || reply === null || Array.isArray(reply))
+          throw new Error(`${program} answered with something else than an object`)
       } catch (error) {
         if (fail_closed) throw new Error(`swarm: the lock check failed, and this set-up blocks then: ${error.message}`)
         if (!complained) console.error(`swarm: ${error.message}; going on without it`)

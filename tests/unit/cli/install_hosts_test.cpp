@@ -162,22 +162,32 @@ TEST_CASE("Codex: hooks are trusted by the hash that Codex computes, under the p
   CHECK(state_of(*trust, config, h.now()) == setting_state::outdated);
 }
 
-TEST_CASE("Hermes: server, hook, consent and plugin; blocking on failure is the hook's own setting") {
+TEST_CASE("Hermes: server and plugin; blocking on failure is the plugin's own setting") {
   home h;
   h.options.fail_closed = true;
   h.put("hermes");
-  CHECK(h.now()("/h/.hermes/config.yaml") ==
-        "mcp_servers:\n  swarm:\n    command: \"/opt/swarm/bin/swarmctl\"\n    args: [\"mcp\"]\n"
-        "hooks:\n  pre_tool_call:\n    - matcher: \"write_file|patch|edit_file|apply_patch|terminal|execute_code\"\n"
-        "      command: \"/opt/swarm/bin/swarmctl hook hermes pre-tool-use --fail-closed\"\n"
-        "      timeout: 10\n      fail_closed: true\nplugins:\n  enabled:\n    - swarm\n");
-  auto approvals = h.parsed("/h/.hermes/shell-hooks-allowlist.json").at("approvals");
-  REQUIRE(approvals.size() == 1);
-  CHECK(approvals[0].at("event") == "pre_tool_call");
-  CHECK(approvals[0].at("command") == "/opt/swarm/bin/swarmctl hook hermes pre-tool-use --fail-closed");
+  CHECK(h.now()("/h/.hermes/config.yaml") == "mcp_servers:\n  swarm:\n    command: \"/opt/swarm/bin/swarmctl\"\n    args: [\"mcp\"]\n"
+                                             "plugins:\n  enabled:\n    - swarm\n");
+  CHECK(h.files.count("/h/.hermes/shell-hooks-allowlist.json") == 0); // nor is it made
   CHECK(h.parsed("/h/.hermes/plugins/swarm/swarm.json").at("fail_closed") == true);
   CHECK(h.files.count("/h/.hermes/plugins/swarm/__init__.py") == 1);
   CHECK(h.files.count("/h/.hermes/plugins/swarm/plugin.yaml") == 1);
+}
+
+TEST_CASE("Hermes: the hook of an earlier install goes with its consent, for the plugin asks") {
+  home h;
+  h.files["/h/.hermes/config.yaml"] =
+    "hooks:\n  pre_tool_call:\n  - matcher: x\n    command: '/old/swarmctl hook hermes pre-tool-use'\n    timeout: 10\n"
+    "  - command: mine\n  on_session_end:\n  - command: mine\n";
+  h.files["/h/.hermes/shell-hooks-allowlist.json"] =
+    R"({"approvals":[{"event":"pre_tool_call","command":"/old/swarmctl hook hermes pre-tool-use"},{"event":"pre_tool_call","command":"mine"}]})";
+  auto alone = h;
+  h.put("hermes");
+  CHECK(h.now()("/h/.hermes/config.yaml").rfind("hooks:\n  pre_tool_call:\n  - command: mine\n  on_session_end:\n  - command: mine\n", 0) == 0);
+  CHECK(h.now()("/h/.hermes/shell-hooks-allowlist.json") == R"({"approvals":[{"event":"pre_tool_call","command":"mine"}]})");
+  alone.files["/h/.hermes/config.yaml"] = "hooks:\n  pre_tool_call:\n  - command: /old/swarmctl hook hermes pre-tool-use\nmodel: x\n";
+  alone.put("hermes");
+  CHECK(alone.now()("/h/.hermes/config.yaml").rfind("model: x\n", 0) == 0);
 }
 
 TEST_CASE("OpenCode reads the file it has, and a plugin that lies beside its own") {
@@ -262,7 +272,6 @@ TEST_CASE("of what is there twice one is left, and taken out none is") {
                                       "  - command: /b/swarmctl hook hermes pre-tool-use\nplugins:\n  enabled: [swarm, a, swarm]\n";
   h.put("hermes");
   auto config = h.now()("/h/.hermes/config.yaml");
-  CHECK(config.find("/opt/swarm/bin/swarmctl hook hermes") != config.npos);
   CHECK(config.find("/a/swarmctl") == config.npos);
   CHECK(config.find("/b/swarmctl") == config.npos);
   h.take("hermes");
@@ -289,7 +298,7 @@ TEST_CASE("what is in the way is named") {
          {"codex", "/h/.codex/hooks.json", R"({"hooks":7})"},
          {"codex", "/h/.codex/config.toml", "mcp_servers = { a = {} }\n"},
          {"opencode", "/h/.config/opencode/opencode.json", R"({"plugin":"x"})"},
-         {"hermes", "/h/.hermes/config.yaml", "hooks: {pre_tool_call: [{command: x}]}\n"},
+         {"hermes", "/h/.hermes/config.yaml", "mcp_servers: {a: {command: x}}\n"},
        }) {
     CAPTURE(file);
     home h;

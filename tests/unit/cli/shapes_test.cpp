@@ -115,8 +115,9 @@ TEST_CASE("a held file shows its owner's age and whether it is stale or reclaima
   place.set_pane_id("p1");
   place.set_tab_id("t2");
   auto row = mcp::lock_row(*view, 1'795'291'620'500);
-  CHECK(mcp::dump(row["workspace"], -1) ==
-        R"({"key":"identity/workspace/herdr/I1","backend":"herdr","handle_kind":"pane","handle":"p1","workspace_handle":"p1","pane_id":"p1","tab_id":"t2"})");
+  CHECK(
+    mcp::dump(row["workspace"], -1) ==
+    R"({"key":"identity/workspace/herdr/I1","backend":"herdr","handle_kind":"pane","handle":"p1","workspace_handle":"p1","pane_id":"p1","tab_id":"t2"})");
   CHECK(row["owner"]["workspace_backend"] == "herdr");
   CHECK(row["owner"]["workspace_handle"] == "p1");
   CHECK(row["owner"]["pane_id"] == "p1");

@@ -626,6 +626,7 @@ TEST_CASE("what the caller says of promotion counts before type, setting and siz
   CHECK(linked.promotion().reason() == "explicit_identifier");
   CHECK(linked.promotion().identifier() == "eng/7");
   CHECK(w.value_of("tracker/linear/x/" + linked.task().id()).find(R"("identifier":"eng/7")") != std::string::npos);
+  CHECK(w.promotion(told("see VUH-36", std::nullopt, " ")).identifier() == "VUH-36");
   const auto requested = w.dispatch(told("small", true));
   CHECK(requested.promotion().promote());
   CHECK(requested.promotion().mode() == "create");

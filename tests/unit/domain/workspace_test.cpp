@@ -56,8 +56,9 @@ TEST_CASE("what is no place, or not for the viewer, is passed over") {
   place_world w;
   const std::string prefix = "identity/workspace/pty/";
   const auto long_name = std::string(limits::id_bytes_max + 1, 'h');
-  for (const auto& value : {std::string{"{"}, std::string{"[]"}, std::string{"3"}, std::string{R"({"handle":5})"}, std::string{R"({"handle":" "})"},
-                            R"({"handle":")" + long_name + R"("})", R"({"handle":"t","x":")" + std::string(limits::note_bytes_max(), 'x') + R"("})"}) {
+  for (const auto& value :
+       {std::string{"{"}, std::string{"[]"}, std::string{"3"}, std::string{R"({"handle":5})"}, std::string{R"({"handle":" "})"},
+        R"({"handle":")" + long_name + R"("})", R"({"handle":"t","x":")" + std::string(limits::note_bytes_max(), 'x') + R"("})"}) {
     w.publish(prefix, value);
     CHECK_MESSAGE(!w.place(), value.substr(0, 40));
   }

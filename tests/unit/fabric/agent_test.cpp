@@ -197,6 +197,29 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
     CHECK(a.typed().empty());
     CHECK(a.inbox()[1].read());
   }
+  SUBCASE("with two messages before its turn, told of once") {
+    a.mail_to_agent("one");
+    a.pass(1s);
+    CHECK_FALSE(a.typed().empty());
+    a.mail_to_agent("two");
+    a.pass(2s);
+    CHECK(a.typed().empty());
+    CHECK(a.inbox()[2].delivered_at_ms() > 0);
+    a.turn();
+    a.pass(30s);
+    CHECK(a.typed().empty());
+  }
+  SUBCASE("that has not read what came before its turn") {
+    a.mail_to_agent("one");
+    a.pass(1s);
+    a.typed();
+    a.mail_to_agent("two");
+    a.pass(2s);
+    a.tell(report::WORKING);
+    a.tell(report::IDLE);
+    a.pass(1s);
+    CHECK(a.typed() == pasted({3, 0, {}}) + "\r");
+  }
   SUBCASE("working") {
     a.tell(report::WORKING);
     auto told = a.mail_to_agent("look");
@@ -505,7 +528,7 @@ TEST_CASE("what a sender calls a task is not typed unless it looks like an id") 
 TEST_CASE("what starts an agent names our server and hooks, quotes paths, and carries no secret") {
   for (auto harness : {"claude", "codex", "opencode", "gemini", "hermes", "exec", "shell"}) {
     CAPTURE(harness);
-    auto words = agent_arguments(harness, "/opt/o'x/swarmctl", "/repo");
+    auto words = agent_arguments(harness, "/opt/o'x/swarmctl", "/repo", "");
     auto variables = agent_environment(harness, "/opt/o'x/swarmctl", "");
     std::string all;
     for (const auto& w : words)
@@ -516,13 +539,21 @@ TEST_CASE("what starts an agent names our server and hooks, quotes paths, and ca
       CHECK(all.empty());
     CHECK(all.find("SWARM_TOKEN=") == std::string::npos);
   }
-  auto claude = agent_arguments("claude", "/opt/o'x/swarmctl", "/repo");
+  auto claude = agent_arguments("claude", "/opt/o'x/swarmctl", "/repo", "");
   CHECK(claude[1] == R"({"mcpServers":{"swarm":{"command":"/opt/o'x/swarmctl","args":["mcp"],"alwaysLoad":true}}})");
   CHECK(claude[3].find(R"('/opt/o'\\''x/swarmctl' hook claude pre-tool-use)") != std::string::npos);
 }
 
+TEST_CASE("Gemini CLI is allowed the swarm's tools by a policy of ours, and keeps its user's") {
+  using words = std::vector<std::string>;
+  CHECK(agent_arguments("gemini", "/opt/bin/swarmctl", "/repo", "/nowhere") == words{"--skip-trust"});
+  const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
+  CHECK(agent_arguments("gemini", "/opt/bin/swarmctl", "/repo", share) ==
+        words{"--skip-trust", "--policy", share + "/agents/gemini/swarm.toml", "--policy", "~/.gemini/policies"});
+}
+
 TEST_CASE("Codex is started without its daemon, trusts the directory and our hooks for this process only") {
-  auto words = agent_arguments("codex", "/opt/bin/swarmctl", "/repo");
+  auto words = agent_arguments("codex", "/opt/bin/swarmctl", "/repo", "");
   CHECK(words[0] == "--no-daemon");
   std::string all;
   for (const auto& w : words)

@@ -384,6 +384,30 @@ TEST_CASE("the caller's environment reaches the worker and no file") {
   CHECK(everything.find(from_hex(token)) == std::string::npos);
 }
 
+TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hears what to do") {
+  fabric_world f;
+  auto wanted = [&](const std::string& title) {
+    auto cmd = f.dispatch(title);
+    cmd.mutable_dispatch()->set_harness("opencode");
+    return cmd;
+  };
+  auto d = f.run(wanted("without"), {"SWARM_SHARE=/nowhere/share"}).dispatch();
+  auto row = f.spawn_row(d.spawn().id());
+  CHECK(row.status() == v1::Spawn::FAILED);
+  CHECK(row.reason().rfind("spawn_failed: OpenCode would work without looking at locks", 0) == 0);
+  CHECK(row.reason().find("its plugin is not there, /nowhere/share/agents/opencode/swarm.js. Install the whole package, or set SWARM_SHARE") !=
+        std::string::npos);
+  CHECK(f.keeper.running() == 0);
+  CHECK(f.task(d.task().id()).status() == v1::OPEN);
+  auto beside = f.spawn_row(f.run(wanted("beside")).dispatch().spawn().id());
+  CHECK(beside.reason().find("no share/swarm-fabric is beside the directory of /opt/swarm/bin/swarmctl") != std::string::npos);
+  const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
+  auto started = f.run(wanted("with"), {"SWARM_SHARE=" + share}).dispatch().spawn().id();
+  REQUIRE(f.keeper.runs(started));
+  CHECK(value_of(f.keeper.find(started)->request.environment, "OPENCODE_CONFIG_CONTENT").find("file://" + share + "/agents/opencode/swarm.js") !=
+        std::string::npos);
+}
+
 TEST_CASE("a worker started after a restart gets the node's environment and the same token") {
   fabric_world f;
   f.keeper.reachable = false;
