@@ -49,7 +49,7 @@ std::optional<v1::Workspace> read(const workspace_backend_names& backend, const 
     w.set_handle_kind(backend.handle_kind);
   w.set_handle(handles.front());
   w.set_pane_id(name_in(*row, "pane_id"));
-  if (w.pane_id().empty() && backend.handle_kind == herdr_workspace.handle_kind)
+  if (w.pane_id().empty() && std::string_view{backend.name} == herdr_workspace.name)
     w.set_pane_id(w.handle());
   w.set_workspace_id(name_in(*row, "workspace_id"));
   w.set_tab_id(name_in(*row, "tab_id"));

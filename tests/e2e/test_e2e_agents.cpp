@@ -333,11 +333,11 @@ TEST_CASE("resolve_workspace_handle finds the session behind a terminal of ours,
 
   // Lists, locks and refusals say where their owner can be seen.
   auto file = a.node.work() + "/held";
-  REQUIRE(me.call("lock_file", {{"file", file}}).text().find("\"ok\":true") != std::string::npos);
+  REQUIRE(me.ask("lock_file", {{"file", file}}).at("ok") == true);
   mcp_client other{a.node};
   other.enroll("name:other");
   std::map<std::string, json> rows;
-  for (const auto& row : other.ask("list_instances", {}))
+  for (const auto& row : other.ask("list_instances", json::object()))
     rows[row.at("id")] = row;
   CHECK(rows.at(me.id()).at("workspace_backend") == "herdr");
   CHECK(rows.at(me.id()).at("workspace_handle") == "pane-3");
