@@ -122,8 +122,13 @@ bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& 
     told = mcp::was_nudged(ctx.ask(query), prompt);
     return !told;
   };
-  follow_events(
-    ctx, mcp::nudge_events(scope, prompt, revision), limits::nudge_wait().count(), [&](const v1::Event&) { return look(); }, look);
+  try {
+    follow_events(
+      ctx, mcp::nudge_events(scope, prompt, revision), bounded_by_timeout(ctx, limits::nudge_wait().count()),
+      [&](const v1::Event&) { return look(); }, look);
+  } catch (const failure&) {
+    // It is sent. Only whether it was heard of cannot be said.
+  }
   return told;
 }
 
@@ -150,7 +155,8 @@ int run_prompt(context& ctx, prompt_options o) {
   auto prompt = reply.message_sent().prompt();
   if (o.no_nudge)
     prompt.set_skipped(nudge_off);
-  const auto error = mcp::wakes_somebody(prompt) && !was_nudged(ctx, command.scope(), prompt, reply.revision()) ? mcp::nudge_error() : std::string{};
+  const auto error =
+    mcp::wakes_somebody(prompt) && !was_nudged(ctx, command.scope(), prompt, reply.revision()) ? mcp::nudge_error(prompt) : std::string{};
   if (ctx.json_wanted()) {
     ctx.io().print(mcp::prompt(prompt, error));
     return code::ok;

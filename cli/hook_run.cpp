@@ -58,7 +58,7 @@ private:
   void look_for_tool_server();
   bool is_me(const std::string& session);
   void greet(const hook_identity&, const hook_memory&, bool aloud);
-  bool remember(const std::function<bool(hook_memory&)>& change) { return store_.update(change, worker_ || event_ == hook_event::session_start); }
+  bool remember(const std::function<bool(hook_memory&)>& change);
 
   // -- the node -------------------------------------------------------------------------------
   void hurry() const;
@@ -120,9 +120,19 @@ private:
 
 hook_run::hook_run(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input)
   : ctx_(ctx), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
-    place_(place_of_event()), session_(event_text("session_id")), state_(ctx.door().finder.state_directory()), store_(state_, host.name, session_),
+    place_(place_of_event()), session_(event_text("session_id")), state_(ctx.door().finder.state_directory()),
+    // Half of it, so that the node is asked all the same.
+    store_(state_, host.name, session_, std::chrono::milliseconds{bounded_by_timeout(ctx, limits::hook_call_deadline().count()) / 2}),
     worker_(!ctx.env().get("SWARM_MCP_INSTANCE_ID").empty() && !ctx.env().get("SWARM_TOKEN").empty()),
     until_ms_(ctx.boot_ms() + bounded_by_timeout(ctx, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
+
+bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
+  bool waited = store_.kept_out();
+  bool done = store_.update(change, worker_ || event_ == hook_event::session_start);
+  if (!waited && store_.kept_out())
+    note("another hook of this host keeps their file; this one remembers nothing");
+  return done;
+}
 
 std::string hook_run::event_text(const char* key) const {
   if (!input_.is_object())
@@ -320,6 +330,11 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
   }
   check_identity_roots(ctx_, env, body->label(), body->directory(), body->file_root());
   auto reply = decide(c);
+  // The session of the given id is of another scope: it is taken over there.
+  if (!reply.has_refusal() && reply.session().session().scope() != c.scope()) {
+    c.set_scope(reply.session().session().scope());
+    reply = decide(c);
+  }
   if (reply.has_refusal())
     throw refused(reply);
   me_.registered = true;
@@ -497,7 +512,7 @@ std::string hook_run::holder_text(const v1::LockView& view, const char* what) co
   auto label = host_.what == hook_host::kind::hermes ? std::string{} : view.owner().label();
   auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
   auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
-  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
+  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && host_.what != hook_host::kind::hermes)
     out += " (pane " + shown(pane) + ")";
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }

@@ -163,9 +163,9 @@ bool make_private(const fs::path& directory) {
          ((st.st_mode & 0777) == 0700 || chmod(directory.c_str(), 0700) == 0);
 }
 
-/// The directory, locked against other hooks; none when it cannot be, or, then it is `kept_out`, when they keep it for longer than a hook may
-/// wait for the node. flock has no deadline, so a thread waits, and is left behind with its descriptor when the time is up: the process ends soon.
-unique_fd locked(const fs::path& directory, bool& kept_out) {
+/// The directory, locked against other hooks; none when it cannot be, or, then it is `kept_out`, when they keep it for longer than that. flock has no
+/// deadline, so a thread waits, and is left behind with its descriptor when the time is up: the process ends soon.
+unique_fd locked(const fs::path& directory, std::chrono::milliseconds patience, bool& kept_out) {
   unique_fd fd{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) == 0)
     return fd;
@@ -178,7 +178,7 @@ unique_fd locked(const fs::path& directory, bool& kept_out) {
       fd = {};
     done.set_value(std::move(fd));
   }}.detach();
-  kept_out = waits.wait_for(limits::hook_call_deadline()) != std::future_status::ready;
+  kept_out = waits.wait_for(patience) != std::future_status::ready;
   return kept_out ? unique_fd{} : waits.get();
 }
 
@@ -191,8 +191,8 @@ file_stamp stamp_of(const std::string& path) {
   return {true, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec, st.st_ino, st.st_size};
 }
 
-hook_store::hook_store(const fs::path& state_directory, std::string_view host, std::string_view session)
-  : directory_(directory_of(state_directory, host)) {
+hook_store::hook_store(const fs::path& state_directory, std::string_view host, std::string_view session, std::chrono::milliseconds patience)
+  : directory_(directory_of(state_directory, host)), patience_(patience) {
   if (!session.empty())
     file_ = directory_ / (to_hex(sha256(session)).substr(0, name_characters) + ".json");
 }
@@ -207,7 +207,7 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
     if (!make_private(state) || !make_private(directory_.parent_path()) || !make_private(directory_))
       return false;
   }
-  auto lock = locked(directory_, kept_out_);
+  auto lock = locked(directory_, patience_, kept_out_);
   if (!lock)
     return false;
   auto memory = read_memory(file_);

@@ -1,6 +1,7 @@
 // What a hook remembers from one event of an agent's session to the next: one small file per session, below the state directory.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/base/limits.hpp"
 #include "swarm/v1/state.pb.h"
 
 namespace swarm::cli {
@@ -68,14 +70,17 @@ struct hook_memory {
 /// that cannot be read is none, one that cannot be written is given up.
 class hook_store {
 public:
-  /// An empty `session` has no file.
-  hook_store(const std::filesystem::path& state_directory, std::string_view host, std::string_view session);
+  /// An empty `session` has no file. `patience`: how long other hooks may keep it from us.
+  hook_store(const std::filesystem::path& state_directory, std::string_view host, std::string_view session,
+             std::chrono::milliseconds patience = limits::hook_call_deadline());
 
   std::optional<hook_memory> load() const;
   /// Reads, changes and writes it with no other hook in between; `change` is given what is there, or nothing when it is new, and returns
   /// false to leave it as it was. With `create` directories are made, mode 0700. False when it was not written, also because other hooks kept
-  /// it from us for limits::hook_call_deadline(); then later calls do not wait again.
+  /// it from us for too long; then later calls do not wait again.
   bool update(const std::function<bool(hook_memory&)>& change, bool create = false);
+  /// They did.
+  bool kept_out() const noexcept { return kept_out_; }
   void remove() const;
   /// Whether the hooks of another session know that one for theirs.
   bool is_anothers(const std::string& session_id) const;
@@ -91,7 +96,8 @@ public:
 private:
   std::filesystem::path directory_;
   std::filesystem::path file_; // empty = none
-  bool kept_out_ = false;      // by other hooks
+  std::chrono::milliseconds patience_;
+  bool kept_out_ = false; // by other hooks
 };
 
 } // namespace swarm::cli

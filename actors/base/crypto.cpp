@@ -1,10 +1,8 @@
 #include "actors/base/crypto.hpp"
 
-#include <memory>
 #include <random>
 #include <stdexcept>
 
-#include <openssl/evp.h>
 #include <sodium.h>
 
 namespace swarm {
@@ -27,14 +25,9 @@ std::string format_uuid(std::string bytes) {
 } // namespace
 
 std::string sha256(std::string_view data) {
-  // Looked up and set up once: for some hundred bytes that costs more than the hash.
-  static const std::unique_ptr<EVP_MD, void (*)(EVP_MD*)> kind{EVP_MD_fetch(nullptr, "SHA256", nullptr), EVP_MD_free};
-  thread_local const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> state{EVP_MD_CTX_new(), EVP_MD_CTX_free};
-  std::string out(32, '\0');
-  auto* bytes = reinterpret_cast<unsigned char*>(out.data());
-  if (!kind || !state || EVP_DigestInit_ex2(state.get(), kind.get(), nullptr) != 1 || EVP_DigestUpdate(state.get(), data.data(), data.size()) != 1 ||
-      EVP_DigestFinal_ex(state.get(), bytes, nullptr) != 1)
-    throw std::runtime_error("SHA-256 is not available");
+  std::string out(crypto_hash_sha256_BYTES, '\0');
+  // OpenSSL would read its configuration first: a millisecond of a hook, which is a whole process.
+  crypto_hash_sha256(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(data.data()), data.size());
   return out;
 }
 

@@ -38,7 +38,8 @@ bool agent_waking::wants(const agent_mail& mail) const {
 void agent_waking::on_woken(const agent_mail& mail) {
   wakes_ = mail.newest > woken_up_to_ ? 1 : wakes_ + 1;
   woken_up_to_ = std::max(woken_up_to_, mail.newest);
-  turned_ = false;
+  // Forced into a turn: that turn reads it, and no other begins.
+  turned_ = state_ == v1::AgentReport::WORKING;
 }
 
 std::string wake_line(const agent_mail& mail) {
@@ -231,7 +232,7 @@ void note_delivered(self_ptr self, std::uint64_t newest) {
     c.mutable_deliver_messages()->set_up_to(newest);
   });
   ask_writer(
-    self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [](caf::error&) {});
+    self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [self](caf::error&) { self->state.delivered_to = 0; });
 }
 
 void wake(self_ptr self, const agent_mail& mail) {
@@ -311,7 +312,7 @@ void look_at_mail(self_ptr self) {
         auto mail = mail_of(a->messages());
         if (!s.typing && s.waking.wants(mail))
           return wake(self, mail);
-        if (s.waking.told() && mail.newest > s.delivered_to)
+        if (!s.typing && s.waking.told() && mail.newest > s.delivered_to)
           note_delivered(self, mail.newest);
         if (std::exchange(s.again, false))
           look_at_mail(self);

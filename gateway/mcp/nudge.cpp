@@ -37,8 +37,10 @@ bool was_nudged(const v1::Answer& answer, const v1::PromptResult& p) {
   return std::any_of(all.begin(), all.end(), [&](const auto& m) { return m.id() == p.message_id() && (m.read() || m.delivered_at_ms() != 0); });
 }
 
-std::string nudge_error() {
-  return "its terminal has taken no input for " + std::to_string(limits::nudge_wait().count()) +
+std::string nudge_error(const v1::PromptResult& p) {
+  if (p.agent_status() == v1::AgentReport::UNKNOWN)
+    return "it is still starting; it is told when it waits for input";
+  return "it could not be told within " + std::to_string(limits::nudge_wait().count()) +
          " ms: a person types there, or the program does not read; it is told as soon as it can be";
 }
 

@@ -17,7 +17,7 @@ v1::WatchRequest nudge_events(const std::string& scope, const v1::PromptResult&,
 void ask_for_nudge(v1::Query&, const v1::PromptResult&);
 /// The recipient was woken for it, or has read it.
 bool was_nudged(const v1::Answer&, const v1::PromptResult&);
-/// Why nobody heard of it within limits::nudge_wait().
-std::string nudge_error();
+/// Why, as far as is known, nobody heard of it within limits::nudge_wait().
+std::string nudge_error(const v1::PromptResult&);
 
 } // namespace swarm::mcp

@@ -37,17 +37,24 @@ tool_outcome send_message(const tool_call& call) {
 tool_result await_nudge(const tool_call& call, const v1::PromptResult& prompted, std::uint64_t revision) {
   auto request = nudge_events(call.session.scope(), prompted, revision);
   const auto until = call.process.boot_ms() + limits::nudge_wait().count();
-  for (auto left = limits::nudge_wait().count(); left > 0; left = until - call.process.boot_ms()) {
-    call.node.watch(request, left, [&](const v1::WatchReply& reply) {
-      request.set_after(std::max(request.after(), reply.revision()));
-      return reply.events().empty();
-    });
-    auto query = call.query();
-    ask_for_nudge(query, prompted);
-    if (was_nudged(call.node.ask(query), prompted))
-      return said(prompt(prompted));
+  try {
+    for (auto left = limits::nudge_wait().count(); left > 0; left = until - call.process.boot_ms()) {
+      call.node.watch(request, left, [&](const v1::WatchReply& reply) {
+        request.set_after(std::max(request.after(), reply.revision()));
+        return reply.events().empty();
+      });
+      auto query = call.query();
+      ask_for_nudge(query, prompted);
+      if (was_nudged(call.node.ask(query), prompted))
+        return said(prompt(prompted));
+    }
+  } catch (const call_failed& f) {
+    if (f.reason == call_failed::why::cancelled)
+      throw;
+    // The message is stored: an error of the call would have it sent again.
+    return said(prompt(prompted, f.what()));
   }
-  return said(prompt(prompted, nudge_error()));
+  return said(prompt(prompted, nudge_error(prompted)));
 }
 
 tool_outcome prompt_peer(const tool_call& call) {

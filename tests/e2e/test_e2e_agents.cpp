@@ -83,7 +83,7 @@ public:
 };
 
 const std::string woken = "typed: A peer sent you a swarm message";
-constexpr const char* not_heard = "its terminal has taken no input for 2000 ms";
+constexpr const char* not_heard = "it could not be told within 2000 ms";
 
 } // namespace
 

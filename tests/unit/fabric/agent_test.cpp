@@ -146,7 +146,11 @@ TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, and a
           w.on_time_to_begin();
           break;
         default:
-          if (w.wants(mail(newest))) {
+          if (random() % 4 == 0 && w.wants(mail(newest, newest))) {
+            w.on_woken(mail(newest, newest));
+            woken = newest;
+            told = state != report::WORKING;
+          } else if (w.wants(mail(newest))) {
             CHECK(domain::takes_typed_text(state));
             CHECK_FALSE(told);
             w.on_woken(mail(newest));
@@ -237,6 +241,18 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
     CHECK(a.mail_to_agent("now", true).skipped().empty());
     a.pass(1s);
     CHECK(a.typed() == pasted({2, 2, {}}) + "\r");
+  }
+  SUBCASE("after a turn that it was forced to in") {
+    a.tell(report::WORKING);
+    a.mail_to_agent("now", true);
+    a.pass(1s);
+    a.read_mail();
+    a.tell(report::IDLE);
+    a.pass(1s);
+    a.typed();
+    a.mail_to_agent("and this");
+    a.pass(1s);
+    CHECK(a.typed() == pasted({3, 0, {}}) + "\r");
   }
   SUBCASE("quietly") {
     CHECK(a.mail_to_agent("later", false, true).skipped() == "nudge=false");
