@@ -265,9 +265,10 @@ failure usage(const std::string& text) { return {code::usage, text}; }
 
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
-  for (auto family : {node_verbs(),  dispatch_verbs(), task_verbs(),     lock_verbs(),    kv_verbs(),     message_verbs(),    session_verbs(),
-                      spawn_verbs(), event_verbs(),    overview_verbs(), agent_verbs(),   pty_verbs(),    routine_verbs(),    worktree_verbs(),
-                      mcp_verbs(),   hook_verbs(),     ambient_verbs(),  install_verbs(), doctor_verbs(), completion_verbs(), elsewhere_verbs()})
+  for (auto family :
+       {node_verbs(),  cluster_verbs(), dispatch_verbs(), task_verbs(),   lock_verbs(),       kv_verbs(),       message_verbs(),  session_verbs(),
+        spawn_verbs(), event_verbs(),   overview_verbs(), agent_verbs(),  pty_verbs(),        routine_verbs(),  worktree_verbs(), mcp_verbs(),
+        hook_verbs(),  ambient_verbs(), install_verbs(),  doctor_verbs(), completion_verbs(), elsewhere_verbs()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

@@ -6,6 +6,7 @@
 #include "actors/base/process.hpp"
 #include "cli/failure.hpp"
 #include "cli/node_start.hpp"
+#include "swarm/v1/cluster.grpc.pb.h"
 #include "swarm/v1/coordination.grpc.pb.h"
 #include "swarm/v1/node.grpc.pb.h"
 #include "swarm/v1/pty.grpc.pb.h"
@@ -356,6 +357,26 @@ bool client::wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) {
 
 v1::CheckReply client::check(const v1::CheckRequest& request) {
   return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max().count());
+}
+
+v1::FoundReply client::found_cluster(const v1::FoundRequest& request) { return call<v1::Cluster>(&v1::Cluster::Stub::Found, request, 0, false); }
+
+v1::JoinToken client::create_join_token(const v1::CreateJoinTokenRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::CreateJoinToken, request, 0, false);
+}
+
+v1::ClusterView client::join_cluster(const v1::JoinClusterRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::JoinCluster, request, 0, false);
+}
+
+v1::ClusterView client::nodes() { return call<v1::Cluster>(&v1::Cluster::Stub::ListNodes, v1::ListNodesRequest{}); }
+
+v1::UnlockAuthorityReply client::unlock_authority(const v1::UnlockAuthorityRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::UnlockAuthority, request, 0, false);
+}
+
+v1::ClusterView client::revoke_node(const v1::RevokeNodeRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::RevokeNode, request, 0, false);
 }
 
 v1::PtyInfo client::create(v1::CreatePtyRequest request) {

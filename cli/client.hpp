@@ -40,6 +40,12 @@ public:
   v1::BackupReply backup(const v1::BackupRequest&) override;
   v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override;
   v1::CheckReply check(const v1::CheckRequest&) override;
+  v1::FoundReply found_cluster(const v1::FoundRequest&) override;
+  v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override;
+  v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override;
+  v1::ClusterView nodes() override;
+  v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override;
+  v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) override;
 
   v1::PtyInfo create(v1::CreatePtyRequest) override;
   v1::PtyList list(const v1::ListPtysRequest&) override;

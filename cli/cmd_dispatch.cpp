@@ -6,6 +6,7 @@
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/follow.hpp"
+#include "cli/placement.hpp"
 #include "cli/profile.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
@@ -23,6 +24,7 @@ struct dispatch_options {
   std::vector<std::string> title;
   std::string harness, role, type, message, description, key, parent, spawner, label, name, directory;
   std::vector<std::string> files, depends_on, grants;
+  placement_options placement;
   std::int64_t priority = 0;
   std::int64_t retries = 0;
   double wait_s = 30;
@@ -86,6 +88,7 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
+  set_placement(body, o.placement);
   set_terminal_size(body);
   return command;
 }
@@ -425,6 +428,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
+  add_placement(app, o->placement);
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");

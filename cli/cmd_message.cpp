@@ -125,7 +125,12 @@ bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& 
   try {
     follow_events(
       ctx, mcp::nudge_events(scope, prompt, revision), bounded_by_timeout(ctx, limits::nudge_wait().count()),
-      [&](const v1::Event&) { return look(); }, look);
+      [&](const v1::Event& e) {
+        auto heard = mcp::heard_in(e, prompt);
+        told = heard == mcp::hearing::yes;
+        return heard == mcp::hearing::unclear ? look() : !told;
+      },
+      look);
   } catch (const failure&) {
     // It is sent. Only whether it was heard of cannot be said.
   }

@@ -55,9 +55,12 @@ int print_status(context& ctx, const v1::NodeStatus& s) {
 struct up_options {
   bool foreground = false;
   std::string name;
+  cluster_options cluster;
 };
 
 int run_up(context& ctx, const up_options& o) {
+  if (o.foreground && !o.cluster.listen.empty())
+    throw usage("--foreground and --listen exclude each other: a node remembers where it listens");
   if (o.foreground) {
     if (ctx.door().finder.running())
       throw failure(code::refused, "a node is running already; stop it with: swarmctl down");
@@ -68,6 +71,8 @@ int run_up(context& ctx, const up_options& o) {
   auto s = ctx.door().node.status();
   if (was_running && !o.name.empty() && o.name != s.node_name())
     throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
+  if (!o.cluster.listen.empty())
+    found_cluster(ctx, o.cluster);
   return print_status(ctx, s);
 }
 
@@ -75,6 +80,10 @@ void build_up(CLI::App& app, context& ctx) {
   auto o = std::make_shared<up_options>();
   flag(app, "--foreground", o->foreground, "stay in this terminal until Ctrl-C");
   option(app, "--node-name", o->name, "name of the node (the host's)");
+  option(app, "--listen", o->cluster.listen, "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster");
+  option(app, "--passphrase-file", o->cluster.passphrase_file,
+         "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input");
+  flag(app, "--insecure-ca", o->cluster.insecure, "with --listen: keep the authority's key without a passphrase, for trials");
   on_run(app, ctx, [o, &ctx] { return run_up(ctx, *o); });
 }
 

@@ -25,7 +25,7 @@ struct routine_options {
   std::vector<std::string> set;
   std::string harness;
   std::string parent;
-  bool dry_run = false, wait = false, no_spawn = false, fresh = false, yes = false;
+  bool dry_run = false, wait = false, no_spawn = false, force_spawn = false, fresh = false, yes = false;
 };
 
 routines::places places_of(const context& ctx) {
@@ -253,6 +253,7 @@ routines::wishes wishes_of(const context& ctx, const std::optional<v1::Session>&
   out.harness = harness_of(ctx, o);
   out.parent_task_id = o.parent;
   out.spawn = !o.no_spawn;
+  out.force_spawn = o.force_spawn;
   out.fresh = o.fresh;
   out.follows = o.wait;
   return out;
@@ -417,6 +418,7 @@ void build_routine(CLI::App& app, context& ctx) {
   flag(*run, "--dry-run", o->dry_run, "only show what would be done");
   flag(*run, "--wait", o->wait, "follow all steps to their end and sum them up");
   flag(*run, "--no-spawn", o->no_spawn, "start nobody");
+  flag(*run, "--force-spawn", o->force_spawn, "start workers although some are live");
   option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)");
   option(*run, "--parent-task", o->parent, "the task it is part of");
   flag(*run, "--fresh", o->fresh, "a new run even while the same one goes on");

@@ -5,6 +5,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
+#include "gateway/mcp/register.hpp"
 #include "gateway/mcp/shapes.hpp"
 
 namespace swarm::cli {
@@ -47,13 +48,7 @@ v1::Reply register_session(const context& ctx, const register_options& o) {
   auto command = registration(ctx, o);
   const auto& body = command.register_session();
   check_identity_roots(ctx, ctx.env(), body.label(), body.directory(), body.file_root());
-  auto reply = ctx.execute(command);
-  // The session of the given id is of another scope: it is taken over there.
-  if (reply.session().session().scope() != command.scope()) {
-    command.set_scope(reply.session().session().scope());
-    reply = ctx.execute(command);
-  }
-  return reply;
+  return mcp::register_in_its_scope(command, [&](const v1::Command& c) { return ctx.execute(c); });
 }
 
 int run_register(context& ctx, const register_options& o) {

@@ -2,6 +2,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/harness.hpp"
+#include "cli/placement.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
@@ -42,6 +43,7 @@ struct spawn_options {
   std::string role = "implementer";
   std::string key, intent, harness, directory, label, task;
   std::vector<std::string> grants;
+  placement_options placement;
   bool restart = false, worktree = false;
   std::int64_t retries = 0;
 };
@@ -70,6 +72,7 @@ int run_spawn(context& ctx, const spawn_options& o) {
   body->set_task_id(o.task);
   body->set_restart(o.restart);
   body->set_worktree(o.worktree);
+  set_placement(*body, o.placement);
   body->set_retries(retries);
   auto reply = ctx.execute(command, worker.environment).spawn();
   if (ctx.json_wanted()) {
@@ -93,6 +96,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--task,--task-id", o->task, "the task it is for");
+  add_placement(app, o->placement);
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");

@@ -13,6 +13,7 @@
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/context_block.hpp"
+#include "gateway/mcp/register.hpp"
 
 #include <algorithm>
 #include <set>
@@ -329,12 +330,7 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
     body->set_pid_start(agent->start);
   }
   check_identity_roots(ctx_, env, body->label(), body->directory(), body->file_root());
-  auto reply = decide(c);
-  // The session of the given id is of another scope: it is taken over there.
-  if (!reply.has_refusal() && reply.session().session().scope() != c.scope()) {
-    c.set_scope(reply.session().session().scope());
-    reply = decide(c);
-  }
+  auto reply = mcp::register_in_its_scope(c, [&](const v1::Command& each) { return decide(each); });
   if (reply.has_refusal())
     throw refused(reply);
   me_.registered = true;

@@ -29,6 +29,8 @@ states states_of(const install_host& host) {
     if (s.what.empty())
       continue;
     auto now = state_of(s, text_of(s.file), text_of);
+    if (s.former && now != setting_state::left_over)
+      continue;
     auto [i, fresh] = out.emplace(s.what, now);
     if (!fresh && i->second != now)
       i->second = std::max({i->second, now, setting_state::outdated});
@@ -85,6 +87,7 @@ const char* word_for(setting_state s) {
   switch (s) {
     case setting_state::absent: return "is missing";
     case setting_state::outdated: return "is not current";
+    case setting_state::left_over: return "is still there";
     case setting_state::unreadable: return "cannot be read";
     case setting_state::current: return "is set up";
   }

@@ -537,7 +537,9 @@ std::optional<std::size_t> our_hermes_hook(const yaml_text& t) {
 /// What an earlier install has written there, and nothing needs any more: it only ever goes.
 setting former_setting(fs::path file, std::function<std::string(const std::string&)> without) {
   setting s;
+  s.what = "shell hook of an earlier install";
   s.file = std::move(file);
+  s.former = true;
   s.put = [without](const std::string& text, const contents&) { return without(text); };
   s.take = s.put;
   return s;
@@ -718,7 +720,7 @@ setting_state state_of(const setting& s, const std::string& text, const contents
     return setting_state::unreadable;
   }
   try {
-    return s.take(text, now) == text ? setting_state::absent : setting_state::outdated;
+    return s.take(text, now) == text ? setting_state::absent : s.former ? setting_state::left_over : setting_state::outdated;
   } catch (const std::exception&) {
     return setting_state::outdated;
   }

@@ -31,6 +31,7 @@ struct setting {
   std::function<std::string(const std::string&, const contents&)> put;
   std::function<std::string(const std::string&, const contents&)> take;
   bool ours_alone = false; // nobody else writes the file: without us there is none
+  bool former = false;     // of an earlier install; all that is wanted is that it goes
   /// The program that the setting starts, as the file has it; empty for none.
   std::function<std::string(const std::string&)> program = {};
 };
@@ -57,7 +58,7 @@ std::filesystem::path program_on_path(const environment&, const std::string& nam
 /// The project's .mcp.json: our server by its name only, so that the file works on every machine.
 setting project_setting(const std::filesystem::path& file, bool force);
 
-enum class setting_state { absent, current, outdated, unreadable };
+enum class setting_state { absent, current, outdated, left_over, unreadable };
 /// How the file stands to the setting.
 setting_state state_of(const setting&, const std::string& text, const contents&);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "swarm/v1/cluster.pb.h"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/node.pb.h"
 #include "swarm/v1/pty.pb.h"
@@ -49,6 +50,12 @@ public:
   virtual v1::BackupReply backup(const v1::BackupRequest&) = 0;
   virtual v1::ShutdownReply shutdown(const v1::ShutdownRequest&) = 0;
   virtual v1::CheckReply check(const v1::CheckRequest&) = 0;
+  virtual v1::FoundReply found_cluster(const v1::FoundRequest&) = 0;
+  virtual v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) = 0;
+  virtual v1::ClusterView join_cluster(const v1::JoinClusterRequest&) = 0;
+  virtual v1::ClusterView nodes() = 0;
+  virtual v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) = 0;
+  virtual v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) = 0;
 };
 
 /// Both directions of an attached terminal; read and write may be called from two threads.

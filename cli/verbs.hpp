@@ -28,6 +28,7 @@ struct verb {
 
 // One per file cmd_*.cpp.
 std::span<const verb> node_verbs();
+std::span<const verb> cluster_verbs();
 std::span<const verb> session_verbs();
 std::span<const verb> message_verbs();
 std::span<const verb> task_verbs();
@@ -85,6 +86,14 @@ void on_run(CLI::App& app, context& ctx, Action action) {
       ctx.action = action;
   });
 }
+
+/// `up --listen`: this node is the home of a cluster.
+struct cluster_options {
+  std::string listen;
+  std::string passphrase_file;
+  bool insecure = false;
+};
+v1::ClusterView found_cluster(const context&, const cluster_options&);
 
 /// A mistake in the call: status 2, and where its help is.
 failure usage(const std::string& text);

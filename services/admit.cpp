@@ -2,6 +2,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/domain/rows.hpp"
+#include "actors/fabric/placement.hpp"
 #include "services/coordination_service.hpp"
 #include "services/harness.hpp"
 #include "services/requests.hpp"
@@ -43,6 +44,28 @@ void complete(const service_context& context, v1::Command& cmd, const v1::Princi
     cmd.mutable_request_spawn()->set_directory(directory);
 }
 
+/// The node that starts the worker a command asks for, and whether it can; both are the home's to say when that is another node.
+std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment) {
+  const auto* cluster = context.node->cluster;
+  const auto& here = context.node->facts.node_id;
+  if (!cluster)
+    return check_harness(cmd, environment);
+  if (!cluster->home_of(cmd.scope()).empty())
+    return std::nullopt;
+  if (auto refusal = place(cmd, cluster->view(), here))
+    return refusal;
+  const auto& chosen = cmd.has_dispatch() ? cmd.dispatch().node_id() : cmd.request_spawn().node_id();
+  if (chosen.empty() || chosen == here)
+    return check_harness(cmd, environment);
+  if (cluster->is_shared(cmd.scope()))
+    return std::nullopt;
+  v1::Refusal r;
+  r.set_code(v1::Refusal::STATE);
+  r.set_text("The scope " + cmd.scope() +
+             " is a directory of this host, so its workers run here. Name a scope that hosts share, for instance --scope NAME.");
+  return r;
+}
+
 } // namespace
 
 prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who) {
@@ -61,7 +84,7 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   exec->id = req.id();
   exec->command = req.command();
   complete(context, exec->command, who);
-  auto refusal = check_harness(exec->command, c->environment);
+  auto refusal = check_worker(context, exec->command, c->environment);
   exec->valid = !domain::validate(exec->command);
   exec->digest = domain::digest_of(exec->command);
   c->what = exec;

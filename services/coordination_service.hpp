@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "actors/fabric/node.hpp"
+#include "actors/fabric/remote.hpp"
 #include "actors/runtime/admission.hpp"
 #include "services/bridge.hpp"
 #include "services/principals.hpp"
@@ -72,6 +73,31 @@ void with_lasting_principal(caf::event_based_actor* self, const service_context&
       next(p);
     },
     refuse);
+}
+
+/// Polls for events where the scope's home is: at the hub of this node, or over the link to another one.
+template <class Self, class OnPage, class OnError>
+void poll_events(Self* self, const service_context& context, const watch_poll_ptr& poll, OnPage on_page, OnError on_error) {
+  auto board = context.board->get();
+  auto home = context.node->cluster ? context.node->cluster->home_of(poll->scope) : std::string{};
+  if (!board.watch || !board.federation)
+    return on_error(to_status(errc::unavailable));
+  if (home.empty()) {
+    ask(self, board.watch, poll).then([on_page](const watch_page_ptr& p) { on_page(p); }, [on_error](caf::error& e) { on_error(to_status(e)); });
+    return;
+  }
+  ask(self, board.federation, home, to_link(*poll))
+    .then(
+      [=](const link_response_ptr& r) {
+        auto page = page_in(*r);
+        if (!page)
+          return on_error(to_status(page.error()));
+        // The other node does not wait for ever.
+        if ((*page)->events.empty() && !(*page)->too_old && poll->wait)
+          return poll_events(self, context, poll, on_page, on_error);
+        on_page(*page);
+      },
+      [on_error](caf::error& e) { on_error(to_status(e)); });
 }
 
 /// To be done when the client of this command goes unanswered: it leaves the line it may stand in. Null when there is none.

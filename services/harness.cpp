@@ -4,49 +4,16 @@
 #include <iterator>
 #include <sstream>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "actors/base/process.hpp"
+#include "actors/base/program.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 
 namespace swarm {
-
-std::optional<std::string> find_program(const std::string& program, const std::string& path, const std::string& directory) {
-  auto runnable = [](const std::string& p) {
-    struct stat st {};
-    return stat(p.c_str(), &st) == 0 && S_ISREG(st.st_mode) && access(p.c_str(), X_OK) == 0;
-  };
-  auto found = [&](std::string p) -> std::optional<std::string> {
-    if (p.front() != '/') {
-      if (directory.empty())
-        return std::nullopt;
-      p = directory + "/" + p;
-    }
-    return runnable(p) ? std::optional{std::move(p)} : std::nullopt;
-  };
-  if (program.empty())
-    return std::nullopt;
-  if (program.find('/') != std::string::npos)
-    return found(program);
-  for (std::size_t at = 0; at <= path.size();) {
-    auto end = std::min(path.find(':', at), path.size());
-    if (auto p = end > at ? found(path.substr(at, end - at) + "/" + program) : std::nullopt)
-      return p;
-    at = end + 1;
-  }
-  return std::nullopt;
-}
-
-std::string variable(const std::vector<std::string>& environment, const std::string& name) {
-  for (const auto& v : environment)
-    if (v.size() > name.size() && v.compare(0, name.size(), name) == 0 && v[name.size()] == '=')
-      return v.substr(name.size() + 1);
-  return {};
-}
 
 namespace {
 
@@ -86,11 +53,6 @@ v1::Refusal no_program(const std::string& program, const std::string& directory)
   if (std::filesystem::exists(file, ec))
     return refusal(v1::Refusal::NOT_FOUND, fmt::format("{} cannot be executed: chmod +x it, or name its interpreter (sh {})", program, program));
   return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} in {}", program, directory));
-}
-
-std::string search_path(const std::vector<std::string>& environment) {
-  auto path = variable(environment, "PATH");
-  return path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path;
 }
 
 /// Fields shared by Dispatch and RequestSpawn.

@@ -1,7 +1,6 @@
 // Worker programs: what can be started on this node.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,12 +8,6 @@
 #include "swarm/v1/command.pb.h"
 
 namespace swarm {
-
-/// The program's absolute path on that PATH, or nothing. What is not absolute (a program with a slash, a PATH entry) is meant
-/// from `directory`, where the worker starts; without a directory it is nowhere.
-std::optional<std::string> find_program(const std::string& program, const std::string& path, const std::string& directory);
-/// Value of a variable in NAME=value entries.
-std::string variable(const std::vector<std::string>& environment, const std::string& name);
 
 /// Why this dispatch or spawn cannot run here, before any task state changes; fills in argv of shells and agents. The caller's
 /// SWARM_HARNESS_<NAME> names another program for an agent, and is an alias for it. One with a worktree of its own gets the directory

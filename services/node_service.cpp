@@ -1,5 +1,7 @@
 #include "services/node_service.hpp"
 
+#include "services/operator_only.hpp"
+
 #include <filesystem>
 
 #include <unistd.h>
@@ -9,17 +11,6 @@ namespace swarm {
 namespace {
 
 constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the store keeps
-
-/// Runs `act` for the operator; everybody else is refused.
-template <class Act>
-grpc::ServerUnaryReactor* for_operator(const service_context& context, grpc::CallbackServerContext* ctx, Act act) {
-  auto in = admit(context, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (!in.who.token_hash.empty() || in.who.principal.kind() != v1::Principal::OPERATOR)
-    return finish_now({grpc::StatusCode::PERMISSION_DENIED, "only the operator, outside every worker, may do that"});
-  return run_unary(context.system, in.slot, act);
-}
 
 } // namespace
 

@@ -11,7 +11,12 @@ void with_terminal(caf::event_based_actor* self, const service_context& context,
   auto processes = context.board->get().processes;
   if (!processes)
     return refuse(to_status(errc::unavailable));
-  ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& e) { refuse(to_status(e)); });
+  auto elsewhere = [self, context, federation = context.board->get().federation, id, next, refuse](caf::error& e) {
+    if (e != errc::not_found || !federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty())
+      return refuse(to_status(e));
+    ask(self, federation, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& x) { refuse(to_status(x)); });
+  };
+  ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
 }
 
 grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
@@ -89,34 +94,31 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
 /// Follows the spawn's events until its program runs, then reports its terminal.
 void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, std::uint64_t after,
                    unary_ptr answer, v1::PtyInfo* rep) {
-  auto board = context.board->get();
-  if (!board.watch)
-    return answer->finish(to_status(errc::unavailable));
   auto poll = std::make_shared<watch_poll>();
   poll->scope = scope;
   poll->after = after;
   poll->types = {"spawn."};
   poll->subject = id;
-  ask(self, board.watch, watch_poll_ptr{poll})
-    .then(
-      [=](const watch_page_ptr& page) {
-        if (page->too_old)
-          return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
-        for (const auto& e : page->events) {
-          if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
-            return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
-          if (e.type() == "spawn.running" || e.type() == "spawn.ended")
-            return with_terminal(
-              self, context, id,
-              [=](pty_actor terminal) {
-                ask(self, terminal, status_atom_v)
-                  .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
-              },
-              [=](grpc::Status s) { answer->finish(std::move(s)); });
-        }
-        await_running(self, context, scope, id, page->revision, answer, rep);
-      },
-      [=](caf::error& e) { answer->finish(to_status(e)); });
+  poll_events(
+    self, context, poll,
+    [=](const watch_page_ptr& page) {
+      if (page->too_old)
+        return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
+      for (const auto& e : page->events) {
+        if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
+          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
+        if (e.type() == "spawn.running" || e.type() == "spawn.ended")
+          return with_terminal(
+            self, context, id,
+            [=](pty_actor terminal) {
+              ask(self, terminal, status_atom_v)
+                .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
+            },
+            [=](grpc::Status s) { answer->finish(std::move(s)); });
+      }
+      await_running(self, context, scope, id, page->revision, answer, rep);
+    },
+    [=](grpc::Status e) { answer->finish(std::move(e)); });
 }
 
 /// Those the caller may use, in order of id; a page token is the last id shown.
@@ -190,11 +192,24 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
         auto processes = context.board->get().processes;
         if (!processes)
           return refuse(to_status(errc::unavailable));
-        ask(self, processes, list_atom_v, req->all_scopes() ? std::string{} : req->scope())
+        auto scope = req->all_scopes() ? std::string{} : req->scope();
+        ask(self, processes, list_atom_v, scope)
           .then(
-            [=](const std::vector<pty_info_ptr>& all) {
-              fill_page(*rep, all, principal, req->page());
-              answer->finish(grpc::Status::OK);
+            [=](const std::vector<pty_info_ptr>& here) {
+              auto federation = context.board->get().federation;
+              if (!federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty()) {
+                fill_page(*rep, here, principal, req->page());
+                return answer->finish(grpc::Status::OK);
+              }
+              ask(self, federation, list_atom_v, scope)
+                .then(
+                  [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
+                    all.insert(all.end(), there.begin(), there.end());
+                    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
+                    fill_page(*rep, all, principal, req->page());
+                    answer->finish(grpc::Status::OK);
+                  },
+                  [refuse](caf::error& e) { refuse(to_status(e)); });
             },
             [refuse](caf::error& e) { refuse(to_status(e)); });
       },

@@ -5,9 +5,9 @@
 namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-                         bearers& bearers, runtime::supervisor_actor root, node_service::hooks hooks)
+                         bearers& bearers, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
   : callers_(peers_, workers, bearers), context_{sys, std::move(board), node, callers_, admission_, stopping_}, coordination_(context_),
-    ptys_(context_), node_(context_, std::move(root), hooks) {
+    ptys_(context_), node_(context_, std::move(root), hooks), cluster_(context_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -21,10 +21,12 @@ node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::sha
   builder.RegisterService(&coordination_);
   builder.RegisterService(&ptys_);
   builder.RegisterService(&node_);
+  builder.RegisterService(&cluster_);
   // No listening port: connections are accepted by ourselves, so that each is known by its process.
   server_ = builder.BuildAndStart();
   if (!server_)
     throw std::runtime_error("gRPC does not start");
+  cluster_.start();
   listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, peers_, workers, hooks.keeper_pid);
 }
 
@@ -33,6 +35,7 @@ node_server::~node_server() { stop(std::chrono::milliseconds{0}); }
 bool node_server::stop(std::chrono::milliseconds grace) {
   listener_ = nullptr;
   *stopping_ = true;
+  cluster_.stop();
   if (!server_)
     return true;
   server_->Shutdown(std::chrono::system_clock::now() + grace);

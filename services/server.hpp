@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "services/cluster_service.hpp"
 #include "services/coordination_service.hpp"
 #include "services/local_listener.hpp"
 #include "services/node_service.hpp"
@@ -14,7 +15,7 @@ class node_server {
 public:
   /// Starts serving on the state directory's socket. Throws std::runtime_error.
   node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-              bearers& bearers, runtime::supervisor_actor root, node_service::hooks hooks);
+              bearers& bearers, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks);
   ~node_server();
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
@@ -30,6 +31,7 @@ private:
   coordination_service coordination_;
   pty_service ptys_;
   node_service node_;
+  cluster_service cluster_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<local_listener> listener_;
 };

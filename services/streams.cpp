@@ -280,28 +280,25 @@ void read_store(watch_self self) {
 
 void read_hub(watch_self self) {
   auto& st = self->state;
-  auto hub = st.context->board->get().watch;
-  if (!hub)
-    return finish(self, to_status(errc::unavailable));
   auto poll = std::make_shared<watch_poll>();
   poll->scope = st.request.scope();
   poll->after = st.after;
   poll->types.assign(st.request.types().begin(), st.request.types().end());
   poll->subject = st.request.subject();
-  ask(self, hub, watch_poll_ptr{poll})
-    .then(
-      [self](const watch_page_ptr& p) {
-        auto& s = self->state;
-        if (p->too_old)
-          return read_store(self);
-        s.after = std::max(s.after, p->revision);
-        v1::WatchReply page;
-        for (const auto& e : p->events)
-          *page.add_events() = e;
-        page.set_revision(s.after);
-        send_and_go_on(self, std::move(page));
-      },
-      [self](caf::error& e) { finish(self, to_status(e)); });
+  poll_events(
+    self, *st.context, poll,
+    [self](const watch_page_ptr& p) {
+      auto& s = self->state;
+      if (p->too_old)
+        return read_store(self);
+      s.after = std::max(s.after, p->revision);
+      v1::WatchReply page;
+      for (const auto& e : p->events)
+        *page.add_events() = e;
+      page.set_revision(s.after);
+      send_and_go_on(self, std::move(page));
+    },
+    [self](grpc::Status s) { finish(self, std::move(s)); });
 }
 
 void next_page(watch_self self) { self->state.caught_up ? read_hub(self) : read_store(self); }

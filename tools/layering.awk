@@ -9,7 +9,8 @@ BEGIN {
   may["actors/store"] = "actors/base actors/domain actors/runtime actors/store"
   may["actors/fabric"] = "actors/base actors/domain actors/runtime actors/store actors/fabric"
   may["services/keeper"] = "actors/base services/keeper"
-  may["services"] = "actors/base actors/domain actors/runtime actors/fabric services services/keeper"
+  may["services/security"] = "actors/base services/security"
+  may["services"] = "actors/base actors/domain actors/runtime actors/fabric services services/keeper services/security"
   may["services/swarmd"] = may["services"] " actors/store services/swarmd"
   may["gateway/routine"] = "actors/base actors/domain gateway/routine"
   may["gateway/mcp"] = may["gateway/routine"] " gateway/mcp"
@@ -19,7 +20,7 @@ BEGIN {
 
 function room_of(path) {
   if (path ~ /^actors\/[^\/]+\//) { split(path, part, "/"); return "actors/" part[2] }
-  if (path ~ /^services\/keeper\//) return "services/keeper"
+  if (path ~ /^services\/(keeper|security)\//) { split(path, part, "/"); return "services/" part[2] }
   if (path ~ /^services\/swarmd\//) return "services/swarmd"
   if (path ~ /^gateway\/(mcp|routine)\//) { split(path, part, "/"); return "gateway/" part[2] }
   if (match(path, /^(services|gateway|cli|tests|tools)\//)) return substr(path, 1, RLENGTH - 1)

@@ -290,6 +290,41 @@ inline constexpr std::size_t node_log_files_max = 3;
 inline constexpr std::size_t configuration_bytes_max = 256 * kib;
 inline constexpr std::size_t node_identity_bytes_max = 64 * kib;
 
+// -- cluster ---------------------------------------------------------------------------
+inline constexpr std::uint32_t link_protocol = 1;
+inline constexpr std::uint32_t link_protocol_min = 1;
+inline constexpr std::size_t nodes_max = 64;
+inline constexpr std::size_t node_name_bytes_max = 64;
+inline constexpr std::size_t node_labels_max = 64;
+inline constexpr std::size_t link_message_bytes_max = 3 * mib;
+/// What a node takes in of a link before somebody has dealt with it.
+inline constinit bound<std::size_t> link_window_bytes{8 * mib, 4 * mib, 64 * mib};
+/// Messages for a peer that have not arrived yet: beyond it, errc::overloaded.
+inline constinit bound<std::size_t> link_outbox_messages_max{4'096};
+inline constinit bound<std::size_t> link_outbox_bytes_max{32 * mib, 4 * mib, 256 * mib};
+inline constinit bound<std::size_t> link_requests_max{4'096};
+inline constinit bound<milliseconds> link_heartbeat{milliseconds{5'000}};
+/// Nothing heard for so long: the connection is given up.
+inline constinit bound<milliseconds> link_silence{milliseconds{15'000}};
+inline constinit bound<milliseconds> link_redial_min{milliseconds{100}};
+inline constinit bound<milliseconds> link_redial_max{milliseconds{10'000}};
+/// A host that has not been heard of for so long is gone: its locks are released and its tasks open again.
+inline constinit bound<milliseconds> host_lease{milliseconds{30'000}};
+inline constexpr milliseconds clock_offset_warned{minutes{1}};
+inline constexpr std::size_t join_request_bytes_max = 16 * kib;
+inline constexpr std::size_t join_token_bytes_max = 1 * kib;
+inline constexpr std::size_t join_attempts_per_minute_max = 5;
+inline constexpr std::size_t join_tokens_max = 16;
+inline constexpr milliseconds join_token_lifetime{minutes{10}};
+inline constexpr milliseconds join_token_lifetime_max{hours{24}};
+inline constexpr std::size_t passphrase_bytes_max = 1 * kib;
+inline constexpr milliseconds authority_unlocked{minutes{10}};
+inline constexpr milliseconds node_certificate_lifetime{hours{24 * 365}};
+inline constexpr milliseconds node_certificate_renewal{hours{24 * 30}};
+inline constexpr milliseconds authority_lifetime{hours{24 * 3650}};
+/// Certificates count from so long before they are made: clocks of hosts differ.
+inline constexpr milliseconds certificate_backdate{hours{24}};
+
 // -- fences and revisions ----------------------------------------------------------------
 /// Values stay below 2^53 (exact in JSON): the epoch in the upper 17 bits, the counter in the lower 36.
 inline constexpr unsigned epoch_shift = 36;

@@ -96,7 +96,12 @@ std::vector<configurable> all() {
     setting("keeper_input_tickets_max", limits::keeper_input_tickets_max), setting("keeper_queue_bytes_max", limits::keeper_queue_bytes_max),
     setting("keeper_log_bytes_max", limits::keeper_log_bytes_max), setting("keeper_idle_exit", limits::keeper_idle_exit),
     setting("keeper_status_retention", limits::keeper_status_retention), setting("keeper_start_deadline", limits::keeper_start_deadline),
-    setting("disk_low_bytes", limits::disk_low_bytes), setting("disk_critical_bytes", limits::disk_critical_bytes));
+    setting("disk_low_bytes", limits::disk_low_bytes), setting("disk_critical_bytes", limits::disk_critical_bytes),
+    setting("link_window_bytes", limits::link_window_bytes), setting("link_outbox_messages_max", limits::link_outbox_messages_max),
+    setting("link_outbox_bytes_max", limits::link_outbox_bytes_max), setting("link_requests_max", limits::link_requests_max),
+    setting("link_heartbeat", limits::link_heartbeat), setting("link_silence", limits::link_silence),
+    setting("link_redial_min", limits::link_redial_min), setting("link_redial_max", limits::link_redial_max),
+    setting("host_lease", limits::host_lease));
   return out;
 }
 
@@ -108,12 +113,15 @@ std::optional<std::string> contradiction() {
     return std::string{low} + " must not be above " + std::string{high};
   };
   using namespace limits;
-  for (auto wrong : {above("session_heartbeat", session_heartbeat(), "session_stale", session_stale()),
-                     above("session_stale", session_stale(), "session_reclaim", session_reclaim()),
-                     above("disk_critical_bytes", disk_critical_bytes(), "disk_low_bytes", disk_low_bytes()),
-                     above("pty_segment_bytes", pty_segment_bytes(), "pty_segments_total_bytes", pty_segments_total_bytes()),
-                     above("watch_page_events_max", watch_page_events_max(), "watch_buffer_events_max", watch_buffer_events_max()),
-                     above("calls_in_flight_per_principal_max", calls_in_flight_per_principal_max(), "calls_in_flight_max", calls_in_flight_max())})
+  for (auto wrong :
+       {above("session_heartbeat", session_heartbeat(), "session_stale", session_stale()),
+        above("session_stale", session_stale(), "session_reclaim", session_reclaim()),
+        above("link_heartbeat", link_heartbeat(), "link_silence", link_silence()), above("link_silence", link_silence(), "host_lease", host_lease()),
+        above("link_redial_min", link_redial_min(), "link_redial_max", link_redial_max()),
+        above("disk_critical_bytes", disk_critical_bytes(), "disk_low_bytes", disk_low_bytes()),
+        above("pty_segment_bytes", pty_segment_bytes(), "pty_segments_total_bytes", pty_segments_total_bytes()),
+        above("watch_page_events_max", watch_page_events_max(), "watch_buffer_events_max", watch_buffer_events_max()),
+        above("calls_in_flight_per_principal_max", calls_in_flight_per_principal_max(), "calls_in_flight_max", calls_in_flight_max())})
     if (wrong)
       return wrong;
   return std::nullopt;

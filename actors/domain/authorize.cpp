@@ -39,6 +39,21 @@ bool open_to_doors(const v1::Command& cmd) {
   }
 }
 
+template <class Row>
+std::optional<v1::Refusal> elsewhere(const std::optional<Row>& row, const std::string& node_id, const char* what) {
+  if (!row || row->node_id() == node_id)
+    return std::nullopt;
+  return forbid(std::string{"This "} + what + " lives on another node than the one that speaks for it");
+}
+
+std::optional<v1::Refusal> session_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
+  return elsewhere(rows.row<v1::Session>(key(id)), node_id, "session");
+}
+
+std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
+  return elsewhere(rows.row<v1::Spawn>(key(id)), node_id, "worker");
+}
+
 std::optional<v1::Refusal> authorize_session(const v1::Command& cmd) {
   const auto& self = cmd.principal().id();
   if (self.empty())
@@ -61,8 +76,13 @@ std::optional<v1::Refusal> authorize_session(const v1::Command& cmd) {
 
 std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
   auto kind = cmd.principal().kind();
-  if (kind == v1::Principal::NODE)
+  if (kind == v1::Principal::NODE) {
+    // Another node reports what happens to its own processes; this one also looks after the scope.
+    auto about_its_own = (is_node_report(cmd) && !cmd.has_sweep()) || cmd.has_report_agent();
+    if (!cmd.principal().node().empty() && !about_its_own)
+      return forbid("Another node only reports what becomes of its processes and sessions");
     return std::nullopt;
+  }
   if (is_node_report(cmd))
     return forbid("Only the node itself reports processes and expiries");
   switch (kind) {
@@ -77,6 +97,32 @@ std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
       return std::nullopt;
     default: return forbid("The caller is not known");
   }
+}
+
+std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_view& rows) {
+  const auto& who = cmd.principal();
+  if (who.node().empty())
+    return std::nullopt;
+  if (who.kind() == v1::Principal::SESSION)
+    return session_elsewhere(rows, who.id(), who.node());
+  if (who.kind() != v1::Principal::NODE)
+    return std::nullopt;
+  switch (cmd.body_case()) {
+    case body::kExpireSession: return session_elsewhere(rows, cmd.expire_session().session_id(), who.node());
+    case body::kDeliverMessages: return session_elsewhere(rows, cmd.deliver_messages().session_id(), who.node());
+    case body::kReportAgent: return session_elsewhere(rows, cmd.report_agent().session_id(), who.node());
+    case body::kSpawnStarting: return spawn_elsewhere(rows, cmd.spawn_starting().spawn_id(), who.node());
+    case body::kSpawnRunning: return spawn_elsewhere(rows, cmd.spawn_running().spawn_id(), who.node());
+    case body::kSpawnEnded: return spawn_elsewhere(rows, cmd.spawn_ended().spawn_id(), who.node());
+    default: return std::nullopt;
+  }
+}
+
+std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_view& rows) {
+  const auto& who = query.principal();
+  if (who.node().empty() || who.kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  return session_elsewhere(rows, who.id(), who.node());
 }
 
 std::optional<v1::Refusal> authorize(const v1::Query& query) {

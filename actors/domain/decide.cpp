@@ -36,7 +36,8 @@ bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cm
 
 /// Whoever sends a command is alive.
 void keep_alive(transaction& tx, v1::Session session) {
-  if (session.heartbeat_ms() + limits::session_heartbeat().count() >= tx.in().now_ms)
+  const auto age = tx.in().now_ms - session.heartbeat_ms();
+  if (age <= limits::session_heartbeat().count() && age >= -limits::session_stale().count())
     return;
   session.set_heartbeat_ms(tx.in().now_ms);
   tx.put(std::move(session));
@@ -91,6 +92,8 @@ v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in
     return tx.take(as_reply(std::move(*refusal)));
   if (auto refusal = authorize(cmd))
     return tx.take(as_reply(std::move(*refusal)));
+  if (auto refusal = authorize_place(cmd, rows))
+    return tx.take(as_reply(std::move(*refusal)));
   if (acts_as_session(cmd)) {
     if (auto session = tx.actor_session())
       keep_alive(tx, std::move(*session));
@@ -104,6 +107,10 @@ std::string digest_of(v1::Command sent) {
   sent.clear_principal();
   if (sent.has_register_session())
     sent.mutable_register_session()->clear_node_id();
+  if (sent.has_dispatch())
+    sent.mutable_dispatch()->clear_node_id();
+  if (sent.has_request_spawn())
+    sent.mutable_request_spawn()->clear_node_id();
   return sha256(sent.SerializeAsString());
 }
 

@@ -26,6 +26,10 @@ bool about_the_node(const v1::Query& query);
 /// node itself reports processes and expiries.
 std::optional<v1::Refusal> authorize(const v1::Command& cmd);
 std::optional<v1::Refusal> authorize(const v1::Query& query);
+/// May the node that the command or query came from speak for the session or worker it names? Only for what lives there; this node's own
+/// callers have been looked at by the doors.
+std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_view& rows);
+std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_view& rows);
 
 /// SHA-256 of a command as its sender made it: what the server fills in is left out.
 std::string digest_of(v1::Command sent);

@@ -88,7 +88,7 @@ private:
   // A live worker works where it is, so a worktree of its own takes a worker of its own.
   void find_worker() {
     if (!d_.force_spawn() && !wants_exec_ && !d_.worktree())
-      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name());
+      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), d_.on().empty() && d_.where().empty() ? "" : d_.node_id());
   }
 
   std::optional<v1::Reply> find_or_create() {
@@ -215,6 +215,7 @@ private:
     o.columns = d_.columns();
     o.rows = d_.rows();
     o.worktree = d_.worktree();
+    o.node_id = d_.node_id();
     o.deferred = task_.status() != v1::OPEN;
     return o;
   }

@@ -84,6 +84,8 @@ v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& i
     return as_answer(std::move(*refusal));
   if (auto refusal = authorize(query))
     return as_answer(std::move(*refusal));
+  if (auto refusal = authorize_place(query, rows))
+    return as_answer(std::move(*refusal));
   question q{query, rows, in, std::nullopt, may_cross_identity(query)};
   if (const auto& viewer = viewer_of(query); !viewer.empty() && !about_the_node(query)) {
     q.viewer = rows.row<v1::Session>(key(viewer));

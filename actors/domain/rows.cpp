@@ -39,7 +39,7 @@ bool is_live(const v1::Spawn& s) {
 
 bool is_due(const v1::Session& s, std::int64_t at_ms) {
   if (s.presence() == v1::Session::HEARTBEAT)
-    return s.heartbeat_ms() + limits::session_reclaim().count() < at_ms;
+    return s.heartbeat_ms() + limits::session_reclaim().count() < at_ms || s.heartbeat_ms() > at_ms + limits::session_stale().count();
   return s.presence() == v1::Session::LEASE && s.lease_until_ms() > 0 && s.lease_until_ms() < at_ms;
 }
 

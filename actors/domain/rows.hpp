@@ -47,8 +47,8 @@ struct session_filter {
   std::string scope = {};
   std::string node_id = {};
   std::optional<bool> adopted = {};
-  /// Rows of presence HEARTBEAT with heartbeat_ms + limits::session_reclaim() < this, and rows of presence LEASE with
-  /// 0 < lease_until_ms < this.
+  /// Rows of presence HEARTBEAT whose heartbeat_ms is more than limits::session_reclaim() before this, or more than limits::session_stale()
+  /// after it, as when the clock was set back; and rows of presence LEASE with 0 < lease_until_ms < this.
   std::optional<std::int64_t> due_at_ms = {};
   std::string other_identity = {}; // only rows whose identity is not this one
   std::string after_key = {};      // rows after this position(row) in order

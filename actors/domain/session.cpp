@@ -7,8 +7,9 @@ namespace swarm::domain {
 
 namespace {
 
-bool is_same_process(const v1::Session& s, const v1::RegisterSession& r) {
-  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start();
+bool is_same_process(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+  const auto& host = r.node_id().empty() ? tx.in().node_id : r.node_id();
+  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start() && (s.node_id().empty() || s.node_id() == host);
 }
 
 /// The caller has proved to be that session by its token.
@@ -18,7 +19,7 @@ bool is_caller(const transaction& tx, const v1::Session& s) {
 }
 
 bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
-  return !is_held(s) || is_same_process(s, r) || is_caller(tx, s);
+  return !is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s);
 }
 
 v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) { return refuse(code, "Could not adopt instance " + id, id); }
@@ -152,7 +153,7 @@ v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
   if (!r.grants().empty() && !same_grants(s.grants(), r.grants()))
     return refuse(v1::Refusal::STATE, "A session keeps the grants it was registered with. Deregister it and register it anew.", s.id());
   // A worker's session lives and dies with the worker, not with the tool server inside it that registers once more.
-  bool keeps_process = is_held(s) && !is_same_process(s, r);
+  bool keeps_process = is_held(s) && !is_same_process(tx, s, r);
   if (!keeps_process)
     set_presence(s, r, tx.in().now_ms);
   return store(tx, std::move(s), r, true);

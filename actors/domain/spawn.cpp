@@ -158,6 +158,7 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   o.columns = c.columns();
   o.rows = c.rows();
   o.worktree = c.worktree();
+  o.node_id = c.node_id();
   return spawn_reply(order_worker(tx, o), false);
 }
 

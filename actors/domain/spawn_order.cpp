@@ -91,14 +91,16 @@ std::vector<v1::Spawn> live_orders_of(const transaction& tx, const std::string& 
   return tx.find<v1::Spawn>(f);
 }
 
-std::optional<v1::Session> live_worker(const transaction& tx, std::string_view role, std::string_view identity, std::string_view requester) {
+std::optional<v1::Session> live_worker(const transaction& tx, std::string_view role, std::string_view identity, std::string_view requester,
+                                       std::string_view node_id) {
   session_filter f;
   f.scope = tx.scope();
   f.adopted = true;
   const auto mark = "role:" + std::string(role);
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    if (s.id() == requester || has_token(s.label(), "provider:exec") || (!identity.empty() && identity_token(s.label()) != identity))
+    if (s.id() == requester || has_token(s.label(), "provider:exec") || (!identity.empty() && identity_token(s.label()) != identity) ||
+        (!node_id.empty() && s.node_id() != node_id))
       continue;
     if (has_token(s.label(), mark))
       return std::move(s);
@@ -131,7 +133,7 @@ v1::Spawn order_worker(transaction& tx, const worker_order& o) {
   s.set_harness(o.harness);
   *s.mutable_argv() = o.argv;
   s.set_directory(o.directory);
-  s.set_node_id(tx.in().node_id);
+  s.set_node_id(o.node_id.empty() ? tx.in().node_id : o.node_id);
   s.set_status(v1::Spawn::REQUESTED);
   s.set_task_id(o.task_id);
   s.set_requested_at_ms(tx.in().now_ms);

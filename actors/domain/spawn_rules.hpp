@@ -21,6 +21,7 @@ struct worker_order {
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
   bool worktree = false;
+  std::string node_id; // empty = the one that decides
   bool deferred = false;
 };
 
@@ -62,8 +63,9 @@ std::string instruction(const v1::Task&, std::string_view message);
 /// What it says when the task itself is all there is: its description, else its title.
 const std::string& message_of(const v1::Task&);
 /// Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter. `identity`:
-/// a token that the worker must have, or empty; `requester` is never the worker.
-std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester);
+/// a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
+std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester,
+                                       std::string_view node_id = {});
 /// Asked for, starting or running.
 bool is_live(const v1::Spawn&) noexcept;
 /// The live orders of a task, also one without a harness.

@@ -319,7 +319,9 @@ private:
   static std::int64_t deadline_of(const v1::LockWaiter& w) { return w.deadline_ms(); }
   static std::int64_t deadline_of(const v1::KvEntry& e) { return e.expires_at_ms(); }
   /// Sessions live through their last millisecond.
-  static std::int64_t deadline_of(const v1::Session& s) {
+  std::int64_t deadline_of(const v1::Session& s) const {
+    if (s.presence() == v1::Session::HEARTBEAT && s.heartbeat_ms() > now_ + limits::session_stale().count())
+      return now_;
     return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim().count());
   }
 

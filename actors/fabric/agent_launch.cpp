@@ -1,6 +1,8 @@
 #include "actors/fabric/agent_launch.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -123,21 +125,33 @@ std::string shared_file(const std::string& program, const std::string& share, co
   return !directory.empty() && fs::exists(directory / name, ec) ? (directory / name).string() : std::string{};
 }
 
-constexpr const char* opencode_plugin = "agents/opencode/swarm.js";
+/// A file of ours that the program is not started without.
+struct needed_file {
+  std::string_view harness;
+  const char* path; // in the share directory
+  const char* without;
+};
+constexpr needed_file needed_files[] = {
+  {"opencode", "agents/opencode/swarm.js", "OpenCode would work without looking at locks and could not be woken: its plugin"},
+  {"gemini", "agents/gemini/swarm.toml",
+   "Gemini CLI would ask before each of the swarm's tools, and nobody would be there to answer: our policy for it"}};
+
+const needed_file* needed_by(std::string_view harness) {
+  const auto* end = std::end(needed_files);
+  const auto* found = std::find_if(std::begin(needed_files), end, [&](const auto& f) { return f.harness == harness; });
+  return found == end ? nullptr : found;
+}
 
 std::string opencode_config(const std::string& swarmctl, const std::string& share) {
   json config{{"mcp", {{"swarm", {{"type", "local"}, {"command", json::array({swarmctl, "mcp"})}, {"enabled", true}}}}}};
-  config["plugin"] = json::array({"file://" + shared_file(swarmctl, share, opencode_plugin)});
+  config["plugin"] = json::array({"file://" + shared_file(swarmctl, share, needed_by("opencode")->path)});
   return config.dump();
 }
 
 /// A server that its user has set up is not trusted, and stands before ours of that name: nobody is there to allow each of its tools. Policies
 /// that are named replace the user's own, so those are named, too.
 std::vector<std::string> gemini_arguments(const std::string& swarmctl, const std::string& share) {
-  std::vector<std::string> out{"--skip-trust"};
-  if (auto policy = shared_file(swarmctl, share, "agents/gemini/swarm.toml"); !policy.empty())
-    out.insert(out.end(), {"--policy", policy, "--policy", "~/.gemini/policies"});
-  return out;
+  return {"--skip-trust", "--policy", shared_file(swarmctl, share, needed_by("gemini")->path), "--policy", "~/.gemini/policies"};
 }
 
 } // namespace
@@ -168,13 +182,14 @@ std::vector<std::string> agent_environment(std::string_view harness, const std::
 }
 
 std::string agent_obstacle(std::string_view harness, const std::string& swarmctl, const std::string& share) {
-  if (harness != "opencode" || !shared_file(swarmctl, share, opencode_plugin).empty())
+  const auto* needed = needed_by(harness);
+  if (!needed || !shared_file(swarmctl, share, needed->path).empty())
     return {};
   auto directory = share_directory(share, swarmctl);
-  return "OpenCode would work without looking at locks and could not be woken: its plugin is not there, " +
-         (directory.empty() ? "and no share/swarm-fabric is beside the directory of " + swarmctl : (directory / opencode_plugin).string()) +
-         ". Install the whole package, or set SWARM_SHARE to the directory that has agents/opencode (deploy/ of the source tree); then dispatch "
-         "again";
+  return std::string{needed->without} + " is not there, " +
+         (directory.empty() ? "and no share/swarm-fabric is beside the directory of " + swarmctl : (directory / needed->path).string()) +
+         ". Install the whole package, or set SWARM_SHARE to the directory that has agents/" + std::string{harness} +
+         " (deploy/ of the source tree); then dispatch again";
 }
 
 // Codex calls its first hook with the first prompt only.

@@ -68,12 +68,41 @@ public:
   virtual void session_gone(const std::string& session_id) = 0;
 };
 
+/// Hears the news of links, one after the other for each connection, from any thread; must not block.
+using link_listener = std::function<void(link_news_ptr)>;
+
+/// Way to the other nodes; every function posts and returns.
+class link_port {
+public:
+  virtual ~link_port() = default;
+  /// News of every connection made from now on go here.
+  virtual void listen(link_listener) = 0;
+  /// Connects to a node; `connected` or `not_reached` follows.
+  virtual void dial(const v1::NodeAddress&) = 0;
+};
+
+/// The cluster this node is in, as its files say. Thread-safe.
+class cluster_port {
+public:
+  virtual ~cluster_port() = default;
+  /// The node that is home of the scope, or of all shared scopes; empty = this one.
+  virtual std::string home_of(std::string_view scope) const = 0;
+  virtual std::string shared_home() const = 0;
+  /// Open to the other nodes of the cluster.
+  virtual bool is_shared(std::string_view scope) const = 0;
+  /// The nodes; without a cluster id when there is no cluster.
+  virtual v1::ClusterView view() const = 0;
+  /// Keeps what the home says of the cluster.
+  virtual void keep(const v1::ClusterView&) = 0;
+};
+
 /// What does not change while the node runs.
 struct node_facts {
   std::string node_id;
   std::string node_name;
   std::string user_identity;
   std::string version;
+  std::uint64_t incarnation = 1; // random, of this run of the node; not 0
   state_dir dir;
   std::string program_dir;                   // holds swarmctl and the others
   std::string token_key;                     // 32 bytes: workers' tokens are derived from it, so that a restart makes the same ones
@@ -87,7 +116,9 @@ struct node_context {
   process_port* processes = nullptr;
   process_watch_port* watch = nullptr;
   worker_table* workers = nullptr;
-  bearer_port* bearers = nullptr; // may be null
+  bearer_port* bearers = nullptr;  // may be null
+  link_port* links = nullptr;      // null: there are no other nodes
+  cluster_port* cluster = nullptr; // null: likewise
   /// For everything below the top supervisor: scopes, their entities, workers' actors, terminals.
   runtime::restart_options restarts;
 };
@@ -96,11 +127,14 @@ using node_context_ptr = std::shared_ptr<const node_context>;
 /// Handles of the parts started before; replaced by the supervisor when it restarts them and everything after.
 struct node_links {
   node_context_ptr node;
+  /// Of a scope's entities: the node that is home of the scope, whose writer and readers these are; empty = this one.
+  std::string home;
   watch_hub_actor watch;
   writer_actor writer;
   std::vector<reader_actor> readers;
   pty_log_actor pty_log;
   processes_actor processes;
+  federation_actor federation;
 };
 
 /// A command the node itself sends: principal NODE, not remembered (such commands check the state they apply to).

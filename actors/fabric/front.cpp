@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 #include <spdlog/spdlog.h>
 
+#include "actors/fabric/remote.hpp"
 #include "actors/fabric/scope.hpp"
 #include "actors/fabric/tree_collector.hpp"
 #include "actors/runtime/ending.hpp"
@@ -19,6 +20,36 @@ const reader_actor& reader(self_ptr self) {
   return st.links.readers[st.next_reader++ % st.links.readers.size()];
 }
 
+/// The node that is home of the scope; empty = this one.
+std::string home_of(self_ptr self, const std::string& scope) {
+  auto* cluster = self->state.links.node->cluster;
+  return cluster ? cluster->home_of(scope) : std::string{};
+}
+
+std::string shared_home(self_ptr self) {
+  auto* cluster = self->state.links.node->cluster;
+  return cluster ? cluster->shared_home() : std::string{};
+}
+
+const front_state::remote& remote_at(self_ptr self, const std::string& home) {
+  auto& st = self->state;
+  auto i = st.remotes.find(home);
+  if (i == st.remotes.end())
+    i = st.remotes
+          .emplace(home, front_state::remote{self->spawn<caf::linked>(remote_writer, st.links.federation, home),
+                                             self->spawn<caf::linked>(remote_reader, st.links.federation, home),
+                                             self->spawn<caf::linked>(remote_watch, st.links.federation, home)})
+          .first;
+  return i->second;
+}
+
+/// All who live here have asked about their children: who has not is a stray.
+void tell_processes(self_ptr self) {
+  auto& st = self->state;
+  if (st.booted && st.all_awake && !st.boot_failed && (st.remote_awake || shared_home(self).empty()))
+    caf::anon_send(st.links.processes, boot_atom_v);
+}
+
 void boot_again_later(self_ptr self) {
   auto& st = self->state;
   auto now = st.links.node->clock->boot_ms();
@@ -33,8 +64,7 @@ void boot_done(self_ptr self) {
     boot_again_later(self);
   } else {
     st.boot_waits = {};
-    if (st.all_awake)
-      caf::anon_send(st.links.processes, boot_atom_v);
+    tell_processes(self);
   }
   for (auto& p : std::exchange(st.waiting_for_boot, {}))
     p.answer(true);
@@ -53,6 +83,8 @@ void boot(self_ptr self, std::string page = {}) {
             next.empty() ? boot_done(self) : boot(self, next);
         };
         for (const auto& s : a->scopes().scopes()) {
+          if (!home_of(self, s.scope()).empty())
+            continue; // rows of before this node joined; what lives here of the scope is asked for when the link is up
           auto found = self->state.scopes.get(s.scope());
           auto* who = std::get_if<scope_actor>(&found);
           if (!who) {
@@ -77,11 +109,90 @@ void boot(self_ptr self, std::string page = {}) {
 }
 
 scope_actor wake_scope(self_ptr self, const std::string& id) {
-  auto who = self->spawn(scope, self->state.links, id);
+  auto links = self->state.links;
+  links.home = home_of(self, id);
+  if (!links.home.empty()) {
+    const auto& home = remote_at(self, links.home);
+    links.writer = home.writer;
+    links.readers = {home.reader};
+    links.watch = home.watch;
+  }
+  auto who = self->spawn(scope, std::move(links), id);
   if (auto i = self->state.streams.find(id); i != self->state.streams.end())
     for (const auto& [stream, session] : i->second)
       caf::anon_send(who, attach_atom_v, session, stream, true);
   return who;
+}
+
+// -- scopes of other nodes -------------------------------------------------------------------
+
+/// Wakes what lives here of that home's scopes; one that is awake reads it again. One that has nothing alive here goes back to sleep.
+void reload(self_ptr self, const std::string& home, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, "", [&](v1::Query& x) { x.mutable_list_scopes()->mutable_page()->set_token(page); });
+  self->request(remote_at(self, home).reader, limits::call_deadline_default() * 2, q)
+    .then(
+      [self, home](const answer_ptr& a) {
+        auto left = std::make_shared<std::size_t>(1);
+        auto next = a->scopes().page().token();
+        auto step = [self, home, left, next] {
+          if (--*left > 0)
+            return;
+          if (!next.empty())
+            return reload(self, home, next);
+          if (!std::exchange(self->state.remote_awake, true))
+            tell_processes(self);
+        };
+        for (const auto& s : a->scopes().scopes()) {
+          if (home_of(self, s.scope()) != home)
+            continue;
+          auto found = self->state.scopes.get(s.scope());
+          auto* who = std::get_if<scope_actor>(&found);
+          if (!who) {
+            self->state.all_awake &= std::get<errc>(found) != errc::overloaded;
+            continue;
+          }
+          ++*left;
+          caf::anon_send(*who, reload_atom_v);
+          self->request(*who, limits::call_deadline_default(), boot_atom_v).then([step](bool) { step(); }, [step](caf::error&) { step(); });
+        }
+        step();
+      },
+      // The link tells when it begins anew, and the next start asks again.
+      [home](caf::error& e) { spdlog::warn("the scopes of the node {} cannot be read: {}", home, runtime::error_text(e)); });
+}
+
+void tell_all_scopes(self_ptr self, const std::string& lost_node, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, "", [&](v1::Query& x) { x.mutable_list_scopes()->mutable_page()->set_token(page); });
+  self->request(reader(self), limits::call_deadline_default(), q)
+    .then(
+      [self, lost_node](const answer_ptr& a) {
+        for (const auto& s : a->scopes().scopes()) {
+          auto found = self->state.scopes.get(s.scope());
+          if (auto* who = std::get_if<scope_actor>(&found))
+            caf::anon_send(*who, gone_atom_v, lost_node);
+        }
+        if (auto next = a->scopes().page().token(); !next.empty())
+          tell_all_scopes(self, lost_node, next);
+      },
+      [](caf::error& e) { spdlog::error("the scopes cannot be read: {}", runtime::error_text(e)); });
+}
+
+/// Who bears this token: one of this node's sessions, or one of a scope whose home is another node.
+caf::result<answer_ptr> resolve_token(self_ptr self, const query_ptr& q) {
+  auto home = shared_home(self);
+  if (home.empty())
+    return self->delegate(reader(self), q);
+  auto promise = self->make_response_promise<answer_ptr>();
+  auto kept = std::make_shared<runtime::parked<answer_ptr>>(promise);
+  self->request(reader(self), limits::call_deadline_default(), q)
+    .then(
+      [self, kept, home, q](const answer_ptr& a) {
+        if (a->has_session())
+          return kept->answer(a);
+        kept->delegate(remote_at(self, home).reader, q);
+      },
+      [kept](caf::error& e) { kept->answer(std::move(e)); });
+  return promise;
 }
 
 void on_commit(self_ptr self, const commit_ptr& c) {
@@ -144,12 +255,17 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
   st.scopes.open(
     self, [self](const std::string& id) { return wake_scope(self, id); }, options);
   caf::anon_send(st.links.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
+  caf::anon_send(st.links.federation, attach_atom_v, caf::actor_cast<front_actor>(self));
   boot(self);
   return {
     [self](const call_ptr& c) { return self->state.scopes.route<reply_ptr>(c->what->command.scope(), c); },
     [self](abort_atom, const call_ptr& c) { return self->state.scopes.route<void>(c->what->command.scope(), abort_atom_v, c); },
     [self](const query_ptr& q) -> caf::result<answer_ptr> {
+      if (q->has_resolve_token())
+        return resolve_token(self, q);
       // Queries need nothing alive.
+      if (auto home = q->scope().empty() ? std::string{} : home_of(self, q->scope()); !home.empty())
+        return self->delegate(remote_at(self, home).reader, q);
       return self->delegate(reader(self), q);
     },
     [self](const wait_request_ptr& w) { return self->state.scopes.route<activity_ptr>(w->scope(), w); },
@@ -167,6 +283,11 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
         caf::anon_send(draining, attach_atom_v, session_id, stream, on);
     },
     [self](const commit_ptr& c) { on_commit(self, c); },
+    [self](reload_atom, const std::string& node_id) {
+      if (node_id == shared_home(self))
+        reload(self, node_id);
+    },
+    [self](gone_atom, const std::string& node_id) { tell_all_scopes(self, node_id); },
     [self](boot_atom) -> caf::result<bool> {
       if (self->state.booted)
         return true;

@@ -16,12 +16,20 @@ struct front_state {
   node_links links;
   runtime::directory<std::string, scope_actor> scopes;
   std::size_t next_reader = 0;
+  /// Stand-ins for the stores of other nodes that are home of scopes, by node.
+  struct remote {
+    writer_actor writer;
+    reader_actor reader;
+    watch_hub_actor watch;
+  };
+  std::map<std::string, remote> remotes;
   /// Attached streams by scope and session; a scope that is woken again is told.
   std::map<std::string, std::map<std::uint64_t, std::string>> streams;
   runtime::single_timer reboot;
   runtime::backoff boot_waits;
-  bool boot_failed = false; // a scope died while it was being woken: wake all again
-  bool all_awake = true;    // false: some scope found no room, so nobody may be taken for a stray
+  bool remote_awake = false; // what lives here of other nodes' scopes has been asked for since the start, too
+  bool boot_failed = false;  // a scope died while it was being woken: wake all again
+  bool all_awake = true;     // false: some scope found no room, so nobody may be taken for a stray
   std::vector<runtime::parked<bool>> waiting_for_boot;
   bool booted = false;
 };

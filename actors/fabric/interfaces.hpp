@@ -6,6 +6,8 @@
 //     reader-N    reader_actor        queries (actors/store)
 //     pty-log     pty_log_actor       segment files of terminals
 //     processes   processes_actor     the keeper's children; parent of the pty actors
+//     federation  federation_actor    the other nodes of the cluster; parent of the peers
+//       <node>    peer_actor          one per other node: the link to it
 //     scopes      front_actor         routes by scope; parent of the scopes
 //       <scope>   scope_actor         one per scope in use; parent of its families
 //         session/… task/… lock/… mailbox/… spawn/…
@@ -25,7 +27,9 @@
 #include "actors/base/ring.hpp"
 #include "actors/runtime/messages.hpp"
 #include "actors/store/interfaces.hpp"
+#include "swarm/v1/cluster.pb.h"
 #include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/federation.pb.h"
 #include "swarm/v1/pty.pb.h"
 
 namespace swarm {
@@ -133,6 +137,39 @@ struct log_slice {
 };
 using log_slice_ptr = std::shared_ptr<const log_slice>;
 
+// -- other nodes -----------------------------------------------------------------------
+
+/// One connection to another node, as the transport made it. Thread-safe; every function posts and returns.
+class link_connection {
+public:
+  virtual ~link_connection() = default;
+  /// Of the other node, from its certificate.
+  virtual const std::string& node_id() const noexcept = 0;
+  /// We called it, not it us.
+  virtual bool dialled() const noexcept = 0;
+  /// One at a time: `written` tells when there is room for another.
+  virtual void write(v1::LinkFrame) = 0;
+  /// The next frame is wanted; the first one is read without asking.
+  virtual void read() = 0;
+  /// Ends it; what was written before is sent first.
+  virtual void close() = 0;
+};
+using link_connection_ptr = std::shared_ptr<link_connection>;
+
+/// The transport's news of a connection, in the order they happened.
+struct link_news {
+  enum kind_t { connected, frame, written, disconnected, not_reached } kind = disconnected;
+  link_connection_ptr connection; // null when it was not reached
+  std::string node_id;
+  v1::LinkFrame body;
+  std::string text; // why it ended, for people
+};
+using link_news_ptr = std::shared_ptr<const link_news>;
+using link_request_ptr = std::shared_ptr<const v1::LinkRequest>;
+using link_response_ptr = std::shared_ptr<const v1::LinkResponse>;
+using cluster_view_ptr = std::shared_ptr<const v1::ClusterView>;
+using cluster_node_ptr = std::shared_ptr<const v1::ClusterNode>;
+
 class door_call;
 using door_call_ptr = std::shared_ptr<door_call>;
 
@@ -153,6 +190,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_info_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_input_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_slice_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::link_news_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::link_request_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::link_response_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::cluster_view_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::cluster_node_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::door_call_ptr)
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
@@ -171,6 +213,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::spawn_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_input_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_slice_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::link_news_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::link_request_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::link_response_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::cluster_view_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::cluster_node_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::door_call_ptr))
   CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
   CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
@@ -183,6 +230,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_ATOM(swarm_fabric, swarm, resize_atom, "resize")
   CAF_ADD_ATOM(swarm_fabric, swarm, forget_atom, "forget")
   CAF_ADD_ATOM(swarm_fabric, swarm, abort_atom, "abort")
+  CAF_ADD_ATOM(swarm_fabric, swarm, reload_atom, "reload")
 CAF_END_TYPE_ID_BLOCK(swarm_fabric)
 
 namespace swarm {
@@ -195,7 +243,7 @@ using watch_hub_actor = caf::typed_actor<
   caf::replies_to<watch_poll_ptr>::with<watch_page_ptr>,
   // The asker no longer waits for this poll, which is answered errc::unavailable if it is still parked.
   caf::reacts_to<forget_atom, watch_poll_ptr>,
-  // From the front: send me every commit from now on.
+  // From the front and the federation: send me every commit from now on.
   caf::reacts_to<attach_atom, commit_sink_actor>,
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
@@ -254,6 +302,10 @@ using scope_actor = caf::typed_actor<
   caf::reacts_to<batch_ptr>,
   // A stream of this session attached or ended.
   caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
+  // What lives here is read again: the link to the scope's home has begun anew.
+  caf::reacts_to<reload_atom>,
+  // This host has gone: what it held of the scope ends.
+  caf::reacts_to<gone_atom, std::string>,
   // A timer of the scope or of one of its directories.
   caf::reacts_to<tick_atom, std::uint64_t>,
   // Rows are loaded, live sessions and spawns have their actors.
@@ -272,6 +324,10 @@ using front_actor = caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
                                      // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
                                      caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
                                      caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
+                                     // The link to this node has begun anew: its scopes are woken, or read again, where something of them lives here.
+                                     caf::reacts_to<reload_atom, std::string>,
+                                     // This node has not been heard of for limits::host_lease(): what it held in our scopes ends.
+                                     caf::reacts_to<gone_atom, std::string>,
                                      // All scopes with something alive have been woken.
                                      caf::replies_to<boot_atom>::with<bool>,
                                      // A timer of its directory, or the next page of scopes to wake.
@@ -336,10 +392,57 @@ using processes_actor = caf::typed_actor<
   // Kill one terminal's actor ("pty/<id>"), for drills; the program goes on. Errors: errc::not_found.
   caf::reacts_to<kill_atom, std::string>>;
 
+/// One other node: the link to it, what it asks of us and we of it.
+using peer_actor = caf::typed_actor<
+  // From the transport.
+  caf::reacts_to<link_news_ptr>,
+  // Asks the other node; waits for the link to come back until the request's timeout. Errors: errc::unavailable, errc::overloaded, or what
+  // the other node says.
+  caf::replies_to<link_request_ptr>::with<link_response_ptr>,
+  // Nobody waits for this request any more.
+  caf::reacts_to<abort_atom, link_request_ptr>,
+  // At a home: something was committed. It is passed on when it concerns a session or worker of the other node.
+  caf::reacts_to<batch_ptr>,
+  // The cluster as the home has it, for the other node to know.
+  caf::reacts_to<cluster_view_ptr>,
+  // The node's certificate does not count any more.
+  caf::reacts_to<gone_atom>,
+  // The front that its requests go to.
+  caf::reacts_to<attach_atom, front_actor>,
+  // How the link stands.
+  caf::replies_to<status_atom>::with<cluster_node_ptr>,
+  // A timer of its own.
+  caf::reacts_to<tick_atom, std::uint64_t>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
+
+/// All other nodes.
+using federation_actor = caf::typed_actor<
+  // From the transport.
+  caf::reacts_to<link_news_ptr>,
+  // The cluster as this node's files have it, or as its home says: peers come and go.
+  caf::reacts_to<cluster_view_ptr>,
+  // Asks this node, directly or by the home. Errors: as peer_actor, errc::not_found for a node that is not of the cluster.
+  caf::replies_to<std::string, link_request_ptr>::with<link_response_ptr>,
+  // Nobody waits for this request to that node any more.
+  caf::reacts_to<abort_atom, std::string, link_request_ptr>,
+  // From the watch hub, in commit order.
+  caf::reacts_to<commit_ptr>,
+  // From the front, when it has been started.
+  caf::reacts_to<attach_atom, front_actor>,
+  // A terminal of another node, to be used like one of this node. Errors: errc::not_found, errc::unavailable.
+  caf::replies_to<pty_atom, std::string>::with<pty_actor>,
+  // All terminals of a scope (empty = all) on the other nodes that are linked.
+  caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
+  // The nodes and how the links to them stand.
+  caf::replies_to<list_atom>::with<cluster_view_ptr>, caf::reacts_to<tick_atom, std::uint64_t>,
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+
 } // namespace swarm
 
 // Handles and lists travel inside the process only.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::commit_sink_actor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_actor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_actor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::front_actor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<swarm::pty_info_ptr>)

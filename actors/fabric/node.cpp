@@ -3,6 +3,7 @@
 #include <caf/actor_cast.hpp>
 
 #include "actors/fabric/door.hpp"
+#include "actors/fabric/federation.hpp"
 #include "actors/fabric/front.hpp"
 #include "actors/fabric/processes.hpp"
 #include "actors/fabric/pty_log.hpp"
@@ -91,6 +92,11 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
   });
   processes_part.kills_below = true;
   out.push_back(std::move(processes_part));
+  out.push_back(part("federation", "federation", [w](caf::local_actor* self) {
+    auto a = self->home_system().spawn(federation, w->options.context, w->links.watch, w->links.processes);
+    w->links.federation = a;
+    return a;
+  }));
   auto front_part = part("scopes", "front", [w](caf::local_actor* self) {
     w->links.node = w->options.context;
     return self->home_system().spawn(front, w->links);
@@ -109,6 +115,7 @@ node_entrances entrance_board::get() const {
   entrance(out.front, "node/scopes");
   entrance(out.watch, "node/watch");
   entrance(out.processes, "node/processes");
+  entrance(out.federation, "node/federation");
   entrance(out.writer, "node/writer");
   entrance(out.door, "node/door");
   entrance(out.maintenance, "node/reader-maintenance");

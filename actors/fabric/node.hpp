@@ -18,6 +18,7 @@ struct node_entrances {
   front_actor front;
   watch_hub_actor watch;
   processes_actor processes;
+  federation_actor federation;
   writer_actor writer;
   door_actor door;
   reader_actor maintenance; // for backups and checks, which take long
@@ -46,7 +47,7 @@ struct node_options {
   runtime::supervisor_options supervision;
 };
 
-/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, front, door]. The board outlives it.
+/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, federation, front, door]. The board outlives it.
 runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board);
 
 } // namespace swarm

@@ -8,6 +8,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/lock.hpp"
 #include "actors/fabric/mailbox.hpp"
+#include "actors/fabric/remote.hpp"
 #include "actors/fabric/session.hpp"
 #include "actors/fabric/spawn.hpp"
 #include "actors/fabric/task.hpp"
@@ -38,9 +39,12 @@ entity_place place(self_ptr self, const std::string& id) { return {self->state.l
 
 // -- deadlines ----------------------------------------------------------------------------
 
+/// The scope's home is another node: only what lives here is looked after here.
+bool is_away(self_ptr self) { return !self->state.links.home.empty(); }
+
 void arm_sweep(self_ptr self, std::int64_t at_ms) {
   auto& st = self->state;
-  if (at_ms == 0 || (st.sweep_timer != 0 && st.sweep_at_ms <= at_ms))
+  if (is_away(self) || at_ms == 0 || (st.sweep_timer != 0 && st.sweep_at_ms <= at_ms))
     return;
   st.sweep_at_ms = at_ms;
   st.sweep_timer = ++st.next_generation | (std::uint64_t{1} << 63);
@@ -143,6 +147,26 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
     forget_environment(st, std::string{env->first});
 }
 
+// -- reading what lives here ---------------------------------------------------------------
+
+void reload_later(self_ptr self) {
+  auto& st = self->state;
+  if (st.reload_timer != 0)
+    return;
+  st.reload_timer = ++st.next_generation | (std::uint64_t{1} << 62);
+  self->delayed_send(self, limits::scope_reload_pause(), tick_atom_v, st.reload_timer);
+}
+
+/// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
+void not_read(self_ptr self, const char* what, const caf::error& e) {
+  if (is_away(self)) {
+    spdlog::info("scope {}: its {} cannot be read just now: {}", self->state.id, what, runtime::error_text(e));
+    return reload_later(self);
+  }
+  spdlog::error("scope {}: its {} cannot be read: {}", self->state.id, what, runtime::error_text(e));
+  self->quit(fail(errc::unavailable));
+}
+
 // -- spawns --------------------------------------------------------------------------------
 
 std::string spawn_key(const v1::Spawn& row) { return row.id() + "#" + std::to_string(row.attempt()); }
@@ -188,10 +212,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
         }
         step();
       },
-      [self](caf::error& e) {
-        spdlog::error("scope {}: its workers cannot be read: {}", self->state.id, runtime::error_text(e));
-        self->quit(fail(errc::unavailable));
-      });
+      [self](caf::error& e) { not_read(self, "workers", e); });
 }
 
 void arm_spawns(self_ptr self) {
@@ -227,8 +248,9 @@ void wake_due_spawns(self_ptr self) {
 
 // -- sessions ------------------------------------------------------------------------------
 
-bool needs_actor(const v1::Session& row) {
-  return row.spawn_id().empty() && (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION);
+bool needs_actor(self_ptr self, const v1::Session& row) {
+  return row.spawn_id().empty() && (row.node_id().empty() || row.node_id() == self->state.links.node->facts.node_id) &&
+         (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION);
 }
 
 void wake_session(self_ptr self, const v1::Session& row) {
@@ -248,29 +270,75 @@ void reload_sessions(self_ptr self, std::function<void()> done, std::string page
     .then(
       [self, done](const answer_ptr& a) {
         for (const auto& row : a->sessions().sessions())
-          if (needs_actor(row))
+          if (needs_actor(self, row))
             wake_session(self, row);
         if (auto next = a->sessions().page().token(); !next.empty())
           return reload_sessions(self, done, next);
         done();
       },
-      [self](caf::error& e) {
-        spdlog::error("scope {}: its sessions cannot be read: {}", self->state.id, runtime::error_text(e));
-        self->quit(fail(errc::unavailable));
-      });
-}
-
-void reload_later(self_ptr self) {
-  auto& st = self->state;
-  if (st.reload_timer != 0)
-    return;
-  st.reload_timer = ++st.next_generation | (std::uint64_t{1} << 62);
-  self->delayed_send(self, limits::scope_reload_pause(), tick_atom_v, st.reload_timer);
+      [self](caf::error& e) { not_read(self, "sessions", e); });
 }
 
 /// News of a row that needs its actor. One that has just left, after an earlier end of the session, does not hear them.
 void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
   self->request(who, limits::call_deadline_default(), b).then([] {}, [self](caf::error&) { reload_later(self); });
+}
+
+// -- hosts that have gone --------------------------------------------------------------------
+
+/// The row as it is now decides whether it still ends.
+void end_as_lost(self_ptr self, std::function<void(v1::Command&)> fill) {
+  ask_writer(
+    self, self->state.links.writer, internal_command(*self->state.links.node, self->state.id, std::move(fill)), [](const reply_ptr&) {},
+    [self](caf::error& e) { spdlog::warn("scope {}: what a lost host held is not released yet: {}", self->state.id, runtime::error_text(e)); });
+}
+
+void end_lost_sessions(self_ptr self, const std::string& node_id, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
+  self->request(reader(self), limits::call_deadline_default(), q)
+    .then(
+      [self, node_id](const answer_ptr& a) {
+        for (const auto& row : a->sessions().sessions())
+          if (row.node_id() == node_id && row.spawn_id().empty() &&
+              (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION))
+            end_as_lost(self, [&row](v1::Command& c) {
+              c.mutable_expire_session()->set_session_id(row.id());
+              c.mutable_expire_session()->set_pid(row.pid());
+              c.mutable_expire_session()->set_pid_start(row.pid_start());
+            });
+        if (auto next = a->sessions().page().token(); !next.empty())
+          end_lost_sessions(self, node_id, next);
+      },
+      [self](caf::error& e) { not_read(self, "sessions", e); });
+}
+
+void end_lost_spawns(self_ptr self, const std::string& node_id, std::string page = {}) {
+  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) {
+    x.mutable_list_spawns()->set_live_only(true);
+    x.mutable_list_spawns()->mutable_page()->set_token(page);
+  });
+  self->request(reader(self), limits::call_deadline_default(), q)
+    .then(
+      [self, node_id](const answer_ptr& a) {
+        for (const auto& row : a->spawns().spawns())
+          if (row.node_id() == node_id && !row.session_id().empty())
+            end_as_lost(self, [&row](v1::Command& c) {
+              c.mutable_spawn_ended()->set_spawn_id(row.id());
+              c.mutable_spawn_ended()->set_attempt(row.attempt());
+              c.mutable_spawn_ended()->set_reason("node_restarted");
+            });
+        if (auto next = a->spawns().page().token(); !next.empty())
+          end_lost_spawns(self, node_id, next);
+      },
+      [self](caf::error& e) { not_read(self, "workers", e); });
+}
+
+/// Its locks are released and its tasks open again, or are given to a further attempt of the worker.
+void end_what_lived_on(self_ptr self, const std::string& node_id) {
+  if (is_away(self))
+    return;
+  end_lost_sessions(self, node_id);
+  end_lost_spawns(self, node_id);
 }
 
 // -- commits -------------------------------------------------------------------------------
@@ -292,7 +360,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
             caf::anon_send(s.who, b);
     } else if (p.has_session()) {
       auto who = st.sessions.peek(p.session().id());
-      if (!needs_actor(p.session())) {
+      if (!needs_actor(self, p.session())) {
         if (who)
           caf::anon_send(who, b);
       } else if (who) {
@@ -341,16 +409,32 @@ const std::string* task_of(const v1::Command& c) {
   }
 }
 
+/// To the scope's home. Whoever stands in line there for a lock may leave it.
+caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
+  auto& st = self->state;
+  auto promise = self->make_response_promise<reply_ptr>();
+  auto request = to_link(*c->what);
+  if (c->what->command.has_acquire_lock())
+    st.forwarded_waits[c.get()] = request;
+  ask_node(self, st.links.federation, st.links.home, request, promise, [self, key = c.get()](const v1::LinkResponse& r) {
+    self->state.forwarded_waits.erase(key);
+    return reply_in(r);
+  });
+  return promise;
+}
+
 caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
   const auto& cmd = c->what->command;
+  if (cmd.has_dispatch() || cmd.has_request_spawn())
+    remember_environment(self, *c);
+  if (is_away(self))
+    return forward(self, c);
   if (auto id = task_of(cmd))
     return st.tasks.route<reply_ptr>(*id, c->what);
   // A lock without a line needs no actor; a caller willing to wait does.
   if (cmd.has_acquire_lock() && cmd.acquire_lock().wait_ms() > 0)
     return st.locks.route<reply_ptr>(cmd.acquire_lock().path(), c->what);
-  if (cmd.has_dispatch() || cmd.has_request_spawn())
-    remember_environment(self, *c);
   return self->delegate(st.links.writer, c->what);
 }
 
@@ -492,9 +576,25 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
   boot(self);
   return {
     [self](const call_ptr& c) { return on_call(self, c); },
-    [self](abort_atom, const call_ptr& c) { return self->state.locks.route<void>(c->what->command.acquire_lock().path(), abort_atom_v, c->what); },
+    [self](abort_atom, const call_ptr& c) -> caf::result<void> {
+      auto& s = self->state;
+      if (!is_away(self))
+        return s.locks.route<void>(c->what->command.acquire_lock().path(), abort_atom_v, c->what);
+      if (auto i = s.forwarded_waits.find(c.get()); i != s.forwarded_waits.end()) {
+        caf::anon_send(s.links.federation, abort_atom_v, s.links.home, i->second);
+        s.forwarded_waits.erase(i);
+      }
+      return caf::unit;
+    },
     [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(reader(self), q); },
-    [self](const wait_request_ptr& w) { return self->state.mailboxes.route<activity_ptr>(w->session_id(), w); },
+    [self](const wait_request_ptr& w) -> caf::result<activity_ptr> {
+      auto& s = self->state;
+      if (!is_away(self))
+        return s.mailboxes.route<activity_ptr>(w->session_id(), w);
+      auto promise = self->make_response_promise<activity_ptr>();
+      ask_node(self, s.links.federation, s.links.home, to_link(*w), promise, activity_in);
+      return promise;
+    },
     [self](const batch_ptr& b) { on_batch(self, b); },
     [self](attach_atom, const std::string& session_id, std::uint64_t stream, bool on) {
       auto& s = self->state;
@@ -505,12 +605,16 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       if (auto who = s.sessions.peek(session_id))
         caf::anon_send(who, attach_atom_v, stream, on);
     },
+    [self](reload_atom) { reload_later(self); },
+    [self](gone_atom, const std::string& node_id) { end_what_lived_on(self, node_id); },
     [self](tick_atom, std::uint64_t stamp) {
       auto& s = self->state;
       if (stamp == s.sweep_timer)
         return sweep(self);
       if (stamp == s.reload_timer) {
         s.reload_timer = 0;
+        if (!s.booted)
+          return boot(self);
         reload_sessions(self, [] {});
         return reload_spawns(self, [] {});
       }
@@ -530,7 +634,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](passivate_atom) {
       auto& s = self->state;
       auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.reload_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() &&
-                  s.streams.empty() && s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
+                  s.streams.empty() && s.forwarded_waits.empty() && s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
       if (goes)
         self->quit();
       return goes;

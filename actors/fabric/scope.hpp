@@ -45,6 +45,9 @@ struct scope_state {
   std::size_t environments_bytes = 0; // of those by request
   std::map<std::string, std::vector<std::string>> environment_of_spawn;
 
+  /// Of a scope whose home is another node: lock requests under way there, by the call that waits for them.
+  std::unordered_map<const call*, link_request_ptr> forwarded_waits;
+
   std::uint64_t sweep_timer = 0; // generation; 0 = none armed
   std::int64_t sweep_at_ms = 0;
   bool sweeping = false;

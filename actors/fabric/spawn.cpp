@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/program.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/fabric/agent_launch.hpp"
@@ -229,6 +230,22 @@ void commit_start(self_ptr self, const child_info& child) {
     [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
 }
 
+/// What another node has asked for it cannot have looked up here.
+std::string complete_argv(const v1::Spawn& row, std::vector<std::string>& argv, const std::vector<std::string>& environment) {
+  if (!argv.empty())
+    return {};
+  if (row.harness() == domain::shell_harness) {
+    auto shell = variable(environment, "SHELL");
+    argv.push_back(shell.empty() ? "/bin/sh" : shell);
+    return {};
+  }
+  auto found = find_program(row.harness(), search_path(environment), row.directory());
+  if (!found)
+    return fmt::format("the harness {} is not installed on this node: there is no program {} on PATH", row.harness(), row.harness());
+  argv.push_back(*found);
+  return {};
+}
+
 void start(self_ptr self) {
   auto& st = self->state;
   st.phase = "starting";
@@ -240,6 +257,8 @@ void start(self_ptr self) {
   request->id = st.place.id;
   request->attempt = st.row.attempt();
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
+  if (auto why = complete_argv(st.row, request->argv, environment); !why.empty())
+    return report_end(self, "spawn_failed: " + why, true);
   for (auto& argument :
        agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.row.directory(), get(environment, "SWARM_SHARE")))
     request->argv.push_back(std::move(argument));
@@ -332,8 +351,15 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
     [self](const batch_ptr& b) {
       auto& s = self->state;
       for (const auto& p : b->patches()) {
-        if (p.has_spawn() && p.spawn().id() == s.place.id && p.spawn().attempt() == s.row.attempt())
-          s.row = p.spawn();
+        if (p.has_spawn() && p.spawn().id() == s.place.id) {
+          const auto& said = p.spawn();
+          // Its home has given it up while this node was away; another one may do its work by now.
+          auto over = said.attempt() > s.row.attempt() || said.status() == v1::Spawn::ENDED || said.status() == v1::Spawn::FAILED;
+          if (over && !s.place.links.home.empty() && !s.ending)
+            end_unwanted(self);
+          if (said.attempt() == s.row.attempt())
+            s.row = said;
+        }
         // A command whose task is cancelled has nobody left to report to.
         if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec") {
           end_unwanted(self);

@@ -132,8 +132,8 @@ void take(self_ptr self, const commit_ptr& c) {
   // What is left of a scope without events is the revision up to which a follower has to read the store.
   while (st.held > limits::watch_buffers_events_max())
     drop_oldest(st, st.scopes[st.by_age.front()]);
-  if (st.front)
-    caf::anon_send(st.front, c);
+  for (const auto& sink : st.sinks)
+    caf::anon_send(sink, c);
 }
 
 } // namespace
@@ -146,7 +146,10 @@ bool passes(const watch_poll& poll, const v1::Event& event) {
 
 watch_hub_actor::behavior_type watch_hub(self_ptr self) {
   runtime::install_defaults(self);
-  self->set_down_handler([self](caf::down_msg& dm) { forget_follower(self, caf::actor_cast<caf::actor_addr>(dm.source)); });
+  self->set_down_handler([self](caf::down_msg& dm) {
+    if (std::erase_if(self->state.sinks, [&](const auto& s) { return s.address() == dm.source; }) == 0)
+      forget_follower(self, caf::actor_cast<caf::actor_addr>(dm.source));
+  });
   return {
     [self](const commit_ptr& c) { take(self, c); },
     [self](const watch_poll_ptr& poll) -> caf::result<watch_page_ptr> {
@@ -169,7 +172,10 @@ watch_hub_actor::behavior_type watch_hub(self_ptr self) {
       return promise;
     },
     [self](forget_atom, const watch_poll_ptr& poll) { forget_poll(self, poll); },
-    [self](attach_atom, const commit_sink_actor& front) { self->state.front = front; },
+    [self](attach_atom, const commit_sink_actor& sink) {
+      self->monitor(sink);
+      self->state.sinks.push_back(sink);
+    },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.parked) + " polls parked")}; },
   };
 }

@@ -36,9 +36,9 @@ struct watch_hub_state {
   std::unordered_map<std::string, scope_buffer> scopes;
   std::unordered_map<caf::actor_addr, std::string> scope_of; // of parked followers
   std::size_t parked = 0;
-  std::list<std::string> by_age; // scopes with events, the one quiet for longest first
-  std::size_t held = 0;          // events of all scopes, at most limits::watch_buffers_events_max()
-  commit_sink_actor front;
+  std::list<std::string> by_age;        // scopes with events, the one quiet for longest first
+  std::size_t held = 0;                 // events of all scopes, at most limits::watch_buffers_events_max()
+  std::vector<commit_sink_actor> sinks; // the front and the federation, while they live
 };
 
 watch_hub_actor::behavior_type watch_hub(watch_hub_actor::stateful_pointer<watch_hub_state> self);

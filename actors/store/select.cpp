@@ -128,7 +128,8 @@ selection plan(const domain::session_filter& f) {
   if (f.adopted)
     q.where("adopted = ?", {std::int64_t{*f.adopted}});
   if (f.due_at_ms)
-    q.arms({"beat_ms < " + q.bound(*f.due_at_ms - limits::session_reclaim().count()), "lease_ms < " + q.bound(*f.due_at_ms)});
+    q.arms({"beat_ms < " + q.bound(*f.due_at_ms - limits::session_reclaim().count()),
+            "beat_ms > " + q.bound(*f.due_at_ms + limits::session_stale().count()), "lease_ms < " + q.bound(*f.due_at_ms)});
   after_position(q, "(registered_ms, key) > (?, ?)", f.after_key);
   q.limit(f.limit);
   return q;

@@ -139,6 +139,16 @@ std::string task_line(const v1::Task& t, json& fields, bool with_assignee) {
 
 bool is_terminal(v1::TaskStatus s) { return s == v1::DONE || s == v1::FAILED || s == v1::CANCELLED; }
 
+/// The status carries no more messages than so many, and no more bytes of them: another, of any length, would not have come.
+bool may_have_more_mail(const v1::Status& status) {
+  constexpr std::size_t bytes_max = limits::page_encoded_bytes_max / 2;
+  constexpr std::size_t around_text = 8 * limits::kib;
+  std::size_t bytes = around_text;
+  for (const auto& m : status.unread_messages())
+    bytes += m.ByteSizeLong();
+  return static_cast<std::size_t>(status.unread_messages_size()) >= limits::status_unread_max || bytes + limits::message_bytes_max() > bytes_max;
+}
+
 void add_gateway(builder& out, const ambient& a) {
   out.list("workers", "workers", a.workers, [](const v1::Spawn& s, json& fields) {
     fields = {{"id", s.id()}, {"role", cleaned(s.role())}, {"harness", cleaned(s.harness())}, {"status", spawn_status(s.status())}};
@@ -212,9 +222,8 @@ context_block make_context_block(const ambient& a) {
   out.value()["you"] = {{"id", me.id()}, {"label", cleaned(me.label())}, {"scope", cleaned(me.scope())}, {"gateway", a.gateway}};
   out.line("you: " + word(me.id()) + " " + quoted_foreign(me.label()) + " in scope " + quoted_foreign(me.scope()));
   auto unread = a.status.unread_messages_size();
-  bool more = unread >= static_cast<int>(limits::status_unread_max);
   out.value()["unread_messages"] = unread;
-  out.line("unread messages: " + std::to_string(unread) + (more ? " or more" : "") + (unread > 0 ? " (poll_messages)" : ""));
+  out.line("unread messages: " + std::to_string(unread) + (may_have_more_mail(a.status) ? " or more" : "") + (unread > 0 ? " (poll_messages)" : ""));
   out.list("tasks", "your tasks", a.status.assigned_tasks(), [](const v1::Task& t, json& fields) { return task_line(t, fields, false); });
   out.list("locks", "locks you hold", a.status.held_locks(), [](const v1::Lock& l, json& fields) {
     fields = {{"file", cleaned(l.path())}, {"note", cleaned(l.note())}};
@@ -246,7 +255,7 @@ std::string make_mail_block(const v1::Status& status) {
          (fits(status.unread_messages(shown), mail_text_bytes_max) || fits(status.unread_messages(shown), limits::context_text_bytes_max)))
     ++shown;
   if (shown < count)
-    out += "- and " + std::to_string(count - shown) + " more\n";
+    out += "- and " + std::to_string(count - shown) + (may_have_more_mail(status) ? " or more\n" : " more\n");
   return count == 0 ? std::string{} : out + mail_closing;
 }
 

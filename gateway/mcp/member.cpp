@@ -8,6 +8,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "gateway/mcp/register.hpp"
 #include "gateway/mcp/rows.hpp"
 
 namespace swarm::mcp {
@@ -95,13 +96,7 @@ v1::Reply member::send(v1::Command& command, std::string& token) {
   auto before = bound();
   connect({});
   try {
-    auto reply = connection_->execute(command);
-    // The session of the given id is of another scope: it is taken over there.
-    if (!reply.has_refusal() && reply.session().session().scope() != command.scope()) {
-      command.set_scope(reply.session().session().scope());
-      reply = connection_->execute(command);
-    }
-    return reply;
+    return register_in_its_scope(command, [&](const v1::Command& c) { return connection_->execute(c); });
   } catch (...) {
     connect(before ? before->token : std::string{});
     throw;

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "gateway/mcp/task_news.hpp"
 
 namespace swarm::mcp {
-
-namespace {
-
-/// Others of the same sender that may have come after it.
-constexpr std::uint32_t messages_looked_at = 16;
-
-} // namespace
 
 bool wakes_somebody(const v1::PromptResult& p) { return p.skipped().empty() && p.message_id() != 0 && !p.handle().empty(); }
 
@@ -25,11 +19,22 @@ v1::WatchRequest nudge_events(const std::string& scope, const v1::PromptResult& 
   return request;
 }
 
+hearing heard_in(const v1::Event& e, const v1::PromptResult& p) {
+  const auto payload = payload_of(e);
+  auto named = payload.find("messages");
+  if (named == payload.end() || !named->is_array())
+    return hearing::unclear;
+  if (std::any_of(named->begin(), named->end(),
+                  [&](const auto& m) { return m.is_object() && m.value("id", nlohmann::ordered_json{}) == p.message_id(); }))
+    return hearing::yes;
+  return named->size() < limits::announced_tasks_max ? hearing::no : hearing::unclear;
+}
+
 void ask_for_nudge(v1::Query& query, const v1::PromptResult& p) {
   auto* list = query.mutable_list_messages();
   list->set_from(p.sender());
   list->set_to(p.recipient());
-  list->set_limit(messages_looked_at);
+  list->set_limit(limits::messages_listed_max);
 }
 
 bool was_nudged(const v1::Answer& answer, const v1::PromptResult& p) {

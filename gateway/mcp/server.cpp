@@ -461,12 +461,19 @@ json server::call_tool_once(const job& j, const tool& t, const json& arguments, 
   auto outcome = t.run({host_, node, bound->session, arguments, report});
   if (auto* result = std::get_if<tool_result>(&outcome))
     return content_of(*result);
+  auto& waiting = std::get<tool_waiting>(outcome);
+  try {
+    begin_wait(j, std::move(waiting.rest), bound, arguments);
+  } catch (const std::exception& e) {
+    if (!waiting.otherwise)
+      throw;
+    return content_of(waiting.otherwise(e.what()));
+  }
   later = true;
-  begin_wait(j, std::move(std::get<tool_waiting>(outcome)), bound, arguments);
   return nullptr;
 }
 
-void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& bound, json arguments) {
+void server::begin_wait(const job& j, std::function<tool_result(const tool_call&)> rest, const binding_ptr& bound, json arguments) {
   std::shared_ptr<connection> own = host_.connect(bound->token);
   bool cancelled = false;
   {
@@ -485,12 +492,12 @@ void server::begin_wait(const job& j, tool_waiting wait, const binding_ptr& boun
     own->cancel();
     me_.renew();
   }
-  auto run = [this, j, wait = std::move(wait), own, bound, arguments = std::move(arguments)]() mutable {
+  auto run = [this, j, rest = std::move(rest), own, bound, arguments = std::move(arguments)]() mutable {
     finish(j, [&] {
       attentive node{*own};
       try {
         auto report = [this, &j](const std::string& how_far) { tell_progress_of(key_of(j.request.id), how_far); };
-        return rpc::result_of(j.request.id, decorated(content_of(wait({host_, node, bound->session, arguments, report})), j.modern, false));
+        return rpc::result_of(j.request.id, decorated(content_of(rest({host_, node, bound->session, arguments, report})), j.modern, false));
       } catch (const session_gone&) {
         return rpc::result_of(j.request.id, decorated(content_of(said(not_registered)), j.modern, false));
       }

@@ -87,7 +87,8 @@ private:
   json call_tool(const job&, bool& later);
   json call_tool_once(const job&, const tool&, const json& arguments, bool& later);
   json read(const job&);
-  void begin_wait(const job&, tool_waiting, const binding_ptr&, json arguments);
+  /// Throws std::exception when that is not possible.
+  void begin_wait(const job&, std::function<tool_result(const tool_call&)> rest, const binding_ptr&, json arguments);
   /// Unless it has been answered or cancelled. With a text: that is how far it has come.
   void tell_progress_of(const std::string& key, const std::string& how_far = {});
 

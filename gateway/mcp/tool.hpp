@@ -56,8 +56,14 @@ struct tool_call {
   bool given(const char* name) const { return arguments.contains(name); }
 };
 
-/// The rest of a call that waits: runs beside later calls, with a connection of its own.
-using tool_waiting = std::function<tool_result(const tool_call&)>;
+/// What is left of a call that waits.
+struct tool_waiting {
+  /// Runs beside later calls, with a connection of its own.
+  std::function<tool_result(const tool_call&)> rest{};
+  /// The answer when no more may wait, told why: of a call that has done something already, which an error would have done again. Without it
+  /// the call fails.
+  std::function<tool_result(const std::string& why)> otherwise{};
+};
 using tool_outcome = std::variant<tool_result, tool_waiting>;
 
 struct tool {

@@ -192,8 +192,13 @@ tool_outcome run_dispatch(const tool_call& call) {
     return said(dispatch(d));
   auto spawn_ms = milliseconds_in(call.arguments, "wait_seconds", spawn_wait_s);
   return tool_waiting{[d, revision = reply.revision(), spawn_ms, completion_ms](const tool_call& later) {
-    return follow_up(later, d, revision, spawn_ms, completion_ms);
-  }};
+                        return follow_up(later, d, revision, spawn_ms, completion_ms);
+                      },
+                      [d](const std::string& why) {
+                        auto payload = dispatch(d);
+                        payload["wait_error"] = why;
+                        return said(payload);
+                      }};
 }
 
 tool_outcome request_spawn(const tool_call& call) {

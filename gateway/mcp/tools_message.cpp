@@ -39,10 +39,15 @@ tool_result await_nudge(const tool_call& call, const v1::PromptResult& prompted,
   const auto until = call.process.boot_ms() + limits::nudge_wait().count();
   try {
     for (auto left = limits::nudge_wait().count(); left > 0; left = until - call.process.boot_ms()) {
+      auto heard = hearing::no;
       call.node.watch(request, left, [&](const v1::WatchReply& reply) {
         request.set_after(std::max(request.after(), reply.revision()));
-        return reply.events().empty();
+        for (const auto& e : reply.events())
+          heard = std::max(heard, heard_in(e, prompted));
+        return heard == hearing::no;
       });
+      if (heard == hearing::yes)
+        return said(prompt(prompted));
       auto query = call.query();
       ask_for_nudge(query, prompted);
       if (was_nudged(call.node.ask(query), prompted))
@@ -74,7 +79,8 @@ tool_outcome prompt_peer(const tool_call& call) {
     prompted.set_skipped("nudge=false");
   if (!wakes_somebody(prompted))
     return said(prompt(prompted));
-  return tool_waiting{[prompted, revision = reply.revision()](const tool_call& later) { return await_nudge(later, prompted, revision); }};
+  return tool_waiting{[prompted, revision = reply.revision()](const tool_call& later) { return await_nudge(later, prompted, revision); },
+                      [prompted](const std::string& why) { return said(prompt(prompted, "it is not known whether it was told: " + why)); }};
 }
 
 tool_outcome peek_peer(const tool_call& call) {

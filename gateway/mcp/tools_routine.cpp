@@ -75,6 +75,7 @@ routines::wishes wishes_of(const tool_call& call) {
       out.harness = call.process.variable(name);
   out.parent_task_id = call.optional_text("parent_task_id");
   out.spawn = call.flag("spawn");
+  out.force_spawn = call.flag("force_spawn");
   out.fresh = call.flag("fresh");
   out.follows = call.given("completion_wait_seconds") && call.arguments.at("completion_wait_seconds").get<double>() > 0;
   return out;
@@ -164,7 +165,12 @@ tool_outcome routine_run(const tool_call& call) {
   auto wait_ms = wait_ms_of(call);
   if (wait_ms == 0)
     return said(run->report(false));
-  return tool_waiting{[run, root = where.root, wait_ms](const tool_call& later) { return follow(later, *run, root, wait_ms); }};
+  return tool_waiting{[run, root = where.root, wait_ms](const tool_call& later) { return follow(later, *run, root, wait_ms); },
+                      [run](const std::string& why) {
+                        auto out = run->report(false);
+                        out["wait_error"] = why;
+                        return said(out);
+                      }};
 }
 
 json name_schema() {
@@ -179,6 +185,7 @@ json run_schema() {
      optional("parameters", free_form("a text for each parameter, by name; see routine_show")),
      optional("harness", text("agent for the steps that name none, such as claude")),
      optional("parent_task_id", text("the task all of it is part of")), defaulted("spawn", flag("whether workers may be started"), true),
+     defaulted("force_spawn", flag("start workers even when some are there"), false),
      defaulted("fresh", flag("a new run even while the same one goes on"), false), defaulted("dry_run", flag("only say what would be done"), false),
      optional("completion_wait_seconds", number("wait so long for the end of all steps and get what they gave", {.minimum = 0}))});
 }

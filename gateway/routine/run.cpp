@@ -259,7 +259,7 @@ v1::Command run::dispatch_of(const ports& p, std::size_t i, const std::string& h
   body.set_harness(harness);
   body.set_no_spawn(!wishes_.spawn);
   // Who works now may be gone by the time it opens, and would be told that it is ready: the node finds or starts its worker then.
-  body.set_force_spawn(states_[i].waits());
+  body.set_force_spawn(wishes_.force_spawn || states_[i].waits());
   return command;
 }
 
@@ -304,7 +304,7 @@ void run::route(const ports& p, std::size_t i) {
     harness = worker.harness;
     environment = std::move(worker.environment);
   }
-  if (s.existing && s.open() && was_told(p, s.task.id())) {
+  if (!wishes_.force_spawn && s.existing && s.open() && was_told(p, s.task.id())) {
     s.routing = "told";
     return;
   }

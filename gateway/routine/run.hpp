@@ -50,6 +50,7 @@ struct wishes {
   std::string harness;        // of the steps that name none; empty = start nobody for those
   std::string parent_task_id; // an existing task all of it is part of; empty = none
   bool spawn = true;          // may start workers
+  bool force_spawn = false;   // do not look for live ones
   bool fresh = false;         // a new run also while one goes on
   bool follows = false;       // the caller stays to the end, and writes the summary
 };

@@ -29,6 +29,7 @@
 #include "actors/base/process.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
+#include "services/federation/node_labels.hpp"
 #include "services/keeper_link.hpp"
 #include "services/process_watch.hpp"
 #include "services/server.hpp"
@@ -226,6 +227,14 @@ void tell_starter(int& ready_fd, std::string_view text) {
   close(std::exchange(ready_fd, -1));
 }
 
+/// Tells this run of the node from all others.
+std::uint64_t random_incarnation() {
+  std::uint64_t out = 0;
+  auto bytes = random_bytes(sizeof out);
+  std::memcpy(&out, bytes.data(), sizeof out);
+  return out | 1;
+}
+
 int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   auto identity = load_identity(dir, args.node_name);
   prepare_store(dir);
@@ -255,6 +264,13 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   context->workers = &workers;
   context->bearers = &known_bearers;
 
+  context->facts.incarnation = random_incarnation();
+  auto clustered = cluster::open(dir, context->facts, *context->clock);
+  clustered->describe(describe_host(context->facts.base_environment));
+  links transport{clustered->authority(), *context->clock};
+  context->cluster = clustered.get();
+  context->links = &transport;
+
   node_options options;
   options.context = context;
   options.ledger.new_uuid = random_uuid;
@@ -275,7 +291,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     _exit(1);
   }
   auto server =
-    std::make_unique<node_server>(sys, context, board, workers, known_bearers, root,
+    std::make_unique<node_server>(sys, context, board, workers, known_bearers, *clustered, transport, root,
                                   node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
   spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);

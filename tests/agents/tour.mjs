@@ -243,8 +243,8 @@ async function follow(build) {
     await line(watching);
     await work();
     for (const text of [...looking, ...blocks[2]]) await line(text);
-    for (const agent of agents.splice(0)) await agent.end();
     for (const text of blocks[3]) await line(text);
+    for (const agent of agents.splice(0)) await agent.end();
     for (const terminal of terminals)
       for (const event of ['lock', 'task', 'spawn'])
         await eventually(

@@ -558,6 +558,21 @@ TEST_CASE("a worker is the session it was started as") {
   CHECK(node.ctl_json({"locks", "--as", id}).size() == 1);
 }
 
+TEST_CASE("a session whose id is given is taken over in the scope of its row, and stopped by the locks there") {
+  test_node node;
+  auto leased = [&](const std::string& label) -> std::string {
+    return node.ctl_json({"register", "--label", label, "--lease-seconds", "600", "--scope", "other"}).at("id");
+  };
+  auto far = leased("identity:work name:far"), peer = leased("identity:work name:peer");
+  agent me{node, "far", "claude", {}, {{"SWARM_MCP_INSTANCE_ID", far}}};
+  CHECK(me.start() == far);
+  CHECK(node.ctl_json({"instances"}).empty());
+  CHECK(node.ctl_json({"instances", "--scope", "other"}).size() == 2);
+  REQUIRE(node.ctl({"lock", "p", "--as", peer, "--scope", "other"}).status == 0);
+  CHECK(!denial(me.before("Write", {{"file_path", "p"}})).empty());
+  CHECK(me.before("Write", {{"file_path", "q"}}).out.empty());
+}
+
 TEST_CASE("the agent's tool server takes over the session that its hook has registered") {
   test_node node;
   agent me{node, "both"};

@@ -547,6 +547,31 @@ TEST_CASE("doctor sees hooks, a skill or a program that is gone") {
   CHECK(fs::exists(home.path / ".claude/skills/swarm/SKILL.md.swarm-backup-1"));
 }
 
+TEST_CASE("doctor sees what an earlier install has left in Hermes' settings, and what takes it away") {
+  fresh_home home;
+  const fs::path config = home.path / ".hermes/config.yaml", consent = home.path / ".hermes/shell-hooks-allowlist.json";
+  const std::string said = "Hermes: shell hook of an earlier install is still there: swarmctl install --host hermes";
+  auto is_told = [&] {
+    auto found = checked(home, "hermes");
+    CHECK(found.at("status") == "warn");
+    CHECK(found.at("message") == said);
+    CHECK(found.at("details").at("plugin") == "is set up");
+    REQUIRE(home.install({"--host", "hermes"}).status == 0);
+    CHECK(checked(home, "hermes").at("status") == "ok");
+  };
+  REQUIRE(home.install({"--host", "hermes"}).status == 0);
+  const auto clean = file_text(config);
+  write(config, clean + "hooks:\n  pre_tool_call:\n  - command: /old/swarmctl hook hermes pre-tool-use\n");
+  is_told();
+  CHECK(file_text(config) == clean);
+  write(consent, R"({"approvals":[{"event":"pre_tool_call","command":"/old/swarmctl hook hermes pre-tool-use"},{"command":"mine"}]})");
+  is_told();
+  CHECK(file_text(consent).find("swarmctl") == std::string::npos);
+  // Those of somebody else are no matter of ours.
+  write(config, clean + "hooks:\n  pre_tool_call:\n  - command: mine\n");
+  CHECK(checked(home, "hermes").at("status") == "ok");
+}
+
 TEST_CASE("init names the server in a project, by name only") {
   fresh_home home;
   fs::create_directories(home.path / "project/.git");

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include "actors/store/apply.hpp"
+#include "actors/store/sqlite_rows.hpp"
 #include "tests/support/mcp_client.hpp"
 
 using namespace swarm::testing;
@@ -42,6 +44,18 @@ std::string leased(const test_node& node, const std::string& label, int seconds,
   texts words{"register", "--label", label, "--lease-seconds", std::to_string(seconds)};
   words.insert(words.end(), more.begin(), more.end());
   return node.ctl_json(words).at("id");
+}
+
+/// Into the database of a node that does not run.
+void edit_sessions(const test_node& node, const std::function<void(swarm::v1::Session&)>& edit) {
+  swarm::sqlite::connection db{node.dir().database().string(), {}};
+  swarm::v1::Batch batch;
+  for (auto& s : swarm::sqlite_rows{db}.rows<swarm::v1::Session>({})) {
+    edit(s);
+    *batch.add_patches()->mutable_session() = std::move(s);
+  }
+  REQUIRE(batch.patches_size() > 0);
+  swarm::apply(db, batch);
 }
 
 bool is_listed(mcp_client& viewer, const std::string& id) {
@@ -272,6 +286,40 @@ TEST_CASE("9.13: without a sign of life a session is stale, then visible until i
   // As long as the silent one: a session that a process holds, and one that has a lease.
   CHECK(me.ask("whoami").at("id") == me.id());
   CHECK(me.text("send_message", {{"recipient", lives}, {"content", "x"}}) == "Message sent to " + lives);
+}
+
+TEST_CASE("9.13: what the clock was set back over is reclaimed unless it has a lease, and what nobody adopted and has no lease is for ever") {
+  test_node node;
+  shorten_presence(node);
+  const std::string ahead = node.ctl_json({"register", "--label", "identity:work name:ahead"}).at("id");
+  const auto leased_ahead = leased(node, "identity:work name:leased", 600), immortal = leased(node, "identity:work name:immortal", 600);
+  REQUIRE(node.ctl({"lock", "a", "--as", ahead}).status == 0);
+  REQUIRE(node.down().status == 0);
+  edit_sessions(node, [&](swarm::v1::Session& s) {
+    constexpr std::int64_t hour_ms = 3'600'000;
+    if (s.id() == immortal) {
+      s.set_heartbeat_ms(s.heartbeat_ms() - hour_ms);
+      s.set_lease_until_ms(0);
+    } else {
+      s.set_heartbeat_ms(s.heartbeat_ms() + hour_ms);
+    }
+  });
+  member me{node};
+  REQUIRE(eventually([&] { return !is_listed(me, ahead); }));
+  CHECK(me.ask("get_file_lock", {{"file", "a"}}).at("active").is_null());
+  CHECK(me.text("send_message", {{"recipient", ahead}, {"content", "x"}}) == "Instance " + ahead + " is not active in this scope");
+  // As long as a session lives without a sign of life, and a sweep for it.
+  const std::string silent = node.ctl_json({"register", "--label", "identity:work name:silent"}).at("id");
+  REQUIRE(is_listed(me, silent));
+  REQUIRE(eventually([&] { return !is_listed(me, silent); }));
+  for (const auto& id : {leased_ahead, immortal}) {
+    CAPTURE(id);
+    CHECK(me.text("send_message", {{"recipient", id}, {"content", "x"}}) == "Message sent to " + id);
+    CHECK_FALSE(is_listed(me, id)); // as rows that nobody has adopted are not
+  }
+  auto shown = node.ctl_json({"whoami", "--as", immortal});
+  CHECK(shown.at("adopted") == false);
+  CHECK(shown.at("lease_until").is_null());
 }
 
 TEST_CASE("9.17: a role is made safe in the lock's path only, and never takes another role for itself") {

@@ -480,6 +480,28 @@ TEST_CASE("with an agent to start, every step has one worker of its own, however
   CHECK(eventually([&] { return count_lines(w.work() + "/started") == 3; }));
 }
 
+TEST_CASE("--force-spawn starts a worker for a step that a live session was told of and does not take") {
+  world w;
+  w.mine("chain", chain);
+  auto agent = fs::path{w.work()} / "agent";
+  std::ofstream{agent} << "#!/bin/sh\nexec sleep 1000\n";
+  fs::permissions(agent, fs::perms::owner_all);
+  const run_options with{.env = {{"SWARM_HARNESS_CLAUDE", agent.string()}}};
+  auto idle = w.live("role:implementer");
+  const std::vector<std::string> command{"routine", "run", "chain", "--harness", "claude"};
+  auto forced = command;
+  forced.emplace_back("--force-spawn");
+  auto run = w.ctl_json(command, with);
+  CHECK(by_step(run).at("a").at("recipient") == idle);
+  CHECK(by_step(w.ctl_json(command, with)).at("a").at("routing") == "told");
+  auto again = w.ctl_json(forced, with);
+  CHECK(again.at("run") == run.at("run"));
+  CHECK(by_step(again).at("a").at("routing") == "spawning");
+  REQUIRE(eventually([&] { return w.status(id_of(run, "a")) == "claimed"; }));
+  CHECK(w.task(id_of(run, "a")).at("assignee") != idle);
+  CHECK(w.ctl_json({"messages", "--to", idle}).size() == 1);
+}
+
 // -- over MCP ------------------------------------------------------------------------------
 
 namespace {
@@ -516,6 +538,10 @@ TEST_CASE("agents list, show and run routines, those who may dispatch") {
   CHECK(has(refused.at("error"), "dispatch is gateway-only"));
   CHECK(w.tasks() == 0);
 
+  auto forced = gateway.ask("routine_run", {{"name", "three"}, {"parameters", {{"what", "none"}}}, {"force_spawn", true}});
+  CHECK(by_step(forced).at("right").at("routing") == "no_worker"); // nobody is told, and without a harness nobody is started
+  CHECK(w.tasks() == 4);
+
   auto run = gateway.ask("routine_run", {{"name", "three"}, {"parameters", {{"what", "that"}}}});
   CHECK(by_step(run).at("right").at("routing") == "dispatched"); // to the worker
   CHECK(by_step(run).at("right").at("recipient") == worker.id());
@@ -523,7 +549,7 @@ TEST_CASE("agents list, show and run routines, those who may dispatch") {
   agent second{w};
   auto same = second.ask("routine_run", {{"name", "three"}, {"parameters", {{"what", "that"}}}});
   CHECK(same.at("run") == run.at("run"));
-  CHECK(w.tasks() == 4);
+  CHECK(w.tasks() == 8);
 
   const std::vector<std::pair<json, std::string>> bad = {
     {{{"name", "three"}, {"parameters", {{"what", 3}}}}, "the parameter what must be a text"},
@@ -539,7 +565,7 @@ TEST_CASE("agents list, show and run routines, those who may dispatch") {
   CHECK(gateway.call("routine_run").is_error);
   CHECK(gateway.call("routine_run", {{"name", "three"}, {"parameters", "what"}}).is_error);
   CHECK(gateway.call("routine_run", {{"name", "three"}, {"completion_wait_seconds", -1}}).is_error);
-  CHECK(w.tasks() == 4);
+  CHECK(w.tasks() == 8);
 }
 
 TEST_CASE("an agent waits for a run, routes what opens, and gets the outcome without the mail") {

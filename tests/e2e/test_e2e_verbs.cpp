@@ -75,6 +75,14 @@ TEST_CASE("register, whoami, instances, bootstrap, deregister and remove-instanc
   CHECK(keys_of(me) == instance_keys);
   CHECK(me.at("id") == leased.at("id"));
   CHECK(node.ctl_json({"whoami"}, {.env = {{"SWARM_MCP_INSTANCE_ID", leased.at("id")}}}).at("id") == leased.at("id"));
+  // One that a row of another scope has is taken over there.
+  auto far = node.ctl_json({"register", "--label", "identity:work name:far", "--lease-seconds", "600", "--scope", "other"}).at("id");
+  auto taken = node.ctl_json({"register"}, {.env = {{"SWARM_MCP_INSTANCE_ID", far}}});
+  CHECK(taken.at("id") == far);
+  CHECK(taken.at("scope") == "other");
+  CHECK(taken.at("label") == "identity:work name:far");
+  CHECK(taken.at("adopted") == true);
+  CHECK(node.ctl_json({"instances", "--scope", "other"}).size() == 1);
   for (const auto* verb : {"instances", "list-instances"}) {
     auto rows = node.ctl_json({verb});
     REQUIRE(rows.size() == 3);

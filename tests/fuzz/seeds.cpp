@@ -3,6 +3,7 @@
 #include "actors/base/limits.hpp"
 #include "swarm/internal/commit_log.pb.h"
 #include "swarm/v1/coordination.pb.h"
+#include "swarm/v1/federation.pb.h"
 #include "swarm/v1/pty.pb.h"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -201,6 +202,33 @@ void add_mcp(corpus c) {
   c.add("stateless", std::string{'\0'} + line(1, "server/discover", meta) + line(2, "subscriptions/listen", meta) + line(3, "tools/list", meta));
 }
 
+void add_link(corpus c) {
+  std::string any;
+  for (unsigned i = 0; i < 1'500; ++i) // of two ends: every step there is
+    any += static_cast<char>(i * i * 31 + i * 17 + i / 7);
+  for (auto window : {0u, 90u, 255u})
+    c.add("two-" + std::to_string(window), number(0, 1) + number(window, 1) + any);
+  // One end: connect, write, be greeted; then messages, acknowledgements, time.
+  auto dialled = number(1, 1) + number(0, 1) + number(9, 1);
+  auto greeted = dialled + number(1, 1) + number(65, 1) + number(0, 1) + number(1, 1) + number(9, 1);
+  auto heard = number(3, 1) + number(0, 1) + number(60, 1) + number(2, 1) + number(0, 1) + number(20, 1);
+  auto sent = number(5, 1) + number(50, 1) + number(9, 1);
+  auto wait = number(7, 1) + number(200, 1) + number(50, 1) + number(9, 1);
+  c.add("talk", greeted + heard + heard + sent + number(6, 1) + number(255, 1) + sent + heard + wait + wait);
+  c.add("again",
+        greeted + heard + sent + number(0, 1) + number(9, 1) + number(1, 1) + number(1, 1) + number(0, 1) + number(1, 1) + number(9, 1) + sent);
+  c.add("silence", greeted + wait + number(7, 1) + number(255, 1) + number(255, 1) + wait + wait);
+  c.add("refused", dialled + number(1, 1) + number(2, 1) + number(0, 2) + number(9, 1) + number(9, 1));
+  v1::LinkFrame frame;
+  fill(frame);
+  const auto* bodies = v1::LinkFrame::descriptor()->FindOneofByName("body");
+  for (int i = 0; i < bodies->field_count(); ++i) {
+    fill(*frame.GetReflection()->MutableMessage(&frame, bodies->field(i)));
+    auto one = number(2, 1) + piece_of(frame.SerializeAsString());
+    c.add(bodies->field(i)->name(), dialled + one + number(9, 1) + number(0, 1) + greeted.substr(3) + one + one + number(9, 1));
+  }
+}
+
 } // namespace
 
 seeds all_seeds() {
@@ -250,7 +278,9 @@ seeds all_seeds() {
   add_processes(corpus{out["processes"]});
   add_requests(corpus{out["requests"]});
   add_mcp(corpus{out["mcp"]});
+  add_link(corpus{out["link"]});
   add_agent_seeds(out);
+  add_security_seeds(out);
   return out;
 }
 

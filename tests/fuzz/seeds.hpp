@@ -22,5 +22,7 @@ inline std::string piece_of(const std::string& bytes) {
 seeds all_seeds();
 /// Those of what agents' programs and their users write: routines, hooks, commands, settings.
 void add_agent_seeds(seeds&);
+/// Those of tokens, keys and certificates.
+void add_security_seeds(seeds&);
 
 } // namespace swarm::fuzz

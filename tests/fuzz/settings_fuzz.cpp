@@ -311,7 +311,7 @@ void check_host(const std::string& name, fuzz::input& in) {
   }
   SWARM_HOLDS(put(host, after) == after);
   for (const auto& s : host.settings) {
-    SWARM_HOLDS(s.what.empty() || state_of(s, text_in(after, s.file), view(after)) == setting_state::current);
+    SWARM_HOLDS(s.what.empty() || state_of(s, text_in(after, s.file), view(after)) == (s.former ? setting_state::absent : setting_state::current));
     if (s.program && s.what != "trust in the hooks")
       SWARM_HOLDS(s.program(text_in(after, s.file)) == options.program);
   }

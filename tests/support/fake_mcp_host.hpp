@@ -25,6 +25,8 @@ public:
   std::optional<v1::Activity> activity;
   /// Whatever else waits for something does so until it is cancelled.
   std::atomic<bool> patient = false;
+  /// What whoever watches for a while is told; without it that there is a gap.
+  v1::WatchReply news;
   std::function<std::string(std::string_view)> environment = [](std::string_view) { return std::string{}; };
 
   fake_mcp_host() {
@@ -92,8 +94,8 @@ private:
       // The server's own, for news, does not count as a call.
       if (timeout_ms == 0 || host_.patient)
         until_cancelled(timeout_ms != 0);
-      on({});
-      host_.now_ += timeout_ms;
+      if (on(host_.news) || host_.news.events().empty())
+        host_.now_ += timeout_ms;
     }
     v1::PtyList list_ptys(const v1::ListPtysRequest&) override {
       v1::PtyList out;

@@ -547,6 +547,33 @@ TEST_CASE("register takes its defaults from the environment and shows the heartb
   CHECK((--ctl.out_json().end()).key() == "heartbeat");
 }
 
+TEST_CASE("register takes a given id over in the scope of its row") {
+  test::cli ctl;
+  ctl.env = environment{{{"SWARM_MCP_INSTANCE_ID", "I9"}}};
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I9");
+    r.mutable_session()->mutable_session()->set_scope("/elsewhere");
+    return r;
+  };
+  CHECK(ctl({"register"}) == code::ok);
+  REQUIRE(ctl.node.commands.size() == 2);
+  CHECK(ctl.node.commands[0].scope() == "/r");
+  CHECK(ctl.node.commands[1].scope() == "/elsewhere");
+  CHECK(ctl.node.commands[1].register_session().preassigned_id() == "I9");
+  CHECK(ctl.screen.out == "registered I9\n");
+  // Not again and again.
+  ctl.node.commands.clear();
+  ctl.node.on_command = [](const v1::Command& c) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I9");
+    r.mutable_session()->mutable_session()->set_scope(c.scope() + "/deeper");
+    return r;
+  };
+  CHECK(ctl({"register"}) == code::ok);
+  CHECK(ctl.node.commands.size() == 2);
+}
+
 TEST_CASE("an identity with roots registers only under one and the same of them") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) {

@@ -68,6 +68,12 @@ public:
     return r;
   }
   v1::CheckReply check(const v1::CheckRequest&) override { return {}; }
+  v1::FoundReply found_cluster(const v1::FoundRequest&) override { return {}; }
+  v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override { return {}; }
+  v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override { return {}; }
+  v1::ClusterView nodes() override { return {}; }
+  v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override { return {}; }
+  v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) override { return {}; }
   v1::PtyInfo create(v1::CreatePtyRequest r) override {
     created = r;
     v1::PtyInfo info;

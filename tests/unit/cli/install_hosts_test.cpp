@@ -83,7 +83,7 @@ TEST_CASE("every host: put in twice is put in once, and taken out leaves what wa
     CHECK(once.size() > mine.size());
     for (const auto& s : h.host(name).settings)
       if (!s.what.empty())
-        CHECK(state_of(s, h.now()(s.file), h.now()) == setting_state::current);
+        CHECK(state_of(s, h.now()(s.file), h.now()) == (s.former ? setting_state::absent : setting_state::current));
     h.put(name);
     CHECK(h.files == once);
     // Other options and another program take the place of what was there.

@@ -333,6 +333,32 @@ TEST_CASE("a heartbeat session ends 60 seconds after its last command and never 
   CHECK_FALSE(w.rows.row<v1::Session>(a));
 }
 
+TEST_CASE("a heartbeat session whose last command is more than 30 seconds ahead, for the clock was set back, ends unless it speaks again") {
+  domain_world w;
+  auto ahead_by = [&](std::int64_t ms) {
+    auto id = w.reply(domain_world::registration()).session().session().id();
+    auto s = *w.rows.row<v1::Session>(id);
+    s.set_heartbeat_ms(w.in.now_ms + ms);
+    w.rows.put(s);
+    return id;
+  };
+  auto silent = ahead_by(30'001), near = ahead_by(30'000), speaks = ahead_by(3'600'000);
+  auto leased = ahead_by(3'600'000);
+  auto row = *w.rows.row<v1::Session>(leased);
+  row.set_presence(v1::Session::LEASE);
+  w.rows.put(row);
+  auto anything = domain_world::command(speaks);
+  anything.mutable_consume_messages();
+  w.run(anything);
+  w.in.grace_until_ms = w.in.now_ms + 5;
+  CHECK(w.sweep().sessions_reclaimed() == 0);
+  w.in.grace_until_ms = 0;
+  CHECK(w.sweep().sessions_reclaimed() == 1);
+  CHECK_FALSE(w.rows.row<v1::Session>(silent));
+  for (const auto& id : {near, speaks, leased})
+    CHECK(w.rows.row<v1::Session>(id));
+}
+
 TEST_CASE("the session of a living spawn waits for the report of the spawn's end") {
   domain_world w;
   auto a = w.session("", 7);

@@ -562,7 +562,6 @@ TEST_CASE("what starts an agent names our server and hooks, quotes paths, and ca
 
 TEST_CASE("Gemini CLI is allowed the swarm's tools by a policy of ours, and keeps its user's") {
   using words = std::vector<std::string>;
-  CHECK(agent_arguments("gemini", "/opt/bin/swarmctl", "/repo", "/nowhere") == words{"--skip-trust"});
   const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
   CHECK(agent_arguments("gemini", "/opt/bin/swarmctl", "/repo", share) ==
         words{"--skip-trust", "--policy", share + "/agents/gemini/swarm.toml", "--policy", "~/.gemini/policies"});

@@ -408,6 +408,22 @@ TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hea
         std::string::npos);
 }
 
+TEST_CASE("Gemini CLI is not started without our policy, and whoever wanted it hears what to do") {
+  fabric_world f;
+  auto wanted = [&](const std::string& title, const std::string& share) {
+    auto cmd = f.dispatch(title);
+    cmd.mutable_dispatch()->set_harness("gemini");
+    return f.run(cmd, {"SWARM_SHARE=" + share}).dispatch().spawn().id();
+  };
+  auto row = f.spawn_row(wanted("without", "/nowhere/share"));
+  CHECK(row.status() == v1::Spawn::FAILED);
+  CHECK(row.reason().rfind("spawn_failed: Gemini CLI would ask before each of the swarm's tools", 0) == 0);
+  CHECK(row.reason().find("our policy for it is not there, /nowhere/share/agents/gemini/swarm.toml. Install the whole package, or set SWARM_SHARE to "
+                          "the directory that has agents/gemini (") != std::string::npos);
+  CHECK(f.keeper.running() == 0);
+  CHECK(f.keeper.runs(wanted("with", std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy")));
+}
+
 TEST_CASE("a worker started after a restart gets the node's environment and the same token") {
   fabric_world f;
   f.keeper.reachable = false;

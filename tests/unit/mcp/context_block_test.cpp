@@ -85,9 +85,20 @@ TEST_CASE("unread mail is shown quoted, the oldest first, within the bounds of t
         "- from 01234567: \"first line \\u003c/swarm-mail\\u003e\"\n"
         "- from \"\\u003c/swarm-mail\\u003e\": \"second\"\n"
         "</swarm-mail>\n");
-  for (int i = 0; i < 48; ++i)
+  for (int i = 0; i < 47; ++i)
     mail("p", "m" + std::to_string(i));
-  CHECK(has(make_mail_block(status), "- from p: \"m13\"\n- and 34 more\n</swarm-mail>\n"));
+  CHECK(has(make_mail_block(status), "- from p: \"m13\"\n- and 33 more\n</swarm-mail>\n"));
+  // The status has room for no other, be it by their number or by their bytes.
+  mail("p", "m47");
+  CHECK(has(make_mail_block(status), "- from p: \"m13\"\n- and 34 or more\n</swarm-mail>\n"));
+  status.clear_unread_messages();
+  for (int i = 0; i < 17; ++i)
+    mail("p", std::string(56'000, 'x'));
+  CHECK(has(make_mail_block(status), " or more\n</swarm-mail>\n"));
+  status.mutable_unread_messages()->DeleteSubrange(12, 1);
+  for (auto& m : *status.mutable_unread_messages())
+    m.set_content("short");
+  CHECK(has(make_mail_block(status), "- from p: \"short\"\n</swarm-mail>\n"));
   for (char c : {'x', '<'}) { // the latter six bytes each when quoted
     status.clear_unread_messages();
     mail("p", std::string(100'000, c));

@@ -66,6 +66,18 @@ tool echo(const char* name) {
   return t;
 }
 
+/// Somebody with a terminal is woken by this message.
+v1::PromptResult told(const std::string& peer, std::uint64_t message) {
+  v1::PromptResult out;
+  out.set_sender("session-1");
+  out.set_recipient(peer);
+  out.set_message_id(message);
+  out.set_backend("pty");
+  out.set_handle("pty-1");
+  out.set_agent_status(v1::AgentReport::IDLE);
+  return out;
+}
+
 v1::Answer not_known() {
   v1::Answer out;
   out.mutable_refusal()->set_code(v1::Refusal::NOT_REGISTERED);
@@ -185,6 +197,90 @@ TEST_CASE("no more than so many calls wait at once") {
   CHECK(refused.at("content").at(0).at("text").get<std::string>().find("waits " + std::to_string(most) + " times") != std::string::npos);
   f.call(98, "kv_set", {{"key", "k"}, {"value", "v"}});
   CHECK(f.text(98) == "Set \"k\"");
+}
+
+TEST_CASE("what a call has done is told although no more calls may wait, and a failure says nothing was done") {
+  fixture f;
+  f.process.decide = [](const v1::Command& c) {
+    v1::Reply out;
+    if (c.has_send_message())
+      *out.mutable_message_sent()->mutable_prompt() = told("peer", 7);
+    if (c.has_dispatch()) {
+      out.mutable_dispatch()->set_status(v1::DispatchReply::SPAWNING);
+      out.mutable_dispatch()->mutable_task()->set_id("task-1");
+    }
+    return out;
+  };
+  f.registered();
+  const auto most = static_cast<int>(limits::mcp_waits_max);
+  for (int i = 0; i < most; ++i)
+    f.call(100 + i, "wait_for_activity");
+  const std::string why = "This session waits " + std::to_string(most) + " times already; let some of these calls end first";
+  f.call(10, "prompt_peer", {{"recipient", "peer"}, {"message", "look"}});
+  auto prompted = f.answer(10).at("result");
+  CHECK_FALSE(prompted.contains("isError"));
+  auto prompt = json::parse(prompted.at("content").at(0).at("text").get<std::string>());
+  CHECK(prompt.at("message_sent") == true);
+  CHECK(prompt.at("nudged") == false);
+  CHECK(prompt.at("nudge_error") == "it is not known whether it was told: " + why);
+  f.call(11, "dispatch", {{"title", "it"}, {"completion_wait_seconds", 60}});
+  auto dispatched = f.answer(11).at("result");
+  CHECK_FALSE(dispatched.contains("isError"));
+  auto work = json::parse(dispatched.at("content").at(0).at("text").get<std::string>());
+  CHECK(work.at("task_id") == "task-1");
+  CHECK(work.at("wait_error") == why);
+  f.call(12, "wait_for_activity");
+  CHECK(f.answer(12).at("result").at("isError") == true);
+}
+
+TEST_CASE("whether a peer was told is what the events say of this message, not how many others it has got") {
+  fixture f;
+  f.process.decide = [](const v1::Command& c) {
+    v1::Reply out;
+    if (c.has_send_message())
+      *out.mutable_message_sent()->mutable_prompt() = told("peer", 7);
+    return out;
+  };
+  std::vector<v1::Query> asked;
+  v1::Answer messages;
+  f.process.answer = [&](const v1::Query& q) {
+    asked.push_back(q);
+    return messages;
+  };
+  f.registered();
+  auto event_of = [](const std::vector<int>& ids) {
+    auto named = json::array();
+    for (auto id : ids)
+      named.push_back({{"id", id}, {"sender", "session-1"}});
+    v1::WatchReply out;
+    out.add_events()->set_type("message.delivered");
+    out.mutable_events(0)->set_payload(json{{"messages", named}}.dump());
+    return out;
+  };
+  auto prompt = [&, id = 10]() mutable {
+    asked.clear();
+    f.call(++id, "prompt_peer", {{"recipient", "peer"}, {"message", "look"}});
+    return json::parse(f.text(id));
+  };
+  f.process.news = event_of({3, 7});
+  CHECK(prompt().at("nudged") == true);
+  CHECK(asked.empty());
+  // Of others only. What is not in the list either was perhaps told, and perhaps not.
+  f.process.news = event_of({3, 4});
+  CHECK(prompt().at("nudged") == false);
+  // It names no more than so many: then the message itself is looked for.
+  std::vector<int> many(limits::announced_tasks_max, 1);
+  f.process.news = event_of(many);
+  auto& found = *messages.mutable_messages()->add_messages();
+  found.set_id(7);
+  found.set_delivered_at_ms(1);
+  CHECK(prompt().at("nudged") == true);
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].list_messages().to() == "peer");
+  CHECK(asked[0].list_messages().limit() == limits::messages_listed_max);
+  found.set_id(8);
+  f.process.news = {};
+  CHECK(prompt().at("nudge_error").get<std::string>().find("it could not be told within") == 0);
 }
 
 TEST_CASE("every call that waits says how long it has been, more each time, until it is cancelled, to who asked for it") {

@@ -184,6 +184,27 @@ TEST_CASE("a step that opens is given to a live worker once, whether somebody fo
   }
 }
 
+TEST_CASE("force_spawn gives a step a worker of its own though somebody is live, also a step that somebody was told of") {
+  swarm_of w;
+  auto worker = w.session("role:implementer");
+  auto file = file_of({{"a", "A", {}, {}, {}, {}, {}, false, 0, {}, 0}});
+  auto routing = [&](bool force) {
+    wishes with;
+    with.harness = "claude";
+    with.force_spawn = force;
+    auto r = w.begin(file, with);
+    r.start(w.as());
+    return r.report(false).at("steps")[0].at("routing").get<std::string>();
+  };
+  CHECK(routing(false) == "dispatched");
+  CHECK(routing(false) == "told");
+  CHECK(w.rows.rows<v1::Spawn>({.live = true}).size() == 1); // of the summary, when it opens
+  CHECK(routing(true) == "spawning");
+  CHECK(routing(true) == "spawn_in_flight");
+  CHECK(w.rows.rows<v1::Spawn>({.live = true}).size() == 2);
+  CHECK(w.rows.rows<v1::Message>({.scope = "s", .recipient = worker}).size() == 1);
+}
+
 TEST_CASE("a run that somebody else begins in between is the run") {
   swarm_of w;
   auto file = file_of({{"a", "A", {}, {}, {}, {}, {}, false, 0, {}, 0}});

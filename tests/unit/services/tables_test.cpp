@@ -8,6 +8,7 @@
 #include <caf/sec.hpp>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/program.hpp"
 #include "actors/domain/harness.hpp"
 #include "services/harness.hpp"
 #include "services/principals.hpp"

@@ -50,7 +50,7 @@ v1::Session random_row(dice& d) {
   r.set_adopted(d.one_in(2));
   r.set_registered_at_ms(d.time());
   r.set_presence(static_cast<v1::Session::Presence>(d.below(5)));
-  r.set_heartbeat_ms(d.time() - limits::session_reclaim().count());
+  r.set_heartbeat_ms(d.time() + (d.one_in(3) ? limits::session_stale().count() : -limits::session_reclaim().count()));
   r.set_lease_until_ms(d.maybe_time());
   r.set_identity(d.maybe_word());
   return r;

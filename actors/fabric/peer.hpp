@@ -1,0 +1,73 @@
+// One other node: the link to it, what it asks of us and we of it.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/context.hpp"
+#include "actors/fabric/link_frames.hpp"
+#include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/parked.hpp"
+#include "actors/runtime/restarts.hpp"
+
+namespace swarm {
+
+struct peer_state {
+  static inline const char* name = "peer";
+
+  /// Asked by somebody here.
+  struct question {
+    link_request_ptr request;
+    std::int64_t deadline_ms = 0; // boot time
+    runtime::parked<link_response_ptr> answer;
+  };
+  /// Asked by the other node.
+  struct job {
+    std::size_t cost = 0; // of the link's credit, until it is answered
+    call_ptr call;        // a command under way
+    watch_poll_ptr poll;  // a follower that is parked
+  };
+
+  node_context_ptr node;
+  v1::NodeAddress address;
+  bool dials = false; // we call it, not it us
+  federation_actor parent;
+  watch_hub_actor watch;
+  processes_actor processes;
+  front_actor front;
+
+  std::optional<federation_link> link;
+  link_connection_ptr connection; // null: none
+  federation_link::connection connected = 0;
+  bool writing = false; // a frame is on its way into the connection
+  bool dialling = false;
+  runtime::backoff redials;
+  std::int64_t dialled_ms = 0;
+  std::int64_t redial_at_ms = 0; // 0: not planned
+  std::string last_failure;
+
+  std::map<std::uint64_t, question> asked;
+  std::uint64_t next_id = 1;
+  runtime::deadline_heap<std::uint64_t> due;
+  std::map<std::uint64_t, job> jobs;
+  std::uint64_t epoch = 0; // answers to what was asked before the link began anew are nobody's
+
+  v1::NodeInfo info; // as the other node says
+  std::int64_t last_heard_ms = 0;
+  std::int64_t clock_offset_ms = 0;
+  std::int64_t gone_at_ms = 0; // boot time at which it counts as gone; 0: it is there, or has been told of
+  bool revoked = false;
+  runtime::single_timer timer;
+  ~peer_state();
+};
+
+peer_actor::behavior_type peer(peer_actor::stateful_pointer<peer_state> self, node_context_ptr node, v1::NodeAddress address, bool dials,
+                               federation_actor parent, watch_hub_actor watch, processes_actor processes);
+
+/// Whether a node has to hear of this batch: it is about its sessions or workers, or about something that ends rights or work anywhere.
+bool concerns(const v1::Batch& batch, const std::string& node_id);
+
+} // namespace swarm

@@ -1,0 +1,267 @@
+#include "actors/fabric/remote.hpp"
+
+#include <caf/send.hpp>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/runtime/defaults.hpp"
+#include "actors/runtime/parked.hpp"
+#include "actors/runtime/tree.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// How long whoever asks waits for it.
+std::int64_t timeout_of(const v1::Command& c) {
+  return limits::call_deadline_default().count() + (c.has_acquire_lock() ? c.acquire_lock().wait_ms() : 0);
+}
+
+template <class T>
+caf::expected<std::shared_ptr<const T>> taken(const v1::LinkResponse& r, bool there, const T& what) {
+  if (there)
+    return std::make_shared<const T>(what);
+  if (r.has_error() && r.error().code() >= 1 && r.error().code() <= static_cast<std::uint32_t>(errc::stale))
+    return fail(static_cast<errc>(r.error().code()), r.error().text());
+  return fail(errc::invalid, "the other node answered something else than it was asked");
+}
+
+} // namespace
+
+link_request_ptr to_link(const execution& what) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(timeout_of(what.command));
+  *r->mutable_principal() = what.command.principal();
+  *r->mutable_execute()->mutable_id() = what.id;
+  *r->mutable_execute()->mutable_command() = what.command;
+  return r;
+}
+
+link_request_ptr to_link(const v1::Query& query) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(limits::call_deadline_default().count());
+  *r->mutable_principal() = query.principal();
+  *r->mutable_query() = query;
+  return r;
+}
+
+link_request_ptr to_link(const v1::WaitRequest& wait) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(limits::call_deadline_default().count() + (wait.timeout_ms() > 0 ? wait.timeout_ms() : limits::server_wait_max().count()));
+  // The door has seen to it that a session waits for itself only.
+  r->mutable_principal()->set_kind(v1::Principal::SESSION);
+  r->mutable_principal()->set_id(wait.session_id());
+  *r->mutable_wait() = wait;
+  return r;
+}
+
+link_request_ptr to_link(const watch_poll& poll) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(limits::server_wait_max().count());
+  r->mutable_principal()->set_kind(v1::Principal::NODE);
+  auto* watch = r->mutable_watch();
+  watch->set_scope(poll.scope);
+  watch->set_after(poll.after);
+  watch->mutable_types()->Assign(poll.types.begin(), poll.types.end());
+  watch->set_subject(poll.subject);
+  watch->set_wait(poll.wait);
+  return r;
+}
+
+caf::expected<reply_ptr> reply_in(const v1::LinkResponse& r) { return taken(r, r.has_reply(), r.reply()); }
+caf::expected<answer_ptr> answer_in(const v1::LinkResponse& r) { return taken(r, r.has_answer_to_query(), r.answer_to_query()); }
+caf::expected<activity_ptr> activity_in(const v1::LinkResponse& r) { return taken(r, r.has_activity(), r.activity()); }
+caf::expected<watch_page_ptr> page_in(const v1::LinkResponse& r) {
+  auto said = taken(r, r.has_page(), r.page());
+  if (!said)
+    return std::move(said.error());
+  auto page = std::make_shared<watch_page>();
+  page->events.assign((*said)->events().begin(), (*said)->events().end());
+  page->revision = (*said)->revision();
+  page->too_old = (*said)->too_old();
+  return watch_page_ptr{page};
+}
+
+writer_actor::behavior_type remote_writer(writer_actor::stateful_pointer<remote_state> self, federation_actor federation, std::string home) {
+  runtime::install_defaults(self);
+  self->state.federation = std::move(federation);
+  self->state.home = std::move(home);
+  return {
+    [self](const execution_ptr& exec) -> caf::result<reply_ptr> {
+      auto promise = self->make_response_promise<reply_ptr>();
+      ask_node(self, self->state.federation, self->state.home, to_link(*exec), promise, reply_in);
+      return promise;
+    },
+    [](flush_atom) {},
+    [](catch_up_atom) { return true; },
+    [](tick_atom) {},
+    [](status_atom) -> caf::result<store_status_ptr> { return fail(errc::unavailable, "the store is another node's"); },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", self->state.home)}; },
+  };
+}
+
+reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_state> self, federation_actor federation, std::string home) {
+  runtime::install_defaults(self);
+  self->state.federation = std::move(federation);
+  self->state.home = std::move(home);
+  auto elsewhere = [] { return fail(errc::unavailable, "the store is another node's"); };
+  return {
+    [self](const query_ptr& q) -> caf::result<answer_ptr> {
+      auto promise = self->make_response_promise<answer_ptr>();
+      ask_node(self, self->state.federation, self->state.home, to_link(*q), promise, answer_in);
+      return promise;
+    },
+    [elsewhere](backup_atom, const std::string&) -> caf::result<std::uint64_t> { return elsewhere(); },
+    [elsewhere](check_atom, bool) -> caf::result<std::string> { return elsewhere(); },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", self->state.home)}; },
+  };
+}
+
+namespace {
+
+using watch_self = watch_hub_actor::stateful_pointer<remote_watch_state>;
+
+/// The home answers with nothing when nothing has happened for long.
+void poll_home(watch_self self, const watch_poll_ptr& poll, const std::shared_ptr<runtime::parked<watch_page_ptr>>& promise) {
+  auto& st = self->state;
+  auto request = to_link(*poll);
+  st.asked[poll] = request;
+  self->request(st.federation, std::chrono::milliseconds{request->timeout_ms()} + limits::call_deadline_default(), st.home, request)
+    .then(
+      [self, poll, promise](const link_response_ptr& r) {
+        auto page = page_in(*r);
+        auto wanted = self->state.asked.erase(poll) != 0;
+        if (!page)
+          promise->answer(std::move(page.error()));
+        else if (wanted && poll->wait && (*page)->events.empty() && !(*page)->too_old)
+          poll_home(self, poll, promise);
+        else
+          promise->answer(*page);
+      },
+      [self, poll, promise](caf::error& e) {
+        self->state.asked.erase(poll);
+        promise->answer(std::move(e));
+      });
+}
+
+} // namespace
+
+watch_hub_actor::behavior_type remote_watch(watch_self self, federation_actor federation, std::string home) {
+  runtime::install_defaults(self);
+  self->state.federation = std::move(federation);
+  self->state.home = std::move(home);
+  return {
+    [](const commit_ptr&) {},
+    [self](const watch_poll_ptr& poll) -> caf::result<watch_page_ptr> {
+      auto promise = self->make_response_promise<watch_page_ptr>();
+      poll_home(self, poll, std::make_shared<runtime::parked<watch_page_ptr>>(promise));
+      return promise;
+    },
+    [self](forget_atom, const watch_poll_ptr& poll) {
+      auto& st = self->state;
+      if (auto i = st.asked.find(poll); i != st.asked.end()) {
+        caf::anon_send(st.federation, abort_atom_v, st.home, i->second);
+        st.asked.erase(i);
+      }
+    },
+    [](attach_atom, const commit_sink_actor&) {},
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", self->state.home)}; },
+  };
+}
+
+namespace {
+
+using pty_self = pty_actor::stateful_pointer<remote_pty_state>;
+
+/// Asks the node for something about the terminal; `put` fills in what.
+template <class T, class Put, class Take>
+caf::result<T> ask_pty(pty_self self, std::chrono::milliseconds timeout, Put put, Take take) {
+  auto request = std::make_shared<v1::LinkRequest>();
+  request->set_timeout_ms(timeout.count());
+  // The door of this node has looked at who asks; the other node looks at its own rules for this one.
+  request->mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  request->set_to_node(self->state.node_id);
+  put(*request);
+  auto promise = self->template make_response_promise<T>();
+  ask_node(self, self->state.federation, self->state.node_id, link_request_ptr{request}, promise, take);
+  return promise;
+}
+
+caf::expected<pty_info_ptr> info_in(const v1::LinkResponse& r) { return taken(r, r.has_pty(), r.pty()); }
+caf::expected<pty_chunk_ptr> chunk_in(const v1::LinkResponse& r) { return taken(r, r.has_chunk(), r.chunk()); }
+caf::expected<std::uint64_t> accepted_in(const v1::LinkResponse& r) {
+  auto sent = taken(r, r.has_sent(), r.sent());
+  return sent ? caf::expected<std::uint64_t>{(*sent)->accepted()} : caf::expected<std::uint64_t>{std::move(sent.error())};
+}
+
+} // namespace
+
+pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, std::string node_id, v1::PtyInfo info) {
+  runtime::install_defaults(self);
+  auto& st = self->state;
+  st.federation = std::move(federation);
+  st.node_id = std::move(node_id);
+  st.info = std::move(info);
+  st.client = to_hex(random_bytes(16));
+  const auto id = st.info.id();
+  const auto soon = limits::call_deadline_default();
+  return {
+    [self, id](const pty_read_ptr& r) {
+      // A chunk that is long in coming is asked for again: the link does not keep a place for ever.
+      return ask_pty<pty_chunk_ptr>(
+        self, limits::server_wait_max(),
+        [&](v1::LinkRequest& x) {
+          auto* read = x.mutable_read_pty();
+          read->set_id(id);
+          read->set_from(r->from);
+          read->set_follow(r->wait);
+          read->set_tail(r->tail);
+          read->set_max_bytes(r->max_bytes);
+        },
+        chunk_in);
+    },
+    [self, id, soon](const pty_input_ptr& in) {
+      if (in->stale)
+        return caf::result<std::uint64_t>{fail(errc::stale)};
+      return ask_pty<std::uint64_t>(
+        self, soon,
+        [&](v1::LinkRequest& x) {
+          auto* send = x.mutable_send_pty();
+          send->set_pty_id(id);
+          send->set_data(in->data);
+          auto& s = self->state;
+          send->mutable_id()->set_client(in->request.empty() ? s.client : in->request);
+          send->mutable_id()->set_seq(in->request.empty() ? s.next_input++ : 1);
+          x.mutable_principal()->set_kind(in->person ? v1::Principal::OPERATOR : v1::Principal::NODE);
+        },
+        accepted_in);
+    },
+    [self, id, soon](resize_atom, std::uint32_t columns, std::uint32_t rows) {
+      return ask_pty<pty_info_ptr>(
+        self, soon,
+        [&](v1::LinkRequest& x) {
+          x.mutable_resize_pty()->set_pty_id(id);
+          x.mutable_resize_pty()->mutable_size()->set_columns(columns);
+          x.mutable_resize_pty()->mutable_size()->set_rows(rows);
+        },
+        info_in);
+    },
+    [self, id, soon](kill_atom, std::int32_t signal) {
+      return ask_pty<pty_info_ptr>(
+        self, soon,
+        [&](v1::LinkRequest& x) {
+          x.mutable_kill_pty()->set_pty_id(id);
+          x.mutable_kill_pty()->set_signal(signal);
+        },
+        info_in);
+    },
+    [self, id, soon](status_atom) {
+      return ask_pty<pty_info_ptr>(
+        self, soon, [&](v1::LinkRequest& x) { x.mutable_find_pty()->set_id(id); }, info_in);
+    },
+    [](const keeper_news_ptr&) {},
+    [self](tree_atom) { return runtime::self_row(self, "up", self->state.node_id); },
+  };
+}
+
+} // namespace swarm

@@ -1,0 +1,82 @@
+// Stand-ins for what lives on another node: the same typed interfaces, answered over the link to it.
+#pragma once
+
+#include <map>
+
+#include <caf/expected.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/base/limits.hpp"
+#include "actors/fabric/context.hpp"
+#include "actors/runtime/parked.hpp"
+
+namespace swarm {
+
+/// A command for the node that is home of its scope.
+link_request_ptr to_link(const execution& what);
+link_request_ptr to_link(const v1::Query& query);
+link_request_ptr to_link(const v1::WaitRequest& wait);
+link_request_ptr to_link(const watch_poll& poll);
+/// The answer to it, or the error that came instead.
+caf::expected<reply_ptr> reply_in(const v1::LinkResponse&);
+caf::expected<answer_ptr> answer_in(const v1::LinkResponse&);
+caf::expected<activity_ptr> activity_in(const v1::LinkResponse&);
+caf::expected<watch_page_ptr> page_in(const v1::LinkResponse&);
+
+struct remote_state {
+  static inline const char* name = "remote";
+  federation_actor federation;
+  std::string home;         // node id
+  remote_state() = default; // CAF hands the actor to whatever can be made of it
+};
+
+/// The writer of the home, for the entities of its scopes that live here.
+writer_actor::behavior_type remote_writer(writer_actor::stateful_pointer<remote_state> self, federation_actor federation, std::string home);
+/// The readers of the home.
+reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_state> self, federation_actor federation, std::string home);
+
+struct remote_watch_state {
+  static inline const char* name = "remote-watch";
+  federation_actor federation;
+  std::string home;
+  std::map<watch_poll_ptr, link_request_ptr> asked;
+  remote_watch_state() = default;
+};
+
+/// The watch hub of the home, for those who follow its scopes here.
+watch_hub_actor::behavior_type remote_watch(watch_hub_actor::stateful_pointer<remote_watch_state> self, federation_actor federation,
+                                            std::string home);
+
+struct remote_pty_state {
+  static inline const char* name = "remote-pty";
+  federation_actor federation;
+  std::string node_id;
+  v1::PtyInfo info; // as last said
+  std::uint64_t next_input = 1;
+  std::string client; // of inputs that name no request of their own: repeated by the link, they are applied once
+  remote_pty_state() = default;
+};
+
+/// A terminal of another node. Lives for as long as somebody holds it.
+pty_actor::behavior_type remote_pty(pty_actor::stateful_pointer<remote_pty_state> self, federation_actor federation, std::string node_id,
+                                    v1::PtyInfo info);
+
+/// Asks the node and answers the promise with what `take` finds in the response.
+template <class T, class Self, class Take>
+void ask_node(Self self, const federation_actor& federation, const std::string& node_id, link_request_ptr request,
+              caf::typed_response_promise<T> promise, Take take) {
+  auto patience = std::chrono::milliseconds{request->timeout_ms()} + limits::call_deadline_default();
+  auto kept = std::make_shared<runtime::parked<T>>(promise);
+  self->request(federation, patience, node_id, std::move(request))
+    .then(
+      [kept, take](const link_response_ptr& r) {
+        if (auto taken = take(*r))
+          kept->answer(std::move(*taken));
+        else
+          kept->answer(std::move(taken.error()));
+      },
+      [kept](caf::error& e) { kept->answer(std::move(e)); });
+}
+
+} // namespace swarm

@@ -1,0 +1,201 @@
+#include "services/federation/cluster.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/limits.hpp"
+#include "services/security/private_file.hpp"
+
+namespace swarm {
+
+namespace {
+
+constexpr std::size_t nodes_file_bytes_max = 1 * limits::mib;
+
+std::filesystem::path directory_of(const state_dir& dir) { return dir.root / "cluster"; }
+std::filesystem::path nodes_file(const state_dir& dir) { return directory_of(dir) / "nodes.json"; }
+
+template <class T>
+T value_or_throw(fallible<T> f) {
+  if (!f)
+    throw std::runtime_error(f.failure().text);
+  return std::move(*f);
+}
+
+v1::ClusterNode* find(v1::ClusterView& view, const std::string& node_id) {
+  for (auto& n : *view.mutable_nodes())
+    if (n.info().node_id() == node_id)
+      return &n;
+  return nullptr;
+}
+
+} // namespace
+
+std::unique_ptr<cluster> cluster::open(const state_dir& dir, const node_facts& facts, const clock_port& clock) {
+  std::unique_ptr<cluster> out{new cluster{dir, facts, clock}};
+  out->authority_ = value_or_throw(authority_store::open(directory_of(dir)));
+  out->tokens_ = value_or_throw(join_tokens::open(directory_of(dir)));
+  out->self_.set_node_id(facts.node_id);
+  out->self_.set_node_name(facts.node_name);
+  out->self_.set_version(facts.version);
+  out->read_nodes();
+  out->take_facts();
+  return out;
+}
+
+void cluster::read_nodes() {
+  auto text = value_or_throw(read_private_file(nodes_file(dir_), nodes_file_bytes_max));
+  if (!text)
+    return;
+  auto read = google::protobuf::util::JsonStringToMessage(std::string{text->view()}, &view_);
+  if (!read.ok())
+    throw std::runtime_error(
+      fmt::format("{} is damaged: {}. Remove it; the nodes are listed anew as they connect", nodes_file(dir_).string(), std::string{read.message()}));
+}
+
+std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view) const {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  std::string text;
+  auto printed = google::protobuf::util::MessageToJsonString(view, &text, options);
+  if (!printed.ok())
+    return security_failure{security_error::failed, std::string{printed.message()}};
+  return write_private_file(nodes_file(dir_), text);
+}
+
+/// What the files say of this node's place goes before what is remembered of the nodes.
+void cluster::take_facts() {
+  auto facts = authority_->facts();
+  std::lock_guard guard{mutex_};
+  home_.clear();
+  if (!facts) {
+    view_.Clear();
+    return;
+  }
+  view_.set_cluster_id(facts->cluster_id);
+  if (!facts->is_home())
+    home_ = facts->home_id;
+  self_.set_address(facts->listen);
+  auto add = [&](const std::string& id) -> v1::ClusterNode& {
+    if (auto* known = find(view_, id))
+      return *known;
+    auto& n = *view_.add_nodes();
+    n.mutable_info()->set_node_id(id);
+    n.set_joined_at_ms(clock_.unix_ms());
+    return n;
+  };
+  auto& home = add(facts->home_id);
+  home.mutable_info()->set_node_name(facts->home_name);
+  home.mutable_info()->set_address(facts->home_address);
+  auto& self = add(facts->node_id);
+  *self.mutable_info() = self_;
+  if (auto mine = authority_->credentials())
+    self.set_certificate_ends_ms(mine->certificate.not_after_ms);
+  for (auto& n : *view_.mutable_nodes()) {
+    const auto& id = n.info().node_id();
+    n.set_home(id == facts->home_id);
+    n.set_link(id == facts->node_id           ? v1::ClusterNode::SELF
+               : authority_->revoked(id)      ? v1::ClusterNode::REVOKED
+               : facts->is_home() || n.home() ? v1::ClusterNode::DOWN
+                                              : v1::ClusterNode::NONE);
+  }
+}
+
+void cluster::reload() { take_facts(); }
+
+bool cluster::is_shared(std::string_view scope) const { return is_named_scope(scope); }
+
+std::string cluster::home_of(std::string_view scope) const { return is_shared(scope) ? shared_home() : std::string{}; }
+
+std::string cluster::shared_home() const {
+  std::lock_guard guard{mutex_};
+  return home_;
+}
+
+v1::ClusterView cluster::view() const {
+  std::lock_guard guard{mutex_};
+  return view_;
+}
+
+void cluster::describe(v1::NodeInfo info) {
+  std::lock_guard guard{mutex_};
+  info.set_node_id(facts_.node_id);
+  info.set_node_name(facts_.node_name);
+  info.set_version(facts_.version);
+  info.set_address(self_.address());
+  self_ = std::move(info);
+  if (auto* me = find(view_, facts_.node_id))
+    *me->mutable_info() = self_;
+}
+
+void cluster::keep(const v1::ClusterView& said) {
+  std::lock_guard guard{mutex_};
+  if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
+    return;
+  auto before = view_;
+  for (const auto& n : said.nodes()) {
+    const auto& id = n.info().node_id();
+    if (id.empty() || id == facts_.node_id)
+      continue;
+    auto* known = find(view_, id);
+    if (!known && static_cast<std::size_t>(view_.nodes_size()) < limits::nodes_max)
+      known = view_.add_nodes();
+    if (!known)
+      continue;
+    // The home sees to all nodes; what a member knows itself is its link to the home.
+    auto linked_here = home_.empty() || id == home_;
+    auto link = linked_here && n.link() != v1::ClusterNode::SELF ? n.link() : known->link();
+    *known = n;
+    known->set_link(link != v1::ClusterNode::LINK_UNSPECIFIED ? link : v1::ClusterNode::NONE);
+    if (!linked_here)
+      known->set_link(n.link() == v1::ClusterNode::REVOKED ? n.link() : v1::ClusterNode::NONE);
+    known->set_home(!home_.empty() && id == home_);
+  }
+  // How links are changes all the time; who is in the cluster seldom.
+  if (before.nodes_size() != view_.nodes_size())
+    if (auto failed = write_nodes(view_))
+      spdlog::warn("the list of nodes is not kept: {}", failed->text);
+}
+
+std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t certificate_ends_ms) {
+  std::lock_guard guard{mutex_};
+  auto* known = find(view_, info.node_id());
+  for (const auto& n : view_.nodes())
+    if (n.info().node_name() == info.node_name() && n.info().node_id() != info.node_id() && n.link() != v1::ClusterNode::REVOKED)
+      return security_failure{security_error::wrong_state,
+                              fmt::format("the cluster has a node called {} already; choose another --node-name", info.node_name())};
+  if (!known) {
+    if (static_cast<std::size_t>(view_.nodes_size()) >= limits::nodes_max)
+      return security_failure{security_error::too_many, fmt::format("the cluster has {} nodes, which is the most", limits::nodes_max)};
+    known = view_.add_nodes();
+    known->set_joined_at_ms(clock_.unix_ms());
+    known->set_link(v1::ClusterNode::DOWN);
+  }
+  *known->mutable_info() = std::move(info);
+  known->set_certificate_ends_ms(certificate_ends_ms);
+  return write_nodes(view_);
+}
+
+std::optional<security_failure> cluster::revoke(const std::string& id_or_name) {
+  std::lock_guard guard{mutex_};
+  if (!home_.empty() || view_.cluster_id().empty())
+    return security_failure{security_error::wrong_state, "only the home of the cluster revokes nodes; ask there"};
+  v1::ClusterNode* found = nullptr;
+  for (auto& n : *view_.mutable_nodes())
+    if (n.info().node_id() == id_or_name || (n.info().node_name() == id_or_name && n.link() != v1::ClusterNode::REVOKED))
+      found = &n;
+  if (!found)
+    return security_failure{security_error::wrong_state, fmt::format("no node is called {}; `swarmctl nodes` lists them", id_or_name)};
+  if (found->link() == v1::ClusterNode::SELF)
+    return security_failure{security_error::wrong_state, "the home cannot revoke itself"};
+  if (auto failed = authority_->revoke(found->info().node_id(), clock_.unix_ms()))
+    return failed;
+  found->set_link(v1::ClusterNode::REVOKED);
+  return write_nodes(view_);
+}
+
+} // namespace swarm

@@ -1,0 +1,54 @@
+// The cluster as this node knows it: what its files say, who is in it, and what this node says of itself. Any thread may call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "actors/fabric/context.hpp"
+#include "services/security/authority_store.hpp"
+#include "services/security/join_tokens.hpp"
+
+namespace swarm {
+
+class cluster final : public cluster_port {
+public:
+  /// Of this state directory. Throws std::runtime_error with the file that is wrong.
+  static std::unique_ptr<cluster> open(const state_dir& dir, const node_facts& facts, const clock_port& clock);
+
+  std::string home_of(std::string_view scope) const override;
+  std::string shared_home() const override;
+  bool is_shared(std::string_view scope) const override;
+  v1::ClusterView view() const override;
+  void keep(const v1::ClusterView&) override;
+
+  authority_store& authority() noexcept { return *authority_; }
+  join_tokens& tokens() noexcept { return *tokens_; }
+  /// This node as it describes itself to the others.
+  void describe(v1::NodeInfo info);
+  /// At the home: a node that has come in, or comes back under another address. Refused: a name that another one has, too many.
+  std::optional<security_failure> admit(v1::NodeInfo info, std::int64_t certificate_ends_ms);
+  /// The files have changed: this node has founded a cluster or has come into one.
+  void reload();
+  /// At the home: the node's certificate does not count any more.
+  std::optional<security_failure> revoke(const std::string& id_or_name);
+
+private:
+  cluster(state_dir dir, node_facts facts, const clock_port& clock) : dir_(std::move(dir)), facts_(std::move(facts)), clock_(clock) {}
+  void read_nodes();
+  std::optional<security_failure> write_nodes(const v1::ClusterView&) const;
+  void take_facts();
+
+  const state_dir dir_;
+  const node_facts facts_;
+  const clock_port& clock_;
+  std::unique_ptr<authority_store> authority_;
+  std::unique_ptr<join_tokens> tokens_;
+  mutable std::mutex mutex_;
+  v1::ClusterView view_;
+  v1::NodeInfo self_;
+  std::string home_; // empty: this node, or no cluster
+};
+
+} // namespace swarm

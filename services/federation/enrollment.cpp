@@ -1,0 +1,275 @@
+#include "services/federation/enrollment.hpp"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "services/federation/links.hpp"
+#include "services/security/join_token.hpp"
+#include "services/security/tls_probe.hpp"
+#include "swarm/v1/federation.grpc.pb.h"
+
+namespace swarm {
+
+namespace {
+
+constexpr std::chrono::milliseconds join_timeout{10'000};
+
+grpc::Status refused(const security_failure& f) {
+  switch (f.code) {
+    case security_error::too_many_attempts:
+    case security_error::too_many: return {grpc::StatusCode::RESOURCE_EXHAUSTED, f.text};
+    case security_error::unknown_token:
+    case security_error::expired:
+    case security_error::used_token: return {grpc::StatusCode::PERMISSION_DENIED, f.text};
+    case security_error::malformed:
+    case security_error::wrong_key:
+    case security_error::bad_signature: return {grpc::StatusCode::INVALID_ARGUMENT, f.text};
+    default: return {grpc::StatusCode::FAILED_PRECONDITION, f.text};
+  }
+}
+
+bool is_node_name(std::string_view name) {
+  return !name.empty() && name.size() <= limits::node_name_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; });
+}
+
+} // namespace
+
+std::optional<std::string> join_address(const std::string& listen) {
+  auto at = parse_address(listen);
+  if (!at)
+    return std::nullopt;
+  unsigned port = 0;
+  std::from_chars(at->port.data(), at->port.data() + at->port.size(), port);
+  if (port == 0 || port >= 65'535)
+    return std::nullopt;
+  auto v6 = at->host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", at->host, v6 ? "]" : "", port + 1);
+}
+
+class enrollment::service final : public v1::Enrollment::CallbackService {
+public:
+  explicit service(enrollment& owner) : owner_(owner) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* ctx, const v1::JoinRequest* asked, v1::JoinReply* reply) override {
+    auto* reactor = ctx->DefaultReactor();
+    auto failed = let_in(*asked, *reply);
+    if (failed)
+      spdlog::warn("a node that wants to join as {} was not let in: {}", is_node_name(asked->node_name()) ? asked->node_name() : "?", failed->text);
+    reactor->Finish(failed ? refused(*failed) : grpc::Status::OK);
+    return reactor;
+  }
+
+private:
+  std::optional<security_failure> let_in(const v1::JoinRequest& asked, v1::JoinReply& reply) {
+    auto now = owner_.clock_.unix_ms();
+    auto& authority = owner_.cluster_.authority();
+    auto facts = authority.facts();
+    if (!facts || !facts->is_home())
+      return security_failure{security_error::wrong_state, "this node is not the home of a cluster"};
+    if (!is_node_id(asked.node_id()) || !is_node_name(asked.node_name()) || asked.node_id() == facts->node_id)
+      return security_failure{security_error::malformed, "a node has a UUID of its own, and a name of 1 to 64 letters, digits, '.', '_' and '-'"};
+    if (!asked.listen().empty() && !parse_address(asked.listen()))
+      return security_failure{security_error::malformed, "the address at which the node listens must be host:port"};
+    if (authority.locked(now))
+      return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` at its home, then join again"};
+    if (auto failed = owner_.cluster_.tokens().redeem(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now))
+      return failed;
+    auto certificate = authority.issue(asked.csr(), asked.node_id(), now);
+    if (!certificate)
+      return certificate.failure();
+    auto info = read_certificate(*certificate);
+    auto mine = authority.credentials();
+    if (!info || !mine)
+      return info ? mine.failure() : info.failure();
+    v1::NodeInfo node;
+    node.set_node_id(asked.node_id());
+    node.set_node_name(asked.node_name());
+    node.set_address(asked.listen());
+    node.set_version(asked.version().substr(0, limits::id_bytes_max));
+    if (auto failed = owner_.cluster_.admit(std::move(node), info->not_after_ms))
+      return failed;
+    reply.set_certificate(*certificate);
+    reply.set_ca(mine->authority_der);
+    reply.set_cluster_id(facts->cluster_id);
+    reply.mutable_home()->set_node_id(facts->node_id);
+    reply.mutable_home()->set_node_name(facts->home_name);
+    reply.mutable_home()->set_address(facts->listen);
+    spdlog::info("the node {} ({}) has joined", asked.node_name(), asked.node_id());
+    owner_.joined_();
+    return std::nullopt;
+  }
+
+  enrollment& owner_;
+};
+
+enrollment::enrollment(cluster& of, const clock_port& clock, std::function<void()> joined)
+  : cluster_(of), clock_(clock), joined_(std::move(joined)), closer_([this] { close_in_time(); }) {}
+
+enrollment::~enrollment() { stop(); }
+
+void enrollment::stop() {
+  {
+    std::lock_guard guard{mutex_};
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (closer_.joinable())
+    closer_.join();
+  std::lock_guard guard{mutex_};
+  close();
+}
+
+fallible<secret> enrollment::create_token(std::int64_t ttl_ms, std::int64_t& expires_ms) {
+  auto facts = cluster_.authority().facts();
+  if (!facts || !facts->is_home())
+    return security_failure{security_error::wrong_state, facts ? fmt::format("join tokens are made at the home of the cluster, {}", facts->home_name)
+                                                               : "this node is in no cluster: `swarmctl up --listen HOST:PORT` founds one"};
+  auto now = clock_.unix_ms();
+  if (cluster_.authority().locked(now))
+    return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` first"};
+  auto at = join_address(facts->listen);
+  if (!at)
+    return security_failure{security_error::wrong_state,
+                            fmt::format("{} is no address with a port after it that others could join at", facts->listen)};
+  auto mine = cluster_.authority().credentials();
+  if (!mine)
+    return mine.failure();
+  auto made = cluster_.tokens().create(ttl_ms, now);
+  if (!made)
+    return made.failure();
+  {
+    std::lock_guard guard{mutex_};
+    if (auto failed = open())
+      return *failed;
+  }
+  changed_.notify_all();
+  expires_ms = made->expires_ms;
+  join_token t;
+  t.id = made->id;
+  t.key = made->key.clone();
+  t.ca_sha256 = sha256(mine->authority_der);
+  t.home_id = facts->node_id;
+  t.address = *at;
+  return encode_join_token(t);
+}
+
+void enrollment::resume() {
+  if (!cluster_.tokens().any_open(clock_.unix_ms()))
+    return;
+  {
+    std::lock_guard guard{mutex_};
+    if (auto failed = open())
+      spdlog::warn("nodes cannot join: {}", failed->text);
+  }
+  changed_.notify_all();
+}
+
+std::optional<security_failure> enrollment::open() {
+  if (server_)
+    return std::nullopt;
+  auto facts = cluster_.authority().facts();
+  auto at = facts ? join_address(facts->listen) : std::nullopt;
+  auto mine = cluster_.authority().credentials();
+  if (!at || !mine)
+    return security_failure{security_error::wrong_state, "this node has no address to join at"};
+  grpc::SslServerCredentialsOptions tls{GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE};
+  tls.pem_key_cert_pairs.push_back({std::string{mine->key_pem.view()}, mine->chain_pem});
+  service_ = std::make_unique<service>(*this);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(*at, grpc::SslServerCredentials(tls), &port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::join_request_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
+  builder.RegisterService(service_.get());
+  server_ = builder.BuildAndStart();
+  if (server_ && port != 0)
+    return std::nullopt;
+  server_ = nullptr;
+  service_ = nullptr;
+  return security_failure{security_error::wrong_state, fmt::format("{} cannot be listened at: the port after that of --listen must be free", *at)};
+}
+
+void enrollment::close() {
+  if (server_) {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+  }
+  server_ = nullptr;
+  service_ = nullptr;
+}
+
+/// Closes the listener when the last token has run out.
+void enrollment::close_in_time() {
+  std::unique_lock lock{mutex_};
+  while (!stopping_) {
+    if (!server_) {
+      changed_.wait(lock);
+      continue;
+    }
+    auto left = cluster_.tokens().open_until(clock_.unix_ms()) - clock_.unix_ms();
+    if (left <= 0)
+      close();
+    else
+      changed_.wait_for(lock, std::chrono::milliseconds{left});
+  }
+}
+
+std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view text, const std::string& listen,
+                                             std::int64_t now_ms) {
+  if (auto now_in = mine.authority().facts())
+    return security_failure{security_error::wrong_state, fmt::format("this node is in a cluster already, whose home is {}", now_in->home_name)};
+  if (!listen.empty() && !parse_address(listen))
+    return security_failure{security_error::malformed, "--listen must be host:port"};
+  auto token = parse_join_token(text);
+  if (!token)
+    return token.failure();
+  auto ca = probe_authority(token->address, token->ca_sha256, join_timeout);
+  if (!ca)
+    return ca.failure();
+  auto ca_pem = certificate_to_pem(*ca);
+  auto csr = mine.authority().request_certificate(facts.node_id);
+  if (!ca_pem || !csr)
+    return ca_pem ? csr.failure() : ca_pem.failure();
+
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = *ca_pem;
+  grpc::ChannelArguments arguments;
+  set_link_arguments(arguments);
+  arguments.SetSslTargetNameOverride(node_dns_name(token->home_id));
+  auto stub = v1::Enrollment::NewStub(grpc::CreateCustomChannel(token->address, grpc::SslCredentials(tls), arguments));
+  v1::JoinRequest ask;
+  ask.set_token_id(to_hex(token->id));
+  ask.set_secret(token->key.view().data(), token->key.size());
+  ask.set_csr(*csr);
+  ask.set_node_id(facts.node_id);
+  ask.set_node_name(facts.node_name);
+  ask.set_version(facts.version);
+  ask.set_listen(listen);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + join_timeout);
+  v1::JoinReply reply;
+  if (auto s = stub->Join(&context, ask, &reply); !s.ok())
+    return security_failure{security_error::unreachable,
+                            fmt::format("the home of the cluster, at {}, did not let this node in: {}", token->address, s.error_message())};
+  if (reply.home().node_id() != token->home_id || reply.ca() != *ca)
+    return security_failure{security_error::other_cluster, "the home answered for another cluster than the token's"};
+  cluster_facts in;
+  in.cluster_id = reply.cluster_id();
+  in.node_id = facts.node_id;
+  in.home_id = reply.home().node_id();
+  in.home_name = reply.home().node_name();
+  in.home_address = reply.home().address();
+  in.listen = listen;
+  if (auto failed = mine.authority().join(in, reply.certificate(), reply.ca(), now_ms))
+    return failed;
+  mine.reload();
+  return std::nullopt;
+}
+
+} // namespace swarm

@@ -1,0 +1,54 @@
+// The door by which a new node comes in: a listener of its own, open only while a join token is.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <grpcpp/grpcpp.h>
+
+#include "services/federation/cluster.hpp"
+
+namespace swarm {
+
+class enrollment {
+public:
+  /// `joined` is called, from any thread, when a node has come in.
+  enrollment(cluster& of, const clock_port& clock, std::function<void()> joined);
+  ~enrollment();
+
+  /// A token for one node, as text; the listener is open from now on. What is wrong is for people.
+  fallible<secret> create_token(std::int64_t ttl_ms, std::int64_t& expires_ms);
+  /// Opens the listener again for tokens that were made before the node was started anew.
+  void resume();
+  void stop();
+
+private:
+  class service;
+
+  std::optional<security_failure> open();
+  void close();
+  void close_in_time();
+
+  cluster& cluster_;
+  const clock_port& clock_;
+  std::function<void()> joined_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::unique_ptr<service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread closer_;
+};
+
+/// Where the join listener of a node at this address is: the port after it. Nothing when it is no address.
+std::optional<std::string> join_address(const std::string& listen);
+
+/// Asks the home that the token names for a certificate, and makes this node one of its cluster. Blocks for some seconds at most.
+std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view token, const std::string& listen,
+                                             std::int64_t now_ms);
+
+} // namespace swarm

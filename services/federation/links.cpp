@@ -1,0 +1,350 @@
+#include "services/federation/links.hpp"
+
+#include <atomic>
+#include <deque>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/tsan.hpp"
+#include "services/security/certificate.hpp"
+
+namespace swarm {
+
+namespace {
+
+constexpr int keepalive_ms = 10'000; // also while nothing is said: a connection that is gone must not be waited for
+constexpr int keepalive_timeout_ms = 5'000;
+constexpr int connect_timeout_ms = 5'000;
+constexpr std::chrono::seconds stop_patience{2};
+/// What is written beside the frame that the link protocol waits for: a goodbye.
+constexpr std::size_t frames_queued_max = 4;
+
+/// One stream, of either side. `Base` is gRPC's reactor.
+template <class Base>
+class stream : public Base, public link_connection, public std::enable_shared_from_this<stream<Base>> {
+public:
+  stream(std::shared_ptr<link_board> board, std::string node_id, bool dialled)
+    : board_(std::move(board)), node_id_(std::move(node_id)), dialled_(dialled) {}
+
+  const std::string& node_id() const noexcept override { return node_id_; }
+  bool dialled() const noexcept override { return dialled_; }
+
+  void write(v1::LinkFrame f) override {
+    std::lock_guard guard{mutex_};
+    if (over_ || closing_ || queue_.size() >= frames_queued_max)
+      return;
+    queue_.push_back(std::move(f));
+    if (queue_.size() == 1)
+      this->StartWrite(&queue_.front());
+  }
+  void read() override {
+    std::lock_guard guard{mutex_};
+    if (!over_ && !closing_)
+      this->StartRead(&incoming_);
+  }
+  void close() override {
+    std::lock_guard guard{mutex_};
+    if (std::exchange(closing_, true) || over_)
+      return;
+    if (queue_.empty())
+      end();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      tell(link_news::frame, std::exchange(incoming_, {}));
+    } else {
+      std::lock_guard guard{mutex_};
+      end();
+    }
+    comes_before(this);
+  }
+  void OnWriteDone(bool ok) override {
+    auto goes_on = false;
+    {
+      std::lock_guard guard{mutex_};
+      queue_.pop_front();
+      if (!ok)
+        queue_.clear();
+      if (!ok || (queue_.empty() && closing_))
+        end();
+      else if (!queue_.empty())
+        this->StartWrite(&queue_.front());
+      else
+        goes_on = true;
+    }
+    if (goes_on)
+      tell(link_news::written);
+    comes_before(this);
+  }
+
+protected:
+  void hold() { self_ = this->shared_from_this(); }
+  void tell(link_news::kind_t kind, v1::LinkFrame f = {}, std::string text = {}) {
+    board_->tell({kind, this->shared_from_this(), node_id_, std::move(f), std::move(text)});
+  }
+  /// Starts nothing more on the stream; under the mutex.
+  void end() {
+    if (!std::exchange(over_, true))
+      finish(queue_.empty());
+  }
+  /// `idle`: no write is under way.
+  virtual void finish(bool idle) = 0;
+  /// gRPC is done with it: the last thing that is said of it.
+  void done(link_news::kind_t kind, std::string text) {
+    comes_after(this);
+    if (kind == link_news::not_reached)
+      board_->tell({kind, nullptr, node_id_, {}, std::move(text)});
+    else
+      tell(kind, {}, std::move(text));
+    self_.reset();
+  }
+  const std::shared_ptr<link_board>& board() const { return board_; }
+  v1::LinkFrame incoming_;
+  std::mutex mutex_;
+
+private:
+  std::shared_ptr<link_board> board_;
+  const std::string node_id_;
+  const bool dialled_;
+  std::deque<v1::LinkFrame> queue_; // the front is in flight
+  bool closing_ = false;
+  bool over_ = false;
+  std::shared_ptr<stream> self_;
+};
+
+class accepted final : public stream<grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
+public:
+  using stream::stream;
+  void begin() {
+    hold();
+    this->StartSendInitialMetadata();
+    tell(link_news::connected);
+    this->StartRead(&incoming_);
+    comes_before(this);
+  }
+  void OnCancel() override {
+    std::lock_guard guard{mutex_};
+    end();
+    comes_before(this);
+  }
+  void OnDone() override { done(link_news::disconnected, ""); }
+
+private:
+  void finish(bool) override { this->Finish(grpc::Status::OK); }
+};
+
+class dialled_stream final : public stream<grpc::ClientBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
+public:
+  dialled_stream(std::shared_ptr<link_board> board, std::string node_id, std::shared_ptr<grpc::Channel> channel)
+    : stream(std::move(board), std::move(node_id), true), channel_(std::move(channel)), stub_(v1::Federation::NewStub(channel_)) {}
+  void begin() {
+    hold();
+    board()->opened(this, [this] { context_.TryCancel(); });
+    stub_->async()->Link(&context_, this);
+    this->AddHold(); // what is written and read is asked for from elsewhere
+    this->StartRead(&incoming_);
+    this->StartCall();
+    comes_before(this);
+  }
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (ok) {
+      connected_ = true;
+      tell(link_news::connected);
+    }
+    comes_before(this);
+  }
+  void OnDone(const grpc::Status& s) override {
+    auto held =
+      std::make_shared<std::pair<std::unique_ptr<v1::Federation::Stub>, std::shared_ptr<grpc::Channel>>>(std::move(stub_), std::move(channel_));
+    board()->over(this, std::move(held));
+    done(connected_ ? link_news::disconnected : link_news::not_reached, s.error_message());
+  }
+
+private:
+  void finish(bool idle) override {
+    if (idle)
+      this->StartWritesDone();
+    else
+      context_.TryCancel();
+    this->RemoveHold();
+  }
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Federation::Stub> stub_;
+  grpc::ClientContext context_;
+  bool connected_ = false; // gRPC says it before it says anything else
+};
+
+class refused final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {
+public:
+  explicit refused(grpc::Status s) { this->Finish(std::move(s)); }
+  void OnDone() override { delete this; }
+};
+
+grpc::Status unauthenticated(std::string text) { return {grpc::StatusCode::UNAUTHENTICATED, std::move(text)}; }
+
+} // namespace
+
+void link_board::listen(link_listener l) {
+  std::lock_guard guard{mutex_};
+  listener_ = std::move(l);
+}
+
+void link_board::opened(const void* stream, std::function<void()> cancel) {
+  std::lock_guard guard{mutex_};
+  open_[stream] = std::move(cancel);
+}
+
+void link_board::over(const void* stream, std::shared_ptr<void> held) {
+  {
+    std::lock_guard guard{mutex_};
+    open_.erase(stream);
+    held_.push_back(std::move(held));
+  }
+  changed_.notify_all();
+}
+
+void link_board::sweep() {
+  std::vector<std::shared_ptr<void>> gone;
+  std::lock_guard guard{mutex_};
+  gone.swap(held_); // destroyed after the lock is given back
+}
+
+void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
+  {
+    std::unique_lock lock{mutex_};
+    for (const auto& [stream, cancel] : open_)
+      cancel();
+    changed_.wait_until(lock, deadline, [this] { return open_.empty(); });
+  }
+  sweep();
+}
+
+void link_board::tell(link_news news) {
+  std::lock_guard guard{mutex_};
+  if (listener_)
+    listener_(std::make_shared<const link_news>(std::move(news)));
+}
+
+void set_link_arguments(grpc::ChannelArguments& a) {
+  a.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  a.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  a.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  a.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
+  a.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  a.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, connect_timeout_ms);
+  // Two links to one address are two connections: they end one by one.
+  a.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+}
+
+/// Lets in who shows a certificate of this cluster that counts.
+class links::service final : public v1::Federation::CallbackService {
+public:
+  service(links& owner) : owner_(owner) {}
+
+  grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>* Link(grpc::CallbackServerContext* ctx) override {
+    auto shown = ctx->auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (shown.empty())
+      return new refused{unauthenticated("a node shows its certificate")};
+    auto der = certificate_from_pem({shown[0].data(), shown[0].size()});
+    if (!der)
+      return refuse(der.failure().text);
+    auto node = owner_.authority_.verify(*der, owner_.clock_.unix_ms());
+    if (!node)
+      return refuse(node.failure().text);
+    auto made = std::make_shared<accepted>(owner_.board_, *node, false);
+    made->begin();
+    return made.get();
+  }
+
+private:
+  /// Said once for each reason: whoever is refused comes back all the time.
+  grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>* refuse(const std::string& why) {
+    {
+      std::lock_guard guard{mutex_};
+      if (++refusals_[why] == 1)
+        spdlog::warn("a node was not let in: {}", why);
+      if (refusals_.size() > limits::nodes_max)
+        refusals_.clear();
+    }
+    return new refused{unauthenticated(why)};
+  }
+  links& owner_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> refusals_;
+};
+
+links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {}
+
+links::~links() { stop(); }
+
+void links::listen(link_listener l) { board_->listen(std::move(l)); }
+
+void links::dial(const v1::NodeAddress& to) {
+  board_->sweep();
+  if (stopped_)
+    return board_->tell({link_news::not_reached, nullptr, to.node_id(), {}, "this node is stopping"});
+  auto mine = authority_.credentials();
+  if (!mine)
+    return board_->tell({link_news::not_reached, nullptr, to.node_id(), {}, mine.failure().text});
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = mine->authority_pem;
+  tls.pem_private_key = std::string{mine->key_pem.view()};
+  tls.pem_cert_chain = mine->chain_pem;
+  grpc::ChannelArguments arguments;
+  set_link_arguments(arguments);
+  arguments.SetSslTargetNameOverride(node_dns_name(to.node_id()));
+  auto channel = grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
+  std::make_shared<dialled_stream>(board_, to.node_id(), std::move(channel))->begin();
+}
+
+std::optional<std::string> links::serve(const std::string& address) {
+  stop_serving();
+  if (address.empty())
+    return std::nullopt;
+  auto mine = authority_.credentials();
+  if (!mine)
+    return mine.failure().text;
+  grpc::SslServerCredentialsOptions tls{GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY};
+  tls.pem_root_certs = mine->authority_pem;
+  tls.pem_key_cert_pairs.push_back({std::string{mine->key_pem.view()}, mine->chain_pem});
+  std::lock_guard guard{mutex_};
+  service_ = std::make_unique<service>(*this);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(address, grpc::SslServerCredentials(tls), &port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.RegisterService(service_.get());
+  server_ = builder.BuildAndStart();
+  if (!server_ || port == 0) {
+    server_ = nullptr;
+    service_ = nullptr;
+    return fmt::format("{} cannot be listened at: it must be host:port of this machine, and the port free", address);
+  }
+  return std::nullopt;
+}
+
+void links::stop() {
+  stopped_ = true;
+  stop_serving();
+  board_->end_all(std::chrono::steady_clock::now() + stop_patience);
+}
+
+void links::stop_serving() {
+  std::lock_guard guard{mutex_};
+  if (!server_)
+    return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+  server_ = nullptr;
+  service_ = nullptr;
+}
+
+} // namespace swarm

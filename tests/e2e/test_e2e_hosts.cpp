@@ -1,0 +1,277 @@
+// Several nodes on one machine, each in a state directory of its own: how they come together, and that what is shared is one thing.
+#include <csignal>
+#include <fstream>
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+/// A port with a free one after it, for a node and its join listener.
+int free_ports() {
+  auto try_bind = [](int port) {
+    swarm::unique_fd s{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    a.sin_port = htons(static_cast<std::uint16_t>(port));
+    socklen_t n = sizeof a;
+    if (bind(s.get(), reinterpret_cast<sockaddr*>(&a), n) != 0 || getsockname(s.get(), reinterpret_cast<sockaddr*>(&a), &n) != 0)
+      return 0;
+    return static_cast<int>(ntohs(a.sin_port));
+  };
+  for (int i = 0; i < 100; ++i)
+    if (auto port = try_bind(0); port != 0 && port < 65'535 && try_bind(port + 1) != 0)
+      return port;
+  throw std::runtime_error("no two free ports side by side");
+}
+
+std::string last_line(const std::string& text) {
+  auto lines = lines_of(text);
+  return lines.empty() ? "" : lines.back();
+}
+
+void configure(const test_node& node, const std::string& limits) {
+  fs::create_directories(node.dir().root);
+  fs::permissions(node.dir().root, fs::perms::owner_all);
+  if (!limits.empty())
+    std::ofstream{node.dir().config_file()} << "[limits]\n" << limits;
+}
+
+/// A home, and members as a test needs them.
+struct cluster_of_nodes {
+  test_node home;
+  std::string address = "127.0.0.1:" + std::to_string(free_ports());
+
+  explicit cluster_of_nodes(const std::string& limits = {}) {
+    configure(home, limits);
+    auto up = home.ctl({"up", "--node-name", "a", "--listen", address, "--insecure-ca"});
+    CAPTURE(up.err);
+    REQUIRE(up.status == 0);
+  }
+  std::string token() const {
+    auto made = home.ctl({"join-token", "create"});
+    CAPTURE(made.err);
+    REQUIRE(made.status == 0);
+    return last_line(made.out);
+  }
+  void join(test_node& member, const std::string& name) const {
+    auto joined = member.ctl({"join", token(), "--node-name", name});
+    CAPTURE(joined.out);
+    CAPTURE(joined.err);
+    REQUIRE(joined.status == 0);
+    REQUIRE(eventually([&] { return link_seen_by(home, name) == "up" && link_seen_by(member, "a") == "up"; }));
+  }
+  static std::string link_seen_by(const test_node& node, const std::string& name) {
+    const auto nodes = node.ctl_json({"nodes"})["nodes"];
+    for (const auto& n : nodes)
+      if (n["name"] == name)
+        return n["link"];
+    return "unknown";
+  }
+};
+
+const std::vector<std::string> shared{"--scope", "shared"};
+
+std::vector<std::string> in_shared(std::vector<std::string> args) {
+  args.insert(args.begin(), shared.begin(), shared.end());
+  return args;
+}
+
+std::string register_shared(const test_node& node, const std::string& label) {
+  return node.ctl_json(in_shared({"register", "--label", label, "--lease-seconds", "600"}))["id"];
+}
+
+} // namespace
+
+TEST_CASE("a host joins with a token, and both see the other") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto nodes = c.home.ctl_json({"nodes"});
+  REQUIRE(nodes["nodes"].size() == 2);
+  CHECK(nodes["nodes"][0]["name"] == "a");
+  CHECK(nodes["nodes"][0]["home"] == true);
+  CHECK(nodes["nodes"][0]["link"] == "self");
+  CHECK(nodes["nodes"][1]["name"] == "b");
+  CHECK(nodes["nodes"][1]["link"] == "up");
+  CHECK(nodes["nodes"][1]["labels"]["os"] == "linux");
+  CHECK(nodes["cluster_id"] == b.ctl_json({"nodes"})["cluster_id"]);
+}
+
+TEST_CASE("a token lets in one node, once, and not a stranger") {
+  cluster_of_nodes c;
+  auto token = c.token();
+  test_node b, other;
+  REQUIRE(b.ctl({"join", token, "--node-name", "b"}).status == 0);
+  auto again = other.ctl({"join", token, "--node-name", "other"});
+  CHECK(again.status != 0);
+  CHECK(again.err.find("token") != std::string::npos);
+  auto wrong = other.ctl({"join", token.substr(0, token.size() - 4) + "AAAA", "--node-name", "other"});
+  CHECK(wrong.status != 0);
+  CHECK(c.home.ctl_json({"nodes"})["nodes"].size() == 2);
+}
+
+TEST_CASE("a name that the cluster has already is refused") {
+  cluster_of_nodes c;
+  test_node b;
+  auto r = b.ctl({"join", c.token(), "--node-name", "a"});
+  CHECK(r.status != 0);
+  CHECK(r.err.find("already") != std::string::npos);
+}
+
+TEST_CASE("what is shared is one thing from both hosts") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann");
+  auto bob = register_shared(b, "name:bob");
+  // Sessions of both.
+  CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 2);
+  CHECK(b.ctl_json(in_shared({"instances"})).size() == 2);
+  // Keys.
+  REQUIRE(b.ctl(in_shared({"kv", "set", "colour", "green", "--as", bob})).status == 0);
+  CHECK(c.home.ctl(in_shared({"kv", "get", "colour", "--as", ann})).out.find("green") != std::string::npos);
+  // A lock that one holds is not the other's.
+  REQUIRE(b.ctl(in_shared({"lock", "/src/file.cpp", "--as", bob})).status == 0);
+  auto refused = c.home.ctl(in_shared({"lock", "/src/file.cpp", "--as", ann}));
+  CHECK(refused.status == 1);
+  REQUIRE(b.ctl(in_shared({"unlock", "/src/file.cpp", "--as", bob})).status == 0);
+  CHECK(c.home.ctl(in_shared({"lock", "/src/file.cpp", "--as", ann})).status == 0);
+  // Messages, both ways, and the wait for them.
+  REQUIRE(c.home.ctl(in_shared({"send", "--as", ann, "--to", bob, "hello from a"})).status == 0);
+  CHECK(b.ctl(in_shared({"messages", "--as", bob})).out.find("hello from a") != std::string::npos);
+}
+
+TEST_CASE("a lock wait on a member is granted when the holder at the home lets go") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann");
+  auto bob = register_shared(b, "name:bob");
+  REQUIRE(c.home.ctl(in_shared({"lock", "/f", "--as", ann})).status == 0);
+  auto waiting = b.ctl_start(in_shared({"lock", "/f", "--as", bob, "--wait", "30"}));
+  REQUIRE(eventually([&] {
+    for (const auto& l : c.home.ctl_json(in_shared({"locks"})))
+      if (l.value("waiters", 0) == 1)
+        return true;
+    return false;
+  }));
+  REQUIRE(c.home.ctl(in_shared({"unlock", "/f", "--as", ann})).status == 0);
+  CHECK(waiting.finish().status == 0);
+}
+
+TEST_CASE("a worker is started on the node that is named, and its result comes back") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto file = b.work() + "/made-on-b";
+  auto done = c.home.ctl_json(in_shared({"dispatch", "make a file", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "sh", "-c",
+                                         "echo $SWARM_HOME > " + file + "; echo done on b"}));
+  CAPTURE(done.dump());
+  CHECK(done["task"]["status"] == "done");
+  CHECK(last_line(file_text(file)) == b.dir().root.string());
+  // The other way round, too.
+  auto back = b.ctl_json(
+    in_shared({"dispatch", "make another", "--on", "a", "--directory", c.home.work(), "--harness", "exec", "--", "sh", "-c", "echo $SWARM_HOME"}));
+  CAPTURE(back.dump());
+  CHECK(back["output_tail"].get<std::string>().find(c.home.dir().root.string()) != std::string::npos);
+  auto unknown = c.home.ctl(in_shared({"dispatch", "nowhere", "--on", "nobody", "--harness", "exec", "--", "true"}));
+  CHECK(unknown.status == 1);
+  CHECK(unknown.err.find("nobody") != std::string::npos);
+}
+
+TEST_CASE("the same dispatch from two hosts at once gives one worker") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto args = in_shared({"dispatch", "only once", "--idempotency-key", "k1", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "sh",
+                         "-c", "echo run >> " + b.work() + "/runs; sleep 0.2"});
+  auto one = c.home.ctl_start(args), two = b.ctl_start(args);
+  CHECK(one.finish().status == 0);
+  CHECK(two.finish().status == 0);
+  CHECK(count_lines(b.work() + "/runs") == 1);
+}
+
+TEST_CASE("terminals of one host are read and typed to from another") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto r = b.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; read line; echo got $line"});
+  auto id = r["id"].get<std::string>();
+  CHECK(c.home.ctl({"pty", "read", id}).out.find("ready") != std::string::npos);
+  REQUIRE(c.home.ctl({"pty", "send", id, "over the link", "--enter"}).status == 0);
+  auto followed = c.home.ctl({"pty", "read", id, "--follow"});
+  CHECK(followed.out.find("got over the link") != std::string::npos);
+}
+
+TEST_CASE("a member's node and its home may stop and come back") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto bob = register_shared(b, "name:bob");
+  REQUIRE(b.ctl(in_shared({"kv", "set", "k", "1", "--as", bob})).status == 0);
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  CHECK(b.ctl(in_shared({"kv", "get", "k", "--as", bob})).out.find("1") != std::string::npos);
+  c.home.kill_node();
+  // Without its home a member says what is missing, in time.
+  auto away = b.ctl(in_shared({"kv", "get", "k", "--as", bob, "--timeout", "2"}));
+  CHECK(away.status != 0);
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(b.ctl(in_shared({"kv", "get", "k", "--as", bob})).out.find("1") != std::string::npos);
+}
+
+TEST_CASE("a revoked node is out at once and stays out") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(c.home.ctl({"node", "revoke", "b"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") != "up"; }));
+  auto r = b.ctl(in_shared({"kv", "set", "k", "1", "--timeout", "2"}));
+  CHECK(r.status != 0);
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "b") == "revoked");
+}
+
+TEST_CASE("a worker on a member outlives the member's node, and its end is told when the node is back") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto go = b.work() + "/go";
+  auto asked = c.home.ctl_json(in_shared({"dispatch", "patient", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sh",
+                                          "-c", "while [ ! -e " + go + " ]; do sleep 0.05; done; echo went"}));
+  CAPTURE(asked.dump());
+  auto task = asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>();
+  auto status = [&] { return c.home.ctl_json(in_shared({"task", task}))["status"].get<std::string>(); };
+  REQUIRE(eventually([&] { return status() == "in_progress"; }));
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  std::ofstream{go};
+  CHECK(eventually([&] { return status() == "done"; }));
+}
+
+TEST_CASE("a host that is lost is given up after its lease, and what it ran counts as lost") {
+  cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 2000\nhost_lease = 4000\n"};
+  test_node b;
+  c.join(b, "b");
+  auto asked =
+    c.home.ctl_json(in_shared({"dispatch", "doomed", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+  CAPTURE(asked.dump());
+  auto task = asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>();
+  auto row = [&] { return c.home.ctl_json(in_shared({"task", task})); };
+  REQUIRE(eventually([&] { return row()["status"] == "in_progress"; }));
+  b.kill_node();
+  b.kill_keeper();
+  CHECK(eventually([&] { return row()["status"] == "failed"; }));
+  CHECK(row().dump().find("node_restarted") != std::string::npos);
+  // What it did not live to say is refused when it is back: nothing comes of the old attempt.
+  REQUIRE(b.ctl({"up"}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "up"; }));
+  CHECK(row()["status"] == "failed");
+}
