@@ -52,8 +52,12 @@ std::optional<v1::Refusal> check_worker(const service_context& context, v1::Comm
     return check_harness(cmd, environment);
   if (!cluster->home_of(cmd.scope()).empty())
     return std::nullopt;
-  if (auto refusal = place(cmd, cluster->view(), here))
-    return refusal;
+  auto asks = [&](const auto& body) { return !body.on().empty() || !body.where().empty(); };
+  auto chooses = cmd.has_dispatch() ? asks(cmd.dispatch()) : cmd.has_request_spawn() && asks(cmd.request_spawn());
+  // A directory of this host is worked on here, whatever other nodes there are.
+  if (cluster->is_shared(cmd.scope()) || chooses)
+    if (auto refusal = place(cmd, cluster->view(), here))
+      return refusal;
   const auto& chosen = cmd.has_dispatch() ? cmd.dispatch().node_id() : cmd.request_spawn().node_id();
   if (chosen.empty() || chosen == here)
     return check_harness(cmd, environment);

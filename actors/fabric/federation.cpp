@@ -221,6 +221,15 @@ void on_news(self_ptr self, const link_news_ptr& news) {
     return caf::anon_send(i->second.who, news);
   if (news->kind != link_news::connected)
     return;
+  // The transport has seen its certificate, which counts: the list of nodes was lost.
+  if (is_home(self) && i == st.members.end()) {
+    auto view = st.node->cluster->view();
+    view.add_nodes()->mutable_info()->set_node_id(news->node_id);
+    st.node->cluster->keep(view);
+    take_view(self, view);
+    if (auto who = way_to(self, news->node_id))
+      return caf::anon_send(who, news);
+  }
   spdlog::warn("the node {} connects, and is none that this one is linked to", news->node_id);
   news->connection->close();
 }

@@ -157,8 +157,10 @@ void reload(self_ptr self, const std::string& home, std::string page = {}) {
         }
         step();
       },
-      // The link tells when it begins anew, and the next start asks again.
-      [home](caf::error& e) { spdlog::warn("the scopes of the node {} cannot be read: {}", home, runtime::error_text(e)); });
+      [self, home](caf::error& e) {
+        spdlog::warn("the scopes of the node {} cannot be read: {}", home, runtime::error_text(e));
+        self->delayed_send(self, limits::link_redial_max(), reload_atom_v, home);
+      });
 }
 
 void tell_all_scopes(self_ptr self, const std::string& lost_node, std::string page = {}) {

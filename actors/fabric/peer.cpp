@@ -17,6 +17,9 @@
 namespace swarm {
 
 peer_state::~peer_state() {
+  for (const auto& [id, asked_of_us] : jobs)
+    if (asked_of_us.helper)
+      runtime::ask_to_end(asked_of_us.helper);
   if (connection)
     connection->close();
 }
@@ -79,14 +82,23 @@ std::optional<errc> put_question(self_ptr self, std::uint64_t id, const peer_sta
   return send(self, std::move(m));
 }
 
+void put_waiting(self_ptr self) {
+  for (auto& [id, q] : self->state.asked)
+    if (!q.put)
+      q.put = !put_question(self, id, q);
+}
+
 void take_back(self_ptr self, std::uint64_t id) {
   v1::LinkMessage m;
   m.mutable_cancel()->set_id(id);
   send(self, std::move(m)); // one that does not go out is answered for nobody
 }
 
-caf::error not_reached(self_ptr self) {
+/// What was put and not answered may have happened, or may happen yet.
+caf::error not_reached(self_ptr self, const peer_state::question& q) {
   const auto& st = self->state;
+  if (q.put && q.request->has_execute())
+    return fail(errc::unknown_outcome);
   return fail(errc::unavailable, st.last_failure.empty() ? fmt::format("the node {} did not answer in time", name_of(self))
                                                          : fmt::format("the node {} is not reached: {}", name_of(self), st.last_failure));
 }
@@ -100,11 +112,15 @@ caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& reques
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
-  auto [i, fresh] = st.asked.emplace(id, peer_state::question{request, deadline, runtime::parked<link_response_ptr>{promise}});
-  if (auto refused = put_question(self, id, i->second)) {
-    i->second.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
-    st.asked.erase(i);
-    return promise;
+  auto& q = st.asked.emplace(id, peer_state::question{request, deadline, runtime::parked<link_response_ptr>{promise}}).first->second;
+  // While the link is down nothing piles up in it: what is not wanted any more when it comes back is never put.
+  if (is_up(self)) {
+    if (auto refused = put_question(self, id, q)) {
+      q.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
+      st.asked.erase(id);
+      return promise;
+    }
+    q.put = true;
   }
   st.due.set(id, deadline);
   pump(self);
@@ -117,8 +133,9 @@ void end_overdue(self_ptr self) {
     auto q = st.asked.extract(*id);
     if (q.empty())
       continue;
-    q.mapped().answer.answer(not_reached(self));
-    take_back(self, *id);
+    q.mapped().answer.answer(not_reached(self, q.mapped()));
+    if (q.mapped().put)
+      take_back(self, *id);
   }
 }
 
@@ -142,6 +159,8 @@ void answer(self_ptr self, std::uint64_t epoch, std::uint64_t id, Fill fill) {
   if (job.empty())
     return;
   st.link->consumed(job.mapped().cost);
+  if (job.mapped().helper)
+    runtime::ask_to_end(job.mapped().helper);
   v1::LinkMessage m;
   m.mutable_response()->set_id(id);
   fill(*m.mutable_response());
@@ -174,6 +193,23 @@ auto else_error(self_ptr self, std::uint64_t id) {
     auto code = e.category() == caf::detail::error_factory<errc>::category ? static_cast<errc>(e.code()) : errc::unknown_outcome;
     answer(self, epoch, id, as_error(code, runtime::error_text(e)));
   };
+}
+
+/// Asks in an actor of its own, which whoever is asked can watch: when nobody there waits any more, it ends, and its place with it.
+template <class Reply, class Target, class Request>
+auto ask_by_helper(self_ptr self, std::uint64_t id, const Target& target, std::chrono::milliseconds patience, const Request& request) {
+  auto helper = self->home_system().spawn([target, patience](caf::event_based_actor* h) -> caf::behavior {
+    runtime::install_defaults(h);
+    return {[h, target, patience](const Request& r) -> caf::result<Reply> {
+      auto promise = h->make_response_promise<Reply>();
+      auto kept = std::make_shared<runtime::parked<Reply>>(promise);
+      h->request(target, 2 * patience, r)
+        .then([kept](const Reply& value) { kept->answer(value); }, [kept](caf::error& e) { kept->answer(std::move(e)); });
+      return promise;
+    }};
+  });
+  self->state.jobs[id].helper = helper;
+  return self->request(helper, patience, request);
 }
 
 /// What the other node says of who asks is believed as far as it can be so: its operator, its own sessions, itself.
@@ -233,12 +269,30 @@ void query(self_ptr self, std::uint64_t id, const v1::Query& asked, std::chrono:
           else_error(self, id));
 }
 
+/// A session's mail is for its own node only, which the same rule decides as for its queries.
 void wait(self_ptr self, std::uint64_t id, const v1::WaitRequest& asked, std::chrono::milliseconds patience) {
   auto& st = self->state;
   if (!is_home_of(self, asked.scope()))
     return answer(self, st.epoch, id, not_home(asked.scope()));
-  self->request(st.front, patience, std::make_shared<const v1::WaitRequest>(asked))
-    .then(then_answer<activity_ptr>(self, id, [](v1::LinkResponse& r, const activity_ptr& a) { *r.mutable_activity() = *a; }), else_error(self, id));
+  if (auto wrong = domain::check_bounds(asked))
+    return answer(self, st.epoch, id, as_error(errc::invalid, wrong->text()));
+  auto q = std::make_shared<v1::Query>();
+  q->set_scope(asked.scope());
+  q->mutable_principal()->set_kind(v1::Principal::SESSION);
+  q->mutable_principal()->set_id(asked.session_id());
+  q->mutable_principal()->set_node(st.address.node_id());
+  q->mutable_find_session()->set_who(asked.session_id());
+  auto request = std::make_shared<const v1::WaitRequest>(asked);
+  auto go_on = [self, id, patience, request, epoch = st.epoch](const answer_ptr& a) {
+    if (a->refusal().code() == v1::Refusal::FORBIDDEN)
+      return answer(self, epoch, id, as_error(errc::forbidden, a->refusal().text()));
+    if (epoch != self->state.epoch || !self->state.jobs.contains(id))
+      return;
+    ask_by_helper<activity_ptr>(self, id, self->state.front, patience, request)
+      .then(then_answer<activity_ptr>(self, id, [](v1::LinkResponse& r, const activity_ptr& act) { *r.mutable_activity() = *act; }),
+            else_error(self, id));
+  };
+  self->request(st.front, limits::call_deadline_default(), query_ptr{q}).then(go_on, else_error(self, id));
 }
 
 void watch(self_ptr self, std::uint64_t id, const v1::WatchPoll& asked, std::chrono::milliseconds patience) {
@@ -251,15 +305,13 @@ void watch(self_ptr self, std::uint64_t id, const v1::WatchPoll& asked, std::chr
   poll->types.assign(asked.types().begin(), asked.types().end());
   poll->subject = asked.subject();
   poll->wait = asked.wait();
-  st.jobs[id].poll = poll;
   auto failed = [self, id, poll, otherwise = else_error(self, id), epoch = st.epoch](caf::error& e) {
     if (e != caf::sec::request_timeout)
       return otherwise(e);
     // Nothing happened all the time: whoever follows asks again.
-    caf::anon_send(self->state.watch, forget_atom_v, watch_poll_ptr{poll});
     answer(self, epoch, id, [&](v1::LinkResponse& r) { r.mutable_page()->set_revision(poll->after); });
   };
-  self->request(st.watch, patience / 2, watch_poll_ptr{poll})
+  ask_by_helper<watch_page_ptr>(self, id, st.watch, patience / 2, watch_poll_ptr{poll})
     .then(then_answer<watch_page_ptr>(self, id,
                                       [](v1::LinkResponse& r, const watch_page_ptr& p) {
                                         for (const auto& e : p->events)
@@ -291,14 +343,16 @@ void read_pty(self_ptr self, std::uint64_t id, const v1::ReadPtyRequest& asked, 
   read->max_bytes = asked.max_bytes();
   read->wait = asked.follow();
   read->tail = asked.tail();
-  with_terminal(self, id, asked.id(), [self, id, read, patience](const pty_actor& terminal) {
-    auto failed = [self, id, read, otherwise = else_error(self, id), epoch = self->state.epoch](caf::error& e) {
+  with_terminal(self, id, asked.id(), [self, id, read, patience, epoch = self->state.epoch](const pty_actor& terminal) {
+    auto failed = [self, id, read, otherwise = else_error(self, id), epoch](caf::error& e) {
       if (e != caf::sec::request_timeout)
         return otherwise(e);
       // Nothing was written all the time: whoever asks may ask again.
       answer(self, epoch, id, [&](v1::LinkResponse& r) { r.mutable_chunk()->set_offset(read->from); });
     };
-    self->request(terminal, patience / 2, pty_read_ptr{read})
+    if (epoch != self->state.epoch || !self->state.jobs.contains(id))
+      return; // nobody waits for it any more
+    ask_by_helper<pty_chunk_ptr>(self, id, terminal, patience / 2, pty_read_ptr{read})
       .then(then_answer<pty_chunk_ptr>(self, id, [](v1::LinkResponse& r, const pty_chunk_ptr& c) { *r.mutable_chunk() = *c; }), failed);
   });
 }
@@ -425,8 +479,8 @@ void stop_job(self_ptr self, peer_state::job& j) {
   st.link->consumed(j.cost);
   if (j.call && j.call->what->command.has_acquire_lock() && st.front)
     caf::anon_send(st.front, abort_atom_v, j.call);
-  if (j.poll)
-    caf::anon_send(st.watch, forget_atom_v, j.poll);
+  if (j.helper)
+    runtime::ask_to_end(j.helper);
 }
 
 void cancel(self_ptr self, std::uint64_t id) {
@@ -481,6 +535,7 @@ void on_up(self_ptr self, const runtime::link_up& up) {
   if (std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count())
     spdlog::warn("the clock of the node {} is {} s off", name_of(self), st.clock_offset_ms / 1000);
   tell_about_us(self);
+  put_waiting(self);
   if (!up.resumed && st.front)
     caf::anon_send(st.front, reload_atom_v, st.address.node_id());
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
@@ -492,8 +547,8 @@ void on_begun_anew(self_ptr self) {
   ++st.epoch;
   for (auto& [id, job] : std::exchange(st.jobs, {}))
     stop_job(self, job);
-  for (const auto& [id, q] : st.asked)
-    put_question(self, id, q);
+  for (auto& [id, q] : st.asked)
+    q.put = false; // until the link is up
 }
 
 void end_connection(self_ptr self) {
@@ -634,11 +689,12 @@ void on_tick(self_ptr self) {
   end_overdue(self);
   if (st.redial_at_ms != 0 && st.redial_at_ms <= now)
     dial(self);
+  if (st.gone_at_ms != 0 && st.gone_at_ms <= now && !st.front)
+    st.gone_at_ms = now + limits::link_heartbeat().count(); // nobody to tell
   if (st.gone_at_ms != 0 && st.gone_at_ms <= now) {
     st.gone_at_ms = 0;
     spdlog::warn("the node {} has not been heard of for {} s: what it held ends", name_of(self), limits::host_lease().count() / 1000);
-    if (st.front)
-      caf::anon_send(st.front, gone_atom_v, st.address.node_id());
+    caf::anon_send(st.front, gone_atom_v, st.address.node_id());
   }
   pump(self);
 }
@@ -706,7 +762,8 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
       for (auto i = s.asked.begin(); i != s.asked.end(); ++i)
         if (i->second.request == request) {
           s.due.cancel(i->first);
-          take_back(self, i->first);
+          if (i->second.put)
+            take_back(self, i->first);
           s.asked.erase(i);
           break;
         }

@@ -23,12 +23,13 @@ struct peer_state {
     link_request_ptr request;
     std::int64_t deadline_ms = 0; // boot time
     runtime::parked<link_response_ptr> answer;
+    bool put = false; // it is on its way, or has arrived: it may happen
   };
   /// Asked by the other node.
   struct job {
     std::size_t cost = 0; // of the link's credit, until it is answered
     call_ptr call;        // a command under way
-    watch_poll_ptr poll;  // a follower that is parked
+    caf::actor helper;    // asks for it, if it may wait; its end gives the place in line up
   };
 
   node_context_ptr node;

@@ -29,7 +29,7 @@ bool is_there(const v1::ClusterNode& n) { return n.link() == v1::ClusterNode::SE
 
 /// Why the node cannot take this worker; empty = it can.
 template <class Body>
-std::string obstacle(const v1::ClusterNode& n, const Body& body) {
+std::string obstacle(const v1::ClusterNode& n, const Body& body, const std::string& caller) {
   if (n.link() == v1::ClusterNode::REVOKED)
     return "its certificate has been revoked";
   if (!is_there(n))
@@ -41,7 +41,8 @@ std::string obstacle(const v1::ClusterNode& n, const Body& body) {
     if (!has || *has != wanted.value())
       return fmt::format("it has no label {}={}", wanted.name(), wanted.value());
   }
-  if (domain::is_agent(body.harness()) && !label(n.info(), harness_label(body.harness())))
+  // The caller's own environment may know of one that the node does not see.
+  if (n.info().node_id() != caller && domain::is_agent(body.harness()) && !label(n.info(), harness_label(body.harness())))
     return fmt::format("{} is not installed there", body.harness());
   if (n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
     return fmt::format("all of its {} places are taken", n.info().workers_max());
@@ -64,7 +65,7 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::ClusterView& cluster
   for (const auto& n : cluster.nodes()) {
     if (!body.on().empty() && n.info().node_id() != body.on() && n.info().node_name() != body.on())
       continue;
-    if (auto why = obstacle(n, body); !why.empty()) {
+    if (auto why = obstacle(n, body, caller); !why.empty()) {
       obstacles += fmt::format("{}{}: {}", obstacles.empty() ? "" : "; ", n.info().node_name(), why);
       continue;
     }

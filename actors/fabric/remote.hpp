@@ -62,21 +62,26 @@ struct remote_pty_state {
 pty_actor::behavior_type remote_pty(pty_actor::stateful_pointer<remote_pty_state> self, federation_actor federation, std::string node_id,
                                     v1::PtyInfo info);
 
-/// Asks the node and answers the promise with what `take` finds in the response.
-template <class T, class Self, class Take>
-void ask_node(Self self, const federation_actor& federation, const std::string& node_id, link_request_ptr request,
-              caf::typed_response_promise<T> promise, Take take) {
+/// Asks the node and answers the promise with what `take` finds in the response; `done` when it is over, one way or the other.
+template <class T, class Self, class Take, class Done = void (*)()>
+void ask_node(
+  Self self, const federation_actor& federation, const std::string& node_id, link_request_ptr request, caf::typed_response_promise<T> promise,
+  Take take, Done done = [] {}) {
   auto patience = std::chrono::milliseconds{request->timeout_ms()} + limits::call_deadline_default();
   auto kept = std::make_shared<runtime::parked<T>>(promise);
   self->request(federation, patience, node_id, std::move(request))
     .then(
-      [kept, take](const link_response_ptr& r) {
+      [kept, take, done](const link_response_ptr& r) {
+        done();
         if (auto taken = take(*r))
           kept->answer(std::move(*taken));
         else
           kept->answer(std::move(taken.error()));
       },
-      [kept](caf::error& e) { kept->answer(std::move(e)); });
+      [kept, done](caf::error& e) {
+        done();
+        kept->answer(std::move(e));
+      });
 }
 
 } // namespace swarm

@@ -149,19 +149,19 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
 
 // -- reading what lives here ---------------------------------------------------------------
 
-void reload_later(self_ptr self) {
+void reload_later(self_ptr self, std::chrono::milliseconds pause = limits::scope_reload_pause()) {
   auto& st = self->state;
   if (st.reload_timer != 0)
     return;
   st.reload_timer = ++st.next_generation | (std::uint64_t{1} << 62);
-  self->delayed_send(self, limits::scope_reload_pause(), tick_atom_v, st.reload_timer);
+  self->delayed_send(self, pause, tick_atom_v, st.reload_timer);
 }
 
 /// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
 void not_read(self_ptr self, const char* what, const caf::error& e) {
   if (is_away(self)) {
     spdlog::info("scope {}: its {} cannot be read just now: {}", self->state.id, what, runtime::error_text(e));
-    return reload_later(self);
+    return reload_later(self, limits::link_redial_max());
   }
   spdlog::error("scope {}: its {} cannot be read: {}", self->state.id, what, runtime::error_text(e));
   self->quit(fail(errc::unavailable));
@@ -378,6 +378,10 @@ void on_batch(self_ptr self, const batch_ptr& b) {
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
       auto over = p.spawn().status() == v1::Spawn::ENDED || p.spawn().status() == v1::Spawn::FAILED;
+      // An earlier attempt that still runs here, of a worker whose host was taken for lost, hears that it is over.
+      for (const auto& [key, s] : st.spawns)
+        if (is_away(self) && s.who && key != spawn_key(p.spawn()) && key.rfind(p.spawn().id() + "#", 0) == 0)
+          caf::anon_send(s.who, b);
       auto i = st.spawns.find(spawn_key(p.spawn()));
       if (i != st.spawns.end() && i->second.who) {
         caf::anon_send(i->second.who, b);
@@ -416,10 +420,7 @@ caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
   auto request = to_link(*c->what);
   if (c->what->command.has_acquire_lock())
     st.forwarded_waits[c.get()] = request;
-  ask_node(self, st.links.federation, st.links.home, request, promise, [self, key = c.get()](const v1::LinkResponse& r) {
-    self->state.forwarded_waits.erase(key);
-    return reply_in(r);
-  });
+  ask_node(self, st.links.federation, st.links.home, request, promise, reply_in, [self, key = c.get()] { self->state.forwarded_waits.erase(key); });
   return promise;
 }
 
@@ -526,6 +527,8 @@ void boot(self_ptr self) {
 
 void on_down(self_ptr self, const caf::down_msg& dm) {
   auto& st = self->state;
+  if (auto waited = st.forwarded_for.extract(dm.source); !waited.empty())
+    return caf::anon_send(st.links.federation, abort_atom_v, st.links.home, waited.mapped());
   if (st.tasks.on_down(dm) || st.locks.on_down(dm) || st.mailboxes.on_down(dm))
     return;
   if (st.sessions.on_down(dm))
@@ -592,7 +595,16 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       if (!is_away(self))
         return s.mailboxes.route<activity_ptr>(w->session_id(), w);
       auto promise = self->make_response_promise<activity_ptr>();
-      ask_node(self, s.links.federation, s.links.home, to_link(*w), promise, activity_in);
+      auto request = to_link(*w);
+      auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());
+      if (who) {
+        self->monitor(who);
+        s.forwarded_for[who] = request;
+      }
+      ask_node(self, s.links.federation, s.links.home, request, promise, activity_in, [self, who] {
+        if (self->state.forwarded_for.erase(who) != 0)
+          self->demonitor(who);
+      });
       return promise;
     },
     [self](const batch_ptr& b) { on_batch(self, b); },
@@ -634,7 +646,8 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](passivate_atom) {
       auto& s = self->state;
       auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.reload_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() &&
-                  s.streams.empty() && s.forwarded_waits.empty() && s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
+                  s.streams.empty() && s.forwarded_waits.empty() && s.forwarded_for.empty() &&
+                  s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
       if (goes)
         self->quit();
       return goes;

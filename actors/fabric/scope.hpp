@@ -47,6 +47,8 @@ struct scope_state {
 
   /// Of a scope whose home is another node: lock requests under way there, by the call that waits for them.
   std::unordered_map<const call*, link_request_ptr> forwarded_waits;
+  /// Likewise waits for activity, by who waits.
+  std::map<caf::actor_addr, link_request_ptr> forwarded_for;
 
   std::uint64_t sweep_timer = 0; // generation; 0 = none armed
   std::int64_t sweep_at_ms = 0;

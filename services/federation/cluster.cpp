@@ -148,11 +148,14 @@ void cluster::keep(const v1::ClusterView& said) {
       continue;
     // The home sees to all nodes; what a member knows itself is its link to the home.
     auto linked_here = home_.empty() || id == home_;
+    auto revoked = known->link() == v1::ClusterNode::REVOKED;
     auto link = linked_here && n.link() != v1::ClusterNode::SELF ? n.link() : known->link();
     *known = n;
     known->set_link(link != v1::ClusterNode::LINK_UNSPECIFIED ? link : v1::ClusterNode::NONE);
     if (!linked_here)
       known->set_link(n.link() == v1::ClusterNode::REVOKED ? n.link() : v1::ClusterNode::NONE);
+    if (revoked)
+      known->set_link(v1::ClusterNode::REVOKED); // for good
     known->set_home(!home_.empty() && id == home_);
   }
   // How links are changes all the time; who is in the cluster seldom.
@@ -161,16 +164,25 @@ void cluster::keep(const v1::ClusterView& said) {
       spdlog::warn("the list of nodes is not kept: {}", failed->text);
 }
 
+std::optional<security_failure> cluster::may_admit(const std::string& node_id, const std::string& name, bool again) const {
+  std::lock_guard guard{mutex_};
+  for (const auto& n : view_.nodes()) {
+    if (n.info().node_id() == node_id && !again)
+      return security_failure{security_error::wrong_state,
+                              "the cluster has a node with this id already; a host that has lost its certificate joins as a "
+                              "new node, with a new state directory"};
+    if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
+      return security_failure{security_error::wrong_state, fmt::format("the cluster has a node called {} already; choose another --node-name", name)};
+  }
+  if (!again && static_cast<std::size_t>(view_.nodes_size()) >= limits::nodes_max)
+    return security_failure{security_error::too_many, fmt::format("the cluster has {} nodes, which is the most", limits::nodes_max)};
+  return std::nullopt;
+}
+
 std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t certificate_ends_ms) {
   std::lock_guard guard{mutex_};
   auto* known = find(view_, info.node_id());
-  for (const auto& n : view_.nodes())
-    if (n.info().node_name() == info.node_name() && n.info().node_id() != info.node_id() && n.link() != v1::ClusterNode::REVOKED)
-      return security_failure{security_error::wrong_state,
-                              fmt::format("the cluster has a node called {} already; choose another --node-name", info.node_name())};
   if (!known) {
-    if (static_cast<std::size_t>(view_.nodes_size()) >= limits::nodes_max)
-      return security_failure{security_error::too_many, fmt::format("the cluster has {} nodes, which is the most", limits::nodes_max)};
     known = view_.add_nodes();
     known->set_joined_at_ms(clock_.unix_ms());
     known->set_link(v1::ClusterNode::DOWN);

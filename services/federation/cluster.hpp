@@ -27,7 +27,9 @@ public:
   join_tokens& tokens() noexcept { return *tokens_; }
   /// This node as it describes itself to the others.
   void describe(v1::NodeInfo info);
-  /// At the home: a node that has come in, or comes back under another address. Refused: a name that another one has, too many.
+  /// At the home, before a node comes in: a name or an id that another one has, too many. `again`: it is the node that has this id.
+  std::optional<security_failure> may_admit(const std::string& node_id, const std::string& name, bool again) const;
+  /// A node has come in, or comes back under another address.
   std::optional<security_failure> admit(v1::NodeInfo info, std::int64_t certificate_ends_ms);
   /// The files have changed: this node has founded a cluster or has come into one.
   void reload();

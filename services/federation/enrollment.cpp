@@ -77,6 +77,10 @@ private:
       return security_failure{security_error::malformed, "the address at which the node listens must be host:port"};
     if (authority.locked(now))
       return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` at its home, then join again"};
+    // Whoever comes again, because the answer was lost, is known by its token.
+    auto again = owner_.cluster_.tokens().claimed(from_hex(asked.token_id()), asked.node_id(), asked.csr());
+    if (auto failed = owner_.cluster_.may_admit(asked.node_id(), asked.node_name(), again))
+      return failed;
     if (auto failed = owner_.cluster_.tokens().redeem(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now))
       return failed;
     auto certificate = authority.issue(asked.csr(), asked.node_id(), now);

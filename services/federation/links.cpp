@@ -42,7 +42,7 @@ public:
   void read() override {
     std::lock_guard guard{mutex_};
     if (!over_ && !closing_)
-      this->StartRead(&incoming_);
+      start_read();
   }
   void close() override {
     std::lock_guard guard{mutex_};
@@ -53,12 +53,18 @@ public:
   }
 
   void OnReadDone(bool ok) override {
-    if (ok) {
-      tell(link_news::frame, std::exchange(incoming_, {}));
-    } else {
+    auto wanted = false;
+    {
       std::lock_guard guard{mutex_};
-      end();
+      reading_ = false;
+      wanted = ok && !closing_ && !over_;
+      if (!ok)
+        end();
+      else if (!wanted && drains())
+        start_read(); // its end is told only when everything was read
     }
+    if (wanted)
+      tell(link_news::frame, std::exchange(incoming_, {}));
     comes_before(this);
   }
   void OnWriteDone(bool ok) override {
@@ -70,6 +76,8 @@ public:
         queue_.clear();
       if (!ok || (queue_.empty() && closing_))
         end();
+      else if (over_)
+        queue_.clear();
       else if (!queue_.empty())
         this->StartWrite(&queue_.front());
       else
@@ -87,9 +95,18 @@ protected:
   }
   /// Starts nothing more on the stream; under the mutex.
   void end() {
-    if (!std::exchange(over_, true))
-      finish(queue_.empty());
+    if (std::exchange(over_, true))
+      return;
+    if (drains() && !reading_ && closing_)
+      start_read();
+    finish(queue_.empty());
   }
+  void start_read() {
+    reading_ = true;
+    this->StartRead(&incoming_);
+  }
+  /// Whether what still comes is to be read after the end.
+  virtual bool drains() const { return false; }
   /// `idle`: no write is under way.
   virtual void finish(bool idle) = 0;
   /// gRPC is done with it: the last thing that is said of it.
@@ -112,6 +129,7 @@ private:
   std::deque<v1::LinkFrame> queue_; // the front is in flight
   bool closing_ = false;
   bool over_ = false;
+  bool reading_ = false;
   std::shared_ptr<stream> self_;
 };
 
@@ -122,7 +140,7 @@ public:
     hold();
     this->StartSendInitialMetadata();
     tell(link_news::connected);
-    this->StartRead(&incoming_);
+    read();
     comes_before(this);
   }
   void OnCancel() override {
@@ -145,7 +163,7 @@ public:
     board()->opened(this, [this] { context_.TryCancel(); });
     stub_->async()->Link(&context_, this);
     this->AddHold(); // what is written and read is asked for from elsewhere
-    this->StartRead(&incoming_);
+    start_read();
     this->StartCall();
     comes_before(this);
   }
@@ -164,6 +182,7 @@ public:
   }
 
 private:
+  bool drains() const override { return true; }
   void finish(bool idle) override {
     if (idle)
       this->StartWritesDone();

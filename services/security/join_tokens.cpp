@@ -127,6 +127,15 @@ std::optional<security_failure> join_tokens::redeem(std::string_view id, std::st
   return std::nullopt;
 }
 
+bool join_tokens::claimed(std::string_view id, std::string_view node_id, std::string_view csr_der) const {
+  auto key = csr_public_key(csr_der);
+  if (!key)
+    return false;
+  auto claimant = sha256(std::string{node_id} + *key);
+  std::lock_guard lock{mutex_};
+  return std::any_of(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id && e.claimant == claimant; });
+}
+
 std::int64_t join_tokens::open_until(std::int64_t now_ms) const {
   std::lock_guard lock{mutex_};
   std::int64_t out = 0;

@@ -36,6 +36,9 @@ public:
   std::optional<security_failure> redeem(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
                                          std::int64_t now_ms);
 
+  /// This node and key came in with this token.
+  bool claimed(std::string_view id, std::string_view node_id, std::string_view csr_der) const;
+
   /// Until when a token may still be answered, a used one too, whose node may ask again; 0 = there is none.
   std::int64_t open_until(std::int64_t now_ms) const;
   bool any_open(std::int64_t now_ms) const { return open_until(now_ms) > now_ms; }

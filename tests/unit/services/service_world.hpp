@@ -61,6 +61,10 @@ public:
     context->watch = &watch;
     context->workers = &workers;
     context->bearers = &known_bearers;
+    clustered = cluster::open(state.dir, context->facts, clock);
+    transport = std::make_unique<links>(clustered->authority(), clock);
+    context->cluster = clustered.get();
+    context->links = transport.get();
     node = context;
     node_options options;
     options.context = context;
@@ -76,7 +80,7 @@ public:
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, context, board, workers, known_bearers, root,
+    server = std::make_unique<node_server>(sys, context, board, workers, known_bearers, *clustered, *transport, root,
                                            node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
@@ -183,6 +187,8 @@ public:
   fake_process_watch watch;
   worker_registry workers;
   bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
+  std::unique_ptr<cluster> clustered;
+  std::unique_ptr<links> transport;
   caf::actor_system sys;
   node_context_ptr node;
   runtime::supervisor_actor root;
