@@ -53,7 +53,9 @@ TEST_CASE("the caller's node is preferred, then the least busy one") {
   CHECK(chosen(dispatch(), view, "id-b") == "id-b");
   label(add(view, "d", v1::ClusterNode::UP, 4), "harness.claude", "/usr/bin/claude");
   label(*view.mutable_nodes(2), "harness.claude", "/usr/bin/claude");
-  CHECK(chosen(dispatch("claude"), view) == "id-c");
+  CHECK(chosen(dispatch("claude"), view, "id-x") == "id-c");
+  // What its caller has on PATH, the node's own door looks up.
+  CHECK(chosen(dispatch("claude"), view) == "id-a");
 }
 
 TEST_CASE("a name or an id chooses, and what stands against it is said") {
@@ -69,7 +71,7 @@ TEST_CASE("a name or an id chooses, and what stands against it is said") {
   CHECK(chosen(dispatch("exec", "d"), view).find("revoked") != std::string::npos);
   CHECK(chosen(dispatch("exec", "e"), view).find("10 places are taken") != std::string::npos);
   CHECK(chosen(dispatch("exec", "zz"), view).find("No node of the cluster is called \"zz\"") != std::string::npos);
-  CHECK(chosen(dispatch("gemini"), view).find("gemini is not installed") != std::string::npos);
+  CHECK(chosen(dispatch("gemini"), view, "id-x").find("gemini is not installed") != std::string::npos);
 }
 
 TEST_CASE("labels that are asked for must all be there") {
