@@ -306,7 +306,7 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
         caf::anon_send(who, abort_atom_v, request);
     },
     [self](const commit_ptr& c) {
-      if (!is_home(self))
+      if (self->state.members.empty() || !is_home(self))
         return;
       for (const auto& b : c->batches)
         for (const auto& [id, m] : self->state.members)
