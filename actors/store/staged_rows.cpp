@@ -89,12 +89,23 @@ std::vector<Row> staged_table<Row>::find(const typename domain::table<Row>::filt
 template <class Row>
 std::uint64_t staged_table<Row>::count(const typename domain::table<Row>::filter& f) const {
   auto n = nothing_stored() ? 0 : base_.count(f);
-  for (const auto& [key, row] : now_) {
+  auto look_at = [&](const std::string& key, const std::optional<Row>& row) {
     if (const auto& before = before_.at(key); before && domain::table<Row>::matches(f, *before))
       --n;
     if (row && domain::table<Row>::matches(f, *row))
       ++n;
+  };
+  if constexpr (std::is_same_v<Row, v1::Message>) {
+    if (!f.recipient.empty()) {
+      if (auto mine = by_recipient_.find(f.recipient); mine != by_recipient_.end())
+        for (const auto& key : mine->second)
+          if (auto i = now_.find(key); i != now_.end())
+            look_at(i->first, i->second);
+      return n;
+    }
   }
+  for (const auto& [key, row] : now_)
+    look_at(key, row);
   return n;
 }
 
@@ -104,8 +115,12 @@ void staged_table<Row>::stage(const std::string& key, std::optional<Row> row) {
   if constexpr (std::is_same_v<Row, v1::Task>)
     if (row && row->depends_on_size() > 0)
       dependencies_ = content::some;
-  if (!now_.contains(key))
-    before_.emplace(key, get(key));
+  if (!now_.contains(key)) {
+    const auto& before = before_.emplace(key, get(key)).first->second;
+    if constexpr (std::is_same_v<Row, v1::Message>)
+      if (const auto* known = row ? &*row : before ? &*before : nullptr)
+        by_recipient_[known->recipient()].insert(key);
+  }
   if (row || before_.at(key)) {
     if (now_.insert_or_assign(key, std::move(row)).second)
       arrivals_.push_back(key);
@@ -142,13 +157,16 @@ void staged_table<Row>::write(sqlite::connection& db, std::size_t rows) {
     now_.erase(i);
     --rows;
   }
-  if (now_.empty())
+  if (now_.empty()) {
     arrivals_.clear();
+    by_recipient_.clear();
+  }
 }
 
 template <class Row>
 void staged_table<Row>::forget() {
   now_.clear();
+  by_recipient_.clear();
   arrivals_.clear();
   before_.clear();
   known_.clear();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,9 @@ private:
   /// The last search and what it found, until a row changes: every lock asks the same of the sessions. Of that table only.
   mutable std::optional<std::pair<typename domain::table<Row>::filter, std::vector<Row>>> searched_;
   domain::changes<Row> now_;
+  /// Keys that came into now_, by recipient, some of which have gone again: an end of many sessions writes to everybody, and asks with each
+  /// message how full that mailbox is. Of that table only.
+  std::unordered_map<std::string, std::unordered_set<std::string>> by_recipient_;
   std::deque<std::string> arrivals_;                                  // keys of now_ in the order they came; some have gone again
   std::unordered_map<std::string, std::optional<Row>> before_;        // of the keys in now_
   mutable std::unordered_map<std::string, std::optional<Row>> known_; // what SQLite holds; bounded
