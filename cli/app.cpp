@@ -37,6 +37,7 @@ std::unique_ptr<CLI::App> make_root(context& ctx) {
   root->allow_extras();
   root->set_help_flag("--help,-h", "show this help");
   option(*root, "--scope", ctx.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
+  option(*root, "--context", ctx.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)");
   option(*root, "--as", ctx.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
   flag(*root, "--json", ctx.flags.json, "answer as JSON on stdout");
   option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
@@ -66,7 +67,7 @@ CLI::App* add_verb(CLI::App& root, const verb& v, context& ctx) {
   return app;
 }
 
-bool takes_value(const std::string& arg) { return arg == "--scope" || arg == "--as" || arg == "--timeout"; }
+bool takes_value(const std::string& arg) { return arg == "--scope" || arg == "--as" || arg == "--context" || arg == "--timeout"; }
 
 /// The first word that is neither a global flag nor its value.
 std::string command_word(const std::vector<std::string>& args) {
@@ -174,6 +175,16 @@ int report(context& ctx, const std::string& command, const failure& f) {
   return f.exit_status;
 }
 
+void speak_to_chosen(context& ctx, const verb& v) {
+  auto chosen = choose_node(ctx.flags.node, ctx.env(), ctx.choice).node;
+  if (!chosen)
+    return;
+  if (chosen->elsewhere() && v.only_here)
+    throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + v.only_here);
+  ctx.speak_to(*chosen);
+  ctx.door().finder.speak_to(*chosen);
+}
+
 int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& command) {
   auto verbs = all_verbs();
   auto word = command_word(args);
@@ -204,6 +215,7 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
   if (v->refusal)
     throw failure(code::refused, v->refusal);
   split_tail(args, *root, *v, ctx);
+  ctx.choice = v->node;
   parse(*root, marked(std::move(args)));
   if (!ctx.action)
     throw usage("which one? " + [&] {
@@ -216,6 +228,7 @@ int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& comm
   ctx.door().finder.set_timeout_ms(milliseconds_of(ctx.flags.timeout_s, "--timeout"));
   if (ctx.flags.no_autostart)
     ctx.door().finder.never_start();
+  speak_to_chosen(ctx, *v);
   return ctx.action();
 }
 
@@ -266,9 +279,9 @@ failure usage(const std::string& text) { return {code::usage, text}; }
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   for (auto family :
-       {node_verbs(),  cluster_verbs(), dispatch_verbs(), task_verbs(),   lock_verbs(),       kv_verbs(),       message_verbs(),  session_verbs(),
-        spawn_verbs(), event_verbs(),   overview_verbs(), agent_verbs(),  pty_verbs(),        routine_verbs(),  worktree_verbs(), mcp_verbs(),
-        hook_verbs(),  ambient_verbs(), install_verbs(),  doctor_verbs(), completion_verbs(), elsewhere_verbs()})
+       {node_verbs(),    cluster_verbs(), scope_verbs(),   dispatch_verbs(), task_verbs(),   lock_verbs(),       kv_verbs(),        message_verbs(),
+        session_verbs(), spawn_verbs(),   event_verbs(),   overview_verbs(), agent_verbs(),  pty_verbs(),        routine_verbs(),   worktree_verbs(),
+        mcp_verbs(),     hook_verbs(),    ambient_verbs(), install_verbs(),  doctor_verbs(), completion_verbs(), elsewhere_verbs(), dial_verbs()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }
@@ -276,7 +289,8 @@ std::vector<verb> all_verbs() {
 std::unique_ptr<CLI::App> full_tree(context& ctx) {
   auto root = make_root(ctx);
   for (const auto& v : all_verbs())
-    add_verb(*root, v, ctx);
+    if (!v.internal)
+      add_verb(*root, v, ctx);
   return root;
 }
 

@@ -96,14 +96,35 @@ client::client(client_settings settings) : settings_(std::move(settings)), wake_
 
 client::~client() = default;
 
-std::shared_ptr<grpc::Channel> client::try_connect() {
+std::shared_ptr<grpc::Channel> client::try_connect(time_point until) {
+  if (settings_.elsewhere)
+    return channel_over(connect_over_ssh(until, false));
   auto connected = connect_at(settings_.dir.socket());
   if (!connected)
     return nullptr;
-  auto fd = connected.release();
   ucred peer{};
   socklen_t size = sizeof peer;
-  node_pid_ = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+  node_pid_ = getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+  return channel_over(std::move(connected));
+}
+
+unique_fd client::connect_over_ssh(time_point until, bool wait) {
+  dial_options options;
+  options.may_start = settings_.may_start;
+  auto left = std::max(std::chrono::ceil<milliseconds>(until - steady_clock::now()), milliseconds{0});
+  if (wait) {
+    // Until then it waits there; to say that none came takes a moment more.
+    options.wait = left;
+    left += milliseconds{settings_.timeout_ms};
+  }
+  line_ = open_ssh_line(*settings_.elsewhere, options, left, wake_.get());
+  return line_ ? line_->take_socket() : unique_fd{};
+}
+
+std::shared_ptr<grpc::Channel> client::channel_over(unique_fd connected) const {
+  if (!connected)
+    return nullptr;
+  auto fd = connected.release();
   fcntl(fd, F_SETFL, O_NONBLOCK);
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -119,12 +140,12 @@ void client::start_and_connect(const std::string& node_name, time_point until) {
     outcome = start_node(settings_.dir, node_name, std::max<std::int64_t>(left().count(), 1));
     if (!news)
       news.emplace(settings_.dir.lock_file(), settings_.dir.socket());
-    if ((channel_ = try_connect()))
+    if ((channel_ = try_connect(until)))
       return;
     news->wait(left(), wake_.get());
     if (take_cancelled())
       throw interrupted();
-    if ((channel_ = try_connect()))
+    if ((channel_ = try_connect(until)))
       return;
   } while (left().count() > 0);
   if (outcome == start_outcome::owned)
@@ -135,13 +156,15 @@ void client::start_and_connect(const std::string& node_name, time_point until) {
 std::shared_ptr<grpc::Channel> client::channel(time_point until) {
   if (channel_)
     return channel_;
-  channel_ = try_connect();
-  if (!channel_ && settings_.may_start && !settings_.in_worker)
+  channel_ = try_connect(until);
+  if (!channel_ && settings_.elsewhere && take_cancelled())
+    throw interrupted();
+  if (!channel_ && !settings_.elsewhere && settings_.may_start && !settings_.in_worker)
     start_and_connect("", until);
   if (!channel_ && settings_.in_worker && !was_connected_)
     throw failure(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
   if (!channel_ && !was_connected_)
-    throw failure(code::no_node, "no node is running for " + settings_.dir.root.string() + "; start one with: swarmctl up");
+    throw no_node();
   was_connected_ = was_connected_ || channel_;
   return channel_;
 }
@@ -199,8 +222,12 @@ bool client::pause(milliseconds d) {
 }
 
 bool client::await_node(time_point until) {
+  if (settings_.elsewhere) {
+    channel_ = channel_over(connect_over_ssh(until, !settings_.may_start));
+    return pause(milliseconds{0});
+  }
   owner_news news{{}, settings_.dir.socket()};
-  if ((channel_ = try_connect()))
+  if ((channel_ = try_connect(until)))
     return true;
   news.wait(std::chrono::ceil<milliseconds>(until - steady_clock::now()), wake_.get());
   return pause(milliseconds{0});
@@ -331,6 +358,13 @@ v1::BackupReply client::backup(const v1::BackupRequest& request) {
 
 v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) {
   channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  if (line_) {
+    // Its process is of another host; ssh ends when the node closes the connection.
+    leaving_ = unique_fd{fcntl(line_->process().get(), F_DUPFD_CLOEXEC, 0)};
+    auto reply = call<v1::Node>(&v1::Node::Stub::Shutdown, request, 0, false);
+    node_pid_ = reply.pid();
+    return reply;
+  }
   // Taken before the node is told, so that its number cannot mean another process by then.
   if (auto process = open_pidfd(static_cast<pid_t>(node_pid_)))
     leaving_ = std::move(*process);
@@ -379,6 +413,20 @@ v1::ClusterView client::revoke_node(const v1::RevokeNodeRequest& request) {
   return call<v1::Cluster>(&v1::Cluster::Stub::RevokeNode, request, 0, false);
 }
 
+v1::ClusterView client::drain_node(const v1::DrainNodeRequest& request) { return call<v1::Cluster>(&v1::Cluster::Stub::DrainNode, request); }
+
+v1::LeaveClusterReply client::leave_cluster(const v1::LeaveClusterRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::LeaveCluster, request, 0, false);
+}
+
+v1::CheckoutList client::share_scope(const v1::ShareScopeRequest& request) { return call<v1::Cluster>(&v1::Cluster::Stub::ShareScope, request); }
+
+v1::CheckoutList client::unshare_scope(const v1::UnshareScopeRequest& request) {
+  return call<v1::Cluster>(&v1::Cluster::Stub::UnshareScope, request, 0, false);
+}
+
+v1::CheckoutList client::checkouts() { return call<v1::Cluster>(&v1::Cluster::Stub::ListCheckouts, v1::ListCheckoutsRequest{}); }
+
 v1::PtyInfo client::create(v1::CreatePtyRequest request) {
   *request.mutable_id() = next_id();
   return call<v1::Ptys>(&v1::Ptys::Stub::Create, request);
@@ -407,11 +455,31 @@ v1::PtyInfo client::kill(const v1::KillPtyRequest& request) { return call<v1::Pt
 std::unique_ptr<pty_stream> client::attach() {
   auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
   if (!connection)
-    throw failure(code::no_node, "no node is running; start one with: swarmctl up");
+    throw no_node();
   return std::make_unique<grpc_pty_stream>(connection, [this](grpc::ClientContext& context) {
     if (!settings_.token.empty())
       context.AddMetadata("swarm-token", settings_.token);
   });
+}
+
+void client::speak_to(const node_context& c) {
+  // The token of this process is of the node it came from.
+  settings_.token.clear();
+  if (c.elsewhere())
+    settings_.elsewhere = c;
+  else
+    settings_.dir.root = c.state_dir;
+}
+
+std::string client::state_directory() {
+  return settings_.elsewhere ? settings_.elsewhere->ssh + ":" + settings_.elsewhere->remote_state_dir : settings_.dir.root.string();
+}
+
+failure client::no_node() const {
+  if (settings_.elsewhere)
+    return {code::no_node,
+            "no node is running at " + settings_.elsewhere->ssh + "; start one there: " + ssh_by_hand(*settings_.elsewhere) + " swarmctl up"};
+  return {code::no_node, "no node is running for " + settings_.dir.root.string() + "; start one with: swarmctl up"};
 }
 
 std::unique_ptr<node_line> client::connect(const std::string& token, bool may_start) {
@@ -424,7 +492,9 @@ std::unique_ptr<node_line> client::connect(const std::string& token, bool may_st
 
 bool client::running() {
   if (!channel_)
-    channel_ = try_connect();
+    channel_ = try_connect(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  if (!channel_ && settings_.elsewhere && take_cancelled())
+    throw interrupted();
   was_connected_ = was_connected_ || channel_;
   return channel_ != nullptr;
 }
@@ -434,6 +504,8 @@ void client::start(const std::string& node_name) {
     return;
   if (settings_.in_worker)
     throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
+  if (settings_.elsewhere)
+    throw no_node();
   start_and_connect(node_name, steady_clock::now() + milliseconds{settings_.timeout_ms});
   was_connected_ = true;
 }

@@ -12,7 +12,9 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
+#include "cli/failure.hpp"
 #include "cli/ports.hpp"
+#include "cli/ssh_line.hpp"
 
 namespace swarm::cli {
 
@@ -22,6 +24,7 @@ struct client_settings {
   bool may_start = true;  // start swarmd when none answers
   bool in_worker = false; // never start one from inside a worker
   std::int64_t timeout_ms = 30'000;
+  std::optional<node_context> elsewhere; // the node of another host, behind ssh
 };
 
 class client final : public node_line, public node_port, public node_finder {
@@ -46,6 +49,11 @@ public:
   v1::ClusterView nodes() override;
   v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override;
   v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) override;
+  v1::ClusterView drain_node(const v1::DrainNodeRequest&) override;
+  v1::LeaveClusterReply leave_cluster(const v1::LeaveClusterRequest&) override;
+  v1::CheckoutList share_scope(const v1::ShareScopeRequest&) override;
+  v1::CheckoutList unshare_scope(const v1::UnshareScopeRequest&) override;
+  v1::CheckoutList checkouts() override;
 
   v1::PtyInfo create(v1::CreatePtyRequest) override;
   v1::PtyList list(const v1::ListPtysRequest&) override;
@@ -59,7 +67,8 @@ public:
   void start(const std::string& node_name) override;
   void start_in_foreground(const std::string& node_name) override;
   bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
-  std::string state_directory() override { return settings_.dir.root.string(); }
+  void speak_to(const node_context&) override;
+  std::string state_directory() override;
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
   std::unique_ptr<node_line> connect(const std::string& token, bool may_start) override;
@@ -69,7 +78,11 @@ private:
 
   /// Connects, starting a node if there is none and that is allowed. Throws `failure`; null if a node that was there is away.
   std::shared_ptr<grpc::Channel> channel(time_point until);
-  std::shared_ptr<grpc::Channel> try_connect();
+  std::shared_ptr<grpc::Channel> try_connect(time_point until);
+  /// The same over ssh, which starts a node there if that is allowed; else it waits for one, if it may.
+  unique_fd connect_over_ssh(time_point until, bool wait);
+  std::shared_ptr<grpc::Channel> channel_over(unique_fd connected) const;
+  failure no_node() const;
   /// Starts a node and connects to it, or to the one that turned out to run; throws `failure` when neither works by then.
   void start_and_connect(const std::string& node_name, time_point until);
   void prepare(grpc::ClientContext&, time_point until) const;
@@ -107,7 +120,8 @@ private:
   client_settings settings_;
   std::shared_ptr<grpc::Channel> channel_;
   std::int64_t node_pid_ = 0; // of the process at the other end of the connection
-  unique_fd leaving_;         // pidfd of the node that was asked to stop
+  unique_fd leaving_;         // pidfd of the node that was asked to stop, or of the ssh that leads to it
+  std::unique_ptr<ssh_line> line_;
   bool was_connected_ = false;
   std::string client_name_;
   std::uint64_t seq_ = 0;

@@ -1,4 +1,4 @@
-// context: the block about the swarm that belongs into an agent's prompt.
+// context: the block about the swarm that belongs into an agent's prompt. Its commands, about nodes by name, are in cmd_context.cpp.
 #include "cli/verbs.hpp"
 #include "gateway/mcp/context_block.hpp"
 
@@ -24,10 +24,13 @@ int run_context(context& ctx) {
 
 void build_context(CLI::App& app, context& ctx) {
   on_run(app, ctx, [&ctx] { return run_context(ctx); });
+  add_context_commands(app, ctx);
 }
 
 constexpr verb verbs[] = {
-  {"context", "a short block for a prompt: who this instance is, its mail, tasks and locks, its peers", "  swarmctl context --as 3fa1",
+  {"context", "a short block for a prompt: who this instance is, its mail, tasks and locks, its peers; with a command below: nodes by name",
+   "  swarmctl context --as 3fa1\n  swarmctl context set gpu --ssh me@gpu-box --scope web\n  swarmctl context use gpu\n"
+   "  swarmctl --context gpu status\n  swarmctl context use default",
    build_context},
 };
 

@@ -26,6 +26,9 @@ json node_row(const v1::ClusterNode& n) {
   auto labels = json::object();
   for (const auto& l : n.info().labels())
     labels[l.name()] = l.value();
+  auto checkouts = json::array();
+  for (const auto& scope : n.info().checkouts())
+    checkouts.push_back(scope);
   return {{"node_id", n.info().node_id()},
           {"name", n.info().node_name()},
           {"address", n.info().address()},
@@ -41,7 +44,8 @@ json node_row(const v1::ClusterNode& n) {
           {"clock_offset_ms", n.clock_offset_ms()},
           {"unacknowledged", n.unacknowledged()},
           {"joined_at_ms", n.joined_at_ms()},
-          {"certificate_ends_ms", n.certificate_ends_ms()}};
+          {"certificate_ends_ms", n.certificate_ends_ms()},
+          {"checkouts", checkouts}};
 }
 
 std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
@@ -160,6 +164,43 @@ void build_node(CLI::App& app, context& ctx) {
   on_run(*revoke, ctx, [node, &ctx] { return run_revoke(ctx, *node); });
 }
 
+void build_drain(CLI::App& app, context& ctx) {
+  struct drain_options {
+    std::string node;
+    bool off = false;
+  };
+  auto o = std::make_shared<drain_options>();
+  option(app, "node", o->node, "name or id of the node")->required();
+  flag(app, "--off", o->off, "it takes new workers again");
+  on_run(app, ctx, [o, &ctx] {
+    v1::DrainNodeRequest request;
+    request.set_node(o->node);
+    request.set_off(o->off);
+    print_nodes(ctx, ctx.door().node.drain_node(request));
+    return code::ok;
+  });
+}
+
+int run_leave(const context& ctx, bool force) {
+  v1::LeaveClusterRequest request;
+  request.set_force(force);
+  auto reply = ctx.door().node.leave_cluster(request);
+  if (ctx.json_wanted()) {
+    ctx.io().print({{"ok", true}, {"warning", reply.warning().empty() ? json(nullptr) : json(reply.warning())}});
+    return code::ok;
+  }
+  if (!reply.warning().empty())
+    ctx.io().error(reply.warning());
+  ctx.io().line("this node has left its cluster; named scopes are its own again");
+  return code::ok;
+}
+
+void build_leave(CLI::App& app, context& ctx) {
+  auto force = std::make_shared<bool>(false);
+  flag(app, "--force", *force, "also with workers that run here, which end, and without the home when that does not answer");
+  on_run(app, ctx, [force, &ctx] { return run_leave(ctx, *force); });
+}
+
 int run_unlock_authority(const context& ctx, const std::string& file) {
   v1::UnlockAuthorityRequest request;
   auto passphrase = read_passphrase(file, "Passphrase of the cluster's authority: ");
@@ -184,6 +225,8 @@ constexpr verb verbs[] = {
   {"nodes", "the hosts of the cluster and the links to them", "  swarmctl nodes --json", build_nodes},
   {"join-token", "tokens with which hosts join this cluster: create", "  swarmctl join-token create --ttl 3600", build_join_token},
   {"join", "take this host into a cluster", "  swarmctl join swarm-join-1.… --node-name gpu-box --listen 10.0.0.2:7400", build_join},
+  {"drain", "give a node no new workers; those that run go on", "  swarmctl drain gpu-box\n  swarmctl drain gpu-box --off", build_drain},
+  {"leave", "take this host out of its cluster", "  swarmctl leave", build_leave},
   {"node", "end a node's membership: revoke", "  swarmctl node revoke old-laptop", build_node},
   {"ca", "the cluster's authority, which makes certificates: unlock", "  swarmctl ca unlock", build_ca},
 };

@@ -217,10 +217,27 @@ void print_worktree(console& io, const v1::Command& command, const v1::Task& tas
     io.line("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
 }
 
+/// With why the worker runs where it does, if there was a choice.
+json payload_of(const v1::DispatchReply& d) {
+  auto out = mcp::dispatch(d);
+  if (!d.spawn().placement().empty())
+    out["placement"] = {{"node_id", d.spawn().node_id()}, {"why", d.spawn().placement()}};
+  return out;
+}
+
+void explain_placement(console& io, const v1::DispatchReply& d) {
+  if (!d.has_spawn())
+    io.error("no worker was asked for, so none was placed");
+  else if (d.spawn().placement().empty())
+    io.error("placed here: this node has no others to choose from");
+  else
+    io.error("placed on " + d.spawn().placement());
+}
+
 int already_ended(context& ctx, const v1::Command& command, const v1::DispatchReply& d) {
   auto o = outcome_of(d.task());
   if (ctx.json_wanted()) {
-    auto payload = mcp::dispatch(d);
+    auto payload = payload_of(d);
     add_outcome(payload, o);
     add_worktree(payload, command, d.task());
     ctx.io().print(payload);
@@ -322,7 +339,7 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
   auto result = outcome_of(f.task);
   auto consumed = completed ? consume_messages(ctx, command, f.task) : json::array();
   if (ctx.json_wanted()) {
-    auto payload = mcp::dispatch(d);
+    auto payload = payload_of(d);
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
     payload["completion"] = completion_of(f, static_cast<double>(options.timeout_ms) / 1000);
@@ -361,7 +378,7 @@ int wait_until_bound(context& ctx, const dispatch_options& o, const v1::Dispatch
   bool ran = f.bound || result.details.is_object();
   bool given_up = error.empty() && !ran && domain::is_terminal(f.task.status());
   if (ctx.json_wanted()) {
-    auto payload = mcp::dispatch(d);
+    auto payload = payload_of(d);
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
     ctx.io().print(payload);
@@ -386,6 +403,8 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
   if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
     reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
+  if (o.placement.explain)
+    explain_placement(ctx.io(), d);
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
     return already_ended(ctx, command, d);
   bool spawned = asked_for_worker(d);
@@ -400,7 +419,7 @@ int run_dispatch(context& ctx, const dispatch_options& o) {
   if (spawned && !waits)
     return wait_until_bound(ctx, o, d, reply.revision());
   if (ctx.json_wanted())
-    ctx.io().print(mcp::dispatch(d));
+    ctx.io().print(payload_of(d));
   else
     ctx.io().line(status_text(d, d.task()));
   return code::ok;
@@ -429,6 +448,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--directory", o->directory, "working directory of the worker (the current one)");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   add_placement(app, o->placement);
+  flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");

@@ -48,6 +48,7 @@ bool check_node(context& ctx, report& r) {
     return false;
   }
   auto s = ctx.door().node.status();
+  dir = s.state_dir();
   r.add("database", "ok", state_dir{dir}.database().string(), {{"path", state_dir{dir}.database().string()}, {"schema_version", s.schema_version()}});
   bool same = s.version() == SWARM_VERSION;
   r.add("node", same ? "ok" : "warn",
@@ -60,6 +61,8 @@ bool check_node(context& ctx, report& r) {
 }
 
 void check_disk(context& ctx, report& r) {
+  if (ctx.elsewhere())
+    return r.add("disk", "info", "of another host; there: swarmctl doctor");
   std::error_code ec;
   auto space = std::filesystem::space(ctx.door().finder.state_directory(), ec);
   if (ec) {

@@ -21,7 +21,12 @@ constexpr verb verbs[] = {
    .refusal = "there is no queue of commands for swarm-ui here. Instead of ui spawn: swarmctl dispatch or swarmctl spawn; of ui prompt: "
               "swarmctl prompt-peer or swarmctl pty send; of ui list: swarmctl pty list and swarmctl spawns. Nothing replaces ui move and "
               "ui organize"},
-  {.name = "serve", .summary = "the same as mcp, as swarm-mcp calls it", .examples = "  swarmctl serve", .build = build_mcp},
+  {.name = "serve",
+   .summary = "the same as mcp, as swarm-mcp calls it",
+   .examples = "  swarmctl serve",
+   .build = build_mcp,
+   .node = node_choice::told,
+   .only_here = agents_are_here},
 };
 
 } // namespace

@@ -57,8 +57,12 @@ void build_hook(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"hook", "what an agent's program runs at its events: the event as JSON on stdin, the answer on stdout",
-   "  echo '{\"session_id\":\"s1\",\"source\":\"startup\"}' | swarmctl hook claude session-start", build_hook},
+  {.name = "hook",
+   .summary = "what an agent's program runs at its events: the event as JSON on stdin, the answer on stdout",
+   .examples = "  echo '{\"session_id\":\"s1\",\"source\":\"startup\"}' | swarmctl hook claude session-start",
+   .build = build_hook,
+   .node = node_choice::told,
+   .only_here = agents_are_here},
 };
 
 } // namespace

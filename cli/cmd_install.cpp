@@ -442,8 +442,10 @@ void build_init(CLI::App& app, context& ctx) {
 
 constexpr verb verbs[] = {
   {"install", "set up the agents' programs of this user: tool server, hooks, skill; shows what changes, keeps what was there",
-   "  swarmctl install --dry-run\n  swarmctl install --host claude,codex --fail-closed\n  swarmctl install --uninstall --host all", build_install},
-  {"init", "enter the tool server into a project's .mcp.json, by name, so that it can be committed", "  swarmctl init --dir ~/src/app", build_init},
+   "  swarmctl install --dry-run\n  swarmctl install --host claude,codex --fail-closed\n  swarmctl install --uninstall --host all", build_install,
+   nullptr, "", nullptr, node_choice::own},
+  {"init", "enter the tool server into a project's .mcp.json, by name, so that it can be committed", "  swarmctl init --dir ~/src/app", build_init,
+   nullptr, "", nullptr, node_choice::own},
 };
 
 } // namespace

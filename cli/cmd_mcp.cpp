@@ -166,7 +166,12 @@ void build_mcp(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"mcp", "the swarm's tools for an agent: an MCP server on stdin and stdout", "  claude mcp add swarm -- swarmctl mcp", build_mcp},
+  {.name = "mcp",
+   .summary = "the swarm's tools for an agent: an MCP server on stdin and stdout",
+   .examples = "  claude mcp add swarm -- swarmctl mcp",
+   .build = build_mcp,
+   .node = node_choice::told,
+   .only_here = agents_are_here},
 };
 
 } // namespace

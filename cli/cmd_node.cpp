@@ -1,6 +1,7 @@
 // up, down, status, graph, backup, version.
 #include "actors/base/paths.hpp"
 #include "cli/verbs.hpp"
+#include "gateway/mcp/shapes.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,8 @@ namespace {
 void need_running(context& ctx) {
   ctx.door().finder.never_start();
   if (!ctx.door().finder.running())
-    throw failure(code::no_node, "no node is running for " + ctx.door().finder.state_directory() + "; start one with: swarmctl up");
+    throw failure(code::no_node, "no node is running for " + ctx.door().finder.state_directory() +
+                                   (ctx.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
 }
 
 json status_row(const v1::NodeStatus& s) {
@@ -125,15 +127,18 @@ void build_status(CLI::App& app, context& ctx) {
 }
 
 json graph_row(const v1::GraphNode& n) {
-  return {{"path", n.path()},         {"kind", n.kind()},       {"state", n.state()},  {"age_ms", n.age_ms()},
-          {"restarts", n.restarts()}, {"mailbox", n.mailbox()}, {"detail", n.detail()}};
+  return {{"path", n.path()},         {"kind", n.kind()},       {"state", n.state()},   {"age_ms", n.age_ms()},
+          {"restarts", n.restarts()}, {"mailbox", n.mailbox()}, {"detail", n.detail()}, {"node", n.node().empty() ? json(nullptr) : json(n.node())}};
 }
 
 /// Parents come before children, so the depth is the number of nodes above whose path is a prefix.
 std::vector<std::size_t> depths(const v1::ActorGraph& graph) {
   std::vector<std::size_t> out;
   std::vector<std::string> above;
+  std::string node;
   for (const auto& n : graph.nodes()) {
+    if (std::exchange(node, n.node()) != n.node())
+      above.clear();
     while (!above.empty() && n.path().rfind(above.back() + "/", 0) != 0)
       above.pop_back();
     out.push_back(above.size());
@@ -145,17 +150,18 @@ std::vector<std::size_t> depths(const v1::ActorGraph& graph) {
 std::string last_part(const v1::ActorGraph& graph, int i, std::size_t depth) {
   const auto& path = graph.nodes(i).path();
   if (depth == 0)
-    return path;
+    return graph.nodes(i).node().empty() ? path : path + " of " + graph.nodes(i).node();
   // The parent's path is known exactly; a scope's own name contains slashes.
   for (int p = i - 1; p >= 0; --p)
-    if (path.rfind(graph.nodes(p).path() + "/", 0) == 0)
+    if (graph.nodes(p).node() == graph.nodes(i).node() && path.rfind(graph.nodes(p).path() + "/", 0) == 0)
       return path.substr(graph.nodes(p).path().size() + 1);
   return path;
 }
 
-int run_graph(context& ctx) {
+int run_graph(context& ctx, bool here) {
   need_running(ctx);
   v1::GraphRequest request;
+  request.set_here(here);
   if (!ctx.flags.scope.empty())
     request.set_scope(ctx.scope());
   auto graph = ctx.door().node.graph(request);
@@ -182,10 +188,14 @@ int run_graph(context& ctx) {
 }
 
 void build_graph(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_graph(ctx); });
+  auto here = std::make_shared<bool>(false);
+  flag(app, "--here", *here, "only this node, not the others of its cluster");
+  on_run(app, ctx, [here, &ctx] { return run_graph(ctx, *here); });
 }
 
 int run_backup(context& ctx, const std::string& file) {
+  if (ctx.elsewhere() && !file.starts_with('/'))
+    throw usage("the node writes the file on its own host: give an absolute path of that host");
   v1::BackupRequest request;
   request.set_path(normalize_path(file, ctx.directory()));
   auto reply = ctx.door().node.backup(request);
@@ -213,12 +223,13 @@ void build_version(CLI::App& app, context& ctx) {
 }
 
 constexpr verb verbs[] = {
-  {"up", "start the node unless it runs", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up},
+  {"up", "start the node unless it runs", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up, nullptr, "", nullptr,
+   node_choice::current, "this starts a node on this one; there: swarmctl up, over ssh"},
   {"down", "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
   {"status", "what the node says of itself", "  swarmctl status --json", build_status},
-  {"graph", "the live actor tree; --scope narrows it", "  swarmctl graph\n  swarmctl graph --json", build_graph},
+  {"graph", "the live actor trees of all nodes; --scope narrows them", "  swarmctl graph\n  swarmctl graph --here --json", build_graph},
   {"backup", "a consistent copy of the store, made while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
-  {"version", "the version of this program", "  swarmctl version", build_version},
+  {"version", "the version of this program", "  swarmctl version", build_version, nullptr, "", nullptr, node_choice::own},
 };
 
 } // namespace

@@ -98,7 +98,7 @@ int run_new(context& ctx, const new_options& o) {
     request.add_argv(word);
   request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
   *request.mutable_size() = size_of(o.size);
-  for (const auto& [name, value] : ctx.env().inheritable()) {
+  for (const auto& [name, value] : ctx.inheritable()) {
     auto* variable = request.add_environment();
     variable->set_name(name);
     variable->set_value(value);

@@ -435,7 +435,7 @@ constexpr verb verbs[] = {
    "  swarmctl routine run fix-tests --set command=\"make test\" --harness claude --wait\n"
    "  swarmctl routine trust repository/deploy\n"
    "The same routine with the same parameters is one run while it goes on; --fresh begins another.",
-   build_routine},
+   build_routine, nullptr, "", nullptr, node_choice::current, "routines and what they run are of this one; use swarmctl there"},
 };
 
 } // namespace

@@ -24,6 +24,7 @@ json spawn_row(const v1::Spawn& s) {
           {"argv", argv},
           {"directory", s.directory()},
           {"node_id", s.node_id()},
+          {"placement", mcp::text_or_null(s.placement())},
           {"status", mcp::spawn_status(s.status())},
           {"instance_id", mcp::text_or_null(s.session_id())},
           {"task_id", mcp::text_or_null(s.task_id())},

@@ -477,7 +477,7 @@ constexpr verb verbs[] = {
    "  swarmctl worktree diff 3f2b8c1e\n"
    "  swarmctl worktree merge 3f2b8c1e\n"
    "  swarmctl worktree prune --dry-run",
-   build_worktree, nullptr, "exec"},
+   build_worktree, nullptr, "exec", nullptr, node_choice::current, "worktrees lie beside a checkout of this one; use swarmctl there"},
 };
 
 } // namespace

@@ -14,9 +14,39 @@ context::context(ports door, const environment& env, console& io, const clock_po
 
 std::string context::scope() const { return scope_of(directory_); }
 
-std::string context::scope_of(const std::string& directory) const {
-  return resolve_scope(flags.scope.empty() ? env_.get("SWARM_MCP_SCOPE") : flags.scope, directory);
+std::string context::named_scope() const {
+  if (!flags.scope.empty())
+    return flags.scope;
+  if (auto name = env_.get("SWARM_MCP_SCOPE"); !name.empty())
+    return name;
+  return node_ ? node_->scope : std::string{};
 }
+
+std::string context::scope_of(const std::string& directory) const {
+  auto name = named_scope();
+  if (elsewhere() && trimmed(name).empty())
+    throw failure(code::usage, "which scope? A directory of this host means nothing to the node of another one: name it with --scope, or for good "
+                               "with: swarmctl context set " +
+                                 node_->name + " --scope SCOPE");
+  return resolve_scope(name, directory);
+}
+
+void context::speak_to(const node_context& c) {
+  node_ = c;
+  if (!c.elsewhere())
+    return;
+  auto name = std::string{trimmed(named_scope())};
+  if (name.empty() || is_named_scope(name))
+    return;
+  if (name.front() != '/')
+    throw failure(code::usage, "scope " + name +
+                                 " is a directory of this host, which means nothing to the node of another one: give a name or an "
+                                 "absolute path of that host");
+  // What is relative there is so to the scope.
+  directory_ = normalize_path(name, "/");
+}
+
+environment_list context::inheritable() const { return elsewhere() ? environment_list{} : env_.inheritable(); }
 
 v1::Caller context::caller() const {
   v1::Caller out;

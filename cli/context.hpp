@@ -10,6 +10,7 @@
 #include "actors/base/clock.hpp"
 #include "cli/environment.hpp"
 #include "cli/failure.hpp"
+#include "cli/node_context.hpp"
 #include "cli/output.hpp"
 #include "cli/ports.hpp"
 #include "swarm/v1/query.pb.h"
@@ -19,6 +20,7 @@ namespace swarm::cli {
 struct global_flags {
   std::string scope;
   std::string as;
+  std::string node; // --context
   bool json = false;
   double timeout_s = 30;
   /// --timeout stands on the command line: then it bounds also what would wait without end.
@@ -35,7 +37,15 @@ public:
   std::vector<std::string> tail;
   /// Set by the parsed command; gives the exit status.
   std::function<int()> action;
+  /// Where the action's node may come from.
+  node_choice choice = node_choice::current;
 
+  /// From here on it is about this node; throws `failure` when the scope named does not go with it.
+  void speak_to(const node_context&);
+  /// The node is on another host: directories, files and processes of this one mean nothing to it.
+  bool elsewhere() const noexcept { return node_ && node_->elsewhere(); }
+  /// What a worker inherits from this process.
+  environment_list inheritable() const;
   const environment& env() const noexcept { return env_; }
   console& io() const noexcept { return io_; }
   const ports& door() const noexcept { return door_; }
@@ -45,7 +55,8 @@ public:
   const std::string& directory() const noexcept { return directory_; }
   bool json_wanted() const noexcept { return flags.json; }
 
-  /// --scope, $SWARM_MCP_SCOPE, or the git root of the working directory.
+  /// --scope, $SWARM_MCP_SCOPE, that of --context, or the git root of the working directory; the last not for the node of another host, for
+  /// which this throws `failure`.
   std::string scope() const;
   /// The same for another directory.
   std::string scope_of(const std::string& directory) const;
@@ -76,11 +87,13 @@ public:
   std::string file(std::string_view input, const std::optional<v1::Session>& session) const;
 
 private:
+  std::string named_scope() const;
   ports door_;
   const environment& env_;
   console& io_;
   const clock_port& clock_;
   std::string directory_;
+  std::optional<node_context> node_;
 };
 
 /// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.

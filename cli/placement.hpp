@@ -11,10 +11,12 @@ namespace swarm::cli {
 struct placement_options {
   std::string on;
   std::vector<std::string> where;
+  bool explain = false;
 };
 
 inline void add_placement(CLI::App& app, placement_options& o) {
-  option(app, "--on", o.on, "node that starts the worker: its name or id (this one if it can, else the least busy)");
+  option(app, "--on", o.on,
+         "node that starts the worker: its name or id (the least busy that fits; for a directory that is no checkout of the scope, this one)");
   option(app, "--where", o.where, "label the node must have, NAME=VALUE; may be repeated");
 }
 

@@ -16,6 +16,7 @@ namespace swarm::cli {
 
 namespace v1 = ::swarm::v1;
 
+struct node_context;
 using environment_list = std::vector<std::pair<std::string, std::string>>;
 
 /// How a stream ended.
@@ -56,6 +57,11 @@ public:
   virtual v1::ClusterView nodes() = 0;
   virtual v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) = 0;
   virtual v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) = 0;
+  virtual v1::ClusterView drain_node(const v1::DrainNodeRequest&) = 0;
+  virtual v1::LeaveClusterReply leave_cluster(const v1::LeaveClusterRequest&) = 0;
+  virtual v1::CheckoutList share_scope(const v1::ShareScopeRequest&) = 0;
+  virtual v1::CheckoutList unshare_scope(const v1::UnshareScopeRequest&) = 0;
+  virtual v1::CheckoutList checkouts() = 0;
 };
 
 /// Both directions of an attached terminal; read and write may be called from two threads.
@@ -96,6 +102,8 @@ public:
   /// Becomes swarmd in this terminal; returns only by `failure`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
+  /// Before anything else: the node to find is this one, not the one of this user.
+  virtual void speak_to(const node_context&) = 0;
   /// After `shutdown` answered with this pid: waits until that process has ended. False when it is still there after the time.
   virtual bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) = 0;
   /// Calls made from now on refuse instead of starting a node.

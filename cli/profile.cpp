@@ -226,7 +226,7 @@ worker_settings settings_of_worker(const context& ctx, const std::optional<v1::S
   auto identity = requester ? domain::identity_token(requester->label()) : ctx.env().identity();
   if (identity.empty())
     identity = domain::identity_token(label);
-  worker_settings out{harness, ctx.env().inheritable()};
+  worker_settings out{harness, ctx.inheritable()};
   auto name = identity.rfind(identity_prefix, 0) == 0 ? identity.substr(identity_prefix.size()) : identity;
   if (name.empty())
     return out;

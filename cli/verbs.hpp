@@ -24,11 +24,22 @@ struct verb {
   std::string_view program_of = "";
   /// Not offered: whatever follows the name, this is the answer, with status 1.
   const char* refusal = nullptr;
+  /// Where its node may come from.
+  node_choice node = node_choice::current;
+  /// Why it does not go with the node of another host; null when it does.
+  const char* only_here = nullptr;
+  /// For swarmctl itself: no help or completion speaks of it.
+  bool internal = false;
 };
+
+/// Of verbs that agents' programs start: why these are only for this host's node.
+inline constexpr const char* agents_are_here =
+  "an agent of this host is a session of this host's node; let the hosts join one cluster instead: swarmctl join";
 
 // One per file cmd_*.cpp.
 std::span<const verb> node_verbs();
 std::span<const verb> cluster_verbs();
+std::span<const verb> scope_verbs();
 std::span<const verb> session_verbs();
 std::span<const verb> message_verbs();
 std::span<const verb> task_verbs();
@@ -49,6 +60,7 @@ std::span<const verb> routine_verbs();
 std::span<const verb> agent_verbs();
 std::span<const verb> completion_verbs();
 std::span<const verb> elsewhere_verbs();
+std::span<const verb> dial_verbs();
 /// All of them, in the order the help shows.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
@@ -86,6 +98,9 @@ void on_run(CLI::App& app, context& ctx, Action action) {
       ctx.action = action;
   });
 }
+
+/// `context list|show|use|set|delete`: the nodes that have names.
+void add_context_commands(CLI::App&, context&);
 
 /// `up --listen`: this node is the home of a cluster.
 struct cluster_options {

@@ -44,12 +44,25 @@ void complete(const service_context& context, v1::Command& cmd, const v1::Princi
     cmd.mutable_request_spawn()->set_directory(directory);
 }
 
+/// With the paths of this host: programs and directories are looked for.
+std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, const path_view& paths) {
+  if (!cmd.has_dispatch() && !cmd.has_request_spawn())
+    return std::nullopt;
+  const auto scope = cmd.scope();
+  paths.to_caller(cmd);
+  auto refusal = check_harness(cmd, environment);
+  paths.to_store(cmd);
+  cmd.set_scope(scope);
+  return refusal;
+}
+
 /// The node that starts the worker a command asks for, and whether it can; both are the home's to say when that is another node.
-std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment) {
+std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment,
+                                        const path_view& paths) {
   const auto* cluster = context.node->cluster;
   const auto& here = context.node->facts.node_id;
   if (!cluster)
-    return check_harness(cmd, environment);
+    return check_harness_here(cmd, environment, paths);
   if (!cluster->home_of(cmd.scope()).empty())
     return std::nullopt;
   auto asks = [&](const auto& body) { return !body.on().empty() || !body.where().empty(); };
@@ -59,8 +72,11 @@ std::optional<v1::Refusal> check_worker(const service_context& context, v1::Comm
     if (auto refusal = place(cmd, cluster->view(), here))
       return refusal;
   const auto& chosen = cmd.has_dispatch() ? cmd.dispatch().node_id() : cmd.request_spawn().node_id();
+  const auto& reason = cmd.has_dispatch() ? cmd.dispatch().placement() : cmd.request_spawn().placement();
+  if (chosen.empty() && !reason.empty())
+    return std::nullopt; // none fits: refused if a worker is really needed
   if (chosen.empty() || chosen == here)
-    return check_harness(cmd, environment);
+    return check_harness_here(cmd, environment, paths);
   if (cluster->is_shared(cmd.scope()))
     return std::nullopt;
   v1::Refusal r;
@@ -87,12 +103,18 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   auto exec = std::make_shared<execution>();
   exec->id = req.id();
   exec->command = req.command();
-  complete(context, exec->command, who);
-  auto refusal = check_worker(context, exec->command, c->environment);
-  exec->valid = !domain::validate(exec->command);
-  exec->digest = domain::digest_of(exec->command);
+  auto& cmd = exec->command;
+  complete(context, cmd, who);
+  path_view paths{context.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
+  paths.to_store(cmd);
+  if (cmd.has_register_session() && context.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+    context.nodes.checkouts_changed();
+  // What a repeated request is known by is what the client has sent, not where its worker was to start that time.
+  exec->digest = domain::digest_of(cmd);
+  auto refusal = check_worker(context, cmd, c->environment, paths);
+  exec->valid = !domain::validate(cmd);
   c->what = exec;
-  return {std::move(c), grpc::Status::OK, std::move(refusal)};
+  return {std::move(c), grpc::Status::OK, std::move(refusal), std::move(paths)};
 }
 
 std::function<void()> leaves_line(const service_context& context, call_ptr c) {

@@ -1,11 +1,15 @@
 #include "services/cluster_service.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/runtime/ending.hpp"
 #include "services/operator_only.hpp"
+#include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
 
 namespace swarm {
@@ -62,7 +66,11 @@ void blocking_worker::run() {
 }
 
 cluster_service::cluster_service(service_context context, cluster& of, links& transport)
-  : context_(std::move(context)), cluster_(of), links_(transport), enrollment_(of, *context_.node->clock, [this] { tell_federation(); }) {}
+  : context_(std::move(context)), cluster_(of), links_(transport), enrollment_(of, *context_.node->clock, [this] { tell_federation(); }),
+    renewal_(of, transport, *context_.node->clock, [this] { take_certificate(); }) {
+  links_.answer_by(this);
+  cluster_.on_unlocked([this] { renewal_.wake(); });
+}
 
 cluster_service::~cluster_service() { stop(); }
 
@@ -77,8 +85,18 @@ void cluster_service::start() {
 }
 
 void cluster_service::stop() {
+  cluster_.on_unlocked(nullptr);
+  renewal_.stop();
   enrollment_.stop();
   links_.stop();
+}
+
+void cluster_service::take_certificate() {
+  cluster_.reload();
+  if (auto facts = cluster_.authority().facts(); facts && !facts->listen.empty())
+    if (auto wrong = links_.serve(facts->listen))
+      spdlog::error("other nodes cannot reach this one: {}", *wrong);
+  tell_federation();
 }
 
 /// The actor looks at the files' view of the cluster anew.
@@ -126,6 +144,7 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
   cluster_.reload();
   if (auto wrong = links_.serve(req.listen()))
     return security_failure{security_error::wrong_state, *wrong};
+  renewal_.wake();
   tell_federation();
   *rep.mutable_view() = cluster_.view();
   return std::nullopt;
@@ -159,10 +178,9 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
       return failed;
     if (auto wrong = links_.serve(req->listen()))
       return security_failure{security_error::wrong_state, *wrong};
+    renewal_.wake();
     tell_federation();
-    // Shared scopes are another node's from now on: whoever looks after them here begins anew.
-    if (auto front = context_.board->get().front)
-      runtime::kill(front);
+    begin_scopes_anew();
     *rep = cluster_.view();
     return std::nullopt;
   });
@@ -175,10 +193,8 @@ grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext
       return answer->finish(to_status(errc::unavailable));
     ask(self, federation, list_atom_v)
       .then(
-        [this, answer, rep](const cluster_view_ptr& view) {
+        [answer, rep](const cluster_view_ptr& view) {
           *rep = *view;
-          auto facts = cluster_.authority().facts();
-          rep->set_authority_unlocked(facts && facts->is_home() && !cluster_.authority().locked(context_.node->clock->unix_ms()));
           answer->finish(grpc::Status::OK);
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
@@ -194,6 +210,8 @@ grpc::ServerUnaryReactor* cluster_service::UnlockAuthority(grpc::CallbackServerC
     if (!until)
       return until.failure();
     rep->set_until_ms(*until);
+    renewal_.wake();
+    tell_federation(); // nodes whose certificates end soon hear of it
     return std::nullopt;
   });
 }
@@ -206,6 +224,269 @@ grpc::ServerUnaryReactor* cluster_service::RevokeNode(grpc::CallbackServerContex
     *rep = cluster_.view();
     return std::nullopt;
   });
+}
+
+// -- going, and getting no more ----------------------------------------------------------------
+
+/// Shared scopes are another node's from now on, or this one's: whoever looks after them here begins anew.
+void cluster_service::begin_scopes_anew() {
+  if (auto front = context_.board->get().front)
+    runtime::kill(front);
+}
+
+std::optional<security_failure>
+cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&, grpc::ClientContext&)>& call) const {
+  auto facts = cluster_.authority().facts();
+  if (!facts)
+    return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  v1::NodeAddress home;
+  home.set_node_id(facts->home_id);
+  home.set_address(facts->home_address);
+  auto channel = links_.channel_to(home);
+  if (!channel)
+    return channel.failure();
+  auto stub = v1::Federation::NewStub(*channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  auto s = call(*stub, context);
+  if (s.ok())
+    return std::nullopt;
+  auto away = s.error_code() == grpc::StatusCode::UNAVAILABLE || s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return security_failure{away ? security_error::unreachable : security_error::wrong_state,
+                          away ? fmt::format("the home of the cluster, {}, is not reached: {}", facts->home_name, s.error_message())
+                               : s.error_message()};
+}
+
+std::optional<security_failure> cluster_service::drain_here_or_at_home(const v1::DrainNodeRequest& req, v1::ClusterView& view) {
+  auto facts = cluster_.authority().facts();
+  if (facts && !facts->is_home())
+    return ask_home([&](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Drain(&c, req, &view); });
+  if (auto failed = cluster_.drain(req.node(), req.off()))
+    return failed;
+  tell_federation();
+  view = cluster_.view();
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* cluster_service::DrainNode(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) {
+  return in_background(ctx, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
+}
+
+std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::LeaveClusterReply& rep) {
+  auto facts = cluster_.authority().facts();
+  if (!facts)
+    return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  if (facts->is_home()) {
+    const auto view = cluster_.view();
+    for (const auto& n : view.nodes())
+      if (n.link() != v1::ClusterNode::SELF && n.link() != v1::ClusterNode::REVOKED)
+        return security_failure{
+          security_error::wrong_state,
+          fmt::format("this node is the home of a cluster that {} is in: `swarmctl leave` there, or `swarmctl node revoke {}`, first",
+                      n.info().node_name(), n.info().node_name())};
+  } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
+               v1::LeaveReply said;
+               return home.Leave(&c, v1::LeaveRequest{}, &said);
+             })) {
+    if (!force)
+      return security_failure{failed->code, failed->text + "; --force leaves without it"};
+    rep.set_warning(fmt::format("{}. There, run: swarmctl node revoke {}", failed->text, context_.node->facts.node_name));
+  }
+  if (auto failed = cluster_.authority().leave())
+    return failed;
+  if (auto wrong = links_.serve(""))
+    spdlog::error("{}", *wrong);
+  cluster_.reload();
+  spdlog::info("this node has left its cluster");
+  tell_federation();
+  begin_scopes_anew();
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerContext* ctx, const v1::LeaveClusterRequest* req,
+                                                        v1::LeaveClusterReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto processes = context_.board->get().processes;
+    if (!processes)
+      return answer->finish(to_status(errc::unavailable));
+    auto go = [this, answer, force = req->force(), rep, processes](const std::vector<std::string>& running) {
+      auto posted = worker_.post([this, answer, force, rep, processes, running] {
+        auto failed = leave_cluster(force, *rep);
+        if (!failed)
+          for (const auto& id : running)
+            caf::anon_send(processes, kill_atom_v, id, std::int32_t{0});
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    ask(self, processes, list_atom_v, std::string{})
+      .then(
+        [this, answer, go, force = req->force()](const std::vector<pty_info_ptr>& all) {
+          std::vector<std::string> running;
+          for (const auto& p : all)
+            if (p->running() && cluster_.is_shared(p->scope()))
+              running.push_back(p->id());
+          if (!running.empty() && !force)
+            return answer->finish(
+              {grpc::StatusCode::FAILED_PRECONDITION,
+               fmt::format("{} workers of shared scopes run here and would end: `swarmctl pty list` shows them. Wait for them, after "
+                           "`swarmctl drain`, or leave with --force",
+                           running.size())});
+          go(running);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+// -- what other nodes ask ----------------------------------------------------------------------
+
+void cluster_service::renew(const std::string& node_id, const v1::RenewRequest& req, v1::RenewReply& rep, done finished) {
+  auto posted = for_nodes_.post([this, node_id, &req, &rep, finished] {
+    auto now = context_.node->clock->unix_ms();
+    auto& authority = cluster_.authority();
+    if (authority.locked(now))
+      return finished({grpc::StatusCode::FAILED_PRECONDITION, "the cluster's authority is locked: run `swarmctl ca unlock` there"});
+    auto certificate = authority.issue(req.csr(), node_id, now);
+    if (!certificate)
+      return finished(status_of(certificate.failure()));
+    if (auto info = read_certificate(*certificate))
+      cluster_.renewed(node_id, info->not_after_ms);
+    rep.set_certificate(*certificate);
+    tell_federation();
+    finished(grpc::Status::OK);
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+void cluster_service::leave(const std::string& node_id, done finished) {
+  auto posted = for_nodes_.post([this, node_id, finished] {
+    auto failed = cluster_.retire(node_id);
+    if (!failed) {
+      spdlog::info("the node {} leaves the cluster", node_id);
+      tell_federation();
+    }
+    finished(status_of(failed));
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+void cluster_service::drain(const std::string& node_id, const v1::DrainNodeRequest& req, v1::ClusterView& view, done finished) {
+  auto posted = for_nodes_.post([this, node_id, &req, &view, finished] {
+    spdlog::info("the node {} asks to {} {}", node_id, req.off() ? "end the draining of" : "drain", escape_control(req.node(), false));
+    finished(status_of(drain_here_or_at_home(req, view)));
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+// -- checkouts ---------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether something of the scope is alive that would be lost to whoever looks for it elsewhere; `root`: only sessions that stand there.
+void if_unused(caf::event_based_actor* self, const service_context& context, const std::string& scope, const std::string& root,
+               std::function<void()> next, unary_ptr answer) {
+  auto front = context.board->get().front;
+  if (!front)
+    return answer->finish(to_status(errc::unavailable));
+  auto q = internal_query(*context.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
+  auto tasks = internal_query(*context.node, scope, [](v1::Query& x) {
+    for (auto s : {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED})
+      x.mutable_list_tasks()->add_statuses(s);
+    x.mutable_list_tasks()->mutable_page()->set_size(1);
+  });
+  auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+  ask(self, front, q)
+    .then(
+      [=, here = context.node->facts.node_id](const answer_ptr& a) {
+        std::size_t alive = 0;
+        for (const auto& s : a->sessions().sessions())
+          alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
+        if (alive > 0)
+          return answer->finish(
+            {grpc::StatusCode::FAILED_PRECONDITION,
+             fmt::format("{} sessions of {} are there: end them first (`swarmctl --scope {} instances` lists them)", alive, scope, scope)});
+        if (!root.empty())
+          return next();
+        ask(self, front, tasks)
+          .then(
+            [=](const answer_ptr& t) {
+              if (t->tasks().tasks().empty())
+                return next();
+              answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                              fmt::format("{} has tasks that have not ended: finish or cancel them first (`swarmctl --scope {} tasks` lists them)",
+                                          scope, scope)});
+            },
+            failed);
+      },
+      failed);
+}
+
+bool is_root(const std::string& root) {
+  return !root.empty() && root.front() == '/' && root.size() <= limits::path_bytes_max() && is_resolved_path(root);
+}
+
+} // namespace
+
+grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContext* ctx, const v1::ShareScopeRequest* req, v1::CheckoutList* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    if (!is_root(req->root()))
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "the root of a checkout is an absolute path"});
+    if (req->scope().size() > limits::path_bytes_max() || (!req->scope().empty() && !is_named_scope(req->scope())))
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a shared scope is a name without a slash, or git: and the remote"});
+    v1::Checkout c;
+    c.set_root(req->root());
+    c.set_scope(req->scope());
+    auto share = [this, answer, rep, c]() mutable {
+      auto posted = worker_.post([this, answer, rep, c]() mutable {
+        c.set_remote(remote_of(c.root()));
+        if (c.scope().empty() && c.remote().empty())
+          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                                 c.root() + " has no git remote \"origin\" to name the scope by: name it yourself, with --as NAME"});
+        if (c.scope().empty())
+          c.set_scope(std::string{git_scope_prefix} + c.remote());
+        auto failed = cluster_.shared().share(c);
+        if (!failed)
+          cluster_.checkouts_changed();
+        *rep = cluster_.shared().list();
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    if_unused(self, context_, req->root(), {}, share, answer);
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerContext* ctx, const v1::UnshareScopeRequest* req, v1::CheckoutList* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto unshare = [this, answer, rep, root = req->root()] {
+      auto posted = worker_.post([this, answer, rep, root] {
+        auto failed = cluster_.shared().unshare(root);
+        if (!failed)
+          cluster_.checkouts_changed();
+        *rep = cluster_.shared().list();
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    const auto all = cluster_.shared().list();
+    for (const auto& c : all.checkouts())
+      if (c.root() == req->root())
+        return if_unused(self, context_, c.scope(), c.root(), unshare, answer);
+    unshare(); // says that there is none
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::ListCheckouts(grpc::CallbackServerContext* ctx, const v1::ListCheckoutsRequest*, v1::CheckoutList* rep) {
+  auto in = admit(context_, *ctx);
+  if (in.status.ok())
+    *rep = cluster_.shared().list();
+  return finish_now(in.status);
 }
 
 } // namespace swarm

@@ -7,6 +7,8 @@
 #include "actors/fabric/remote.hpp"
 #include "actors/runtime/admission.hpp"
 #include "services/bridge.hpp"
+#include "services/federation/cluster.hpp"
+#include "services/path_view.hpp"
 #include "services/principals.hpp"
 #include "swarm/v1/coordination.grpc.pb.h"
 
@@ -21,6 +23,7 @@ struct service_context {
   runtime::admission& admission;
   /// The node ends the calls that are under way, not their clients.
   std::shared_ptr<const std::atomic<bool>> stopping;
+  cluster& nodes;
 };
 
 /// A caller that has been let in: who it is and its place among the calls in flight.
@@ -125,6 +128,7 @@ struct prepared_call {
   call_ptr call;
   grpc::Status status;
   std::optional<v1::Refusal> refusal;
+  path_view paths = {}; // in which the reply is shown
 };
 prepared_call prepare(const service_context&, const v1::ExecuteRequest&, const v1::Principal&);
 

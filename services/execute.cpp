@@ -10,8 +10,9 @@ namespace swarm {
 namespace {
 
 /// The mailbox looks for the session as the node, which may cross identities: what a session may not override must not get there.
-wait_request_ptr without_override(const v1::WaitRequest& req, const v1::Principal& who) {
+wait_request_ptr without_override(const service_context& context, const v1::WaitRequest& req, const v1::Principal& who) {
   auto out = std::make_shared<v1::WaitRequest>(req);
+  out->set_scope(context.nodes.shared().scope_of(req.scope()));
   if (who.kind() == v1::Principal::SESSION && !domain::has_grant(who, "cross_identity"))
     out->mutable_caller()->set_allow_cross_identity(false);
   return out;
@@ -27,16 +28,17 @@ grpc::ServerUnaryReactor* run_short(const service_context& context, std::shared_
 
 /// Asks the front and answers the call with what comes back.
 template <class Request, class Reply>
-void ask_front(door_ptr door, const service_context& context, Request request, const short_call_ptr& call, Reply* rep) {
+void ask_front(door_ptr door, const service_context& context, Request request, const short_call_ptr& call, Reply* rep, path_view paths) {
   auto front = context.board->get().front;
   if (!front)
     return call->finish(to_status(errc::unavailable));
   ask(door, front, std::move(request))
     .then(
-      [call, rep](const std::shared_ptr<const Reply>& answer) {
+      [call, rep, paths = std::move(paths)](const std::shared_ptr<const Reply>& answer) {
         if (!call->open())
           return;
         *rep = *answer;
+        paths.to_caller(*rep);
         call->finish(grpc::Status::OK);
       },
       [call](caf::error& e) { call->finish(to_status(e)); });
@@ -51,7 +53,7 @@ void go_on(door_ptr door, const service_context& context, prepared_call prepared
   if (!call->open())
     return;
   call->on_abort(leaves_line(context, prepared.call));
-  ask_front(door, context, prepared.call, call, rep);
+  ask_front(door, context, prepared.call, call, rep, std::move(prepared.paths));
 }
 
 } // namespace
@@ -95,7 +97,9 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
           return;
         auto q = std::make_shared<v1::Query>(*req);
         *q->mutable_principal() = principal;
-        ask_front(door, context, query_ptr{q}, call, rep);
+        path_view paths{context.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
+        paths.to_store(*q);
+        ask_front(door, context, query_ptr{q}, call, rep, std::move(paths));
       },
       [call](grpc::Status s) { call->finish(std::move(s)); });
   });
@@ -116,10 +120,14 @@ grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackSe
         auto front = context.board->get().front;
         if (!front)
           return answer->finish(to_status(errc::unavailable));
-        ask(self, front, without_override(*req, principal))
+        auto wait = without_override(context, *req, principal);
+        auto scope = req->scope();
+        path_view paths{context.nodes.shared(), scope, req->caller().directory()};
+        ask(self, front, wait)
           .then(
-            [answer, rep](const activity_ptr& a) {
+            [answer, rep, paths](const activity_ptr& a) {
               *rep = *a;
+              paths.to_caller(*rep);
               answer->finish(grpc::Status::OK);
             },
             [answer](caf::error& e) { answer->finish(to_status(e)); });

@@ -1,5 +1,6 @@
 #include "services/node_service.hpp"
 
+#include "actors/fabric/graph.hpp"
 #include "services/operator_only.hpp"
 
 #include <filesystem>
@@ -70,23 +71,18 @@ grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, 
   return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     ask(self, root_, tree_atom_v)
       .then(
-        [answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
-          for (const auto& r : rows) {
-            auto path = r.path.empty() ? std::string{"node"} : "node/" + r.path;
-            if (!req->scope().empty() && path.find(req->scope()) == std::string::npos)
-              continue;
-            if (static_cast<std::size_t>(rep->nodes_size()) >= limits::tree_rows_max())
-              break;
-            auto* n = rep->add_nodes();
-            n->set_path(path);
-            n->set_kind(r.path.empty() ? "node" : r.kind);
-            n->set_state(r.state);
-            n->set_age_ms(r.age_ms);
-            n->set_restarts(static_cast<std::uint32_t>(r.restarts));
-            n->set_mailbox(r.mailbox_depth < 0 ? 0 : static_cast<std::uint64_t>(r.mailbox_depth));
-            n->set_detail(r.detail);
-          }
-          answer->finish(grpc::Status::OK);
+        [this, self, answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
+          add_rows(*rep, rows, req->scope(), "");
+          auto federation = context_.board->get().federation;
+          if (req->here() || !federation || context_.node->cluster->view().nodes_size() < 2)
+            return answer->finish(grpc::Status::OK);
+          ask(self, federation, tree_atom_v, req->scope())
+            .then(
+              [answer, rep](const graph_ptr& others) {
+                add_rows(*rep, *others);
+                answer->finish(grpc::Status::OK);
+              },
+              [answer](caf::error& e) { answer->finish(to_status(e)); });
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
   });

@@ -76,7 +76,7 @@ void open_terminal(caf::stateful_actor<State>* self, const service_context& cont
     [=](const v1::Principal& p) {
       self->state.principal = p;
       with_terminal(
-        self, context, id,
+        self, context, id, p,
         [=](pty_actor terminal) {
           ask(self, terminal, status_atom_v)
             .then(

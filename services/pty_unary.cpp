@@ -6,15 +6,16 @@
 
 namespace swarm {
 
-void with_terminal(caf::event_based_actor* self, const service_context& context, const std::string& id, std::function<void(pty_actor)> next,
-                   std::function<void(grpc::Status)> refuse) {
+void with_terminal(caf::event_based_actor* self, const service_context& context, const std::string& id, const v1::Principal& who,
+                   std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse) {
   auto processes = context.board->get().processes;
   if (!processes)
     return refuse(to_status(errc::unavailable));
-  auto elsewhere = [self, context, federation = context.board->get().federation, id, next, refuse](caf::error& e) {
+  auto elsewhere = [self, context, federation = context.board->get().federation, id, who, next, refuse](caf::error& e) {
     if (e != errc::not_found || !federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty())
       return refuse(to_status(e));
-    ask(self, federation, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& x) { refuse(to_status(x)); });
+    ask(self, federation, pty_atom_v, id, std::make_shared<const v1::Principal>(who))
+      .then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& x) { refuse(to_status(x)); });
   };
   ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
 }
@@ -74,7 +75,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
       self, context, who,
       [=](const v1::Principal& principal) {
         with_terminal(
-          self, context, id,
+          self, context, id, principal,
           [=](pty_actor terminal) {
             ask(self, terminal, status_atom_v)
               .then(
@@ -92,8 +93,8 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
 }
 
 /// Follows the spawn's events until its program runs, then reports its terminal.
-void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, std::uint64_t after,
-                   unary_ptr answer, v1::PtyInfo* rep) {
+void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, const v1::Principal& who,
+                   std::uint64_t after, unary_ptr answer, v1::PtyInfo* rep) {
   auto poll = std::make_shared<watch_poll>();
   poll->scope = scope;
   poll->after = after;
@@ -109,14 +110,14 @@ void await_running(caf::event_based_actor* self, const service_context& context,
           return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
         if (e.type() == "spawn.running" || e.type() == "spawn.ended")
           return with_terminal(
-            self, context, id,
+            self, context, id, who,
             [=](pty_actor terminal) {
               ask(self, terminal, status_atom_v)
                 .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
             },
             [=](grpc::Status s) { answer->finish(std::move(s)); });
       }
-      await_running(self, context, scope, id, page->revision, answer, rep);
+      await_running(self, context, scope, id, who, page->revision, answer, rep);
     },
     [=](grpc::Status e) { answer->finish(std::move(e)); });
 }
@@ -160,12 +161,14 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
               if (r->has_refusal())
                 return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
               // The request itself is the last event seen; what follows is news of the process.
-              auto await = [=] { await_running(self, context, req->scope(), r->spawn().spawn().id(), r->revision(), answer, rep); };
+              auto await = [=, scope = prepared.call->what->command.scope()] {
+                await_running(self, context, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+              };
               if (!r->repeated() && !r->spawn().existing())
                 return await();
               // Asked for before: it may run already, and nothing more would be heard of its start.
               with_terminal(
-                self, context, r->spawn().spawn().id(),
+                self, context, r->spawn().spawn().id(), principal,
                 [=](pty_actor terminal) {
                   ask(self, terminal, status_atom_v)
                     .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
@@ -192,7 +195,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
         auto processes = context.board->get().processes;
         if (!processes)
           return refuse(to_status(errc::unavailable));
-        auto scope = req->all_scopes() ? std::string{} : req->scope();
+        auto scope = req->all_scopes() ? std::string{} : context.nodes.shared().scope_of(req->scope());
         ask(self, processes, list_atom_v, scope)
           .then(
             [=](const std::vector<pty_info_ptr>& here) {
@@ -201,7 +204,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
                 fill_page(*rep, here, principal, req->page());
                 return answer->finish(grpc::Status::OK);
               }
-              ask(self, federation, list_atom_v, scope)
+              ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
                 .then(
                   [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
                     all.insert(all.end(), there.begin(), there.end());

@@ -6,7 +6,7 @@ namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
                          bearers& bearers, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(peers_, workers, bearers), context_{sys, std::move(board), node, callers_, admission_, stopping_}, coordination_(context_),
+  : callers_(peers_, workers, bearers), context_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(context_),
     ptys_(context_), node_(context_, std::move(root), hooks), cluster_(context_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));

@@ -107,12 +107,15 @@ void flush(pipeline_self self) {
   read_if_room(self);
 }
 
-void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v1::Reply* reply, const grpc::Status& status) {
+void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v1::Reply* reply, const grpc::Status& status,
+                const path_view& paths = {}) {
   self->state.leave.erase(at);
   v1::PipelineReply out;
   out.set_seq(seq);
   if (reply)
     *out.mutable_reply() = *reply;
+  if (reply)
+    paths.to_caller(*out.mutable_reply());
   out.set_status(static_cast<std::uint32_t>(status.error_code()));
   out.set_status_text(status.error_message());
   self->state.done.emplace(at, std::move(out));
@@ -136,7 +139,7 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   if (auto gone = leaves_line(*st.context, prepared.call))
     st.leave.emplace(at, std::move(gone));
   ask(self, front, prepared.call)
-    .then([self, at, seq](const reply_ptr& r) { answer_one(self, at, seq, r.get(), grpc::Status::OK); },
+    .then([self, at, seq, paths = prepared.paths](const reply_ptr& r) { answer_one(self, at, seq, r.get(), grpc::Status::OK, paths); },
           [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
 }
 
@@ -200,6 +203,7 @@ struct watch_state {
   static inline const char* name = "watcher";
   std::shared_ptr<service_context> context;
   v1::WatchRequest request;
+  path_view paths;
   v1::Principal principal;
   watch_reactor_ptr io;
   std::uint64_t after = 0;
@@ -221,6 +225,7 @@ void finish(watch_self self, grpc::Status s) {
 }
 
 void send_and_go_on(watch_self self, v1::WatchReply page) {
+  self->state.paths.to_caller(page);
   if (self->state.io->push(std::move(page)))
     next_page(self);
   else
@@ -269,9 +274,10 @@ void read_store(watch_self self) {
         // The empty page that says "caught up" goes out once.
         v1::WatchReply mark;
         mark.set_revision(s.after);
-        if (s.caught_up && !page.events().empty())
+        if (s.caught_up && !page.events().empty()) {
+          s.paths.to_caller(page);
           s.io->push(std::move(page));
-        else
+        } else
           mark = std::move(page);
         send_and_go_on(self, std::move(mark));
       },
@@ -340,6 +346,8 @@ caf::behavior watcher(watch_self self, service_context context, claim who, v1::W
   auto& st = self->state;
   st.context = std::make_shared<service_context>(std::move(context));
   st.request = std::move(request);
+  st.paths = path_view{st.context->nodes.shared(), *st.request.mutable_scope(), {}};
+  st.paths.to_store(st.request);
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_lasting_principal(
@@ -382,6 +390,7 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_contex
   runtime::install_defaults(self);
   auto& st = self->state;
   st.request = std::move(request);
+  st.request.set_scope(context.nodes.shared().scope_of(st.request.scope()));
   st.stream = stream;
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));

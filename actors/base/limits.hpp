@@ -291,7 +291,7 @@ inline constexpr std::size_t configuration_bytes_max = 256 * kib;
 inline constexpr std::size_t node_identity_bytes_max = 64 * kib;
 
 // -- cluster ---------------------------------------------------------------------------
-inline constexpr std::uint32_t link_protocol = 1;
+inline constexpr std::uint32_t link_protocol = 2;
 inline constexpr std::uint32_t link_protocol_min = 1;
 inline constexpr std::size_t nodes_max = 64;
 inline constexpr std::size_t node_name_bytes_max = 64;
@@ -304,6 +304,19 @@ inline constinit bound<std::size_t> link_outbox_messages_max{4'096};
 inline constinit bound<std::size_t> link_outbox_bytes_max{32 * mib, 4 * mib, 256 * mib};
 inline constinit bound<std::size_t> link_requests_max{4'096};
 inline constinit bound<milliseconds> link_heartbeat{milliseconds{5'000}};
+/// Counted in credit with every message besides its own size: what it costs to hold it, also when it is tiny. Both sides must agree.
+inline constexpr std::size_t link_message_overhead_bytes = 256;
+/// A message is acknowledged with whatever is sent next, or alone after this pause or so many of them.
+inline constexpr milliseconds link_ack_delay{5};
+inline constexpr std::size_t link_unacknowledged_max = 32;
+inline constexpr std::size_t link_close_text_bytes_max = 1 * kib;
+/// A request up to this size gives its credit back at once: one that waits for long must not keep the other node from sending.
+inline constexpr std::size_t link_small_request_bytes = 16 * kib;
+inline constexpr std::size_t link_frames_queued_max = 4;
+inline constexpr milliseconds link_connect_timeout{5'000};
+inline constexpr milliseconds link_keepalive{10'000};
+inline constexpr milliseconds link_keepalive_timeout{5'000};
+inline constexpr milliseconds link_stop_patience{2'000};
 /// Nothing heard for so long: the connection is given up.
 inline constinit bound<milliseconds> link_silence{milliseconds{15'000}};
 inline constinit bound<milliseconds> link_redial_min{milliseconds{100}};
@@ -311,16 +324,27 @@ inline constinit bound<milliseconds> link_redial_max{milliseconds{10'000}};
 /// A host that has not been heard of for so long is gone: its locks are released and its tasks open again.
 inline constinit bound<milliseconds> host_lease{milliseconds{30'000}};
 inline constexpr milliseconds clock_offset_warned{minutes{1}};
+inline constexpr std::size_t cluster_file_bytes_max = 1 * mib;
+inline constexpr std::size_t checkouts_max = 256;
+inline constexpr std::size_t placement_text_bytes_max = 1 * kib;
+inline constexpr std::size_t accept_list_max = 64;
+inline constexpr milliseconds cluster_call_timeout{10'000};
+inline constexpr milliseconds graph_of_others_patience{3'000};
 inline constexpr std::size_t join_request_bytes_max = 16 * kib;
 inline constexpr std::size_t join_token_bytes_max = 1 * kib;
 inline constexpr std::size_t join_attempts_per_minute_max = 5;
 inline constexpr std::size_t join_tokens_max = 16;
+/// Those that were used or have expired are remembered for what they can tell who comes too late.
+inline constexpr std::size_t join_tokens_remembered_max = 64;
+/// Of a cluster's whole life; each is an act of a person.
+inline constexpr std::size_t revoked_nodes_max = 8'192;
 inline constexpr milliseconds join_token_lifetime{minutes{10}};
 inline constexpr milliseconds join_token_lifetime_max{hours{24}};
 inline constexpr std::size_t passphrase_bytes_max = 1 * kib;
 inline constexpr milliseconds authority_unlocked{minutes{10}};
-inline constexpr milliseconds node_certificate_lifetime{hours{24 * 365}};
-inline constexpr milliseconds node_certificate_renewal{hours{24 * 30}};
+inline constinit bound<milliseconds> node_certificate_lifetime{hours{24 * 365}, seconds{5}, hours{24 * 3650}};
+inline constinit bound<milliseconds> node_certificate_renewal{hours{24 * 30}, seconds{1}, hours{24 * 3650}};
+inline constinit bound<milliseconds> node_certificate_renewal_retry{hours{1}, seconds{1}, hours{24}};
 inline constexpr milliseconds authority_lifetime{hours{24 * 3650}};
 /// Certificates count from so long before they are made: clocks of hosts differ.
 inline constexpr milliseconds certificate_backdate{hours{24}};

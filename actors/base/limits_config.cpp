@@ -101,7 +101,9 @@ std::vector<configurable> all() {
     setting("link_outbox_bytes_max", limits::link_outbox_bytes_max), setting("link_requests_max", limits::link_requests_max),
     setting("link_heartbeat", limits::link_heartbeat), setting("link_silence", limits::link_silence),
     setting("link_redial_min", limits::link_redial_min), setting("link_redial_max", limits::link_redial_max),
-    setting("host_lease", limits::host_lease));
+    setting("host_lease", limits::host_lease), setting("node_certificate_lifetime", limits::node_certificate_lifetime),
+    setting("node_certificate_renewal", limits::node_certificate_renewal),
+    setting("node_certificate_renewal_retry", limits::node_certificate_renewal_retry));
   return out;
 }
 
@@ -117,6 +119,7 @@ std::optional<std::string> contradiction() {
        {above("session_heartbeat", session_heartbeat(), "session_stale", session_stale()),
         above("session_stale", session_stale(), "session_reclaim", session_reclaim()),
         above("link_heartbeat", link_heartbeat(), "link_silence", link_silence()), above("link_silence", link_silence(), "host_lease", host_lease()),
+        above("node_certificate_renewal", node_certificate_renewal(), "node_certificate_lifetime", node_certificate_lifetime()),
         above("link_redial_min", link_redial_min(), "link_redial_max", link_redial_max()),
         above("disk_critical_bytes", disk_critical_bytes(), "disk_low_bytes", disk_low_bytes()),
         above("pty_segment_bytes", pty_segment_bytes(), "pty_segments_total_bytes", pty_segments_total_bytes()),
@@ -129,8 +132,8 @@ std::optional<std::string> contradiction() {
 
 std::optional<std::string> take_over(const toml::table& file) {
   for (const auto& [key, value] : file)
-    if (key.str() != "limits" || !value.is_table())
-      return "unknown table or key \"" + std::string{key.str()} + "\"; there is [limits]";
+    if ((key.str() != "limits" && key.str() != "labels" && key.str() != "accept") || !value.is_table())
+      return "unknown table or key \"" + std::string{key.str()} + "\"; there are [limits], [labels] and [accept]";
   const auto* given = file["limits"].as_table();
   if (!given)
     return std::nullopt;

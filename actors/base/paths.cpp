@@ -48,6 +48,8 @@ std::string resolve_scope(std::string_view value, const std::string& directory) 
 }
 
 bool is_named_scope(std::string_view scope) noexcept {
+  if (scope.size() > git_scope_prefix.size() && scope.substr(0, git_scope_prefix.size()) == git_scope_prefix)
+    return true;
   return !scope.empty() && scope.find('/') == std::string_view::npos && scope != "." && scope != "..";
 }
 
@@ -55,6 +57,24 @@ bool is_inside(std::string_view base, std::string_view path) {
   if (base == path || base == "/")
     return !path.empty() && path.front() == '/';
   return path.size() > base.size() && path.substr(0, base.size()) == base && path[base.size()] == '/';
+}
+
+std::string path_below(std::string_view root, std::string_view path) {
+  if (root == path)
+    return ".";
+  return is_inside(root, path) ? std::string{path.substr(root == "/" ? 1 : root.size() + 1)} : std::string{path};
+}
+
+std::string path_from(std::string_view root, std::string_view path) {
+  if (path.empty() || path.front() == '/' || root.empty())
+    return std::string{path};
+  return path == "." ? std::string{root} : std::string{root} + (root == "/" ? "" : "/") + std::string{path};
+}
+
+bool is_resolved_path(std::string_view path) {
+  if (path.empty() || path.find('\0') != path.npos)
+    return false;
+  return path == "." || normalize_path(path, "/") == (path.front() == '/' ? std::string{path} : "/" + std::string{path});
 }
 
 namespace {

@@ -13,8 +13,16 @@ std::string normalize_path(std::string_view path, std::string_view cwd);
 std::string git_root(const std::string& directory);
 /// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`.
 std::string resolve_scope(std::string_view value, const std::string& directory);
-/// True for a scope that is a name rather than a path.
+/// What the scope of a repository begins with; the normalised git remote follows.
+inline constexpr std::string_view git_scope_prefix = "git:";
+/// True for a scope that is a name rather than a path: one without `/`, or of a repository.
 bool is_named_scope(std::string_view scope) noexcept;
+/// As scopes that are no directory hold paths: relative to the root they lie in, "." for itself; a path elsewhere as it is.
+std::string path_below(std::string_view root, std::string_view path);
+/// The inverse. Without a root a relative path stays so.
+std::string path_from(std::string_view root, std::string_view path);
+/// Absolute and normalised; or the same below some root, which it does not leave.
+bool is_resolved_path(std::string_view path);
 /// `path` relative to `base` does not leave it.
 bool is_inside(std::string_view base, std::string_view path);
 /// Contract 0.1, file argument resolution. All arguments but `input` are normalised absolute paths.

@@ -66,7 +66,7 @@ private:
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
     if (d_.harness().empty())
       return std::nullopt;
-    return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_);
+    return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_, tx_.scope());
   }
 
   void make_keys() {
@@ -194,6 +194,8 @@ private:
     }
     if (auto r = check_spawn_quota(tx_))
       return *r;
+    if (auto r = check_place(d_.node_id(), d_.placement()))
+      return *r;
     auto ordered = order_worker(tx_, order());
     auto r = answer(v1::DispatchReply::SPAWNING);
     *r.mutable_dispatch()->mutable_spawn() = std::move(ordered);
@@ -216,6 +218,9 @@ private:
     o.rows = d_.rows();
     o.worktree = d_.worktree();
     o.node_id = d_.node_id();
+    o.placement = d_.placement();
+    o.on = d_.on();
+    o.where = d_.where();
     o.deferred = task_.status() != v1::OPEN;
     return o;
   }

@@ -135,7 +135,7 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
     return spawn_reply(std::move(*known), true);
   worker_order o;
   o.directory = c.directory().empty() ? tx.command().caller().directory() : c.directory();
-  if (auto r = check_worker(c.harness(), c.argv(), c.retries(), o.directory))
+  if (auto r = check_worker(c.harness(), c.argv(), c.retries(), o.directory, tx.scope()))
     return *r;
   if (!c.task_id().empty() && !find_task(tx, c.task_id()))
     return refuse(v1::Refusal::NOT_FOUND, "Task not found", c.task_id());
@@ -145,6 +145,8 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   if (auto r = check_grants(tx, c.grants()))
     return *r;
   if (auto r = check_spawn_quota(tx))
+    return *r;
+  if (auto r = check_place(c.node_id(), c.placement()))
     return *r;
   o.grants = c.grants();
   o.role = c.role();
@@ -159,6 +161,9 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   o.rows = c.rows();
   o.worktree = c.worktree();
   o.node_id = c.node_id();
+  o.placement = c.placement();
+  o.on = c.on();
+  o.where = c.where();
   return spawn_reply(order_worker(tx, o), false);
 }
 
@@ -225,6 +230,11 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
   payload.update(where);
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   if (auto task = task_of(tx, *s); c.reason() == node_restarted && s->retries_left() > 0 && !(task && is_terminal(task->status()))) {
+    // Only the home of the scope chooses; a node whose program was lost there starts it again.
+    if (!c.next_node_id().empty() && tx.command().principal().node().empty()) {
+      s->set_node_id(c.next_node_id());
+      s->set_placement(c.next_placement());
+    }
     ask_again(tx, *s);
     return spawn_reply(std::move(*s), false);
   }

@@ -68,7 +68,9 @@ v1::Session worker_session(const transaction& tx, const v1::Spawn& spawn, std::s
   s.set_id(std::move(id));
   s.set_scope(tx.scope());
   s.set_directory(spawn.directory());
-  s.set_root(!is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory()) ? tx.scope() : spawn.directory());
+  const bool below = !spawn.directory().empty() && spawn.directory().front() != '/'; // the root of whatever checkout it gets
+  const bool inside = !is_named_scope(tx.scope()) && is_inside(tx.scope(), spawn.directory());
+  s.set_root(below ? "." : inside ? tx.scope() : spawn.directory());
   s.set_file_root(spawn.directory());
   s.set_label(spawn.label());
   *s.mutable_grants() = spawn.grants();
@@ -145,6 +147,9 @@ v1::Spawn order_worker(transaction& tx, const worker_order& o) {
   s.set_columns(o.columns);
   s.set_rows(o.rows);
   s.set_worktree(o.worktree);
+  s.set_on(o.on);
+  *s.mutable_where() = o.where;
+  s.set_placement(o.placement);
   if (o.deferred)
     tx.put(s);
   else
@@ -215,16 +220,23 @@ std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
 }
 
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
-                                      std::string_view directory) {
+                                      std::string_view directory, std::string_view scope) {
   if (!is_harness(harness))
     return refuse(v1::Refusal::INVALID, "Unknown harness \"" + std::string(harness) + "\". Known harnesses: " + harness_names() + ".");
   if (harness == exec_harness && (argv.empty() || argv.Get(0).empty()))
     return refuse(v1::Refusal::INVALID, "harness exec needs a command. Give it after --, for instance: -- sh -c 'make test'");
-  if (directory.empty() || directory.front() != '/')
+  const bool below = is_named_scope(scope) && is_resolved_path(directory);
+  if (directory.empty() || (directory.front() != '/' && !below))
     return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");
   if (retries > limits::spawn_retries_max())
     return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max()));
   return std::nullopt;
+}
+
+std::optional<v1::Reply> check_place(const std::string& node_id, const std::string& placement) {
+  if (!node_id.empty() || placement.empty())
+    return std::nullopt;
+  return refuse(v1::Refusal::UNAVAILABLE, "No node can take this worker: " + placement);
 }
 
 worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,

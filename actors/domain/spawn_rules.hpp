@@ -21,7 +21,10 @@ struct worker_order {
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
   bool worktree = false;
-  std::string node_id; // empty = the one that decides
+  std::string node_id;   // empty = the one that decides
+  std::string placement; // why that one; without it and with this text: none fits
+  std::string on;
+  google::protobuf::RepeatedPtrField<v1::NodeLabel> where;
   bool deferred = false;
 };
 
@@ -41,7 +44,9 @@ std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_v
 std::optional<v1::Reply> check_spawn_quota(const transaction&);
 /// Harness, argv, retries and directory are usable.
 std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
-                                      std::string_view directory);
+                                      std::string_view directory, std::string_view scope);
+/// A node was found for the worker; asked only when one is really ordered.
+std::optional<v1::Reply> check_place(const std::string& node_id, const std::string& placement);
 
 /// Label of a worker: the requester's identity token, role, provider, launch token and the extra tokens, each once. Refuses
 /// another identity than the requester's.

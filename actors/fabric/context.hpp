@@ -3,13 +3,16 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "actors/base/clock.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/accept.hpp"
 #include "actors/fabric/interfaces.hpp"
 #include "actors/runtime/restarts.hpp"
+#include "actors/runtime/supervisor.hpp"
 
 namespace swarm {
 
@@ -78,7 +81,9 @@ public:
   /// News of every connection made from now on go here.
   virtual void listen(link_listener) = 0;
   /// Connects to a node; `connected` or `not_reached` follows.
-  virtual void dial(const v1::NodeAddress&) = 0;
+  virtual void dial(const v1::NodeAddress&, link_lane) = 0;
+  /// Gives up connecting to the node; `not_reached` follows.
+  virtual void hang_up(const std::string& node_id, link_lane) = 0;
 };
 
 /// The cluster this node is in, as its files say. Thread-safe.
@@ -94,6 +99,34 @@ public:
   virtual v1::ClusterView view() const = 0;
   /// Keeps what the home says of the cluster.
   virtual void keep(const v1::ClusterView&) = 0;
+  /// So many programs run on terminals here.
+  virtual void busy(std::uint32_t workers) = 0;
+  /// At the home: a worker has just been given to the node, which counts until the node says how busy it is.
+  virtual void placed(const std::string& node_id) = 0;
+  /// `changed` is called, from any thread, when this node has something new to say of itself; must not block.
+  virtual void listen(std::function<void()> changed) = 0;
+  /// The directory of this node that is a checkout of the scope; empty = there is none.
+  virtual std::string checkout_of(std::string_view scope) const = 0;
+  /// What other nodes may do here.
+  virtual const domain::accept_policy& accepts() const = 0;
+};
+
+/// Where the live tree begins. Thread-safe; set once the top supervisor is there.
+class tree_root {
+public:
+  void set(const runtime::supervisor_actor& root) {
+    std::lock_guard guard{mutex_};
+    root_ = root.address();
+  }
+  /// Null before and after its life.
+  runtime::supervisor_actor get() const {
+    std::lock_guard guard{mutex_};
+    return root_ ? caf::actor_cast<runtime::supervisor_actor>(root_) : runtime::supervisor_actor{};
+  }
+
+private:
+  mutable std::mutex mutex_;
+  caf::actor_addr root_;
 };
 
 /// What does not change while the node runs.
@@ -119,6 +152,7 @@ struct node_context {
   bearer_port* bearers = nullptr;  // may be null
   link_port* links = nullptr;      // null: there are no other nodes
   cluster_port* cluster = nullptr; // null: likewise
+  std::shared_ptr<tree_root> root = std::make_shared<tree_root>();
   /// For everything below the top supervisor: scopes, their entities, workers' actors, terminals.
   runtime::restart_options restarts;
 };

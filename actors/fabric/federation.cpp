@@ -1,16 +1,20 @@
 #include "actors/fabric/federation.hpp"
 
+#include <algorithm>
+
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/fabric/graph.hpp"
 #include "actors/fabric/peer.hpp"
 #include "actors/fabric/remote.hpp"
 #include "actors/fabric/tree_collector.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
+#include "actors/runtime/error_text.hpp"
 #include "actors/runtime/tree.hpp"
 
 namespace swarm {
@@ -48,8 +52,28 @@ bool is_linked(self_ptr self, const std::string& id) {
   return home.empty() || home == id;
 }
 
+/// A node that has gone out of the cluster takes its links with it.
+void forget_others(self_ptr self, const v1::ClusterView& view) {
+  auto& st = self->state;
+  auto stays = [&](const std::string& id) {
+    return is_linked(self, id) &&
+           std::any_of(view.nodes().begin(), view.nodes().end(), [&](const v1::ClusterNode& n) { return n.info().node_id() == id; });
+  };
+  for (auto i = st.members.begin(); i != st.members.end();) {
+    if (stays(i->first)) {
+      ++i;
+      continue;
+    }
+    if (i->second.who)
+      runtime::ask_to_end(i->second.who);
+    st.due.cancel(i->first);
+    i = st.members.erase(i);
+  }
+}
+
 void take_view(self_ptr self, const v1::ClusterView& view) {
   auto& st = self->state;
+  forget_others(self, view);
   for (const auto& n : view.nodes()) {
     const auto& id = n.info().node_id();
     if (id == st.node->facts.node_id || !is_linked(self, id))
@@ -61,7 +85,9 @@ void take_view(self_ptr self, const v1::ClusterView& view) {
     auto revoked = n.link() == v1::ClusterNode::REVOKED;
     if (revoked && !std::exchange(m.revoked, true) && m.who)
       caf::anon_send(m.who, gone_atom_v);
-    m.revoked = revoked;
+    // One that had left has come in again: with a link that knows nothing of the last one.
+    if (!revoked && std::exchange(m.revoked, false) && m.who)
+      runtime::ask_to_end(std::exchange(m.who, nullptr));
     if (!m.who)
       start(self, id, m);
   }
@@ -86,10 +112,10 @@ caf::result<link_response_ptr> ask(self_ptr self, const std::string& node_id, co
 
 // -- terminals of other nodes ----------------------------------------------------------------
 
-link_request_ptr of_operator(std::function<void(v1::LinkRequest&)> fill) {
+link_request_ptr by(const v1::Principal& who, std::function<void(v1::LinkRequest&)> fill) {
   auto r = std::make_shared<v1::LinkRequest>();
   r->set_timeout_ms(limits::call_deadline_default().count() / 2);
-  r->mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  *r->mutable_principal() = who;
   fill(*r);
   return r;
 }
@@ -123,30 +149,87 @@ void ask_all(self_ptr self, const link_request_ptr& request, std::function<void(
   step();
 }
 
-caf::result<pty_actor> find_pty(self_ptr self, const std::string& id) {
+caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const principal_ptr& who) {
   auto promise = self->make_response_promise<pty_actor>();
   auto kept = std::make_shared<runtime::parked<pty_actor>>(promise);
+  auto refused = std::make_shared<std::string>();
   ask_all(
-    self, of_operator([&](v1::LinkRequest& r) { r.mutable_find_pty()->set_id(id); }),
-    [self, kept](const v1::LinkResponse& r) {
+    self, by(*who, [&](v1::LinkRequest& r) { r.mutable_find_pty()->set_id(id); }),
+    [self, kept, who, refused](const v1::LinkResponse& r) {
       if (r.has_pty() && kept->pending())
-        kept->answer(self->home_system().spawn(remote_pty, caf::actor_cast<federation_actor>(self), r.pty().node_id(), r.pty()));
+        kept->answer(self->home_system().spawn(remote_pty, caf::actor_cast<federation_actor>(self), r.pty().node_id(), r.pty(), who));
+      else if (r.has_error() && r.error().code() == static_cast<std::uint32_t>(errc::forbidden))
+        *refused = r.error().text();
     },
-    [kept, id] { kept->answer(fail(errc::not_found, fmt::format("no terminal {} on this node or on one that is linked", id))); });
+    [kept, id, refused] {
+      // A node that does not say what terminals it has may hold this one.
+      kept->answer(refused->empty() ? fail(errc::not_found, fmt::format("no terminal {} on this node or on one that is linked", id))
+                                    : fail(errc::forbidden, *refused));
+    });
   return promise;
 }
 
-caf::result<std::vector<pty_info_ptr>> list_ptys(self_ptr self, const std::string& scope) {
+caf::result<std::vector<pty_info_ptr>> list_ptys(self_ptr self, const std::string& scope, const v1::Principal& who) {
   auto promise = self->make_response_promise<std::vector<pty_info_ptr>>();
   auto kept = std::make_shared<runtime::parked<std::vector<pty_info_ptr>>>(promise);
   auto all = std::make_shared<std::vector<pty_info_ptr>>();
   ask_all(
-    self, of_operator([&](v1::LinkRequest& r) { r.mutable_list_ptys()->set_scope(scope); }),
+    self, by(who, [&](v1::LinkRequest& r) { r.mutable_list_ptys()->set_scope(scope); }),
     [all](const v1::LinkResponse& r) {
       for (const auto& p : r.ptys().ptys())
         all->push_back(std::make_shared<const v1::PtyInfo>(p));
     },
     [kept, all] { kept->answer(std::move(*all)); });
+  return promise;
+}
+
+// -- the graph -------------------------------------------------------------------------------
+
+/// Of all nodes but this one, those of other members by way of the home.
+caf::result<graph_ptr> graph_of_others(self_ptr self, const std::string& filter) {
+  auto& st = self->state;
+  auto promise = self->make_response_promise<graph_ptr>();
+  auto kept = std::make_shared<runtime::parked<graph_ptr>>(promise);
+  auto all = std::make_shared<v1::ActorGraph>();
+  auto left = std::make_shared<std::size_t>(1);
+  auto step = [kept, all, left] {
+    if (--*left == 0)
+      kept->answer(std::make_shared<const v1::ActorGraph>(std::move(*all)));
+  };
+  v1::Principal person;
+  person.set_kind(v1::Principal::OPERATOR);
+  const auto view = st.node->cluster ? st.node->cluster->view() : v1::ClusterView{};
+  for (const auto& n : view.nodes()) {
+    const auto& id = n.info().node_id();
+    auto who = way_to(self, id);
+    if (!who || n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::REVOKED)
+      continue;
+    auto missing = [all, step, name = n.info().node_name()](const std::string& why) {
+      auto& row = *all->add_nodes();
+      row.set_path("node");
+      row.set_kind("node");
+      row.set_state("silent");
+      row.set_detail(why);
+      row.set_node(name);
+      step();
+    };
+    auto request = by(person, [&](v1::LinkRequest& r) {
+      r.set_timeout_ms(limits::graph_of_others_patience.count());
+      r.set_to_node(id);
+      r.mutable_graph()->set_scope(filter);
+    });
+    ++*left;
+    self->request(who, 2 * limits::graph_of_others_patience, request)
+      .then(
+        [all, step, missing](const link_response_ptr& r) {
+          if (!r->has_graph())
+            return missing(r->error().text());
+          add_rows(*all, r->graph());
+          step();
+        },
+        [missing](caf::error& e) { missing(runtime::error_text(e)); });
+  }
+  step();
   return promise;
 }
 
@@ -172,11 +255,13 @@ void collect(self_ptr self, std::function<void(v1::ClusterView)> done) {
         [view, i, step](const cluster_node_ptr& said) {
           auto& n = *view->mutable_nodes(i);
           auto address = n.info().address();
+          auto draining = n.info().draining();
           if (said->info().version().empty()) {
             n.set_link(said->link()); // it has not spoken yet
           } else {
             *n.mutable_info() = said->info();
             n.mutable_info()->set_address(address);
+            n.mutable_info()->set_draining(draining); // the home says so, not the node
             n.set_link(said->link());
           }
           n.set_last_heard_ms(said->last_heard_ms());
@@ -203,12 +288,10 @@ void pass_on(self_ptr self) {
     auto& s = self->state;
     s.asking = false;
     s.node->cluster->keep(view);
-    if (is_home(self)) {
-      auto shared = std::make_shared<const v1::ClusterView>(std::move(view));
-      for (const auto& [id, m] : s.members)
-        if (m.who)
-          caf::anon_send(m.who, shared);
-    }
+    auto shared = std::make_shared<const v1::ClusterView>(std::move(view));
+    for (const auto& [id, m] : s.members)
+      if (m.who)
+        caf::anon_send(m.who, shared);
     if (std::exchange(s.changed, false))
       pass_on(self);
   });
@@ -291,8 +374,13 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
       if (auto who = caf::actor_cast<federation_actor>(addr))
         caf::anon_send(who, std::move(news));
     });
-  if (st.node->cluster)
+  if (st.node->cluster) {
     take_view(self, st.node->cluster->view());
+    st.node->cluster->listen([addr = self->address()] {
+      if (auto who = caf::actor_cast<federation_actor>(addr))
+        caf::anon_send(who, tick_atom_v, std::uint64_t{0});
+    });
+  }
   return {
     [self](const link_news_ptr& news) { on_news(self, news); },
     [self](const cluster_view_ptr& view) {
@@ -309,6 +397,10 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
       if (self->state.members.empty() || !is_home(self))
         return;
       for (const auto& b : c->batches)
+        for (const auto& p : b.patches())
+          if (p.has_spawn() && p.spawn().status() == v1::Spawn::REQUESTED && !p.spawn().session_id().empty())
+            self->state.node->cluster->placed(p.spawn().node_id());
+      for (const auto& b : c->batches)
         for (const auto& [id, m] : self->state.members)
           if (m.who && !m.revoked && concerns(b, id))
             caf::anon_send(m.who, batch_ptr{c, &b});
@@ -319,8 +411,9 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
         if (m.who)
           caf::anon_send(m.who, attach_atom_v, front);
     },
-    [self](pty_atom, const std::string& id) { return find_pty(self, id); },
-    [self](list_atom, const std::string& scope) { return list_ptys(self, scope); },
+    [self](pty_atom, const std::string& id, const principal_ptr& who) { return find_pty(self, id, who); },
+    [self](list_atom, const std::string& scope, const principal_ptr& who) { return list_ptys(self, scope, *who); },
+    [self](tree_atom, const std::string& filter) { return graph_of_others(self, filter); },
     [self](list_atom) -> caf::result<cluster_view_ptr> {
       auto promise = self->make_response_promise<cluster_view_ptr>();
       auto kept = std::make_shared<runtime::parked<cluster_view_ptr>>(promise);

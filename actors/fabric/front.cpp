@@ -163,20 +163,41 @@ void reload(self_ptr self, const std::string& home, std::string page = {}) {
       });
 }
 
-void tell_all_scopes(self_ptr self, const std::string& lost_node, std::string page = {}) {
+/// `done` says whether all of them, and those of further pages, have dealt with it.
+void tell_all_scopes(self_ptr self, const std::string& lost_node, std::function<void(bool)> done, std::string page = {}) {
   auto q = internal_query(*self->state.links.node, "", [&](v1::Query& x) { x.mutable_list_scopes()->mutable_page()->set_token(page); });
   self->request(reader(self), limits::call_deadline_default(), q)
     .then(
-      [self, lost_node](const answer_ptr& a) {
+      [self, lost_node, done](const answer_ptr& a) {
+        auto left = std::make_shared<std::size_t>(1);
+        auto all_well = std::make_shared<bool>(true);
+        auto step = [self, lost_node, done, left, all_well, next = a->scopes().page().token()](bool well) {
+          *all_well &= well;
+          if (--*left > 0)
+            return;
+          if (next.empty() || !*all_well)
+            return done(*all_well);
+          tell_all_scopes(self, lost_node, done, next);
+        };
         for (const auto& s : a->scopes().scopes()) {
+          auto* cluster = self->state.links.node->cluster;
+          if (!cluster || !cluster->is_shared(s.scope()))
+            continue; // nobody else lives in it
           auto found = self->state.scopes.get(s.scope());
-          if (auto* who = std::get_if<scope_actor>(&found))
-            caf::anon_send(*who, gone_atom_v, lost_node);
+          auto* who = std::get_if<scope_actor>(&found);
+          ++*left;
+          if (!who) {
+            step(false);
+            continue;
+          }
+          self->request(*who, limits::call_deadline_default(), gone_atom_v, lost_node).then(step, [step](caf::error&) { step(false); });
         }
-        if (auto next = a->scopes().page().token(); !next.empty())
-          tell_all_scopes(self, lost_node, next);
+        step(true);
       },
-      [](caf::error& e) { spdlog::error("the scopes cannot be read: {}", runtime::error_text(e)); });
+      [done](caf::error& e) {
+        spdlog::error("the scopes cannot be read: {}", runtime::error_text(e));
+        done(false);
+      });
 }
 
 /// Who bears this token: one of this node's sessions, or one of a scope whose home is another node.
@@ -289,7 +310,17 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
       if (node_id == shared_home(self))
         reload(self, node_id);
     },
-    [self](gone_atom, const std::string& node_id) { tell_all_scopes(self, node_id); },
+    [self](gone_atom, const std::string& node_id) -> caf::result<bool> {
+      auto promise = self->make_response_promise<bool>();
+      auto kept = std::make_shared<runtime::parked<bool>>(promise);
+      tell_all_scopes(self, node_id, [kept](bool well) {
+        if (well)
+          kept->answer(true);
+        else
+          kept->answer(fail(errc::unavailable));
+      });
+      return promise;
+    },
     [self](boot_atom) -> caf::result<bool> {
       if (self->state.booted)
         return true;

@@ -139,6 +139,10 @@ using log_slice_ptr = std::shared_ptr<const log_slice>;
 
 // -- other nodes -----------------------------------------------------------------------
 
+/// Of two nodes' links: the one for everything, and the one beside it for what may be much. Each has its connections, numbers and window.
+enum class link_lane : std::uint8_t { control, bulk };
+inline constexpr std::size_t link_lanes = 2;
+
 /// One connection to another node, as the transport made it. Thread-safe; every function posts and returns.
 class link_connection {
 public:
@@ -147,12 +151,15 @@ public:
   virtual const std::string& node_id() const noexcept = 0;
   /// We called it, not it us.
   virtual bool dialled() const noexcept = 0;
+  virtual link_lane lane() const noexcept = 0;
   /// One at a time: `written` tells when there is room for another.
   virtual void write(v1::LinkFrame) = 0;
   /// The next frame is wanted; the first one is read without asking.
   virtual void read() = 0;
   /// Ends it; what was written before is sent first.
   virtual void close() = 0;
+  /// Ends it at once: nothing is heard of the other side, so what was written is not waited for.
+  virtual void abort() = 0;
 };
 using link_connection_ptr = std::shared_ptr<link_connection>;
 
@@ -161,6 +168,7 @@ struct link_news {
   enum kind_t { connected, frame, written, disconnected, not_reached } kind = disconnected;
   link_connection_ptr connection; // null when it was not reached
   std::string node_id;
+  link_lane lane = link_lane::control;
   v1::LinkFrame body;
   std::string text; // why it ended, for people
 };
@@ -169,6 +177,8 @@ using link_request_ptr = std::shared_ptr<const v1::LinkRequest>;
 using link_response_ptr = std::shared_ptr<const v1::LinkResponse>;
 using cluster_view_ptr = std::shared_ptr<const v1::ClusterView>;
 using cluster_node_ptr = std::shared_ptr<const v1::ClusterNode>;
+using principal_ptr = std::shared_ptr<const v1::Principal>;
+using graph_ptr = std::shared_ptr<const v1::ActorGraph>;
 
 class door_call;
 using door_call_ptr = std::shared_ptr<door_call>;
@@ -195,6 +205,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::link_request_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::link_response_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::cluster_view_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::cluster_node_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::principal_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::graph_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::door_call_ptr)
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
@@ -218,6 +230,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::link_response_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::cluster_view_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::cluster_node_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::principal_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::graph_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::door_call_ptr))
   CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
   CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
@@ -286,7 +300,9 @@ using session_actor = entity_actor::extend_with<caf::typed_actor<
 /// One worker from request to end. Live part: the child at the keeper.
 using spawn_actor = entity_actor::extend_with<caf::typed_actor<
   // News of its child, from the processes actor.
-  caf::reacts_to<keeper_news_ptr>>>;
+  caf::reacts_to<keeper_news_ptr>,
+  // The home of its scope does not know this attempt as live any more: the program ends.
+  caf::reacts_to<gone_atom>>>;
 
 /// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
 using scope_actor = caf::typed_actor<
@@ -304,8 +320,8 @@ using scope_actor = caf::typed_actor<
   caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
   // What lives here is read again: the link to the scope's home has begun anew.
   caf::reacts_to<reload_atom>,
-  // This host has gone: what it held of the scope ends.
-  caf::reacts_to<gone_atom, std::string>,
+  // This host has gone: what it held of the scope ends. Answers when it has.
+  caf::replies_to<gone_atom, std::string>::with<bool>,
   // A timer of the scope or of one of its directories.
   caf::reacts_to<tick_atom, std::uint64_t>,
   // Rows are loaded, live sessions and spawns have their actors.
@@ -318,22 +334,23 @@ using scope_actor = caf::typed_actor<
   caf::replies_to<passivate_atom>::with<bool>>;
 
 /// Entrance of the services: finds or wakes the scope.
-using front_actor = caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
-                                     // Whoever sent this command has gone without an answer.
-                                     caf::reacts_to<abort_atom, call_ptr>,
-                                     // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
-                                     caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
-                                     caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
-                                     // The link to this node has begun anew: its scopes are woken, or read again, where something of them lives here.
-                                     caf::reacts_to<reload_atom, std::string>,
-                                     // This node has not been heard of for limits::host_lease(): what it held in our scopes ends.
-                                     caf::reacts_to<gone_atom, std::string>,
-                                     // All scopes with something alive have been woken.
-                                     caf::replies_to<boot_atom>::with<bool>,
-                                     // A timer of its directory, or the next page of scopes to wake.
-                                     caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
-                                     // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
-                                     caf::reacts_to<kill_atom, std::string>>;
+using front_actor =
+  caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
+                   // Whoever sent this command has gone without an answer.
+                   caf::reacts_to<abort_atom, call_ptr>,
+                   // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
+                   caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+                   caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
+                   // The link to this node has begun anew: its scopes are woken, or read again, where something of them lives here.
+                   caf::reacts_to<reload_atom, std::string>,
+                   // This node has not been heard of for limits::host_lease(): what it held in our scopes ends. Answers when it has.
+                   caf::replies_to<gone_atom, std::string>::with<bool>,
+                   // All scopes with something alive have been woken.
+                   caf::replies_to<boot_atom>::with<bool>,
+                   // A timer of its directory, or the next page of scopes to wake.
+                   caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
+                   // Kill a scope ("<scope>") or one entity below it, for drills. Errors: errc::not_found.
+                   caf::reacts_to<kill_atom, std::string>>;
 
 /// Where calls from outside that are over soon ask their questions: an actor for each of them would cost more than the call itself.
 using door_actor = caf::typed_actor<
@@ -430,10 +447,12 @@ using federation_actor = caf::typed_actor<
   caf::reacts_to<commit_ptr>,
   // From the front, when it has been started.
   caf::reacts_to<attach_atom, front_actor>,
-  // A terminal of another node, to be used like one of this node. Errors: errc::not_found, errc::unavailable.
-  caf::replies_to<pty_atom, std::string>::with<pty_actor>,
-  // All terminals of a scope (empty = all) on the other nodes that are linked.
-  caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
+  // A terminal of another node, to be used like one of this node, by whom. Errors: errc::not_found, errc::unavailable.
+  caf::replies_to<pty_atom, std::string, principal_ptr>::with<pty_actor>,
+  // All terminals of a scope (empty = all) on the other nodes that are linked, for whom.
+  caf::replies_to<list_atom, std::string, principal_ptr>::with<std::vector<pty_info_ptr>>,
+  // The live trees of the other nodes, as far as they answer; only paths that contain this text (empty = all).
+  caf::replies_to<tree_atom, std::string>::with<graph_ptr>,
   // The nodes and how the links to them stand.
   caf::replies_to<list_atom>::with<cluster_view_ptr>, caf::reacts_to<tick_atom, std::uint64_t>,
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;

@@ -15,6 +15,9 @@ struct link_message_size {
   std::size_t operator()(const link_message& message) const { return message->ByteSizeLong(); }
 };
 
+/// Since this version of the protocol there is a second link between two nodes, for the output of terminals.
+inline constexpr std::uint32_t link_protocol_with_bulk = 2;
+
 using federation_link = runtime::link_end<link_message, link_message_size>;
 
 v1::LinkFrame to_wire(const federation_link::frame&);

@@ -134,7 +134,10 @@ runtime::supervisor_actor start_node(caf::actor_system& sys, node_options option
   supervision.path = "node";
   // Below it the front waits for its scopes, and those for their entities: one that is silent there must not hide the others.
   supervision.tree_patience = 4 * limits::tree_patience();
-  return sys.spawn(runtime::supervisor, supervision, parts(w), board->names());
+  auto context = w->options.context;
+  auto root = sys.spawn(runtime::supervisor, supervision, parts(w), board->names());
+  context->root->set(root);
+  return root;
 }
 
 } // namespace swarm

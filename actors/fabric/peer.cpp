@@ -1,4 +1,4 @@
-#include "actors/fabric/peer.hpp"
+#include "actors/fabric/peer_serve.hpp"
 
 #include <algorithm>
 
@@ -7,8 +7,6 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
-#include "actors/domain/decide.hpp"
-#include "actors/fabric/placement.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
@@ -20,8 +18,9 @@ peer_state::~peer_state() {
   for (const auto& [id, asked_of_us] : jobs)
     if (asked_of_us.helper)
       runtime::ask_to_end(asked_of_us.helper);
-  if (connection)
-    connection->close();
+  for (auto& l : lanes)
+    if (l.connection)
+      l.connection->close();
 }
 
 bool concerns(const v1::Batch& batch, const std::string& node_id) {
@@ -38,13 +37,22 @@ bool concerns(const v1::Batch& batch, const std::string& node_id) {
 
 namespace {
 
-using self_ptr = peer_actor::stateful_pointer<peer_state>;
+using peer_serve::pump;
+using peer_serve::self_ptr;
 using runtime::link_time;
+using lane = peer_state::lane;
+
+/// A dial that has come to nothing by then, neither connected nor failed, is given up.
+constexpr auto dial_patience = 3 * limits::link_connect_timeout;
+constexpr std::array<link_lane, link_lanes> both{link_lane::control, link_lane::bulk};
+
+lane& lane_of(self_ptr self, link_lane which) { return self->state.lanes[static_cast<std::size_t>(which)]; }
 
 std::int64_t boot_ms(self_ptr self) { return self->state.node->clock->boot_ms(); }
 link_time link_now(self_ptr self) { return std::chrono::milliseconds{boot_ms(self)}; }
 
-bool is_up(self_ptr self) { return self->state.connection && self->state.link->up(); }
+bool is_up(const lane& l) { return l.connection && l.link->up(); }
+bool is_up(self_ptr self) { return is_up(lane_of(self, link_lane::control)); }
 
 const std::string& name_of(self_ptr self) {
   const auto& st = self->state;
@@ -58,40 +66,60 @@ void arm(self_ptr self) {
   auto now = boot_ms(self);
   auto at = st.due.next();
   auto sooner = [&](std::int64_t ms) { at = at ? std::min(*at, ms) : ms; };
-  if (auto next = st.link->next_deadline())
-    sooner(std::chrono::ceil<std::chrono::milliseconds>(*next).count());
-  if (st.redial_at_ms != 0)
-    sooner(st.redial_at_ms);
+  for (const auto& l : st.lanes) {
+    if (auto next = l.link->next_deadline())
+      sooner(std::chrono::ceil<std::chrono::milliseconds>(*next).count());
+    if (l.redial_at_ms != 0)
+      sooner(l.redial_at_ms);
+    if (l.dialling)
+      sooner(l.dialled_ms + dial_patience.count());
+  }
   if (st.gone_at_ms != 0)
     sooner(st.gone_at_ms);
   st.timer.arm(self, now, at);
 }
 
-void pump(self_ptr self);
-
 /// Nothing: it is on its way, now or when the link is back.
-std::optional<errc> send(self_ptr self, v1::LinkMessage m) { return self->state.link->send(std::make_shared<const v1::LinkMessage>(std::move(m))); }
+std::optional<errc> send(lane& l, v1::LinkMessage m) { return l.link->send(std::make_shared<const v1::LinkMessage>(std::move(m))); }
 
 // -- what we ask ---------------------------------------------------------------------------
 
-std::optional<errc> put_question(self_ptr self, std::uint64_t id, const peer_state::question& q) {
+/// Where it is asked; nothing while the link is down: what is not wanted any more when it comes back is never put.
+std::optional<link_lane> lane_for(self_ptr self, const v1::LinkRequest& r) {
+  const auto& control = lane_of(self, link_lane::control);
+  if (!is_up(control))
+    return std::nullopt;
+  // A node of the first protocol has one link for everything.
+  if (!r.has_read_pty() || control.protocol < link_protocol_with_bulk)
+    return link_lane::control;
+  return is_up(lane_of(self, link_lane::bulk)) ? std::optional{link_lane::bulk} : std::nullopt;
+}
+
+/// Puts it, if that is possible just now.
+std::optional<errc> put_question(self_ptr self, std::uint64_t id, peer_state::question& q) {
+  auto where = lane_for(self, *q.request);
+  if (!where)
+    return std::nullopt;
   v1::LinkMessage m;
   *m.mutable_request() = *q.request;
   m.mutable_request()->set_id(id);
   m.mutable_request()->set_timeout_ms(std::max<std::int64_t>(q.deadline_ms - boot_ms(self), 1));
-  return send(self, std::move(m));
+  auto refused = send(lane_of(self, *where), std::move(m));
+  if (!refused)
+    q.put = where;
+  return refused;
 }
 
 void put_waiting(self_ptr self) {
   for (auto& [id, q] : self->state.asked)
     if (!q.put)
-      q.put = !put_question(self, id, q);
+      put_question(self, id, q);
 }
 
-void take_back(self_ptr self, std::uint64_t id) {
+void take_back(self_ptr self, std::uint64_t id, link_lane where) {
   v1::LinkMessage m;
   m.mutable_cancel()->set_id(id);
-  send(self, std::move(m)); // one that does not go out is answered for nobody
+  send(lane_of(self, where), std::move(m)); // one that does not go out is answered for nobody
 }
 
 /// What was put and not answered may have happened, or may happen yet.
@@ -112,15 +140,11 @@ caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& reques
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
-  auto& q = st.asked.emplace(id, peer_state::question{request, deadline, runtime::parked<link_response_ptr>{promise}}).first->second;
-  // While the link is down nothing piles up in it: what is not wanted any more when it comes back is never put.
-  if (is_up(self)) {
-    if (auto refused = put_question(self, id, q)) {
-      q.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
-      st.asked.erase(id);
-      return promise;
-    }
-    q.put = true;
+  auto& q = st.asked.emplace(id, peer_state::question{request, deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt}).first->second;
+  if (auto refused = put_question(self, id, q)) {
+    q.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
+    st.asked.erase(id);
+    return promise;
   }
   st.due.set(id, deadline);
   pump(self);
@@ -135,7 +159,7 @@ void end_overdue(self_ptr self) {
       continue;
     q.mapped().answer.answer(not_reached(self, q.mapped()));
     if (q.mapped().put)
-      take_back(self, *id);
+      take_back(self, *id, *q.mapped().put);
   }
 }
 
@@ -148,358 +172,18 @@ void take_answer(self_ptr self, const v1::LinkResponse& r) {
   q.mapped().answer.answer(std::make_shared<const v1::LinkResponse>(r));
 }
 
-// -- what we are asked ---------------------------------------------------------------------
-
-template <class Fill>
-void answer(self_ptr self, std::uint64_t epoch, std::uint64_t id, Fill fill) {
-  auto& st = self->state;
-  if (epoch != st.epoch)
-    return;
-  auto job = st.jobs.extract(id);
-  if (job.empty())
-    return;
-  st.link->consumed(job.mapped().cost);
-  if (job.mapped().helper)
-    runtime::ask_to_end(job.mapped().helper);
-  v1::LinkMessage m;
-  m.mutable_response()->set_id(id);
-  fill(*m.mutable_response());
-  if (send(self, m)) {
-    // Too much waits already, or it is too large: this at least is short.
-    auto* e = m.mutable_response()->mutable_error();
-    e->set_code(static_cast<std::uint32_t>(errc::overloaded));
-    e->set_text("the answer finds no room on the link");
-    if (send(self, std::move(m)))
-      st.link->forget(); // the other node asks again
-  }
-  pump(self);
-}
-
-auto as_error(errc code, std::string text) {
-  return [code, text = std::move(text)](v1::LinkResponse& r) {
-    r.mutable_error()->set_code(static_cast<std::uint32_t>(code));
-    r.mutable_error()->set_text(text);
-  };
-}
-
-/// The answer's continuation for whatever was asked of an actor here.
-template <class T, class Put>
-auto then_answer(self_ptr self, std::uint64_t id, Put put) {
-  return [self, epoch = self->state.epoch, id, put](const T& value) { answer(self, epoch, id, [&](v1::LinkResponse& r) { put(r, value); }); };
-}
-auto else_error(self_ptr self, std::uint64_t id) {
-  return [self, epoch = self->state.epoch, id](caf::error& e) {
-    // The actor asked has ended in the middle of it, or did not answer in time: it may have happened.
-    auto code = e.category() == caf::detail::error_factory<errc>::category ? static_cast<errc>(e.code()) : errc::unknown_outcome;
-    answer(self, epoch, id, as_error(code, runtime::error_text(e)));
-  };
-}
-
-/// Asks in an actor of its own, which whoever is asked can watch: when nobody there waits any more, it ends, and its place with it.
-template <class Reply, class Target, class Request>
-auto ask_by_helper(self_ptr self, std::uint64_t id, const Target& target, std::chrono::milliseconds patience, const Request& request) {
-  auto helper = self->home_system().spawn([target, patience](caf::event_based_actor* h) -> caf::behavior {
-    runtime::install_defaults(h);
-    return {[h, target, patience](const Request& r) -> caf::result<Reply> {
-      auto promise = h->make_response_promise<Reply>();
-      auto kept = std::make_shared<runtime::parked<Reply>>(promise);
-      h->request(target, 2 * patience, r)
-        .then([kept](const Reply& value) { kept->answer(value); }, [kept](caf::error& e) { kept->answer(std::move(e)); });
-      return promise;
-    }};
-  });
-  self->state.jobs[id].helper = helper;
-  return self->request(helper, patience, request);
-}
-
-/// What the other node says of who asks is believed as far as it can be so: its operator, its own sessions, itself.
-bool take_principal(self_ptr self, v1::Principal& who) {
-  const auto& id = self->state.address.node_id();
-  if (who.kind() == v1::Principal::NODE && who.id() != id)
-    return false;
-  who.set_node(id);
-  return who.kind() != v1::Principal::KIND_UNSPECIFIED;
-}
-
-/// Only what is shared is open to other nodes, and only its home answers for it.
-bool is_home_of(self_ptr self, const std::string& scope) {
-  auto* cluster = self->state.node->cluster;
-  return cluster && cluster->is_shared(scope) && cluster->home_of(scope).empty();
-}
-
-auto not_home(const std::string& scope) {
-  return as_error(errc::not_found, fmt::format("the scope {} is not shared, or this node is not its home", scope));
-}
-
-void execute(self_ptr self, std::uint64_t id, const v1::ExecuteRequest& asked, std::chrono::milliseconds patience) {
-  auto& st = self->state;
-  auto refuse = [&](auto fill) { answer(self, st.epoch, id, std::move(fill)); };
-  if (!is_home_of(self, asked.command().scope()))
-    return refuse(not_home(asked.command().scope()));
-  if (asked.command().ByteSizeLong() > limits::command_encoded_bytes_max || asked.id().client().size() > limits::request_client_bytes_max)
-    return refuse(as_error(errc::invalid, "the command is larger than 256 KiB"));
-  auto what = std::make_shared<execution>();
-  what->id = asked.id();
-  what->command = asked.command();
-  auto& cmd = what->command;
-  if (!take_principal(self, *cmd.mutable_principal()))
-    return refuse(as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
-  if (cmd.has_register_session())
-    cmd.mutable_register_session()->set_node_id(st.address.node_id());
-  what->digest = domain::digest_of(cmd);
-  if (auto refusal = place(cmd, st.node->cluster->view(), st.address.node_id()))
-    return refuse([&](v1::LinkResponse& r) { *r.mutable_reply()->mutable_refusal() = *refusal; });
-  what->valid = !domain::validate(cmd);
-  auto c = std::make_shared<call>();
-  c->what = what;
-  st.jobs[id].call = c;
-  self->request(st.front, patience, call_ptr{c})
-    .then(then_answer<reply_ptr>(self, id, [](v1::LinkResponse& r, const reply_ptr& reply) { *r.mutable_reply() = *reply; }), else_error(self, id));
-}
-
-void query(self_ptr self, std::uint64_t id, const v1::Query& asked, std::chrono::milliseconds patience) {
-  auto& st = self->state;
-  auto q = std::make_shared<v1::Query>(asked);
-  if (!domain::about_the_node(*q) && !is_home_of(self, q->scope()))
-    return answer(self, st.epoch, id, not_home(q->scope()));
-  if (!take_principal(self, *q->mutable_principal()))
-    return answer(self, st.epoch, id, as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
-  self->request(st.front, patience, query_ptr{q})
-    .then(then_answer<answer_ptr>(self, id, [](v1::LinkResponse& r, const answer_ptr& a) { *r.mutable_answer_to_query() = *a; }),
-          else_error(self, id));
-}
-
-/// A session's mail is for its own node only, which the same rule decides as for its queries.
-void wait(self_ptr self, std::uint64_t id, const v1::WaitRequest& asked, std::chrono::milliseconds patience) {
-  auto& st = self->state;
-  if (!is_home_of(self, asked.scope()))
-    return answer(self, st.epoch, id, not_home(asked.scope()));
-  if (auto wrong = domain::check_bounds(asked))
-    return answer(self, st.epoch, id, as_error(errc::invalid, wrong->text()));
-  auto q = std::make_shared<v1::Query>();
-  q->set_scope(asked.scope());
-  q->mutable_principal()->set_kind(v1::Principal::SESSION);
-  q->mutable_principal()->set_id(asked.session_id());
-  q->mutable_principal()->set_node(st.address.node_id());
-  q->mutable_find_session()->set_who(asked.session_id());
-  auto request = std::make_shared<const v1::WaitRequest>(asked);
-  auto go_on = [self, id, patience, request, epoch = st.epoch](const answer_ptr& a) {
-    if (a->refusal().code() == v1::Refusal::FORBIDDEN)
-      return answer(self, epoch, id, as_error(errc::forbidden, a->refusal().text()));
-    if (epoch != self->state.epoch || !self->state.jobs.contains(id))
-      return;
-    ask_by_helper<activity_ptr>(self, id, self->state.front, patience, request)
-      .then(then_answer<activity_ptr>(self, id, [](v1::LinkResponse& r, const activity_ptr& act) { *r.mutable_activity() = *act; }),
-            else_error(self, id));
-  };
-  self->request(st.front, limits::call_deadline_default(), query_ptr{q}).then(go_on, else_error(self, id));
-}
-
-void watch(self_ptr self, std::uint64_t id, const v1::WatchPoll& asked, std::chrono::milliseconds patience) {
-  auto& st = self->state;
-  if (!is_home_of(self, asked.scope()))
-    return answer(self, st.epoch, id, not_home(asked.scope()));
-  auto poll = std::make_shared<watch_poll>();
-  poll->scope = asked.scope();
-  poll->after = asked.after();
-  poll->types.assign(asked.types().begin(), asked.types().end());
-  poll->subject = asked.subject();
-  poll->wait = asked.wait();
-  auto failed = [self, id, poll, otherwise = else_error(self, id), epoch = st.epoch](caf::error& e) {
-    if (e != caf::sec::request_timeout)
-      return otherwise(e);
-    // Nothing happened all the time: whoever follows asks again.
-    answer(self, epoch, id, [&](v1::LinkResponse& r) { r.mutable_page()->set_revision(poll->after); });
-  };
-  ask_by_helper<watch_page_ptr>(self, id, st.watch, patience / 2, watch_poll_ptr{poll})
-    .then(then_answer<watch_page_ptr>(self, id,
-                                      [](v1::LinkResponse& r, const watch_page_ptr& p) {
-                                        for (const auto& e : p->events)
-                                          *r.mutable_page()->add_events() = e;
-                                        r.mutable_page()->set_revision(p->revision);
-                                        r.mutable_page()->set_too_old(p->too_old);
-                                      }),
-          failed);
-}
-
-// -- terminals -----------------------------------------------------------------------------
-
-/// Who may use the terminals of this node from another one: people there. What is theirs was looked at by that node's door.
-bool may_use_terminals(const v1::Principal& who) { return who.kind() == v1::Principal::OPERATOR || who.kind() == v1::Principal::NODE; }
-
-template <class Act>
-void with_terminal(self_ptr self, std::uint64_t id, const std::string& pty, Act act) {
-  self->request(self->state.processes, limits::call_deadline_default(), pty_atom_v, pty)
-    .then([act](const pty_actor& terminal) { act(terminal); }, else_error(self, id));
-}
-
-auto put_info() {
-  return [](v1::LinkResponse& r, const pty_info_ptr& info) { *r.mutable_pty() = *info; };
-}
-
-void read_pty(self_ptr self, std::uint64_t id, const v1::ReadPtyRequest& asked, std::chrono::milliseconds patience) {
-  auto read = std::make_shared<pty_read>();
-  read->from = asked.from();
-  read->max_bytes = asked.max_bytes();
-  read->wait = asked.follow();
-  read->tail = asked.tail();
-  with_terminal(self, id, asked.id(), [self, id, read, patience, epoch = self->state.epoch](const pty_actor& terminal) {
-    auto failed = [self, id, read, otherwise = else_error(self, id), epoch](caf::error& e) {
-      if (e != caf::sec::request_timeout)
-        return otherwise(e);
-      // Nothing was written all the time: whoever asks may ask again.
-      answer(self, epoch, id, [&](v1::LinkResponse& r) { r.mutable_chunk()->set_offset(read->from); });
-    };
-    if (epoch != self->state.epoch || !self->state.jobs.contains(id))
-      return; // nobody waits for it any more
-    ask_by_helper<pty_chunk_ptr>(self, id, terminal, patience / 2, pty_read_ptr{read})
-      .then(then_answer<pty_chunk_ptr>(self, id, [](v1::LinkResponse& r, const pty_chunk_ptr& c) { *r.mutable_chunk() = *c; }), failed);
-  });
-}
-
-void send_pty(self_ptr self, std::uint64_t id, const v1::SendPtyRequest& asked, bool person, std::chrono::milliseconds patience) {
-  if (asked.data().size() > limits::pty_input_bytes_max)
-    return answer(self, self->state.epoch, id, as_error(errc::invalid, "input of more than 64 KiB"));
-  auto in = std::make_shared<pty_input>();
-  in->request = asked.id().client() + "/" + std::to_string(asked.id().seq());
-  in->data = asked.data();
-  in->person = person;
-  with_terminal(self, id, asked.pty_id(), [self, id, in, patience](const pty_actor& terminal) {
-    self->request(terminal, patience, pty_input_ptr{in})
-      .then(then_answer<std::uint64_t>(self, id, [](v1::LinkResponse& r, std::uint64_t n) { r.mutable_sent()->set_accepted(n); }),
-            else_error(self, id));
-  });
-}
-
-void list_ptys(self_ptr self, std::uint64_t id, const v1::ListPtysRequest& asked, std::chrono::milliseconds patience) {
-  self->request(self->state.processes, patience, list_atom_v, asked.scope())
-    .then(then_answer<std::vector<pty_info_ptr>>(self, id,
-                                                 [self](v1::LinkResponse& r, const std::vector<pty_info_ptr>& all) {
-                                                   auto& out = *r.mutable_ptys();
-                                                   for (const auto& p : all) {
-                                                     if (static_cast<std::size_t>(out.ptys_size()) == limits::page_rows_max ||
-                                                         out.ByteSizeLong() > limits::page_encoded_bytes_max)
-                                                       break;
-                                                     *out.add_ptys() = *p;
-                                                     out.mutable_ptys(out.ptys_size() - 1)->set_node_id(self->state.node->facts.node_id);
-                                                   }
-                                                 }),
-          else_error(self, id));
-}
-
-/// Here, or on a node that this one is home of.
-void find_pty(self_ptr self, std::uint64_t id, const std::string& pty, std::chrono::milliseconds patience) {
-  auto found = then_answer<pty_info_ptr>(self, id, [self](v1::LinkResponse& r, const pty_info_ptr& info) {
-    *r.mutable_pty() = *info;
-    if (info->node_id().empty())
-      r.mutable_pty()->set_node_id(self->state.node->facts.node_id);
-  });
-  auto elsewhere = [self, id, pty, patience, found](caf::error& e) {
-    auto& st = self->state;
-    if (e != errc::not_found || !st.node->cluster->shared_home().empty())
-      return else_error(self, id)(e);
-    self->request(st.parent, patience, pty_atom_v, pty)
-      .then([self, id, patience,
-             found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, id)); },
-            else_error(self, id));
-  };
-  self->request(self->state.processes, patience, pty_atom_v, pty)
-    .then(
-      [self, id, patience, found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, id)); },
-      elsewhere);
-}
-
-/// To a node that this one is linked to and the asking one is not.
-void pass_on(self_ptr self, const v1::LinkRequest& r, std::chrono::milliseconds patience) {
-  auto& st = self->state;
-  auto on = std::make_shared<v1::LinkRequest>(r);
-  on->mutable_principal()->set_node(st.address.node_id());
-  self->request(st.parent, patience, r.to_node(), link_request_ptr{on})
-    .then(then_answer<link_response_ptr>(self, r.id(),
-                                         [id = r.id()](v1::LinkResponse& out, const link_response_ptr& said) {
-                                           out = *said;
-                                           out.set_id(id);
-                                         }),
-          else_error(self, r.id()));
-}
-
-void serve(self_ptr self, const v1::LinkRequest& r, std::size_t cost) {
-  auto& st = self->state;
-  // One that is asked again while it is worked on is answered once.
-  if (st.jobs.contains(r.id()))
-    return st.link->consumed(cost);
-  auto full = st.jobs.size() >= limits::link_requests_max();
-  // What waits for long is small, and must not keep the other node from sending: only what is large counts until it is answered.
-  constexpr std::size_t small = 16 * limits::kib;
-  if (cost <= small)
-    st.link->consumed(std::exchange(cost, 0));
-  st.jobs[r.id()].cost = cost;
-  auto refuse = [&](errc code, const char* text) { answer(self, st.epoch, r.id(), as_error(code, text)); };
-  if (full)
-    return refuse(errc::overloaded, "too many requests of this node are under way");
-  if (!st.front)
-    return refuse(errc::unavailable, "the node is starting; try again");
-  auto patience =
-    std::chrono::milliseconds{std::clamp<std::int64_t>(r.timeout_ms(), 1, limits::lock_wait_max().count() + limits::call_deadline_default().count())};
-  if (!r.to_node().empty() && r.to_node() != st.node->facts.node_id) {
-    if (!st.node->cluster || !st.node->cluster->shared_home().empty() || r.to_node() == st.address.node_id())
-      return refuse(errc::not_found, "only the home of a cluster passes requests on");
-    return pass_on(self, r, patience);
-  }
-  auto about_terminals = r.has_list_ptys() || r.has_read_pty() || r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty() || r.has_find_pty();
-  if (about_terminals && !may_use_terminals(r.principal()))
-    return refuse(errc::forbidden, "terminals of another node are for people: ask as the operator");
-  switch (r.ask_case()) {
-    case v1::LinkRequest::kExecute: return execute(self, r.id(), r.execute(), patience);
-    case v1::LinkRequest::kQuery: return query(self, r.id(), r.query(), patience);
-    case v1::LinkRequest::kWait: return wait(self, r.id(), r.wait(), patience);
-    case v1::LinkRequest::kWatch: return watch(self, r.id(), r.watch(), patience);
-    case v1::LinkRequest::kListPtys: return list_ptys(self, r.id(), r.list_ptys(), patience);
-    case v1::LinkRequest::kFindPty: return find_pty(self, r.id(), r.find_pty().id(), patience);
-    case v1::LinkRequest::kReadPty: return read_pty(self, r.id(), r.read_pty(), patience);
-    case v1::LinkRequest::kSendPty: return send_pty(self, r.id(), r.send_pty(), r.principal().kind() == v1::Principal::OPERATOR, patience);
-    case v1::LinkRequest::kResizePty:
-      return with_terminal(self, r.id(), r.resize_pty().pty_id(), [self, r, patience](const pty_actor& terminal) {
-        const auto& size = r.resize_pty().size();
-        self->request(terminal, patience, resize_atom_v, size.columns(), size.rows())
-          .then(then_answer<pty_info_ptr>(self, r.id(), put_info()), else_error(self, r.id()));
-      });
-    case v1::LinkRequest::kKillPty:
-      return with_terminal(self, r.id(), r.kill_pty().pty_id(), [self, r, patience](const pty_actor& terminal) {
-        self->request(terminal, patience, kill_atom_v, r.kill_pty().signal())
-          .then(then_answer<pty_info_ptr>(self, r.id(), put_info()), else_error(self, r.id()));
-      });
-    default: return refuse(errc::invalid, "this version does not know what is asked; update the node");
-  }
-}
-
-/// Nobody there waits for it any more.
-void stop_job(self_ptr self, peer_state::job& j) {
-  auto& st = self->state;
-  st.link->consumed(j.cost);
-  if (j.call && j.call->what->command.has_acquire_lock() && st.front)
-    caf::anon_send(st.front, abort_atom_v, j.call);
-  if (j.helper)
-    runtime::ask_to_end(j.helper);
-}
-
-void cancel(self_ptr self, std::uint64_t id) {
-  if (auto job = self->state.jobs.extract(id); !job.empty())
-    stop_job(self, job.mapped());
-}
-
 // -- the link ------------------------------------------------------------------------------
 
-void take_message(self_ptr self, const v1::LinkMessage& m, std::size_t cost) {
+void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std::size_t cost) {
   auto& st = self->state;
   if (m.has_request())
-    return serve(self, m.request(), cost);
-  st.link->consumed(cost);
+    return peer_serve::serve(self, which, m.request(), cost);
+  lane_of(self, which).link->consumed(cost);
   auto* cluster = st.node->cluster;
   if (m.has_response()) {
     take_answer(self, m.response());
   } else if (m.has_cancel()) {
-    cancel(self, m.cancel().id());
+    peer_serve::cancel(self, m.cancel().id());
   } else if (m.has_node() && m.node().node_id() == st.address.node_id()) {
     st.info = m.node();
     caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
@@ -513,111 +197,138 @@ void take_message(self_ptr self, const v1::LinkMessage& m, std::size_t cost) {
   }
 }
 
+/// What this node says of itself, when that is something new.
 void tell_about_us(self_ptr self) {
-  const auto& st = self->state;
+  auto& st = self->state;
   const auto view = st.node->cluster->view();
   for (const auto& n : view.nodes())
-    if (n.link() == v1::ClusterNode::SELF) {
+    if (n.link() == v1::ClusterNode::SELF && is_up(self)) {
+      auto said = n.info().SerializeAsString();
+      if (said == st.said_info)
+        return;
       v1::LinkMessage m;
       *m.mutable_node() = n.info();
-      send(self, std::move(m));
+      if (!send(lane_of(self, link_lane::control), std::move(m)))
+        st.said_info = std::move(said);
     }
 }
 
-void on_up(self_ptr self, const runtime::link_up& up) {
+void dial(self_ptr self, link_lane which);
+
+void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   auto& st = self->state;
+  auto& l = lane_of(self, which);
+  l.protocol = up.protocol;
+  l.redials = {};
+  if (which == link_lane::bulk)
+    return put_waiting(self);
   spdlog::info("linked to the node {} ({}, version {}){}", up.peer.node_name, up.peer.node_id, up.peer.version, up.resumed ? ", as before" : "");
   st.last_failure.clear();
-  st.redials = {};
   st.gone_at_ms = 0;
   st.address.set_node_name(up.peer.node_name);
   st.clock_offset_ms = up.peer.time_ms - st.node->clock->unix_ms();
   if (std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count())
     spdlog::warn("the clock of the node {} is {} s off", name_of(self), st.clock_offset_ms / 1000);
+  st.said_info.clear();
   tell_about_us(self);
   put_waiting(self);
+  if (up.protocol >= link_protocol_with_bulk)
+    dial(self, link_lane::bulk);
   if (!up.resumed && st.front)
     caf::anon_send(st.front, reload_atom_v, st.address.node_id());
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
 }
 
 /// What was asked may have arrived or not: it is asked again, under the same request ids. What was worked on is asked again, too.
-void on_begun_anew(self_ptr self) {
-  auto& st = self->state;
-  ++st.epoch;
-  for (auto& [id, job] : std::exchange(st.jobs, {}))
-    stop_job(self, job);
-  for (auto& [id, q] : st.asked)
-    q.put = false; // until the link is up
+void on_begun_anew(self_ptr self, link_lane which) {
+  peer_serve::forget_all(self, which);
+  for (auto& [id, q] : self->state.asked)
+    if (q.put == which)
+      q.put.reset(); // until the link is up
 }
 
-void end_connection(self_ptr self) {
+void end_connection(self_ptr self, link_lane which) {
   auto& st = self->state;
-  if (!st.connection)
+  auto& l = lane_of(self, which);
+  if (!l.connection)
     return;
-  st.link->disconnected(st.connected);
-  std::exchange(st.connection, nullptr)->close();
-  st.writing = false;
+  l.link->disconnected(l.connected);
+  std::exchange(l.connection, nullptr)->close();
+  l.writing = false;
+  if (which == link_lane::bulk)
+    return;
   if (!st.dials && st.gone_at_ms == 0)
     st.gone_at_ms = boot_ms(self) + limits::host_lease().count();
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
 }
 
-void plan_redial(self_ptr self) {
-  auto& st = self->state;
-  if (!st.dials || st.revoked || st.connection || st.dialling || st.redial_at_ms != 0)
+/// The second one is dialled while the first is up, by whoever dials that.
+bool may_dial(self_ptr self, link_lane which) {
+  const auto& st = self->state;
+  const auto& l = lane_of(self, which);
+  if (!st.dials || st.revoked || l.connection || l.dialling)
+    return false;
+  return which == link_lane::control || (is_up(self) && lane_of(self, link_lane::control).protocol >= link_protocol_with_bulk);
+}
+
+void plan_redial(self_ptr self, link_lane which) {
+  auto& l = lane_of(self, which);
+  if (!may_dial(self, which) || l.redial_at_ms != 0)
     return;
   runtime::restart_options waits;
   waits.backoff_min = limits::link_redial_min();
   waits.backoff_max = limits::link_redial_max();
   auto now = boot_ms(self);
-  st.redial_at_ms = now + st.redials.after_failure(waits, std::chrono::milliseconds{now - st.dialled_ms}, now % 97).count();
+  l.redial_at_ms = now + l.redials.after_failure(waits, std::chrono::milliseconds{now - l.dialled_ms}, now % 97).count();
 }
 
-void dial(self_ptr self) {
+void dial(self_ptr self, link_lane which) {
   auto& st = self->state;
-  if (!st.dials || st.revoked || st.connection || std::exchange(st.dialling, true))
+  auto& l = lane_of(self, which);
+  l.redial_at_ms = 0;
+  if (!may_dial(self, which))
     return;
-  st.redial_at_ms = 0;
-  st.dialled_ms = boot_ms(self);
-  st.node->links->dial(st.address);
+  l.dialling = true;
+  l.dialled_ms = boot_ms(self);
+  st.node->links->dial(st.address, which);
 }
 
-void take_events(self_ptr self) {
+void take_events(self_ptr self, link_lane which) {
   auto& st = self->state;
-  for (auto& e : st.link->take_events()) {
+  for (auto& e : lane_of(self, which).link->take_events()) {
     if (auto* up = std::get_if<runtime::link_up>(&e))
-      on_up(self, *up);
+      on_up(self, which, *up);
     else if (std::holds_alternative<runtime::link_begun_anew<link_message>>(e))
-      on_begun_anew(self);
+      on_begun_anew(self, which);
     else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e))
-      take_message(self, *d->message, d->cost);
+      take_message(self, which, *d->message, d->cost);
     else if (auto* dropped = std::get_if<runtime::link_dropped>(&e)) {
       st.last_failure = dropped->why.text;
       spdlog::warn("the link to the node {} ends{}: {}", name_of(self), dropped->by_peer ? ", it says" : "", dropped->why.text);
-      if (dropped->by_peer)
-        end_connection(self);
+      // Of a side that is not heard there is nothing to wait for, the end of a write least of all.
+      if (dropped->why.reason == runtime::link_reason::silent && lane_of(self, which).connection)
+        lane_of(self, which).connection->abort();
+      if (dropped->by_peer || dropped->why.reason == runtime::link_reason::silent)
+        end_connection(self, which);
     }
   }
 }
 
 /// Does what the link wants until it wants no more.
-void pump(self_ptr self) {
-  auto& st = self->state;
-  take_events(self);
-  while (st.connection && !st.writing) {
-    auto f = st.link->next_frame(st.connected, link_now(self));
+void pump_lane(self_ptr self, link_lane which) {
+  auto& l = lane_of(self, which);
+  take_events(self, which);
+  while (l.connection && !l.writing) {
+    auto f = l.link->next_frame(l.connected, link_now(self));
     if (!f)
       break;
     auto last = std::holds_alternative<runtime::link_close>(f->body);
-    st.writing = true;
-    st.connection->write(to_wire(*f));
+    l.writing = true;
+    l.connection->write(to_wire(*f));
     if (last)
-      end_connection(self);
+      end_connection(self, which);
   }
-  take_events(self);
-  plan_redial(self);
-  arm(self);
+  take_events(self, which);
 }
 
 /// Says goodbye on a connection that is not to be ours.
@@ -631,70 +342,99 @@ void turn_away(const link_connection_ptr& c, v1::LinkClose::Code code, std::stri
 
 void on_connected(self_ptr self, const link_connection_ptr& c) {
   auto& st = self->state;
-  st.dialling &= !c->dialled();
+  auto& l = lane_of(self, c->lane());
+  l.dialling &= !c->dialled();
   if (st.revoked)
     return turn_away(c, v1::LinkClose::REVOKED, "the certificate of this node has been revoked");
   // A second one of the same direction is newer than what we know of the first.
-  if (st.connection && st.connection->dialled() != c->dialled() && is_up(self) &&
+  if (l.connection && l.connection->dialled() != c->dialled() && is_up(l) &&
       !runtime::which_connection_stays(st.node->facts.node_id, st.address.node_id(), c->dialled()))
     return turn_away(c, v1::LinkClose::DUPLICATE, "another connection stays");
-  if (st.connection)
-    turn_away(st.connection, v1::LinkClose::DUPLICATE, "a newer connection stays");
-  st.connection = c;
-  st.writing = false;
-  st.connected = st.link->connected(link_now(self), st.node->clock->unix_ms());
+  if (l.connection)
+    turn_away(l.connection, v1::LinkClose::DUPLICATE, "a newer connection stays");
+  l.connection = c;
+  l.writing = false;
+  l.connected = l.link->connected(link_now(self), st.node->clock->unix_ms());
 }
 
 void on_news(self_ptr self, const link_news& news) {
   auto& st = self->state;
+  const auto which = news.lane;
+  auto& l = lane_of(self, which);
   if (news.kind == link_news::connected) {
     on_connected(self, news.connection);
   } else if (news.kind == link_news::not_reached) {
-    st.dialling = false;
+    l.dialling = false;
     st.last_failure = news.text;
-  } else if (news.connection != st.connection) {
+  } else if (news.connection != l.connection) {
     return; // of one that is not ours any more
   } else if (news.kind == link_news::frame) {
     st.last_heard_ms = st.node->clock->unix_ms();
-    st.link->received(st.connected, from_wire(news.body), link_now(self));
-    take_events(self);
-    if (st.connection)
-      st.connection->read();
+    l.link->received(l.connected, from_wire(news.body), link_now(self));
+    take_events(self, which);
+    if (l.connection)
+      l.connection->read();
   } else if (news.kind == link_news::written) {
-    st.writing = false;
+    l.writing = false;
   } else {
     if (!news.text.empty())
       st.last_failure = news.text;
-    end_connection(self);
+    end_connection(self, which);
   }
   pump(self);
 }
 
 void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
-  if (st.revoked || !is_home_of(self, b->scope()) || !concerns(*b, st.address.node_id()))
+  if (st.revoked || !peer_serve::is_home_of(self, b->scope()) || !concerns(*b, st.address.node_id()))
     return;
+  auto& l = lane_of(self, link_lane::control);
+  // Until it says itself how busy it is.
+  for (const auto& p : b->patches())
+    if (p.has_spawn() && p.spawn().status() == v1::Spawn::REQUESTED && p.spawn().node_id() == st.address.node_id())
+      st.info.set_workers(st.info.workers() + 1);
   v1::LinkMessage m;
   *m.mutable_batch() = *b;
   // It reads everything anew when it comes back.
-  if (send(self, std::move(m)))
-    st.link->forget();
+  if (send(l, std::move(m)))
+    l.link->forget();
   pump(self);
+}
+
+/// Until the scopes have done it: they may be starting again just now.
+void tell_that_it_has_gone(self_ptr self) {
+  auto& st = self->state;
+  auto again = [self] {
+    auto& s = self->state;
+    if (s.gone_at_ms == 0 && !is_up(self))
+      s.gone_at_ms = boot_ms(self) + limits::link_heartbeat().count();
+    arm(self);
+  };
+  st.gone_at_ms = 0;
+  if (!st.front)
+    return again();
+  self->request(st.front, limits::call_deadline_default() * 2, gone_atom_v, st.address.node_id())
+    .then([self](bool) { spdlog::info("what the node {} held has ended", name_of(self)); }, [again](caf::error&) { again(); });
 }
 
 void on_tick(self_ptr self) {
   auto& st = self->state;
   auto now = boot_ms(self);
-  st.link->tick(link_now(self));
+  for (auto& l : st.lanes)
+    l.link->tick(link_now(self));
   end_overdue(self);
-  if (st.redial_at_ms != 0 && st.redial_at_ms <= now)
-    dial(self);
-  if (st.gone_at_ms != 0 && st.gone_at_ms <= now && !st.front)
-    st.gone_at_ms = now + limits::link_heartbeat().count(); // nobody to tell
+  for (auto which : both) {
+    auto& l = lane_of(self, which);
+    if (l.redial_at_ms != 0 && l.redial_at_ms <= now)
+      dial(self, which);
+    if (l.dialling && now - l.dialled_ms >= dial_patience.count()) {
+      l.dialled_ms = now; // it is told of, or given up once more
+      st.node->links->hang_up(st.address.node_id(), which);
+    }
+  }
   if (st.gone_at_ms != 0 && st.gone_at_ms <= now) {
-    st.gone_at_ms = 0;
     spdlog::warn("the node {} has not been heard of for {} s: what it held ends", name_of(self), limits::host_lease().count() / 1000);
-    caf::anon_send(st.front, gone_atom_v, st.address.node_id());
+    tell_that_it_has_gone(self);
   }
   pump(self);
 }
@@ -708,23 +448,24 @@ cluster_node_ptr describe(self_ptr self) {
   out->mutable_info()->set_address(st.address.address());
   out->set_link(st.revoked ? v1::ClusterNode::REVOKED : is_up(self) ? v1::ClusterNode::UP : v1::ClusterNode::DOWN);
   out->set_last_heard_ms(st.last_heard_ms);
-  if (auto took = st.link->round_trip())
+  const auto& control = st.lanes[static_cast<std::size_t>(link_lane::control)];
+  if (auto took = control.link->round_trip())
     out->set_round_trip_us(took->count());
   out->set_clock_offset_ms(st.clock_offset_ms);
-  out->set_unacknowledged(st.link->waiting_messages());
+  out->set_unacknowledged(control.link->waiting_messages());
   return out;
 }
 
 void revoke(self_ptr self) {
   auto& st = self->state;
   st.revoked = true;
-  st.link->close(runtime::link_reason::revoked, "the certificate of this node has been revoked");
+  for (auto& l : st.lanes)
+    l.link->close(runtime::link_reason::revoked, "the certificate of this node has been revoked");
   pump(self);
-  if (st.front)
-    caf::anon_send(st.front, gone_atom_v, st.address.node_id());
+  tell_that_it_has_gone(self);
 }
 
-void open_link(self_ptr self) {
+void open_links(self_ptr self) {
   auto& st = self->state;
   runtime::link_options o;
   o.cluster_id = st.node->cluster->view().cluster_id();
@@ -733,10 +474,21 @@ void open_link(self_ptr self) {
   o.version = st.node->facts.version;
   o.incarnation = st.node->facts.incarnation;
   o.peer_id = st.address.node_id();
-  st.link.emplace(std::move(o));
+  for (auto& l : st.lanes)
+    l.link.emplace(o);
 }
 
 } // namespace
+
+void peer_serve::pump(self_ptr self) {
+  for (auto which : both)
+    pump_lane(self, which);
+  // What the second lane brought may have given the first something to say.
+  pump_lane(self, link_lane::control);
+  for (auto which : both)
+    plan_redial(self, which);
+  arm(self);
+}
 
 peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAddress address, bool dials, federation_actor parent,
                                watch_hub_actor watch_hub, processes_actor processes) {
@@ -748,11 +500,11 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
   st.parent = std::move(parent);
   st.watch = std::move(watch_hub);
   st.processes = std::move(processes);
-  open_link(self);
+  open_links(self);
   // A node that starts does not know for how long the others have been away.
   if (!dials)
     st.gone_at_ms = boot_ms(self) + (limits::restart_grace() + limits::host_lease()).count();
-  dial(self);
+  dial(self, link_lane::control);
   arm(self);
   return {
     [self](const link_news_ptr& news) { on_news(self, *news); },
@@ -763,7 +515,7 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
         if (i->second.request == request) {
           s.due.cancel(i->first);
           if (i->second.put)
-            take_back(self, i->first);
+            take_back(self, i->first, *i->second.put);
           s.asked.erase(i);
           break;
         }
@@ -771,9 +523,14 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
     },
     [self](const batch_ptr& b) { on_batch(self, b); },
     [self](const cluster_view_ptr& view) {
-      v1::LinkMessage m;
-      *m.mutable_view() = *view;
-      send(self, std::move(m));
+      // Members are told of all nodes by the home, and tell it of themselves.
+      if (self->state.node->cluster->shared_home().empty()) {
+        v1::LinkMessage m;
+        *m.mutable_view() = *view;
+        send(lane_of(self, link_lane::control), std::move(m));
+      } else {
+        tell_about_us(self);
+      }
       pump(self);
     },
     [self](gone_atom) { revoke(self); },
@@ -790,12 +547,12 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
     },
     [self](tree_atom) {
       const auto& s = self->state;
-      return runtime::self_row(
-        self,
-        s.revoked     ? "revoked"
-        : is_up(self) ? "up"
-                      : "down",
-        fmt::format("{}: {} asked, {} asked of us, {} on their way", name_of(self), s.asked.size(), s.jobs.size(), s.link->waiting_messages()));
+      return runtime::self_row(self,
+                               s.revoked     ? "revoked"
+                               : is_up(self) ? "up"
+                                             : "down",
+                               fmt::format("{}: {} asked, {} asked of us, {} on their way", name_of(self), s.asked.size(), s.jobs.size(),
+                                           s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages()));
     },
   };
 }

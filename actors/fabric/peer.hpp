@@ -1,6 +1,7 @@
 // One other node: the link to it, what it asks of us and we of it.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 
@@ -18,14 +19,32 @@ namespace swarm {
 struct peer_state {
   static inline const char* name = "peer";
 
+  /// One of the two links and the connection that carries it.
+  struct lane {
+    std::optional<federation_link> link;
+    link_connection_ptr connection; // null: none
+    federation_link::connection connected = 0;
+    bool writing = false; // a frame is on its way into the connection
+    bool dialling = false;
+    runtime::backoff redials;
+    std::int64_t dialled_ms = 0;
+    std::int64_t redial_at_ms = 0; // 0: not planned
+    std::uint64_t epoch = 0;       // answers to what was asked before the link began anew are nobody's
+    std::uint32_t protocol = 0;    // as agreed on with the node
+  };
   /// Asked by somebody here.
   struct question {
     link_request_ptr request;
     std::int64_t deadline_ms = 0; // boot time
     runtime::parked<link_response_ptr> answer;
-    bool put = false; // it is on its way, or has arrived: it may happen
+    std::optional<link_lane> put; // it is on its way there, or has arrived: it may happen
   };
-  /// Asked by the other node.
+  /// What the other node has asked, as long as the link it asked on goes on.
+  struct ticket {
+    link_lane lane = link_lane::control;
+    std::uint64_t id = 0;
+    std::uint64_t epoch = 0;
+  };
   struct job {
     std::size_t cost = 0; // of the link's credit, until it is answered
     call_ptr call;        // a command under way
@@ -40,23 +59,16 @@ struct peer_state {
   processes_actor processes;
   front_actor front;
 
-  std::optional<federation_link> link;
-  link_connection_ptr connection; // null: none
-  federation_link::connection connected = 0;
-  bool writing = false; // a frame is on its way into the connection
-  bool dialling = false;
-  runtime::backoff redials;
-  std::int64_t dialled_ms = 0;
-  std::int64_t redial_at_ms = 0; // 0: not planned
+  std::array<lane, link_lanes> lanes;
   std::string last_failure;
 
   std::map<std::uint64_t, question> asked;
   std::uint64_t next_id = 1;
   runtime::deadline_heap<std::uint64_t> due;
-  std::map<std::uint64_t, job> jobs;
-  std::uint64_t epoch = 0; // answers to what was asked before the link began anew are nobody's
+  std::map<std::pair<link_lane, std::uint64_t>, job> jobs;
 
-  v1::NodeInfo info; // as the other node says
+  v1::NodeInfo info;     // as the other node says
+  std::string said_info; // what it was told last of this node, encoded
   std::int64_t last_heard_ms = 0;
   std::int64_t clock_offset_ms = 0;
   std::int64_t gone_at_ms = 0; // boot time at which it counts as gone; 0: it is there, or has been told of

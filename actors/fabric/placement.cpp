@@ -1,9 +1,12 @@
 #include "actors/fabric/placement.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 
 namespace swarm {
@@ -27,63 +30,121 @@ const std::string* label(const v1::NodeInfo& n, std::string_view name) {
 
 bool is_there(const v1::ClusterNode& n) { return n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::UP; }
 
+/// What is asked of a node.
+struct wish {
+  const std::string& on;
+  const google::protobuf::RepeatedPtrField<v1::NodeLabel>& where;
+  const std::string& harness;
+  const std::string& scope;
+  std::string directory; // empty = none given
+  std::string caller;    // whose host an absolute directory is one of; empty = not known any more
+};
+
+bool lies_in_checkout(const wish& w) { return !w.directory.empty() && w.directory.front() != '/'; }
+
 /// Why the node cannot take this worker; empty = it can.
-template <class Body>
-std::string obstacle(const v1::ClusterNode& n, const Body& body, const std::string& caller) {
+std::string obstacle(const v1::ClusterNode& n, const wish& w) {
   if (n.link() == v1::ClusterNode::REVOKED)
     return "its certificate has been revoked";
   if (!is_there(n))
     return "it is not linked just now";
   if (n.info().draining())
     return "it is being drained";
-  for (const auto& wanted : body.where()) {
+  for (const auto& wanted : w.where) {
     auto* has = label(n.info(), wanted.name());
     if (!has || *has != wanted.value())
       return fmt::format("it has no label {}={}", wanted.name(), wanted.value());
   }
   // The caller's own environment may know of one that the node does not see.
-  if (n.info().node_id() != caller && domain::is_agent(body.harness()) && !label(n.info(), harness_label(body.harness())))
-    return fmt::format("{} is not installed there", body.harness());
+  if (n.info().node_id() != w.caller && domain::is_agent(w.harness) && !label(n.info(), harness_label(w.harness)))
+    return fmt::format("{} is not installed there", w.harness);
+  const auto& checkouts = n.info().checkouts();
+  if (lies_in_checkout(w) && std::find(checkouts.begin(), checkouts.end(), w.scope) == checkouts.end())
+    return "it has no checkout of the scope; `swarmctl scope share` there names one";
   if (n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
     return fmt::format("all of its {} places are taken", n.info().workers_max());
   return {};
 }
 
-double load(const v1::ClusterNode& n) { return n.info().workers() / static_cast<double>(std::max(n.info().workers_max(), 1u)); }
+std::uint32_t processors(const v1::ClusterNode& n) {
+  std::uint32_t out = 0;
+  if (auto* cpus = label(n.info(), "cpus"))
+    std::from_chars(cpus->data(), cpus->data() + cpus->size(), out);
+  return std::max(out, 1u);
+}
+
+double load(const v1::ClusterNode& n) { return n.info().workers() / static_cast<double>(processors(n)); }
+
+struct choice {
+  const v1::ClusterNode* best = nullptr;
+  bool named = false; // some node is called so
+  std::string why;
+};
+
+choice choose(const wish& w, const v1::ClusterView& cluster) {
+  choice out;
+  std::string obstacles;
+  std::size_t fit = 0;
+  // A directory of the caller's host is there, and maybe nowhere else.
+  auto at_home = !w.caller.empty() && w.directory.rfind('/', 0) == 0;
+  auto better = [&](const v1::ClusterNode& a, const v1::ClusterNode& b) {
+    auto own = [&](const v1::ClusterNode& n) { return n.info().node_id() == w.caller; };
+    if (at_home && own(a) != own(b))
+      return own(a);
+    if (load(a) != load(b))
+      return load(a) < load(b);
+    return own(a) && !own(b);
+  };
+  for (const auto& n : cluster.nodes()) {
+    if (!w.on.empty() && n.info().node_id() != w.on && n.info().node_name() != w.on)
+      continue;
+    out.named = true;
+    if (auto why = obstacle(n, w); !why.empty()) {
+      obstacles += fmt::format("{}{}: {}", obstacles.empty() ? "" : "; ", n.info().node_name(), why);
+      continue;
+    }
+    ++fit;
+    if (!out.best || better(n, *out.best))
+      out.best = &n;
+  }
+  if (out.best) {
+    const auto& info = out.best->info();
+    auto busy = fmt::format("{} workers on {} processors", info.workers(), processors(*out.best));
+    out.why = !w.on.empty()                           ? "it was asked for by name"
+              : fit == 1                              ? "the only node that fits"
+              : at_home && info.node_id() == w.caller ? "the host of the caller, whose directory it is"
+                                                      : fmt::format("the least busy of {} that fit: {}", fit, busy);
+    out.why = info.node_name() + ": " + out.why;
+    if (!obstacles.empty())
+      out.why += ". Not " + obstacles;
+  } else {
+    out.why = obstacles;
+  }
+  out.why = std::string{utf8_prefix(out.why, limits::placement_text_bytes_max)};
+  return out;
+}
 
 template <class Body>
-std::optional<v1::Refusal> place_body(Body& body, const v1::ClusterView& cluster, const std::string& caller) {
+std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const v1::ClusterView& cluster, const std::string& caller) {
   body.set_node_id(caller);
+  body.clear_placement();
   if (cluster.nodes().empty()) {
     if (body.on().empty() && body.where().empty())
       return std::nullopt;
     return refusal(v1::Refusal::NOT_FOUND, "This node is in no cluster, so there is no choice of nodes. Leave --on and --where out, or join one.",
                    body.on());
   }
-  const v1::ClusterNode* best = nullptr;
-  std::string obstacles;
-  for (const auto& n : cluster.nodes()) {
-    if (!body.on().empty() && n.info().node_id() != body.on() && n.info().node_name() != body.on())
-      continue;
-    if (auto why = obstacle(n, body, caller); !why.empty()) {
-      obstacles += fmt::format("{}{}: {}", obstacles.empty() ? "" : "; ", n.info().node_name(), why);
-      continue;
-    }
-    auto here = n.info().node_id() == caller;
-    if (!best || here || (best->info().node_id() != caller && load(n) < load(*best)))
-      best = &n;
-  }
+  const auto& directory = body.directory().empty() ? cmd.caller().directory() : body.directory();
+  auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller}, cluster);
+  if (!chosen.named)
+    return refusal(v1::Refusal::NOT_FOUND, fmt::format("No node of the cluster is called \"{}\"; `swarmctl nodes` lists them", body.on()), body.on());
   // It is made by whoever prepares the worker's start, and only this node's own door does that.
-  if (best && body.worktree() && (best->link() != v1::ClusterNode::SELF || best->info().node_id() != caller))
+  if (chosen.best && body.worktree() && (chosen.best->link() != v1::ClusterNode::SELF || chosen.best->info().node_id() != caller))
     return refusal(v1::Refusal::INVALID,
                    "A worktree of its own is made for workers that the home of the scope starts for itself. Leave --worktree out.", "");
-  if (best) {
-    body.set_node_id(best->info().node_id());
-    return std::nullopt;
-  }
-  if (obstacles.empty())
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("No node of the cluster is called \"{}\"; `swarmctl nodes` lists them", body.on()), body.on());
-  return refusal(v1::Refusal::UNAVAILABLE, fmt::format("No node can take this worker: {}", obstacles), body.on());
+  body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
+  body.set_placement(chosen.why);
+  return std::nullopt;
 }
 
 } // namespace
@@ -92,10 +153,18 @@ std::string harness_label(std::string_view harness) { return fmt::format("harnes
 
 std::optional<v1::Refusal> place(v1::Command& cmd, const v1::ClusterView& cluster, const std::string& caller) {
   if (cmd.has_dispatch())
-    return place_body(*cmd.mutable_dispatch(), cluster, caller);
+    return place_body(*cmd.mutable_dispatch(), cmd, cluster, caller);
   if (cmd.has_request_spawn())
-    return place_body(*cmd.mutable_request_spawn(), cluster, caller);
+    return place_body(*cmd.mutable_request_spawn(), cmd, cluster, caller);
   return std::nullopt;
+}
+
+placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster) {
+  const wish w{worker.on(), worker.where(), worker.harness(), worker.scope(), worker.directory(), {}};
+  if (!lies_in_checkout(w))
+    return {{}, "its directory is one of the host that was lost"};
+  auto chosen = choose(w, cluster);
+  return {chosen.best ? chosen.best->info().node_id() : "", chosen.why};
 }
 
 } // namespace swarm

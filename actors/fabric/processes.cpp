@@ -97,6 +97,16 @@ void wake_due_terminals(self_ptr self) {
   arm_terminals(self);
 }
 
+/// The others place workers by it.
+void tell_how_busy(self_ptr self) {
+  const auto& st = self->state;
+  if (!st.node->cluster)
+    return;
+  auto running = std::count_if(st.children.begin(), st.children.end(),
+                               [](const auto& c) { return !c.second.info.exited && (c.second.info.exists || !c.second.starting.empty()); });
+  st.node->cluster->busy(static_cast<std::uint32_t>(running));
+}
+
 child_info_ptr share(const child_info& c) { return std::make_shared<const child_info>(c); }
 
 void tell(const processes_state::child& c, const keeper_news_ptr& news) {
@@ -264,11 +274,11 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
       st.listed.clear();
       return;
     case keeper_news::child_listed: return on_listed(self, news);
-    case keeper_news::list_complete: return on_list_complete(self);
-    case keeper_news::at_gate: return on_at_gate(self, news);
-    case keeper_news::start_failed: return on_start_failed(self, news);
-    case keeper_news::exited: return on_exited(self, news);
-    case keeper_news::lost: return on_lost(self);
+    case keeper_news::list_complete: on_list_complete(self); break;
+    case keeper_news::at_gate: on_at_gate(self, news); break;
+    case keeper_news::start_failed: on_start_failed(self, news); break;
+    case keeper_news::exited: on_exited(self, news); break;
+    case keeper_news::lost: on_lost(self); break;
     case keeper_news::output:
     case keeper_news::input_accepted:
       if (auto i = st.children.find(news->child.id); i != st.children.end()) {
@@ -278,6 +288,7 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
       }
       return;
   }
+  tell_how_busy(self);
 }
 
 caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) {

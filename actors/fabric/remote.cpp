@@ -121,27 +121,42 @@ namespace {
 
 using watch_self = watch_hub_actor::stateful_pointer<remote_watch_state>;
 
+void forget(watch_self self, const watch_poll_ptr& poll) {
+  auto node = self->state.asked.extract(poll);
+  if (!node.empty() && node.mapped().who)
+    self->demonitor(node.mapped().who);
+}
+
 /// The home answers with nothing when nothing has happened for long.
 void poll_home(watch_self self, const watch_poll_ptr& poll, const std::shared_ptr<runtime::parked<watch_page_ptr>>& promise) {
   auto& st = self->state;
   auto request = to_link(*poll);
-  st.asked[poll] = request;
+  st.asked[poll].request = request;
   self->request(st.federation, std::chrono::milliseconds{request->timeout_ms()} + limits::call_deadline_default(), st.home, request)
     .then(
       [self, poll, promise](const link_response_ptr& r) {
         auto page = page_in(*r);
-        auto wanted = self->state.asked.erase(poll) != 0;
-        if (!page)
-          promise->answer(std::move(page.error()));
-        else if (wanted && poll->wait && (*page)->events.empty() && !(*page)->too_old)
-          poll_home(self, poll, promise);
-        else
+        if (page && self->state.asked.contains(poll) && poll->wait && (*page)->events.empty() && !(*page)->too_old)
+          return poll_home(self, poll, promise);
+        forget(self, poll);
+        if (page)
           promise->answer(*page);
+        else
+          promise->answer(std::move(page.error()));
       },
       [self, poll, promise](caf::error& e) {
-        self->state.asked.erase(poll);
+        forget(self, poll);
         promise->answer(std::move(e));
       });
+}
+
+/// Whoever followed has gone, or wants no more: the home need not look out for it.
+void take_back(watch_self self, const watch_poll_ptr& poll) {
+  auto& st = self->state;
+  if (auto i = st.asked.find(poll); i != st.asked.end()) {
+    caf::anon_send(st.federation, abort_atom_v, st.home, i->second.request);
+    forget(self, poll);
+  }
 }
 
 } // namespace
@@ -150,20 +165,26 @@ watch_hub_actor::behavior_type remote_watch(watch_self self, federation_actor fe
   runtime::install_defaults(self);
   self->state.federation = std::move(federation);
   self->state.home = std::move(home);
+  self->set_down_handler([self](caf::down_msg& dm) {
+    std::vector<watch_poll_ptr> left;
+    for (const auto& [poll, f] : self->state.asked)
+      if (f.who == dm.source)
+        left.push_back(poll);
+    for (const auto& poll : left)
+      take_back(self, poll);
+  });
   return {
     [](const commit_ptr&) {},
     [self](const watch_poll_ptr& poll) -> caf::result<watch_page_ptr> {
       auto promise = self->make_response_promise<watch_page_ptr>();
+      if (auto who = caf::actor_cast<caf::actor_addr>(self->current_sender())) {
+        self->monitor(who);
+        self->state.asked[poll].who = who;
+      }
       poll_home(self, poll, std::make_shared<runtime::parked<watch_page_ptr>>(promise));
       return promise;
     },
-    [self](forget_atom, const watch_poll_ptr& poll) {
-      auto& st = self->state;
-      if (auto i = st.asked.find(poll); i != st.asked.end()) {
-        caf::anon_send(st.federation, abort_atom_v, st.home, i->second);
-        st.asked.erase(i);
-      }
-    },
+    [self](forget_atom, const watch_poll_ptr& poll) { take_back(self, poll); },
     [](attach_atom, const commit_sink_actor&) {},
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up", self->state.home)}; },
   };
@@ -178,8 +199,8 @@ template <class T, class Put, class Take>
 caf::result<T> ask_pty(pty_self self, std::chrono::milliseconds timeout, Put put, Take take) {
   auto request = std::make_shared<v1::LinkRequest>();
   request->set_timeout_ms(timeout.count());
-  // The door of this node has looked at who asks; the other node looks at its own rules for this one.
-  request->mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  // The door of this node has looked at who asks; the other node looks at its own rules.
+  *request->mutable_principal() = *self->state.who;
   request->set_to_node(self->state.node_id);
   put(*request);
   auto promise = self->template make_response_promise<T>();
@@ -196,12 +217,13 @@ caf::expected<std::uint64_t> accepted_in(const v1::LinkResponse& r) {
 
 } // namespace
 
-pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, std::string node_id, v1::PtyInfo info) {
+pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, std::string node_id, v1::PtyInfo info, principal_ptr who) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.federation = std::move(federation);
   st.node_id = std::move(node_id);
   st.info = std::move(info);
+  st.who = std::move(who);
   st.client = to_hex(random_bytes(16));
   const auto id = st.info.id();
   const auto soon = limits::call_deadline_default();
@@ -232,7 +254,6 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
           auto& s = self->state;
           send->mutable_id()->set_client(in->request.empty() ? s.client : in->request);
           send->mutable_id()->set_seq(in->request.empty() ? s.next_input++ : 1);
-          x.mutable_principal()->set_kind(in->person ? v1::Principal::OPERATOR : v1::Principal::NODE);
         },
         accepted_in);
     },

@@ -40,7 +40,11 @@ struct remote_watch_state {
   static inline const char* name = "remote-watch";
   federation_actor federation;
   std::string home;
-  std::map<watch_poll_ptr, link_request_ptr> asked;
+  struct follower {
+    link_request_ptr request;
+    caf::actor_addr who; // its end gives the place at the home up
+  };
+  std::map<watch_poll_ptr, follower> asked;
   remote_watch_state() = default;
 };
 
@@ -52,7 +56,8 @@ struct remote_pty_state {
   static inline const char* name = "remote-pty";
   federation_actor federation;
   std::string node_id;
-  v1::PtyInfo info; // as last said
+  v1::PtyInfo info;  // as last said
+  principal_ptr who; // on whose behalf
   std::uint64_t next_input = 1;
   std::string client; // of inputs that name no request of their own: repeated by the link, they are applied once
   remote_pty_state() = default;
@@ -60,7 +65,7 @@ struct remote_pty_state {
 
 /// A terminal of another node. Lives for as long as somebody holds it.
 pty_actor::behavior_type remote_pty(pty_actor::stateful_pointer<remote_pty_state> self, federation_actor federation, std::string node_id,
-                                    v1::PtyInfo info);
+                                    v1::PtyInfo info, principal_ptr who);
 
 /// Asks the node and answers the promise with what `take` finds in the response; `done` when it is over, one way or the other.
 template <class T, class Self, class Take, class Done = void (*)()>

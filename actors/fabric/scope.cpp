@@ -8,6 +8,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/lock.hpp"
 #include "actors/fabric/mailbox.hpp"
+#include "actors/fabric/placement.hpp"
 #include "actors/fabric/remote.hpp"
 #include "actors/fabric/session.hpp"
 #include "actors/fabric/spawn.hpp"
@@ -35,7 +36,7 @@ const reader_actor& reader(self_ptr self) {
   return st.links.readers[st.next_reader++ % st.links.readers.size()];
 }
 
-entity_place place(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id}; }
+entity_place place_of(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id}; }
 
 // -- deadlines ----------------------------------------------------------------------------
 
@@ -180,26 +181,29 @@ void wake_spawn(self_ptr self, const v1::Spawn& row) {
   if (s.who || s.waits)
     return;
   auto env = st.environment_of_spawn.find(row.id());
-  s.who = self->spawn(spawn, place(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
+  s.who = self->spawn(spawn, place_of(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
   s.task_id = row.task_id();
   s.since_ms = st.links.node->clock->boot_ms();
   self->monitor(s.who);
 }
 
-void reload_spawns(self_ptr self, std::function<void()> done, std::string page = {}) {
+/// `live`, if given, takes the keys of all that are listed.
+void reload_spawns(self_ptr self, std::function<void()> done, std::string page = {}, std::shared_ptr<std::set<std::string>> live = nullptr) {
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) {
     x.mutable_list_spawns()->set_live_only(true);
     x.mutable_list_spawns()->mutable_page()->set_token(page);
   });
   self->request(reader(self), limits::call_deadline_default(), q)
     .then(
-      [self, done](const answer_ptr& a) {
+      [self, done, live](const answer_ptr& a) {
         auto left = std::make_shared<std::size_t>(1);
-        auto step = [self, done, left, next = a->spawns().page().token()] {
+        auto step = [self, done, left, next = a->spawns().page().token(), live] {
           if (--*left == 0)
-            next.empty() ? done() : reload_spawns(self, done, next);
+            next.empty() ? done() : reload_spawns(self, done, next, live);
         };
         for (const auto& row : a->spawns().spawns()) {
+          if (live)
+            live->insert(spawn_key(row));
           wake_spawn(self, row);
           auto i = self->state.spawns.find(spawn_key(row));
           if (i == self->state.spawns.end() || !i->second.who)
@@ -213,6 +217,23 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
         step();
       },
       [self](caf::error& e) { not_read(self, "workers", e); });
+}
+
+/// The link has begun anew: what was said in between is lost. An attempt that was awake before, and is not listed as live, is over.
+void compare_spawns(self_ptr self) {
+  auto before = std::make_shared<std::vector<std::string>>();
+  for (const auto& [key, s] : self->state.spawns)
+    if (s.who)
+      before->push_back(key);
+  auto live = std::make_shared<std::set<std::string>>();
+  reload_spawns(
+    self,
+    [self, before, live] {
+      for (const auto& key : *before)
+        if (auto i = self->state.spawns.find(key); i != self->state.spawns.end() && i->second.who && !live->contains(key))
+          caf::anon_send(i->second.who, gone_atom_v);
+    },
+    {}, live);
 }
 
 void arm_spawns(self_ptr self) {
@@ -286,59 +307,109 @@ void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
 
 // -- hosts that have gone --------------------------------------------------------------------
 
+/// What is under way for a host that has gone: answers when the last step has ended.
+class loss {
+public:
+  loss(std::string node_id, runtime::parked<bool> answer) : node_id_(std::move(node_id)), answer_(std::move(answer)) {}
+  const std::string& node_id() const noexcept { return node_id_; }
+  void begin() noexcept { ++steps_; }
+  void end(bool well) {
+    failed_ |= !well;
+    if (--steps_ > 0)
+      return;
+    if (failed_)
+      answer_.answer(fail(errc::unavailable, "what a lost host held is not all released yet"));
+    else
+      answer_.answer(true);
+  }
+
+private:
+  const std::string node_id_;
+  runtime::parked<bool> answer_; // dropped with the actor, it answers that it is not done
+  std::size_t steps_ = 0;
+  bool failed_ = false;
+};
+using loss_ptr = std::shared_ptr<loss>;
+
 /// The row as it is now decides whether it still ends.
-void end_as_lost(self_ptr self, std::function<void(v1::Command&)> fill) {
+void end_as_lost(self_ptr self, const loss_ptr& of, std::function<void(v1::Command&)> fill) {
+  of->begin();
   ask_writer(
-    self, self->state.links.writer, internal_command(*self->state.links.node, self->state.id, std::move(fill)), [](const reply_ptr&) {},
-    [self](caf::error& e) { spdlog::warn("scope {}: what a lost host held is not released yet: {}", self->state.id, runtime::error_text(e)); });
+    self, self->state.links.writer, internal_command(*self->state.links.node, self->state.id, std::move(fill)),
+    [of](const reply_ptr&) { of->end(true); },
+    [self, of](caf::error& e) {
+      spdlog::warn("scope {}: what a lost host held is not released yet: {}", self->state.id, runtime::error_text(e));
+      of->end(false);
+    });
 }
 
-void end_lost_sessions(self_ptr self, const std::string& node_id, std::string page = {}) {
+void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {}) {
+  of->begin();
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
   self->request(reader(self), limits::call_deadline_default(), q)
     .then(
-      [self, node_id](const answer_ptr& a) {
+      [self, of](const answer_ptr& a) {
         for (const auto& row : a->sessions().sessions())
-          if (row.node_id() == node_id && row.spawn_id().empty() &&
+          if (row.node_id() == of->node_id() && row.spawn_id().empty() &&
               (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION))
-            end_as_lost(self, [&row](v1::Command& c) {
+            end_as_lost(self, of, [&row](v1::Command& c) {
               c.mutable_expire_session()->set_session_id(row.id());
               c.mutable_expire_session()->set_pid(row.pid());
               c.mutable_expire_session()->set_pid_start(row.pid_start());
             });
         if (auto next = a->sessions().page().token(); !next.empty())
-          end_lost_sessions(self, node_id, next);
+          end_lost_sessions(self, of, next);
+        of->end(true);
       },
-      [self](caf::error& e) { not_read(self, "sessions", e); });
+      [self, of](caf::error& e) {
+        of->end(false);
+        not_read(self, "sessions", e);
+      });
 }
 
-void end_lost_spawns(self_ptr self, const std::string& node_id, std::string page = {}) {
+void end_lost_spawns(self_ptr self, const loss_ptr& of, std::string page = {}) {
+  of->begin();
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) {
     x.mutable_list_spawns()->set_live_only(true);
     x.mutable_list_spawns()->mutable_page()->set_token(page);
   });
   self->request(reader(self), limits::call_deadline_default(), q)
     .then(
-      [self, node_id](const answer_ptr& a) {
-        for (const auto& row : a->spawns().spawns())
-          if (row.node_id() == node_id && !row.session_id().empty())
-            end_as_lost(self, [&row](v1::Command& c) {
-              c.mutable_spawn_ended()->set_spawn_id(row.id());
-              c.mutable_spawn_ended()->set_attempt(row.attempt());
-              c.mutable_spawn_ended()->set_reason("node_restarted");
-            });
+      [self, of](const answer_ptr& a) {
+        for (const auto& row : a->spawns().spawns()) {
+          if (row.node_id() != of->node_id() || row.session_id().empty())
+            continue;
+          auto* cluster = self->state.links.node->cluster;
+          auto next = row.retries_left() > 0 && cluster ? place_again(row, cluster->view()) : placement{};
+          end_as_lost(self, of, [&](v1::Command& c) {
+            c.mutable_spawn_ended()->set_spawn_id(row.id());
+            c.mutable_spawn_ended()->set_attempt(row.attempt());
+            c.mutable_spawn_ended()->set_reason("node_restarted");
+            c.mutable_spawn_ended()->set_next_node_id(next.node_id);
+            c.mutable_spawn_ended()->set_next_placement(next.why);
+          });
+        }
         if (auto next = a->spawns().page().token(); !next.empty())
-          end_lost_spawns(self, node_id, next);
+          end_lost_spawns(self, of, next);
+        of->end(true);
       },
-      [self](caf::error& e) { not_read(self, "workers", e); });
+      [self, of](caf::error& e) {
+        of->end(false);
+        not_read(self, "workers", e);
+      });
 }
 
 /// Its locks are released and its tasks open again, or are given to a further attempt of the worker.
-void end_what_lived_on(self_ptr self, const std::string& node_id) {
+caf::result<bool> end_what_lived_on(self_ptr self, const std::string& node_id) {
   if (is_away(self))
-    return;
-  end_lost_sessions(self, node_id);
-  end_lost_spawns(self, node_id);
+    return true;
+  auto promise = self->make_response_promise<bool>();
+  auto of = std::make_shared<loss>(node_id, runtime::parked<bool>{promise});
+  of->begin();
+  end_lost_sessions(self, of);
+  end_lost_spawns(self, of);
+  of->end(true);
+  return promise;
 }
 
 // -- commits -------------------------------------------------------------------------------
@@ -547,11 +618,11 @@ void open_directories(self_ptr self) {
   runtime::directory_options options;
   options.restarts = runtime::at_once_first(st.links.node->restarts);
   st.tasks.open(
-    self, [self](const std::string& id) { return self->spawn(task, place(self, id)); }, options);
+    self, [self](const std::string& id) { return self->spawn(task, place_of(self, id)); }, options);
   st.locks.open(
-    self, [self](const std::string& id) { return self->spawn(lock, place(self, id)); }, options);
+    self, [self](const std::string& id) { return self->spawn(lock, place_of(self, id)); }, options);
   st.mailboxes.open(
-    self, [self](const std::string& id) { return self->spawn(mailbox, place(self, id)); }, options);
+    self, [self](const std::string& id) { return self->spawn(mailbox, place_of(self, id)); }, options);
   // One that crashed was watching a process: its row is read and it watches again.
   options.permanent = true;
   st.sessions.open(
@@ -559,7 +630,7 @@ void open_directories(self_ptr self) {
     [self](const std::string& id) -> session_actor {
       auto& rows = self->state.session_rows;
       if (auto row = rows.find(id); row != rows.end())
-        return self->spawn(session, place(self, id), row->second, !self->state.booted);
+        return self->spawn(session, place_of(self, id), row->second, !self->state.booted);
       reload_sessions(self, [] {});
       return {};
     },
@@ -618,7 +689,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         caf::anon_send(who, attach_atom_v, stream, on);
     },
     [self](reload_atom) { reload_later(self); },
-    [self](gone_atom, const std::string& node_id) { end_what_lived_on(self, node_id); },
+    [self](gone_atom, const std::string& node_id) { return end_what_lived_on(self, node_id); },
     [self](tick_atom, std::uint64_t stamp) {
       auto& s = self->state;
       if (stamp == s.sweep_timer)
@@ -628,7 +699,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         if (!s.booted)
           return boot(self);
         reload_sessions(self, [] {});
-        return reload_spawns(self, [] {});
+        return is_away(self) ? compare_spawns(self) : reload_spawns(self, [] {});
       }
       if (s.spawn_timer.fired(stamp))
         return wake_due_spawns(self);

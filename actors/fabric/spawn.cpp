@@ -45,7 +45,7 @@ std::string get(const std::vector<std::string>& env, const std::string& name) {
 
 } // namespace
 
-std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& scope,
+std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& directory, const std::string& scope,
                                             const std::vector<std::string>& caller) {
   auto env = caller.empty() ? facts.base_environment : caller;
   auto path = get(env, "PATH");
@@ -60,8 +60,8 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
     set(env, "SWARM_TASK_ID", row.task_id());
   set(env, "SWARM_MCP_INSTANCE_ID", row.session_id());
   set(env, "SWARM_MCP_SCOPE", scope);
-  set(env, "SWARM_MCP_DIRECTORY", row.directory());
-  set(env, "SWARM_MCP_FILE_ROOT", row.directory());
+  set(env, "SWARM_MCP_DIRECTORY", directory);
+  set(env, "SWARM_MCP_FILE_ROOT", directory);
   set(env, "SWARM_MCP_LABEL", row.label());
   for (auto name : {"SWARM_AGENT_ROLE", "SWARM_CC_AGENT_ROLE", "SWARM_CODEX_AGENT_ROLE"})
     set(env, name, row.role());
@@ -79,7 +79,12 @@ namespace {
 
 using self_ptr = spawn_actor::stateful_pointer<spawn_state>;
 
-spawn_ptr row_of(self_ptr self) { return std::make_shared<const v1::Spawn>(self->state.row); }
+/// With the directory it has here.
+spawn_ptr row_of(self_ptr self) {
+  auto row = std::make_shared<v1::Spawn>(self->state.row);
+  row->set_directory(self->state.directory);
+  return row;
+}
 
 template <class Fill>
 execution_ptr command(self_ptr self, Fill fill) {
@@ -230,8 +235,28 @@ void commit_start(self_ptr self, const child_info& child) {
     [self](caf::error& e) { give_up(self, "its start could not be recorded", e); });
 }
 
+/// Where it runs: a directory below the scope's checkout here, or just that.
+std::string directory_of(const entity_place& place, const v1::Spawn& row) {
+  const auto* cluster = place.links.node->cluster;
+  return cluster ? path_from(cluster->checkout_of(place.scope), row.directory()) : row.directory();
+}
+
+/// Why this node does not run it; empty = it does. What others ask for, its own rules decide.
+std::string obstacle_here(const entity_place& place, const v1::Spawn& row, const std::string& directory) {
+  const auto& node = *place.links.node;
+  if (directory.empty() || directory.front() != '/')
+    return fmt::format("the node {} has no checkout of the scope {}; run `swarmctl scope share` in one", node.facts.node_name, place.scope);
+  // Of one that the home has asked for itself, the caller's node is not named.
+  const auto& from = row.requested_by().node();
+  if (!node.cluster || from == node.facts.node_id || (from.empty() && place.links.home.empty()))
+    return {};
+  auto why = domain::refused_spawn(node.cluster->accepts(), row, directory);
+  return why ? fmt::format("the node {} does not start it: {}", node.facts.node_name, *why) : std::string{};
+}
+
 /// What another node has asked for it cannot have looked up here.
-std::string complete_argv(const v1::Spawn& row, std::vector<std::string>& argv, const std::vector<std::string>& environment) {
+std::string complete_argv(const v1::Spawn& row, const std::string& directory, std::vector<std::string>& argv,
+                          const std::vector<std::string>& environment) {
   if (!argv.empty())
     return {};
   if (row.harness() == domain::shell_harness) {
@@ -239,7 +264,7 @@ std::string complete_argv(const v1::Spawn& row, std::vector<std::string>& argv, 
     argv.push_back(shell.empty() ? "/bin/sh" : shell);
     return {};
   }
-  auto found = find_program(row.harness(), search_path(environment), row.directory());
+  auto found = find_program(row.harness(), search_path(environment), directory);
   if (!found)
     return fmt::format("the harness {} is not installed on this node: there is no program {} on PATH", row.harness(), row.harness());
   argv.push_back(*found);
@@ -249,7 +274,9 @@ std::string complete_argv(const v1::Spawn& row, std::vector<std::string>& argv, 
 void start(self_ptr self) {
   auto& st = self->state;
   st.phase = "starting";
-  auto environment = worker_environment(st.place.links.node->facts, st.row, st.place.scope, st.environment);
+  if (auto why = obstacle_here(st.place, st.row, st.directory); !why.empty())
+    return report_end(self, "spawn_failed: " + why, true);
+  auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment);
   if (auto why = agent_obstacle(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", get(environment, "SWARM_SHARE"));
       !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
@@ -257,13 +284,13 @@ void start(self_ptr self) {
   request->id = st.place.id;
   request->attempt = st.row.attempt();
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
-  if (auto why = complete_argv(st.row, request->argv, environment); !why.empty())
+  if (auto why = complete_argv(st.row, st.directory, request->argv, environment); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   for (auto& argument :
-       agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.row.directory(), get(environment, "SWARM_SHARE")))
+       agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.directory, get(environment, "SWARM_SHARE")))
     request->argv.push_back(std::move(argument));
   request->environment = std::move(environment);
-  request->directory = st.row.directory();
+  request->directory = st.directory;
   if (st.row.columns() != 0)
     request->columns = st.row.columns();
   if (st.row.rows() != 0)
@@ -329,6 +356,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
   auto& st = self->state;
   st.place = std::move(place);
   st.row = std::move(row);
+  st.directory = directory_of(st.place, st.row);
   st.environment = std::move(environment);
   st.phase = "asking the keeper";
   // It has asked somebody who is being replaced. Our own restart, with the new ones, makes it again.
@@ -365,6 +393,10 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
           end_unwanted(self);
         }
       }
+    },
+    [self](gone_atom) {
+      if (!self->state.ending)
+        end_unwanted(self);
     },
     [](passivate_atom) { return false; }, // it ends with its worker
     [self](tree_atom) {

@@ -16,6 +16,7 @@ struct spawn_state {
   static inline const char* name = "spawn";
   entity_place place;
   v1::Spawn row;
+  std::string directory;                // where it runs, absolute; relative when the scope has no checkout here
   std::vector<std::string> environment; // of the caller; empty after a restart
   child_info child;
   std::string phase;
@@ -32,6 +33,7 @@ spawn_actor::behavior_type spawn(spawn_actor::stateful_pointer<spawn_state> self
 std::string worker_token(const node_facts&, const v1::Spawn&);
 
 /// The worker's whole environment: the caller's (or the node's) plus the contract's variables (swarm-mcp 4.7) and ours.
-std::vector<std::string> worker_environment(const node_facts&, const v1::Spawn&, const std::string& scope, const std::vector<std::string>& caller);
+std::vector<std::string> worker_environment(const node_facts&, const v1::Spawn&, const std::string& directory, const std::string& scope,
+                                            const std::vector<std::string>& caller);
 
 } // namespace swarm

@@ -81,13 +81,6 @@ struct link_options {
   link_time silence = limits::link_silence();
 };
 
-/// Counted in credit with every message besides its own size: what it costs to hold it, also when it is tiny. Both sides must agree.
-inline constexpr std::size_t link_message_overhead_bytes = 256;
-/// A message is acknowledged with whatever is sent next, or alone after this pause or so many of them.
-inline constexpr std::chrono::milliseconds link_ack_delay{5};
-inline constexpr std::size_t link_unacknowledged_max = 32;
-inline constexpr std::size_t link_close_text_bytes_max = 1 * limits::kib;
-
 /// Both sides have said hello.
 struct link_up {
   link_hello peer;
@@ -180,7 +173,7 @@ public:
     ++counters_.frames_received;
     if (auto* close = std::get_if<link_close>(&f.body)) {
       phase_ = phase::closed;
-      close->text.resize(utf8_prefix(close->text, link_close_text_bytes_max).size());
+      close->text.resize(utf8_prefix(close->text, limits::link_close_text_bytes_max).size());
       events_.push_back(link_dropped{std::move(*close), true});
       return;
     }
@@ -309,7 +302,7 @@ private:
     link_time at{};
   };
 
-  static constexpr std::size_t cost_of(std::size_t bytes) { return bytes + link_message_overhead_bytes; }
+  static constexpr std::size_t cost_of(std::size_t bytes) { return bytes + limits::link_message_overhead_bytes; }
   std::size_t cost_max() const { return cost_of(options_.message_bytes_max); }
   /// Between two signs of life.
   link_time pause() const { return std::min(options_.heartbeat, options_.silence / 3); }
@@ -355,7 +348,7 @@ private:
 
   void end(link_close why) {
     phase_ = phase::closing;
-    why.text.resize(utf8_prefix(why.text, link_close_text_bytes_max).size());
+    why.text.resize(utf8_prefix(why.text, limits::link_close_text_bytes_max).size());
     closing_ = why;
     ++counters_.closed;
     events_.push_back(link_dropped{std::move(why), false});
@@ -453,10 +446,10 @@ private:
 
   void owe_ack(std::size_t cost) {
     unacknowledged_bytes_ += cost;
-    if (++unacknowledged_ >= link_unacknowledged_max || unacknowledged_bytes_ >= options_.window_bytes / 8)
+    if (++unacknowledged_ >= limits::link_unacknowledged_max || unacknowledged_bytes_ >= options_.window_bytes / 8)
       must_speak_ = true;
     else if (!ack_at_)
-      ack_at_ = now_ + link_ack_delay;
+      ack_at_ = now_ + limits::link_ack_delay;
   }
 
   void acknowledge(std::uint64_t up_to) {

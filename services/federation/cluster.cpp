@@ -14,8 +14,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t nodes_file_bytes_max = 1 * limits::mib;
-
 std::filesystem::path directory_of(const state_dir& dir) { return dir.root / "cluster"; }
 std::filesystem::path nodes_file(const state_dir& dir) { return directory_of(dir) / "nodes.json"; }
 
@@ -39,6 +37,8 @@ std::unique_ptr<cluster> cluster::open(const state_dir& dir, const node_facts& f
   std::unique_ptr<cluster> out{new cluster{dir, facts, clock}};
   out->authority_ = value_or_throw(authority_store::open(directory_of(dir)));
   out->tokens_ = value_or_throw(join_tokens::open(directory_of(dir)));
+  out->checkouts_ = value_or_throw(checkouts::open(dir.root / "checkouts.json"));
+  out->config_ = value_or_throw(read_node_config(dir.config_file()));
   out->self_.set_node_id(facts.node_id);
   out->self_.set_node_name(facts.node_name);
   out->self_.set_version(facts.version);
@@ -48,7 +48,7 @@ std::unique_ptr<cluster> cluster::open(const state_dir& dir, const node_facts& f
 }
 
 void cluster::read_nodes() {
-  auto text = value_or_throw(read_private_file(nodes_file(dir_), nodes_file_bytes_max));
+  auto text = value_or_throw(read_private_file(nodes_file(dir_), limits::cluster_file_bytes_max));
   if (!text)
     return;
   auto read = google::protobuf::util::JsonStringToMessage(std::string{text->view()}, &view_);
@@ -74,6 +74,10 @@ void cluster::take_facts() {
   home_.clear();
   if (!facts) {
     view_.Clear();
+    if (auto failed = remove_private_file(nodes_file(dir_)))
+      spdlog::warn("the list of nodes is not removed: {}", failed->text);
+    self_.clear_address();
+    self_.clear_draining();
     return;
   }
   view_.set_cluster_id(facts->cluster_id);
@@ -92,16 +96,17 @@ void cluster::take_facts() {
   home.mutable_info()->set_node_name(facts->home_name);
   home.mutable_info()->set_address(facts->home_address);
   auto& self = add(facts->node_id);
+  self_.set_draining(self.info().draining()); // as the home has said, or kept
   *self.mutable_info() = self_;
   if (auto mine = authority_->credentials())
     self.set_certificate_ends_ms(mine->certificate.not_after_ms);
   for (auto& n : *view_.mutable_nodes()) {
     const auto& id = n.info().node_id();
     n.set_home(id == facts->home_id);
-    n.set_link(id == facts->node_id           ? v1::ClusterNode::SELF
-               : authority_->revoked(id)      ? v1::ClusterNode::REVOKED
-               : facts->is_home() || n.home() ? v1::ClusterNode::DOWN
-                                              : v1::ClusterNode::NONE);
+    n.set_link(id == facts->node_id                                              ? v1::ClusterNode::SELF
+               : authority_->revoked(id) || n.link() == v1::ClusterNode::REVOKED ? v1::ClusterNode::REVOKED
+               : facts->is_home() || n.home()                                    ? v1::ClusterNode::DOWN
+                                                                                 : v1::ClusterNode::NONE);
   }
 }
 
@@ -118,7 +123,10 @@ std::string cluster::shared_home() const {
 
 v1::ClusterView cluster::view() const {
   std::lock_guard guard{mutex_};
-  return view_;
+  auto out = view_;
+  if (home_.empty() && !out.cluster_id().empty())
+    out.set_authority_unlocked(!authority_->locked(clock_.unix_ms()));
+  return out;
 }
 
 void cluster::describe(v1::NodeInfo info) {
@@ -127,18 +135,92 @@ void cluster::describe(v1::NodeInfo info) {
   info.set_node_name(facts_.node_name);
   info.set_version(facts_.version);
   info.set_address(self_.address());
+  info.set_draining(self_.draining());
+  for (const auto& [name, value] : config_.labels) {
+    auto& l = *info.add_labels();
+    l.set_name(name);
+    l.set_value(value);
+  }
+  std::sort(info.mutable_labels()->begin(), info.mutable_labels()->end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  for (auto& scope : checkouts_->scopes())
+    info.add_checkouts(std::move(scope));
   self_ = std::move(info);
   if (auto* me = find(view_, facts_.node_id))
     *me->mutable_info() = self_;
 }
 
+void cluster::checkouts_changed() {
+  {
+    std::lock_guard guard{mutex_};
+    self_.clear_checkouts();
+    for (auto& scope : checkouts_->scopes())
+      self_.add_checkouts(std::move(scope));
+    if (auto* me = find(view_, facts_.node_id))
+      *me->mutable_info() = self_;
+  }
+  std::lock_guard guard{listening_};
+  if (changed_)
+    changed_();
+}
+
+void cluster::busy(std::uint32_t workers) {
+  {
+    std::lock_guard guard{mutex_};
+    if (self_.workers() == workers)
+      return;
+    self_.set_workers(workers);
+    if (auto* me = find(view_, facts_.node_id))
+      *me->mutable_info() = self_;
+  }
+  std::lock_guard guard{listening_};
+  if (changed_)
+    changed_();
+}
+
+void cluster::placed(const std::string& node_id) {
+  std::lock_guard guard{mutex_};
+  if (auto* n = find(view_, node_id))
+    n->mutable_info()->set_workers(n->info().workers() + 1);
+  if (node_id == facts_.node_id)
+    self_.set_workers(self_.workers() + 1);
+}
+
+void cluster::listen(std::function<void()> changed) {
+  std::lock_guard guard{listening_};
+  changed_ = std::move(changed);
+}
+
+void cluster::on_unlocked(std::function<void()> unlocked) {
+  std::lock_guard guard{listening_};
+  unlocked_ = std::move(unlocked);
+}
+
+std::string cluster::checkout_of(std::string_view scope) const { return checkouts_->root_for(scope, {}); }
+
 void cluster::keep(const v1::ClusterView& said) {
+  if (keep_nodes(said)) {
+    std::lock_guard guard{listening_};
+    if (unlocked_)
+      unlocked_();
+  }
+}
+
+/// True when certificates can be made from now on.
+bool cluster::keep_nodes(const v1::ClusterView& said) {
   std::lock_guard guard{mutex_};
   if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
-    return;
+    return false;
+  auto unlocked = !home_.empty() && said.authority_unlocked() && !view_.authority_unlocked();
+  if (!home_.empty())
+    view_.set_authority_unlocked(said.authority_unlocked());
   auto before = view_;
   for (const auto& n : said.nodes()) {
     const auto& id = n.info().node_id();
+    if (!home_.empty() && id == facts_.node_id && self_.draining() != n.info().draining()) {
+      self_.set_draining(n.info().draining());
+      if (auto* me = find(view_, id))
+        me->mutable_info()->set_draining(n.info().draining());
+    }
     if (id.empty() || id == facts_.node_id)
       continue;
     auto* known = find(view_, id);
@@ -162,12 +244,14 @@ void cluster::keep(const v1::ClusterView& said) {
   if (before.nodes_size() != view_.nodes_size())
     if (auto failed = write_nodes(view_))
       spdlog::warn("the list of nodes is not kept: {}", failed->text);
+  return unlocked;
 }
 
 std::optional<security_failure> cluster::may_admit(const std::string& node_id, const std::string& name, bool again) const {
   std::lock_guard guard{mutex_};
   for (const auto& n : view_.nodes()) {
-    if (n.info().node_id() == node_id && !again)
+    auto has_left = n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(node_id);
+    if (n.info().node_id() == node_id && !again && !has_left)
       return security_failure{security_error::wrong_state,
                               "the cluster has a node with this id already; a host that has lost its certificate joins as a "
                               "new node, with a new state directory"};
@@ -182,8 +266,9 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
 std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t certificate_ends_ms) {
   std::lock_guard guard{mutex_};
   auto* known = find(view_, info.node_id());
-  if (!known) {
+  if (!known)
     known = view_.add_nodes();
+  if (known->link() == v1::ClusterNode::LINK_UNSPECIFIED || known->link() == v1::ClusterNode::REVOKED) {
     known->set_joined_at_ms(clock_.unix_ms());
     known->set_link(v1::ClusterNode::DOWN);
   }
@@ -192,16 +277,54 @@ std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t c
   return write_nodes(view_);
 }
 
-std::optional<security_failure> cluster::revoke(const std::string& id_or_name) {
-  std::lock_guard guard{mutex_};
+/// Of the home's own list, which it alone changes; under the mutex.
+fallible<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
   if (!home_.empty() || view_.cluster_id().empty())
-    return security_failure{security_error::wrong_state, "only the home of the cluster revokes nodes; ask there"};
-  v1::ClusterNode* found = nullptr;
+    return security_failure{security_error::wrong_state, "only the home of the cluster decides that; ask there"};
   for (auto& n : *view_.mutable_nodes())
     if (n.info().node_id() == id_or_name || (n.info().node_name() == id_or_name && n.link() != v1::ClusterNode::REVOKED))
-      found = &n;
+      return &n;
+  return security_failure{security_error::wrong_state, fmt::format("no node is called {}; `swarmctl nodes` lists them", id_or_name)};
+}
+
+std::optional<security_failure> cluster::drain(const std::string& id_or_name, bool off) {
+  std::lock_guard guard{mutex_};
+  auto found = named(id_or_name);
   if (!found)
-    return security_failure{security_error::wrong_state, fmt::format("no node is called {}; `swarmctl nodes` lists them", id_or_name)};
+    return found.failure();
+  (*found)->mutable_info()->set_draining(!off);
+  if ((*found)->link() == v1::ClusterNode::SELF)
+    self_.set_draining(!off);
+  return write_nodes(view_);
+}
+
+void cluster::renewed(const std::string& node_id, std::int64_t certificate_ends_ms) {
+  std::lock_guard guard{mutex_};
+  if (auto* n = find(view_, node_id)) {
+    n->set_certificate_ends_ms(certificate_ends_ms);
+    if (auto failed = write_nodes(view_))
+      spdlog::warn("the list of nodes is not kept: {}", failed->text);
+  }
+}
+
+std::optional<security_failure> cluster::retire(const std::string& node_id) {
+  std::lock_guard guard{mutex_};
+  auto known = named(node_id);
+  if (!known)
+    return known.failure();
+  auto ends = (*known)->certificate_ends_ms();
+  if (auto failed = authority_->retire(node_id, ends != 0 ? ends : clock_.unix_ms() + limits::node_certificate_lifetime().count()))
+    return failed;
+  (*known)->set_link(v1::ClusterNode::REVOKED);
+  return write_nodes(view_);
+}
+
+std::optional<security_failure> cluster::revoke(const std::string& id_or_name) {
+  std::lock_guard guard{mutex_};
+  auto known = named(id_or_name);
+  if (!known)
+    return known.failure();
+  auto* found = *known;
   if (found->link() == v1::ClusterNode::SELF)
     return security_failure{security_error::wrong_state, "the home cannot revoke itself"};
   if (auto failed = authority_->revoke(found->info().node_id(), clock_.unix_ms()))

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "actors/fabric/context.hpp"
+#include "services/federation/checkouts.hpp"
+#include "services/federation/node_config.hpp"
 #include "services/security/authority_store.hpp"
 #include "services/security/join_tokens.hpp"
 
@@ -22,9 +24,19 @@ public:
   bool is_shared(std::string_view scope) const override;
   v1::ClusterView view() const override;
   void keep(const v1::ClusterView&) override;
+  void busy(std::uint32_t workers) override;
+  void placed(const std::string& node_id) override;
+  void listen(std::function<void()> changed) override;
+  std::string checkout_of(std::string_view scope) const override;
+  const domain::accept_policy& accepts() const override { return config_.accept; }
 
   authority_store& authority() noexcept { return *authority_; }
   join_tokens& tokens() noexcept { return *tokens_; }
+  checkouts& shared() noexcept { return *checkouts_; }
+  /// What is shared on this host has changed.
+  void checkouts_changed();
+  /// `unlocked` is called, from any thread, when the home says that certificates can be made again; must not block.
+  void on_unlocked(std::function<void()> unlocked);
   /// This node as it describes itself to the others.
   void describe(v1::NodeInfo info);
   /// At the home, before a node comes in: a name or an id that another one has, too many. `again`: it is the node that has this id.
@@ -35,22 +47,35 @@ public:
   void reload();
   /// At the home: the node's certificate does not count any more.
   std::optional<security_failure> revoke(const std::string& id_or_name);
+  /// At the home: the node goes, and may come in again with a new certificate.
+  std::optional<security_failure> retire(const std::string& node_id);
+  /// At the home: the node gets no new workers, or gets them again.
+  std::optional<security_failure> drain(const std::string& id_or_name, bool off);
+  /// At the home: the node has a certificate that ends then.
+  void renewed(const std::string& node_id, std::int64_t certificate_ends_ms);
 
 private:
   cluster(state_dir dir, node_facts facts, const clock_port& clock) : dir_(std::move(dir)), facts_(std::move(facts)), clock_(clock) {}
   void read_nodes();
+  bool keep_nodes(const v1::ClusterView&);
   std::optional<security_failure> write_nodes(const v1::ClusterView&) const;
   void take_facts();
+  fallible<v1::ClusterNode*> named(const std::string& id_or_name);
 
   const state_dir dir_;
   const node_facts facts_;
   const clock_port& clock_;
   std::unique_ptr<authority_store> authority_;
   std::unique_ptr<join_tokens> tokens_;
+  std::unique_ptr<checkouts> checkouts_;
+  node_config config_;
   mutable std::mutex mutex_;
   v1::ClusterView view_;
   v1::NodeInfo self_;
   std::string home_; // empty: this node, or no cluster
+  mutable std::mutex listening_;
+  std::function<void()> changed_;
+  std::function<void()> unlocked_;
 };
 
 } // namespace swarm

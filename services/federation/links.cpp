@@ -14,26 +14,25 @@ namespace swarm {
 
 namespace {
 
-constexpr int keepalive_ms = 10'000; // also while nothing is said: a connection that is gone must not be waited for
-constexpr int keepalive_timeout_ms = 5'000;
-constexpr int connect_timeout_ms = 5'000;
-constexpr std::chrono::seconds stop_patience{2};
-/// What is written beside the frame that the link protocol waits for: a goodbye.
-constexpr std::size_t frames_queued_max = 4;
+/// Also while nothing is said: a connection that is gone must not be waited for.
+constexpr int keepalive_ms = static_cast<int>(limits::link_keepalive.count());
+constexpr int keepalive_timeout_ms = static_cast<int>(limits::link_keepalive_timeout.count());
+constexpr int connect_timeout_ms = static_cast<int>(limits::link_connect_timeout.count());
 
 /// One stream, of either side. `Base` is gRPC's reactor.
 template <class Base>
 class stream : public Base, public link_connection, public std::enable_shared_from_this<stream<Base>> {
 public:
-  stream(std::shared_ptr<link_board> board, std::string node_id, bool dialled)
-    : board_(std::move(board)), node_id_(std::move(node_id)), dialled_(dialled) {}
+  stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, bool dialled)
+    : board_(std::move(board)), node_id_(std::move(node_id)), lane_(lane), dialled_(dialled) {}
 
   const std::string& node_id() const noexcept override { return node_id_; }
   bool dialled() const noexcept override { return dialled_; }
+  link_lane lane() const noexcept override { return lane_; }
 
   void write(v1::LinkFrame f) override {
     std::lock_guard guard{mutex_};
-    if (over_ || closing_ || queue_.size() >= frames_queued_max)
+    if (over_ || closing_ || queue_.size() >= limits::link_frames_queued_max)
       return;
     queue_.push_back(std::move(f));
     if (queue_.size() == 1)
@@ -50,6 +49,15 @@ public:
       return;
     if (queue_.empty())
       end();
+  }
+
+  void abort() override {
+    std::lock_guard guard{mutex_};
+    closing_ = true;
+    if (!std::exchange(over_, true))
+      finish(false);
+    else
+      cancel();
   }
 
   void OnReadDone(bool ok) override {
@@ -91,7 +99,7 @@ public:
 protected:
   void hold() { self_ = this->shared_from_this(); }
   void tell(link_news::kind_t kind, v1::LinkFrame f = {}, std::string text = {}) {
-    board_->tell({kind, this->shared_from_this(), node_id_, std::move(f), std::move(text)});
+    board_->tell({kind, this->shared_from_this(), node_id_, lane_, std::move(f), std::move(text)});
   }
   /// Starts nothing more on the stream; under the mutex.
   void end() {
@@ -107,13 +115,14 @@ protected:
   }
   /// Whether what still comes is to be read after the end.
   virtual bool drains() const { return false; }
-  /// `idle`: no write is under way.
+  /// `idle`: no write is under way, and what was written is to arrive.
   virtual void finish(bool idle) = 0;
+  virtual void cancel() = 0;
   /// gRPC is done with it: the last thing that is said of it.
   void done(link_news::kind_t kind, std::string text) {
     comes_after(this);
     if (kind == link_news::not_reached)
-      board_->tell({kind, nullptr, node_id_, {}, std::move(text)});
+      board_->tell({kind, nullptr, node_id_, lane_, {}, std::move(text)});
     else
       tell(kind, {}, std::move(text));
     self_.reset();
@@ -125,6 +134,7 @@ protected:
 private:
   std::shared_ptr<link_board> board_;
   const std::string node_id_;
+  const link_lane lane_;
   const bool dialled_;
   std::deque<v1::LinkFrame> queue_; // the front is in flight
   bool closing_ = false;
@@ -135,7 +145,8 @@ private:
 
 class accepted final : public stream<grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
 public:
-  using stream::stream;
+  accepted(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, grpc::CallbackServerContext& context)
+    : stream(std::move(board), std::move(node_id), lane, false), context_(context) {}
   void begin() {
     hold();
     this->StartSendInitialMetadata();
@@ -151,17 +162,26 @@ public:
   void OnDone() override { done(link_news::disconnected, ""); }
 
 private:
-  void finish(bool) override { this->Finish(grpc::Status::OK); }
+  void finish(bool idle) override {
+    if (!idle)
+      cancel();
+    this->Finish(grpc::Status::OK);
+  }
+  void cancel() override { context_.TryCancel(); }
+  grpc::CallbackServerContext& context_; // gRPC's, until OnDone
 };
 
 class dialled_stream final : public stream<grpc::ClientBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
 public:
-  dialled_stream(std::shared_ptr<link_board> board, std::string node_id, std::shared_ptr<grpc::Channel> channel)
-    : stream(std::move(board), std::move(node_id), true), channel_(std::move(channel)), stub_(v1::Federation::NewStub(channel_)) {}
+  dialled_stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, std::shared_ptr<grpc::Channel> channel)
+    : stream(std::move(board), std::move(node_id), lane, true), channel_(std::move(channel)), stub_(v1::Federation::NewStub(channel_)) {}
   void begin() {
     hold();
-    board()->opened(this, [this] { context_.TryCancel(); });
-    stub_->async()->Link(&context_, this);
+    board()->opened(this, node_id(), lane(), [this] { abort(); });
+    if (lane() == link_lane::bulk)
+      stub_->async()->Bulk(&context_, this);
+    else
+      stub_->async()->Link(&context_, this);
     this->AddHold(); // what is written and read is asked for from elsewhere
     start_read();
     this->StartCall();
@@ -187,9 +207,10 @@ private:
     if (idle)
       this->StartWritesDone();
     else
-      context_.TryCancel();
+      cancel();
     this->RemoveHold();
   }
+  void cancel() override { context_.TryCancel(); }
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
   grpc::ClientContext context_;
@@ -211,9 +232,16 @@ void link_board::listen(link_listener l) {
   listener_ = std::move(l);
 }
 
-void link_board::opened(const void* stream, std::function<void()> cancel) {
+void link_board::opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort) {
   std::lock_guard guard{mutex_};
-  open_[stream] = std::move(cancel);
+  open_[stream] = {std::move(node_id), lane, std::move(abort)};
+}
+
+void link_board::hang_up(const std::string& node_id, link_lane lane) {
+  std::lock_guard guard{mutex_}; // one that is over waits for us: what is called here is still there
+  for (const auto& [stream, s] : open_)
+    if (s.node_id == node_id && s.lane == lane)
+      s.abort();
 }
 
 void link_board::over(const void* stream, std::shared_ptr<void> held) {
@@ -234,8 +262,8 @@ void link_board::sweep() {
 void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
   {
     std::unique_lock lock{mutex_};
-    for (const auto& [stream, cancel] : open_)
-      cancel();
+    for (const auto& [stream, s] : open_)
+      s.abort();
     changed_.wait_until(lock, deadline, [this] { return open_.empty(); });
   }
   sweep();
@@ -263,32 +291,61 @@ class links::service final : public v1::Federation::CallbackService {
 public:
   service(links& owner) : owner_(owner) {}
 
-  grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>* Link(grpc::CallbackServerContext* ctx) override {
-    auto shown = ctx->auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-    if (shown.empty())
-      return new refused{unauthenticated("a node shows its certificate")};
-    auto der = certificate_from_pem({shown[0].data(), shown[0].size()});
-    if (!der)
-      return refuse(der.failure().text);
-    auto node = owner_.authority_.verify(*der, owner_.clock_.unix_ms());
-    if (!node)
-      return refuse(node.failure().text);
-    auto made = std::make_shared<accepted>(owner_.board_, *node, false);
-    made->begin();
-    return made.get();
+  using link_reactor = grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>;
+
+  link_reactor* Link(grpc::CallbackServerContext* ctx) override { return accept(*ctx, link_lane::control); }
+  link_reactor* Bulk(grpc::CallbackServerContext* ctx) override { return accept(*ctx, link_lane::bulk); }
+
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* ctx, const v1::RenewRequest* req, v1::RenewReply* rep) override {
+    return answer(ctx, [=, this](const std::string& node, node_requests::done done) { owner_.requests_->renew(node, *req, *rep, std::move(done)); });
+  }
+  grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext* ctx, const v1::LeaveRequest*, v1::LeaveReply*) override {
+    return answer(ctx, [this](const std::string& node, node_requests::done done) { owner_.requests_->leave(node, std::move(done)); });
+  }
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) override {
+    return answer(ctx, [=, this](const std::string& node, node_requests::done done) { owner_.requests_->drain(node, *req, *rep, std::move(done)); });
   }
 
 private:
-  /// Said once for each reason: whoever is refused comes back all the time.
-  grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>* refuse(const std::string& why) {
-    {
-      std::lock_guard guard{mutex_};
-      if (++refusals_[why] == 1)
-        spdlog::warn("a node was not let in: {}", why);
-      if (refusals_.size() > limits::nodes_max)
-        refusals_.clear();
+  /// The node that calls; what is wrong with its certificate otherwise.
+  fallible<std::string> caller(const grpc::CallbackServerContext& ctx) const {
+    auto shown = ctx.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (shown.empty())
+      return security_failure{security_error::malformed, "a node shows its certificate"};
+    auto der = certificate_from_pem({shown[0].data(), shown[0].size()});
+    if (!der)
+      return der.failure();
+    return owner_.authority_.verify(*der, owner_.clock_.unix_ms());
+  }
+  link_reactor* accept(grpc::CallbackServerContext& ctx, link_lane lane) {
+    auto node = caller(ctx);
+    if (!node) {
+      log_once(node.failure().text);
+      return new refused{unauthenticated(node.failure().text)};
     }
-    return new refused{unauthenticated(why)};
+    auto made = std::make_shared<accepted>(owner_.board_, *node, lane, ctx);
+    made->begin();
+    return made.get();
+  }
+  template <class Ask>
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* ctx, Ask ask) {
+    auto* reactor = ctx->DefaultReactor();
+    auto node = caller(*ctx);
+    if (!node)
+      log_once(node.failure().text);
+    if (!node || !owner_.requests_)
+      reactor->Finish(node ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "the node is starting; try again"} : unauthenticated(node.failure().text));
+    else
+      ask(*node, [reactor](grpc::Status s) { reactor->Finish(std::move(s)); });
+    return reactor;
+  }
+  /// Said once for each reason: whoever is refused comes back all the time.
+  void log_once(const std::string& why) {
+    std::lock_guard guard{mutex_};
+    if (++refusals_[why] == 1)
+      spdlog::warn("a node was not let in: {}", why);
+    if (refusals_.size() > limits::nodes_max)
+      refusals_.clear();
   }
   links& owner_;
   std::mutex mutex_;
@@ -301,13 +358,15 @@ links::~links() { stop(); }
 
 void links::listen(link_listener l) { board_->listen(std::move(l)); }
 
-void links::dial(const v1::NodeAddress& to) {
-  board_->sweep();
-  if (stopped_)
-    return board_->tell({link_news::not_reached, nullptr, to.node_id(), {}, "this node is stopping"});
+void links::answer_by(node_requests* requests) {
+  std::lock_guard guard{mutex_};
+  requests_ = requests;
+}
+
+fallible<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress& to) const {
   auto mine = authority_.credentials();
   if (!mine)
-    return board_->tell({link_news::not_reached, nullptr, to.node_id(), {}, mine.failure().text});
+    return mine.failure();
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = mine->authority_pem;
   tls.pem_private_key = std::string{mine->key_pem.view()};
@@ -315,8 +374,19 @@ void links::dial(const v1::NodeAddress& to) {
   grpc::ChannelArguments arguments;
   set_link_arguments(arguments);
   arguments.SetSslTargetNameOverride(node_dns_name(to.node_id()));
-  auto channel = grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
-  std::make_shared<dialled_stream>(board_, to.node_id(), std::move(channel))->begin();
+  return grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
+}
+
+void links::hang_up(const std::string& node_id, link_lane lane) { board_->hang_up(node_id, lane); }
+
+void links::dial(const v1::NodeAddress& to, link_lane lane) {
+  board_->sweep();
+  if (stopped_)
+    return board_->tell({link_news::not_reached, nullptr, to.node_id(), lane, {}, "this node is stopping"});
+  auto channel = channel_to(to);
+  if (!channel)
+    return board_->tell({link_news::not_reached, nullptr, to.node_id(), lane, {}, channel.failure().text});
+  std::make_shared<dialled_stream>(board_, to.node_id(), lane, std::move(*channel))->begin();
 }
 
 std::optional<std::string> links::serve(const std::string& address) {
@@ -339,7 +409,7 @@ std::optional<std::string> links::serve(const std::string& address) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 8);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {
@@ -353,7 +423,7 @@ std::optional<std::string> links::serve(const std::string& address) {
 void links::stop() {
   stopped_ = true;
   stop_serving();
-  board_->end_all(std::chrono::steady_clock::now() + stop_patience);
+  board_->end_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
 }
 
 void links::stop_serving() {

@@ -27,8 +27,10 @@ public:
 
   // Those we have dialled. What gRPC's own thread gives back last must not be its last channel: gRPC 1.51 would end that thread from within.
 
-  /// `cancel` ends it.
-  void opened(const void* stream, std::function<void()> cancel);
+  /// `abort` ends it at once.
+  void opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
+  /// Ends those to the node.
+  void hang_up(const std::string& node_id, link_lane lane);
   /// What it held is destroyed by the next who calls sweep().
   void over(const void* stream, std::shared_ptr<void> held);
   void sweep();
@@ -39,8 +41,24 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   link_listener listener_;
-  std::map<const void*, std::function<void()>> open_;
+  struct open_stream {
+    std::string node_id;
+    link_lane lane;
+    std::function<void()> abort;
+  };
+  std::map<const void*, open_stream> open_;
   std::vector<std::shared_ptr<void>> held_;
+};
+
+/// What nodes ask of the home beside the link, each from one whose certificate counts. Called on gRPC's threads, must not block: `done` is
+/// called later, once, when the reply is filled in.
+class node_requests {
+public:
+  using done = std::function<void(grpc::Status)>;
+  virtual ~node_requests() = default;
+  virtual void renew(const std::string& node_id, const v1::RenewRequest&, v1::RenewReply&, done) = 0;
+  virtual void leave(const std::string& node_id, done) = 0;
+  virtual void drain(const std::string& node_id, const v1::DrainNodeRequest&, v1::ClusterView&, done) = 0;
 };
 
 class links final : public link_port {
@@ -49,7 +67,12 @@ public:
   ~links() override;
 
   void listen(link_listener) override;
-  void dial(const v1::NodeAddress&) override;
+  void dial(const v1::NodeAddress&, link_lane) override;
+  void hang_up(const std::string& node_id, link_lane) override;
+  /// Who answers what nodes ask beside the link; outlives the serving.
+  void answer_by(node_requests*);
+  /// To ask the node there beside the link; UNAVAILABLE by the call's deadline when it is not reached.
+  fallible<std::shared_ptr<grpc::Channel>> channel_to(const v1::NodeAddress&) const;
 
   /// Lets the nodes of the cluster in at this host:port, instead of where it did before; empty = nowhere. What is wrong, for people.
   std::optional<std::string> serve(const std::string& address);
@@ -65,6 +88,7 @@ private:
   std::shared_ptr<link_board> board_ = std::make_shared<link_board>();
   std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
+  node_requests* requests_ = nullptr;
   std::unique_ptr<service> service_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -156,7 +156,7 @@ fallible<std::string> authority::issue(std::string_view csr_der, std::string_vie
   auto request = read_request(csr_der);
   x509_ptr x{X509_new()};
   auto from = std::max(now_ms - limits::certificate_backdate.count(), own->not_before_ms);
-  auto to = std::min(now_ms + limits::node_certificate_lifetime.count(), own->not_after_ms);
+  auto to = std::min(now_ms + limits::node_certificate_lifetime().count(), own->not_after_ms);
   if (!issuer || !request || !x || X509_set_version(x.get(), X509_VERSION_3) != 1 || !set_serial(x.get()) || !set_times(x.get(), from, to) ||
       !set_subject(x.get(), "swarm node " + std::string{node_id}) || X509_set_issuer_name(x.get(), X509_get_subject_name(issuer.get())) != 1 ||
       X509_set_pubkey(x.get(), X509_REQ_get0_pubkey(request.get())) != 1 ||

@@ -1,6 +1,7 @@
 #include "services/security/authority_store.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -24,8 +25,7 @@ constexpr auto revoked_file = "revoked.json";
 
 constexpr std::size_t file_bytes_max = 64 * limits::kib;
 constexpr std::size_t revoked_bytes_max = 1 * limits::mib;
-/// Of a cluster's whole life; each is an act of a person.
-constexpr std::size_t revoked_max = 8'192;
+constexpr std::int64_t for_good = std::numeric_limits<std::int64_t>::max();
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= limits::node_name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
@@ -318,7 +318,7 @@ std::optional<security_failure> authority_store::renew(std::string_view certific
 
 bool authority_store::renewal_due(std::int64_t now_ms) const {
   std::lock_guard lock{mutex_};
-  return kept_ && now_ms >= kept_->certificate.not_after_ms - limits::node_certificate_renewal.count();
+  return kept_ && now_ms >= kept_->certificate.not_after_ms - limits::node_certificate_renewal().count();
 }
 
 std::optional<security_failure> authority_store::set_listen(const std::string& address) {
@@ -451,7 +451,7 @@ fallible<std::string> authority_store::issue(std::string_view csr_der, std::stri
     return in_none();
   if (!kept_->facts.is_home())
     return not_home();
-  if (revoked_.contains(std::string{node_id}))
+  if (auto i = revoked_.find(std::string{node_id}); i != revoked_.end() && i->second == for_good)
     return security_failure{security_error::revoked,
                             "this node was revoked and gets no certificate any more: it can come back with a new state directory"};
   const auto* by = unlocked(now_ms);
@@ -460,7 +460,13 @@ fallible<std::string> authority_store::issue(std::string_view csr_der, std::stri
   return by->issue(csr_der, node_id, now_ms);
 }
 
-std::optional<security_failure> authority_store::revoke(const std::string& node_id, std::int64_t now_ms) {
+std::optional<security_failure> authority_store::revoke(const std::string& node_id, std::int64_t) { return put_out(node_id, for_good); }
+
+std::optional<security_failure> authority_store::retire(const std::string& node_id, std::int64_t certificates_until_ms) {
+  return put_out(node_id, certificates_until_ms);
+}
+
+std::optional<security_failure> authority_store::put_out(const std::string& node_id, std::int64_t certificates_until_ms) {
   std::lock_guard lock{mutex_};
   if (!kept_)
     return in_none();
@@ -470,12 +476,13 @@ std::optional<security_failure> authority_store::revoke(const std::string& node_
     return no_sense();
   if (node_id == kept_->facts.node_id)
     return security_failure{security_error::wrong_state, "the home cannot revoke itself"};
-  if (revoked_.contains(node_id))
+  auto known = revoked_.find(node_id);
+  if (known != revoked_.end() && known->second >= certificates_until_ms)
     return std::nullopt;
-  if (revoked_.size() >= revoked_max)
+  if (known == revoked_.end() && revoked_.size() >= limits::revoked_nodes_max)
     return security_failure{security_error::too_many, "more nodes were revoked than a cluster remembers: make a new cluster"};
   auto all = revoked_;
-  all.emplace(node_id, now_ms);
+  all[node_id] = certificates_until_ms;
   if (auto wrong = write_private_file(directory_ / revoked_file, json(all).dump(1) + "\n"))
     return wrong;
   revoked_ = std::move(all);
@@ -484,7 +491,8 @@ std::optional<security_failure> authority_store::revoke(const std::string& node_
 
 bool authority_store::revoked(const std::string& node_id) const {
   std::lock_guard lock{mutex_};
-  return revoked_.contains(node_id);
+  auto i = revoked_.find(node_id);
+  return i != revoked_.end() && i->second == for_good;
 }
 
 fallible<std::string> authority_store::verify(std::string_view certificate_der, std::int64_t now_ms) const {
@@ -496,8 +504,13 @@ fallible<std::string> authority_store::verify(std::string_view certificate_der, 
     authority_der = kept_->authority_der;
   }
   auto id = verify_node_certificate(certificate_der, authority_der, now_ms);
-  if (id && revoked(*id))
-    return security_failure{security_error::revoked, "this node was revoked from the cluster"};
+  auto info = read_certificate(certificate_der);
+  if (!id || !info)
+    return id ? info.failure() : id.failure();
+  std::lock_guard lock{mutex_};
+  if (auto i = revoked_.find(*id); i != revoked_.end() && info->not_after_ms <= i->second)
+    return security_failure{security_error::revoked,
+                            i->second == for_good ? "this node was revoked from the cluster" : "this node has left the cluster; it can join again"};
   return id;
 }
 

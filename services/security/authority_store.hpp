@@ -75,6 +75,8 @@ public:
   /// No certificate of this node counts any more, those that it could still get included: it can only come back as another node.
   std::optional<security_failure> revoke(const std::string& node_id, std::int64_t now_ms);
   bool revoked(const std::string& node_id) const;
+  /// The node has left by itself: its certificates that end up to then count no more. It may come in again, with a newer one.
+  std::optional<security_failure> retire(const std::string& node_id, std::int64_t certificates_until_ms);
   /// The id of the node whose certificate (DER) this is, if it counts in this cluster now.
   fallible<std::string> verify(std::string_view certificate_der, std::int64_t now_ms) const;
 
@@ -90,6 +92,7 @@ private:
   explicit authority_store(std::filesystem::path directory) : directory_(std::move(directory)) {}
   std::optional<security_failure> load();
   std::optional<security_failure> load_revoked();
+  std::optional<security_failure> put_out(const std::string& node_id, std::int64_t certificates_until_ms);
   fallible<key_pair> node_key() const;
   fallible<key_pair> node_key_or_new() const;
   fallible<authority> read_authority(const std::string& authority_der, std::string_view passphrase) const;
@@ -102,7 +105,8 @@ private:
   std::mutex unlocking_; // one at a time: each takes much memory
   mutable std::mutex mutex_;
   std::optional<kept> kept_;
-  std::map<std::string, std::int64_t> revoked_; // node id -> when
+  /// Node id -> certificates that end up to then do not count; for_good = none ever.
+  std::map<std::string, std::int64_t> revoked_;
   std::optional<authority> authority_;
   std::int64_t unlocked_at_ms_ = 0;
 };

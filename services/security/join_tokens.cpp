@@ -17,8 +17,6 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t file_bytes_max = 64 * limits::kib;
-/// Those that were used or have expired are remembered for what they can tell who comes too late.
-constexpr std::size_t remembered_max = 4 * limits::join_tokens_max;
 constexpr std::int64_t minute_ms = 60'000;
 
 security_failure damaged(const std::filesystem::path& file) {
@@ -42,7 +40,7 @@ fallible<std::unique_ptr<join_tokens>> join_tokens::open(const std::filesystem::
   if (!*text)
     return out;
   auto all = json::parse((*text)->view(), nullptr, false);
-  if (!all.is_array() || all.size() > remembered_max)
+  if (!all.is_array() || all.size() > limits::join_tokens_remembered_max)
     return damaged(out->file_);
   for (const auto& j : all) {
     if (!j.is_object())
@@ -83,7 +81,7 @@ fallible<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std::int64_
   auto key = secret::of_size(join_token_secret_bytes);
   fill_random(key);
   auto entries = entries_;
-  while (entries.size() >= remembered_max)
+  while (entries.size() >= limits::join_tokens_remembered_max)
     entries.erase(std::find_if_not(entries.begin(), entries.end(), open));
   entries.push_back({id, sha256(key.view()), now_ms + ttl_ms, {}});
   if (auto wrong = store(entries))

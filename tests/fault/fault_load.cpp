@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -45,10 +46,13 @@ struct load::objects {
   }
 };
 
-load::load(const test_node& node, std::size_t clients, unsigned seed)
-  : node_(node), history_(node.work() + "/history.jsonl"), seed_(seed), worker_log_(node.work() + "/workers"), shared_(std::make_unique<objects>()) {
-  for (std::size_t i = 0; i < clients; ++i)
-    clients_.push_back(std::make_unique<fault_client>(node, history_, "c" + std::to_string(i)));
+load::load(const test_node& node, std::size_t clients, unsigned seed) : load(load_setting{{&node}, clients}, seed) {}
+
+load::load(load_setting where, unsigned seed)
+  : where_(std::move(where)), dir_(where_.nodes.front()->work()), history_(dir_ + "/history.jsonl"), seed_(seed), worker_log_(dir_ + "/workers"),
+    shared_(std::make_unique<objects>()) {
+  for (std::size_t i = 0; i < where_.clients; ++i)
+    clients_.push_back(std::make_unique<fault_client>(*where_.nodes[i % where_.nodes.size()], history_, "c" + std::to_string(i), where_.scope));
 }
 
 load::~load() = default;
@@ -57,7 +61,7 @@ void load::work(std::size_t index) {
   auto& me = *clients_[index];
   std::mt19937 rng(seed_ + static_cast<unsigned>(1'000 * rounds_ + index));
   auto round = rounds_;
-  std::string script = "echo \"$SWARM_SPAWN_ID $$\" >>" + worker_log_;
+  auto script = [this](const std::string& key) { return "echo \"$SWARM_SPAWN_ID $$ " + key + "\" >>" + worker_log_; };
   for (std::size_t n = 0; !shared_->stop; ++n) {
     // Some callers have no patience: theirs are the unknown outcomes.
     auto deadline = rng() % 4 == 0 ? std::chrono::milliseconds{20 + rng() % 300} : std::chrono::milliseconds{10s};
@@ -67,7 +71,7 @@ void load::work(std::size_t index) {
       case 1:
       case 2:
       case 3: {
-        auto path = node_.work() + "/" + numbered("lock", round, rng() % locks_per_round);
+        auto path = dir_ + "/" + numbered("lock", round, rng() % locks_per_round);
         auto wait_ms = rng() % 2 == 0 ? 0 : 1'500;
         if (me.acquire(path, wait_ms, deadline))
           me.release(path, 10s);
@@ -97,9 +101,10 @@ void load::work(std::size_t index) {
       case 10: me.append(numbered("list", round, 0), unique, deadline); break;
       case 11: {
         auto key = numbered("job", round, rng() % 2);
+        auto on = where_.workers_on.empty() ? std::string{} : where_.workers_on[rng() % where_.workers_on.size()];
         if (rng() % 4 == 0) {
-          me.request_spawn(key, script, deadline);
-        } else if (auto id = me.dispatch(key, script, deadline); !id.empty()) {
+          me.request_spawn(key, script("spawn/" + key), deadline, on);
+        } else if (auto id = me.dispatch(key, script("dispatch/" + key), deadline, 0, on); !id.empty()) {
           std::lock_guard guard{shared_->mutex};
           shared_->dispatched.insert(id);
         }
@@ -147,9 +152,9 @@ std::string load::progress(fault_client& me, std::size_t index) {
   auto name = std::to_string(index);
   for (std::size_t r = 1; r <= rounds_; ++r)
     for (std::size_t i = 0; i < locks_per_round; ++i)
-      if (!me.give_up(node_.work() + "/" + numbered("lock", r, i), settle_deadline))
+      if (!me.give_up(dir_ + "/" + numbered("lock", r, i), settle_deadline))
         return "nobody answers about the locks of round " + std::to_string(r);
-  auto path = node_.work() + "/everybody";
+  auto path = dir_ + "/everybody";
   if (!me.acquire(path, 20'000, settle_deadline) || !me.release(path, settle_deadline))
     return "client " + name + " does not get a lock";
   auto task = me.create_task("after-" + name, settle_deadline);
@@ -181,7 +186,7 @@ std::string load::settle() {
   // Every lock ever used must be free for the taking now.
   for (std::size_t r = 1; r <= rounds_; ++r) {
     for (std::size_t i = 0; i < locks_per_round; ++i) {
-      auto path = node_.work() + "/" + numbered("lock", r, i);
+      auto path = dir_ + "/" + numbered("lock", r, i);
       if (!me.acquire(path, 0, settle_deadline) || !me.release(path, settle_deadline))
         return path + " is held by nobody who knows";
     }
@@ -209,7 +214,7 @@ std::string load::settle() {
     std::optional<v1::Task> task;
     if (!eventually([&] { return (task = task_of(me.raw(), id)) && task->status() >= v1::DONE && task->status() <= v1::CANCELLED; }))
       return "the worker's task " + id + (task ? " stays " + v1::TaskStatus_Name(task->status()) : " is lost");
-    if (task->status() != v1::DONE)
+    if (task->status() != v1::DONE && !(where_.workers_get_lost && task->result().find("node_restarted") != std::string::npos))
       return "the worker's task " + id + " ended " + task->result();
   }
   return {};
@@ -233,11 +238,15 @@ std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& 
   for (const auto& s : rows)
     by_id[s.id()] = &s;
   std::set<std::string> ran;
+  std::set<std::string> keys;
   for (const auto& line : lines_of(file_text(log))) {
-    auto id = line.substr(0, line.find(' '));
-    auto pid = line.substr(line.find(' ') + 1);
+    std::istringstream words{line};
+    std::string id, pid, key;
+    words >> id >> pid >> key;
     if (!ran.insert(id).second)
       return "spawn " + id + " ran twice";
+    if (!key.empty() && !keys.insert(key).second)
+      return "two workers ran for " + key;
     auto row = by_id.find(id);
     if (row == by_id.end())
       return "a worker ran without a row: " + line;

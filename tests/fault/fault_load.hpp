@@ -18,9 +18,19 @@ struct load_figures {
   history::report checked;
 };
 
+/// Where the clients are, and on what they work.
+struct load_setting {
+  std::vector<const test_node*> nodes; // each has the next client by turns
+  std::size_t clients = 8;
+  std::string scope = {};                   // empty: that of the first node
+  std::vector<std::string> workers_on = {}; // names of nodes, one by chance for each worker; empty: not named
+  bool workers_get_lost = false;            // with their keepers: their tasks may fail then
+};
+
 class load {
 public:
   load(const test_node&, std::size_t clients, unsigned seed);
+  load(load_setting, unsigned seed);
   ~load();
 
   /// Runs the clients on fresh objects while `harm` does its work, and waits for them.
@@ -29,7 +39,8 @@ public:
   /// that was acknowledged is read again. Empty, or what is wrong.
   std::string settle();
   load_figures check() const;
-  /// Where every worker wrote "<spawn id> <pid>".
+  history::recorder& history() { return history_; }
+  /// Where every worker wrote "<spawn id> <pid> <key>".
   std::string worker_log() const { return worker_log_; }
 
 private:
@@ -37,7 +48,8 @@ private:
   void work(std::size_t client);
   std::string progress(fault_client&, std::size_t index);
 
-  const test_node& node_;
+  const load_setting where_;
+  const std::string dir_; // of the first node, which all can reach
   history::recorder history_;
   unsigned seed_;
   std::size_t rounds_ = 0;

@@ -48,8 +48,8 @@ std::string digest(v1::Reply r) {
 
 std::string code_of(const v1::Reply& r) { return v1::Refusal::Code_Name(r.refusal().code()) + ": " + r.refusal().text(); }
 
-std::string make_session(const test_node& node, const std::string& name, const std::string& token) {
-  node_client operator_client{node};
+std::string make_session(const test_node& node, const std::string& name, const std::string& token, const std::string& scope) {
+  node_client operator_client{node, {}, scope};
   // A gateway may dispatch.
   auto cmd = operator_client.registration_of_process(getpid(), "name:" + name + " mode:gateway");
   cmd.mutable_register_session()->set_token_hash(token_hash(token));
@@ -78,11 +78,11 @@ unsigned run_seed() {
   return std::random_device{}();
 }
 
-fault_client::fault_client(const test_node& node, history::recorder& h, const std::string& name)
+fault_client::fault_client(const test_node& node, history::recorder& h, const std::string& name, const std::string& scope)
   : fault_client(h, [&] {
       auto token = make_token();
-      auto session = make_session(node, name, token);
-      return std::pair{node_client{node, token}, session};
+      auto session = make_session(node, name, token, scope);
+      return std::pair{node_client{node, token, scope}, session};
     }()) {}
 
 fault_client::fault_client(history::recorder& h, std::pair<node_client, std::string> who)
@@ -301,7 +301,8 @@ void fault_client::append(const std::string& key, const std::string& item, milli
 
 // -- workers -------------------------------------------------------------------------------
 
-std::string fault_client::dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries) {
+std::string fault_client::dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries,
+                                   const std::string& on) {
   auto cmd = command();
   auto& d = *cmd.mutable_dispatch();
   d.set_title("run " + key);
@@ -311,18 +312,20 @@ std::string fault_client::dispatch(const std::string& key, const std::string& sc
     d.add_argv(word);
   d.add_argv(script);
   d.set_retries(retries);
+  d.set_on(on);
   auto r = recorded("key", "dispatch/" + key, "request", {}, cmd, deadline, [](const v1::Reply& x) {
     return sight{x.dispatch().task().id(), x.dispatch().existing()};
   });
   return r ? r->dispatch().task().id() : "";
 }
 
-std::string fault_client::request_spawn(const std::string& key, const std::string& script, milliseconds deadline) {
+std::string fault_client::request_spawn(const std::string& key, const std::string& script, milliseconds deadline, const std::string& on) {
   auto cmd = command();
   auto& s = *cmd.mutable_request_spawn();
   s.set_role("worker");
   s.set_key(key);
   s.set_harness("exec");
+  s.set_on(on);
   for (const auto* word : {"sh", "-c"})
     s.add_argv(word);
   s.add_argv(script);

@@ -23,8 +23,8 @@ unsigned run_seed();
 class fault_client {
 public:
   using milliseconds = std::chrono::milliseconds;
-  /// Registers a session that lives as long as this process, on behalf of which it calls.
-  fault_client(const test_node&, history::recorder&, const std::string& name);
+  /// Registers a session that lives as long as this process, on behalf of which it calls. The scope, unless named, is the node's own.
+  fault_client(const test_node&, history::recorder&, const std::string& name, const std::string& scope = {});
 
   const std::string& session() const { return session_; }
   node_client& raw() { return client_; }
@@ -49,9 +49,9 @@ public:
   void compare_and_set(const std::string& key, const std::string& value, milliseconds deadline);
   void append(const std::string& key, const std::string& item, milliseconds deadline);
   std::string read_key(const std::string& key, milliseconds deadline);
-  /// An exec task that runs `script`; its id, empty when unknown or refused.
-  std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0);
-  std::string request_spawn(const std::string& key, const std::string& script, milliseconds deadline);
+  /// An exec task that runs `script`, on that node if one is named; its id, empty when unknown or refused.
+  std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0, const std::string& on = {});
+  std::string request_spawn(const std::string& key, const std::string& script, milliseconds deadline, const std::string& on = {});
   /// Repeats the last answered request: it must get the same answer.
   void repeat_last(milliseconds deadline);
 

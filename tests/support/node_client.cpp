@@ -23,7 +23,8 @@ std::shared_ptr<grpc::Channel> connect_to(const test_node& node) {
 
 } // namespace
 
-node_client::node_client(const test_node& node, std::string token) : token_(std::move(token)), scope_(node.work()), name_(to_hex(random_bytes(16))) {
+node_client::node_client(const test_node& node, std::string token, std::string scope)
+  : token_(std::move(token)), directory_(node.work()), scope_(scope.empty() ? directory_ : std::move(scope)), name_(to_hex(random_bytes(16))) {
   auto channel = connect_to(node);
   coordination_ = v1::Coordination::NewStub(channel);
   node_ = v1::Node::NewStub(channel);
@@ -47,20 +48,20 @@ v1::Command node_client::command(const std::string& actor) const {
   v1::Command out;
   out.set_scope(scope_);
   out.set_actor(actor);
-  out.mutable_caller()->set_directory(scope_);
+  out.mutable_caller()->set_directory(directory_);
   return out;
 }
 
 v1::Query node_client::query() const {
   v1::Query out;
   out.set_scope(scope_);
-  out.mutable_caller()->set_directory(scope_);
+  out.mutable_caller()->set_directory(directory_);
   return out;
 }
 
 v1::Command node_client::registration(const std::string& label) const {
   auto out = command();
-  out.mutable_register_session()->set_directory(scope_);
+  out.mutable_register_session()->set_directory(directory_);
   out.mutable_register_session()->set_label(label);
   return out;
 }

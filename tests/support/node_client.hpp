@@ -15,8 +15,8 @@ namespace swarm::testing {
 
 class node_client {
 public:
-  /// The token is the hex text of SWARM_TOKEN; empty: the process decides who calls.
-  explicit node_client(const test_node&, std::string token = {});
+  /// The token is the hex text of SWARM_TOKEN; empty: the process decides who calls. The scope, unless named, is the node's working directory.
+  explicit node_client(const test_node&, std::string token = {}, std::string scope = {});
 
   v1::Coordination::Stub& coordination() { return *coordination_; }
   v1::Node::Stub& node() { return *node_; }
@@ -24,7 +24,7 @@ public:
   /// With the token and a deadline.
   void prepare(grpc::ClientContext&, std::chrono::milliseconds deadline = patience) const;
   v1::RequestId next_id();
-  /// The node's working directory as scope and caller.
+  /// From the node's working directory.
   v1::Command command(const std::string& actor = {}) const;
   v1::Query query() const;
   /// A new session there, with nothing yet that it lives by.
@@ -41,6 +41,7 @@ public:
 
 private:
   std::string token_;
+  std::string directory_;
   std::string scope_;
   std::string name_;
   std::uint64_t seq_ = 0;

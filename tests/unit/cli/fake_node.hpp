@@ -74,6 +74,11 @@ public:
   v1::ClusterView nodes() override { return {}; }
   v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override { return {}; }
   v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) override { return {}; }
+  v1::ClusterView drain_node(const v1::DrainNodeRequest&) override { return {}; }
+  v1::LeaveClusterReply leave_cluster(const v1::LeaveClusterRequest&) override { return {}; }
+  v1::CheckoutList share_scope(const v1::ShareScopeRequest&) override { return {}; }
+  v1::CheckoutList unshare_scope(const v1::UnshareScopeRequest&) override { return {}; }
+  v1::CheckoutList checkouts() override { return {}; }
   v1::PtyInfo create(v1::CreatePtyRequest r) override {
     created = r;
     v1::PtyInfo info;
@@ -111,6 +116,8 @@ public:
     return ends;
   }
   std::string state_directory() override { return "/state"; }
+  std::optional<node_context> spoken_to;
+  void speak_to(const node_context& c) override { spoken_to = c; }
   void never_start() override { may_start = false; }
   void set_timeout_ms(std::int64_t) override {}
   std::unique_ptr<node_line> connect(const std::string&, bool) override { return nullptr; }

@@ -28,12 +28,23 @@ v1::Command dispatch(const std::string& harness = "exec", const std::string& on 
   v1::Command c;
   c.mutable_dispatch()->set_harness(harness);
   c.mutable_dispatch()->set_on(on);
+  c.mutable_dispatch()->set_directory("/home/me");
+  c.set_scope("game");
+  return c;
+}
+
+/// In a checkout of the scope, wherever that is.
+v1::Command dispatch_below(const std::string& harness = "exec") {
+  auto c = dispatch(harness);
+  c.mutable_dispatch()->set_directory("src");
   return c;
 }
 
 std::string chosen(v1::Command c, const v1::ClusterView& view, const std::string& caller = "id-a") {
   auto refusal = place(c, view, caller);
-  return refusal ? "refused: " + refusal->text() : c.dispatch().node_id();
+  if (refusal)
+    return "refused: " + refusal->text();
+  return c.dispatch().node_id().empty() ? "none: " + c.dispatch().placement() : c.dispatch().node_id();
 }
 
 } // namespace
@@ -44,7 +55,7 @@ TEST_CASE("without a cluster a worker starts where it is asked for") {
   CHECK(chosen(dispatch("exec", "b"), none).find("in no cluster") != std::string::npos);
 }
 
-TEST_CASE("the caller's node is preferred, then the least busy one") {
+TEST_CASE("the caller's node starts what works in a directory of its host; another one does when it cannot, the least busy one first") {
   v1::ClusterView view;
   add(view, "a", v1::ClusterNode::SELF, 9);
   add(view, "b", v1::ClusterNode::UP, 5);
@@ -97,4 +108,62 @@ TEST_CASE("a worktree is made at the home, for itself") {
   CHECK(chosen(c, view) == "id-a");
   c.mutable_dispatch()->set_on("b");
   CHECK(chosen(c, view).find("worktree") != std::string::npos);
+}
+
+TEST_CASE("what works in a checkout starts where there is one, on the least busy node for its processors") {
+  v1::ClusterView view;
+  add(view, "a", v1::ClusterNode::SELF, 0);
+  auto& b = add(view, "b", v1::ClusterNode::UP, 3);
+  auto& c = add(view, "c", v1::ClusterNode::UP, 4);
+  CHECK(chosen(dispatch_below(), view).find("a: it has no checkout of the scope") != std::string::npos);
+  b.mutable_info()->add_checkouts("game");
+  c.mutable_info()->add_checkouts("other");
+  CHECK(chosen(dispatch_below(), view) == "id-b");
+  c.mutable_info()->add_checkouts("game");
+  CHECK(chosen(dispatch_below(), view) == "id-b");
+  label(c, "cpus", "8");
+  CHECK(chosen(dispatch_below(), view) == "id-c");
+  view.mutable_nodes(0)->mutable_info()->add_checkouts("game");
+  CHECK(chosen(dispatch_below(), view) == "id-a");
+}
+
+TEST_CASE("of nodes that are as busy, the caller's own starts it") {
+  v1::ClusterView view;
+  for (const auto* name : {"a", "b", "c"})
+    add(view, name, name == std::string{"a"} ? v1::ClusterNode::SELF : v1::ClusterNode::UP, 2).mutable_info()->add_checkouts("game");
+  CHECK(chosen(dispatch_below(), view, "id-c") == "id-c");
+  CHECK(chosen(dispatch_below(), view, "id-b") == "id-b");
+}
+
+TEST_CASE("why a node was chosen is said, with what stood against the others") {
+  v1::ClusterView view;
+  add(view, "a", v1::ClusterNode::SELF);
+  add(view, "b", v1::ClusterNode::DOWN);
+  auto why = [&](v1::Command c) {
+    CHECK_FALSE(place(c, view, "id-a"));
+    return c.dispatch().placement();
+  };
+  CHECK(why(dispatch("exec", "a")) == "a: it was asked for by name");
+  CHECK(why(dispatch()) == "a: the only node that fits. Not b: it is not linked just now");
+  for (int i = 0; i < 60; ++i)
+    add(view, "long-name-of-a-node-" + std::to_string(i), v1::ClusterNode::REVOKED);
+  CHECK(why(dispatch()).size() <= 1024);
+}
+
+TEST_CASE("the next attempt of a worker whose host was lost goes to another host with a checkout") {
+  v1::ClusterView view;
+  add(view, "a", v1::ClusterNode::SELF, 5).mutable_info()->add_checkouts("game");
+  add(view, "b", v1::ClusterNode::DOWN).mutable_info()->add_checkouts("game");
+  v1::Spawn worker;
+  worker.set_scope("game");
+  worker.set_harness("exec");
+  worker.set_directory(".");
+  worker.set_node_id("id-b");
+  CHECK(place_again(worker, view).node_id == "id-a");
+  // One that was asked for by name waits for that node, and a directory of a host is nowhere else.
+  worker.set_on("b");
+  CHECK(place_again(worker, view).node_id.empty());
+  worker.clear_on();
+  worker.set_directory("/home/me");
+  CHECK(place_again(worker, view).node_id.empty());
 }

@@ -16,7 +16,7 @@ using test::note_link;
 namespace {
 
 constexpr std::uint64_t ours = 11, theirs = 22;
-constexpr std::size_t overhead = link_message_overhead_bytes;
+constexpr std::size_t overhead = limits::link_message_overhead_bytes;
 
 link_hello hello_of_b(std::uint64_t peer_incarnation = 0, std::uint64_t received = 0, std::uint64_t kept_from = 1) {
   link_hello h;
@@ -137,7 +137,7 @@ TEST_CASE("a hello that is none for this node is refused with the reason") {
          {"no cluster", link_reason::wrong_cluster, [](auto& h) { h.cluster_id.clear(); }},
          {"this node itself", link_reason::wrong_node, [](auto& h) { h.node_id = "a"; }},
          {"not the node of the certificate", link_reason::wrong_node, [](auto& h) { h.node_id = "c"; }},
-         {"only newer versions", link_reason::protocol, [](auto& h) { h.protocol_min = h.protocol = 2; }},
+         {"only newer versions", link_reason::protocol, [](auto& h) { h.protocol_min = h.protocol = limits::link_protocol + 1; }},
          {"no version", link_reason::protocol, [](auto& h) { h.protocol_min = h.protocol = 0; }},
          {"versions the wrong way round", link_reason::protocol, [](auto& h) { h.protocol_min = 3; }},
          {"no incarnation", link_reason::protocol, [](auto& h) { h.incarnation = 0; }},
@@ -269,7 +269,7 @@ TEST_CASE("the other side's close is the end, and its text is cut to what can be
     REQUIRE(dropped.size() == 1);
     CHECK(dropped[0].by_peer);
     CHECK(dropped[0].why.reason == link_reason::duplicate);
-    CHECK(dropped[0].why.text.size() == link_close_text_bytes_max);
+    CHECK(dropped[0].why.text.size() == limits::link_close_text_bytes_max);
     a.hear(note(1));
     CHECK(a.end.take_events().empty());
     for (const auto& f : a.all())
@@ -343,7 +343,7 @@ TEST_CASE("a message that came before is dropped, counted and acknowledged") {
   CHECK(a.events<link_delivery<link_note>>().empty());
   CHECK(a.end.up());
   CHECK(a.end.counters().duplicates == 1);
-  a.pass(link_ack_delay);
+  a.pass(limits::link_ack_delay);
   auto said = a.all();
   REQUIRE(said.size() == 1);
   CHECK(said[0].ack == 2);
@@ -357,16 +357,16 @@ TEST_CASE("an acknowledgement goes with the next message, or alone after a short
   a.all();
   a.hear(note(1));
   CHECK_FALSE(a.write());
-  CHECK(a.end.next_deadline() == a.now + link_ack_delay);
+  CHECK(a.end.next_deadline() == a.now + limits::link_ack_delay);
   REQUIRE_FALSE(a.end.send({1, 10}));
   auto with = a.write();
   REQUIRE(with);
   CHECK(with->seq == 1);
   CHECK(with->ack == 1);
-  a.pass(link_ack_delay);
+  a.pass(limits::link_ack_delay);
   CHECK_FALSE(a.write()); // that was it
   a.hear(note(2, 10, 1));
-  a.pass(link_ack_delay - 1us);
+  a.pass(limits::link_ack_delay - 1us);
   CHECK_FALSE(a.write());
   a.pass(1us);
   auto alone_it = a.write();
@@ -374,13 +374,13 @@ TEST_CASE("an acknowledgement goes with the next message, or alone after a short
   CHECK(alone_it->seq == 0);
   CHECK(alone_it->ack == 2);
   CHECK_FALSE(a.write());
-  for (std::uint64_t n = 1; n < link_unacknowledged_max; ++n)
+  for (std::uint64_t n = 1; n < limits::link_unacknowledged_max; ++n)
     a.hear(note(2 + n, 10, 1));
   CHECK_FALSE(a.write());
-  a.hear(note(2 + link_unacknowledged_max, 10, 1));
+  a.hear(note(2 + limits::link_unacknowledged_max, 10, 1));
   auto many = a.all();
   REQUIRE(many.size() == 1);
-  CHECK(many[0].ack == 2 + link_unacknowledged_max);
+  CHECK(many[0].ack == 2 + limits::link_unacknowledged_max);
 }
 
 TEST_CASE("a queue that is full refuses, and what is too large is refused for good") {
@@ -406,7 +406,7 @@ TEST_CASE("credit grows by what was dealt with, also of a link that has begun an
   a.all();
   a.hear(note(1, 1'000));
   a.hear(note(2, 1'000));
-  a.pass(link_ack_delay);
+  a.pass(limits::link_ack_delay);
   CHECK(a.all().back().credit == 3'000);
   a.end.consumed(1'256);
   auto more = a.all();
@@ -426,7 +426,7 @@ TEST_CASE("credit grows by what was dealt with, also of a link that has begun an
   a.end.consumed(1'000'000); // more than there is
   CHECK(a.end.unconsumed_bytes() == 0);
   a.hear(note(1, 10));
-  a.pass(link_ack_delay);
+  a.pass(limits::link_ack_delay);
   CHECK(a.all().back().credit == 3'000);
 }
 
@@ -554,7 +554,7 @@ TEST_CASE("a clock that goes back is one that stands") {
   auto now = a.now;
   a.now -= 1h;
   a.hear(note(1));
-  CHECK(a.end.next_deadline() == now + link_ack_delay);
+  CHECK(a.end.next_deadline() == now + limits::link_ack_delay);
   a.pass(1min);
   CHECK(a.end.up());
 }

@@ -219,7 +219,7 @@ TEST_CASE("a certificate is renewed in time, for the same key") {
   home h;
   member m{h};
   auto ends = value_of(m.store->credentials()).certificate.not_after_ms;
-  auto due = ends - limits::node_certificate_renewal.count();
+  auto due = ends - limits::node_certificate_renewal().count();
   CHECK(!m.store->renewal_due(due - 1));
   CHECK(m.store->renewal_due(due));
   (void)value_of(h.store->unlock(passphrase, due));
@@ -229,7 +229,7 @@ TEST_CASE("a certificate is renewed in time, for the same key") {
   CHECK(!m.store->renew(value_of(h.store->issue(csr, node_b, due)), due));
   CHECK(!m.store->renewal_due(due));
   m.open();
-  CHECK(value_of(m.store->credentials()).certificate.not_after_ms == due + limits::node_certificate_lifetime.count());
+  CHECK(value_of(m.store->credentials()).certificate.not_after_ms == due + limits::node_certificate_lifetime().count());
 }
 
 TEST_CASE("a node whose certificate has expired starts and can be renewed") {

@@ -62,7 +62,7 @@ TEST_CASE("a node's certificate is for its id and key, for a year, and says noth
   CHECK(info.public_key == key.public_key());
   CHECK(!info.is_ca);
   CHECK(info.not_before_ms == now_ms - limits::certificate_backdate.count());
-  CHECK(info.not_after_ms == now_ms + limits::node_certificate_lifetime.count());
+  CHECK(info.not_after_ms == now_ms + limits::node_certificate_lifetime().count());
   CHECK(common_name(der) == "swarm node " + node_a);
   auto x = openssl::read_x509(der);
   CHECK(X509_check_host(x.get(), node_dns_name(node_a).c_str(), 0, 0, nullptr) == 1);

@@ -1,0 +1,250 @@
+#include "services/federation/checkouts.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "services/security/private_file.hpp"
+
+namespace fs = std::filesystem;
+
+namespace swarm {
+
+namespace {
+
+/// At most so much of a file of git's is looked at.
+constexpr std::size_t git_file_bytes_max = 64 * limits::kib;
+
+std::string read_text(const fs::path& file) {
+  std::string out(git_file_bytes_max, '\0');
+  std::ifstream in{file, std::ios::binary};
+  in.read(out.data(), static_cast<std::streamsize>(out.size()));
+  out.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return out;
+}
+
+/// Where git keeps what all worktrees of the repository have in common.
+fs::path common_directory(const fs::path& root) {
+  std::error_code ec;
+  auto git = root / ".git";
+  if (fs::is_directory(git, ec))
+    return git;
+  auto link = read_text(git);
+  constexpr std::string_view prefix = "gitdir:";
+  if (link.rfind(prefix, 0) != 0)
+    return {};
+  auto own = fs::path{normalize_path(trimmed(std::string_view{link}.substr(prefix.size())), root.string())};
+  auto common = read_text(own / "commondir");
+  return common.empty() ? own : fs::path{normalize_path(trimmed(common), own.string())};
+}
+
+std::string lower(std::string_view s) {
+  std::string out{s};
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+} // namespace
+
+std::string normalized_remote(std::string_view url) {
+  url = trimmed(url);
+  std::string_view host;
+  std::string_view path = url;
+  if (auto scheme = url.find("://"); scheme != url.npos) {
+    auto local = url.substr(0, scheme) == "file";
+    auto rest = url.substr(scheme + 3);
+    auto slash = std::min(rest.find('/'), rest.size());
+    host = local ? std::string_view{} : rest.substr(0, slash);
+    path = rest.substr(slash);
+  } else if (auto colon = url.find(':'); colon != url.npos && url.find('/') > colon) {
+    host = url.substr(0, colon); // as scp writes it
+    path = url.substr(colon + 1);
+  }
+  if (auto at = host.rfind('@'); at != host.npos)
+    host = host.substr(at + 1);
+  if (auto port = host.rfind(':'); port != host.npos && host.find(']', port) == host.npos)
+    host = host.substr(0, port);
+  auto ends = [&](std::string_view tail) { return path.size() > tail.size() && path.substr(path.size() - tail.size()) == tail; };
+  while (!path.empty() && path.back() == '/')
+    path.remove_suffix(1);
+  if (ends(".git"))
+    path.remove_suffix(4);
+  while (!path.empty() && path.back() == '/')
+    path.remove_suffix(1);
+  while (!host.empty() && !path.empty() && path.front() == '/')
+    path.remove_prefix(1);
+  if (path.empty())
+    return {};
+  auto out = host.empty() ? std::string{path} : lower(host) + "/" + std::string{path};
+  return is_utf8(out) && out.find('\0') == out.npos && out.size() <= limits::path_bytes_max() - git_scope_prefix.size() ? out : std::string{};
+}
+
+std::string remote_of(const fs::path& root) {
+  auto common = common_directory(root);
+  if (common.empty())
+    return {};
+  std::istringstream config{read_text(common / "config")};
+  auto in_origin = false;
+  for (std::string line; std::getline(config, line);) {
+    auto text = trimmed(line);
+    if (!text.empty() && text.front() == '[')
+      in_origin = text.rfind("[remote \"origin\"]", 0) == 0;
+    if (!in_origin || lower(text.substr(0, 3)) != "url")
+      continue;
+    if (auto is = text.find('='); is != text.npos && trimmed(text.substr(3, is - 3)).empty())
+      return normalized_remote(text.substr(is + 1));
+  }
+  return {};
+}
+
+fallible<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
+  std::unique_ptr<checkouts> out{new checkouts{std::move(file)}};
+  auto text = read_private_file(out->file_, limits::cluster_file_bytes_max);
+  if (!text)
+    return text.failure();
+  if (*text)
+    if (auto read = google::protobuf::util::JsonStringToMessage(std::string{(*text)->view()}, &out->all_); !read.ok())
+      return security_failure{security_error::malformed,
+                              fmt::format("{} is damaged: {}. Remove it, and share the checkouts again", out->file_.string(), std::string{read.message()})};
+  out->empty_ = out->all_.checkouts().empty();
+  return out;
+}
+
+std::optional<security_failure> checkouts::keep(v1::CheckoutList next) {
+  std::sort(next.mutable_checkouts()->begin(), next.mutable_checkouts()->end(), [](const auto& a, const auto& b) { return a.root() < b.root(); });
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  std::string text;
+  if (auto printed = google::protobuf::util::MessageToJsonString(next, &text, options); !printed.ok())
+    return security_failure{security_error::failed, std::string{printed.message()}};
+  if (auto failed = prepare_private_directory(file_.parent_path()))
+    return failed;
+  if (auto failed = write_private_file(file_, text))
+    return failed;
+  all_ = std::move(next);
+  empty_ = all_.checkouts().empty();
+  return std::nullopt;
+}
+
+std::string checkouts::scope_of(std::string_view named) const {
+  if (empty() || named.empty() || named.front() != '/')
+    return std::string{named};
+  std::lock_guard guard{mutex_};
+  for (const auto& c : all_.checkouts())
+    if (c.declared() && c.root() == named)
+      return c.scope();
+  return std::string{named};
+}
+
+std::string checkouts::stored(std::string_view scope, std::string_view path) const {
+  if (empty() || path.empty() || path.front() != '/')
+    return std::string{path};
+  std::lock_guard guard{mutex_};
+  const std::string* longest = nullptr;
+  for (const auto& c : all_.checkouts())
+    if (c.scope() == scope && is_inside(c.root(), path) && (!longest || c.root().size() > longest->size()))
+      longest = &c.root();
+  return longest ? path_below(*longest, path) : std::string{path};
+}
+
+std::string checkouts::root_for(std::string_view scope, std::string_view directory) const {
+  if (empty())
+    return {};
+  std::lock_guard guard{mutex_};
+  const v1::Checkout* first = nullptr; // one that a person has named goes before one that was learned
+  std::string inside;
+  for (const auto& c : all_.checkouts()) {
+    if (c.scope() != scope)
+      continue;
+    if (!first || (c.declared() && !first->declared()))
+      first = &c;
+    if (!directory.empty() && is_inside(c.root(), directory) && c.root().size() > inside.size())
+      inside = c.root();
+  }
+  return inside.empty() && first ? first->root() : inside;
+}
+
+v1::CheckoutList checkouts::list() const {
+  std::lock_guard guard{mutex_};
+  return all_;
+}
+
+std::vector<std::string> checkouts::scopes() const {
+  std::lock_guard guard{mutex_};
+  std::set<std::string> out;
+  for (const auto& c : all_.checkouts())
+    out.insert(c.scope());
+  return {out.begin(), out.end()};
+}
+
+std::optional<security_failure> checkouts::share(v1::Checkout declared) {
+  std::lock_guard guard{mutex_};
+  declared.set_declared(true);
+  auto next = all_;
+  for (auto& c : *next.mutable_checkouts())
+    if (c.root() == declared.root()) {
+      if (c.declared() && c.scope() != declared.scope())
+        return security_failure{security_error::wrong_state, fmt::format("{} is a checkout of {} already; `swarmctl scope unshare {}` first", c.root(),
+                                                                         c.scope(), c.root())};
+      c = std::move(declared);
+      return keep(std::move(next));
+    }
+  if (static_cast<std::size_t>(next.checkouts_size()) >= limits::checkouts_max)
+    return security_failure{security_error::too_many, fmt::format("this node has {} checkouts, which is the most", limits::checkouts_max)};
+  *next.add_checkouts() = std::move(declared);
+  return keep(std::move(next));
+}
+
+std::optional<security_failure> checkouts::unshare(const std::string& root) {
+  std::lock_guard guard{mutex_};
+  auto next = all_;
+  auto& rows = *next.mutable_checkouts();
+  auto gone = std::remove_if(rows.begin(), rows.end(), [&](const auto& c) { return c.root() == root; });
+  if (gone == rows.end())
+    return security_failure{security_error::wrong_state, fmt::format("{} is no checkout of a shared scope; `swarmctl scope list` shows them", root)};
+  rows.erase(gone, rows.end());
+  return keep(std::move(next));
+}
+
+bool checkouts::learn(const std::string& scope, const std::string& root) {
+  if (!is_named_scope(scope) || root.empty() || root.front() != '/')
+    return false;
+  {
+    std::lock_guard guard{mutex_};
+    for (const auto& c : all_.checkouts())
+      if (c.root() == root && c.scope() == scope)
+        return false;
+  }
+  std::error_code ec;
+  if (fs::symlink_status(fs::path{root} / ".git", ec).type() == fs::file_type::not_found || ec)
+    return false;
+  v1::Checkout learned;
+  learned.set_root(root);
+  learned.set_scope(scope);
+  learned.set_remote(remote_of(root));
+  if (scope.rfind(git_scope_prefix, 0) == 0 && scope != std::string{git_scope_prefix} + learned.remote())
+    return false;
+  std::lock_guard guard{mutex_};
+  for (const auto& c : all_.checkouts())
+    if (c.root() == root || (c.scope() == scope && (c.remote() != learned.remote() || learned.remote().empty())))
+      return false;
+  if (static_cast<std::size_t>(all_.checkouts_size()) >= limits::checkouts_max)
+    return false;
+  auto next = all_;
+  *next.add_checkouts() = std::move(learned);
+  if (auto failed = keep(std::move(next))) {
+    spdlog::warn("{} is not taken for a checkout of {}: {}", root, scope, failed->text);
+    return false;
+  }
+  return true;
+}
+
+} // namespace swarm

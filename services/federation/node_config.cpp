@@ -1,0 +1,139 @@
+#include "services/federation/node_config.hpp"
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+// As in actors/base/limits_config.cpp: a malformed file is refused, not asserted.
+#define TOML_ASSERT(condition) static_assert(true)
+#include <toml++/toml.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/base/toml_text.hpp"
+#include "actors/domain/harness.hpp"
+
+namespace swarm {
+
+namespace {
+
+/// Of labels that describe_host() gives, there are fewer.
+constexpr std::size_t user_labels_max = limits::node_labels_max / 2;
+
+security_failure wrong(std::string text) { return {security_error::malformed, std::move(text)}; }
+
+bool is_ours(std::string_view name) {
+  return name == "os" || name == "arch" || name == "cpus" || name == "memory_mib" || name.rfind("harness.", 0) == 0;
+}
+
+std::optional<security_failure> take_labels(const toml::table& given, node_config& out) {
+  for (const auto& [key, value] : given) {
+    std::string name{key.str()};
+    auto text = value.value_exact<std::string>();
+    if (!text)
+      return wrong(fmt::format("the label {} must be a text: {} = \"...\"", name, name));
+    if (is_ours(name))
+      return wrong(fmt::format("the label {} is one that the node finds out itself", name));
+    if (name.empty() || name.size() > limits::id_bytes_max || text->size() > limits::id_bytes_max)
+      return wrong(fmt::format("names and values of labels have 1 to {} bytes: {}", limits::id_bytes_max, name.substr(0, limits::id_bytes_max)));
+    out.labels[std::move(name)] = std::move(*text);
+  }
+  if (out.labels.size() > user_labels_max)
+    return wrong(fmt::format("[labels] has more than {} labels", user_labels_max));
+  return std::nullopt;
+}
+
+using check = bool (*)(std::string_view);
+
+bool is_accept_harness(std::string_view name) { return name == "*" || domain::is_harness(name); }
+bool is_accept_directory(std::string_view path) { return path == "*" || (!path.empty() && path.front() == '/'); }
+
+struct list_setting {
+  std::string_view name;
+  std::vector<std::string>* list;
+  check fits;
+  std::string_view expected;
+};
+
+std::optional<security_failure> take_lists(std::string_view table, const toml::node& node, std::initializer_list<list_setting> known) {
+  const auto* given = node.as_table();
+  if (!given)
+    return wrong(fmt::format("{} must be a table", table));
+  for (const auto& [key, value] : *given) {
+    auto setting = std::find_if(known.begin(), known.end(), [name = key.str()](const auto& k) { return k.name == name; });
+    if (setting == known.end())
+      return wrong(fmt::format("unknown key \"{}\" in [{}]", key.str(), table));
+    const auto* items = value.as_array();
+    if (!items || items->size() > limits::accept_list_max)
+      return wrong(fmt::format("{}.{} must be a list of at most {} texts", table, key.str(), limits::accept_list_max));
+    setting->list->clear();
+    for (const auto& item : *items) {
+      auto text = item.value_exact<std::string>();
+      if (!text || text->size() > limits::path_bytes_max() || !setting->fits(*text))
+        return wrong(fmt::format("{}.{} holds {}", table, key.str(), setting->expected));
+      setting->list->push_back(std::move(*text));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<security_failure> take_accept(const toml::table& given, domain::accept_policy& out) {
+  constexpr std::string_view who = "operator, gateway, session, device or \"*\"";
+  constexpr std::string_view harnesses = "exec, shell, names of agents or \"*\"";
+  for (const auto& [key, value] : given) {
+    std::optional<security_failure> failed;
+    if (key.str() == "spawn")
+      failed = take_lists("accept.spawn", value,
+                          {{"principals", &out.spawn.principals, domain::is_accept_principal, who},
+                           {"harnesses", &out.spawn.harnesses, is_accept_harness, harnesses},
+                           {"session_harnesses", &out.spawn.session_harnesses, is_accept_harness, harnesses},
+                           {"directories", &out.spawn.directories, is_accept_directory, "absolute paths or \"*\""}});
+    else if (key.str() == "terminals")
+      failed = take_lists(
+        "accept.terminals", value,
+        {{"read", &out.terminals.read, domain::is_accept_principal, who}, {"write", &out.terminals.write, domain::is_accept_principal, who}});
+    else
+      failed = wrong(fmt::format("unknown table [accept.{}]; there are [accept.spawn] and [accept.terminals]", key.str()));
+    if (failed)
+      return failed;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+fallible<node_config> parse_node_config(std::string text) {
+  if (auto objection = make_fit_for_toml(text))
+    return wrong(objection->line == 0 ? objection->text : fmt::format("line {}: {}", objection->line, objection->text));
+  node_config out;
+  try {
+    const auto file = toml::parse(text);
+    if (const auto* labels = file["labels"].as_table())
+      if (auto failed = take_labels(*labels, out))
+        return *failed;
+    if (const auto* accept = file["accept"].as_table())
+      if (auto failed = take_accept(*accept, out.accept))
+        return *failed;
+  } catch (const toml::parse_error& e) {
+    return wrong(fmt::format("line {}: {}", e.source().begin.line, e.description()));
+  }
+  return out;
+}
+
+fallible<node_config> read_node_config(const std::filesystem::path& file) {
+  std::error_code unreadable;
+  if (!std::filesystem::exists(file, unreadable) && !unreadable)
+    return node_config{};
+  std::string text(limits::configuration_bytes_max, '\0');
+  std::ifstream in{file, std::ios::binary};
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad())
+    return wrong(file.string() + ": cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  auto read = parse_node_config(std::move(text));
+  if (!read)
+    return wrong(file.string() + ": " + read.failure().text);
+  return read;
+}
+
+} // namespace swarm

@@ -1,0 +1,31 @@
+// Paths of scopes that hosts share, as one caller sees them: absolute outside, relative to the checkout inside.
+#pragma once
+
+#include <string>
+
+#include <google/protobuf/message.h>
+
+#include "services/federation/checkouts.hpp"
+
+namespace swarm {
+
+/// Of one call. Costs nothing while this host has no checkout of a shared scope.
+class path_view {
+public:
+  path_view() = default;
+  /// Of a call that names this scope, from this directory (empty = not known); `scope` becomes the one that is meant.
+  path_view(const checkouts& shared, std::string& scope, const std::string& directory);
+
+  /// Paths that the caller wrote, anywhere in the message, as the scope holds them.
+  void to_store(google::protobuf::Message&) const;
+  /// Paths of the scope, anywhere in the message, as the caller sees them; and the scope by the name that the caller gave it.
+  void to_caller(google::protobuf::Message&) const;
+
+private:
+  const checkouts* shared_ = nullptr; // null: nothing is changed
+  std::string scope_;
+  std::string named_; // by the caller
+  std::string root_; // from which the caller looks; empty = it has no checkout, and sees them relative
+};
+
+} // namespace swarm

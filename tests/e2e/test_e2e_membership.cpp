@@ -1,0 +1,229 @@
+// What a person does with the nodes of a cluster, and what each node lets the others do on it.
+#include <set>
+
+#include "tests/support/cluster_of_nodes.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+/// A command on the node b, in a directory that is there.
+std::vector<std::string> dispatch_to(const test_node& where, const std::string& on, const std::string& title, std::vector<std::string> more = {}) {
+  std::vector<std::string> args{"dispatch", title, "--on", on, "--directory", where.work()};
+  args.insert(args.end(), more.begin(), more.end());
+  args.insert(args.end(), {"--harness", "exec", "--", "true"});
+  return in_shared(args);
+}
+
+std::string task_of(const json& asked) { return asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>(); }
+
+} // namespace
+
+TEST_CASE("a drained node gets no new workers, finishes those it has, and takes some again when that is over") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto go = b.work() + "/go";
+  auto running = c.home.ctl_json(in_shared({"dispatch", "patient", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sh",
+                                            "-c", "while [ ! -e " + go + " ]; do sleep 0.05; done"}));
+  // Asked at a member, for another node or itself.
+  REQUIRE(b.ctl({"drain", "b"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(b, "b")["draining"] == true; }));
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["draining"] == true);
+  auto refused = c.home.ctl(dispatch_to(b, "b", "too late"));
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("being drained") != std::string::npos);
+  std::ofstream{go};
+  CHECK(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(running)}))["status"] == "done"; }));
+  // It stays so over restarts of both.
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  c.home.kill_node();
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "up"; }));
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["draining"] == true);
+  REQUIRE(c.home.ctl({"drain", "b", "--off"}).status == 0);
+  CHECK(c.home.ctl(dispatch_to(b, "b", "in time")).status == 0);
+  CHECK(c.home.ctl({"drain", "nobody"}).status == 1);
+}
+
+TEST_CASE("a node that leaves is out, its sessions end, and it may come in again") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann");
+  auto asked = c.home.ctl_json(in_shared({"dispatch", "long", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+  REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(asked)}))["status"] == "in_progress"; }));
+  auto refused = b.ctl({"leave"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("1 workers") != std::string::npos);
+  REQUIRE(b.ctl({"leave", "--force"}).status == 0);
+  CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "revoked"; }));
+  CHECK(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(asked)}))["status"] == "failed"; }));
+  CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 1);
+  // Named scopes are its own again.
+  CHECK(b.ctl_json(in_shared({"instances"})).empty());
+  c.join(b, "b");
+  CHECK(b.ctl_json(in_shared({"instances"})).size() == 1);
+  CHECK(c.home.ctl(dispatch_to(b, "b", "again")).status == 0);
+  // The home goes last.
+  auto needed = c.home.ctl({"leave"});
+  CHECK(needed.status == 1);
+  CHECK(needed.err.find("home") != std::string::npos);
+  REQUIRE(b.ctl({"leave"}).status == 0);
+  CHECK(c.home.ctl({"leave"}).status == 0);
+  CHECK(c.home.ctl_json({"nodes"})["nodes"].empty());
+}
+
+TEST_CASE("a node leaves without its home when told so, and says what is left to do") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  c.home.kill_node();
+  auto waits = b.ctl({"leave"});
+  CHECK(waits.status != 0);
+  CHECK(waits.err.find("--force") != std::string::npos);
+  auto left = b.ctl({"leave", "--force"});
+  CHECK(left.status == 0);
+  CHECK(left.err.find("swarmctl node revoke b") != std::string::npos);
+  CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+}
+
+TEST_CASE("certificates are renewed before they end, at the home and elsewhere, while the links go on") {
+  const std::string soon = "node_certificate_lifetime = 20000\nnode_certificate_renewal = 16000\nnode_certificate_renewal_retry = 1000\n";
+  cluster_of_nodes c{soon};
+  test_node b;
+  configure(b, soon);
+  c.join(b, "b");
+  auto ends = [&](const char* name) { return cluster_of_nodes::row_seen_by(c.home, name)["certificate_ends_ms"].get<std::int64_t>(); };
+  auto of_a = ends("a"), of_b = ends("b");
+  REQUIRE(of_b > 0);
+  CHECK(eventually([&] { return ends("a") > of_a && ends("b") > of_b; }));
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+  CHECK(b.ctl(in_shared({"kv", "set", "k", "1"})).status == 0);
+}
+
+TEST_CASE("a locked authority renews nothing until it is unlocked, which nodes hear of") {
+  const std::string soon = "node_certificate_lifetime = 120000\nnode_certificate_renewal = 119000\nnode_certificate_renewal_retry = 60000\n";
+  temp_dir secrets;
+  auto passphrase = secrets.text() + "/passphrase";
+  std::ofstream{passphrase} << "correct horse\n";
+  fs::permissions(passphrase, fs::perms::owner_read | fs::perms::owner_write);
+  cluster_of_nodes c{soon, {"--passphrase-file", passphrase}};
+  test_node b;
+  configure(b, soon);
+  c.join(b, "b");
+  // A restart forgets the key.
+  c.home.kill_node();
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+  CHECK(c.home.ctl_json({"nodes"})["authority_unlocked"] == false);
+  auto ends = [&] { return cluster_of_nodes::row_seen_by(c.home, "b")["certificate_ends_ms"].get<std::int64_t>(); };
+  auto before = ends();
+  auto wrong = c.home.ctl({"ca", "unlock", "--passphrase-file", "-"}, {.input = "wrong\n"});
+  CHECK(wrong.status != 0);
+  REQUIRE(c.home.ctl({"ca", "unlock", "--passphrase-file", passphrase}).status == 0);
+  CHECK(eventually([&] { return ends() > before; }));
+}
+
+TEST_CASE("the graph shows what lives on every host, from each of them") {
+  cluster_of_nodes c;
+  test_node b, d;
+  c.join(b, "b");
+  c.join(d, "d");
+  auto pty = b.ctl_json({"pty", "new", "--", "sleep", "600"})["id"].get<std::string>();
+  for (const auto* seen_from : {&c.home, &d}) {
+    const auto graph = seen_from->ctl_json({"graph"})["nodes"];
+    std::set<std::string> nodes;
+    auto found = false;
+    for (const auto& n : graph) {
+      nodes.insert(n["node"].is_null() ? "" : n["node"].get<std::string>());
+      found |= n["node"] == "b" && n["path"].get<std::string>().find(pty) != std::string::npos;
+    }
+    CHECK(nodes.size() == 3);
+    CHECK(found);
+  }
+  const auto here = c.home.ctl_json({"graph", "--here"})["nodes"];
+  for (const auto& n : here)
+    CHECK(n["node"].is_null());
+  CHECK(c.home.ctl({"graph"}).out.find("of b") != std::string::npos);
+}
+
+TEST_CASE("labels of the user's choose a node, and why it was chosen is said") {
+  cluster_of_nodes c;
+  test_node b;
+  configure(b, "", "[labels]\ngpu = \"yes\"\n");
+  c.join(b, "b");
+  CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["labels"].value("gpu", "") == "yes"; }));
+  auto r = c.home.ctl(in_shared({"dispatch", "train", "--where", "gpu=yes", "--explain", "--directory", b.work(), "--harness", "exec", "--", "sh", "-c",
+                                 "echo $SWARM_HOME"}));
+  CAPTURE(r.err);
+  CHECK(r.status == 0);
+  CHECK(r.out.find(b.dir().root.string()) != std::string::npos);
+  CHECK(r.err.find("placed on b: the only node that fits. Not a: it has no label gpu=yes") != std::string::npos);
+  auto none = c.home.ctl(in_shared({"dispatch", "fly", "--where", "wings=two", "--harness", "exec", "--", "true"}));
+  CHECK(none.status == 1);
+  CHECK(none.err.find("wings=two") != std::string::npos);
+  // What runs counts, and so does what has just been asked for.
+  auto pty = b.ctl_json({"pty", "new", "--", "sleep", "600"})["id"].get<std::string>();
+  CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["workers"] == 1; }));
+  REQUIRE(b.ctl({"pty", "kill", pty}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["workers"] == 0; }));
+}
+
+TEST_CASE("a node starts for others only what its rules accept, and names the rule") {
+  cluster_of_nodes c;
+  test_node b;
+  configure(b, "", "[accept.spawn]\nharnesses = [\"claude\"]\n");
+  c.join(b, "b");
+  auto refused = c.home.ctl(dispatch_to(b, "b", "not here"));
+  CAPTURE(refused.out);
+  CHECK(refused.status == 1);
+  CHECK((refused.out + refused.err).find("accept.spawn.harnesses") != std::string::npos);
+  // Its own people may.
+  CHECK(b.ctl(dispatch_to(b, "b", "my own")).status == 0);
+}
+
+TEST_CASE("terminals of a node are for others what its rules say") {
+  cluster_of_nodes c;
+  test_node b;
+  configure(b, "", "[accept.terminals]\nwrite = []\n");
+  c.join(b, "b");
+  auto id = b.ctl_json({"pty", "new", "--", "sh", "-c", "echo hello; sleep 600"})["id"].get<std::string>();
+  CHECK(eventually([&] { return c.home.ctl({"pty", "read", id}).out.find("hello") != std::string::npos; }));
+  auto refused = c.home.ctl({"pty", "send", id, "x"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("accept.terminals.write") != std::string::npos);
+  auto kill = c.home.ctl({"pty", "kill", id});
+  CHECK(kill.status == 1);
+  CHECK(b.ctl({"pty", "send", id, "x"}).status == 0);
+}
+
+TEST_CASE("a worker that is lost with its host is started on another one that has a checkout") {
+  cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 2000\nhost_lease = 4000\n"};
+  test_node b, d;
+  c.join(b, "b");
+  c.join(d, "d");
+  temp_dir trees;
+  auto checkout = [&](test_node& n, const std::string& name) {
+    auto root = trees.text() + "/" + name;
+    fs::create_directories(root + "/.git");
+    REQUIRE(n.ctl({"scope", "share", root, "--as", "shared"}).status == 0);
+    return root;
+  };
+  auto of_b = checkout(b, "b"), of_d = checkout(d, "d");
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "d")["checkouts"].size() == 1; }));
+  auto asked = b.ctl_json(in_shared({"dispatch", "stubborn", "--where", "os=linux", "--retries", "1", "--detach", "--harness", "exec", "--", "sh", "-c",
+                                     "pwd; case $PWD in */b) sleep 600;; esac"}),
+                          {.directory = of_b});
+  CAPTURE(asked.dump());
+  auto row = [&] { return c.home.ctl_json(in_shared({"task", task_of(asked)})); };
+  REQUIRE(eventually([&] { return row()["status"] == "in_progress" || row()["status"] == "done"; }));
+  if (row()["status"] == "done")
+    return; // the least busy one was d at once: nothing to lose
+  b.kill_node();
+  b.kill_keeper();
+  CHECK(eventually([&] { return row()["status"] == "done"; }));
+  CHECK(row().dump().find(of_d) != std::string::npos);
+}

@@ -1,0 +1,137 @@
+// Several checkouts of one repository, on several hosts or on one: a file is one file in all of them.
+#include "tests/support/cluster_of_nodes.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+/// A repository's working tree, as far as anybody here looks at it.
+std::string clone_at(const std::string& root, const std::string& remote) {
+  fs::create_directories(root + "/.git");
+  fs::create_directories(root + "/src");
+  if (!remote.empty())
+    std::ofstream{root + "/.git/config"} << "[remote \"origin\"]\n\turl = " << remote << "\n";
+  return root;
+}
+
+struct two_hosts {
+  cluster_of_nodes c;
+  test_node b;
+  temp_dir trees;
+  two_hosts() { c.join(b, "b"); }
+};
+
+std::string session_in(const test_node& node, const std::string& directory, const std::string& label, std::vector<std::string> before = {}) {
+  before.insert(before.end(), {"register", "--label", label, "--lease-seconds", "600"});
+  return node.ctl_json(before, {.directory = directory})["id"];
+}
+
+} // namespace
+
+TEST_CASE("a lock taken in a checkout on one host holds in the checkout on another, and each sees its own paths") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://me:secret@Host.example/me/game.git");
+  auto there = clone_at(w.trees.text() + "/there", "git@host.example:me/game");
+  auto shared = w.c.home.ctl_json({"scope", "share"}, {.directory = here + "/src"});
+  CHECK(shared["checkouts"][0]["scope"] == "git:host.example/me/game");
+  CHECK(shared.dump().find("secret") == std::string::npos);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  CHECK(w.b.ctl_json({"scope", "show"}, {.directory = there})["home"] == "a");
+
+  auto ann = session_in(w.c.home, here, "name:ann");
+  auto bob = session_in(w.b, there, "name:bob");
+  REQUIRE(w.c.home.ctl({"lock", "src/x.c", "--as", ann}, {.directory = here}).status == 0);
+  auto refused = w.b.ctl({"lock", "src/x.c", "--as", bob}, {.directory = there});
+  CHECK(refused.status == 1);
+  auto row_in = [&](const test_node& node, const std::string& root) {
+    const auto rows = node.ctl_json({"locks"}, {.directory = root});
+    REQUIRE(rows.size() == 1);
+    return rows[0].dump();
+  };
+  CHECK(row_in(w.c.home, here).find("\"" + here + "/src/x.c\"") != std::string::npos);
+  CHECK(row_in(w.b, there).find("\"" + there + "/src/x.c\"") != std::string::npos);
+  // From outside of any checkout, the scope by its name.
+  auto elsewhere = w.b.ctl_json({"--scope", "git:host.example/me/game", "locks"});
+  CHECK(elsewhere[0].dump().find(there + "/src/x.c") != std::string::npos);
+  REQUIRE(w.c.home.ctl({"unlock", "src/x.c", "--as", ann}, {.directory = here}).status == 0);
+  CHECK(w.b.ctl({"lock", there + "/src/x.c", "--as", bob}, {.directory = there}).status == 0);
+  // Another file of the same name, outside, is another one.
+  CHECK(w.c.home.ctl({"lock", "/elsewhere/src/x.c", "--as", ann}, {.directory = here}).status == 0);
+  // Tasks name files of each host.
+  auto task = w.c.home.ctl_json({"request-task", "fix", "mend it", "--file", "src/y.c", "--as", ann}, {.directory = here});
+  auto seen = w.b.ctl_json({"task", task["id"]}, {.directory = there});
+  CHECK(seen.dump().find(there + "/src/y.c") != std::string::npos);
+}
+
+TEST_CASE("a named scope joins the checkouts of one repository that sessions register from, and no other repository") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto clone = clone_at(w.trees.text() + "/clone", "https://host.example/me/game.git");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  auto other = clone_at(w.trees.text() + "/other", "https://host.example/me/other");
+  const std::vector<std::string> named{"--scope", "shared"};
+  auto ann = session_in(w.c.home, here, "name:ann", named);
+  auto cid = session_in(w.c.home, clone, "name:cid", named);
+  auto oda = session_in(w.c.home, other, "name:oda", named);
+  auto bob = session_in(w.b, there, "name:bob", named);
+  REQUIRE(w.c.home.ctl(in_shared({"lock", "src/x.c", "--as", ann}), {.directory = here}).status == 0);
+  CHECK(w.c.home.ctl(in_shared({"lock", "src/x.c", "--as", cid}), {.directory = clone}).status == 1);
+  CHECK(w.b.ctl(in_shared({"lock", "src/x.c", "--as", bob}), {.directory = there}).status == 1);
+  CHECK(w.c.home.ctl(in_shared({"lock", "src/x.c", "--as", oda}), {.directory = other}).status == 0);
+}
+
+TEST_CASE("a directory in use is not shared, and one that is shared not taken back, over people's heads") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "");
+  auto nameless = w.c.home.ctl({"scope", "share", here});
+  CHECK(nameless.status == 1);
+  CHECK(nameless.err.find("--as NAME") != std::string::npos);
+  auto ann = session_in(w.c.home, here, "name:ann");
+  auto refused = w.c.home.ctl({"scope", "share", here, "--as", "game"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("1 sessions") != std::string::npos);
+  REQUIRE(w.c.home.ctl({"deregister", "--as", ann}, {.directory = here}).status == 0);
+  REQUIRE(w.c.home.ctl({"scope", "share", here, "--as", "game"}).status == 0);
+  auto again = session_in(w.c.home, here, "name:ann");
+  CHECK(w.b.ctl_json({"--scope", "game", "instances"}).size() == 1);
+  CHECK(w.c.home.ctl({"scope", "unshare", here}).status == 1);
+  REQUIRE(w.c.home.ctl({"--scope", "game", "deregister", "--as", again}).status == 0);
+  CHECK(w.c.home.ctl({"scope", "unshare", here}).status == 0);
+  CHECK(w.c.home.ctl({"scope", "unshare", here}).status == 1);
+  CHECK(w.c.home.ctl_json({"scope", "show", here})["shared"] == false);
+}
+
+TEST_CASE("a worker that is dispatched from a checkout works in the checkout of the node that starts it") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  // No checkout over there yet.
+  auto early = w.c.home.ctl({"dispatch", "early", "--on", "b", "--harness", "exec", "--", "pwd"}, {.directory = here});
+  CHECK(early.status == 1);
+  CHECK(early.err.find("no checkout of the scope") != std::string::npos);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(w.c.home, "b")["checkouts"].size() == 1; }));
+  auto r = w.c.home.ctl({"dispatch", "look", "--on", "b", "--harness", "exec", "--", "sh", "-c", "pwd; echo root $SWARM_MCP_FILE_ROOT"},
+                        {.directory = here + "/src"});
+  CAPTURE(r.err);
+  CHECK(r.status == 0);
+  CHECK(r.out.find(there + "/src") != std::string::npos);
+  CHECK(r.out.find("root " + there + "/src") != std::string::npos);
+  // Asked for from b, on a.
+  auto back = w.b.ctl({"dispatch", "look back", "--on", "a", "--harness", "exec", "--", "pwd"}, {.directory = there});
+  CHECK(back.out.find(here) != std::string::npos);
+}
+
+TEST_CASE("what happens to a file is told in the paths of whoever follows") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  auto ann = session_in(w.c.home, here, "name:ann");
+  auto following = w.b.ctl_start({"events", "--follow", "--since", "0", "--json"}, {.directory = there});
+  REQUIRE(following.read_until("instance.registered"));
+  REQUIRE(w.c.home.ctl({"lock", "src/x.c", "--as", ann}, {.directory = here}).status == 0);
+  CHECK(following.read_until("\"" + there + "/src/x.c\""));
+}

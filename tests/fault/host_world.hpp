@@ -1,0 +1,91 @@
+// Three hosts on a network that can be harmed: a, the home, and the members b and c. b's link to the home is a plain route, c's goes
+// through a proxy; without namespaces both do.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/host_network.hpp"
+#include "tests/support/node_process.hpp"
+#include "tests/support/tcp_proxy.hpp"
+
+namespace swarm::testing {
+
+/// The scope that all hosts share.
+inline constexpr auto shared_scope = "shared";
+
+class host_world {
+public:
+  static constexpr std::size_t hosts = 3;
+  static constexpr std::size_t home = 0;
+
+  /// All nodes are up and linked. `limits`: lines of [limits] for each of them. SWARM_TEST_LOOPBACK=1: without namespaces, also where they
+  /// could be made.
+  host_world(unsigned seed, const std::string& limits);
+  ~host_world();
+
+  const test_node& node(std::size_t host) const { return *nodes_[host]; }
+  static std::string name(std::size_t host) { return std::string(1, static_cast<char>('a' + host)); }
+  std::vector<const test_node*> nodes() const;
+  const std::string& kind() const { return network_.kind(); }
+
+  run_result ctl(std::size_t host, std::vector<std::string> arguments) const;
+  json ctl_json(std::size_t host, std::vector<std::string> arguments) const;
+  /// How the one says its link to the other is.
+  std::string link(std::size_t seen_by, std::size_t other) const;
+  /// Every member and the home see each other; `but`: without this one. False at the deadline.
+  bool linked(std::chrono::milliseconds deadline = patience, std::size_t but = hosts) const;
+
+  // Harms. A member's link is cut in the directions named, with whatever is there to cut it.
+  void cut(std::size_t member, bool to_home, bool to_member);
+  void mend(std::size_t member);
+  void kill_node(std::size_t host);
+  void start_node(std::size_t host);
+  void kill_keeper(std::size_t host);
+  void freeze(std::size_t host) const;
+  void thaw(std::size_t host) const;
+  /// Only for a member whose link goes through one; null for others.
+  tcp_proxy* proxy(std::size_t member) const { return proxies_[member].get(); }
+  /// Everything that this class has harmed is well again, but for nodes that were killed.
+  void heal();
+  /// How often this host's keeper was killed: so often its terminals were lost.
+  unsigned keeper_kills(std::size_t host) const { return keeper_kills_[host]; }
+
+  /// What has happened that must not: a node that ended without being killed, a secret in a log. Empty: nothing.
+  std::string misdeeds() const;
+
+private:
+  void found();
+  void join(std::size_t member);
+  void lead_through_proxy(std::size_t member);
+
+  unsigned seed_;
+  host_network network_;
+  int port_ = 0;
+  std::array<std::unique_ptr<test_node>, hosts> nodes_;
+  std::array<std::unique_ptr<tcp_proxy>, hosts> proxies_;
+  std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
+  std::vector<std::string> secrets_;
+  std::string misdeeds_;
+};
+
+/// Every kind of harm once, in an order left to chance, then all of them again in another one.
+class harms {
+public:
+  explicit harms(unsigned seed) : rng_(seed) {}
+  /// How many kinds there are.
+  static std::size_t kinds();
+  /// Does the next one, for a time left to chance, and makes it good. What it was, for people.
+  std::string next(host_world&);
+
+private:
+  std::mt19937 rng_;
+  std::vector<std::size_t> left_;
+};
+
+} // namespace swarm::testing
