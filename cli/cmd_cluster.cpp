@@ -56,6 +56,10 @@ std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
     out += fmt::format(" {:.1f} ms", static_cast<double>(n.round_trip_us()) / 1000);
   if (n.info().draining())
     out += ", draining";
+  if (n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < now_ms)
+    out += ", certificate ended";
+  if (std::abs(n.clock_offset_ms()) > limits::clock_offset_warned.count())
+    out += fmt::format(", clock {} {}", duration(std::abs(n.clock_offset_ms())), n.clock_offset_ms() > 0 ? "ahead" : "behind");
   return out;
 }
 

@@ -126,7 +126,9 @@ int run_show(const context& ctx, const std::string& directory) {
                     {"checkout", inside ? checkout_row(*inside) : json(nullptr)}});
     return code::ok;
   }
-  ctx.io().line(scope + (!shared ? ": of this host alone; share it with: swarmctl scope share" : home.empty() ? ": shared" : ": shared, its home is " + home));
+  ctx.io().line(scope + (!shared        ? ": of this host alone; share it with: swarmctl scope share"
+                         : home.empty() ? ": shared"
+                                        : ": shared, its home is " + home));
   if (inside)
     ctx.io().line("paths are relative to " + inside->root());
   else if (shared)

@@ -96,6 +96,7 @@ void cluster_service::take_certificate() {
   if (auto facts = cluster_.authority().facts(); facts && !facts->listen.empty())
     if (auto wrong = links_.serve(facts->listen))
       spdlog::error("other nodes cannot reach this one: {}", *wrong);
+  enrollment_.renewed();
   tell_federation();
 }
 

@@ -26,13 +26,13 @@ struct wording {
 /// Every field of the contract that holds a path inside of a scope, by its full name.
 bool is_path(const FieldDescriptor& f) {
   static const std::set<std::string, std::less<>> fields{
-    "swarm.v1.AcquireLock.path",         "swarm.v1.ReleaseLock.path",       "swarm.v1.CancelLockWait.path",
-    "swarm.v1.FenceGuard.path",          "swarm.v1.GetLock.path",           "swarm.v1.VerifyLock.path",
-    "swarm.v1.TaskSpec.files",           "swarm.v1.ClaimNextTask.files",    "swarm.v1.CompleteTask.files_changed",
-    "swarm.v1.Dispatch.files",           "swarm.v1.Dispatch.directory",     "swarm.v1.RequestSpawn.directory",
-    "swarm.v1.ListEvents.subject",       "swarm.v1.WatchRequest.subject",   "swarm.v1.Lock.path",
-    "swarm.v1.LockWaiter.path",          "swarm.v1.Task.files",             "swarm.v1.Session.directory",
-    "swarm.v1.Session.root",             "swarm.v1.Session.file_root",      "swarm.v1.Spawn.directory",
+    "swarm.v1.AcquireLock.path",   "swarm.v1.ReleaseLock.path",     "swarm.v1.CancelLockWait.path",
+    "swarm.v1.FenceGuard.path",    "swarm.v1.GetLock.path",         "swarm.v1.VerifyLock.path",
+    "swarm.v1.TaskSpec.files",     "swarm.v1.ClaimNextTask.files",  "swarm.v1.CompleteTask.files_changed",
+    "swarm.v1.Dispatch.files",     "swarm.v1.Dispatch.directory",   "swarm.v1.RequestSpawn.directory",
+    "swarm.v1.ListEvents.subject", "swarm.v1.WatchRequest.subject", "swarm.v1.Lock.path",
+    "swarm.v1.LockWaiter.path",    "swarm.v1.Task.files",           "swarm.v1.Session.directory",
+    "swarm.v1.Session.root",       "swarm.v1.Session.file_root",    "swarm.v1.Spawn.directory",
     "swarm.v1.PtyInfo.directory",
   };
   return fields.contains(f.full_name());

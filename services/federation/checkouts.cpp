@@ -112,8 +112,8 @@ fallible<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
     return text.failure();
   if (*text)
     if (auto read = google::protobuf::util::JsonStringToMessage(std::string{(*text)->view()}, &out->all_); !read.ok())
-      return security_failure{security_error::malformed,
-                              fmt::format("{} is damaged: {}. Remove it, and share the checkouts again", out->file_.string(), std::string{read.message()})};
+      return security_failure{security_error::malformed, fmt::format("{} is damaged: {}. Remove it, and share the checkouts again",
+                                                                     out->file_.string(), std::string{read.message()})};
   out->empty_ = out->all_.checkouts().empty();
   return out;
 }
@@ -192,8 +192,8 @@ std::optional<security_failure> checkouts::share(v1::Checkout declared) {
   for (auto& c : *next.mutable_checkouts())
     if (c.root() == declared.root()) {
       if (c.declared() && c.scope() != declared.scope())
-        return security_failure{security_error::wrong_state, fmt::format("{} is a checkout of {} already; `swarmctl scope unshare {}` first", c.root(),
-                                                                         c.scope(), c.root())};
+        return security_failure{security_error::wrong_state,
+                                fmt::format("{} is a checkout of {} already; `swarmctl scope unshare {}` first", c.root(), c.scope(), c.root())};
       c = std::move(declared);
       return keep(std::move(next));
     }

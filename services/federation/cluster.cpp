@@ -251,7 +251,9 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
   std::lock_guard guard{mutex_};
   for (const auto& n : view_.nodes()) {
     auto has_left = n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(node_id);
-    if (n.info().node_id() == node_id && !again && !has_left)
+    // A node that was off for so long that its certificate ended has no other way back.
+    auto has_ended = n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < clock_.unix_ms() && !authority_->revoked(node_id);
+    if (n.info().node_id() == node_id && !again && !has_left && !has_ended)
       return security_failure{security_error::wrong_state,
                               "the cluster has a node with this id already; a host that has lost its certificate joins as a "
                               "new node, with a new state directory"};

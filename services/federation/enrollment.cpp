@@ -17,6 +17,8 @@ namespace swarm {
 namespace {
 
 constexpr std::chrono::milliseconds join_timeout{10'000};
+/// A node whose join is under way when the listener closes gets its answer.
+constexpr std::chrono::milliseconds join_grace{2'000};
 
 grpc::Status refused(const security_failure& f) {
   switch (f.code) {
@@ -173,6 +175,15 @@ void enrollment::resume() {
   changed_.notify_all();
 }
 
+void enrollment::renewed() {
+  std::lock_guard guard{mutex_};
+  if (!server_)
+    return;
+  close();
+  if (auto failed = open())
+    spdlog::warn("nodes cannot join: {}", failed->text);
+}
+
 std::optional<security_failure> enrollment::open() {
   if (server_)
     return std::nullopt;
@@ -201,7 +212,7 @@ std::optional<security_failure> enrollment::open() {
 
 void enrollment::close() {
   if (server_) {
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(std::chrono::system_clock::now() + join_grace);
     server_->Wait();
   }
   server_ = nullptr;

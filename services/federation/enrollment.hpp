@@ -24,6 +24,8 @@ public:
   fallible<secret> create_token(std::int64_t ttl_ms, std::int64_t& expires_ms);
   /// Opens the listener again for tokens that were made before the node was started anew.
   void resume();
+  /// This node has a new certificate: whoever joins sees it, and no longer the one that ends.
+  void renewed();
   void stop();
 
 private:

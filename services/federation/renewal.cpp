@@ -76,8 +76,13 @@ std::optional<security_failure> renewal::renew() {
   if (facts->is_home() && authority.locked(now))
     return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock`"};
   auto certificate = facts->is_home() ? authority.issue(*csr, facts->node_id, now) : ask_home(*facts, *csr);
-  if (!certificate)
-    return certificate.failure();
+  if (!certificate) {
+    auto failed = certificate.failure();
+    if (auto mine = authority.credentials(); mine && mine->certificate.not_after_ms < now)
+      failed.text =
+        "it has ended and nobody speaks with this node: run `swarmctl leave --force` here, then `swarmctl join` with a new token; " + failed.text;
+    return failed;
+  }
   if (auto failed = authority.renew(*certificate, now))
     return failed;
   spdlog::info("the certificate of this node was renewed");

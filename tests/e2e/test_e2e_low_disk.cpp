@@ -1,21 +1,15 @@
 // A node whose disk runs full. The state directory lies on a small file system of its own, mounted where only this program and its
 // children see it; where that is not permitted the tests are skipped, and say so.
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "actors/base/limits.hpp"
 #include "tests/support/node_client.hpp"
+#include "tests/support/small_disk.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
@@ -23,81 +17,17 @@ using namespace swarm::testing;
 namespace {
 
 constexpr std::uint64_t disk_bytes = 64 * limits::mib;
-constexpr int exit_skipped = 77;     // as tests/CMakeLists.txt tells ctest
-constexpr int exit_gave_up = 70;     // of swarmd, when its parts fail again and again
-constexpr std::uint64_t step = 4096; // a file system gives whole blocks
+constexpr int exit_skipped = 77; // as tests/CMakeLists.txt tells ctest
+constexpr int exit_gave_up = 70; // of swarmd, when its parts fail again and again
 
-[[noreturn]] void skip(const std::string& why) {
-  std::cerr << "SKIPPED, low disk is not tested here: " << why << " (" << std::strerror(errno) << ")\n";
-  std::_Exit(exit_skipped);
+/// Ends the program when such a disk cannot be had here.
+small_disk disk_of(const test_node& node) {
+  if (auto obstacle = small_disk::obstacle(); !obstacle.empty()) {
+    std::cerr << "SKIPPED, low disk is not tested here: " << obstacle << "\n";
+    std::_Exit(exit_skipped);
+  }
+  return {node.dir().root, disk_bytes};
 }
-
-void write_file(const char* path, const std::string& text) {
-  std::ofstream out{path};
-  if (!(out << text << std::flush))
-    skip(std::string{"cannot write "} + path);
-}
-
-/// What this program mounts from now on is its own. Others than root need a user namespace for that.
-void own_mounts() {
-  static bool done = false;
-  if (std::exchange(done, true))
-    return;
-  auto uid = std::to_string(geteuid()), gid = std::to_string(getegid());
-  if (geteuid() == 0) {
-    if (unshare(CLONE_NEWNS) != 0)
-      skip("no mount namespace of its own");
-  } else {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-      skip("neither root nor a user namespace");
-    write_file("/proc/self/setgroups", "deny");
-    write_file("/proc/self/uid_map", uid + " " + uid + " 1");
-    write_file("/proc/self/gid_map", gid + " " + gid + " 1");
-  }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-    skip("mounts cannot be made private");
-}
-
-/// A file system of 64 MiB, and a file that takes its space away.
-class small_disk {
-public:
-  explicit small_disk(fs::path at) : at_(std::move(at)) {
-    own_mounts();
-    fs::create_directories(at_);
-    auto options = "mode=0700,size=" + std::to_string(disk_bytes);
-    if (mount("tmpfs", at_.c_str(), "tmpfs", 0, options.c_str()) != 0)
-      skip("a tmpfs cannot be mounted");
-  }
-  ~small_disk() { umount2(at_.c_str(), MNT_DETACH); }
-  small_disk(const small_disk&) = delete;
-  small_disk& operator=(const small_disk&) = delete;
-
-  std::uint64_t free_bytes() const {
-    struct statvfs s {};
-    REQUIRE(statvfs(at_.c_str(), &s) == 0);
-    return s.f_bavail * s.f_frsize;
-  }
-  void leave(std::uint64_t bytes) const {
-    auto taken = fs::exists(ballast()) ? fs::file_size(ballast()) : 0;
-    auto wanted = taken + free_bytes() - bytes;
-    fs::remove(ballast());
-    unique_fd fd{open(ballast().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-    REQUIRE(posix_fallocate(fd.get(), 0, static_cast<off_t>(wanted)) == 0);
-  }
-  /// Not a byte is left, however fast the node writes.
-  void fill() const {
-    unique_fd fd{open(ballast().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)};
-    const std::string block(limits::mib, 'x');
-    for (auto size = block.size(); size >= step;)
-      if (write(fd.get(), block.data(), size) <= 0)
-        size /= 2;
-  }
-  void empty() const { fs::remove(ballast()); }
-
-private:
-  fs::path ballast() const { return at_ / "ballast"; }
-  fs::path at_;
-};
 
 /// The lowest marks there are.
 void configure(const test_node& node) {
@@ -126,7 +56,7 @@ v1::Command set_kv(const node_client& client, const std::string& key, std::size_
 
 TEST_CASE("a disk that runs full stops what grows, then every change, and goes on by itself when there is space again") {
   test_node node;
-  small_disk disk{node.dir().root};
+  auto disk = disk_of(node);
   configure(node);
   node.start();
   auto pid = node.node_pid();
@@ -173,7 +103,7 @@ TEST_CASE("a disk that runs full stops what grows, then every change, and goes o
 
 TEST_CASE("a disk without a single byte left loses nothing that was answered") {
   test_node node;
-  small_disk disk{node.dir().root};
+  auto disk = disk_of(node);
   configure(node);
   node.start();
   node_client client{node};

@@ -15,7 +15,9 @@ std::vector<std::string> dispatch_to(const test_node& where, const std::string& 
   return in_shared(args);
 }
 
-std::string task_of(const json& asked) { return asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>(); }
+std::string task_of(const json& asked) {
+  return asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>();
+}
 
 } // namespace
 
@@ -52,7 +54,8 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   test_node b;
   c.join(b, "b");
   auto ann = register_shared(c.home, "name:ann");
-  auto asked = c.home.ctl_json(in_shared({"dispatch", "long", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+  auto asked =
+    c.home.ctl_json(in_shared({"dispatch", "long", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
   REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(asked)}))["status"] == "in_progress"; }));
   auto refused = b.ctl({"leave"});
   CHECK(refused.status == 1);
@@ -156,8 +159,8 @@ TEST_CASE("labels of the user's choose a node, and why it was chosen is said") {
   configure(b, "", "[labels]\ngpu = \"yes\"\n");
   c.join(b, "b");
   CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["labels"].value("gpu", "") == "yes"; }));
-  auto r = c.home.ctl(in_shared({"dispatch", "train", "--where", "gpu=yes", "--explain", "--directory", b.work(), "--harness", "exec", "--", "sh", "-c",
-                                 "echo $SWARM_HOME"}));
+  auto r = c.home.ctl(in_shared(
+    {"dispatch", "train", "--where", "gpu=yes", "--explain", "--directory", b.work(), "--harness", "exec", "--", "sh", "-c", "echo $SWARM_HOME"}));
   CAPTURE(r.err);
   CHECK(r.status == 0);
   CHECK(r.out.find(b.dir().root.string()) != std::string::npos);
@@ -214,8 +217,8 @@ TEST_CASE("a worker that is lost with its host is started on another one that ha
   };
   auto of_b = checkout(b, "b"), of_d = checkout(d, "d");
   REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "d")["checkouts"].size() == 1; }));
-  auto asked = b.ctl_json(in_shared({"dispatch", "stubborn", "--where", "os=linux", "--retries", "1", "--detach", "--harness", "exec", "--", "sh", "-c",
-                                     "pwd; case $PWD in */b) sleep 600;; esac"}),
+  auto asked = b.ctl_json(in_shared({"dispatch", "stubborn", "--where", "os=linux", "--retries", "1", "--detach", "--harness", "exec", "--", "sh",
+                                     "-c", "pwd; case $PWD in */b) sleep 600;; esac"}),
                           {.directory = of_b});
   CAPTURE(asked.dump());
   auto row = [&] { return c.home.ctl_json(in_shared({"task", task_of(asked)})); };

@@ -1,7 +1,5 @@
 // What is done to three hosts while clients work on all of them.
 #include <algorithm>
-#include <iterator>
-#include <numeric>
 
 #include <poll.h>
 
@@ -128,29 +126,51 @@ std::string refused(host_world& w, chance& rng) {
   return "reset and refused, " + w.name(m);
 }
 
+std::string disk_filled(host_world& w, chance& rng, std::size_t host) {
+  w.fill_disk(host);
+  pass_time(rng, 500, 4'000);
+  w.free_disk(host);
+  return "full disk, " + w.name(host);
+}
+
+std::string clock_jumped(host_world& w, chance& rng) {
+  auto by = std::chrono::seconds{60 + rng() % 7'200};
+  if (rng() % 2 == 0)
+    by = -by;
+  w.set_clock_off(by);
+  pass_time(rng, 500, 4'000);
+  w.set_clock_right();
+  return "the clock jumps by " + std::to_string(by.count()) + " s, and back";
+}
+
 std::string home_killed(host_world& w, chance& rng) { return killed(w, rng, host_world::home); }
 std::string member_killed(host_world& w, chance& rng) { return killed(w, rng, some_member(rng)); }
 std::string some_keeper_killed(host_world& w, chance& rng) { return keeper_killed(w, some_host(rng)); }
 std::string home_frozen(host_world& w, chance& rng) { return frozen(w, rng, host_world::home); }
 std::string member_frozen(host_world& w, chance& rng) { return frozen(w, rng, some_member(rng)); }
 
-using harm = std::string (*)(host_world&, chance&);
-constexpr harm all[] = {home_killed, member_killed,   some_keeper_killed, home_frozen, member_frozen, partitioned, swizzled, home_killed_behind_a_cut,
-                        refused,     slow_and_sliced, breaking,           half_open,   dropped};
+std::string home_disk_filled(host_world& w, chance& rng) { return disk_filled(w, rng, host_world::home); }
+std::string member_disk_filled(host_world& w, chance& rng) { return disk_filled(w, rng, some_member(rng)); }
 
 } // namespace
 
-std::size_t harms::kinds() { return std::size(all); }
+harms::harms(const host_world& w, unsigned seed) : rng_(seed) {
+  possible_ = {home_killed, member_killed,   some_keeper_killed, home_frozen, member_frozen, partitioned, swizzled, home_killed_behind_a_cut,
+               refused,     slow_and_sliced, breaking,           half_open,   dropped};
+  if (w.has_small_disks())
+    possible_.insert(possible_.end(), {home_disk_filled, member_disk_filled});
+  if (w.may_set_clock())
+    possible_.push_back(clock_jumped);
+}
 
 std::string harms::next(host_world& w) {
   if (left_.empty()) {
-    left_.resize(kinds());
-    std::iota(left_.begin(), left_.end(), std::size_t{0});
+    left_ = possible_;
     std::shuffle(left_.begin(), left_.end(), rng_);
   }
-  auto kind = left_.back();
+  auto* next = left_.back();
   left_.pop_back();
-  return all[kind](w, rng_);
+  return next(w, rng_);
 }
 
 } // namespace swarm::testing

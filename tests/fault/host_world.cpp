@@ -2,18 +2,24 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+
+#include "actors/base/limits.hpp"
 
 namespace swarm::testing {
 
 namespace {
 
 constexpr auto link_patience = std::chrono::seconds{60};
+constexpr std::uint64_t disk_bytes = 256 * limits::mib;
+constexpr int exit_gave_up = 70; // of swarmd, when its parts fail again and again
 
 /// One that is free, with a free one after it, for a node and its join listener.
 int free_port() {
@@ -44,6 +50,18 @@ void expect(const run_result& r, const std::string& what) {
     throw std::runtime_error(what + " ended with " + std::to_string(r.status) + ": " + r.out + r.err);
 }
 
+std::int64_t clock_ms(clockid_t id) {
+  timespec t{};
+  clock_gettime(id, &t);
+  return t.tv_sec * 1'000 + t.tv_nsec / 1'000'000;
+}
+
+void set_clock(std::int64_t unix_ms) {
+  timespec t{unix_ms / 1'000, unix_ms % 1'000 * 1'000'000};
+  if (clock_settime(CLOCK_REALTIME, &t) != 0)
+    throw std::runtime_error("SWARM_TEST_CLOCK=1: this user may not set the machine's clock");
+}
+
 std::string logs_of(const test_node& node) {
   auto all = file_text(fs::path{node.work()}.parent_path() / "swarmd.err");
   std::error_code ec;
@@ -54,12 +72,22 @@ std::string logs_of(const test_node& node) {
 
 } // namespace
 
-host_world::host_world(unsigned seed, const std::string& limits) : seed_(seed), network_(hosts, !loopback_wanted()), port_(free_port()) {
+host_world::host_world(unsigned seed, const std::string& given) : seed_(seed), network_(hosts, !loopback_wanted()), port_(free_port()) {
+  auto no_disks = small_disk::obstacle();
+  kind_ = network_.kind() + (no_disks.empty() ? "; each on a disk of its own" : "; no disks of their own: " + no_disks) +
+          (may_set_clock() ? "; the machine's clock jumps" : "; the clock stays as it is (SWARM_TEST_CLOCK=1 sets it)");
+  auto* disk = disks_.begin();
   for (auto& n : nodes_) {
     n = std::make_unique<test_node>();
     fs::create_directories(n->dir().root);
     fs::permissions(n->dir().root, fs::perms::owner_all);
-    std::ofstream{n->dir().config_file()} << "[limits]\n" << limits;
+    if (no_disks.empty())
+      *disk++ = std::make_unique<small_disk>(n->dir().root, disk_bytes);
+    // Agents of every host have programs started on the others.
+    std::ofstream{n->dir().config_file()} << "[accept.spawn]\nprincipals = [\"*\"]\nsession_harnesses = [\"*\"]\n[limits]\ndisk_low_bytes = "
+                                          << limits::disk_low_bytes.lowest() << "\ndisk_critical_bytes = " << limits::disk_critical_bytes.lowest()
+                                          << "\n"
+                                          << given;
   }
   found();
   for (std::size_t m = 1; m < hosts; ++m)
@@ -97,6 +125,8 @@ void host_world::lead_through_proxy(std::size_t member) {
   std::ofstream{file} << facts.dump(2) << "\n";
   start_node(member);
 }
+
+std::string host_world::log(std::size_t host) const { return logs_of(node(host)); }
 
 std::vector<const test_node*> host_world::nodes() const {
   std::vector<const test_node*> out;
@@ -166,6 +196,10 @@ void host_world::mend(std::size_t member) {
 }
 
 void host_world::heal() {
+  set_clock_right();
+  for (const auto& disk : disks_)
+    if (disk)
+      disk->empty();
   for (std::size_t m = 1; m < hosts; ++m)
     mend(m);
   for (std::size_t i = 0; i < hosts; ++i)
@@ -197,6 +231,38 @@ void host_world::freeze(std::size_t host) const {
 void host_world::thaw(std::size_t host) const {
   if (auto pid = nodes_[host] ? nodes_[host]->node_pid() : 0; pid != 0)
     kill(pid, SIGCONT);
+}
+
+void host_world::fill_disk(std::size_t host) const {
+  if (disks_[host])
+    disks_[host]->fill();
+}
+
+void host_world::free_disk(std::size_t host) {
+  if (!disks_[host])
+    return;
+  disks_[host]->empty();
+  eventually([&] {
+    if (auto status = nodes_[host]->wait_for_exit(std::chrono::milliseconds{0}); status == exit_gave_up)
+      start_node(host);
+    return ctl(host, {"status", "--json"}).status == 0;
+  });
+}
+
+bool host_world::may_set_clock() {
+  const auto* v = std::getenv("SWARM_TEST_CLOCK");
+  return v && std::string{v} == "1";
+}
+
+void host_world::set_clock_off(std::chrono::seconds by) {
+  if (!true_time_less_boot_ms_)
+    true_time_less_boot_ms_ = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME);
+  set_clock(*true_time_less_boot_ms_ + clock_ms(CLOCK_BOOTTIME) + std::chrono::milliseconds{by}.count());
+}
+
+void host_world::set_clock_right() {
+  if (auto difference = std::exchange(true_time_less_boot_ms_, std::nullopt))
+    set_clock(*difference + clock_ms(CLOCK_BOOTTIME));
 }
 
 std::string host_world::misdeeds() const {

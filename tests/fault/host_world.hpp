@@ -6,12 +6,14 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/support/host_network.hpp"
 #include "tests/support/node_process.hpp"
+#include "tests/support/small_disk.hpp"
 #include "tests/support/tcp_proxy.hpp"
 
 namespace swarm::testing {
@@ -32,7 +34,7 @@ public:
   const test_node& node(std::size_t host) const { return *nodes_[host]; }
   static std::string name(std::size_t host) { return std::string(1, static_cast<char>('a' + host)); }
   std::vector<const test_node*> nodes() const;
-  const std::string& kind() const { return network_.kind(); }
+  const std::string& kind() const { return kind_; }
 
   run_result ctl(std::size_t host, std::vector<std::string> arguments) const;
   json ctl_json(std::size_t host, std::vector<std::string> arguments) const;
@@ -40,6 +42,11 @@ public:
   std::string link(std::size_t seen_by, std::size_t other) const;
   /// Every member and the home see each other; `but`: without this one. False at the deadline.
   bool linked(std::chrono::milliseconds deadline = patience, std::size_t but = hosts) const;
+
+  /// With a token of its own.
+  void join(std::size_t member);
+  /// What the node and the programs of its host have logged.
+  std::string log(std::size_t host) const;
 
   // Harms. A member's link is cut in the directions named, with whatever is there to cut it.
   void cut(std::size_t member, bool to_home, bool to_member);
@@ -49,6 +56,16 @@ public:
   void kill_keeper(std::size_t host);
   void freeze(std::size_t host) const;
   void thaw(std::size_t host) const;
+  /// Where state directories lie on file systems of their own; elsewhere these do nothing.
+  bool has_small_disks() const { return disks_.front() != nullptr; }
+  void fill_disk(std::size_t host) const;
+  /// A node that gave up meanwhile, as its store failed again and again, is started again.
+  void free_disk(std::size_t host);
+  /// The machine's clock is the clock of all hosts, and of whatever else runs there: only with SWARM_TEST_CLOCK=1.
+  static bool may_set_clock();
+  /// True time plus so much, until `set_clock_right`.
+  void set_clock_off(std::chrono::seconds);
+  void set_clock_right();
   /// Only for a member whose link goes through one; null for others.
   tcp_proxy* proxy(std::size_t member) const { return proxies_[member].get(); }
   /// Everything that this class has harmed is well again, but for nodes that were killed.
@@ -61,31 +78,35 @@ public:
 
 private:
   void found();
-  void join(std::size_t member);
   void lead_through_proxy(std::size_t member);
 
   unsigned seed_;
+  std::string kind_;
   host_network network_;
   int port_ = 0;
   std::array<std::unique_ptr<test_node>, hosts> nodes_;
+  std::array<std::unique_ptr<small_disk>, hosts> disks_;
   std::array<std::unique_ptr<tcp_proxy>, hosts> proxies_;
   std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
   std::vector<std::string> secrets_;
   std::string misdeeds_;
+  std::optional<std::int64_t> true_time_less_boot_ms_; // while the clock is off
 };
 
 /// Every kind of harm once, in an order left to chance, then all of them again in another one.
 class harms {
 public:
-  explicit harms(unsigned seed) : rng_(seed) {}
-  /// How many kinds there are.
-  static std::size_t kinds();
+  harms(const host_world&, unsigned seed);
+  /// How many kinds can be done here.
+  std::size_t kinds() const { return possible_.size(); }
   /// Does the next one, for a time left to chance, and makes it good. What it was, for people.
   std::string next(host_world&);
 
 private:
+  using harm = std::string (*)(host_world&, std::mt19937&);
   std::mt19937 rng_;
-  std::vector<std::size_t> left_;
+  std::vector<harm> possible_;
+  std::vector<harm> left_;
 };
 
 } // namespace swarm::testing

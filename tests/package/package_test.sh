@@ -25,7 +25,7 @@ check_files() {
     [[ ! -s $scratch/warnings ]] || fail "$page: $(cat "$scratch/warnings")"
     name=${page#*/}
     contains "$text" "${name%.*} - " "$page has a name"
-    [[ $text != *@* ]] || fail "$page has an open place: $(grep @ <<<"$text")"
+    [[ ! $text =~ @[A-Za-z_]+@ ]] || fail "$page has an open place: ${BASH_REMATCH[0]}"
   done
   text=$(MANWIDTH=120 LC_ALL=C.UTF-8 man -l "$shares/man/man1/swarmctl.1.gz")
   # Every command, and the options of one of them.
