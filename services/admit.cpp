@@ -45,7 +45,7 @@ void complete(const service_context& context, v1::Command& cmd, const v1::Princi
 }
 
 /// With the paths of this host: programs and directories are looked for.
-std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, const path_view& paths) {
+std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, path_view& paths) {
   if (!cmd.has_dispatch() && !cmd.has_request_spawn())
     return std::nullopt;
   const auto scope = cmd.scope();
@@ -58,7 +58,7 @@ std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vecto
 
 /// The node that starts the worker a command asks for, and whether it can; both are the home's to say when that is another node.
 std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment,
-                                        const path_view& paths) {
+                                        path_view& paths) {
   const auto* cluster = context.node->cluster;
   const auto& here = context.node->facts.node_id;
   if (!cluster)
@@ -107,7 +107,9 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   complete(context, cmd, who);
   path_view paths{context.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
   paths.to_store(cmd);
-  if (cmd.has_register_session() && context.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+  // Hosts that are in no cluster have nobody to name their files for.
+  if (cmd.has_register_session() && context.node->cluster && context.node->cluster->is_shared(cmd.scope()) &&
+      context.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
     context.nodes.checkouts_changed();
   // What a repeated request is known by is what the client has sent, not where its worker was to start that time.
   exec->digest = domain::digest_of(cmd);

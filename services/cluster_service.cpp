@@ -177,12 +177,15 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
       return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
     if (auto failed = join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms()))
       return failed;
-    if (auto wrong = links_.serve(req->listen()))
-      return security_failure{security_error::wrong_state, *wrong};
+    auto wrong = links_.serve(req->listen());
     renewal_.wake();
     tell_federation();
     begin_scopes_anew();
     *rep = cluster_.view();
+    if (wrong)
+      return security_failure{
+        security_error::wrong_state,
+        fmt::format("this node has joined and is linked to its home, but {}: `swarmctl up --listen HOST:PORT` names another", *wrong)};
     return std::nullopt;
   });
 }
@@ -441,14 +444,14 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
     v1::Checkout c;
     c.set_root(req->root());
     c.set_scope(req->scope());
-    auto share = [this, answer, rep, c]() mutable {
-      auto posted = worker_.post([this, answer, rep, c]() mutable {
-        c.set_remote(remote_of(c.root()));
-        if (c.scope().empty() && c.remote().empty())
-          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
-                                 c.root() + " has no git remote \"origin\" to name the scope by: name it yourself, with --as NAME"});
-        if (c.scope().empty())
-          c.set_scope(std::string{git_scope_prefix} + c.remote());
+    c.set_remote(remote_of(c.root()));
+    if (c.scope().empty() && c.remote().empty())
+      return answer->finish(
+        {grpc::StatusCode::FAILED_PRECONDITION, c.root() + " has no git remote \"origin\" to name the scope by: name it yourself, with --as NAME"});
+    if (c.scope().empty())
+      c.set_scope(std::string{git_scope_prefix} + c.remote());
+    auto share = [this, answer, rep, c] {
+      auto posted = worker_.post([this, answer, rep, c] {
         auto failed = cluster_.shared().share(c);
         if (!failed)
           cluster_.checkouts_changed();
@@ -458,7 +461,11 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
       if (!posted)
         answer->finish(to_status(errc::overloaded));
     };
-    if_unused(self, context_, req->root(), {}, share, answer);
+    // Whoever works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
+    auto known = cluster_.shared().stored(c.scope(), c.root()) != c.root();
+    auto then =
+      known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, context_, c.scope(), c.root(), share, answer); };
+    if_unused(self, context_, c.root(), {}, then, answer);
   });
 }
 

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/base/process.hpp"
 #include "actors/base/program.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
@@ -88,11 +87,6 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   return std::nullopt;
 }
 
-std::string swarmctl_path() {
-  auto self = executable_of(getpid());
-  return (std::filesystem::path{self ? *self : std::string{}}.parent_path() / "swarmctl").string();
-}
-
 /// The worker belongs to the worktree its scope is about, even when another worker asked for it from its own.
 template <class Body>
 std::optional<v1::Refusal> place_in_repository(Body& body, const std::string& scope) {
@@ -108,28 +102,15 @@ std::optional<v1::Refusal> place_in_repository(Body& body, const std::string& sc
   return std::nullopt;
 }
 
-/// It is started through `swarmctl worktree exec`, which makes the worktree.
-template <class Body>
-std::optional<v1::Refusal> wrap_in_worktree(Body& body, const std::string& path) {
-  if (!find_program("git", path, body.directory()))
-    return refusal(v1::Refusal::NOT_INSTALLED, "A worker with a worktree of its own needs git, and there is no program git on PATH");
-  std::vector<std::string> words{swarmctl_path(), "worktree", "exec", "--"};
-  if (!find_program(words[0], path, body.directory()))
-    return refusal(v1::Refusal::NOT_INSTALLED, fmt::format("There is no {} to start a worker in a worktree of its own", words[0]));
-  words.insert(words.end(), body.argv().begin(), body.argv().end());
-  body.mutable_argv()->Assign(words.begin(), words.end());
-  return std::nullopt;
-}
-
 template <class Body>
 std::optional<v1::Refusal> prepare(Body& body, const std::string& scope, const std::vector<std::string>& environment) {
   if (!body.worktree())
     return check(body, environment);
   if (auto r = place_in_repository(body, scope))
     return r;
-  if (auto r = check(body, environment))
-    return r;
-  return wrap_in_worktree(body, search_path(environment));
+  if (!find_program("git", search_path(environment), body.directory()))
+    return refusal(v1::Refusal::NOT_INSTALLED, "A worker with a worktree of its own needs git, and there is no program git on PATH");
+  return check(body, environment);
 }
 
 } // namespace

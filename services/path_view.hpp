@@ -1,6 +1,7 @@
 // Paths of scopes that hosts share, as one caller sees them: absolute outside, relative to the checkout inside.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include <google/protobuf/message.h>
@@ -17,15 +18,18 @@ public:
   path_view(const checkouts& shared, std::string& scope, const std::string& directory);
 
   /// Paths that the caller wrote, anywhere in the message, as the scope holds them.
-  void to_store(google::protobuf::Message&) const;
+  void to_store(google::protobuf::Message&);
   /// Paths of the scope, anywhere in the message, as the caller sees them; and the scope by the name that the caller gave it.
   void to_caller(google::protobuf::Message&) const;
 
 private:
+  template <class Body>
+  std::string own_directory(const Body&) const;
   const checkouts* shared_ = nullptr; // null: nothing is changed
   std::string scope_;
-  std::string named_; // by the caller
-  std::string root_; // from which the caller looks; empty = it has no checkout, and sees them relative
+  std::string named_;           // by the caller
+  std::set<std::string> asked_; // paths of the call, as stored
+  std::string root_;            // from which the caller looks; empty = it has no checkout, and sees them relative
 };
 
 } // namespace swarm

@@ -297,8 +297,15 @@ void pass_on(self_ptr self) {
   });
 }
 
+void complain(self_ptr self, const std::string& why) {
+  if (self->state.refused.add(why, self->state.node->clock->boot_ms()))
+    spdlog::warn("a node was not let in: {}", why);
+}
+
 void on_news(self_ptr self, const link_news_ptr& news) {
   auto& st = self->state;
+  if (news->node_id.empty())
+    return complain(self, news->text); // nobody knows who it was
   auto i = st.members.find(news->node_id);
   if (i != st.members.end() && i->second.who)
     return caf::anon_send(i->second.who, news);
@@ -313,7 +320,7 @@ void on_news(self_ptr self, const link_news_ptr& news) {
     if (auto who = way_to(self, news->node_id))
       return caf::anon_send(who, news);
   }
-  spdlog::warn("the node {} connects, and is none that this one is linked to", news->node_id);
+  complain(self, fmt::format("the node {} is none that this one is linked to; members are linked to the home only", news->node_id));
   news->connection->close();
 }
 
@@ -343,7 +350,8 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   auto& st = self->state;
   auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
   auto out = std::make_shared<tree_collector>(promise);
-  out->add(runtime::self_row(self, "up", st.members.empty() ? "no other nodes" : ""));
+  out->add(runtime::self_row(
+    self, "up", (st.members.empty() ? "no other nodes" : std::to_string(st.members.size()) + " other nodes") + st.refused.summary("refused")));
   for (const auto& [id, m] : st.members) {
     runtime::tree_entry row;
     row.path = m.address.node_name().empty() ? id : m.address.node_name();

@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/fabric/context.hpp"
+#include "actors/runtime/complaints.hpp"
 #include "actors/runtime/deadline_heap.hpp"
 #include "actors/runtime/restarts.hpp"
 
@@ -31,8 +32,9 @@ struct federation_state {
   std::map<std::string, member> members;   // by node id
   runtime::deadline_heap<std::string> due; // those to be started again
   runtime::single_timer timer;
-  bool asking = false;  // the peers are asked how they are
-  bool changed = false; // and have news since
+  runtime::complaints refused; // connections of who is no node that this one is linked to
+  bool asking = false;         // the peers are asked how they are
+  bool changed = false;        // and have news since
   ~federation_state();
 };
 

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
@@ -73,6 +74,8 @@ void arm(self_ptr self) {
       sooner(l.redial_at_ms);
     if (l.dialling)
       sooner(l.dialled_ms + dial_patience.count());
+    if (l.leaving)
+      sooner(l.leaving_until_ms);
   }
   if (st.gone_at_ms != 0)
     sooner(st.gone_at_ms);
@@ -174,6 +177,17 @@ void take_answer(self_ptr self, const v1::LinkResponse& r) {
 
 // -- the link ------------------------------------------------------------------------------
 
+/// What a node says of itself is passed on to all, and kept: with the most nodes there may be it fits a message and the file.
+constexpr std::size_t node_info_bytes_max = 8 * limits::kib;
+
+v1::NodeInfo bounded(v1::NodeInfo info) {
+  while (info.ByteSizeLong() > node_info_bytes_max && !info.checkouts().empty())
+    info.mutable_checkouts()->RemoveLast();
+  while (info.ByteSizeLong() > node_info_bytes_max && !info.labels().empty())
+    info.mutable_labels()->RemoveLast();
+  return info.ByteSizeLong() > node_info_bytes_max ? v1::NodeInfo{} : info;
+}
+
 void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std::size_t cost) {
   auto& st = self->state;
   if (m.has_request())
@@ -185,7 +199,7 @@ void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std:
   } else if (m.has_cancel()) {
     peer_serve::cancel(self, m.cancel().id());
   } else if (m.has_node() && m.node().node_id() == st.address.node_id()) {
-    st.info = m.node();
+    st.info = bounded(m.node());
     caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
   } else if (m.has_batch() && cluster && cluster->home_of(m.batch().scope()) == st.address.node_id()) {
     auto c = std::make_shared<commit>();
@@ -195,6 +209,39 @@ void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std:
   } else if (m.has_view() && cluster && cluster->shared_home() == st.address.node_id()) {
     caf::anon_send(st.parent, std::make_shared<const v1::ClusterView>(m.view()));
   }
+}
+
+/// A peer that connects again and again and is refused each time does not fill the log.
+void complain(self_ptr self, const std::string& why) {
+  auto& st = self->state;
+  if (st.refused.add(why, boot_ms(self)))
+    spdlog::warn("the link to the node {} ends: {}", name_of(self), why);
+}
+
+void on_not_reached(self_ptr self, const std::string& why) {
+  auto& st = self->state;
+  st.last_failure = why;
+  if (st.unreached.add(why, boot_ms(self)))
+    spdlog::warn("the node {} is not reached: {}", name_of(self), why);
+}
+
+/// The name of another node is not taken: people choose nodes by it.
+void take_name(self_ptr self, const std::string& name) {
+  auto& st = self->state;
+  const auto view = st.node->cluster->view();
+  for (const auto& n : view.nodes())
+    if (n.info().node_name() == name && n.info().node_id() != st.address.node_id() && n.link() != v1::ClusterNode::REVOKED)
+      return complain(self, fmt::format("it calls itself {}, which is the name of another node; it keeps the name it joined with", name));
+  st.address.set_node_name(name);
+}
+
+void look_at_clock(self_ptr self, std::int64_t time_ms) {
+  auto& st = self->state;
+  st.clock_offset_ms = time_ms - st.node->clock->unix_ms();
+  auto off = std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count();
+  if (off && !st.clock_off)
+    spdlog::warn("the clock of the node {} is {} s off: set one of the two; no lease depends on it", name_of(self), st.clock_offset_ms / 1000);
+  st.clock_off = off;
 }
 
 /// What this node says of itself, when that is something new.
@@ -225,10 +272,9 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   spdlog::info("linked to the node {} ({}, version {}){}", up.peer.node_name, up.peer.node_id, up.peer.version, up.resumed ? ", as before" : "");
   st.last_failure.clear();
   st.gone_at_ms = 0;
-  st.address.set_node_name(up.peer.node_name);
-  st.clock_offset_ms = up.peer.time_ms - st.node->clock->unix_ms();
-  if (std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count())
-    spdlog::warn("the clock of the node {} is {} s off", name_of(self), st.clock_offset_ms / 1000);
+  st.unreached = {};
+  take_name(self, up.peer.node_name);
+  look_at_clock(self, up.peer.time_ms);
   st.said_info.clear();
   tell_about_us(self);
   put_waiting(self);
@@ -247,14 +293,23 @@ void on_begun_anew(self_ptr self, link_lane which) {
       q.put.reset(); // until the link is up
 }
 
+/// It ends when the peer has read what was said last; one that does not read keeps nothing of ours for ever.
+void leave(self_ptr self, lane& l) {
+  l.connection->close();
+  if (l.leaving)
+    l.leaving->abort();
+  l.leaving = std::exchange(l.connection, nullptr);
+  l.leaving_until_ms = boot_ms(self) + limits::link_silence().count();
+  l.writing = false;
+}
+
 void end_connection(self_ptr self, link_lane which) {
   auto& st = self->state;
   auto& l = lane_of(self, which);
   if (!l.connection)
     return;
   l.link->disconnected(l.connected);
-  std::exchange(l.connection, nullptr)->close();
-  l.writing = false;
+  leave(self, l);
   if (which == link_lane::bulk)
     return;
   if (!st.dials && st.gone_at_ms == 0)
@@ -293,6 +348,13 @@ void dial(self_ptr self, link_lane which) {
   st.node->links->dial(st.address, which);
 }
 
+/// Not of the moment: the next connection may end like this one. This side says that it goes when the peer does not take what waits for it.
+bool is_refusal(const runtime::link_dropped& dropped) {
+  using runtime::link_reason;
+  auto why = dropped.why.reason;
+  return why != link_reason::duplicate && why != link_reason::silent && (why != link_reason::going || !dropped.by_peer);
+}
+
 void take_events(self_ptr self, link_lane which) {
   auto& st = self->state;
   for (auto& e : lane_of(self, which).link->take_events()) {
@@ -303,8 +365,14 @@ void take_events(self_ptr self, link_lane which) {
     else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e))
       take_message(self, which, *d->message, d->cost);
     else if (auto* dropped = std::get_if<runtime::link_dropped>(&e)) {
+      auto why = fmt::format("{}{}", dropped->by_peer ? "it says: " : "", escape_control(dropped->why.text, false));
       st.last_failure = dropped->why.text;
-      spdlog::warn("the link to the node {} ends{}: {}", name_of(self), dropped->by_peer ? ", it says" : "", dropped->why.text);
+      if (is_refusal(*dropped))
+        complain(self, why);
+      else
+        spdlog::warn("the link to the node {} ends: {}", name_of(self), why);
+      if (!dropped->by_peer)
+        lane_of(self, which).writing = false; // the last word does not wait for a peer that reads nothing
       // Of a side that is not heard there is nothing to wait for, the end of a write least of all.
       if (dropped->why.reason == runtime::link_reason::silent && lane_of(self, which).connection)
         lane_of(self, which).connection->abort();
@@ -350,10 +418,11 @@ void on_connected(self_ptr self, const link_connection_ptr& c) {
   if (l.connection && l.connection->dialled() != c->dialled() && is_up(l) &&
       !runtime::which_connection_stays(st.node->facts.node_id, st.address.node_id(), c->dialled()))
     return turn_away(c, v1::LinkClose::DUPLICATE, "another connection stays");
-  if (l.connection)
+  if (l.connection) {
     turn_away(l.connection, v1::LinkClose::DUPLICATE, "a newer connection stays");
+    leave(self, l);
+  }
   l.connection = c;
-  l.writing = false;
   l.connected = l.link->connected(link_now(self), st.node->clock->unix_ms());
 }
 
@@ -361,12 +430,17 @@ void on_news(self_ptr self, const link_news& news) {
   auto& st = self->state;
   const auto which = news.lane;
   auto& l = lane_of(self, which);
+  // Also of one that has been replaced meanwhile.
+  if (news.kind == link_news::disconnected && !news.text.empty() && !news.connection->dialled())
+    complain(self, news.text);
   if (news.kind == link_news::connected) {
     on_connected(self, news.connection);
   } else if (news.kind == link_news::not_reached) {
     l.dialling = false;
-    st.last_failure = news.text;
+    on_not_reached(self, news.text);
   } else if (news.connection != l.connection) {
+    if (news.kind == link_news::disconnected && news.connection == l.leaving)
+      l.leaving = nullptr;
     return; // of one that is not ours any more
   } else if (news.kind == link_news::frame) {
     st.last_heard_ms = st.node->clock->unix_ms();
@@ -431,6 +505,8 @@ void on_tick(self_ptr self) {
       l.dialled_ms = now; // it is told of, or given up once more
       st.node->links->hang_up(st.address.node_id(), which);
     }
+    if (l.leaving && l.leaving_until_ms <= now)
+      std::exchange(l.leaving, nullptr)->abort();
   }
   if (st.gone_at_ms != 0 && st.gone_at_ms <= now) {
     spdlog::warn("the node {} has not been heard of for {} s: what it held ends", name_of(self), limits::host_lease().count() / 1000);
@@ -551,8 +627,9 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
                                s.revoked     ? "revoked"
                                : is_up(self) ? "up"
                                              : "down",
-                               fmt::format("{}: {} asked, {} asked of us, {} on their way", name_of(self), s.asked.size(), s.jobs.size(),
-                                           s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages()));
+                               fmt::format("{}: {} asked, {} asked of us, {} on their way{}{}", name_of(self), s.asked.size(), s.jobs.size(),
+                                           s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages(), s.refused.summary("refused"),
+                                           s.unreached.summary("not reached")));
     },
   };
 }

@@ -10,6 +10,7 @@
 
 #include "actors/fabric/context.hpp"
 #include "actors/fabric/link_frames.hpp"
+#include "actors/runtime/complaints.hpp"
 #include "actors/runtime/deadline_heap.hpp"
 #include "actors/runtime/parked.hpp"
 #include "actors/runtime/restarts.hpp"
@@ -28,9 +29,11 @@ struct peer_state {
     bool dialling = false;
     runtime::backoff redials;
     std::int64_t dialled_ms = 0;
-    std::int64_t redial_at_ms = 0; // 0: not planned
-    std::uint64_t epoch = 0;       // answers to what was asked before the link began anew are nobody's
-    std::uint32_t protocol = 0;    // as agreed on with the node
+    std::int64_t redial_at_ms = 0;     // 0: not planned
+    link_connection_ptr leaving;       // the one before, until it has ended; null: it has
+    std::int64_t leaving_until_ms = 0; // boot time
+    std::uint64_t epoch = 0;           // answers to what was asked before the link began anew are nobody's
+    std::uint32_t protocol = 0;        // as agreed on with the node
   };
   /// Asked by somebody here.
   struct question {
@@ -61,6 +64,9 @@ struct peer_state {
 
   std::array<lane, link_lanes> lanes;
   std::string last_failure;
+  runtime::complaints refused;   // connections that ended because one side does not take the other
+  runtime::complaints unreached; // since it was linked last
+  bool clock_off = false;        // as said last
 
   std::map<std::uint64_t, question> asked;
   std::uint64_t next_id = 1;

@@ -146,8 +146,7 @@ void query(self_ptr self, const ticket& t, const v1::Query& asked, std::chrono::
   if (!take_principal(self, *q->mutable_principal()))
     return answer(self, t, as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
   self->request(st.front, patience, query_ptr{q})
-    .then(then_answer<answer_ptr>(self, t, [](v1::LinkResponse& r, const answer_ptr& a) { *r.mutable_answer_to_query() = *a; }),
-          else_error(self, t));
+    .then(then_answer<answer_ptr>(self, t, [](v1::LinkResponse& r, const answer_ptr& a) { *r.mutable_answer_to_query() = *a; }), else_error(self, t));
 }
 
 /// A session's mail is for its own node only, which the same rule decides as for its queries.
@@ -279,8 +278,9 @@ void find_pty(self_ptr self, const ticket& t, const std::string& pty, const v1::
     if (e != errc::not_found || !st.node->cluster->shared_home().empty())
       return else_error(self, t)(e);
     self->request(st.parent, patience, pty_atom_v, pty, principal_ptr{who})
-      .then([self, t, patience, found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, t)); },
-            else_error(self, t));
+      .then(
+        [self, t, patience, found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, t)); },
+        else_error(self, t));
   };
   self->request(self->state.processes, patience, pty_atom_v, pty)
     .then(
@@ -320,6 +320,9 @@ void graph(self_ptr self, const ticket& t, const v1::GraphRequest& asked, std::c
 bool may_use_terminals(self_ptr self, const ticket& t, const v1::LinkRequest& r) {
   auto writes = r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty();
   if (!writes && !r.has_list_ptys() && !r.has_read_pty() && !r.has_find_pty())
+    return true;
+  // A node asks for itself where a terminal is, and nothing else.
+  if (r.has_find_pty() && r.principal().kind() == v1::Principal::NODE)
     return true;
   const auto* cluster = self->state.node->cluster;
   auto why = cluster ? domain::refused_terminal(cluster->accepts(), r.principal(), writes) : std::optional<std::string>{"this node is in no cluster"};
@@ -377,8 +380,9 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
           .then(then_answer<pty_info_ptr>(self, t, put_info()), else_error(self, t));
       });
     case v1::LinkRequest::kGraph:
-      return r.principal().kind() == v1::Principal::OPERATOR ? graph(self, t, r.graph(), patience)
-                                                             : refuse(errc::forbidden, "the graph names everybody's scopes and files: ask as the operator");
+      return r.principal().kind() == v1::Principal::OPERATOR
+               ? graph(self, t, r.graph(), patience)
+               : refuse(errc::forbidden, "the graph names everybody's scopes and files: ask as the operator");
     default: return refuse(errc::invalid, "this version does not know what is asked; update the node");
   }
 }

@@ -138,10 +138,6 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
   auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller}, cluster);
   if (!chosen.named)
     return refusal(v1::Refusal::NOT_FOUND, fmt::format("No node of the cluster is called \"{}\"; `swarmctl nodes` lists them", body.on()), body.on());
-  // It is made by whoever prepares the worker's start, and only this node's own door does that.
-  if (chosen.best && body.worktree() && (chosen.best->link() != v1::ClusterNode::SELF || chosen.best->info().node_id() != caller))
-    return refusal(v1::Refusal::INVALID,
-                   "A worktree of its own is made for workers that the home of the scope starts for itself. Leave --worktree out.", "");
   body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
   body.set_placement(chosen.why);
   return std::nullopt;

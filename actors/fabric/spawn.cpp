@@ -1,6 +1,7 @@
 #include "actors/fabric/spawn.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <caf/send.hpp>
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/program.hpp"
+#include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/fabric/agent_launch.hpp"
@@ -241,22 +243,33 @@ std::string directory_of(const entity_place& place, const v1::Spawn& row) {
   return cluster ? path_from(cluster->checkout_of(place.scope), row.directory()) : row.directory();
 }
 
+bool is_asked_elsewhere(const entity_place& place, const v1::Spawn& row) {
+  // Of one that the home has asked for itself, the caller's node is not named.
+  const auto& from = row.requested_by().node();
+  return place.links.node->cluster && from != place.links.node->facts.node_id && !(from.empty() && place.links.home.empty());
+}
+
 /// Why this node does not run it; empty = it does. What others ask for, its own rules decide.
 std::string obstacle_here(const entity_place& place, const v1::Spawn& row, const std::string& directory) {
   const auto& node = *place.links.node;
   if (directory.empty() || directory.front() != '/')
     return fmt::format("the node {} has no checkout of the scope {}; run `swarmctl scope share` in one", node.facts.node_name, place.scope);
-  // Of one that the home has asked for itself, the caller's node is not named.
-  const auto& from = row.requested_by().node();
-  if (!node.cluster || from == node.facts.node_id || (from.empty() && place.links.home.empty()))
+  if (!is_asked_elsewhere(place, row))
     return {};
-  auto why = domain::refused_spawn(node.cluster->accepts(), row, directory);
+  // As the rules mean it, whatever links and dots lead there.
+  std::error_code ec;
+  auto resolved = std::filesystem::canonical(directory, ec);
+  if (ec)
+    return fmt::format("there is no directory {} on the node {}", directory, node.facts.node_name);
+  auto why = domain::refused_spawn(node.cluster->accepts(), row, resolved.string());
   return why ? fmt::format("the node {} does not start it: {}", node.facts.node_name, *why) : std::string{};
 }
 
-/// What another node has asked for it cannot have looked up here.
-std::string complete_argv(const v1::Spawn& row, const std::string& directory, std::vector<std::string>& argv,
+/// What another node has asked for it cannot have looked up here; an agent is this node's program of that name, whatever they call it.
+std::string complete_argv(const entity_place& place, const v1::Spawn& row, const std::string& directory, std::vector<std::string>& argv,
                           const std::vector<std::string>& environment) {
+  if (domain::is_agent(row.harness()) && is_asked_elsewhere(place, row))
+    argv.clear();
   if (!argv.empty())
     return {};
   if (row.harness() == domain::shell_harness) {
@@ -268,6 +281,18 @@ std::string complete_argv(const v1::Spawn& row, const std::string& directory, st
   if (!found)
     return fmt::format("the harness {} is not installed on this node: there is no program {} on PATH", row.harness(), row.harness());
   argv.push_back(*found);
+  return {};
+}
+
+/// It starts through `swarmctl worktree exec`, which makes the worktree. Why that cannot be; empty = it can.
+std::string wrap_in_worktree(const entity_place& place, const std::string& directory, std::vector<std::string>& argv,
+                             const std::vector<std::string>& environment) {
+  if (!find_git_tree(directory))
+    return fmt::format("a worker with a worktree of its own needs a git repository, and {} on the node {} is in none", directory,
+                       place.links.node->facts.node_name);
+  if (!find_program("git", search_path(environment), directory))
+    return fmt::format("a worker with a worktree of its own needs git, which the node {} does not have on PATH", place.links.node->facts.node_name);
+  argv.insert(argv.begin(), {place.links.node->facts.program_dir + "/swarmctl", "worktree", "exec", "--"});
   return {};
 }
 
@@ -284,11 +309,14 @@ void start(self_ptr self) {
   request->id = st.place.id;
   request->attempt = st.row.attempt();
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
-  if (auto why = complete_argv(st.row, st.directory, request->argv, environment); !why.empty())
+  if (auto why = complete_argv(st.place, st.row, st.directory, request->argv, environment); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   for (auto& argument :
        agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.directory, get(environment, "SWARM_SHARE")))
     request->argv.push_back(std::move(argument));
+  if (st.row.worktree())
+    if (auto why = wrap_in_worktree(st.place, st.directory, request->argv, environment); !why.empty())
+      return report_end(self, "spawn_failed: " + why, true);
   request->environment = std::move(environment);
   request->directory = st.directory;
   if (st.row.columns() != 0)

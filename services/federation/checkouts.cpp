@@ -12,6 +12,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 #include "services/security/private_file.hpp"
 
 namespace fs = std::filesystem;
@@ -118,6 +119,22 @@ fallible<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
   return out;
 }
 
+namespace {
+
+bool has_git(const std::string& root) {
+  std::error_code ec;
+  return fs::symlink_status(fs::path{root} / ".git", ec).type() != fs::file_type::not_found && !ec;
+}
+
+/// What was learned of directories that are not there any more is forgotten.
+v1::CheckoutList without_gone(v1::CheckoutList all) {
+  auto& rows = *all.mutable_checkouts();
+  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& c) { return !c.declared() && !has_git(c.root()); }), rows.end());
+  return all;
+}
+
+} // namespace
+
 std::optional<security_failure> checkouts::keep(v1::CheckoutList next) {
   std::sort(next.mutable_checkouts()->begin(), next.mutable_checkouts()->end(), [](const auto& a, const auto& b) { return a.root() < b.root(); });
   google::protobuf::util::JsonPrintOptions options;
@@ -125,6 +142,9 @@ std::optional<security_failure> checkouts::keep(v1::CheckoutList next) {
   std::string text;
   if (auto printed = google::protobuf::util::MessageToJsonString(next, &text, options); !printed.ok())
     return security_failure{security_error::failed, std::string{printed.message()}};
+  if (text.size() > limits::cluster_file_bytes_max)
+    return security_failure{security_error::too_many,
+                            "the list of checkouts is longer than 1 MiB: take one back with `swarmctl scope unshare DIRECTORY`"};
   if (auto failed = prepare_private_directory(file_.parent_path()))
     return failed;
   if (auto failed = write_private_file(file_, text))
@@ -188,7 +208,7 @@ std::vector<std::string> checkouts::scopes() const {
 std::optional<security_failure> checkouts::share(v1::Checkout declared) {
   std::lock_guard guard{mutex_};
   declared.set_declared(true);
-  auto next = all_;
+  auto next = without_gone(all_);
   for (auto& c : *next.mutable_checkouts())
     if (c.root() == declared.root()) {
       if (c.declared() && c.scope() != declared.scope())
@@ -198,7 +218,9 @@ std::optional<security_failure> checkouts::share(v1::Checkout declared) {
       return keep(std::move(next));
     }
   if (static_cast<std::size_t>(next.checkouts_size()) >= limits::checkouts_max)
-    return security_failure{security_error::too_many, fmt::format("this node has {} checkouts, which is the most", limits::checkouts_max)};
+    return security_failure{
+      security_error::too_many,
+      fmt::format("this node has {} checkouts, which is the most: take one back with `swarmctl scope unshare DIRECTORY`", limits::checkouts_max)};
   *next.add_checkouts() = std::move(declared);
   return keep(std::move(next));
 }
@@ -214,31 +236,33 @@ std::optional<security_failure> checkouts::unshare(const std::string& root) {
   return keep(std::move(next));
 }
 
-bool checkouts::learn(const std::string& scope, const std::string& root) {
-  if (!is_named_scope(scope) || root.empty() || root.front() != '/')
+bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
+  if (!is_named_scope(scope) || seen_root.empty() || seen_root.front() != '/')
     return false;
+  // A linked worktree comes and goes; paths in it are those of the main one.
+  auto tree = find_git_tree(seen_root);
+  const auto& root = tree && tree->linked && tree->root == seen_root ? tree->repository : seen_root;
   {
     std::lock_guard guard{mutex_};
     for (const auto& c : all_.checkouts())
       if (c.root() == root && c.scope() == scope)
         return false;
   }
-  std::error_code ec;
-  if (fs::symlink_status(fs::path{root} / ".git", ec).type() == fs::file_type::not_found || ec)
+  if (!has_git(root))
     return false;
   v1::Checkout learned;
   learned.set_root(root);
   learned.set_scope(scope);
   learned.set_remote(remote_of(root));
-  if (scope.rfind(git_scope_prefix, 0) == 0 && scope != std::string{git_scope_prefix} + learned.remote())
+  if (learned.remote().empty() || (scope.rfind(git_scope_prefix, 0) == 0 && scope != std::string{git_scope_prefix} + learned.remote()))
     return false;
   std::lock_guard guard{mutex_};
   for (const auto& c : all_.checkouts())
-    if (c.root() == root || (c.scope() == scope && (c.remote() != learned.remote() || learned.remote().empty())))
+    if (c.root() == root || (c.scope() == scope && c.remote() != learned.remote()))
       return false;
-  if (static_cast<std::size_t>(all_.checkouts_size()) >= limits::checkouts_max)
+  auto next = without_gone(all_);
+  if (static_cast<std::size_t>(next.checkouts_size()) >= limits::checkouts_max)
     return false;
-  auto next = all_;
   *next.add_checkouts() = std::move(learned);
   if (auto failed = keep(std::move(next))) {
     spdlog::warn("{} is not taken for a checkout of {}: {}", root, scope, failed->text);

@@ -1,6 +1,7 @@
 #include "services/federation/cluster.hpp"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -64,6 +65,8 @@ std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view
   auto printed = google::protobuf::util::MessageToJsonString(view, &text, options);
   if (!printed.ok())
     return security_failure{security_error::failed, std::string{printed.message()}};
+  if (text.size() > limits::cluster_file_bytes_max)
+    return security_failure{security_error::too_many, "the list of nodes is longer than a node reads"};
   return write_private_file(nodes_file(dir_), text);
 }
 
@@ -205,18 +208,70 @@ void cluster::keep(const v1::ClusterView& said) {
   }
 }
 
+namespace {
+
+/// What a peer knows of the node at its other end. Who is in the cluster, drains or has left, and where it is, the home knows itself, and
+/// perhaps newer than the peers were asked.
+void take_report(v1::ClusterNode& known, const v1::ClusterNode& said) {
+  if (said.link() == v1::ClusterNode::REVOKED || known.link() == v1::ClusterNode::REVOKED)
+    return;
+  auto address = known.info().address();
+  auto draining = known.info().draining();
+  *known.mutable_info() = said.info();
+  known.mutable_info()->set_address(address);
+  known.mutable_info()->set_draining(draining);
+  if (said.link() != v1::ClusterNode::LINK_UNSPECIFIED && said.link() != v1::ClusterNode::SELF)
+    known.set_link(said.link());
+  known.set_last_heard_ms(said.last_heard_ms());
+  known.set_round_trip_us(said.round_trip_us());
+  known.set_clock_offset_ms(said.clock_offset_ms());
+  known.set_unacknowledged(said.unacknowledged());
+}
+
+/// The same of the home, which may have thrown this node out, and let it in again.
+void take_way_home(v1::ClusterNode& home, const v1::ClusterNode& said) {
+  if (said.link() == v1::ClusterNode::REVOKED || said.link() == v1::ClusterNode::UP)
+    home.set_link(said.link());
+  take_report(home, said);
+}
+
+/// Nodes that the home does not name any more.
+void forget_others(v1::ClusterView& view, const v1::ClusterView& said, const std::string& self) {
+  std::set<std::string> named{self};
+  for (const auto& n : said.nodes())
+    named.insert(n.info().node_id());
+  auto& rows = *view.mutable_nodes();
+  rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const auto& n) { return !named.contains(n.info().node_id()); }), rows.end());
+}
+
+/// Of what has left, the first is forgotten when there is no place for another; the authority remembers revocations itself.
+void make_room(v1::ClusterView& view) {
+  if (static_cast<std::size_t>(view.nodes_size()) < limits::nodes_max)
+    return;
+  auto& rows = *view.mutable_nodes();
+  auto gone = std::find_if(rows.begin(), rows.end(), [](const auto& n) { return n.link() == v1::ClusterNode::REVOKED; });
+  if (gone != rows.end())
+    rows.erase(gone);
+}
+
+} // namespace
+
 /// True when certificates can be made from now on.
 bool cluster::keep_nodes(const v1::ClusterView& said) {
   std::lock_guard guard{mutex_};
   if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
     return false;
-  auto unlocked = !home_.empty() && said.authority_unlocked() && !view_.authority_unlocked();
-  if (!home_.empty())
+  auto before = view_.nodes_size();
+  // Its own row is the one that it calls so; the other view is this node's own, with what its peers have said.
+  auto from_home = !home_.empty() && std::any_of(said.nodes().begin(), said.nodes().end(),
+                                                 [&](const auto& n) { return n.info().node_id() == home_ && n.link() == v1::ClusterNode::SELF; });
+  // One that waits for it is told with every view: that it was locked before, this node may not have heard.
+  auto unlocked = from_home && said.authority_unlocked() && authority_->renewal_due(clock_.unix_ms());
+  if (from_home)
     view_.set_authority_unlocked(said.authority_unlocked());
-  auto before = view_;
   for (const auto& n : said.nodes()) {
     const auto& id = n.info().node_id();
-    if (!home_.empty() && id == facts_.node_id && self_.draining() != n.info().draining()) {
+    if (from_home && id == facts_.node_id && self_.draining() != n.info().draining()) {
       self_.set_draining(n.info().draining());
       if (auto* me = find(view_, id))
         me->mutable_info()->set_draining(n.info().draining());
@@ -224,24 +279,39 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
     if (id.empty() || id == facts_.node_id)
       continue;
     auto* known = find(view_, id);
+    if (home_.empty()) {
+      if (!known && static_cast<std::size_t>(view_.nodes_size()) < limits::nodes_max)
+        known = view_.add_nodes(); // the list was lost
+      if (known)
+        take_report(*known, n);
+      continue;
+    }
+    if (!from_home) {
+      if (known && id == home_)
+        take_way_home(*known, n);
+      continue;
+    }
     if (!known && static_cast<std::size_t>(view_.nodes_size()) < limits::nodes_max)
       known = view_.add_nodes();
     if (!known)
       continue;
-    // The home sees to all nodes; what a member knows itself is its link to the home.
-    auto linked_here = home_.empty() || id == home_;
-    auto revoked = known->link() == v1::ClusterNode::REVOKED;
-    auto link = linked_here && n.link() != v1::ClusterNode::SELF ? n.link() : known->link();
+    // What a member knows better than its home is how its own link is.
+    auto mine = *known;
     *known = n;
-    known->set_link(link != v1::ClusterNode::LINK_UNSPECIFIED ? link : v1::ClusterNode::NONE);
-    if (!linked_here)
-      known->set_link(n.link() == v1::ClusterNode::REVOKED ? n.link() : v1::ClusterNode::NONE);
-    if (revoked)
-      known->set_link(v1::ClusterNode::REVOKED); // for good
-    known->set_home(!home_.empty() && id == home_);
+    known->set_home(id == home_);
+    known->set_link(n.link() == v1::ClusterNode::REVOKED ? n.link() : v1::ClusterNode::NONE);
+    if (id == home_) {
+      known->set_link(mine.link() != v1::ClusterNode::LINK_UNSPECIFIED ? mine.link() : v1::ClusterNode::NONE);
+      known->set_last_heard_ms(mine.last_heard_ms());
+      known->set_round_trip_us(mine.round_trip_us());
+      known->set_clock_offset_ms(mine.clock_offset_ms());
+      known->set_unacknowledged(mine.unacknowledged());
+    }
   }
+  if (from_home)
+    forget_others(view_, said, facts_.node_id);
   // How links are changes all the time; who is in the cluster seldom.
-  if (before.nodes_size() != view_.nodes_size())
+  if (before != view_.nodes_size())
     if (auto failed = write_nodes(view_))
       spdlog::warn("the list of nodes is not kept: {}", failed->text);
   return unlocked;
@@ -260,16 +330,22 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
     if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
       return security_failure{security_error::wrong_state, fmt::format("the cluster has a node called {} already; choose another --node-name", name)};
   }
-  if (!again && static_cast<std::size_t>(view_.nodes_size()) >= limits::nodes_max)
-    return security_failure{security_error::too_many, fmt::format("the cluster has {} nodes, which is the most", limits::nodes_max)};
+  auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
+                              [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
+  if (!again && static_cast<std::size_t>(others) >= limits::nodes_max)
+    return security_failure{
+      security_error::too_many,
+      fmt::format("the cluster has {} nodes, which is the most: `swarmctl leave` on one, or `swarmctl node revoke` here", limits::nodes_max)};
   return std::nullopt;
 }
 
 std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t certificate_ends_ms) {
   std::lock_guard guard{mutex_};
   auto* known = find(view_, info.node_id());
-  if (!known)
+  if (!known) {
+    make_room(view_);
     known = view_.add_nodes();
+  }
   if (known->link() == v1::ClusterNode::LINK_UNSPECIFIED || known->link() == v1::ClusterNode::REVOKED) {
     known->set_joined_at_ms(clock_.unix_ms());
     known->set_link(v1::ClusterNode::DOWN);

@@ -1,10 +1,13 @@
 #include "services/federation/links.hpp"
 
 #include <atomic>
+#include <cstdio>
 #include <deque>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <grpc/support/log.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/tsan.hpp"
@@ -56,7 +59,7 @@ public:
     closing_ = true;
     if (!std::exchange(over_, true))
       finish(false);
-    else
+    else if (!done_)
       cancel();
   }
 
@@ -66,6 +69,7 @@ public:
       std::lock_guard guard{mutex_};
       reading_ = false;
       wanted = ok && !closing_ && !over_;
+      cut_short_ = !ok && !closing_ && !over_;
       if (!ok)
         end();
       else if (!wanted && drains())
@@ -121,6 +125,10 @@ protected:
   /// gRPC is done with it: the last thing that is said of it.
   void done(link_news::kind_t kind, std::string text) {
     comes_after(this);
+    {
+      std::lock_guard guard{mutex_};
+      done_ = true;
+    }
     if (kind == link_news::not_reached)
       board_->tell({kind, nullptr, node_id_, lane_, {}, std::move(text)});
     else
@@ -130,6 +138,7 @@ protected:
   const std::shared_ptr<link_board>& board() const { return board_; }
   v1::LinkFrame incoming_;
   std::mutex mutex_;
+  bool cut_short_ = false; // there was nothing more to read while the connection stood
 
 private:
   std::shared_ptr<link_board> board_;
@@ -139,6 +148,7 @@ private:
   std::deque<v1::LinkFrame> queue_; // the front is in flight
   bool closing_ = false;
   bool over_ = false;
+  bool done_ = false; // gRPC has taken back what belongs to it
   bool reading_ = false;
   std::shared_ptr<stream> self_;
 };
@@ -156,10 +166,14 @@ public:
   }
   void OnCancel() override {
     std::lock_guard guard{mutex_};
+    cancelled_ = true;
     end();
     comes_before(this);
   }
-  void OnDone() override { done(link_news::disconnected, ""); }
+  void OnDone() override {
+    auto unreadable = cut_short_ && !cancelled_;
+    done(link_news::disconnected, unreadable ? "what came cannot be read as a frame, or it hung up without a word" : "");
+  }
 
 private:
   void finish(bool idle) override {
@@ -169,6 +183,7 @@ private:
   }
   void cancel() override { context_.TryCancel(); }
   grpc::CallbackServerContext& context_; // gRPC's, until OnDone
+  bool cancelled_ = false;               // the connection is gone
 };
 
 class dialled_stream final : public stream<grpc::ClientBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
@@ -225,10 +240,42 @@ public:
 
 grpc::Status unauthenticated(std::string text) { return {grpc::StatusCode::UNAUTHENTICATED, std::move(text)}; }
 
+/// Somebody of whom nobody knows who it is was not let in.
+void tell_refused(link_board& board, std::string why) { board.tell({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)}); }
+
+/// What gRPC says of itself, which is the only way to hear of those who come without a certificate or do not speak TLS.
+struct grpc_log {
+  std::mutex mutex;
+  std::weak_ptr<link_board> board;
+
+  /// Never destroyed: gRPC's threads may outlive everything.
+  static grpc_log& kept() {
+    static auto* all = new grpc_log;
+    return *all;
+  }
+  static void take(gpr_log_func_args* said) {
+    std::string_view text = said->message;
+    // That of a server we call; whoever called is told, with the name of the node.
+    auto of_server = text.find("certificate verify failed") != std::string_view::npos;
+    if (text.find("Handshake failed") == std::string_view::npos || of_server) {
+      std::fprintf(stderr, "%s\n", said->message);
+      return;
+    }
+    std::shared_ptr<link_board> board;
+    {
+      std::lock_guard guard{kept().mutex};
+      board = kept().board.lock();
+    }
+    text = text.substr(text.rfind(':') + 1);
+    if (board)
+      tell_refused(*board, "TLS does not come about: " + std::string{text.substr(0, text.find_last_not_of('.') + 1)});
+  }
+};
+
 } // namespace
 
 void link_board::listen(link_listener l) {
-  std::lock_guard guard{mutex_};
+  std::lock_guard guard{telling_};
   listener_ = std::move(l);
 }
 
@@ -270,7 +317,7 @@ void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
 }
 
 void link_board::tell(link_news news) {
-  std::lock_guard guard{mutex_};
+  std::lock_guard guard{telling_};
   if (listener_)
     listener_(std::make_shared<const link_news>(std::move(news)));
 }
@@ -320,7 +367,7 @@ private:
   link_reactor* accept(grpc::CallbackServerContext& ctx, link_lane lane) {
     auto node = caller(ctx);
     if (!node) {
-      log_once(node.failure().text);
+      tell_refused(*owner_.board_, node.failure().text);
       return new refused{unauthenticated(node.failure().text)};
     }
     auto made = std::make_shared<accepted>(owner_.board_, *node, lane, ctx);
@@ -332,27 +379,55 @@ private:
     auto* reactor = ctx->DefaultReactor();
     auto node = caller(*ctx);
     if (!node)
-      log_once(node.failure().text);
+      tell_refused(*owner_.board_, node.failure().text);
     if (!node || !owner_.requests_)
       reactor->Finish(node ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "the node is starting; try again"} : unauthenticated(node.failure().text));
     else
       ask(*node, [reactor](grpc::Status s) { reactor->Finish(std::move(s)); });
     return reactor;
   }
-  /// Said once for each reason: whoever is refused comes back all the time.
-  void log_once(const std::string& why) {
-    std::lock_guard guard{mutex_};
-    if (++refusals_[why] == 1)
-      spdlog::warn("a node was not let in: {}", why);
-    if (refusals_.size() > limits::nodes_max)
-      refusals_.clear();
-  }
   links& owner_;
-  std::mutex mutex_;
-  std::map<std::string, std::uint64_t> refusals_;
 };
 
-links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {}
+/// What the doorman looks in, and does not find any more while the server ends: gRPC may keep him longer.
+struct links::doorman_book {
+  std::mutex mutex;
+  links* owner = nullptr;
+};
+
+/// Looks at the certificate that a connection begins with, in gRPC's place: that would not say what is wrong with it, nor that anything is.
+/// Whoever holds its key has been made sure of by then.
+class links::doorman final : public grpc::experimental::ExternalCertificateVerifier {
+public:
+  explicit doorman(std::shared_ptr<doorman_book> b) : book_(std::move(b)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* shown, std::function<void(grpc::Status)>, grpc::Status* status) override {
+    auto pem = shown->peer_cert();
+    auto der = certificate_from_pem({pem.data(), pem.size()});
+    std::lock_guard guard{book_->mutex};
+    if (!book_->owner) {
+      *status = unauthenticated("the node stops");
+      return true;
+    }
+    auto node = der ? book_->owner->authority_.verify(*der, book_->owner->clock_.unix_ms()) : fallible<std::string>{der.failure()};
+    if (!node) {
+      tell_refused(*book_->owner->board_, node.failure().text);
+      *status = unauthenticated(node.failure().text);
+    }
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+private:
+  std::shared_ptr<doorman_book> book_;
+};
+
+links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {
+  auto& said = grpc_log::kept();
+  std::lock_guard guard{said.mutex};
+  said.board = board_;
+  gpr_set_log_function(grpc_log::take);
+}
 
 links::~links() { stop(); }
 
@@ -396,14 +471,20 @@ std::optional<std::string> links::serve(const std::string& address) {
   auto mine = authority_.credentials();
   if (!mine)
     return mine.failure().text;
-  grpc::SslServerCredentialsOptions tls{GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY};
-  tls.pem_root_certs = mine->authority_pem;
-  tls.pem_key_cert_pairs.push_back({std::string{mine->key_pem.view()}, mine->chain_pem});
+  using namespace grpc::experimental;
+  TlsServerCredentialsOptions tls{std::make_shared<StaticDataCertificateProvider>(
+    mine->authority_pem, std::vector<IdentityKeyCertPair>{{std::string{mine->key_pem.view()}, mine->chain_pem}})};
+  tls.watch_root_certs();
+  tls.watch_identity_key_cert_pairs();
+  tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   std::lock_guard guard{mutex_};
+  book_ = std::make_shared<doorman_book>();
+  book_->owner = this;
+  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<doorman>(book_));
   service_ = std::make_unique<service>(*this);
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(address, grpc::SslServerCredentials(tls), &port);
+  builder.AddListeningPort(address, TlsServerCredentials(tls), &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
@@ -413,6 +494,7 @@ std::optional<std::string> links::serve(const std::string& address) {
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {
+    book_->owner = nullptr;
     server_ = nullptr;
     service_ = nullptr;
     return fmt::format("{} cannot be listened at: it must be host:port of this machine, and the port free", address);
@@ -430,6 +512,10 @@ void links::stop_serving() {
   std::lock_guard guard{mutex_};
   if (!server_)
     return;
+  {
+    std::lock_guard shown{book_->mutex};
+    book_->owner = nullptr;
+  }
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
   server_ = nullptr;

@@ -38,9 +38,10 @@ public:
   void end_all(std::chrono::steady_clock::time_point deadline);
 
 private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  std::mutex telling_;
   link_listener listener_;
+  std::mutex mutex_; // of what follows
+  std::condition_variable changed_;
   struct open_stream {
     std::string node_id;
     link_lane lane;
@@ -81,6 +82,8 @@ public:
 
 private:
   class service;
+  class doorman;
+  struct doorman_book;
   void stop_serving();
 
   authority_store& authority_;
@@ -90,6 +93,7 @@ private:
   std::mutex mutex_;
   node_requests* requests_ = nullptr;
   std::unique_ptr<service> service_;
+  std::shared_ptr<doorman_book> book_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -123,6 +123,47 @@ TEST_CASE("a worker that is dispatched from a checkout works in the checkout of 
   CHECK(back.out.find(here) != std::string::npos);
 }
 
+TEST_CASE("a worker on another host has a worktree of its own beside the checkout there, and its locks are those of the repository") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = w.trees.text() + "/there";
+  fs::create_directories(there + "/src");
+  std::ofstream{there + "/src/x.c"} << "int x;\n";
+  auto git = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"/usr/bin/env", "git", "-c", "user.name=Tester", "-c", "user.email=tester@example.org"});
+    auto r = child_process(arguments, w.b.env({{"GIT_CONFIG_GLOBAL", "/dev/null"}}), there).finish();
+    REQUIRE_MESSAGE(r.status == 0, r.err);
+  };
+  git({"init", "-q", "-b", "main"});
+  git({"remote", "add", "origin", "https://host.example/me/game"});
+  git({"add", "-A"});
+  git({"commit", "-q", "-m", "first"});
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(w.c.home, "b")["checkouts"].size() == 1; }));
+  auto ann = session_in(w.c.home, here, "name:ann");
+  REQUIRE(w.c.home.ctl({"lock", "src/held.c", "--as", ann}, {.directory = here}).status == 0);
+  auto swarmctl = program("swarmctl").string();
+  auto r = w.c.home.ctl({"dispatch", "branch off", "--on", "b", "--worktree", "--harness", "exec", "--", "sh", "-c",
+                         "echo tree=$SWARM_WORKTREE; git branch --show-current; pwd; " + swarmctl + " lock src/held.c; " + swarmctl +
+                           " lock src/x.c && " + swarmctl + " locks; exit 5"},
+                        {.directory = here});
+  CAPTURE(r.out);
+  CAPTURE(r.err);
+  CHECK(r.status == 5);
+  CHECK(r.out.find("tree=" + there + ".worktrees/") != std::string::npos);
+  CHECK(r.out.find("swarm/") != std::string::npos);
+  CHECK(r.out.find("held by name:ann") != std::string::npos);
+  CHECK(r.out.find(there + "/src/x.c") != std::string::npos);
+  auto left = w.b.ctl_json({"worktree", "list"}, {.directory = there});
+  CHECK(left.dump().find("swarm/") != std::string::npos);
+  // A directory without a repository has no worktree to give.
+  auto none = w.c.home.ctl({"dispatch", "nowhere", "--on", "b", "--worktree", "--directory", w.b.work(), "--harness", "exec", "--", "true"},
+                           {.directory = here});
+  CHECK(none.status == 1);
+  CHECK((none.out + none.err).find("needs a git repository") != std::string::npos);
+}
+
 TEST_CASE("what happens to a file is told in the paths of whoever follows") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");

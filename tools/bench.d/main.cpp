@@ -16,8 +16,9 @@ struct named_suite {
   std::unique_ptr<suite> (*make)(const settings&);
 };
 
-constexpr named_suite suites[] = {{"load", make_load_suite}, {"wake", make_wake_suite},     {"process", make_process_suite},
-                                  {"size", make_size_suite}, {"memory", make_memory_suite}, {"mcp", make_mcp_suite}};
+constexpr named_suite suites[] = {{"load", make_load_suite},  {"wake", make_wake_suite},     {"process", make_process_suite},
+                                  {"size", make_size_suite},  {"memory", make_memory_suite}, {"mcp", make_mcp_suite},
+                                  {"hosts", make_hosts_suite}};
 
 /// A folder that goes away with us.
 class scratch {
@@ -69,8 +70,10 @@ int main(int argc, char** argv) {
   app.add_option("--dir", dir, "folder for the state directories, on the disk to measure");
   app.add_option("--rounds", s.rounds, "rounds; the medians are shown")->check(CLI::PositiveNumber);
   app.add_option("--length-ms", length_ms, "length of each measurement under load")->check(CLI::PositiveNumber);
-  app.add_option("--only", only, "suites to run: load wake process size memory mcp")
-    ->check(CLI::IsMember({"load", "wake", "process", "size", "memory", "mcp"}));
+  std::vector<std::string> names;
+  for (const auto& suite : suites)
+    names.emplace_back(suite.name);
+  app.add_option("suite,--only", only, "suites to run: " + CLI::detail::join(names, " "))->check(CLI::IsMember(names));
   CLI11_PARSE(app, argc, argv);
   s.length = std::chrono::milliseconds{length_ms};
   try {

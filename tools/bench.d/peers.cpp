@@ -1,8 +1,8 @@
 #include "tools/bench.d/peers.hpp"
-#include "actors/base/limits.hpp"
 
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -12,8 +12,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "actors/base/clock.hpp"
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
+#include "services/security/authority.hpp"
 #include "tools/bench.d/measure.hpp"
 
 namespace swarm::bench {
@@ -25,14 +28,14 @@ using namespace std::chrono_literals;
 constexpr auto patience = 60s;
 
 /// Every client has a connection of its own.
-std::shared_ptr<grpc::Channel> channel_to(const std::string& target) {
+std::shared_ptr<grpc::Channel> connected(const std::string& target,
+                                         const std::shared_ptr<grpc::ChannelCredentials>& credentials = grpc::InsecureChannelCredentials(),
+                                         const std::string& name = {}) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), args);
-}
-
-std::shared_ptr<grpc::Channel> connected(const std::string& target) {
-  auto channel = channel_to(target);
+  if (!name.empty())
+    args.SetSslTargetNameOverride(name);
+  auto channel = grpc::CreateCustomChannel(target, credentials, args);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + patience))
     throw std::runtime_error("nobody answers at " + target);
   return channel;
@@ -53,6 +56,42 @@ echo_server::echo_server(const std::filesystem::path& bin, const std::filesystem
 }
 
 std::unique_ptr<Echo::Stub> echo_server::connect() const { return Echo::NewStub(connected("unix:" + socket_)); }
+
+namespace {
+
+/// One authority, and one certificate of it for both sides, written where the server looks for them.
+grpc::SslCredentialsOptions make_certificates(const std::filesystem::path& dir, const std::string& node_id) {
+  auto made = [](auto result) {
+    if (!result)
+      throw std::runtime_error("no certificates for the echo: " + result.failure().text);
+    return *std::move(result);
+  };
+  const auto now_ms = system_clock_port().unix_ms();
+  const auto ca = made(authority::create(random_uuid(), now_ms));
+  const auto key = made(key_pair::generate());
+  const auto certificate = made(ca.issue(made(make_csr(key, "bench")), node_id, now_ms));
+  grpc::SslCredentialsOptions out;
+  out.pem_root_certs = made(certificate_to_pem(ca.certificate()));
+  out.pem_private_key = std::string{made(key.to_pem()).view()};
+  out.pem_cert_chain = made(certificate_to_pem(certificate)) + out.pem_root_certs;
+  std::ofstream{dir / "authority.pem"} << out.pem_root_certs;
+  std::ofstream{dir / "key.pem"} << out.pem_private_key;
+  std::ofstream{dir / "chain.pem"} << out.pem_cert_chain;
+  return out;
+}
+
+} // namespace
+
+tls_echo_server::tls_echo_server(const std::filesystem::path& bin, const std::filesystem::path& dir)
+  : address_("127.0.0.1:" + std::to_string(free_port())) {
+  const auto node_id = random_uuid();
+  tls_ = make_certificates(dir, node_id);
+  name_ = node_dns_name(node_id);
+  process_ = child{{bin / "bare-echo-server", address_, dir}};
+  connect();
+}
+
+std::unique_ptr<Echo::Stub> tls_echo_server::connect() const { return Echo::NewStub(connected(address_, grpc::SslCredentials(tls_), name_)); }
 
 // -- etcd ----------------------------------------------------------------------------------
 
@@ -162,7 +201,7 @@ void node::start() {
     throw std::runtime_error("no pipe");
   unique_fd in{ends[0]}, out{ends[1]};
   std::filesystem::create_directories(dir_);
-  process_ = child{{bin_ / "swarmd", "--state-dir", dir_, "--node-name", "bench", "--ready-fd", std::to_string(out.get())}, {}, out.get()};
+  process_ = child{{bin_ / "swarmd", "--state-dir", dir_, "--node-name", name_, "--ready-fd", std::to_string(out.get())}, {}, out.get()};
   out.reset();
   pollfd p{in.get(), POLLIN, 0};
   char byte = 0;
@@ -179,14 +218,14 @@ v1::Command command(const std::string& scope, const std::string& session) {
   v1::Command c;
   c.set_scope(scope);
   c.set_actor(session);
-  c.mutable_caller()->set_directory(scope);
+  c.mutable_caller()->set_directory(scope.starts_with('/') ? scope : "/");
   return c;
 }
 
 std::string register_session(node_client& client, const std::string& scope) {
   auto c = command(scope);
   auto* r = c.mutable_register_session();
-  r->set_directory(scope);
+  r->set_directory(c.caller().directory());
   r->set_pid(getpid());
   r->set_pid_start(pid_start_time(getpid()).value_or(0));
   return client.execute(c).session().session().id();

@@ -1,4 +1,4 @@
-// The three servers that are compared, each with the same kind of client: synchronous C++ gRPC, every client on a channel of its own.
+// The servers that are compared, each with the same kind of client: synchronous C++ gRPC, every client on a channel of its own.
 #pragma once
 
 #include <filesystem>
@@ -29,6 +29,19 @@ public:
 
 private:
   std::string socket_;
+  child process_;
+};
+
+/// The same over a loopback port, with TLS as nodes have it: each side shows a certificate of one authority.
+class tls_echo_server {
+public:
+  tls_echo_server(const std::filesystem::path& bin, const std::filesystem::path& dir);
+  std::unique_ptr<Echo::Stub> connect() const;
+
+private:
+  std::string address_;
+  grpc::SslCredentialsOptions tls_; // of a client
+  std::string name_;                // in the certificate
   child process_;
 };
 
@@ -77,7 +90,8 @@ private:
 
 class node {
 public:
-  node(std::filesystem::path bin, std::filesystem::path dir) : bin_(std::move(bin)), dir_(std::move(dir)) {}
+  node(std::filesystem::path bin, std::filesystem::path dir, std::string name = "bench")
+    : bin_(std::move(bin)), dir_(std::move(dir)), name_(std::move(name)) {}
   ~node() { stop(); }
   /// Returns when the node says it is ready.
   void start();
@@ -90,10 +104,11 @@ public:
 
 private:
   std::filesystem::path bin_, dir_;
+  std::string name_;
   child process_;
 };
 
-/// A command in `scope` on behalf of `session` (empty: the operator).
+/// A command in `scope`, a directory or a name, on behalf of `session` (empty: the operator).
 v1::Command command(const std::string& scope, const std::string& session = {});
 /// A session that lives as long as this benchmark; its id.
 std::string register_session(node_client&, const std::string& scope);

@@ -50,6 +50,8 @@ std::unique_ptr<suite> make_process_suite(const settings&);
 std::unique_ptr<suite> make_size_suite(const settings&);
 /// Agents' MCP servers: start, calls, a race for tasks, wake-up, memory.
 std::unique_ptr<suite> make_mcp_suite(const settings&);
+/// Two nodes that are linked: commands, terminals and messages across, beside the same at home and ssh.
+std::unique_ptr<suite> make_hosts_suite(const settings&);
 /// Memory per session, task and lock.
 std::unique_ptr<suite> make_memory_suite(const settings&);
 

@@ -70,5 +70,5 @@ TEST_CASE("terminals are looked at and typed into by different rules") {
   CHECK_FALSE(refused_terminal(p, who(v1::Principal::SESSION), false));
   CHECK(refused_terminal(p, who(v1::Principal::OPERATOR), true)->find("accept.terminals.write") == 0);
   // Where a terminal is, a node asks for itself.
-  CHECK_FALSE(refused_terminal(p, who(v1::Principal::NODE), true));
+  CHECK(refused_terminal(p, who(v1::Principal::NODE), true));
 }

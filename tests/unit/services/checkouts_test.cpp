@@ -167,6 +167,10 @@ TEST_CASE("a call from a shared checkout speaks the scope's paths, and its answe
   reply.mutable_refusal()->set_subject("src/x.c");
   std::string scope = "game";
   path_view from_two{*w.kept, scope, "/b/two"};
+  auto same = cmd;
+  same.mutable_acquire_lock()->set_path("/b/two/src/x.c");
+  from_two.to_store(same);
+  CHECK(same.acquire_lock().path() == "src/x.c");
   from_two.to_caller(reply);
   CHECK(active.lock().path() == "/b/two/src/x.c");
   CHECK(active.active_tasks(0).files(0) == "/b/two/README");

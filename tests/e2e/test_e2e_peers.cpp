@@ -1,0 +1,543 @@
+// Peers that are not what they should be, over real sockets: what is wrong is refused, said once with the reason and counted, and the
+// home and its other members go on.
+#include <atomic>
+#include <cstdlib>
+#include <future>
+
+#include "actors/base/clock.hpp"
+#include "actors/base/limits.hpp"
+#include "tests/support/cluster_of_nodes.hpp"
+#include "tests/support/node_client.hpp"
+#include "tests/support/scripted_peer.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::size_t lines_with(const test_node& node, const std::string& text) {
+  std::size_t n = 0;
+  for (const auto& line : lines_of(file_text(node.dir().log_dir() / "swarmd.log")))
+    n += line.find(text) != std::string::npos;
+  return n;
+}
+
+/// What an actor of the home says of itself.
+std::string detail_of(const test_node& node, const std::string& path) {
+  const auto rows = node.ctl_json({"graph", "--here"})["nodes"];
+  for (const auto& row : rows)
+    if (row["path"].get<std::string>().ends_with(path))
+      return row["detail"];
+  return {};
+}
+
+/// How many connections were refused: a peer's own, or (federation) of whoever it was. Or how often a peer was not reached.
+int counted(const test_node& node, const std::string& path, const std::string& what = "refused") {
+  auto detail = detail_of(node, path);
+  auto end = detail.find(" " + what + ", last: ");
+  if (end == std::string::npos)
+    return 0;
+  auto begin = detail.find_last_not_of("0123456789", end - 1);
+  return std::stoi(detail.substr(begin == std::string::npos ? 0 : begin + 1));
+}
+
+const std::string federation = "/federation";
+std::string peer_row(const std::string& name) { return federation + "/" + name; }
+
+v1::Principal by_operator() {
+  v1::Principal p;
+  p.set_kind(v1::Principal::OPERATOR);
+  return p;
+}
+v1::Principal by_session(const std::string& id) {
+  v1::Principal p;
+  p.set_kind(v1::Principal::SESSION);
+  p.set_id(id);
+  return p;
+}
+
+v1::LinkRequest command_of(const v1::Principal& who, const std::function<void(v1::Command&)>& fill) {
+  static std::uint64_t seq = 0;
+  v1::LinkRequest r;
+  *r.mutable_principal() = who;
+  r.set_timeout_ms(patience.count());
+  auto& x = *r.mutable_execute();
+  x.mutable_id()->set_client("scripted-peer");
+  x.mutable_id()->set_seq(++seq);
+  auto& c = *x.mutable_command();
+  c.set_scope("shared");
+  c.mutable_caller()->set_directory("/");
+  *c.mutable_principal() = who;
+  fill(c);
+  return r;
+}
+
+v1::LinkRequest registration(const std::string& label) {
+  return command_of(by_operator(), [&](v1::Command& c) {
+    c.mutable_register_session()->set_directory("/");
+    c.mutable_register_session()->set_label(label);
+    c.mutable_register_session()->set_lease_ms(600'000);
+  });
+}
+
+v1::LinkRequest lock_of(const std::string& session, const std::string& path) {
+  return command_of(by_session(session), [&](v1::Command& c) {
+    c.set_actor(session);
+    c.mutable_acquire_lock()->set_path(path);
+  });
+}
+
+v1::LinkFrame message_frame(std::uint64_t seq, v1::LinkRequest r, std::uint64_t id) {
+  v1::LinkFrame f;
+  f.set_seq(seq);
+  f.set_credit(limits::link_window_bytes());
+  *f.mutable_message()->mutable_request() = std::move(r);
+  f.mutable_message()->mutable_request()->set_id(id);
+  return f;
+}
+
+v1::LinkRequest question() {
+  v1::LinkRequest r;
+  *r.mutable_principal() = by_operator();
+  r.set_timeout_ms(patience.count());
+  r.mutable_query()->set_scope("shared");
+  *r.mutable_query()->mutable_principal() = by_operator();
+  r.mutable_query()->mutable_list_locks();
+  return r;
+}
+
+/// Everything the home answers until it has answered this one.
+std::vector<std::uint64_t> answers_until(peer_stream& s, std::uint64_t last) {
+  std::vector<std::uint64_t> out;
+  while (auto f = s.next()) {
+    if (f->message().has_response())
+      out.push_back(f->message().response().id());
+    if (!out.empty() && out.back() == last)
+      return out;
+  }
+  out.push_back(0);
+  return out;
+}
+
+std::uint64_t resident_bytes(pid_t pid) {
+  for (const auto& line : lines_of(file_text("/proc/" + std::to_string(pid) + "/status")))
+    if (line.starts_with("VmRSS:"))
+      return std::stoull(line.substr(6)) * 1024;
+  return 0;
+}
+
+std::size_t nodes_of(const test_node& node) { return node.ctl_json({"nodes"})["nodes"].size(); }
+
+} // namespace
+
+TEST_CASE("a peer of the protocol before is a node like the others, over its one connection") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto bob = register_shared(b, "name:bob");
+  std::atomic<int> reads = 0;
+  auto who = join_as_peer(c.token(), "old");
+  const auto old_id = who.node_id;
+  scripted_peer old{who, 1, 1, 0, [&](const v1::LinkRequest& r, v1::LinkResponse& out) {
+                      auto described = [&](v1::PtyInfo& pty) {
+                        pty.set_id("of-old");
+                        pty.set_node_id(old_id);
+                        pty.set_running(true);
+                      };
+                      if (r.has_find_pty() && r.find_pty().id() == "of-old")
+                        described(*out.mutable_pty());
+                      else if (r.has_list_ptys())
+                        described(*out.mutable_ptys()->add_ptys());
+                      else if (r.has_read_pty() && r.read_pty().from() == 0) {
+                        ++reads;
+                        out.mutable_chunk()->set_data("hello of old\n");
+                        out.mutable_chunk()->set_ended(true);
+                      }
+                    }};
+  REQUIRE(old.up());
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "old") == "up"; }));
+  // What it asks is answered.
+  auto made = old.ask(registration("name:olga"));
+  REQUIRE(made);
+  CAPTURE(made->ShortDebugString());
+  auto olga = made->reply().session().session().id();
+  REQUIRE(!olga.empty());
+  auto locked = old.ask(lock_of(olga, "/src/f"));
+  REQUIRE(locked);
+  CAPTURE(locked->ShortDebugString());
+  CHECK(locked->reply().lock().has_lock());
+  // The others work beside it, and it counts for them.
+  CHECK(b.ctl(in_shared({"lock", "/src/f", "--as", bob})).status == 1);
+  CHECK(b.ctl(in_shared({"lock", "/src/g", "--as", bob})).status == 0);
+  CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 2);
+  // Terminals, both ways.
+  auto id = c.home.ctl_json({"pty", "new", "--", "sh", "-c", "echo hello of a; sleep 600"})["id"].get<std::string>();
+  CHECK(eventually([&] {
+    v1::LinkRequest r;
+    *r.mutable_principal() = by_operator();
+    r.mutable_read_pty()->set_id(id);
+    auto said = old.ask(r);
+    return said && said->chunk().data().find("hello of a") != std::string::npos;
+  }));
+  auto read = c.home.ctl({"pty", "read", "of-old"});
+  CAPTURE(read.err);
+  CHECK(read.out.find("hello of old") != std::string::npos);
+  CHECK(reads > 0);
+}
+
+TEST_CASE("a peer that is newer, of another cluster or not the node of its certificate is refused, and said once") {
+  cluster_of_nodes c;
+  auto who = join_as_peer(c.token(), "odd");
+  struct wrong {
+    const char* what;
+    std::function<void(v1::LinkHello&)> change;
+    v1::LinkClose::Code code;
+    std::string text;
+  };
+  const std::vector<wrong> all{
+    {"newer", [](v1::LinkHello& h) { h.set_protocol_min(limits::link_protocol + 1), h.set_protocol(limits::link_protocol + 2); },
+     v1::LinkClose::PROTOCOL, "update the older one"},
+    {"cluster", [](v1::LinkHello& h) { h.set_cluster_id("11111111-2222-4333-8444-555555555555"); }, v1::LinkClose::WRONG_CLUSTER, "another cluster"},
+    {"node", [](v1::LinkHello& h) { h.set_node_id("11111111-2222-4333-8444-555555555555"); }, v1::LinkClose::WRONG_NODE, "that of another node"},
+    {"itself", [&](v1::LinkHello& h) { h.set_node_id(who.home_id); }, v1::LinkClose::WRONG_NODE, "the node itself"},
+    {"name", [](v1::LinkHello& h) { h.set_node_name("x\n[error] everything is lost"); }, v1::LinkClose::PROTOCOL, "makes no sense"},
+    {"versions", [](v1::LinkHello& h) { h.set_protocol_min(2), h.set_protocol(1); }, v1::LinkClose::PROTOCOL, "makes no sense"},
+  };
+  constexpr int dials = 3;
+  for (const auto& w : all)
+    for (int i = 0; i < dials; ++i) {
+      CAPTURE(w.what);
+      peer_stream s{who};
+      auto f = hello_frame(who);
+      w.change(*f.mutable_hello());
+      REQUIRE(s.write(f));
+      auto close = s.close_of_home();
+      REQUIRE(close);
+      CHECK(close->code() == w.code);
+      CHECK(close->text().find(w.text) != std::string::npos);
+      CHECK(s.over());
+    }
+  for (const auto& w : all) {
+    CAPTURE(w.what);
+    CHECK(lines_with(c.home, w.text) == 1);
+  }
+  CHECK(lines_with(c.home, "everything is lost") == 0);
+  CHECK(eventually([&] { return counted(c.home, peer_row("odd")) == dials * static_cast<int>(all.size()); }));
+  CHECK(nodes_of(c.home) == 2);
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "odd") == "down");
+  // Another node's name is not taken; the link stands.
+  auto s = std::make_unique<peer_stream>(who);
+  auto f = hello_frame(who);
+  f.mutable_hello()->set_node_name("a");
+  REQUIRE(s->write(f));
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "odd") == "up"; }));
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "a")["link"] == "self");
+  CHECK(lines_with(c.home, "the name of another node") == 1);
+}
+
+TEST_CASE("two clusters mixed up refuse each other and stay as they are") {
+  test_node m;
+  auto at = std::make_unique<cluster_of_nodes>();
+  auto& y = *at;
+  y.join(m, "m");
+  test_node x;
+  auto founded = [&] { return x.ctl({"up", "--node-name", "x", "--listen", y.address, "--insecure-ca"}); };
+  // The other cluster's home is where this one's was.
+  y.home.kill_node();
+  REQUIRE(founded().status == 0);
+  auto before = counted(m, peer_row("a"), "not reached");
+  CHECK(eventually([&] { return counted(m, peer_row("a"), "not reached") >= before + 3; }));
+  CHECK(lines_with(m, "the node a is not reached: ") - lines_with(m, "Connection refused") == 1);
+  CHECK(lines_with(m, "certificate verify failed") == 1);
+  CHECK(nodes_of(x) == 1);
+  CHECK(cluster_of_nodes::link_seen_by(m, "a") == "down");
+  // A token of the one does not let a node of the other in.
+  auto token = last_line(x.ctl({"join-token", "create"}).out);
+  auto r = m.ctl({"join", token});
+  CHECK(r.status != 0);
+  CHECK(r.err.find("in a cluster already") != std::string::npos);
+  // When all is as it was, so is the link.
+  x.kill_node();
+  REQUIRE(y.home.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(m, "a") == "up"; }));
+  CHECK(nodes_of(y.home) == 2);
+}
+
+TEST_CASE("a certificate that does not count is refused before anything is said") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto who = join_as_peer(c.token(), "odd");
+  auto ours = authority_of(c.home);
+  auto now = system_clock_port().unix_ms();
+  auto other = authority::create(who.cluster_id, now);
+  REQUIRE(other);
+  constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
+  auto self_signed = who;
+  self_signed.key_pem = std::string{other->key().to_pem()->view()};
+  self_signed.chain_pem = *certificate_to_pem(other->certificate());
+  auto without = who;
+  without.chain_pem.clear();
+  auto foreign = certified_by(*other, who, now - day_ms, now + day_ms);
+  auto early = certified_by(ours, who, now + day_ms, now + 2 * day_ms);
+  auto late = certified_by(ours, who, now - 2 * day_ms, now - day_ms);
+  struct wrong {
+    const char* what;
+    const peer_identity& who;
+    std::string text;
+    std::size_t lines;
+  };
+  const std::vector<wrong> all{{"another authority's", foreign, "was not made by this cluster's authority", 1},
+                               {"self-signed", self_signed, "was not made by this cluster's authority", 1},
+                               {"not yet valid", early, "counts from", 1},
+                               {"expired", late, "the node's certificate ended at", 1},
+                               {"none", without, "peer did not return a certificate", 1}};
+  constexpr int dials = 3;
+  for (const auto& w : all)
+    for (int i = 0; i < dials; ++i) {
+      CAPTURE(w.what);
+      peer_stream s{w.who};
+      CHECK(!s.next());
+      auto status = s.end();
+      CAPTURE(status.error_message());
+      CHECK(!status.ok());
+    }
+  CHECK(eventually([&] { return counted(c.home, federation) >= dials * 5; }));
+  for (const auto& w : all) {
+    CAPTURE(w.what);
+    CHECK(lines_with(c.home, w.text) == w.lines);
+  }
+  CHECK(b.ctl(in_shared({"kv", "set", "k", "1"})).status == 0);
+  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+}
+
+TEST_CASE("frames that make no sense end their connection, and nothing else") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto bob = register_shared(b, "name:bob");
+  REQUIRE(b.ctl(in_shared({"lock", "/src/f", "--as", bob})).status == 0);
+  auto pid = c.home.node_pid();
+  auto who = join_as_peer(c.token(), "odd");
+  auto plain = [](std::uint64_t seq, std::uint64_t ack, std::uint64_t credit) {
+    v1::LinkFrame f;
+    f.set_seq(seq);
+    f.set_ack(ack);
+    f.set_credit(credit);
+    return f;
+  };
+
+  {
+    INFO("what ends the connection");
+    struct wrong {
+      std::string text;
+      std::function<void(peer_stream&)> say;
+    };
+    const std::vector<wrong> all{{"a second hello", [&](peer_stream& s) { s.write(hello_frame(who)); }},
+                                 {"message 3 came, and 1 was next", [](peer_stream& s) { s.write(message_frame(3, question(), 1)); }},
+                                 {"a message without a number", [](peer_stream& s) { s.write(message_frame(0, question(), 1)); }},
+                                 {"a number without a message", [&](peer_stream& s) { s.write(plain(1, 0, 0)); }},
+                                 {"it acknowledges 999 after 0", [&](peer_stream& s) { s.write(plain(0, 999, 0)); }},
+                                 {"it takes back credit", [&](peer_stream& s) { s.write(plain(0, 0, 1'000)) && s.write(plain(0, 0, 10)); }},
+                                 {"bytes", [](peer_stream& s) {
+                                    auto r = question();
+                                    r.mutable_query()->mutable_get_kv()->set_key(std::string(limits::link_message_bytes_max, 'x'));
+                                    s.write(message_frame(1, r, 1));
+                                  }}};
+    constexpr int rounds = 2;
+    for (const auto& w : all)
+      for (int i = 0; i < rounds; ++i) {
+        CAPTURE(w.text);
+        auto s = linked_stream(who);
+        w.say(*s);
+        auto close = s->close_of_home();
+        REQUIRE(close);
+        CHECK(close->code() == v1::LinkClose::PROTOCOL);
+        CHECK(close->text().find(w.text) != std::string::npos);
+        CHECK(s->over());
+      }
+    for (const auto& w : all) {
+      CAPTURE(w.text);
+      CHECK(lines_with(c.home, "ends: " + (w.text == "bytes" ? "a message of" : w.text)) == 1);
+    }
+    CHECK(eventually([&] { return counted(c.home, peer_row("odd")) == rounds * static_cast<int>(all.size()); }));
+  }
+
+  {
+    INFO("what cannot be read at all");
+    auto before = counted(c.home, peer_row("odd"));
+    for (int i = 0; i < 3; ++i) {
+      auto garbage = linked_stream(who);
+      CHECK(garbage->write_bytes("\xff\xff\xff\xff this is no frame"));
+      CHECK(garbage->over());
+      auto huge = linked_stream(who);
+      huge->write_bytes(std::string(limits::grpc_message_bytes_max + 1, '\x0a'));
+      CHECK(huge->over());
+    }
+    CHECK(eventually([&] { return counted(c.home, peer_row("odd")) >= before + 3; }));
+    CHECK(lines_with(c.home, "cannot be read as a frame") == 1);
+  }
+
+  {
+    INFO("what is answered, or passed over");
+    auto s = linked_stream(who);
+    // The same frame again, as after a lost acknowledgement: it is not done twice.
+    auto lock = message_frame(1, registration("name:once"), 1);
+    REQUIRE((s->write(lock) && s->write(lock) && s->write(message_frame(2, question(), 2))));
+    auto answered = answers_until(*s, 2);
+    if (answered == std::vector<std::uint64_t>{2})
+      CHECK(answers_until(*s, 1) == std::vector<std::uint64_t>{1});
+    else
+      CHECK(answered == std::vector<std::uint64_t>{1, 2});
+    CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 2);
+    // Of a later version: a frame, a message and a request that this one does not know.
+    const std::string later = "\xf2\x01\x03new"; // a field that this version does not know
+    auto credit = plain(0, 0, limits::link_window_bytes()).SerializeAsString();
+    REQUIRE(s->write_bytes(credit + later));
+    REQUIRE(s->write_bytes(plain(3, 0, limits::link_window_bytes()).SerializeAsString() + "\x5a\x06" + later));
+    v1::LinkRequest unknown;
+    *unknown.mutable_principal() = by_operator();
+    REQUIRE((s->write(message_frame(4, unknown, 4)) && s->write(message_frame(5, question(), 5))));
+    CHECK(answers_until(*s, 5).size() == 2);
+    CHECK(!s->over(0ms));
+  }
+
+  {
+    INFO("who does not belong to the node that asks");
+    scripted_peer odd{who, limits::link_protocol, 1};
+    REQUIRE(odd.up());
+    auto refused = [&](const v1::LinkRequest& r) {
+      auto said = odd.ask(r);
+      REQUIRE(said);
+      CAPTURE(said->ShortDebugString());
+      CHECK((said->error().code() == static_cast<std::uint32_t>(errc::forbidden) || said->reply().refusal().code() == v1::Refusal::FORBIDDEN ||
+             said->reply().refusal().code() == v1::Refusal::NOT_REGISTERED || said->answer_to_query().refusal().code() == v1::Refusal::FORBIDDEN));
+    };
+    refused(lock_of(bob, "/src/h"));
+    refused(lock_of("nobody-at-all", "/src/h"));
+    auto unlock = command_of(by_session(bob), [&](v1::Command& cmd) {
+      cmd.set_actor(bob);
+      cmd.mutable_release_lock()->set_path("/src/f");
+    });
+    refused(unlock);
+    auto as_node = lock_of(bob, "/src/h");
+    auto& principal = *as_node.mutable_execute()->mutable_command()->mutable_principal();
+    principal.set_kind(v1::Principal::NODE);
+    principal.set_id(who.home_id);
+    refused(as_node);
+    principal.set_kind(v1::Principal::KIND_UNSPECIFIED);
+    refused(as_node);
+    v1::LinkRequest wait;
+    *wait.mutable_principal() = by_session(bob);
+    wait.mutable_wait()->set_scope("shared");
+    wait.mutable_wait()->set_session_id(bob);
+    wait.mutable_wait()->set_timeout_ms(1'000);
+    refused(wait);
+  }
+
+  // The home is the one it was, and so is what it keeps.
+  CHECK(c.home.node_pid() == pid);
+  CHECK(c.home.ctl_json(in_shared({"locks"})).size() == 1);
+  CHECK(b.ctl(in_shared({"unlock", "/src/f", "--as", bob})).status == 0);
+  grpc::ClientContext context;
+  node_client client{c.home};
+  client.prepare(context);
+  v1::CheckRequest whole;
+  whole.set_full(true);
+  v1::CheckReply found;
+  REQUIRE(client.node().Check(&context, whole, &found).ok());
+  CHECK(found.ok());
+  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+}
+
+TEST_CASE("a peer that floods and does not read is cut off, and the others are served meanwhile") {
+  // What was freed counts as used for as long as the sanitizer keeps it.
+  std::string was = std::getenv("ASAN_OPTIONS") ? std::getenv("ASAN_OPTIONS") : "";
+  setenv("ASAN_OPTIONS", (was + (was.empty() ? "" : ":") + "quarantine_size_mb=4").c_str(), 1);
+  cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 2000\n"};
+  test_node b;
+  configure(b, "link_heartbeat = 1000\nlink_silence = 2000\n");
+  c.join(b, "b");
+  was.empty() ? unsetenv("ASAN_OPTIONS") : setenv("ASAN_OPTIONS", was.c_str(), 1);
+  auto who = join_as_peer(c.token(), "flood");
+  const auto pid = c.home.node_pid();
+  const auto before = resident_bytes(pid);
+  std::atomic<bool> ended = false;
+  std::atomic<std::uint64_t> most = 0;
+  auto flood = [&](const std::function<v1::LinkFrame(std::uint64_t)>& frame) {
+    peer_stream s{who, link_lane::control, false};
+    if (!s.write(hello_frame(who)))
+      return false;
+    std::uint64_t seq = 0;
+    while (s.write(frame(seq + 1))) {
+      if (++seq % 1'024 == 0)
+        most = std::max(most.load(), resident_bytes(pid));
+    }
+    most = std::max(most.load(), resident_bytes(pid));
+    return seq > 0;
+  };
+  auto flooding = std::async(std::launch::async, [&] {
+    // Small requests whose answers nobody takes; large ones beyond all credit.
+    auto small = flood([&](std::uint64_t seq) { return message_frame(seq, question(), seq); });
+    auto large = flood([&](std::uint64_t seq) {
+      auto r = question();
+      r.mutable_query()->mutable_get_kv()->set_key(std::string(1'000'000, 'x'));
+      return message_frame(seq, r, seq);
+    });
+    ended = true;
+    return small && large;
+  });
+  auto served = 0;
+  do {
+    CHECK(b.ctl(in_shared({"kv", "set", "k", std::to_string(served)}), {.deadline = 10s}).status == 0);
+    ++served;
+  } while (!ended && served < 1'000);
+  CHECK(flooding.get());
+  CHECK(most - std::min(before, most.load()) < 256u * 1024 * 1024);
+  CHECK(lines_with(c.home, "the link to the node flood ends") >= 1);
+  CHECK(counted(c.home, peer_row("flood")) >= 2);
+  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+}
+
+TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
+  cluster_of_nodes c;
+  auto who = join_as_peer(c.token(), "late");
+  std::string olga;
+  for (auto hours : {1, 1, 1}) {
+    scripted_peer peer{who, limits::link_protocol, 1, hours * 3'600'000};
+    REQUIRE(peer.up());
+    auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "late")["clock_offset_ms"].get<std::int64_t>(); };
+    CHECK(eventually([&] { return std::abs(off() - 3'600'000) < 60'000; }));
+    CHECK(c.home.ctl({"nodes"}).out.find(" ahead") != std::string::npos);
+    if (olga.empty()) {
+      auto made = peer.ask(registration("name:olga"));
+      REQUIRE(made);
+      olga = made->reply().session().session().id();
+    }
+    auto locked = peer.ask(lock_of(olga, "/src/f"));
+    REQUIRE(locked);
+    CHECK(locked->reply().lock().has_lock());
+  }
+  CHECK(lines_with(c.home, "the clock of the node late is") == 1);
+  scripted_peer right{who, limits::link_protocol, 1};
+  REQUIRE(right.up());
+  CHECK(eventually([&] { return c.home.ctl({"nodes"}).out.find(" ahead") == std::string::npos; }));
+}
+
+TEST_CASE("a token that has run out lets nobody in, while another one does") {
+  cluster_of_nodes c;
+  auto made = c.home.ctl_json({"join-token", "create", "--ttl", "1"});
+  auto good = c.token();
+  auto ends = made["expires_at_ms"].get<std::int64_t>();
+  REQUIRE(eventually([&] { return system_clock_port().unix_ms() > ends; }));
+  test_node b;
+  auto late = b.ctl({"join", made["token"].get<std::string>(), "--node-name", "b"});
+  CAPTURE(late.err);
+  CHECK(late.status != 0);
+  CHECK(late.err.find("expired") != std::string::npos);
+  CHECK(nodes_of(c.home) == 1);
+  CHECK(lines_with(c.home, "wants to join as b was not let in") == 1);
+  CHECK(b.ctl({"join", good, "--node-name", "b"}).status == 0);
+}
