@@ -52,6 +52,7 @@ struct peer_state {
     std::size_t cost = 0; // of the link's credit, until it is answered
     call_ptr call;        // a command under way
     caf::actor helper;    // asks for it, if it may wait; its end gives the place in line up
+    link_request_ptr on;  // as it was passed on to another node
   };
 
   node_context_ptr node;

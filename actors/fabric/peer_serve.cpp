@@ -293,6 +293,8 @@ void pass_on(self_ptr self, const ticket& t, const v1::LinkRequest& r, std::chro
   auto& st = self->state;
   auto on = std::make_shared<v1::LinkRequest>(r);
   on->mutable_principal()->set_node(st.address.node_id());
+  if (auto* job = job_of(self, t))
+    job->on = on;
   self->request(st.parent, patience, r.to_node(), link_request_ptr{on})
     .then(then_answer<link_response_ptr>(self, t,
                                          [id = t.id](v1::LinkResponse& out, const link_response_ptr& said) {
@@ -397,6 +399,8 @@ void stop_job(self_ptr self, link_lane lane, peer_state::job& j) {
     caf::anon_send(st.front, abort_atom_v, j.call);
   if (j.helper)
     runtime::ask_to_end(j.helper);
+  if (j.on)
+    caf::anon_send(st.parent, abort_atom_v, j.on->to_node(), j.on);
 }
 
 } // namespace

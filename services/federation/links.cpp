@@ -465,6 +465,7 @@ void links::dial(const v1::NodeAddress& to, link_lane lane) {
 }
 
 std::optional<std::string> links::serve(const std::string& address) {
+  std::lock_guard alone{serving_};
   stop_serving();
   if (address.empty())
     return std::nullopt;
@@ -504,7 +505,10 @@ std::optional<std::string> links::serve(const std::string& address) {
 
 void links::stop() {
   stopped_ = true;
-  stop_serving();
+  {
+    std::lock_guard alone{serving_};
+    stop_serving();
+  }
   board_->end_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
 }
 

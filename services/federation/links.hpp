@@ -84,12 +84,13 @@ private:
   class service;
   class doorman;
   struct doorman_book;
-  void stop_serving();
+  void stop_serving(); // by whoever holds `serving_`
 
   authority_store& authority_;
   const clock_port& clock_;
   std::shared_ptr<link_board> board_ = std::make_shared<link_board>();
   std::atomic<bool> stopped_ = false;
+  std::mutex serving_; // the listener is changed by one at a time
   std::mutex mutex_;
   node_requests* requests_ = nullptr;
   std::unique_ptr<service> service_;
