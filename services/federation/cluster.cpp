@@ -330,6 +330,8 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
     if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
       return security_failure{security_error::wrong_state, fmt::format("the cluster has a node called {} already; choose another --node-name", name)};
   }
+  if (!again && authority_->revoked(node_id)) // and forgotten
+    return security_failure{security_error::wrong_state, "this node was revoked for good: it can join as a new one, with a new state directory"};
   auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
                               [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
   if (!again && static_cast<std::size_t>(others) >= limits::nodes_max)

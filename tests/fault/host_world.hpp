@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "services/clock_watch.hpp"
 #include "tests/support/host_network.hpp"
 #include "tests/support/node_process.hpp"
 #include "tests/support/small_disk.hpp"
@@ -90,6 +91,7 @@ private:
   std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
   std::vector<std::string> secrets_;
   std::string misdeeds_;
+  clock_watch wall_clock_;                             // for the clients of this program
   std::optional<std::int64_t> true_time_less_boot_ms_; // while the clock is off
 };
 
