@@ -50,7 +50,8 @@ void look_at_deadlines() {
 } // namespace
 
 clock_watch::clock_watch()
-  : timer_(checked(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")), stop_(checked(eventfd(0, EFD_CLOEXEC), "eventfd")) {
+  : timer_(checked(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create")),
+    stop_(checked(eventfd(0, EFD_CLOEXEC), "eventfd")) {
   arm(timer_.get());
   thread_ = std::thread{[this] { run(); }};
 }
