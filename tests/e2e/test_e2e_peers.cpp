@@ -495,10 +495,9 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
     ++served;
   } while (!ended && served < 1'000);
   CHECK(flooding.get());
-  // A queue of 32 MiB of small answers takes several times as much with the sanitizer around each.
-  CHECK(most - std::min(before, most.load()) < 512u * 1024 * 1024);
+  CHECK(most - std::min(before, most.load()) < 256u * 1024 * 1024);
   CHECK(lines_with(c.home, "the link to the node flood ends") >= 1);
-  CHECK(counted(c.home, peer_row("flood")) >= 1); // one that is only not heard of is none that is refused
+  CHECK(counted(c.home, peer_row("flood")) >= 2);
   CHECK(scripted_peer(who, limits::link_protocol, 1).up());
 }
 
