@@ -66,7 +66,9 @@ void blocking_worker::run() {
 }
 
 cluster_service::cluster_service(service_context context, cluster& of, links& transport)
-  : context_(std::move(context)), cluster_(of), links_(transport), enrollment_(of, *context_.node->clock, [this] { tell_federation(); }),
+  : context_(std::move(context)), cluster_(of), links_(transport),
+    enrollment_(
+      of, *context_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.tell_refused(std::move(why)); }),
     renewal_(of, transport, *context_.node->clock, [this] { take_certificate(); }) {
   links_.answer_by(this);
   cluster_.on_unlocked([this] { renewal_.wake(); });

@@ -142,9 +142,9 @@ void keeper_link::abort(const std::string& id) {
     c->abort(id);
 }
 
-void keeper_link::write(const std::string& id, std::uint64_t ticket, std::string data) {
+void keeper_link::write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) {
   auto c = client();
-  if (c && c->write(id, ticket, data))
+  if (c && c->write(id, ticket, data, request))
     return;
   keeper_news refused;
   refused.kind = keeper_news::input_accepted;
@@ -195,6 +195,7 @@ void keeper_link::welcome(std::int64_t keeper_pid, std::vector<keeper_child> chi
     i.duration_ms = c.duration_ms;
     i.end = c.end;
     i.ring = c.ring;
+    i.inputs = std::move(c.inputs);
     tell(std::move(listed));
   }
   keeper_news complete;

@@ -21,7 +21,7 @@ public:
   void start(const start_child&) override;
   void open_gate(const std::string& id) override;
   void abort(const std::string& id) override;
-  void write(const std::string& id, std::uint64_t ticket, std::string data) override;
+  void write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) override;
   void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) override;
   bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
   void forget(const std::string& id) override;

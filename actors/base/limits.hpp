@@ -207,11 +207,13 @@ inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
 /// After a person's key stroke, agents' input to that terminal is refused for so long.
 inline constinit bound<milliseconds> pty_person_hold{milliseconds{3'000}};
 inline constexpr std::size_t pty_inputs_remembered_max = 256;
+inline constexpr std::size_t pty_request_bytes_max = 256;
 inline constexpr std::size_t pty_inputs_waiting_max = 64;
 inline constexpr std::size_t pty_readers_max = 256;
 inline constexpr std::size_t pty_logs_open_max = 64;
 inline constexpr std::size_t pty_log_ahead_bytes_max = 1 * mib;
 inline constexpr std::size_t keeper_strangers_max = 16;
+inline constexpr std::size_t keeper_inputs_remembered_max = 16;
 inline constexpr std::size_t keeper_drain_bytes_max = 2 * mib;
 inline constexpr std::size_t keeper_log_line_bytes_max = 1 * kib;
 inline constexpr std::size_t ring_bytes_min = 64 * kib;
@@ -296,6 +298,8 @@ inline constexpr std::uint32_t link_protocol_min = 1;
 inline constexpr std::size_t nodes_max = 64;
 inline constexpr std::size_t node_name_bytes_max = 64;
 inline constexpr std::size_t node_labels_max = 64;
+/// What a node says of itself is passed on to all, and kept: with the most nodes there may be it fits a message and the file.
+inline constexpr std::size_t node_info_bytes_max = 8 * kib;
 inline constexpr std::size_t link_message_bytes_max = 3 * mib;
 /// What a node takes in of a link before somebody has dealt with it.
 inline constinit bound<std::size_t> link_window_bytes{8 * mib, 4 * mib, 64 * mib};
@@ -317,6 +321,9 @@ inline constexpr milliseconds link_connect_timeout{5'000};
 inline constexpr milliseconds link_keepalive{10'000};
 inline constexpr milliseconds link_keepalive_timeout{5'000};
 inline constexpr milliseconds link_stop_patience{2'000};
+/// What goes wrong with a peer for the same reason is said once, and again when it has not for so long.
+inline constexpr milliseconds complaint_quiet{hours{1}};
+inline constexpr std::size_t complaint_reasons_max = 64;
 /// Nothing heard for so long: the connection is given up.
 inline constinit bound<milliseconds> link_silence{milliseconds{15'000}};
 inline constinit bound<milliseconds> link_redial_min{milliseconds{100}};
@@ -330,6 +337,8 @@ inline constexpr std::size_t placement_text_bytes_max = 1 * kib;
 inline constexpr std::size_t accept_list_max = 64;
 inline constexpr milliseconds cluster_call_timeout{10'000};
 inline constexpr milliseconds graph_of_others_patience{3'000};
+/// A node whose join is under way when the listener closes gets its answer.
+inline constexpr milliseconds join_grace{2'000};
 inline constexpr std::size_t join_request_bytes_max = 16 * kib;
 inline constexpr std::size_t join_token_bytes_max = 1 * kib;
 inline constexpr std::size_t join_attempts_per_minute_max = 5;

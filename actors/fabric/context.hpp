@@ -33,8 +33,9 @@ public:
   virtual void open_gate(const std::string& id) = 0;
   /// The process at the gate ends without having run its program.
   virtual void abort(const std::string& id) = 0;
-  /// Types into the terminal; the listener hears of this ticket when the keeper has it, which the program may read later.
-  virtual void write(const std::string& id, std::uint64_t ticket, std::string data) = 0;
+  /// Types into the terminal; the listener hears of this ticket when the keeper has it, which the program may read later. Who connects
+  /// next hears of the request (child_info::inputs).
+  virtual void write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) = 0;
   virtual void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) = 0;
   /// False: there is no connection just now, nothing was asked.
   virtual bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;

@@ -92,7 +92,8 @@ struct child_info {
   std::int64_t duration_ms = 0;
   std::uint64_t end = 0; // bytes of output
   std::shared_ptr<const ring_reader> ring;
-  std::string error; // why it could not be started
+  std::vector<std::pair<std::string, std::uint64_t>> inputs; // taken before we were attached: requests and sizes, oldest first
+  std::string error;                                         // why it could not be started
 };
 using child_info_ptr = std::shared_ptr<const child_info>;
 

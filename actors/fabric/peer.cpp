@@ -177,15 +177,12 @@ void take_answer(self_ptr self, const v1::LinkResponse& r) {
 
 // -- the link ------------------------------------------------------------------------------
 
-/// What a node says of itself is passed on to all, and kept: with the most nodes there may be it fits a message and the file.
-constexpr std::size_t node_info_bytes_max = 8 * limits::kib;
-
 v1::NodeInfo bounded(v1::NodeInfo info) {
-  while (info.ByteSizeLong() > node_info_bytes_max && !info.checkouts().empty())
+  while (info.ByteSizeLong() > limits::node_info_bytes_max && !info.checkouts().empty())
     info.mutable_checkouts()->RemoveLast();
-  while (info.ByteSizeLong() > node_info_bytes_max && !info.labels().empty())
+  while (info.ByteSizeLong() > limits::node_info_bytes_max && !info.labels().empty())
     info.mutable_labels()->RemoveLast();
-  return info.ByteSizeLong() > node_info_bytes_max ? v1::NodeInfo{} : info;
+  return info.ByteSizeLong() > limits::node_info_bytes_max ? v1::NodeInfo{} : info;
 }
 
 void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std::size_t cost) {

@@ -78,6 +78,13 @@ auto else_error(self_ptr self, const ticket& t) {
   };
 }
 
+/// The other node takes back what it asks at its deadline, and loses it with the link; a timer of each would stay in CAF's clock long after
+/// the answer.
+template <class Target, class... Ts>
+auto ask_here(self_ptr self, const Target& target, Ts&&... what) {
+  return self->request(target, caf::infinite, std::forward<Ts>(what)...); // lint: edge deadline
+}
+
 /// Asks in an actor of its own, which whoever is asked can watch: when nobody there waits any more, it ends, and its place with it.
 template <class Reply, class Target, class Request>
 auto ask_by_helper(self_ptr self, const ticket& t, const Target& target, std::chrono::milliseconds patience, const Request& request) {
@@ -111,7 +118,7 @@ auto not_home(const std::string& scope) {
   return as_error(errc::not_found, fmt::format("the scope {} is not shared, or this node is not its home", scope));
 }
 
-void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked, std::chrono::milliseconds patience) {
+void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked) {
   auto& st = self->state;
   auto refuse = [&](auto fill) { answer(self, t, std::move(fill)); };
   if (!is_home_of(self, asked.command().scope()))
@@ -134,18 +141,18 @@ void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked, st
   c->what = what;
   if (auto* job = job_of(self, t))
     job->call = c;
-  self->request(st.front, patience, call_ptr{c})
+  ask_here(self, st.front, call_ptr{c})
     .then(then_answer<reply_ptr>(self, t, [](v1::LinkResponse& r, const reply_ptr& reply) { *r.mutable_reply() = *reply; }), else_error(self, t));
 }
 
-void query(self_ptr self, const ticket& t, const v1::Query& asked, std::chrono::milliseconds patience) {
+void query(self_ptr self, const ticket& t, const v1::Query& asked) {
   auto& st = self->state;
   auto q = std::make_shared<v1::Query>(asked);
   if (!domain::about_the_node(*q) && !is_home_of(self, q->scope()))
     return answer(self, t, not_home(q->scope()));
   if (!take_principal(self, *q->mutable_principal()))
     return answer(self, t, as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
-  self->request(st.front, patience, query_ptr{q})
+  ask_here(self, st.front, query_ptr{q})
     .then(then_answer<answer_ptr>(self, t, [](v1::LinkResponse& r, const answer_ptr& a) { *r.mutable_answer_to_query() = *a; }), else_error(self, t));
 }
 
@@ -206,8 +213,7 @@ void watch(self_ptr self, const ticket& t, const v1::WatchPoll& asked, std::chro
 
 template <class Act>
 void with_terminal(self_ptr self, const ticket& t, const std::string& pty, Act act) {
-  self->request(self->state.processes, limits::call_deadline_default(), pty_atom_v, pty)
-    .then([act](const pty_actor& terminal) { act(terminal); }, else_error(self, t));
+  ask_here(self, self->state.processes, pty_atom_v, pty).then([act](const pty_actor& terminal) { act(terminal); }, else_error(self, t));
 }
 
 auto put_info() {
@@ -234,15 +240,17 @@ void read_pty(self_ptr self, const ticket& t, const v1::ReadPtyRequest& asked, s
   });
 }
 
-void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, bool person, std::chrono::milliseconds patience) {
+void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, bool person) {
   if (asked.data().size() > limits::pty_input_bytes_max)
     return answer(self, t, as_error(errc::invalid, "input of more than 64 KiB"));
+  if (asked.id().client().size() > limits::pty_request_bytes_max - 32)
+    return answer(self, t, as_error(errc::invalid, "the name of the request is too long"));
   auto in = std::make_shared<pty_input>();
   in->request = asked.id().client() + "/" + std::to_string(asked.id().seq());
   in->data = asked.data();
   in->person = person;
-  with_terminal(self, t, asked.pty_id(), [self, t, in, patience](const pty_actor& terminal) {
-    self->request(terminal, patience, pty_input_ptr{in})
+  with_terminal(self, t, asked.pty_id(), [self, t, in](const pty_actor& terminal) {
+    ask_here(self, terminal, pty_input_ptr{in})
       .then(then_answer<std::uint64_t>(self, t, [](v1::LinkResponse& r, std::uint64_t n) { r.mutable_sent()->set_accepted(n); }),
             else_error(self, t));
   });
@@ -362,14 +370,14 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
   if (!may_use_terminals(self, t, r))
     return;
   switch (r.ask_case()) {
-    case v1::LinkRequest::kExecute: return execute(self, t, r.execute(), patience);
-    case v1::LinkRequest::kQuery: return query(self, t, r.query(), patience);
+    case v1::LinkRequest::kExecute: return execute(self, t, r.execute());
+    case v1::LinkRequest::kQuery: return query(self, t, r.query());
     case v1::LinkRequest::kWait: return wait(self, t, r.wait(), patience);
     case v1::LinkRequest::kWatch: return watch(self, t, r.watch(), patience);
     case v1::LinkRequest::kListPtys: return list_ptys(self, t, r.list_ptys(), patience);
     case v1::LinkRequest::kFindPty: return find_pty(self, t, r.find_pty().id(), r.principal(), patience);
     case v1::LinkRequest::kReadPty: return read_pty(self, t, r.read_pty(), patience);
-    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), r.principal().kind() == v1::Principal::OPERATOR, patience);
+    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), r.principal().kind() == v1::Principal::OPERATOR);
     case v1::LinkRequest::kResizePty:
       return with_terminal(self, t, r.resize_pty().pty_id(), [self, t, r, patience](const pty_actor& terminal) {
         const auto& size = r.resize_pty().size();

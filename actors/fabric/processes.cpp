@@ -51,7 +51,7 @@ v1::PtyInfo describe(const processes_state::child& c) {
 
 void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info.ring);
+  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info);
   self->monitor(c.terminal);
   c.terminal_since_ms = st.node->clock->boot_ms();
   for (auto& p : std::exchange(c.asking, {}))

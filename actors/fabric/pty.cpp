@@ -145,6 +145,24 @@ void on_exit(self_ptr self, const child_info& child) {
   drop_inputs(self, errc::not_found, "the program in this terminal has ended");
 }
 
+void remember(pty_state& st, const std::string& request, std::uint64_t bytes) {
+  st.applied.emplace_back(request, bytes);
+  if (st.applied.size() > limits::pty_inputs_remembered_max)
+    st.applied.pop_front();
+}
+
+bool was_applied(const pty_state& st, const std::string& request) {
+  return std::any_of(st.applied.begin(), st.applied.end(), [&](const auto& a) { return a.first == request; });
+}
+
+/// What was typed before this node or its connection to the keeper began anew.
+void take_inputs(self_ptr self, const child_info& child) {
+  auto& st = self->state;
+  for (const auto& [request, bytes] : child.inputs)
+    if (!was_applied(st, request))
+      remember(st, request, bytes);
+}
+
 void on_accepted(self_ptr self, const keeper_news& news) {
   auto& st = self->state;
   auto node = st.inputs.extract(news.ticket);
@@ -153,9 +171,7 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   auto& t = node.mapped();
   // Only what was taken is remembered: a refused input may be sent again under the same request.
   if (!news.closed && news.bytes > 0 && !t.request.empty()) {
-    st.applied.emplace_back(t.request, news.bytes);
-    if (st.applied.size() > limits::pty_inputs_remembered_max)
-      st.applied.pop_front();
+    remember(st, t.request, news.bytes);
   }
   for (auto& p : t.callers) {
     if (news.closed)
@@ -200,19 +216,20 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto& typing = st.inputs[ticket];
   typing.request = in.request;
   typing.callers.emplace_back(promise);
-  st.node->processes->write(st.info.id(), ticket, in.data);
+  st.node->processes->write(st.info.id(), ticket, in.data, in.request);
   return promise;
 }
 
 } // namespace
 
-pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor log, v1::PtyInfo info, std::shared_ptr<const ring_reader> ring) {
+pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor log, v1::PtyInfo info, const child_info& child) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.node = std::move(node);
   st.log = std::move(log);
   st.info = std::move(info);
-  st.ring = std::move(ring);
+  st.ring = child.ring;
+  take_inputs(self, child);
   st.input_closed = !st.info.running();
   self->set_down_handler([self](caf::down_msg& dm) { self->state.readers.remove_if([&](const auto& r) { return r.who == dm.source; }); });
   advance(self, st.info.end());
@@ -252,6 +269,7 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
           // The keeper is back after a restart of one of us: the log goes on where it was.
           auto& s = self->state;
           drop_inputs(self, errc::unknown_outcome, {});
+          take_inputs(self, news->child);
           if (news->child.ring)
             s.ring = news->child.ring;
           return news->child.exited ? on_exit(self, news->child) : advance(self, news->child.end);

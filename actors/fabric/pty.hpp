@@ -41,8 +41,8 @@ struct pty_state {
   bool input_closed = false;
 };
 
-/// `info` says what runs in it; `ring` is null for a terminal whose program ended before this node started.
+/// `info` says what runs in it; `child` is what the keeper has, without a ring for a terminal whose program ended before this node started.
 pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_context_ptr node, pty_log_actor log, v1::PtyInfo info,
-                             std::shared_ptr<const ring_reader> ring);
+                             const child_info& child);
 
 } // namespace swarm

@@ -72,9 +72,10 @@ template <class T, class Self, class Take, class Done = void (*)()>
 void ask_node(
   Self self, const federation_actor& federation, const std::string& node_id, link_request_ptr request, caf::typed_response_promise<T> promise,
   Take take, Done done = [] {}) {
-  auto patience = std::chrono::milliseconds{request->timeout_ms()} + limits::call_deadline_default();
   auto kept = std::make_shared<runtime::parked<T>>(promise);
-  self->request(federation, patience, node_id, std::move(request))
+  // Whoever has the link answers by the deadline of the request, or ends, and then this is answered, too.
+  self
+    ->request(federation, caf::infinite, node_id, std::move(request)) // lint: edge deadline
     .then(
       [kept, take, done](const link_response_ptr& r) {
         done();

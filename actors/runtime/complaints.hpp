@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "actors/base/limits.hpp"
+
 namespace swarm::runtime {
 
 class complaints {
@@ -16,12 +18,12 @@ public:
   bool add(const std::string& why, std::int64_t now_ms) {
     ++count_;
     last_ = why;
-    if (heard_.size() >= reasons_max && !heard_.contains(why))
+    if (heard_.size() >= limits::complaint_reasons_max && !heard_.contains(why))
       heard_.clear(); // whoever makes up reasons is heard anew
     auto [at, fresh] = heard_.try_emplace(why, now_ms);
     auto quiet = std::chrono::milliseconds{now_ms - at->second};
     at->second = now_ms;
-    return fresh || quiet >= news_again_after;
+    return fresh || quiet >= limits::complaint_quiet;
   }
   std::uint64_t count() const { return count_; }
   /// For people: what was done so often and why last; empty: there was nothing.
@@ -30,8 +32,6 @@ public:
   }
 
 private:
-  static constexpr std::size_t reasons_max = 64;
-  static constexpr std::chrono::hours news_again_after{1};
   std::map<std::string, std::int64_t> heard_; // when last
   std::uint64_t count_ = 0;
   std::string last_;

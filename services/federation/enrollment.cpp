@@ -16,10 +16,6 @@ namespace swarm {
 
 namespace {
 
-constexpr std::chrono::milliseconds join_timeout{10'000};
-/// A node whose join is under way when the listener closes gets its answer.
-constexpr std::chrono::milliseconds join_grace{2'000};
-
 grpc::Status refused(const security_failure& f) {
   switch (f.code) {
     case security_error::too_many_attempts:
@@ -61,7 +57,7 @@ public:
     auto* reactor = ctx->DefaultReactor();
     auto failed = let_in(*asked, *reply);
     if (failed)
-      spdlog::warn("a node that wants to join as {} was not let in: {}", is_node_name(asked->node_name()) ? asked->node_name() : "?", failed->text);
+      owner_.refused_(fmt::format("it wants to join as {}: {}", is_node_name(asked->node_name()) ? asked->node_name() : "?", failed->text));
     reactor->Finish(failed ? refused(*failed) : grpc::Status::OK);
     return reactor;
   }
@@ -113,8 +109,8 @@ private:
   enrollment& owner_;
 };
 
-enrollment::enrollment(cluster& of, const clock_port& clock, std::function<void()> joined)
-  : cluster_(of), clock_(clock), joined_(std::move(joined)), closer_([this] { close_in_time(); }) {}
+enrollment::enrollment(cluster& of, const clock_port& clock, std::function<void()> joined, std::function<void(std::string)> refused)
+  : cluster_(of), clock_(clock), joined_(std::move(joined)), refused_(std::move(refused)), closer_([this] { close_in_time(); }) {}
 
 enrollment::~enrollment() { stop(); }
 
@@ -212,7 +208,7 @@ std::optional<security_failure> enrollment::open() {
 
 void enrollment::close() {
   if (server_) {
-    server_->Shutdown(std::chrono::system_clock::now() + join_grace);
+    server_->Shutdown(std::chrono::system_clock::now() + limits::join_grace);
     server_->Wait();
   }
   server_ = nullptr;
@@ -244,7 +240,7 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   auto token = parse_join_token(text);
   if (!token)
     return token.failure();
-  auto ca = probe_authority(token->address, token->ca_sha256, join_timeout);
+  auto ca = probe_authority(token->address, token->ca_sha256, limits::cluster_call_timeout);
   if (!ca)
     return ca.failure();
   auto ca_pem = certificate_to_pem(*ca);
@@ -267,7 +263,7 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   ask.set_version(facts.version);
   ask.set_listen(listen);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + join_timeout);
+  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
   v1::JoinReply reply;
   if (auto s = stub->Join(&context, ask, &reply); !s.ok())
     return security_failure{security_error::unreachable,

@@ -16,8 +16,8 @@ namespace swarm {
 
 class enrollment {
 public:
-  /// `joined` is called, from any thread, when a node has come in.
-  enrollment(cluster& of, const clock_port& clock, std::function<void()> joined);
+  /// Called from any thread when a node has come in, and with the reason when one was not let in.
+  enrollment(cluster& of, const clock_port& clock, std::function<void()> joined, std::function<void(std::string)> refused);
   ~enrollment();
 
   /// A token for one node, as text; the listener is open from now on. What is wrong is for people.
@@ -38,6 +38,7 @@ private:
   cluster& cluster_;
   const clock_port& clock_;
   std::function<void()> joined_;
+  std::function<void(std::string)> refused_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -241,7 +241,9 @@ public:
 grpc::Status unauthenticated(std::string text) { return {grpc::StatusCode::UNAUTHENTICATED, std::move(text)}; }
 
 /// Somebody of whom nobody knows who it is was not let in.
-void tell_refused(link_board& board, std::string why) { board.tell({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)}); }
+void tell_of_stranger(link_board& board, std::string why) {
+  board.tell({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)});
+}
 
 /// What gRPC says of itself, which is the only way to hear of those who come without a certificate or do not speak TLS.
 struct grpc_log {
@@ -268,14 +270,14 @@ struct grpc_log {
     }
     text = text.substr(text.rfind(':') + 1);
     if (board)
-      tell_refused(*board, "TLS does not come about: " + std::string{text.substr(0, text.find_last_not_of('.') + 1)});
+      tell_of_stranger(*board, "TLS does not come about: " + std::string{text.substr(0, text.find_last_not_of('.') + 1)});
   }
 };
 
 } // namespace
 
 void link_board::listen(link_listener l) {
-  std::lock_guard guard{telling_};
+  std::lock_guard guard{mutex_};
   listener_ = std::move(l);
 }
 
@@ -301,25 +303,49 @@ void link_board::over(const void* stream, std::shared_ptr<void> held) {
 }
 
 void link_board::sweep() {
-  std::vector<std::shared_ptr<void>> gone;
-  std::lock_guard guard{mutex_};
-  gone.swap(held_); // destroyed after the lock is given back
+  for (std::unique_lock lock{mutex_};;) {
+    changed_.wait(lock, [this] { return closed_ || !held_.empty(); });
+    auto gone = std::exchange(held_, {});
+    lock.unlock();
+    gone.clear();
+    lock.lock();
+    if (closed_ && held_.empty())
+      return;
+  }
 }
 
 void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
-  {
-    std::unique_lock lock{mutex_};
-    for (const auto& [stream, s] : open_)
-      s.abort();
-    changed_.wait_until(lock, deadline, [this] { return open_.empty(); });
-  }
-  sweep();
+  std::unique_lock lock{mutex_};
+  for (const auto& [stream, s] : open_)
+    s.abort();
+  changed_.wait_until(lock, deadline, [this] { return open_.empty(); });
+}
+
+void link_board::close() {
+  std::unique_lock lock{mutex_};
+  listener_ = nullptr;
+  closed_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return telling_ == 0; });
 }
 
 void link_board::tell(link_news news) {
-  std::lock_guard guard{telling_};
-  if (listener_)
-    listener_(std::make_shared<const link_news>(std::move(news)));
+  link_listener listener;
+  {
+    std::lock_guard guard{mutex_};
+    if (!listener_)
+      return;
+    listener = listener_;
+    ++telling_;
+  }
+  listener(std::make_shared<const link_news>(std::move(news)));
+  {
+    std::lock_guard guard{mutex_};
+    --telling_;
+    if (!closed_)
+      return;
+  }
+  changed_.notify_all();
 }
 
 void set_link_arguments(grpc::ChannelArguments& a) {
@@ -367,7 +393,7 @@ private:
   link_reactor* accept(grpc::CallbackServerContext& ctx, link_lane lane) {
     auto node = caller(ctx);
     if (!node) {
-      tell_refused(*owner_.board_, node.failure().text);
+      owner_.tell_refused(node.failure().text);
       return new refused{unauthenticated(node.failure().text)};
     }
     auto made = std::make_shared<accepted>(owner_.board_, *node, lane, ctx);
@@ -379,7 +405,7 @@ private:
     auto* reactor = ctx->DefaultReactor();
     auto node = caller(*ctx);
     if (!node)
-      tell_refused(*owner_.board_, node.failure().text);
+      owner_.tell_refused(node.failure().text);
     if (!node || !owner_.requests_)
       reactor->Finish(node ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "the node is starting; try again"} : unauthenticated(node.failure().text));
     else
@@ -411,7 +437,7 @@ public:
     }
     auto node = der ? book_->owner->authority_.verify(*der, book_->owner->clock_.unix_ms()) : fallible<std::string>{der.failure()};
     if (!node) {
-      tell_refused(*book_->owner->board_, node.failure().text);
+      book_->owner->tell_refused(node.failure().text);
       *status = unauthenticated(node.failure().text);
     }
     return true;
@@ -452,10 +478,11 @@ fallible<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress
   return grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
 }
 
+void links::tell_refused(std::string why) { tell_of_stranger(*board_, std::move(why)); }
+
 void links::hang_up(const std::string& node_id, link_lane lane) { board_->hang_up(node_id, lane); }
 
 void links::dial(const v1::NodeAddress& to, link_lane lane) {
-  board_->sweep();
   if (stopped_)
     return board_->tell({link_news::not_reached, nullptr, to.node_id(), lane, {}, "this node is stopping"});
   auto channel = channel_to(to);
@@ -510,6 +537,9 @@ void links::stop() {
     stop_serving();
   }
   board_->end_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
+  board_->close();
+  if (sweeping_.joinable())
+    sweeping_.join();
 }
 
 void links::stop_serving() {

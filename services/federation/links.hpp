@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -23,6 +24,7 @@ namespace swarm {
 class link_board {
 public:
   void listen(link_listener);
+  /// Of a frame: on the caller's thread, which does what comes of it, so that no lock may be held.
   void tell(link_news);
 
   // Those we have dialled. What gRPC's own thread gives back last must not be its last channel: gRPC 1.51 would end that thread from within.
@@ -31,17 +33,21 @@ public:
   void opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
   /// Ends those to the node.
   void hang_up(const std::string& node_id, link_lane lane);
-  /// What it held is destroyed by the next who calls sweep().
+  /// What it held is destroyed by sweep().
   void over(const void* stream, std::shared_ptr<void> held);
+  /// For a thread of its own: returns after close().
   void sweep();
   /// Ends all of them and waits for that, until the deadline.
   void end_all(std::chrono::steady_clock::time_point deadline);
+  /// Nobody is told any more, once this has returned.
+  void close();
 
 private:
-  std::mutex telling_;
-  link_listener listener_;
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_;
   std::condition_variable changed_;
+  link_listener listener_;
+  std::size_t telling_ = 0;
+  bool closed_ = false;
   struct open_stream {
     std::string node_id;
     link_lane lane;
@@ -70,6 +76,8 @@ public:
   void listen(link_listener) override;
   void dial(const v1::NodeAddress&, link_lane) override;
   void hang_up(const std::string& node_id, link_lane) override;
+  /// Somebody of whom nobody knows who it is was not let in, here or at another door of the cluster.
+  void tell_refused(std::string why);
   /// Who answers what nodes ask beside the link; outlives the serving.
   void answer_by(node_requests*);
   /// To ask the node there beside the link; UNAVAILABLE by the call's deadline when it is not reached.
@@ -96,6 +104,7 @@ private:
   std::unique_ptr<service> service_;
   std::shared_ptr<doorman_book> book_;
   std::unique_ptr<grpc::Server> server_;
+  std::thread sweeping_{[board = board_] { board->sweep(); }};
 };
 
 /// What both directions of gRPC between nodes are set to.

@@ -103,16 +103,33 @@ void child::close_status() {
 
 // -- input -----------------------------------------------------------------------------
 
-void child::write(std::uint64_t ticket, std::string data) {
+void child::write(std::uint64_t ticket, std::string data, const std::string& request) {
   if (has_exited() || !process_.input)
     return owner_.input_accepted(*this, ticket, 0, true);
   if (data.size() > limits::pty_input_bytes_max || input_bytes_ + data.size() > limits::keeper_input_staging_bytes() ||
       input_.size() >= limits::keeper_input_tickets_max())
     return owner_.input_accepted(*this, ticket, 0, false);
   auto ends = data.empty() && pipes_;
+  if (!request.empty() && request.size() <= limits::pty_request_bytes_max) {
+    auto& taken = taken_.emplace_back();
+    taken.set_request(request);
+    taken.set_bytes(data.size());
+    if (taken_.size() > limits::keeper_inputs_remembered_max)
+      taken_.pop_front();
+  }
   input_bytes_ += data.size();
   input_.push_back({ticket, std::move(data), 0, ends});
   write_staged();
+}
+
+void child::forget_tickets() {
+  for (auto& s : input_)
+    s.ticket.reset();
+}
+
+void child::accepted(const std::optional<std::uint64_t>& ticket, std::uint64_t bytes, bool closed) {
+  if (ticket)
+    owner_.input_accepted(*this, *ticket, bytes, closed);
 }
 
 void child::write_staged() {
@@ -135,7 +152,7 @@ void child::write_staged() {
     auto bytes = s.written;
     input_bytes_ -= bytes;
     input_.pop_front();
-    owner_.input_accepted(*this, ticket, bytes, false);
+    accepted(ticket, bytes, false);
   }
   if (input_.empty())
     loop_.remove(std::exchange(input_watch_, 0));
@@ -149,7 +166,7 @@ void child::close_input() {
   auto unwritten = std::exchange(input_, {});
   input_bytes_ = 0;
   for (const auto& s : unwritten)
-    owner_.input_accepted(*this, s.ticket, s.written, true);
+    accepted(s.ticket, s.written, true);
 }
 
 void child::resize(std::uint32_t columns, std::uint32_t rows) {

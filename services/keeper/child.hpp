@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <sys/resource.h>
@@ -55,17 +56,21 @@ public:
   /// From the opening of the gate to the exit.
   std::int64_t duration_ms() const noexcept { return duration_ms_; }
   const subtree& processes() const noexcept { return subtree_; }
+  /// The newest inputs that came with a request, oldest first.
+  const std::deque<internal::TakenInput>& taken_inputs() const noexcept { return taken_; }
 
   void open_gate();
   /// Input at most limits::pty_input_bytes_max. No bytes: with pipes stdin ends after what is staged and the ticket is answered closed.
-  void write(std::uint64_t ticket, std::string data);
+  void write(std::uint64_t ticket, std::string data, const std::string& request);
+  /// Whoever wrote them is gone: what is staged is written, and nobody is told.
+  void forget_tickets();
   void resize(std::uint32_t columns, std::uint32_t rows);
   /// The process was waited for: takes the last output, then is exited.
   void reaped(int wait_status);
 
 private:
   struct staged {
-    std::uint64_t ticket;
+    std::optional<std::uint64_t> ticket;
     std::string data;
     std::size_t written = 0;
     bool ends_input = false;
@@ -79,6 +84,7 @@ private:
   void close_status();
   void write_staged();
   void close_input();
+  void accepted(const std::optional<std::uint64_t>& ticket, std::uint64_t bytes, bool closed);
 
   event_loop& loop_;
   const clock_port& clock_;
@@ -94,6 +100,7 @@ private:
   std::string setup_error_;
   std::deque<staged> input_;
   std::size_t input_bytes_ = 0;
+  std::deque<internal::TakenInput> taken_;
   std::int64_t opened_ms_ = -1;
   std::int64_t duration_ms_ = 0;
   int exit_status_ = 0;

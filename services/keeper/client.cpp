@@ -40,6 +40,8 @@ keeper_child to_child(const internal::ChildState& s) {
   c.signal = s.signal();
   c.duration_ms = s.duration_ms();
   c.end = s.end();
+  for (const auto& taken : s.inputs())
+    c.inputs.emplace_back(taken.request(), taken.bytes());
   return c;
 }
 
@@ -117,13 +119,14 @@ bool keeper_client::abort(const std::string& id) {
   return send(m);
 }
 
-bool keeper_client::write(const std::string& id, std::uint64_t ticket, std::string_view bytes) {
+bool keeper_client::write(const std::string& id, std::uint64_t ticket, std::string_view bytes, const std::string& request) {
   if (bytes.size() > limits::pty_input_bytes_max)
     return false;
   internal::ToKeeper m;
   m.mutable_write()->set_id(id);
   m.mutable_write()->set_ticket(ticket);
   m.mutable_write()->set_data(bytes.data(), bytes.size());
+  m.mutable_write()->set_request(request);
   return send(m, true);
 }
 

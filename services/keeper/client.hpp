@@ -34,6 +34,7 @@ struct keeper_child {
   std::int64_t duration_ms = 0;
   std::uint64_t end = 0;
   std::shared_ptr<const ring_reader> ring;
+  std::vector<std::pair<std::string, std::uint64_t>> inputs; // taken: their requests and sizes, oldest first
 };
 
 struct keeper_exit {
@@ -105,8 +106,8 @@ public:
   bool open_gate(const std::string& id);
   /// Ends a child that waits at its gate; it is then reported as exited by signal 9.
   bool abort(const std::string& id);
-  /// At most limits::pty_input_bytes_max. With pipes, no bytes end the program's stdin.
-  bool write(const std::string& id, std::uint64_t ticket, std::string_view bytes);
+  /// At most limits::pty_input_bytes_max. With pipes, no bytes end the program's stdin. Whoever attaches next is told of the request.
+  bool write(const std::string& id, std::uint64_t ticket, std::string_view bytes, const std::string& request = {});
   bool resize(const std::string& id, std::uint32_t columns, std::uint32_t rows);
   /// To the whole subtree. Signal 0: hang up and terminate, then kill after the grace.
   bool kill(const std::string& id, int signal, std::chrono::milliseconds grace = limits::kill_grace());

@@ -32,7 +32,7 @@ void server::dispatch(const internal::ToKeeper& m) {
       return;
     case ToKeeper::kWrite:
       if (auto c = find(m.write().id()))
-        return c->write(m.write().ticket(), m.write().data());
+        return c->write(m.write().ticket(), m.write().data(), m.write().request());
       else {
         internal::FromKeeper reply;
         reply.mutable_input()->set_id(m.write().id());
@@ -149,6 +149,9 @@ void server::send_state(const child& c) {
   s.set_signal(c.exit_signal());
   s.set_duration_ms(c.duration_ms());
   s.set_end(c.output_end());
+  if (!c.has_exited())
+    for (const auto& taken : c.taken_inputs())
+      *s.add_inputs() = taken;
   send(m, c.ring_fd());
 }
 

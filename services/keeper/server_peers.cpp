@@ -99,9 +99,11 @@ bool server::greet(peer_id id, const internal::Hello& hello) {
   log_.line("client " + std::to_string(hello.swarmd_pid()) + " attached");
   review_idleness();
   send(m);
-  for (const auto& [_, c] : children_)
+  for (const auto& [_, c] : children_) {
+    c->forget_tickets(); // the new one counts its own
     if (client_ == id)
       send_state(*c);
+  }
   internal::FromKeeper end;
   end.mutable_welcomed();
   send(end);

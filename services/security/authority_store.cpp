@@ -451,12 +451,16 @@ fallible<std::string> authority_store::issue(std::string_view csr_der, std::stri
     return in_none();
   if (!kept_->facts.is_home())
     return not_home();
-  if (auto i = revoked_.find(std::string{node_id}); i != revoked_.end() && i->second == for_good)
+  auto out = revoked_.find(std::string{node_id});
+  if (out != revoked_.end() && out->second == for_good)
     return security_failure{security_error::revoked,
                             "this node was revoked and gets no certificate any more: it can come back with a new state directory"};
   const auto* by = unlocked(now_ms);
   if (!by)
     return security_failure{security_error::locked, "the cluster's authority is locked: `swarmctl ca unlock` at the home opens it for ten minutes"};
+  // Certificates count whole seconds: one that was made in the second in which the last one was must not end with it.
+  if (out != revoked_.end())
+    now_ms = std::max<std::int64_t>(now_ms, out->second - limits::node_certificate_lifetime().count() + 1'000);
   return by->issue(csr_der, node_id, now_ms);
 }
 

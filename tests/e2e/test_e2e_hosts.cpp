@@ -2,7 +2,9 @@
 #include <csignal>
 
 #include "tests/support/cluster_of_nodes.hpp"
+#include "tests/support/node_client.hpp"
 
+using namespace swarm;
 using namespace swarm::testing;
 
 TEST_CASE("a host joins with a token, and both see the other") {
@@ -124,6 +126,42 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   REQUIRE(c.home.ctl({"pty", "send", id, "over the link", "--enter"}).status == 0);
   auto followed = c.home.ctl({"pty", "read", id, "--follow"});
   CHECK(followed.out.find("got over the link") != std::string::npos);
+}
+
+TEST_CASE("a line that is sent again after the terminal's node was killed is typed once") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto id = b.ctl_json({"pty", "new", "--", "sh", "-c", "stty -echo; echo ready; while read line; do echo got $line; done"})["id"].get<std::string>();
+  auto output = [&] { return b.ctl({"pty", "read", id}).out; };
+  REQUIRE(eventually([&] { return output().find("ready") != std::string::npos; }));
+  for (auto* sender : {&c.home, &b}) {
+    node_client client{*sender};
+    v1::SendPtyRequest line;
+    auto type = [&] {
+      v1::SendPtyReply reply;
+      auto sent = [&] {
+        grpc::ClientContext context;
+        client.prepare(context);
+        return client.ptys().Send(&context, line, &reply).ok();
+      };
+      CHECK(eventually(sent)); // the connection may have been the last node's
+      return reply.accepted();
+    };
+    *line.mutable_id() = client.next_id();
+    line.set_pty_id(id);
+    line.set_data("once\n");
+    CHECK(type() == 5);
+    b.kill_node();
+    REQUIRE(b.ctl({"up"}).status == 0);
+    REQUIRE(eventually([&] { return c.link_seen_by(c.home, "b") == "up"; }));
+    CHECK(type() == 5);
+    *line.mutable_id() = client.next_id();
+    line.set_data(sender == &b ? "end b\n" : "end a\n");
+    CHECK(type() == 6);
+  }
+  REQUIRE(eventually([&] { return output().find("got end b") != std::string::npos; }));
+  CHECK(output() == "ready\r\ngot once\r\ngot end a\r\ngot once\r\ngot end b\r\n");
 }
 
 TEST_CASE("a member's node and its home may stop and come back") {

@@ -167,11 +167,13 @@ public:
     if (auto i = children.find(id); connected_ && i != children.end() && i->second.info.at_gate)
       exit(id, 0, 9);
   }
-  void write(const std::string& id, std::uint64_t ticket, std::string data) override {
+  void write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) override {
     std::lock_guard guard{mutex};
     auto bytes = std::min<std::uint64_t>(data.size(), take_at_most);
     if (bytes > 0)
       typed.push_back(data.substr(0, bytes));
+    if (auto c = children.find(id); c != children.end() && bytes > 0 && !request.empty())
+      c->second.info.inputs.emplace_back(request, bytes);
     if (hold_input)
       tickets_held.push_back(ticket);
     else

@@ -271,6 +271,35 @@ TEST_CASE("those who typed are answered when the program ends or the keeper goes
   }
 }
 
+TEST_CASE("what was typed before the node or the keeper's connection began anew is not typed again") {
+  terminal_world t;
+  CHECK(t.type("once", "me/1").get() == 4);
+  SUBCASE("known") {
+    t.keeper.lose();
+    t.w.advance_by(1s, 100ms);
+  }
+  SUBCASE("in doubt") {
+    t.keeper.hold_input = true;
+    auto doubtful = t.type("twice?", "me/2");
+    t.keeper.lose();
+    t.w.settle();
+    t.w.advance_by(1s, 100ms);
+    CHECK(doubtful.error() == errc::unknown_outcome);
+    t.keeper.hold_input = false;
+    CHECK(t.type("twice?", "me/2").get() == 6);
+  }
+  SUBCASE("another node") {
+    t.restart();
+    t.w.settle();
+    t.terminal = t.find();
+  }
+  auto before = t.keeper.typed.size();
+  CHECK(t.type("once", "me/1").get() == 4);
+  CHECK(t.keeper.typed.size() == before);
+  CHECK(t.type("more", "me/3").get() == 4);
+  CHECK(t.keeper.typed.size() == before + 1);
+}
+
 TEST_CASE("input with a stale fence is not typed, and what was accepted before is not denied") {
   terminal_world t;
   auto with_fence = [&](const std::string& request, bool stale) {

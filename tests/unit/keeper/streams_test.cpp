@@ -64,6 +64,33 @@ TEST_CASE("input that nobody reads is refused beyond the staging buffer and clos
   a.wait_exit("s1");
 }
 
+TEST_CASE("whoever attaches next is told of the newest inputs that had a request, written or staged, and of none of their tickets") {
+  node n;
+  std::string block(limits::pty_input_bytes_max / 2, 'x');
+  {
+    attached first{n.dir};
+    first.run(shell("s1", "read x; exec sleep 1000", true));
+    for (std::uint64_t i = 1; i <= limits::keeper_inputs_remembered_max; ++i)
+      first.client.write("s1", i, "\n", "me/" + std::to_string(i));
+    first.client.write("s1", 100, "\n");
+    first.client.write("s1", 101, "\n", std::string(limits::pty_request_bytes_max + 1, 'r'));
+    CHECK(answer(first, "s1", 101) == std::pair<std::uint64_t, bool>{1, false});
+    for (std::uint64_t i = 200; i < 203; ++i) // the last of them is staged
+      first.client.write("s1", i, block, "block/" + std::to_string(i));
+    CHECK(answer(first, "s1", 200) == std::pair<std::uint64_t, bool>{block.size(), false});
+  }
+  attached second{n.dir};
+  REQUIRE(second.ready());
+  REQUIRE(second.events.listed.size() == 1);
+  auto inputs = second.events.listed[0].inputs;
+  REQUIRE(inputs.size() == limits::keeper_inputs_remembered_max);
+  CHECK(inputs.front() == std::pair<std::string, std::uint64_t>{"me/4", 1});
+  CHECK(inputs.back() == std::pair<std::string, std::uint64_t>{"block/202", block.size()});
+  second.client.kill("s1", SIGKILL);
+  second.wait_exit("s1");
+  CHECK(second.events.child("s1").input.empty());
+}
+
 TEST_CASE("a block of input larger than the client accepts is refused at once") {
   node n;
   attached a{n.dir};

@@ -268,6 +268,20 @@ TEST_CASE("a revoked node is out for good, restarts or not") {
   CHECK(code_of(authority_store::open(h.path())) == security_error::malformed);
 }
 
+TEST_CASE("a node that leaves and comes again within a second has a certificate that counts, and the one before does not") {
+  home h;
+  auto issued = [&](std::int64_t at) { return value_of(h.store->issue(request_of(new_key()), node_b, at)); };
+  auto first = issued(now_ms);
+  CHECK(!h.store->retire(node_b, value_of(read_certificate(first)).not_after_ms));
+  auto second = issued(now_ms + 1);
+  CHECK(value_of(h.store->verify(second, now_ms + 1)) == node_b);
+  CHECK(code_of(h.store->verify(first, now_ms + 1)) == security_error::revoked);
+  CHECK(!h.store->retire(node_b, value_of(read_certificate(second)).not_after_ms));
+  auto third = issued(now_ms + 2);
+  CHECK(value_of(h.store->verify(third, now_ms + 2)) == node_b);
+  CHECK(code_of(h.store->verify(second, now_ms + 2)) == security_error::revoked);
+}
+
 TEST_CASE("addresses change, and only to addresses") {
   home h;
   CHECK(!h.store->set_listen("b.example:1"));
