@@ -388,7 +388,7 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
       if (!who)
         return;
       auto post = [&] { caf::anon_send(who, news); };
-      if (news->kind != link_news::frame)
+      if (news->kind != link_news::frame && news->kind != link_news::written)
         return post();
       runtime::run_here(sys, post, [left = link_turns]() mutable { return left-- <= 0; });
     });

@@ -208,14 +208,109 @@ caf::result<T> ask_pty(pty_self self, std::chrono::milliseconds timeout, Put put
   return promise;
 }
 
+link_request_ptr to_link(const remote_pty_state& st, const pty_read& r) {
+  auto request = std::make_shared<v1::LinkRequest>();
+  request->set_timeout_ms(limits::server_wait_max().count());
+  *request->mutable_principal() = *st.who;
+  request->set_to_node(st.node_id);
+  auto* read = request->mutable_read_pty();
+  read->set_id(st.info.id());
+  read->set_from(r.from);
+  read->set_follow(r.wait);
+  read->set_tail(r.tail);
+  read->set_max_bytes(r.max_bytes);
+  return request;
+}
+
+/// The node asks for it no more.
+void take_back(remote_pty_state& st) {
+  if (st.ahead && !st.ahead->chunk)
+    caf::anon_send(st.federation, abort_atom_v, st.node_id, st.ahead->request);
+  st.ahead.reset();
+}
+
 caf::expected<pty_info_ptr> info_in(const v1::LinkResponse& r) { return taken(r, r.has_pty(), r.pty()); }
 caf::expected<pty_chunk_ptr> chunk_in(const v1::LinkResponse& r) { return taken(r, r.has_chunk(), r.chunk()); }
+void read_on(pty_self self, const pty_read& last, const v1::PtyChunk& chunk);
+
+/// Asks for it; `done` with what came.
+template <class Done>
+void ask_for(pty_self self, const pty_read& r, const link_request_ptr& request, Done done) {
+  self
+    ->request(self->state.federation, caf::infinite, self->state.node_id, request) // lint: edge deadline
+    .then(
+      [self, r, done](const link_response_ptr& said) {
+        auto chunk = chunk_in(*said);
+        auto more = chunk ? *chunk : nullptr;
+        done(std::move(chunk));
+        if (more && !self->state.ahead)
+          read_on(self, r, *more);
+      },
+      [done](caf::error& e) { done(caf::expected<pty_chunk_ptr>{std::move(e)}); });
+}
+
+void answer(runtime::parked<pty_chunk_ptr>& promise, caf::expected<pty_chunk_ptr> chunk) {
+  if (chunk)
+    promise.answer(std::move(*chunk));
+  else
+    promise.answer(std::move(chunk.error()));
+}
+
+/// Half a chunk is taken for a sign that there is more already.
+void read_on(pty_self self, const pty_read& last, const v1::PtyChunk& chunk) {
+  auto& st = self->state;
+  if (!last.wait || chunk.ended() || chunk.data().size() < limits::pty_chunk_bytes_max / 2)
+    return;
+  auto next = last;
+  next.tail = false;
+  next.from = chunk.offset() + chunk.data().size();
+  auto request = to_link(st, next);
+  st.ahead.emplace(remote_pty_state::read_ahead{next, request, nullptr, std::nullopt});
+  ask_for(self, next, request, [self, request](caf::expected<pty_chunk_ptr> came) {
+    auto& ahead = self->state.ahead;
+    if (!ahead || ahead->request != request)
+      return; // it was taken back
+    if (came && !ahead->waiting) {
+      ahead->chunk = std::move(*came);
+      return;
+    }
+    auto waiting = std::move(ahead->waiting);
+    ahead.reset();
+    if (waiting)
+      answer(*waiting, std::move(came));
+  });
+}
+
+caf::result<pty_chunk_ptr> read(pty_self self, const pty_read& r) {
+  auto& st = self->state;
+  if (st.ahead && !st.ahead->waiting) {
+    const auto& next = st.ahead->read;
+    if (!r.wait || r.tail || r.from != next.from || r.max_bytes != next.max_bytes) {
+      take_back(st);
+    } else if (auto chunk = st.ahead->chunk) {
+      st.ahead.reset();
+      read_on(self, r, *chunk);
+      return chunk;
+    } else {
+      auto later = self->make_response_promise<pty_chunk_ptr>();
+      st.ahead->waiting.emplace(later);
+      return later;
+    }
+  }
+  auto promise = self->make_response_promise<pty_chunk_ptr>();
+  auto kept = std::make_shared<runtime::parked<pty_chunk_ptr>>(promise);
+  ask_for(self, r, to_link(st, r), [kept](caf::expected<pty_chunk_ptr> came) { answer(*kept, std::move(came)); });
+  return promise;
+}
+
 caf::expected<std::uint64_t> accepted_in(const v1::LinkResponse& r) {
   auto sent = taken(r, r.has_sent(), r.sent());
   return sent ? caf::expected<std::uint64_t>{(*sent)->accepted()} : caf::expected<std::uint64_t>{std::move(sent.error())};
 }
 
 } // namespace
+
+remote_pty_state::~remote_pty_state() { take_back(*this); }
 
 pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, std::string node_id, v1::PtyInfo info, principal_ptr who) {
   runtime::install_defaults(self);
@@ -228,20 +323,7 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
   const auto id = st.info.id();
   const auto soon = limits::call_deadline_default();
   return {
-    [self, id](const pty_read_ptr& r) {
-      // A chunk that is long in coming is asked for again: the link does not keep a place for ever.
-      return ask_pty<pty_chunk_ptr>(
-        self, limits::server_wait_max(),
-        [&](v1::LinkRequest& x) {
-          auto* read = x.mutable_read_pty();
-          read->set_id(id);
-          read->set_from(r->from);
-          read->set_follow(r->wait);
-          read->set_tail(r->tail);
-          read->set_max_bytes(r->max_bytes);
-        },
-        chunk_in);
-    },
+    [self](const pty_read_ptr& r) { return read(self, *r); },
     [self, id, soon](const pty_input_ptr& in) {
       if (in->stale)
         return caf::result<std::uint64_t>{fail(errc::stale)};

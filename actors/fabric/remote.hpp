@@ -60,7 +60,16 @@ struct remote_pty_state {
   principal_ptr who; // on whose behalf
   std::uint64_t next_input = 1;
   std::string client; // of inputs that name no request of their own: repeated by the link, they are applied once
+  /// What whoever follows will ask for next, asked for while it deals with what it has: only of a program that writes much.
+  struct read_ahead {
+    pty_read read;
+    link_request_ptr request;
+    pty_chunk_ptr chunk;                                   // null: it is on its way
+    std::optional<runtime::parked<pty_chunk_ptr>> waiting; // whoever asked for it meanwhile
+  };
+  std::optional<read_ahead> ahead;
   remote_pty_state() = default;
+  ~remote_pty_state();
 };
 
 /// A terminal of another node. Lives for as long as somebody holds it.

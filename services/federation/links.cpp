@@ -20,6 +20,7 @@ namespace {
 /// Also while nothing is said: a connection that is gone must not be waited for.
 constexpr int keepalive_ms = static_cast<int>(limits::link_keepalive.count());
 constexpr int keepalive_timeout_ms = static_cast<int>(limits::link_keepalive_timeout.count());
+constexpr int stream_ahead_bytes = 4 * 1024 * 1024;
 constexpr int connect_timeout_ms = static_cast<int>(limits::link_connect_timeout.count());
 
 /// One stream, of either side. `Base` is gRPC's reactor.
@@ -43,7 +44,9 @@ public:
   }
   void read() override {
     std::lock_guard guard{mutex_};
-    if (!over_ && !closing_)
+    if (telling_)
+      read_wanted_ = true;
+    else if (!over_ && !closing_)
       start_read();
   }
   void close() override {
@@ -74,9 +77,16 @@ public:
         end();
       else if (!wanted && drains())
         start_read(); // its end is told only when everything was read
+      telling_ = wanted;
     }
-    if (wanted)
+    if (wanted) {
       tell(link_news::frame, std::exchange(incoming_, {}));
+      // Only now: gRPC sends a window update of its own for every read, which must not go before the answer.
+      std::lock_guard guard{mutex_};
+      telling_ = false;
+      if (std::exchange(read_wanted_, false) && !over_ && !closing_)
+        start_read();
+    }
     comes_before(this);
   }
   void OnWriteDone(bool ok) override {
@@ -150,6 +160,8 @@ private:
   bool over_ = false;
   bool done_ = false; // gRPC has taken back what belongs to it
   bool reading_ = false;
+  bool telling_ = false;     // of a frame
+  bool read_wanted_ = false; // meanwhile
   std::shared_ptr<stream> self_;
 };
 
@@ -354,6 +366,8 @@ void set_link_arguments(grpc::ChannelArguments& a) {
   a.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   a.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
   a.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  a.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  a.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, stream_ahead_bytes);
   a.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, connect_timeout_ms);
   // Two links to one address are two connections: they end one by one.
   a.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -519,6 +533,8 @@ std::optional<std::string> links::serve(const std::string& address) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 8);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, stream_ahead_bytes);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {

@@ -89,10 +89,10 @@ void event_loop::fire_due() {
   arm();
 }
 
-void event_loop::run(const action& end_of_turn) {
+void event_loop::run(const std::function<bool(bool quiet)>& end_of_turn) {
   std::array<epoll_event, 64> ready;
-  while (!stopped_) {
-    auto n = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), -1);
+  for (auto left = false; !stopped_;) {
+    auto n = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), left ? 0 : -1);
     for (int i = 0; i < n; ++i) {
       const auto& e = ready[static_cast<std::size_t>(i)];
       if (e.data.u64 == timer_token) {
@@ -105,7 +105,7 @@ void event_loop::run(const action& end_of_turn) {
       auto call = w->second.call;
       (*call)(e.events);
     }
-    end_of_turn();
+    left = end_of_turn(n <= 0);
   }
 }
 

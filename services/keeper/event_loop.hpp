@@ -30,8 +30,9 @@ public:
   token after(std::chrono::milliseconds, action);
   void cancel(token);
 
-  /// Runs until stop(). `end_of_turn` is called after each batch of events.
-  void run(const action& end_of_turn);
+  /// Runs until stop(). `end_of_turn` is called after each batch of events, and told whether there was none; true: it has left something
+  /// until there is none.
+  void run(const std::function<bool(bool quiet)>& end_of_turn);
   void stop() noexcept { stopped_ = true; }
 
 private:

@@ -52,7 +52,7 @@ server::~server() = default;
 
 void server::run() {
   log_.line("ready");
-  loop_.run([this] { end_of_turn(); });
+  loop_.run([this](bool quiet) { return end_of_turn(quiet); });
   unlink(socket_name{dir_.keeper_socket()}.text().c_str());
   log_.line("ended");
 }
@@ -125,7 +125,7 @@ void server::begin_quit(std::chrono::milliseconds grace) {
 void server::finish_quit() {
   if (std::exchange(leaving_, true))
     return;
-  send_advanced();
+  send_advanced(true);
   loop_.after(farewell, [this] { loop_.stop(); });
 }
 
@@ -152,12 +152,14 @@ void server::idle_expired() {
   idle_timer_ = loop_.after(idle_exit_, [this] { idle_expired(); });
 }
 
-void server::end_of_turn() {
-  send_advanced();
+bool server::end_of_turn(bool quiet) {
+  auto left = send_advanced(quiet);
+  ++turn_;
   flush_client();
   auto client = peers_.find(client_);
   if (leaving_ && (client == peers_.end() || client->second->stream.queued_bytes() == 0))
     loop_.stop();
+  return left;
 }
 
 } // namespace swarm::keeper

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include <sys/resource.h>
@@ -46,7 +45,7 @@ private:
   void finish_quit();
   void review_idleness();
   void idle_expired();
-  void end_of_turn();
+  bool end_of_turn(bool quiet);
   main_children mains() const;
 
   // server_peers.cpp: connections
@@ -69,7 +68,7 @@ private:
   child* find(const std::string& id);
   void send_state(const child&);
   void send_exit(const child&);
-  void send_advanced();
+  bool send_advanced(bool quiet);
   void at_gate(child&) override;
   void output_advanced(child&) override;
   void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
@@ -85,7 +84,12 @@ private:
   reaper reaper_;
   std::map<std::string, std::unique_ptr<child>> children_;
   std::map<pid_t, child*> by_pid_; // those not reaped
-  std::set<std::string> advanced_;
+  struct advance {
+    std::uint64_t since = 0; // output of which swarmd was not told
+    std::uint64_t turn = 0;  // in which there was the latest
+  };
+  std::map<std::string, advance> advanced_;
+  std::uint64_t turn_ = 1;
   std::map<peer_id, std::unique_ptr<peer>> peers_;
   peer_id last_peer_ = 0;
   peer_id client_ = 0;

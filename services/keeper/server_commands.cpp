@@ -124,7 +124,10 @@ void server::at_gate(child& c) {
   send(m, c.ring_fd());
 }
 
-void server::output_advanced(child& c) { advanced_.insert(c.id()); }
+void server::output_advanced(child& c) {
+  auto& news = advanced_.try_emplace(c.id(), c.output_end(), 0).first->second;
+  news.turn = turn_;
+}
 
 void server::input_accepted(child& c, std::uint64_t ticket, std::uint64_t bytes, bool closed) {
   internal::FromKeeper m;
@@ -167,18 +170,25 @@ void server::send_exit(const child& c) {
   send(m);
 }
 
-void server::send_advanced() {
+/// A terminal gives 4 KiB at a time, and each news wakes swarmd: of a program that goes on writing they wait until there is a chunk.
+bool server::send_advanced(bool quiet) {
   if (client_ == 0) {
     advanced_.clear();
-    return;
+    return false;
   }
-  while (!advanced_.empty()) {
+  auto left = false;
+  for (auto i = advanced_.begin(); i != advanced_.end();) {
     auto client = peers_.find(client_);
     if (client == peers_.end() || client->second->stream.queued_bytes() > advanced_backlog_bytes)
-      return;
-    auto id = *advanced_.begin();
-    advanced_.erase(advanced_.begin());
-    auto c = find(id);
+      return false; // when it has taken them there is a turn
+    auto c = find(i->first);
+    if (c && !quiet && i->second.turn == turn_ && c->output_end() - i->second.since < limits::pty_chunk_bytes_max) {
+      left = true;
+      ++i;
+      continue;
+    }
+    auto id = i->first;
+    i = advanced_.erase(i);
     if (!c)
       continue;
     internal::FromKeeper m;
@@ -186,6 +196,7 @@ void server::send_advanced() {
     m.mutable_output()->set_end(c->output_end());
     send(m);
   }
+  return left;
 }
 
 } // namespace swarm::keeper
