@@ -128,6 +128,24 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   CHECK(followed.out.find("got over the link") != std::string::npos);
 }
 
+TEST_CASE("much output is followed from another host, every byte once, also by two at a time and from anywhere") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto id = b.ctl_json({"pty", "new", "--", "sh", "-c", "stty -opost -echo; read go; exec seq 1 300000"})["id"].get<std::string>();
+  auto first = c.home.ctl_start({"pty", "read", id, "--follow"});
+  auto second = c.home.ctl_start({"pty", "read", id, "--follow", "--from", "1000000"});
+  REQUIRE(b.ctl({"pty", "send", id, "go", "--enter"}).status == 0);
+  std::string all;
+  for (int n = 1; n <= 300'000; ++n)
+    all += std::to_string(n) + "\n";
+  auto one = first.finish(), two = second.finish();
+  CHECK(one.status == 0);
+  CHECK(two.status == 0);
+  CHECK((one.out == all)); // too long to be shown
+  CHECK((two.out == all.substr(1'000'000)));
+}
+
 TEST_CASE("a line that is sent again after the terminal's node was killed is typed once") {
   cluster_of_nodes c;
   test_node b;
