@@ -20,7 +20,8 @@ namespace {
 /// Also while nothing is said: a connection that is gone must not be waited for.
 constexpr int keepalive_ms = static_cast<int>(limits::link_keepalive.count());
 constexpr int keepalive_timeout_ms = static_cast<int>(limits::link_keepalive_timeout.count());
-constexpr int stream_ahead_bytes = 4 * 1024 * 1024;
+/// What may come of a stream before it is read: a frame as large as there may be.
+constexpr int stream_ahead_bytes = static_cast<int>(limits::grpc_message_bytes_max);
 constexpr int connect_timeout_ms = static_cast<int>(limits::link_connect_timeout.count());
 
 /// One stream, of either side. `Base` is gRPC's reactor.
