@@ -1,23 +1,21 @@
 #include "services/clock_watch.hpp"
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <system_error>
 
-#include <grpc/support/time.h>
-#include <grpcpp/alarm.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+/// Of gRPC 1.51, though not of what it publishes: whoever waits for the next deadline looks at it anew. An alarm before all others does the
+/// same, but not when a deadline has passed while the clock was set. gRPC is linked statically (ADR 0002): another one does not link.
+void grpc_kick_poller();
+
 namespace swarm {
 
 namespace {
-
-constexpr std::int64_t soon_ms = 1; // what is due at once is not waited for
 
 unique_fd checked(int fd, const char* what) {
   if (fd < 0)
@@ -30,21 +28,6 @@ void arm(int timer) {
   itimerspec never{};
   never.it_value.tv_sec = std::int64_t{1} << 33;
   timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, nullptr);
-}
-
-/// A deadline before all others wakes whoever waits for the next one.
-void look_at_deadlines() {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool over = false;
-  grpc::Alarm alarm;
-  alarm.Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(soon_ms, GPR_TIMESPAN)), [&](bool) {
-    std::lock_guard guard{mutex};
-    over = true;
-    changed.notify_all();
-  });
-  std::unique_lock lock{mutex};
-  changed.wait(lock, [&] { return over; });
 }
 
 } // namespace
@@ -74,7 +57,7 @@ void clock_watch::run() const {
     std::uint64_t times = 0;
     [[maybe_unused]] auto said = read(timer_.get(), &times, sizeof times); // ECANCELED
     arm(timer_.get());
-    look_at_deadlines();
+    grpc_kick_poller();
   }
 }
 

@@ -137,9 +137,9 @@ std::string clock_jumped(host_world& w, chance& rng) {
   auto by = std::chrono::seconds{60 + rng() % 7'200};
   if (rng() % 2 == 0)
     by = -by;
-  w.set_clock_off(by);
+  w.clock().set_off(by);
   pass_time(rng, 500, 4'000);
-  w.set_clock_right();
+  w.clock().set_right();
   return "the clock jumps by " + std::to_string(by.count()) + " s, and back";
 }
 
@@ -159,7 +159,7 @@ harms::harms(const host_world& w, unsigned seed) : rng_(seed) {
                refused,     slow_and_sliced, breaking,           half_open,   dropped};
   if (w.has_small_disks())
     possible_.insert(possible_.end(), {home_disk_filled, member_disk_filled});
-  if (w.may_set_clock())
+  if (machine_clock::may_be_set())
     possible_.push_back(clock_jumped);
 }
 

@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
@@ -50,18 +49,6 @@ void expect(const run_result& r, const std::string& what) {
     throw std::runtime_error(what + " ended with " + std::to_string(r.status) + ": " + r.out + r.err);
 }
 
-std::int64_t clock_ms(clockid_t id) {
-  timespec t{};
-  clock_gettime(id, &t);
-  return t.tv_sec * 1'000 + t.tv_nsec / 1'000'000;
-}
-
-void set_clock(std::int64_t unix_ms) {
-  timespec t{unix_ms / 1'000, unix_ms % 1'000 * 1'000'000};
-  if (clock_settime(CLOCK_REALTIME, &t) != 0)
-    throw std::runtime_error("SWARM_TEST_CLOCK=1: this user may not set the machine's clock");
-}
-
 std::string logs_of(const test_node& node) {
   auto all = file_text(fs::path{node.work()}.parent_path() / "swarmd.err");
   std::error_code ec;
@@ -75,7 +62,7 @@ std::string logs_of(const test_node& node) {
 host_world::host_world(unsigned seed, const std::string& given) : seed_(seed), network_(hosts, !loopback_wanted()), port_(free_port()) {
   auto no_disks = small_disk::obstacle();
   kind_ = network_.kind() + (no_disks.empty() ? "; each on a disk of its own" : "; no disks of their own: " + no_disks) +
-          (may_set_clock() ? "; the machine's clock jumps" : "; the clock stays as it is (SWARM_TEST_CLOCK=1 sets it)");
+          (machine_clock::may_be_set() ? "; the machine's clock jumps" : "; the clock stays as it is (SWARM_TEST_CLOCK=1 sets it)");
   auto* disk = disks_.begin();
   for (auto& n : nodes_) {
     n = std::make_unique<test_node>();
@@ -196,7 +183,7 @@ void host_world::mend(std::size_t member) {
 }
 
 void host_world::heal() {
-  set_clock_right();
+  clock_.set_right();
   for (const auto& disk : disks_)
     if (disk)
       disk->empty();
@@ -247,22 +234,6 @@ void host_world::free_disk(std::size_t host) {
       start_node(host);
     return ctl(host, {"status", "--json"}).status == 0;
   });
-}
-
-bool host_world::may_set_clock() {
-  const auto* v = std::getenv("SWARM_TEST_CLOCK");
-  return v && std::string{v} == "1";
-}
-
-void host_world::set_clock_off(std::chrono::seconds by) {
-  if (!true_time_less_boot_ms_)
-    true_time_less_boot_ms_ = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME);
-  set_clock(*true_time_less_boot_ms_ + clock_ms(CLOCK_BOOTTIME) + std::chrono::milliseconds{by}.count());
-}
-
-void host_world::set_clock_right() {
-  if (auto difference = std::exchange(true_time_less_boot_ms_, std::nullopt))
-    set_clock(*difference + clock_ms(CLOCK_BOOTTIME));
 }
 
 std::string host_world::misdeeds() const {

@@ -6,13 +6,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "services/clock_watch.hpp"
 #include "tests/support/host_network.hpp"
+#include "tests/support/machine_clock.hpp"
 #include "tests/support/node_process.hpp"
 #include "tests/support/small_disk.hpp"
 #include "tests/support/tcp_proxy.hpp"
@@ -62,11 +62,8 @@ public:
   void fill_disk(std::size_t host) const;
   /// A node that gave up meanwhile, as its store failed again and again, is started again.
   void free_disk(std::size_t host);
-  /// The machine's clock is the clock of all hosts, and of whatever else runs there: only with SWARM_TEST_CLOCK=1.
-  static bool may_set_clock();
-  /// True time plus so much, until `set_clock_right`.
-  void set_clock_off(std::chrono::seconds);
-  void set_clock_right();
+  /// Of all hosts, which share the machine's.
+  machine_clock& clock() { return clock_; }
   /// Only for a member whose link goes through one; null for others.
   tcp_proxy* proxy(std::size_t member) const { return proxies_[member].get(); }
   /// Everything that this class has harmed is well again, but for nodes that were killed.
@@ -91,8 +88,8 @@ private:
   std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
   std::vector<std::string> secrets_;
   std::string misdeeds_;
-  clock_watch wall_clock_;                             // for the clients of this program
-  std::optional<std::int64_t> true_time_less_boot_ms_; // while the clock is off
+  clock_watch wall_clock_; // for the clients of this program
+  machine_clock clock_;
 };
 
 /// Every kind of harm once, in an order left to chance, then all of them again in another one.
