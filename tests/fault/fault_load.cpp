@@ -230,6 +230,8 @@ load_figures load::check() const {
     f.repeats += c->repeats;
   }
   f.checked = history::check_all(all);
+  if (!f.checked.accepted)
+    f.checked.why += events_about(clients_.front()->raw(), f.checked.object);
   return f;
 }
 

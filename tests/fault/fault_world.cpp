@@ -17,6 +17,7 @@ using steady = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds attempt_longest{4'000};
+constexpr milliseconds completion_patience{10'000};
 constexpr int pause_ms = 15;
 
 milliseconds left(steady::time_point until) { return std::max(std::chrono::duration_cast<milliseconds>(until - steady::now()), milliseconds{0}); }
@@ -174,7 +175,16 @@ std::optional<v1::Reply> fault_client::recorded(const char* model, const std::st
 
 // -- locks ---------------------------------------------------------------------------------
 
+void fault_client::settle_completions(const std::string& path) {
+  std::erase_if(open_completions_, [&](const auto& request) { return send(request, completion_patience).has_value(); });
+  for (std::size_t i = 0; i < open_completions_.size(); ++i)
+    may_release(path);
+}
+
+void fault_client::may_release(const std::string& path) { history_.invoke("lock", path, {"release", session_, "", 0}); }
+
 bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, milliseconds deadline) {
+  settle_completions(path);
   auto cmd = command();
   auto& a = *cmd.mutable_acquire_lock();
   a.set_path(path);
@@ -185,6 +195,8 @@ bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, millis
   auto r = recorded("lock", path, "acquire", {}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.lock().lock().fence()}; });
   if (r)
     fence_ = r->lock().lock().fence();
+  else if (!last_reply_)
+    doubtful_.insert(path);
   return r.has_value();
 }
 
@@ -194,7 +206,10 @@ bool fault_client::release(const std::string& path, milliseconds deadline) {
   auto fence = fence_path_ == path ? std::exchange(fence_, 0) : 0;
   cmd.mutable_release_lock()->set_fence(fence);
   auto released = [](const v1::Reply& x) { return x.lock().released() ? std::optional{sight{"", x.lock().lock().fence()}} : std::nullopt; };
-  return recorded("lock", path, "release", {"", fence}, cmd, deadline, released).has_value();
+  auto done = recorded("lock", path, "release", {"", fence}, cmd, deadline, released).has_value();
+  if (last_reply_)
+    doubtful_.erase(path);
+  return done;
 }
 
 bool fault_client::give_up(const std::string& path, milliseconds deadline) {
@@ -240,7 +255,12 @@ bool fault_client::complete(const std::string& task, milliseconds deadline) {
   cmd.mutable_complete_task()->set_summary("done");
   auto fence = claimed_ == task ? claim_fence_ : 0;
   cmd.mutable_complete_task()->set_fence(fence);
-  return recorded("task", task, "complete", {"", fence}, cmd, deadline, [](const v1::Reply&) { return sight{}; }).has_value();
+  for (const auto& path : doubtful_)
+    may_release(path);
+  auto done = recorded("task", task, "complete", {"", fence}, cmd, deadline, [](const v1::Reply&) { return sight{}; }).has_value();
+  if (!last_reply_)
+    open_completions_.push_back(last_);
+  return done;
 }
 
 void fault_client::read_task(const std::string& task, milliseconds deadline) {
@@ -385,6 +405,23 @@ std::optional<v1::Task> task_of(node_client& client, const std::string& id) {
   q.mutable_get_task()->set_task_id(id);
   auto a = ask_patiently(client, q);
   return a.has_task() ? std::optional{a.task()} : std::nullopt;
+}
+
+std::string events_about(node_client& client, const std::string& object) {
+  // Another host may know the same file by another path.
+  auto name = object.substr(object.rfind('/') + 1);
+  std::string out, page;
+  do {
+    auto q = client.query();
+    q.mutable_list_events()->mutable_page()->set_token(page);
+    auto a = ask_patiently(client, q);
+    for (const auto& e : a.events().events())
+      if (e.subject().find(name) != std::string::npos)
+        out +=
+          "\n  event " + std::to_string(e.revision()) + " at " + std::to_string(e.at_ms()) + ": " + e.type() + " by " + e.actor() + " " + e.payload();
+    page = a.events().page().token();
+  } while (!page.empty());
+  return out;
 }
 
 bool kill_actor(node_client& client, const std::string& path) {

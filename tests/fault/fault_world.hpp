@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,10 @@ public:
 private:
   fault_client(history::recorder&, std::pair<node_client, std::string> who);
   std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline);
+  // A completion takes the locks of its session along.
+  /// What became of those nobody heard of is asked before a lock is taken; one that is still not known may release `path` at any time.
+  void settle_completions(const std::string& path);
+  void may_release(const std::string& path);
 
   /// What an operation gives, as the history sees it.
   struct sent {
@@ -84,6 +89,8 @@ private:
   std::uint64_t seen_revision_ = 0;
   v1::ExecuteRequest last_;
   std::optional<v1::Reply> last_reply_;
+  std::vector<v1::ExecuteRequest> open_completions_;
+  std::set<std::string> doubtful_; // paths that the session may hold without having heard of it
 };
 
 /// Asks again while the node or a part of it is away.
@@ -91,6 +98,8 @@ v1::Answer ask_patiently(node_client&, const v1::Query&);
 /// The rows of a list query, all pages.
 std::vector<v1::Spawn> all_spawns(node_client&, bool live_only = false);
 std::optional<v1::Task> task_of(node_client&, const std::string& id);
+/// What the home of the scope says happened to that object, one event a line.
+std::string events_about(node_client&, const std::string& object);
 /// False when there is no such actor now.
 bool kill_actor(node_client&, const std::string& path);
 v1::ActorGraph graph_of(node_client&);

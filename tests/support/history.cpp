@@ -257,6 +257,7 @@ report check_all(const std::vector<operation>& all) {
     if (!v.accepted && r.accepted) {
       r.accepted = false;
       r.why = explain(name.first + " " + name.second, ops, v);
+      r.object = name.second;
     }
   }
   r.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();

@@ -221,7 +221,8 @@ struct dedup_model {
 
 struct report {
   bool accepted = true;
-  std::string why; // of the first object that cannot be explained
+  std::string why;    // of the first object that cannot be explained
+  std::string object; // its name
   std::size_t objects = 0;
   std::size_t operations = 0;
   std::size_t unknown = 0;
