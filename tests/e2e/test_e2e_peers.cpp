@@ -1,5 +1,6 @@
 // Peers that are not what they should be, over real sockets: what is wrong is refused, said once with the reason and counted, and the
 // home and its other members go on.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <future>
@@ -508,6 +509,56 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
   CHECK(lines_with(c.home, "the link to the node flood ends: it sends more than it was given credit for") == 1);
   CHECK(counted(c.home, peer_row("flood")) >= 2);
   CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+}
+
+TEST_CASE("a peer that asks for more than may be under way is refused the rest, until it takes something back or begins anew") {
+  constexpr std::uint64_t most = 512;
+  cluster_of_nodes c{"link_requests_max = " + std::to_string(most) + "\n"};
+  auto who = join_as_peer(c.token(), "greedy");
+  auto at_once = [&](std::uint64_t n) {
+    return eventually([&] { return detail_of(c.home, peer_row("greedy")).find(", " + std::to_string(n) + " asked of us") != std::string::npos; });
+  };
+  auto s = linked_stream(who);
+  std::uint64_t seq = 0;
+  auto put = [&](v1::LinkRequest r) {
+    ++seq;
+    REQUIRE(s->write(message_frame(seq, std::move(r), seq)));
+  };
+  auto ask = [&](v1::LinkRequest r) {
+    put(std::move(r));
+    for (;;) {
+      auto f = s->next();
+      REQUIRE(f);
+      if (f->message().response().id() == seq)
+        return f->message().response();
+    }
+  };
+  auto path = [](std::uint64_t i) { return "/src/" + std::to_string(i); };
+  auto olga = ask(registration("name:olga")).reply().session().session().id(), pat = ask(registration("name:pat")).reply().session().session().id();
+  for (std::uint64_t i = 0; i < most; ++i)
+    CHECK(ask(lock_of(olga, path(i))).reply().lock().has_lock());
+  for (std::uint64_t i = 0; i < most; ++i) {
+    auto waiting = lock_of(pat, path(i));
+    waiting.mutable_execute()->mutable_command()->mutable_acquire_lock()->set_wait_ms(600'000);
+    put(waiting);
+  }
+  auto last = seq;
+  CHECK(ask(question()).error().code() == static_cast<std::uint32_t>(errc::overloaded));
+  CHECK(at_once(most));
+  CHECK(c.home.ctl(in_shared({"kv", "set", "k", "v"})).status == 0);
+  v1::LinkFrame back;
+  back.set_seq(++seq);
+  back.set_credit(limits::link_window_bytes());
+  back.mutable_message()->mutable_cancel()->set_id(last);
+  REQUIRE(s->write(back));
+  CHECK(ask(question()).has_answer_to_query());
+  CHECK(at_once(most - 1));
+  s = linked_stream(who);
+  CHECK(at_once(0));
+  CHECK(eventually([&] {
+    auto rows = c.home.ctl_json(in_shared({"locks"}));
+    return rows.size() == most && std::all_of(rows.begin(), rows.end(), [](const json& l) { return l.value("waiters", 0) == 0; });
+  }));
 }
 
 TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
