@@ -15,6 +15,7 @@
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
+#include "actors/runtime/scheduling.hpp"
 #include "actors/runtime/tree.hpp"
 
 namespace swarm {
@@ -28,6 +29,10 @@ federation_state::~federation_state() {
 namespace {
 
 using self_ptr = federation_actor::stateful_pointer<federation_state>;
+
+/// What a frame causes here is done by the thread that has read it, for so long: a command to its answer takes fewer. With a flood the workers
+/// do the rest.
+constexpr int link_turns = 32;
 
 bool is_home(self_ptr self) {
   auto* cluster = self->state.node->cluster;
@@ -378,9 +383,14 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
   st.processes = std::move(processes);
   caf::anon_send(st.watch, attach_atom_v, caf::actor_cast<commit_sink_actor>(self));
   if (st.node->links)
-    st.node->links->listen([addr = self->address()](link_news_ptr news) {
-      if (auto who = caf::actor_cast<federation_actor>(addr))
-        caf::anon_send(who, std::move(news));
+    st.node->links->listen([addr = self->address(), &sys = self->home_system()](const link_news_ptr& news) {
+      auto who = caf::actor_cast<federation_actor>(addr);
+      if (!who)
+        return;
+      auto post = [&] { caf::anon_send(who, news); };
+      if (news->kind != link_news::frame && news->kind != link_news::written)
+        return post();
+      runtime::run_here(sys, post, [left = link_turns]() mutable { return left-- <= 0; });
     });
   if (st.node->cluster) {
     take_view(self, st.node->cluster->view());

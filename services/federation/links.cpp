@@ -82,7 +82,7 @@ public:
     }
     if (wanted) {
       tell(link_news::frame, std::exchange(incoming_, {}));
-      // gRPC sends a window update of its own for every read: not before what the frame causes has begun.
+      // Only now: gRPC sends a window update of its own for every read, which must not go before the answer.
       std::lock_guard guard{mutex_};
       telling_ = false;
       if (std::exchange(read_wanted_, false) && !over_ && !closing_)

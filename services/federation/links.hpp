@@ -24,6 +24,7 @@ namespace swarm {
 class link_board {
 public:
   void listen(link_listener);
+  /// Of frames read and written: on the caller's thread, which does what comes of it, so that no lock may be held.
   void tell(link_news);
 
   // Those we have dialled. What gRPC's own thread gives back last must not be its last channel: gRPC 1.51 would end that thread from within.
