@@ -50,8 +50,8 @@ json node_row(const v1::ClusterNode& n) {
 
 std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
   std::string out = link_text(n.link());
-  if (n.link() == v1::ClusterNode::DOWN && n.last_heard_ms() > 0)
-    out += " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0));
+  if (n.link() == v1::ClusterNode::DOWN)
+    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0)) : "not linked yet";
   if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
     out += fmt::format(" {:.1f} ms", static_cast<double>(n.round_trip_us()) / 1000);
   if (n.info().draining())

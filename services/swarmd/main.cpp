@@ -29,7 +29,6 @@
 #include "actors/base/process.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
-#include "services/clock_watch.hpp"
 #include "services/federation/node_labels.hpp"
 #include "services/keeper_link.hpp"
 #include "services/process_watch.hpp"
@@ -243,7 +242,6 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   worker_registry workers;
   bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
-  clock_watch wall_clock;
   stop_signal stop;
 
   keeper_client_options keeper_options;

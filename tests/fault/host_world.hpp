@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "services/clock_watch.hpp"
 #include "tests/support/host_network.hpp"
 #include "tests/support/machine_clock.hpp"
 #include "tests/support/node_process.hpp"
@@ -88,7 +87,6 @@ private:
   std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
   std::vector<std::string> secrets_;
   std::string misdeeds_;
-  clock_watch wall_clock_; // for the clients of this program
   machine_clock clock_;
 };
 
