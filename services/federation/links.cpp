@@ -179,12 +179,12 @@ public:
   }
   void OnCancel() override {
     std::lock_guard guard{mutex_};
-    cancelled_ = true;
+    hung_up_ |= !cancelled_;
     end();
     comes_before(this);
   }
   void OnDone() override {
-    auto unreadable = cut_short_ && !cancelled_;
+    auto unreadable = cut_short_ && !hung_up_;
     done(link_news::disconnected, unreadable ? "what came cannot be read as a frame, or it hung up without a word" : "");
   }
 
@@ -194,9 +194,13 @@ private:
       cancel();
     this->Finish(grpc::Status::OK);
   }
-  void cancel() override { context_.TryCancel(); }
+  void cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
   grpc::CallbackServerContext& context_; // gRPC's, until OnDone
-  bool cancelled_ = false;               // the connection is gone
+  bool cancelled_ = false;               // by this side
+  bool hung_up_ = false;                 // by the other, or the connection is gone
 };
 
 class dialled_stream final : public stream<grpc::ClientBidiReactor<v1::LinkFrame, v1::LinkFrame>> {

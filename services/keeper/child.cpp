@@ -106,6 +106,11 @@ void child::close_status() {
 void child::write(std::uint64_t ticket, std::string data, const std::string& request) {
   if (has_exited() || !process_.input)
     return owner_.input_accepted(*this, ticket, 0, true);
+  // Whoever asked last may have died with the answer.
+  if (!request.empty())
+    for (const auto& taken : taken_)
+      if (taken.request() == request)
+        return owner_.input_accepted(*this, ticket, taken.bytes(), false);
   if (data.size() > limits::pty_input_bytes_max || input_bytes_ + data.size() > limits::keeper_input_staging_bytes() ||
       input_.size() >= limits::keeper_input_tickets_max())
     return owner_.input_accepted(*this, ticket, 0, false);

@@ -91,6 +91,26 @@ TEST_CASE("whoever attaches next is told of the newest inputs that had a request
   CHECK(second.events.child("s1").input.empty());
 }
 
+TEST_CASE("an input that is sent again under its request is answered as before and not typed again") {
+  node n;
+  {
+    attached first{n.dir};
+    first.run(shell("s1", "while read line; do echo got-$line; done", true));
+    first.client.write("s1", 1, "one\n", "me/1");
+    CHECK(answer(first, "s1", 1) == std::pair<std::uint64_t, bool>{4, false});
+    first.client.write("s1", 2, "one\n", "me/1");
+    CHECK(answer(first, "s1", 2) == std::pair<std::uint64_t, bool>{4, false});
+  }
+  attached second{n.dir};
+  REQUIRE(second.ready());
+  second.client.write("s1", 1, "one\n", "me/1");
+  CHECK(answer(second, "s1", 1) == std::pair<std::uint64_t, bool>{4, false});
+  second.client.write("s1", 2, "two\n", "me/2");
+  REQUIRE(second.wait_output("s1", "got-two"));
+  auto output = second.output("s1");
+  CHECK(output.find("got-one") == output.rfind("got-one"));
+}
+
 TEST_CASE("a block of input larger than the client accepts is refused at once") {
   node n;
   attached a{n.dir};
