@@ -239,7 +239,7 @@ constexpr verb verbs[] = {
 
 std::span<const verb> cluster_verbs() { return verbs; }
 
-v1::ClusterView found_cluster(const context& ctx, const cluster_options& o) {
+std::string found_cluster(const context& ctx, const cluster_options& o) {
   v1::FoundRequest request;
   request.set_listen(o.listen);
   request.set_insecure(o.insecure);
@@ -254,7 +254,7 @@ v1::ClusterView found_cluster(const context& ctx, const cluster_options& o) {
   }
   if (o.insecure && !ctx.json_wanted())
     ctx.io().error("The authority's key is kept without a passphrase: whoever can read this state directory can make nodes of this cluster.");
-  return reply.view();
+  return reply.recovery_copy();
 }
 
 } // namespace swarm::cli

@@ -37,10 +37,13 @@ json status_row(const v1::NodeStatus& s) {
           {"integrity", s.integrity()}};
 }
 
-int print_status(context& ctx, const v1::NodeStatus& s) {
+int print_status(context& ctx, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
   auto& io = ctx.io();
   if (ctx.json_wanted()) {
-    io.print(status_row(s));
+    auto row = status_row(s);
+    if (!recovery_copy.empty())
+      row["recovery_copy"] = recovery_copy; // it is there this once
+    io.print(row);
     return code::ok;
   }
   io.painted_line(io.paint(colour::bold, s.node_name()) + "  " + io.paint(colour::green, "up " + duration(s.uptime_ms())) +
@@ -73,9 +76,10 @@ int run_up(context& ctx, const up_options& o) {
   auto s = ctx.door().node.status();
   if (was_running && !o.name.empty() && o.name != s.node_name())
     throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
+  std::string recovery_copy;
   if (!o.cluster.listen.empty())
-    found_cluster(ctx, o.cluster);
-  return print_status(ctx, s);
+    recovery_copy = found_cluster(ctx, o.cluster);
+  return print_status(ctx, s, recovery_copy);
 }
 
 void build_up(CLI::App& app, context& ctx) {

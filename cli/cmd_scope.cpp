@@ -1,6 +1,9 @@
 // scope: which scopes there are, and which directories are checkouts of those that hosts share.
 #include "cli/verbs.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "actors/base/paths.hpp"
 
 namespace swarm::cli {
@@ -24,11 +27,12 @@ std::string home_of(const v1::ClusterView& view) {
   return {};
 }
 
-std::vector<std::string> scopes_of(const context& ctx) {
+/// `shared`: those that hosts share, as their home knows them.
+std::vector<std::string> scopes_of(const context& ctx, bool shared) {
   std::vector<std::string> out;
   auto q = ctx.query();
   q.clear_scope();
-  q.mutable_list_scopes();
+  q.mutable_list_scopes()->set_shared(shared);
   ask_pages(
     ctx, q, [](v1::Query& x) { return x.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
     [&](const v1::Answer& a) {
@@ -38,18 +42,51 @@ std::vector<std::string> scopes_of(const context& ctx) {
   return out;
 }
 
+/// What this node knows, and its home as long as there is a link to it; why the home was not asked otherwise.
+struct scope_names {
+  std::set<std::string> all;
+  std::string missing;
+};
+scope_names known_scopes(const context& ctx, const v1::ClusterView& view, const v1::CheckoutList& checkouts) {
+  scope_names out;
+  auto add = [&](bool shared) {
+    for (auto& name : scopes_of(ctx, shared))
+      out.all.insert(std::move(name));
+  };
+  add(false);
+  for (const auto& c : checkouts.checkouts())
+    out.all.insert(c.scope());
+  for (const auto& n : view.nodes()) {
+    out.all.insert(n.info().checkouts().begin(), n.info().checkouts().end());
+    if (!n.home() || n.link() == v1::ClusterNode::SELF)
+      continue;
+    try {
+      if (n.link() != v1::ClusterNode::UP)
+        throw failure(code::no_node, "no link to it");
+      add(true);
+    } catch (const failure& e) {
+      out.missing = "the home " + n.info().node_name() + " was not asked: " + e.what();
+    }
+  }
+  return out;
+}
+
 int run_list(const context& ctx) {
   const auto checkouts = ctx.door().node.checkouts();
-  const auto home = home_of(ctx.door().node.nodes());
-  auto names = scopes_of(ctx);
-  for (const auto& c : checkouts.checkouts())
-    if (std::find(names.begin(), names.end(), c.scope()) == names.end())
-      names.push_back(c.scope());
-  std::sort(names.begin(), names.end());
+  const auto view = ctx.door().node.nodes();
+  const auto home = home_of(view);
+  const auto names = known_scopes(ctx, view, checkouts);
   auto rows = json::array();
   std::vector<std::vector<std::string>> cells;
-  for (const auto& name : names) {
+  for (const auto& name : names.all) {
     auto shared = is_named_scope(name);
+    auto hosts = json::array();
+    std::string hosts_shown;
+    for (const auto& n : view.nodes())
+      if (std::find(n.info().checkouts().begin(), n.info().checkouts().end(), name) != n.info().checkouts().end()) {
+        hosts.push_back(n.info().node_name());
+        hosts_shown += (hosts_shown.empty() ? "" : " ") + n.info().node_name();
+      }
     auto roots = json::array();
     std::string shown;
     for (const auto& c : checkouts.checkouts())
@@ -57,15 +94,22 @@ int run_list(const context& ctx) {
         roots.push_back(c.root());
         shown += (shown.empty() ? "" : " ") + c.root();
       }
-    rows.push_back({{"scope", name}, {"shared", shared}, {"home", shared && !home.empty() ? json(home) : json(nullptr)}, {"checkouts", roots}});
-    cells.push_back({name, !shared ? "this host's own" : home.empty() ? "shared" : "shared, home " + home, shown.empty() ? "-" : shown});
+    rows.push_back(
+      {{"scope", name}, {"shared", shared}, {"home", shared && !home.empty() ? json(home) : json(nullptr)}, {"checkouts", roots}, {"hosts", hosts}});
+    cells.push_back({name,
+                     !shared        ? "this host's own"
+                     : home.empty() ? "shared"
+                                    : "shared, home " + home,
+                     shown.empty() ? "-" : shown, hosts_shown.empty() ? "-" : hosts_shown});
   }
+  if (!names.missing.empty())
+    ctx.io().error("swarmctl scope list: " + names.missing);
   if (ctx.json_wanted())
-    ctx.io().print({{"scopes", rows}});
+    ctx.io().print({{"scopes", rows}, {"complete", names.missing.empty()}});
   else if (cells.empty())
     ctx.io().line("no scopes yet: one begins with its first session");
   else
-    ctx.io().text(table({"SCOPE", "", "CHECKOUTS HERE"}, cells));
+    ctx.io().text(table({"SCOPE", "", "CHECKOUTS HERE", "CHECKOUTS ON"}, cells));
   return code::ok;
 }
 
@@ -140,7 +184,7 @@ void build_scope(CLI::App& app, context& ctx) {
   app.require_subcommand(1);
   auto directory = std::make_shared<std::string>();
   auto name = std::make_shared<std::string>();
-  auto* list = app.add_subcommand("list", "the scopes this node knows, and its checkouts of them");
+  auto* list = app.add_subcommand("list", "the scopes of this node and the shared ones, and where checkouts of them are");
   on_run(*list, ctx, [&ctx] { return run_list(ctx); });
   auto* share = app.add_subcommand("share", "make a repository's directory part of the scope that all hosts share; once in each checkout");
   option(*share, "directory", *directory, "in the repository (the working directory)");

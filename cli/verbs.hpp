@@ -108,7 +108,8 @@ struct cluster_options {
   std::string passphrase_file;
   bool insecure = false;
 };
-v1::ClusterView found_cluster(const context&, const cluster_options&);
+/// Gives the recovery copy of the authority's key if there is a new one. It is shown already unless JSON is wanted.
+std::string found_cluster(const context&, const cluster_options&);
 
 /// A mistake in the call: status 2, and where its help is.
 failure usage(const std::string& text);

@@ -88,7 +88,8 @@ std::optional<v1::Refusal> check_worker(const service_context& context, v1::Comm
 
 } // namespace
 
-prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who) {
+prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who,
+                      const std::optional<std::chrono::milliseconds>& patience) {
   if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
   if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
@@ -100,6 +101,7 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
     return refuse("the environment is larger than 256 KiB");
   auto c = std::make_shared<call>();
   c->environment = std::move(*environment);
+  c->patience = patience;
   auto exec = std::make_shared<execution>();
   exec->id = req.id();
   exec->command = req.command();
@@ -121,7 +123,9 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
 
 std::function<void()> leaves_line(const service_context& context, call_ptr c) {
   const auto& command = c->what->command;
-  if (!command.has_acquire_lock() || command.acquire_lock().wait_ms() <= 0)
+  const auto stands_in_line = command.has_acquire_lock() && command.acquire_lock().wait_ms() > 0;
+  const auto* cluster = context.node->cluster;
+  if (!stands_in_line && (!cluster || cluster->home_of(command.scope()).empty()))
     return nullptr;
   // A client of a node that stops comes back to its place.
   return [stopping = context.stopping, board = context.board, c = std::move(c)] {

@@ -78,6 +78,25 @@ void with_lasting_principal(caf::event_based_actor* self, const service_context&
     refuse);
 }
 
+/// What was asked of another node is taken back when nobody waits for the answer any more.
+class asked_elsewhere {
+public:
+  asked_elsewhere(federation_actor federation, std::string node_id, link_request_ptr request)
+    : federation_(std::move(federation)), node_id_(std::move(node_id)), request_(std::move(request)) {}
+  asked_elsewhere(const asked_elsewhere&) = delete;
+  asked_elsewhere& operator=(const asked_elsewhere&) = delete;
+  ~asked_elsewhere() {
+    if (!answered)
+      caf::anon_send(federation_, abort_atom_v, node_id_, request_);
+  }
+  bool answered = false;
+
+private:
+  federation_actor federation_;
+  std::string node_id_;
+  link_request_ptr request_;
+};
+
 /// Polls for events where the scope's home is: at the hub of this node, or over the link to another one.
 template <class Self, class OnPage, class OnError>
 void poll_events(Self* self, const service_context& context, const watch_poll_ptr& poll, OnPage on_page, OnError on_error) {
@@ -89,9 +108,12 @@ void poll_events(Self* self, const service_context& context, const watch_poll_pt
     ask(self, board.watch, poll).then([on_page](const watch_page_ptr& p) { on_page(p); }, [on_error](caf::error& e) { on_error(to_status(e)); });
     return;
   }
-  ask(self, board.federation, home, to_link(*poll))
+  auto request = to_link(*poll);
+  auto asked = std::make_shared<asked_elsewhere>(board.federation, home, request);
+  ask(self, board.federation, home, request)
     .then(
       [=](const link_response_ptr& r) {
+        asked->answered = true;
         auto page = page_in(*r);
         if (!page)
           return on_error(to_status(page.error()));
@@ -100,10 +122,14 @@ void poll_events(Self* self, const service_context& context, const watch_poll_pt
           return poll_events(self, context, poll, on_page, on_error);
         on_page(*page);
       },
-      [on_error](caf::error& e) { on_error(to_status(e)); });
+      [asked, on_error](caf::error& e) {
+        asked->answered = true;
+        on_error(to_status(e));
+      });
 }
 
-/// To be done when the client of this command goes unanswered: it leaves the line it may stand in. Null when there is none.
+/// To be done when the client of this command goes unanswered: it leaves the line it may stand in, and is not put to another node any more.
+/// Null when there is nothing to do.
 std::function<void()> leaves_line(const service_context&, call_ptr);
 
 class coordination_service final : public v1::Coordination::CallbackService {
@@ -123,13 +149,14 @@ private:
 };
 
 /// Checks a request's outer bounds and makes the call the front understands. A status instead when it breaks one, a refusal when
-/// this node cannot run what is asked for (decided before any state changes).
+/// this node cannot run what is asked for (decided before any state changes). `patience`: how long the client waits, if it has said so.
 struct prepared_call {
   call_ptr call;
   grpc::Status status;
   std::optional<v1::Refusal> refusal;
   path_view paths = {}; // in which the reply is shown
 };
-prepared_call prepare(const service_context&, const v1::ExecuteRequest&, const v1::Principal&);
+prepared_call prepare(const service_context&, const v1::ExecuteRequest&, const v1::Principal&,
+                      const std::optional<std::chrono::milliseconds>& patience = {});
 
 } // namespace swarm

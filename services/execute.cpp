@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "actors/domain/rules.hpp"
+#include "services/call_patience.hpp"
 #include "services/coordination_service.hpp"
 #include "services/requests.hpp"
 
@@ -27,12 +28,12 @@ grpc::ServerUnaryReactor* run_short(const service_context& context, std::shared_
 }
 
 /// Asks the front and answers the call with what comes back.
-template <class Request, class Reply>
-void ask_front(door_ptr door, const service_context& context, Request request, const short_call_ptr& call, Reply* rep, path_view paths) {
+template <class Reply, class... Request>
+void ask_front(door_ptr door, const service_context& context, const short_call_ptr& call, Reply* rep, path_view paths, Request... request) {
   auto front = context.board->get().front;
   if (!front)
     return call->finish(to_status(errc::unavailable));
-  ask(door, front, std::move(request))
+  ask(door, front, std::move(request)...)
     .then(
       [call, rep, paths = std::move(paths)](const std::shared_ptr<const Reply>& answer) {
         if (!call->open())
@@ -53,7 +54,7 @@ void go_on(door_ptr door, const service_context& context, prepared_call prepared
   if (!call->open())
     return;
   call->on_abort(leaves_line(context, prepared.call));
-  ask_front(door, context, prepared.call, call, rep, std::move(prepared.paths));
+  ask_front(door, context, call, rep, std::move(prepared.paths), prepared.call);
 }
 
 } // namespace
@@ -64,23 +65,24 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
     return finish_now(in.status);
   if (req->more_size() > 0)
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
+  const auto patience = patience_of(*ctx);
   // A caller who is known already is served here on gRPC's thread as far as possible: the door is one for all.
   std::optional<prepared_call> prepared;
   if (in.who.token_hash.empty())
-    prepared = prepare(context_, *req, in.who.principal);
-  return run_short(
-    context_, in.slot,
-    [context = context_, who = std::move(in.who), prepared = std::move(prepared), req, rep](door_ptr door, const short_call_ptr& call) mutable {
-      if (prepared)
-        return go_on(door, context, std::move(*prepared), call, rep);
-      with_principal(
-        door, context, who,
-        [=](const v1::Principal& principal) {
-          if (call->open())
-            go_on(door, context, prepare(context, *req, principal), call, rep);
-        },
-        [call](grpc::Status s) { call->finish(std::move(s)); });
-    });
+    prepared = prepare(context_, *req, in.who.principal, patience);
+  return run_short(context_, in.slot,
+                   [context = context_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
+                    rep](door_ptr door, const short_call_ptr& call) mutable {
+                     if (prepared)
+                       return go_on(door, context, std::move(*prepared), call, rep);
+                     with_principal(
+                       door, context, who,
+                       [=](const v1::Principal& principal) {
+                         if (call->open())
+                           go_on(door, context, prepare(context, *req, principal, patience), call, rep);
+                       },
+                       [call](grpc::Status s) { call->finish(std::move(s)); });
+                   });
 }
 
 grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {
@@ -89,20 +91,24 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
     return finish_now(in.status);
   if (auto wrong = wrong_scope(req->scope(), scope_is::optional))
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_short(context_, in.slot, [context = context_, who = std::move(in.who), req, rep](door_ptr door, const short_call_ptr& call) {
-    with_principal(
-      door, context, who,
-      [=](const v1::Principal& principal) {
-        if (!call->open())
-          return;
-        auto q = std::make_shared<v1::Query>(*req);
-        *q->mutable_principal() = principal;
-        path_view paths{context.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
-        paths.to_store(*q);
-        ask_front(door, context, query_ptr{q}, call, rep, std::move(paths));
-      },
-      [call](grpc::Status s) { call->finish(std::move(s)); });
-  });
+  return run_short(context_, in.slot,
+                   [context = context_, who = std::move(in.who), patience = patience_of(*ctx), req, rep](door_ptr door, const short_call_ptr& call) {
+                     with_principal(
+                       door, context, who,
+                       [=](const v1::Principal& principal) {
+                         if (!call->open())
+                           return;
+                         auto q = std::make_shared<v1::Query>(*req);
+                         *q->mutable_principal() = principal;
+                         path_view paths{context.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
+                         paths.to_store(*q);
+                         if (patience)
+                           ask_front(door, context, call, rep, std::move(paths), query_ptr{q}, caf::timespan{*patience});
+                         else
+                           ask_front(door, context, call, rep, std::move(paths), query_ptr{q});
+                       },
+                       [call](grpc::Status s) { call->finish(std::move(s)); });
+                   });
 }
 
 grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackServerContext* ctx, const v1::WaitRequest* req, v1::Activity* rep) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "actors/domain/rules.hpp"
+#include "services/call_patience.hpp"
 #include "services/pty_service.hpp"
 #include "services/requests.hpp"
 
@@ -144,41 +145,42 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
     return finish_now(in.status);
   if (auto wrong = wrong_with(*req))
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
-    with_principal(
-      self, context, who,
-      [=](const v1::Principal& principal) {
-        auto prepared = prepare(context, spawn_request(*req), principal);
-        auto front = context.board->get().front;
-        if (!prepared.status.ok() || !front)
-          return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
-        if (prepared.refusal)
-          return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
-        ask(self, front, prepared.call)
-          .then(
-            [=](const reply_ptr& r) {
-              if (r->has_refusal())
-                return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
-              // The request itself is the last event seen; what follows is news of the process.
-              auto await = [=, scope = prepared.call->what->command.scope()] {
-                await_running(self, context, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
-              };
-              if (!r->repeated() && !r->spawn().existing())
-                return await();
-              // Asked for before: it may run already, and nothing more would be heard of its start.
-              with_terminal(
-                self, context, r->spawn().spawn().id(), principal,
-                [=](pty_actor terminal) {
-                  ask(self, terminal, status_atom_v)
-                    .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
-                },
-                [await](const grpc::Status&) { await(); });
-            },
-            [refuse](caf::error& e) { refuse(to_status(e)); });
-      },
-      refuse);
-  });
+  return run_unary(context_.system, in.slot,
+                   [context = context_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
+                     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+                     with_principal(
+                       self, context, who,
+                       [=](const v1::Principal& principal) {
+                         auto prepared = prepare(context, spawn_request(*req), principal, patience);
+                         auto front = context.board->get().front;
+                         if (!prepared.status.ok() || !front)
+                           return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
+                         if (prepared.refusal)
+                           return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
+                         ask(self, front, prepared.call)
+                           .then(
+                             [=](const reply_ptr& r) {
+                               if (r->has_refusal())
+                                 return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
+                               // The request itself is the last event seen; what follows is news of the process.
+                               auto await = [=, scope = prepared.call->what->command.scope()] {
+                                 await_running(self, context, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+                               };
+                               if (!r->repeated() && !r->spawn().existing())
+                                 return await();
+                               // Asked for before: it may run already, and nothing more would be heard of its start.
+                               with_terminal(
+                                 self, context, r->spawn().spawn().id(), principal,
+                                 [=](pty_actor terminal) {
+                                   ask(self, terminal, status_atom_v)
+                                     .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
+                                 },
+                                 [await](const grpc::Status&) { await(); });
+                             },
+                             [refuse](caf::error& e) { refuse(to_status(e)); });
+                       },
+                       refuse);
+                   });
 }
 
 grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {

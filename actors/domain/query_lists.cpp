@@ -1,6 +1,7 @@
 // Locks, messages, keys, events, spawns and the other lists.
 #include <charconv>
 
+#include "actors/base/paths.hpp"
 #include "actors/domain/query_rules.hpp"
 
 namespace swarm::domain {
@@ -277,7 +278,8 @@ v1::Answer list_scopes(const question& q, const v1::ListScopes& c) {
       f.limit = limit;
       return q.rows.rows<v1::ScopeState>(f);
     },
-    [](const v1::ScopeState& s) { return s.scope(); }, [&](v1::ScopeState s) -> std::size_t { return move_to(out.add_scopes(), std::move(s)); });
+    [](const v1::ScopeState& s) { return s.scope(); },
+    [&](v1::ScopeState s) -> std::size_t { return c.shared() && !is_named_scope(s.scope()) ? 0 : move_to(out.add_scopes(), std::move(s)); });
   if (next)
     out.mutable_page()->set_token(page_token("scopes", *next));
   return a;

@@ -210,6 +210,8 @@ bool ends_with_spawn(const transaction& tx, const v1::Session& s) {
 bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSession& e) {
   if (ends_with_spawn(tx, s))
     return false;
+  if (!e.lost_node().empty())
+    return s.node_id() == e.lost_node();
   if (e.pid() != 0)
     return is_held(s) && s.pid() == e.pid() && s.pid_start() == e.pid_start();
   if (s.presence() == v1::Session::CONNECTION)

@@ -10,6 +10,7 @@ namespace swarm::domain {
 namespace {
 
 constexpr const char* node_restarted = "node_restarted";
+constexpr std::string_view spawn_failed = "spawn_failed";
 
 v1::Reply spawn_reply(v1::Spawn spawn, bool existing) {
   v1::Reply r;
@@ -86,7 +87,7 @@ void ask_again(transaction& tx, v1::Spawn& s) {
     reopen_task(tx, std::move(*task), node_restarted);
   end_worker_session(tx, s, false);
   s.set_attempt(s.attempt() + 1);
-  s.set_retries_left(s.retries_left() - 1);
+  s.set_retries_left(s.retries_left() - std::min(s.retries_left(), 1u)); // none is left, nor used up, when it is only given to another node
   s.clear_pid();
   s.clear_pid_start();
   s.clear_pty_id();
@@ -97,7 +98,9 @@ void ask_again(transaction& tx, v1::Spawn& s) {
 }
 
 /// What became of a program that was lost with its host is not known.
-bool has_exit_status(const v1::SpawnEnded& c) { return !c.never_ran() && c.reason() != node_restarted; }
+bool has_exit_status(const v1::SpawnEnded& c) {
+  return !c.never_ran() && c.reason() != node_restarted && c.reason().compare(0, spawn_failed.size(), spawn_failed) != 0;
+}
 
 std::string outcome_json(const v1::SpawnEnded& c) {
   json out = json::object();
@@ -229,9 +232,11 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
     payload = {{"exit_status", has_exit_status(c) ? json(c.exit_status()) : json(nullptr)}, {"signal", c.signal()}, {"reason", c.reason()}};
   payload.update(where);
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
-  if (auto task = task_of(tx, *s); c.reason() == node_restarted && s->retries_left() > 0 && !(task && is_terminal(task->status()))) {
-    // Only the home of the scope chooses; a node whose program was lost there starts it again.
-    if (!c.next_node_id().empty() && tx.command().principal().node().empty()) {
+  // Only the home of the scope chooses; a node whose program was lost there starts it again.
+  const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty();
+  const auto again = c.reason() == node_restarted && (s->retries_left() > 0 || (placed && c.never_ran()));
+  if (auto task = task_of(tx, *s); again && !(task && is_terminal(task->status()))) {
+    if (placed) {
       s->set_node_id(c.next_node_id());
       s->set_placement(c.next_placement());
     }

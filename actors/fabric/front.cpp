@@ -218,6 +218,16 @@ caf::result<answer_ptr> resolve_token(self_ptr self, const query_ptr& q) {
   return promise;
 }
 
+/// Queries need nothing alive.
+caf::result<answer_ptr> answer(self_ptr self, const query_ptr& q, const link_patience& patience) {
+  auto home = q->list_scopes().shared() ? shared_home(self) : q->scope().empty() ? std::string{} : home_of(self, q->scope());
+  if (home.empty())
+    return self->delegate(reader(self), q);
+  auto promise = self->make_response_promise<answer_ptr>();
+  ask_node(self, self->state.links.federation, home, to_link(*q, patience), promise, answer_in);
+  return promise;
+}
+
 void on_commit(self_ptr self, const commit_ptr& c) {
   for (const auto& b : c->batches) {
     auto found = self->state.scopes.get(b.scope());
@@ -283,14 +293,9 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
   return {
     [self](const call_ptr& c) { return self->state.scopes.route<reply_ptr>(c->what->command.scope(), c); },
     [self](abort_atom, const call_ptr& c) { return self->state.scopes.route<void>(c->what->command.scope(), abort_atom_v, c); },
-    [self](const query_ptr& q) -> caf::result<answer_ptr> {
-      if (q->has_resolve_token())
-        return resolve_token(self, q);
-      // Queries need nothing alive.
-      if (auto home = q->scope().empty() ? std::string{} : home_of(self, q->scope()); !home.empty())
-        return self->delegate(remote_at(self, home).reader, q);
-      return self->delegate(reader(self), q);
-    },
+    [self](forget_atom, const call_ptr& c) { return self->state.scopes.route<void>(c->what->command.scope(), forget_atom_v, c); },
+    [self](const query_ptr& q) -> caf::result<answer_ptr> { return q->has_resolve_token() ? resolve_token(self, q) : answer(self, q, std::nullopt); },
+    [self](const query_ptr& q, caf::timespan patience) { return answer(self, q, std::chrono::duration_cast<std::chrono::milliseconds>(patience)); },
     [self](const wait_request_ptr& w) { return self->state.scopes.route<activity_ptr>(w->scope(), w); },
     [self](attach_atom, const std::string& scope_id, const std::string& session_id, std::uint64_t stream, bool on) {
       auto& s = self->state;

@@ -16,8 +16,10 @@
 // Services talk to the door, the front, the processes and the watch hub only. Payloads are shared and immutable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,8 @@ struct call {
   std::shared_ptr<const execution> what;
   /// NAME=value of the caller, already filtered; handed to a worker by memory, never stored.
   std::vector<std::string> environment;
+  /// How long whoever asks waits, where another node is asked; nullopt: does not say.
+  std::optional<std::chrono::milliseconds> patience = {};
 };
 using call_ptr = std::shared_ptr<const call>;
 
@@ -280,7 +284,9 @@ using task_actor = entity_actor;
 /// A lock with a line. Live part: the callers standing in it; their places are rows.
 using lock_actor = entity_actor::extend_with<caf::typed_actor<
   // Whoever sent this command has gone without an answer: it gives up its place in line.
-  caf::reacts_to<abort_atom, execution_ptr>>>;
+  caf::reacts_to<abort_atom, execution_ptr>,
+  // Whoever sent this command hears no answer on the way it came, and asks again: the place in line stays.
+  caf::reacts_to<forget_atom, execution_ptr>>>;
 
 /// A session's mail with somebody waiting for it. Live part: waiters for activity.
 using mailbox_actor = entity_actor::extend_with<caf::typed_actor<
@@ -309,8 +315,10 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
 using scope_actor = caf::typed_actor<
   // Any command of the scope.
   caf::replies_to<call_ptr>::with<reply_ptr>,
-  // Whoever sent this command, which waits in line for a lock, has gone without an answer.
+  // Whoever sent this command has gone without an answer: it leaves the line it stands in, and is not put to another node any more.
   caf::reacts_to<abort_atom, call_ptr>,
+  // Whoever sent this command, which may wait in line for a lock, asks again on another way.
+  caf::reacts_to<forget_atom, call_ptr>,
   // Any query of the scope.
   caf::replies_to<query_ptr>::with<answer_ptr>,
   // wait_for_activity.
@@ -337,10 +345,12 @@ using scope_actor = caf::typed_actor<
 /// Entrance of the services: finds or wakes the scope.
 using front_actor =
   caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
-                   // Whoever sent this command has gone without an answer.
-                   caf::reacts_to<abort_atom, call_ptr>,
+                   // Whoever sent this command has gone without an answer, or asks again on another way.
+                   caf::reacts_to<abort_atom, call_ptr>, caf::reacts_to<forget_atom, call_ptr>,
                    // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
-                   caf::replies_to<query_ptr>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+                   caf::replies_to<query_ptr>::with<answer_ptr>,
+                   // The same by somebody who does not wait for another node longer than that.
+                   caf::replies_to<query_ptr, caf::timespan>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
                    caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
                    // The link to this node has begun anew: its scopes are woken, or read again, where something of them lives here.
                    caf::reacts_to<reload_atom, std::string>,

@@ -91,6 +91,10 @@ lock_actor::behavior_type lock(self_ptr self, entity_place place) {
           resolve(self, r);
     },
     [self](abort_atom, const execution_ptr& exec) { leave(self, exec); },
+    [self](forget_atom, const execution_ptr& exec) {
+      std::erase_if(self->state.waiting, [&](const auto& w) { return w.second.what == exec; });
+      std::erase(self->state.asking, exec);
+    },
     [self](passivate_atom) {
       auto stays = !self->state.waiting.empty() || !self->state.asking.empty();
       if (!stays)

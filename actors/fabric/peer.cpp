@@ -234,7 +234,8 @@ void take_name(self_ptr self, const std::string& name) {
 
 void look_at_clock(self_ptr self, std::int64_t time_ms) {
   auto& st = self->state;
-  st.clock_offset_ms = time_ms - st.node->clock->unix_ms();
+  // It may say anything; no clock is before 1970, and the difference of two that are not fits.
+  st.clock_offset_ms = std::max<std::int64_t>(time_ms, 0) - st.node->clock->unix_ms();
   auto off = std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count();
   if (off && !st.clock_off)
     spdlog::warn("the clock of the node {} is {} s off: set one of the two; no lease depends on it", name_of(self), st.clock_offset_ms / 1000);
@@ -505,6 +506,9 @@ void on_tick(self_ptr self) {
     if (l.leaving && l.leaving_until_ms <= now)
       std::exchange(l.leaving, nullptr)->abort();
   }
+  // This host slept, or stood still: the other had no chance to be heard.
+  if (st.gone_at_ms != 0 && now - st.gone_at_ms > limits::link_silence().count())
+    st.gone_at_ms = now + limits::restart_grace().count();
   if (st.gone_at_ms != 0 && st.gone_at_ms <= now) {
     spdlog::warn("the node {} has not been heard of for {} s: what it held ends", name_of(self), limits::host_lease().count() / 1000);
     tell_that_it_has_gone(self);
@@ -601,9 +605,8 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
         v1::LinkMessage m;
         *m.mutable_view() = *view;
         send(lane_of(self, link_lane::control), std::move(m));
-      } else {
-        tell_about_us(self);
       }
+      tell_about_us(self);
       pump(self);
     },
     [self](gone_atom) { revoke(self); },

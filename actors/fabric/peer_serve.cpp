@@ -152,6 +152,8 @@ void query(self_ptr self, const ticket& t, const v1::Query& asked) {
     return answer(self, t, not_home(q->scope()));
   if (!take_principal(self, *q->mutable_principal()))
     return answer(self, t, as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
+  if (q->has_list_scopes())
+    q->mutable_list_scopes()->set_shared(true); // what this node has for itself is its own business
   ask_here(self, st.front, query_ptr{q})
     .then(then_answer<answer_ptr>(self, t, [](v1::LinkResponse& r, const answer_ptr& a) { *r.mutable_answer_to_query() = *a; }), else_error(self, t));
 }
@@ -399,12 +401,16 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
 
 namespace {
 
-/// Nobody there waits for it any more.
-void stop_job(self_ptr self, link_lane lane, peer_state::job& j) {
+/// Nobody there waits for it any more; `asks_again`: on this way.
+void stop_job(self_ptr self, link_lane lane, peer_state::job& j, bool asks_again) {
   auto& st = self->state;
   st.lanes[static_cast<std::size_t>(lane)].link->consumed(j.cost);
-  if (j.call && j.call->what->command.has_acquire_lock() && st.front)
-    caf::anon_send(st.front, abort_atom_v, j.call);
+  if (const auto* waits = j.call ? &j.call->what->command.acquire_lock() : nullptr; waits && waits->wait_ms() > 0 && st.front) {
+    if (asks_again)
+      caf::anon_send(st.front, forget_atom_v, j.call);
+    else
+      caf::anon_send(st.front, abort_atom_v, j.call);
+  }
   if (j.helper)
     runtime::ask_to_end(j.helper);
   if (j.on)
@@ -416,7 +422,7 @@ void stop_job(self_ptr self, link_lane lane, peer_state::job& j) {
 void cancel(self_ptr self, std::uint64_t id) {
   for (auto lane : {link_lane::control, link_lane::bulk})
     if (auto job = self->state.jobs.extract({lane, id}); !job.empty())
-      stop_job(self, lane, job.mapped());
+      stop_job(self, lane, job.mapped(), false);
 }
 
 void forget_all(self_ptr self, link_lane lane) {
@@ -424,7 +430,7 @@ void forget_all(self_ptr self, link_lane lane) {
   ++st.lanes[static_cast<std::size_t>(lane)].epoch;
   for (auto i = st.jobs.begin(); i != st.jobs.end();)
     if (i->first.first == lane) {
-      stop_job(self, lane, i->second);
+      stop_job(self, lane, i->second, true);
       i = st.jobs.erase(i);
     } else {
       ++i;

@@ -163,4 +163,15 @@ placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster) {
   return {chosen.best ? chosen.best->info().node_id() : "", chosen.why};
 }
 
+std::string gone_since(const std::string& node_id, const v1::ClusterView& cluster, std::int64_t now_ms) {
+  auto n = std::find_if(cluster.nodes().begin(), cluster.nodes().end(), [&](const auto& x) { return x.info().node_id() == node_id; });
+  if (n == cluster.nodes().end() || n->link() == v1::ClusterNode::REVOKED)
+    return "its host has left the cluster";
+  if (n->info().draining())
+    return n->info().node_name() + " is being drained";
+  if (n->link() == v1::ClusterNode::DOWN && now_ms - n->last_heard_ms() > limits::host_lease().count())
+    return n->info().node_name() + " has not been heard of for long";
+  return {};
+}
+
 } // namespace swarm

@@ -1,6 +1,7 @@
 #include "actors/fabric/pty.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,9 @@ namespace swarm {
 namespace {
 
 using self_ptr = pty_actor::stateful_pointer<pty_state>;
+
+/// Of the whole program: the keeper may still answer what an actor has asked that has crashed since.
+std::atomic<std::uint64_t> next_ticket{1};
 
 pty_info_ptr info_of(self_ptr self) {
   auto out = std::make_shared<v1::PtyInfo>(self->state.info);
@@ -212,7 +216,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   if (in.data.size() > limits::pty_input_bytes_max || st.inputs.size() >= limits::pty_inputs_waiting_max)
     return fail(errc::overloaded, "too much input at once");
   auto promise = self->make_response_promise<std::uint64_t>();
-  auto ticket = st.next_ticket++;
+  auto ticket = next_ticket.fetch_add(1, std::memory_order_relaxed);
   auto& typing = st.inputs[ticket];
   typing.request = in.request;
   typing.callers.emplace_back(promise);

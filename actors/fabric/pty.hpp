@@ -36,7 +36,6 @@ struct pty_state {
   };
   std::map<std::uint64_t, typing> inputs;                    // by ticket, waiting for the kernel
   std::deque<std::pair<std::string, std::uint64_t>> applied; // request ids of late and what was accepted
-  std::uint64_t next_ticket = 1;
   std::optional<std::int64_t> person_typed_ms;
   bool input_closed = false;
 };

@@ -1,5 +1,7 @@
 #include "actors/fabric/remote.hpp"
 
+#include <algorithm>
+
 #include <caf/send.hpp>
 
 #include "actors/base/crypto.hpp"
@@ -12,9 +14,12 @@ namespace swarm {
 
 namespace {
 
-/// How long whoever asks waits for it.
+/// How long whoever asks waits for it, unless that is known.
 std::int64_t timeout_of(const v1::Command& c) {
   return limits::call_deadline_default().count() + (c.has_acquire_lock() ? c.acquire_lock().wait_ms() : 0);
+}
+std::int64_t shorter(std::int64_t timeout_ms, const link_patience& known) {
+  return known ? std::min<std::int64_t>(timeout_ms, known->count()) : timeout_ms;
 }
 
 template <class T>
@@ -28,18 +33,18 @@ caf::expected<std::shared_ptr<const T>> taken(const v1::LinkResponse& r, bool th
 
 } // namespace
 
-link_request_ptr to_link(const execution& what) {
+link_request_ptr to_link(const execution& what, const link_patience& patience) {
   auto r = std::make_shared<v1::LinkRequest>();
-  r->set_timeout_ms(timeout_of(what.command));
+  r->set_timeout_ms(shorter(timeout_of(what.command), patience));
   *r->mutable_principal() = what.command.principal();
   *r->mutable_execute()->mutable_id() = what.id;
   *r->mutable_execute()->mutable_command() = what.command;
   return r;
 }
 
-link_request_ptr to_link(const v1::Query& query) {
+link_request_ptr to_link(const v1::Query& query, const link_patience& patience) {
   auto r = std::make_shared<v1::LinkRequest>();
-  r->set_timeout_ms(limits::call_deadline_default().count());
+  r->set_timeout_ms(shorter(limits::call_deadline_default().count(), patience));
   *r->mutable_principal() = query.principal();
   *r->mutable_query() = query;
   return r;

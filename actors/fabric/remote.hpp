@@ -13,9 +13,11 @@
 
 namespace swarm {
 
+/// How long whoever asks waits; nullopt: as long as is usual.
+using link_patience = std::optional<std::chrono::milliseconds>;
 /// A command for the node that is home of its scope.
-link_request_ptr to_link(const execution& what);
-link_request_ptr to_link(const v1::Query& query);
+link_request_ptr to_link(const execution& what, const link_patience& = {});
+link_request_ptr to_link(const v1::Query& query, const link_patience& = {});
 link_request_ptr to_link(const v1::WaitRequest& wait);
 link_request_ptr to_link(const watch_poll& poll);
 /// The answer to it, or the error that came instead.

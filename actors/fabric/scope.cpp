@@ -350,12 +350,10 @@ void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {})
     .then(
       [self, of](const answer_ptr& a) {
         for (const auto& row : a->sessions().sessions())
-          if (row.node_id() == of->node_id() && row.spawn_id().empty() &&
-              (row.presence() == v1::Session::PROCESS || row.presence() == v1::Session::CONNECTION))
-            end_as_lost(self, of, [&row](v1::Command& c) {
+          if (row.node_id() == of->node_id() && row.spawn_id().empty())
+            end_as_lost(self, of, [&](v1::Command& c) {
               c.mutable_expire_session()->set_session_id(row.id());
-              c.mutable_expire_session()->set_pid(row.pid());
-              c.mutable_expire_session()->set_pid_start(row.pid_start());
+              c.mutable_expire_session()->set_lost_node(of->node_id());
             });
         if (auto next = a->sessions().page().token(); !next.empty())
           end_lost_sessions(self, of, next);
@@ -365,6 +363,48 @@ void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {})
         of->end(false);
         not_read(self, "sessions", e);
       });
+}
+
+v1::SpawnEnded end_of_lost(self_ptr self, const v1::Spawn& row) {
+  auto* cluster = self->state.links.node->cluster;
+  const auto view = cluster ? cluster->view() : v1::ClusterView{};
+  auto next = row.retries_left() > 0 ? place_again(row, view) : placement{};
+  v1::SpawnEnded end;
+  end.set_spawn_id(row.id());
+  end.set_attempt(row.attempt());
+  end.set_reason("node_restarted");
+  end.set_next_node_id(next.node_id);
+  end.set_next_placement(next.why);
+  // One that comes back starts it again; one that has left does not.
+  auto has_left = std::any_of(view.nodes().begin(), view.nodes().end(),
+                              [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::REVOKED; });
+  if (row.retries_left() > 0 && next.node_id.empty() && has_left)
+    end.set_reason(fmt::format("spawn_failed: its host has left the cluster; {}", next.why));
+  return end;
+}
+
+/// A worker that waited for its task's dependencies is given to the node that was chosen when it was asked for.
+void begin_elsewhere_if_gone(self_ptr self, const v1::Spawn& row) {
+  const auto& node = *self->state.links.node;
+  if (is_away(self) || !node.cluster || row.session_id().empty() || row.node_id() == node.facts.node_id)
+    return;
+  const auto view = node.cluster->view();
+  auto why = gone_since(row.node_id(), view, now_ms(self));
+  if (why.empty())
+    return;
+  auto next = place_again(row, view);
+  auto cmd = internal_command(node, self->state.id, [&](v1::Command& c) {
+    auto& end = *c.mutable_spawn_ended();
+    end.set_spawn_id(row.id());
+    end.set_attempt(row.attempt());
+    end.set_never_ran(true);
+    end.set_reason(next.node_id.empty() ? fmt::format("spawn_failed: {}; {}", why, next.why) : "node_restarted");
+    end.set_next_node_id(next.node_id);
+    end.set_next_placement(next.why);
+  });
+  ask_writer(
+    self, self->state.links.writer, cmd, [](const reply_ptr&) {},
+    [self](caf::error& e) { spdlog::warn("scope {}: a worker waits for a host that has gone: {}", self->state.id, runtime::error_text(e)); });
 }
 
 void end_lost_spawns(self_ptr self, const loss_ptr& of, std::string page = {}) {
@@ -379,15 +419,7 @@ void end_lost_spawns(self_ptr self, const loss_ptr& of, std::string page = {}) {
         for (const auto& row : a->spawns().spawns()) {
           if (row.node_id() != of->node_id() || row.session_id().empty())
             continue;
-          auto* cluster = self->state.links.node->cluster;
-          auto next = row.retries_left() > 0 && cluster ? place_again(row, cluster->view()) : placement{};
-          end_as_lost(self, of, [&](v1::Command& c) {
-            c.mutable_spawn_ended()->set_spawn_id(row.id());
-            c.mutable_spawn_ended()->set_attempt(row.attempt());
-            c.mutable_spawn_ended()->set_reason("node_restarted");
-            c.mutable_spawn_ended()->set_next_node_id(next.node_id);
-            c.mutable_spawn_ended()->set_next_placement(next.why);
-          });
+          end_as_lost(self, of, [&](v1::Command& c) { *c.mutable_spawn_ended() = end_of_lost(self, row); });
         }
         if (auto next = a->spawns().page().token(); !next.empty())
           end_lost_spawns(self, of, next);
@@ -458,6 +490,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
         caf::anon_send(i->second.who, b);
       } else if (p.spawn().status() == v1::Spawn::REQUESTED) {
         wake_spawn(self, p.spawn());
+        begin_elsewhere_if_gone(self, p.spawn());
       } else if (over && p.spawn().node_id() == st.links.node->facts.node_id) {
         if (i != st.spawns.end())
           st.spawns.erase(i);
@@ -484,14 +517,13 @@ const std::string* task_of(const v1::Command& c) {
   }
 }
 
-/// To the scope's home. Whoever stands in line there for a lock may leave it.
+/// To the scope's home, as long as whoever asks is there.
 caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
   auto promise = self->make_response_promise<reply_ptr>();
-  auto request = to_link(*c->what);
-  if (c->what->command.has_acquire_lock())
-    st.forwarded_waits[c.get()] = request;
-  ask_node(self, st.links.federation, st.links.home, request, promise, reply_in, [self, key = c.get()] { self->state.forwarded_waits.erase(key); });
+  auto request = to_link(*c->what, c->patience);
+  st.forwarded[c.get()] = request;
+  ask_node(self, st.links.federation, st.links.home, request, promise, reply_in, [self, key = c.get()] { self->state.forwarded.erase(key); });
   return promise;
 }
 
@@ -652,14 +684,15 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](const call_ptr& c) { return on_call(self, c); },
     [self](abort_atom, const call_ptr& c) -> caf::result<void> {
       auto& s = self->state;
-      if (!is_away(self))
+      if (!is_away(self) && c->what->command.has_acquire_lock())
         return s.locks.route<void>(c->what->command.acquire_lock().path(), abort_atom_v, c->what);
-      if (auto i = s.forwarded_waits.find(c.get()); i != s.forwarded_waits.end()) {
+      if (auto i = s.forwarded.find(c.get()); i != s.forwarded.end()) {
         caf::anon_send(s.links.federation, abort_atom_v, s.links.home, i->second);
-        s.forwarded_waits.erase(i);
+        s.forwarded.erase(i);
       }
       return caf::unit;
     },
+    [self](forget_atom, const call_ptr& c) { return self->state.locks.route<void>(c->what->command.acquire_lock().path(), forget_atom_v, c->what); },
     [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(reader(self), q); },
     [self](const wait_request_ptr& w) -> caf::result<activity_ptr> {
       auto& s = self->state;
@@ -717,7 +750,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
     [self](passivate_atom) {
       auto& s = self->state;
       auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.reload_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() &&
-                  s.streams.empty() && s.forwarded_waits.empty() && s.forwarded_for.empty() &&
+                  s.streams.empty() && s.forwarded.empty() && s.forwarded_for.empty() &&
                   s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
       if (goes)
         self->quit();

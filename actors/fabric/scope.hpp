@@ -45,8 +45,8 @@ struct scope_state {
   std::size_t environments_bytes = 0; // of those by request
   std::map<std::string, std::vector<std::string>> environment_of_spawn;
 
-  /// Of a scope whose home is another node: lock requests under way there, by the call that waits for them.
-  std::unordered_map<const call*, link_request_ptr> forwarded_waits;
+  /// Of a scope whose home is another node: commands under way there, by the call that waits for them.
+  std::unordered_map<const call*, link_request_ptr> forwarded;
   /// Likewise waits for activity, by who waits.
   std::map<caf::actor_addr, link_request_ptr> forwarded_for;
 

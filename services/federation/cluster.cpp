@@ -328,7 +328,7 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
                               "the cluster has a node with this id already; a host that has lost its certificate joins as a "
                               "new node, with a new state directory"};
     if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
-      return security_failure{security_error::wrong_state, fmt::format("the cluster has a node called {} already; choose another --node-name", name)};
+      return security_failure{security_error::wrong_state, "the cluster has a node of this name already; choose another --node-name"};
   }
   if (!again && authority_->revoked(node_id)) // and forgotten
     return security_failure{security_error::wrong_state, "this node was revoked for good: it can join as a new one, with a new state directory"};

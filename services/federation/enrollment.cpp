@@ -56,19 +56,25 @@ public:
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* ctx, const v1::JoinRequest* asked, v1::JoinReply* reply) override {
     auto* reactor = ctx->DefaultReactor();
     auto failed = let_in(*asked, *reply);
+    // Without the name it asks for, which may be another one each time: the same reason is said once.
     if (failed)
-      owner_.refused_(fmt::format("it wants to join as {}: {}", is_node_name(asked->node_name()) ? asked->node_name() : "?", failed->text));
+      owner_.refused_("it wants to join: " + failed->text);
     reactor->Finish(failed ? refused(*failed) : grpc::Status::OK);
     return reactor;
   }
 
 private:
+  /// In words that hold nothing the caller has chosen.
   std::optional<security_failure> let_in(const v1::JoinRequest& asked, v1::JoinReply& reply) {
     auto now = owner_.clock_.unix_ms();
     auto& authority = owner_.cluster_.authority();
     auto facts = authority.facts();
     if (!facts || !facts->is_home())
       return security_failure{security_error::wrong_state, "this node is not the home of a cluster"};
+    // Who has no token learns nothing of the nodes, and has so many tries.
+    auto again = owner_.cluster_.tokens().check(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now);
+    if (!again)
+      return again.failure();
     if (!is_node_id(asked.node_id()) || !is_node_name(asked.node_name()) || asked.node_id() == facts->node_id)
       return security_failure{security_error::malformed, "a node has a UUID of its own, and a name of 1 to 64 letters, digits, '.', '_' and '-'"};
     if (!asked.listen().empty() && !parse_address(asked.listen()))
@@ -76,9 +82,9 @@ private:
     if (authority.locked(now))
       return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` at its home, then join again"};
     // Whoever comes again, because the answer was lost, is known by its token.
-    auto again = owner_.cluster_.tokens().claimed(from_hex(asked.token_id()), asked.node_id(), asked.csr());
-    if (auto failed = owner_.cluster_.may_admit(asked.node_id(), asked.node_name(), again))
+    if (auto failed = owner_.cluster_.may_admit(asked.node_id(), asked.node_name(), *again))
       return failed;
+    // Only now: who can put right what was wrong comes again with the same token.
     if (auto failed = owner_.cluster_.tokens().redeem(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now))
       return failed;
     auto certificate = authority.issue(asked.csr(), asked.node_id(), now);

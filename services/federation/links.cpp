@@ -11,6 +11,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/tsan.hpp"
+#include "actors/runtime/scheduling.hpp"
 #include "services/security/certificate.hpp"
 
 namespace swarm {
@@ -69,6 +70,7 @@ public:
 
   void OnReadDone(bool ok) override {
     auto wanted = false;
+    v1::LinkFrame came;
     {
       std::lock_guard guard{mutex_};
       reading_ = false;
@@ -79,14 +81,22 @@ public:
       else if (!wanted && drains())
         start_read(); // its end is told only when everything was read
       telling_ = wanted;
+      if (wanted)
+        came = std::exchange(incoming_, {});
     }
     if (wanted) {
-      tell(link_news::frame, std::exchange(incoming_, {}));
+      before_frame();
+      auto told = false;
+      auto read_on = [&] {
+        if (!std::exchange(told, true))
+          read_if_wanted();
+      };
+      {
+        runtime::when_blocking early{read_on}; // the peer is heard while what it has asked for is written to the disk
+        tell(link_news::frame, std::move(came));
+      }
       // Only now: gRPC sends a window update of its own for every read, which must not go before the answer.
-      std::lock_guard guard{mutex_};
-      telling_ = false;
-      if (std::exchange(read_wanted_, false) && !over_ && !closing_)
-        start_read();
+      read_on();
     }
     comes_before(this);
   }
@@ -116,6 +126,13 @@ protected:
   void tell(link_news::kind_t kind, v1::LinkFrame f = {}, std::string text = {}) {
     board_->tell({kind, this->shared_from_this(), node_id_, lane_, std::move(f), std::move(text)});
   }
+  /// What was told so far is dealt with, or takes its time.
+  void read_if_wanted() {
+    std::lock_guard guard{mutex_};
+    telling_ = false;
+    if (std::exchange(read_wanted_, false) && !over_ && !closing_)
+      start_read();
+  }
   /// Starts nothing more on the stream; under the mutex.
   void end() {
     if (std::exchange(over_, true))
@@ -128,6 +145,8 @@ protected:
     reading_ = true;
     this->StartRead(&incoming_);
   }
+  /// A frame is about to be told of.
+  virtual void before_frame() {}
   /// Whether what still comes is to be read after the end.
   virtual bool drains() const { return false; }
   /// `idle`: no write is under way, and what was written is to arrive.
@@ -220,10 +239,8 @@ public:
     comes_before(this);
   }
   void OnReadInitialMetadataDone(bool ok) override {
-    if (ok) {
-      connected_ = true;
-      tell(link_news::connected);
-    }
+    if (ok)
+      say_connected();
     comes_before(this);
   }
   void OnDone(const grpc::Status& s) override {
@@ -235,6 +252,14 @@ public:
 
 private:
   bool drains() const override { return true; }
+  void before_frame() override { say_connected(); }
+  /// gRPC says that it is connected before it says that there is a frame, but on threads of which the second may be faster.
+  void say_connected() {
+    std::call_once(connected_once_, [this] {
+      connected_ = true;
+      tell(link_news::connected);
+    });
+  }
   void finish(bool idle) override {
     if (idle)
       this->StartWritesDone();
@@ -246,7 +271,8 @@ private:
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
   grpc::ClientContext context_;
-  bool connected_ = false; // gRPC says it before it says anything else
+  std::once_flag connected_once_;
+  bool connected_ = false;
 };
 
 class refused final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {

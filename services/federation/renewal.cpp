@@ -59,6 +59,9 @@ void renewal::run() {
       auto due = mine->certificate.not_after_ms - limits::node_certificate_renewal().count();
       wait = std::clamp(std::chrono::milliseconds{due - now}, std::chrono::milliseconds{1}, longest_wait);
     }
+    // Otherwise the key is wiped when somebody asks for it, and nobody may.
+    if (auto left = authority.wipe_in_time(clock_.unix_ms()); left > 0)
+      wait = std::min(wait, std::chrono::milliseconds{left});
     lock.lock();
     changed_.wait_for(lock, wait, [this] { return stopping_ || woken_; });
   }

@@ -1,5 +1,5 @@
 // Sees to it that this node's certificate is renewed before it ends: at the home by the authority, if that is unlocked, elsewhere by asking
-// the home.
+// the home. And that the authority's key does not stay in memory for longer than it was unlocked for, whether somebody asks for it or not.
 #pragma once
 
 #include <condition_variable>

@@ -106,11 +106,15 @@ void child::close_status() {
 void child::write(std::uint64_t ticket, std::string data, const std::string& request) {
   if (has_exited() || !process_.input)
     return owner_.input_accepted(*this, ticket, 0, true);
-  // Whoever asked last may have died with the answer.
-  if (!request.empty())
+  // Whoever asked last may have died with the answer, or while the program did not read.
+  if (!request.empty()) {
+    for (auto& s : input_)
+      if (s.request == request)
+        return s.tickets.push_back(ticket);
     for (const auto& taken : taken_)
       if (taken.request() == request)
         return owner_.input_accepted(*this, ticket, taken.bytes(), false);
+  }
   if (data.size() > limits::pty_input_bytes_max || input_bytes_ + data.size() > limits::keeper_input_staging_bytes() ||
       input_.size() >= limits::keeper_input_tickets_max())
     return owner_.input_accepted(*this, ticket, 0, false);
@@ -123,18 +127,18 @@ void child::write(std::uint64_t ticket, std::string data, const std::string& req
       taken_.pop_front();
   }
   input_bytes_ += data.size();
-  input_.push_back({ticket, std::move(data), 0, ends});
+  input_.push_back({{ticket}, request, std::move(data), 0, ends});
   write_staged();
 }
 
 void child::forget_tickets() {
   for (auto& s : input_)
-    s.ticket.reset();
+    s.tickets.clear();
 }
 
-void child::accepted(const std::optional<std::uint64_t>& ticket, std::uint64_t bytes, bool closed) {
-  if (ticket)
-    owner_.input_accepted(*this, *ticket, bytes, closed);
+void child::accepted(const std::vector<std::uint64_t>& tickets, std::uint64_t bytes, bool closed) {
+  for (auto ticket : tickets)
+    owner_.input_accepted(*this, ticket, bytes, closed);
 }
 
 void child::write_staged() {
@@ -153,11 +157,11 @@ void child::write_staged() {
     s.written += static_cast<std::size_t>(n);
     if (s.written < s.data.size())
       continue;
-    auto ticket = s.ticket;
+    auto tickets = std::move(s.tickets);
     auto bytes = s.written;
     input_bytes_ -= bytes;
     input_.pop_front();
-    accepted(ticket, bytes, false);
+    accepted(tickets, bytes, false);
   }
   if (input_.empty())
     loop_.remove(std::exchange(input_watch_, 0));
@@ -171,7 +175,7 @@ void child::close_input() {
   auto unwritten = std::exchange(input_, {});
   input_bytes_ = 0;
   for (const auto& s : unwritten)
-    accepted(s.ticket, s.written, true);
+    accepted(s.tickets, s.written, true);
 }
 
 void child::resize(std::uint32_t columns, std::uint32_t rows) {

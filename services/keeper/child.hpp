@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -71,7 +72,8 @@ public:
 
 private:
   struct staged {
-    std::optional<std::uint64_t> ticket;
+    std::vector<std::uint64_t> tickets;
+    std::string request;
     std::string data;
     std::size_t written = 0;
     bool ends_input = false;
@@ -85,7 +87,7 @@ private:
   void close_status();
   void write_staged();
   void close_input();
-  void accepted(const std::optional<std::uint64_t>& ticket, std::uint64_t bytes, bool closed);
+  void accepted(const std::vector<std::uint64_t>& tickets, std::uint64_t bytes, bool closed);
 
   event_loop& loop_;
   const clock_port& clock_;

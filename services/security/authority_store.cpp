@@ -445,6 +445,13 @@ bool authority_store::locked(std::int64_t now_ms) {
   return unlocked(now_ms) == nullptr;
 }
 
+std::int64_t authority_store::wipe_in_time(std::int64_t now_ms) {
+  std::lock_guard lock{mutex_};
+  if (!authority_ || kept_->insecure || !unlocked(now_ms))
+    return 0;
+  return unlocked_at_ms_ + limits::authority_unlocked.count() - now_ms;
+}
+
 fallible<std::string> authority_store::issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) {
   std::lock_guard lock{mutex_};
   if (!kept_)

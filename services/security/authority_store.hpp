@@ -69,6 +69,8 @@ public:
   fallible<std::int64_t> unlock(std::string_view passphrase, std::int64_t now_ms);
   void lock();
   bool locked(std::int64_t now_ms);
+  /// Wipes a key that was held for too long, and says for how many milliseconds it may be held yet; 0 = none is, or it needs no passphrase.
+  std::int64_t wipe_in_time(std::int64_t now_ms);
   /// DER. Refused: at another node than the home (wrong_state), while locked, and for a node that was revoked.
   fallible<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms);
 

@@ -90,9 +90,9 @@ fallible<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std::int64_
   return made{std::move(id), std::move(key), now_ms + ttl_ms};
 }
 
-std::optional<security_failure> join_tokens::redeem(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
-                                                    std::int64_t now_ms) {
-  std::lock_guard lock{mutex_};
+/// Under the mutex. The secret first: of anything else only who has it is told.
+fallible<join_tokens::claim> join_tokens::look(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
+                                               std::int64_t now_ms) {
   // Also those of later: the clock was set back, and nobody is to wait for it.
   std::erase_if(refused_ms_, [now_ms](std::int64_t t) { return t <= now_ms - minute_ms || t > now_ms; });
   if (refused_ms_.size() >= limits::join_attempts_per_minute_max)
@@ -111,27 +111,36 @@ std::optional<security_failure> join_tokens::redeem(std::string_view id, std::st
   if (!asked_for)
     return asked_for.failure();
   auto claimant = sha256(std::string{node_id} + *asked_for);
-  if (found->claimant == claimant)
-    return std::nullopt;
-  if (!found->claimant.empty())
+  if (!found->claimant.empty() && found->claimant != claimant)
     return security_failure{security_error::used_token,
                             "another node has joined with this token: make a new one with `swarmctl join-token create`. If none of yours has, "
                             "somebody else has the token: see `swarmctl nodes`, and revoke what is not yours"};
+  return claim{static_cast<std::size_t>(found - entries_.begin()), std::move(claimant)};
+}
+
+fallible<bool> join_tokens::check(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
+                                  std::int64_t now_ms) {
+  std::lock_guard lock{mutex_};
+  auto found = look(id, key, node_id, csr_der, now_ms);
+  if (!found)
+    return found.failure();
+  return !entries_[found->at].claimant.empty();
+}
+
+std::optional<security_failure> join_tokens::redeem(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
+                                                    std::int64_t now_ms) {
+  std::lock_guard lock{mutex_};
+  auto found = look(id, key, node_id, csr_der, now_ms);
+  if (!found)
+    return found.failure();
+  if (!entries_[found->at].claimant.empty())
+    return std::nullopt;
   auto entries = entries_;
-  entries[static_cast<std::size_t>(found - entries_.begin())].claimant = std::move(claimant);
+  entries[found->at].claimant = std::move(found->claimant);
   if (auto wrong = store(entries))
     return wrong;
   entries_ = std::move(entries);
   return std::nullopt;
-}
-
-bool join_tokens::claimed(std::string_view id, std::string_view node_id, std::string_view csr_der) const {
-  auto key = csr_public_key(csr_der);
-  if (!key)
-    return false;
-  auto claimant = sha256(std::string{node_id} + *key);
-  std::lock_guard lock{mutex_};
-  return std::any_of(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id && e.claimant == claimant; });
 }
 
 std::int64_t join_tokens::open_until(std::int64_t now_ms) const {

@@ -36,8 +36,8 @@ public:
   std::optional<security_failure> redeem(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
                                          std::int64_t now_ms);
 
-  /// This node and key came in with this token.
-  bool claimed(std::string_view id, std::string_view node_id, std::string_view csr_der) const;
+  /// What redeem() would say, and the token is not used up; true: this node and key came in with it before. Wrong ones are tries, too.
+  fallible<bool> check(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der, std::int64_t now_ms);
 
   /// Until when a token may still be answered, a used one too, whose node may ask again; 0 = there is none.
   std::int64_t open_until(std::int64_t now_ms) const;
@@ -51,7 +51,14 @@ private:
     std::string claimant; // hash of the node and key that came in with it; empty = nobody yet
   };
 
+  /// A token that counts for whoever asks.
+  struct claim {
+    std::size_t at; // in entries_
+    std::string claimant;
+  };
+
   explicit join_tokens(std::filesystem::path file) : file_(std::move(file)) {}
+  fallible<claim> look(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der, std::int64_t now_ms);
   std::optional<security_failure> store(const std::vector<entry>&) const;
 
   const std::filesystem::path file_;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/free_ports.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -36,17 +37,6 @@ std::string user_name() {
   return user ? user->pw_name : "root";
 }
 
-int free_port() {
-  swarm::unique_fd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
-  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  return ntohs(at.sin_port);
-}
-
 bool answers(int port) {
   swarm::unique_fd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in at{};
@@ -69,7 +59,7 @@ public:
       fs::create_directories("/run/sshd", ec); // where a privileged sshd puts its children; a service makes it otherwise
     for (auto key : {"host_key", "user_key", "wrong_key"})
       run({"/usr/bin/ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(key)});
-    port_ = free_port();
+    port_ = free_ports();
     write_file(path("authorized_keys"), R"(command="echo Welcome to far; eval \"$SSH_ORIGINAL_COMMAND\"" )" + file_text(path("user_key.pub")));
     auto variables = "PATH=" + program("swarmctl").parent_path().string() + ":/usr/bin:/bin";
     for (const auto& [name, value] : node.env())

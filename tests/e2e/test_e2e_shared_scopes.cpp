@@ -63,6 +63,40 @@ TEST_CASE("a lock taken in a checkout on one host holds in the checkout on anoth
   CHECK(seen.dump().find(there + "/src/y.c") != std::string::npos);
 }
 
+TEST_CASE("a member lists what hosts share as their home knows it, and nothing else of the home's") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto own = clone_at(w.trees.text() + "/own", "");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  session_in(w.c.home, own, "name:ann");
+  session_in(w.c.home, own, "name:bob", {"--scope", "elsewhere"});
+  auto names = [](const json& listed) {
+    std::vector<std::string> out;
+    for (const auto& row : listed["scopes"])
+      out.push_back(row["scope"]);
+    return out;
+  };
+  const std::vector<std::string> shared{"elsewhere", "git:host.example/me/game"};
+  json listed;
+  auto all_there = eventually([&] {
+    listed = w.b.ctl_json({"scope", "list"});
+    return names(listed) == shared;
+  });
+  CAPTURE(listed.dump());
+  REQUIRE(all_there);
+  CHECK(listed["complete"] == true);
+  CHECK(listed["scopes"][1]["home"] == "a");
+  CHECK(listed["scopes"][1]["checkouts"].empty());
+  CHECK(names(w.c.home.ctl_json({"scope", "list"})) == std::vector<std::string>{own, shared[0], shared[1]});
+
+  w.c.home.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(w.b, "a") == "down"; }));
+  auto alone = w.b.ctl({"scope", "list", "--json"});
+  CHECK(alone.status == 0);
+  CHECK(json::parse(alone.out)["complete"] == false);
+  CHECK(alone.err.find("the home a was not asked") != std::string::npos);
+}
+
 TEST_CASE("a named scope joins the checkouts of one repository that sessions register from, and no other repository") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");

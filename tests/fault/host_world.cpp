@@ -6,11 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include "actors/base/limits.hpp"
+#include "tests/support/free_ports.hpp"
 
 namespace swarm::testing {
 
@@ -19,25 +16,6 @@ namespace {
 constexpr auto link_patience = std::chrono::seconds{60};
 constexpr std::uint64_t disk_bytes = 256 * limits::mib;
 constexpr int exit_gave_up = 70; // of swarmd, when its parts fail again and again
-
-/// One that is free, with a free one after it, for a node and its join listener.
-int free_port() {
-  auto bound = [](int port) {
-    unique_fd s{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    a.sin_port = htons(static_cast<std::uint16_t>(port));
-    socklen_t n = sizeof a;
-    if (bind(s.get(), reinterpret_cast<sockaddr*>(&a), n) != 0 || getsockname(s.get(), reinterpret_cast<sockaddr*>(&a), &n) != 0)
-      return 0;
-    return static_cast<int>(ntohs(a.sin_port));
-  };
-  for (int i = 0; i < 100; ++i)
-    if (auto port = bound(0); port != 0 && port < 65'535 && bound(port + 1) != 0)
-      return port;
-  throw std::runtime_error("no two free ports side by side");
-}
 
 bool loopback_wanted() {
   const auto* v = std::getenv("SWARM_TEST_LOOPBACK");
@@ -59,7 +37,7 @@ std::string logs_of(const test_node& node) {
 
 } // namespace
 
-host_world::host_world(unsigned seed, const std::string& given) : seed_(seed), network_(hosts, !loopback_wanted()), port_(free_port()) {
+host_world::host_world(unsigned seed, const std::string& given) : seed_(seed), network_(hosts, !loopback_wanted()), port_(free_ports()) {
   auto no_disks = small_disk::obstacle();
   kind_ = network_.kind() + (no_disks.empty() ? "; each on a disk of its own" : "; no disks of their own: " + no_disks) +
           (machine_clock::may_be_set() ? "; the machine's clock jumps" : "; the clock stays as it is (SWARM_TEST_CLOCK=1 sets it)");

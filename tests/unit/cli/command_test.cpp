@@ -336,6 +336,32 @@ TEST_CASE("without a node, status exits 3 and says how to start one") {
   CHECK(!ctl.node.may_start);
 }
 
+TEST_CASE("the recovery copy of the authority's key is said once, to people and in JSON") {
+  test::cli ctl;
+  const auto file = std::filesystem::temp_directory_path() / ("swarm-passphrase-" + random_uuid());
+  std::ofstream{file} << "correct horse\n";
+  auto found = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"up", "--listen", "10.0.0.1:7400", "--passphrase-file", file.string()};
+    args.insert(args.end(), more.begin(), more.end());
+    CHECK(ctl(args) == code::ok);
+  };
+  ctl.node.recovery_copy = "swarm-ca-key\nabc def\nend\n";
+  found({"--json"});
+  CHECK(ctl.node.to_found.passphrase() == "correct horse");
+  CHECK(ctl.node.to_found.listen() == "10.0.0.1:7400");
+  CHECK(ctl.out_json()["recovery_copy"] == ctl.node.recovery_copy);
+  CHECK(ctl.out_json()["node"] == "box");
+  CHECK(ctl.screen.err.empty());
+  found({});
+  CHECK(ctl.screen.err.find("\n" + ctl.node.recovery_copy) != std::string::npos);
+  CHECK(ctl.screen.out.find("abc def") == std::string::npos);
+  // The cluster stood before.
+  ctl.node.recovery_copy.clear();
+  found({"--json"});
+  CHECK_FALSE(ctl.out_json().contains("recovery_copy"));
+  std::filesystem::remove(file);
+}
+
 TEST_CASE("down waits until the process has ended, at most for --timeout") {
   test::cli ctl;
   CHECK(ctl({"down", "--timeout", "7"}) == code::ok);

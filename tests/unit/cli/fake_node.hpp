@@ -68,7 +68,14 @@ public:
     return r;
   }
   v1::CheckReply check(const v1::CheckRequest&) override { return {}; }
-  v1::FoundReply found_cluster(const v1::FoundRequest&) override { return {}; }
+  v1::FoundRequest to_found;
+  std::string recovery_copy;
+  v1::FoundReply found_cluster(const v1::FoundRequest& r) override {
+    to_found = r;
+    v1::FoundReply reply;
+    reply.set_recovery_copy(recovery_copy);
+    return reply;
+  }
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override { return {}; }
   v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override { return {}; }
   v1::ClusterView nodes() override { return {}; }

@@ -256,6 +256,28 @@ TEST_CASE("a session sees with its own eyes whether it names itself or not") {
   CHECK(w.ask(tasks).tasks().tasks_size() == 1); // the operator without a viewer sees everything
 }
 
+TEST_CASE("the shared scopes are those with a name") {
+  task_world w;
+  for (const auto* name : {"/repo", "game", "git:host.example/me/game"}) {
+    v1::ScopeState s;
+    s.set_scope(name);
+    w.rows.put(s);
+  }
+  v1::Query all;
+  all.mutable_list_scopes();
+  auto shared = all;
+  shared.mutable_list_scopes()->set_shared(true);
+  auto names = [&](const v1::Query& q) {
+    std::vector<std::string> out;
+    const auto answer = w.ask(q);
+    for (const auto& s : answer.scopes().scopes())
+      out.push_back(s.scope());
+    return out;
+  };
+  CHECK(names(all).size() == 3);
+  CHECK(names(shared) == std::vector<std::string>{"game", "git:host.example/me/game"});
+}
+
 TEST_CASE("a session without a row in a scope learns nothing of it but its name") {
   task_world w;
   const auto x = w.join("identity:x");

@@ -48,6 +48,22 @@ TEST_CASE("registering makes a session, says so, and binds the newest token only
   CHECK(w.reply(other).refusal().code() == v1::Refusal::CONFLICT);
 }
 
+TEST_CASE("with its host a session ends whatever it lives by, unless it lives on another one by now") {
+  for (bool leased : {true, false})
+    for (bool moved : {false, true}) {
+      domain_world w;
+      auto cmd = domain_world::registration("name:x", leased ? 0 : 7);
+      if (leased)
+        cmd.mutable_register_session()->set_lease_ms(600'000);
+      cmd.mutable_register_session()->set_node_id(moved ? "node-c" : "node-b");
+      auto id = w.reply(cmd).session().session().id();
+      auto lost = expiry(id);
+      lost.mutable_expire_session()->set_lost_node("node-b");
+      w.run(lost);
+      CHECK(w.rows.row<v1::Session>(domain::key(id)).has_value() == moved);
+    }
+}
+
 TEST_CASE("sessions without an identity label share the identity of the user") {
   domain_world w;
   CHECK(w.reply(domain_world::registration("role:x")).session().session().identity() == "user:ada");

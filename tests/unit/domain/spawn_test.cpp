@@ -135,6 +135,39 @@ TEST_CASE("a command lost with its host runs again while retries are left, as a 
   CHECK(w.task(d.task().id()).result().find("node_restarted") != std::string::npos);
 }
 
+TEST_CASE("a worker that never began is given to another node, without a retry, by the home alone") {
+  for (bool by_home : {true, false}) {
+    task_world w;
+    const auto d = run_command(w);
+    const auto id = d.spawn().id();
+    auto c = ended(id, 1, 0, "node_restarted");
+    c.mutable_spawn_ended()->set_never_ran(true);
+    c.mutable_spawn_ended()->set_next_node_id("node-2");
+    c.mutable_spawn_ended()->set_next_placement("node-2: the only node that fits");
+    if (!by_home)
+      c.mutable_principal()->set_node("node-1"); // where it was to begin
+    w.node(c);
+    const auto s = w.spawn(id);
+    CHECK(s.status() == (by_home ? v1::Spawn::REQUESTED : v1::Spawn::FAILED));
+    CHECK(s.attempt() == (by_home ? 2 : 1));
+    CHECK(s.retries_left() == 0);
+    CHECK((s.node_id() == "node-2") == by_home);
+    CHECK(w.task(d.task().id()).status() == (by_home ? v1::OPEN : v1::FAILED));
+  }
+}
+
+TEST_CASE("what became of a program whose host has left is not known") {
+  task_world w;
+  const auto d = run_command(w, 1);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  w.node(ended(d.spawn().id(), 1, 0, "spawn_failed: its host has left the cluster; none fits"));
+  const auto task = w.task(d.task().id());
+  CHECK(task.status() == v1::FAILED);
+  CHECK(task.result().find("exit_status") == std::string::npos);
+  CHECK(task.result().find("has left the cluster") != std::string::npos);
+}
+
 TEST_CASE("a node that starts the next attempt at once gets it without reporting the loss first") {
   task_world w;
   const auto d = run_command(w, 1);

@@ -1,6 +1,7 @@
 // Which node starts a worker.
 #include <doctest/doctest.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/fabric/placement.hpp"
 
 using namespace swarm;
@@ -148,6 +149,23 @@ TEST_CASE("why a node was chosen is said, with what stood against the others") {
   for (int i = 0; i < 60; ++i)
     add(view, "long-name-of-a-node-" + std::to_string(i), v1::ClusterNode::REVOKED);
   CHECK(why(dispatch()).size() <= 1024);
+}
+
+TEST_CASE("a node that has left, is drained or has long been silent gets nothing that was meant for it before") {
+  constexpr std::int64_t now = 1'700'000'000'000;
+  v1::ClusterView view;
+  add(view, "up", v1::ClusterNode::UP);
+  add(view, "left", v1::ClusterNode::REVOKED);
+  add(view, "drained", v1::ClusterNode::UP).mutable_info()->set_draining(true);
+  add(view, "away", v1::ClusterNode::DOWN).set_last_heard_ms(now - limits::host_lease().count());
+  add(view, "lost", v1::ClusterNode::DOWN).set_last_heard_ms(now - limits::host_lease().count() - 1);
+  auto gone = [&](const std::string& id) { return !gone_since(id, view, now).empty(); };
+  CHECK_FALSE(gone("id-up"));
+  CHECK_FALSE(gone("id-away"));
+  for (auto* id : {"id-left", "id-drained", "id-lost", "id-forgotten"}) {
+    CAPTURE(id);
+    CHECK(gone(id));
+  }
 }
 
 TEST_CASE("the next attempt of a worker whose host was lost goes to another host with a checkout") {

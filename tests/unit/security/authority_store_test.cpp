@@ -129,6 +129,27 @@ TEST_CASE("a new cluster's key is locked ten minutes after it was made") {
   CHECK(value_of(h.store->unlock(passphrase, now_ms)) > now_ms);
 }
 
+TEST_CASE("a key that nobody asks for is wiped in time") {
+  home h;
+  const auto until = now_ms + limits::authority_unlocked.count();
+  CHECK(h.store->wipe_in_time(now_ms) == limits::authority_unlocked.count());
+  CHECK(h.store->wipe_in_time(until - 1) == 1);
+  CHECK(!h.store->locked(now_ms));
+  CHECK(h.store->wipe_in_time(until) == 0);
+  CHECK(h.store->locked(now_ms)); // gone, not only said to be
+  CHECK(h.store->wipe_in_time(now_ms) == 0);
+  // The last unlocking counts.
+  (void)value_of(h.store->unlock(passphrase, now_ms));
+  (void)value_of(h.store->unlock(passphrase, now_ms + 1000));
+  CHECK(h.store->wipe_in_time(until) == 1000);
+  CHECK(!h.store->locked(until));
+  CHECK(!h.store->leave());
+  CHECK(h.store->wipe_in_time(until) == 0);
+  home insecure{true};
+  CHECK(insecure.store->wipe_in_time(now_ms) == 0);
+  CHECK(!insecure.store->locked(until));
+}
+
 TEST_CASE("the recovery copy opens the authority when its key is lost") {
   home h;
   fs::remove(h.path() / "ca.key");

@@ -96,6 +96,36 @@ TEST_CASE("a request that cannot be answered does not use the token up") {
   CHECK(!w.redeem(t));
 }
 
+TEST_CASE("to look whether a token counts does not use it up, and a wrong one is a try") {
+  world w;
+  auto t = w.make();
+  auto check = [&](std::string_view key, const std::string& node, const std::string& csr, std::int64_t at = now_ms) {
+    return w.tokens->check(t.id, key, node, csr, at);
+  };
+  CHECK_FALSE(value_of(check(t.key.view(), node_b, w.csr)));
+  CHECK_FALSE(value_of(check(t.key.view(), node_a, request_of(new_key())))); // nobody has come in yet
+  CHECK(code_of(check(t.key.view(), node_b, "no request")) == security_error::malformed);
+  CHECK(code_of(check(t.key.view(), node_b, w.csr, t.expires_ms)) == security_error::expired);
+  CHECK(!w.redeem(t));
+  CHECK(value_of(check(t.key.view(), node_b, w.csr)));
+  CHECK(code_of(check(t.key.view(), node_a, w.csr)) == security_error::used_token);
+  // The secret goes before all else that could be wrong.
+  const auto wrong = random_bytes(32);
+  CHECK(code_of(check(wrong, "no id", "no request")) == security_error::unknown_token);
+  CHECK(code_of(check(wrong, node_a, w.csr)) == security_error::unknown_token);
+  CHECK(code_of(check(wrong, node_b, w.csr, t.expires_ms - 1)) == security_error::unknown_token);
+}
+
+TEST_CASE("wrong tokens that are only looked at are counted with the others") {
+  world w;
+  auto t = w.make();
+  for (std::size_t i = 0; i < limits::join_attempts_per_minute_max; ++i)
+    CHECK(code_of(w.tokens->check(t.id, "", node_b, w.csr, now_ms)) == security_error::unknown_token);
+  CHECK(code_of(w.tokens->check(t.id, t.key.view(), node_b, w.csr, now_ms)) == security_error::too_many_attempts);
+  CHECK(code_of(w.redeem(t)) == security_error::too_many_attempts);
+  CHECK_FALSE(value_of(w.tokens->check(t.id, t.key.view(), node_b, w.csr, now_ms + minute_ms)));
+}
+
 TEST_CASE("of several hosts that come with one token at the same time one comes in") {
   world w;
   auto t = w.make();

@@ -1,0 +1,137 @@
+// What becomes of what a host held, and of what is asked of it, when it goes, comes back, or is not reached for a while.
+#include <csignal>
+
+#include "tests/support/cluster_of_nodes.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+constexpr const char* watchful = "link_heartbeat = 1000\nlink_silence = 2000\nhost_lease = 4000\n";
+
+std::vector<std::string> on_b(const test_node& b, const std::string& title, std::vector<std::string> more, std::vector<std::string> program) {
+  std::vector<std::string> args{"dispatch", title, "--on", "b", "--directory", b.work(), "--detach"};
+  args.insert(args.end(), more.begin(), more.end());
+  args.insert(args.end(), {"--harness", "exec", "--"});
+  args.insert(args.end(), program.begin(), program.end());
+  return in_shared(args);
+}
+
+json task_seen_by(const test_node& node, const json& asked) {
+  return node.ctl_json(in_shared({"task", asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>()}));
+}
+
+bool is_alive(pid_t pid) { return kill(pid, 0) == 0; }
+
+pid_t pid_in(const std::string& file) {
+  pid_t pid = 0;
+  std::ifstream{file} >> pid;
+  return pid;
+}
+
+} // namespace
+
+TEST_CASE("the locks of a lost host's sessions are free after its lease, also of sessions that live by a lease of their own") {
+  cluster_of_nodes c{watchful};
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann"), bob = register_shared(b, "name:bob");
+  REQUIRE(b.ctl(in_shared({"lock", "/f", "--as", bob})).status == 0);
+  b.kill_node();
+  CHECK(c.home.ctl(in_shared({"lock", "/f", "--as", ann, "--wait", "25"})).status == 0);
+  CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 1);
+  // It comes back, and is told.
+  REQUIRE(b.ctl({"up"}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+  auto late = b.ctl(in_shared({"unlock", "/f", "--as", bob}));
+  CHECK(late.status == 1);
+  CHECK(c.home.ctl_json(in_shared({"locks"})).size() == 1);
+}
+
+TEST_CASE("the worker of a host that was taken for lost is ended when the host is heard again") {
+  for (bool begins_anew : {false, true}) {
+    CAPTURE(begins_anew);
+    cluster_of_nodes c{watchful};
+    test_node b;
+    c.join(b, "b");
+    auto file = b.work() + "/pid";
+    auto asked = c.home.ctl_json(on_b(b, "long", {}, {"sh", "-c", "echo $$ > " + file + "; exec sleep 600"}));
+    REQUIRE(eventually([&] { return pid_in(file) != 0; }));
+    auto worker = pid_in(file);
+    if (begins_anew)
+      b.kill_node();
+    else
+      REQUIRE(kill(b.node_pid(), SIGSTOP) == 0);
+    CHECK(eventually([&] { return task_seen_by(c.home, asked)["status"] == "failed"; }));
+    CHECK(is_alive(worker)); // its keeper goes on
+    if (begins_anew)
+      REQUIRE(b.ctl({"up"}).status == 0);
+    else
+      REQUIRE(kill(b.node_pid(), SIGCONT) == 0);
+    CHECK(eventually([&] { return !is_alive(worker); }));
+    CHECK(task_seen_by(c.home, asked)["status"] == "failed");
+  }
+}
+
+TEST_CASE("a worker that waited for another task begins elsewhere when its host has gone meanwhile, or fails and says why") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto go = b.work() + "/go";
+  auto first =
+    c.home.ctl_json(in_shared({"dispatch", "first", "--on", "a", "--directory", c.home.work(), "--detach", "--harness", "exec", "--", "sh", "-c",
+                               "while [ ! -e " + go + " ]; do sleep 0.05; done"}));
+  auto id = task_seen_by(c.home, first)["id"].get<std::string>();
+  auto named = c.home.ctl_json(on_b(b, "named", {"--depends-on", id}, {"true"}));
+  REQUIRE(c.home.ctl({"drain", "b"}).status == 0);
+  std::ofstream{go};
+  REQUIRE(eventually([&] { return task_seen_by(c.home, first)["status"] == "done"; }));
+  REQUIRE(eventually([&] { return task_seen_by(c.home, named)["status"] == "failed"; }));
+  CHECK(task_seen_by(c.home, named).dump().find("b is being drained") != std::string::npos);
+}
+
+TEST_CASE("what is asked while the home is away fails in time, says so, and does not happen later") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto bob = register_shared(b, "name:bob");
+  c.home.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "down"; }));
+  for (const auto& ask : {std::vector<std::string>{"lock", "/f", "--as", bob}, std::vector<std::string>{"locks"}}) {
+    auto said = b.ctl(in_shared([&] {
+      auto args = ask;
+      args.insert(args.end(), {"--timeout", "2"});
+      return args;
+    }()));
+    CAPTURE(said.err);
+    CHECK(said.status != 0);
+    CHECK(said.err.find("the node a ") != std::string::npos);
+  }
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+  // Behind whatever would have been put when the link came up.
+  CHECK(b.ctl(in_shared({"kv", "set", "k", "v"})).status == 0);
+  CHECK(b.ctl_json(in_shared({"locks"})).empty());
+}
+
+TEST_CASE("a place in line at the home survives a restart of the member's node") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann"), bob = register_shared(b, "name:bob"), cid = register_shared(c.home, "name:cid");
+  REQUIRE(c.home.ctl(in_shared({"lock", "/f", "--as", ann})).status == 0);
+  auto waiters = [&] { return c.home.ctl_json(in_shared({"locks"}))[0].value("waiters", 0); };
+  auto first = b.ctl_start(in_shared({"lock", "/f", "--as", bob, "--wait", "60"}));
+  REQUIRE(eventually([&] { return waiters() == 1; }));
+  auto second = c.home.ctl_start(in_shared({"lock", "/f", "--as", cid, "--wait", "60"}));
+  REQUIRE(eventually([&] { return waiters() == 2; }));
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "up"; }));
+  REQUIRE(c.home.ctl(in_shared({"unlock", "/f", "--as", ann})).status == 0);
+  auto got = first.finish();
+  CAPTURE(got.err);
+  CHECK(got.status == 0);
+  REQUIRE(b.ctl(in_shared({"unlock", "/f", "--as", bob})).status == 0);
+  CHECK(second.finish().status == 0);
+}
