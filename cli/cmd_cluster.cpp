@@ -235,6 +235,19 @@ constexpr verb verbs[] = {
   {"ca", "the cluster's authority, which makes certificates: unlock", "  swarmctl ca unlock", build_ca},
 };
 
+/// Members keep the address with which they joined.
+void warn_of_move(const context& ctx, const v1::ClusterView& before, const std::string& listen) {
+  std::string from, members;
+  for (const auto& n : before.nodes())
+    if (n.link() == v1::ClusterNode::SELF)
+      from = n.home() ? n.info().address() : "";
+    else if (n.link() != v1::ClusterNode::REVOKED)
+      members += (members.empty() ? "" : ", ") + n.info().node_name();
+  if (!from.empty() && from != listen && !members.empty())
+    ctx.io().error("Members look for this home at " + from + ": " + members + ". On each of them: swarmctl down, then write " + listen +
+                   " for home_address into cluster/cluster.json of its state directory, then swarmctl up");
+}
+
 } // namespace
 
 std::span<const verb> cluster_verbs() { return verbs; }
@@ -243,10 +256,12 @@ std::string found_cluster(const context& ctx, const cluster_options& o) {
   v1::FoundRequest request;
   request.set_listen(o.listen);
   request.set_insecure(o.insecure);
+  const auto before = ctx.door().node.nodes();
   // Only a new cluster has a new authority.
-  if (ctx.door().node.nodes().cluster_id().empty() && !o.insecure)
+  if (before.cluster_id().empty() && !o.insecure)
     request.set_passphrase(new_passphrase(o.passphrase_file));
   auto reply = ctx.door().node.found_cluster(request);
+  warn_of_move(ctx, before, o.listen);
   if (!reply.recovery_copy().empty() && !ctx.json_wanted()) {
     ctx.io().error(
       "The key of the cluster's authority, encrypted with its passphrase. It is shown once: keep it somewhere else, in case this host is lost.");

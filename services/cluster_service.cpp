@@ -120,29 +120,14 @@ grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerCon
   return reactor;
 }
 
-/// Of the other nodes that are in the cluster.
-std::string names_of_members(const v1::ClusterView& view) {
-  std::string out;
-  for (const auto& n : view.nodes())
-    if (n.link() != v1::ClusterNode::SELF && n.link() != v1::ClusterNode::REVOKED)
-      out += (out.empty() ? "" : ", ") + n.info().node_name();
-  return out;
-}
-
 std::optional<security_failure> cluster_service::found(const v1::FoundRequest& req, v1::FoundReply& rep) {
   auto& authority = cluster_.authority();
   if (!join_address(req.listen()))
     return security_failure{security_error::malformed, "--listen must be HOST:PORT as other hosts reach this one, with a free port after it"};
   if (auto facts = authority.facts()) {
-    if (facts->listen != req.listen()) {
-      if (auto members = names_of_members(cluster_.view()); facts->is_home() && !members.empty())
-        return security_failure{security_error::wrong_state,
-                                fmt::format("{} know this home as {} and would not find it elsewhere. Let that name lead here, or have them leave "
-                                            "first and join again",
-                                            members, facts->home_address)};
+    if (facts->listen != req.listen())
       if (auto failed = authority.set_listen(req.listen()))
         return failed;
-    }
   } else {
     if (req.passphrase().empty() && !req.insecure())
       return security_failure{security_error::malformed, "the cluster's authority needs a passphrase, or --insecure-ca to keep its key without one"};
@@ -162,7 +147,8 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
   cluster_.reload();
   renewal_.wake(); // a new authority is unlocked, also where nothing can be listened at
   if (auto wrong = links_.serve(req.listen()))
-    return security_failure{security_error::wrong_state, *wrong};
+    return security_failure{security_error::wrong_state,
+                            *wrong + (rep.recovery_copy().empty() ? "" : ". The cluster is founded; its recovery copy is what cluster/ca.key holds")};
   tell_federation();
   *rep.mutable_view() = cluster_.view();
   return std::nullopt;

@@ -9,8 +9,7 @@ namespace swarm::runtime {
 
 namespace {
 thread_local own_jobs* mine = nullptr;
-thread_local std::function<void()>* about_to_block = nullptr;
-} // namespace
+}
 
 own_jobs* own_jobs_of_this_thread() noexcept { return mine; }
 
@@ -19,12 +18,7 @@ void detail::set_own_jobs_of_this_thread(own_jobs* jobs) noexcept { mine = jobs;
 void before_blocking() {
   if (mine != nullptr && !mine->jobs.empty())
     mine->release();
-  if (about_to_block != nullptr)
-    (*about_to_block)();
 }
-
-when_blocking::when_blocking(std::function<void()> then) : then_(std::move(then)), before_(std::exchange(about_to_block, &then_)) {}
-when_blocking::~when_blocking() { about_to_block = before_; }
 
 // -- guests --------------------------------------------------------------------------------
 

@@ -76,19 +76,6 @@ void run_here(caf::actor_system& sys, const std::function<void()>& post, const s
 /// To be called by an actor that is about to block (a COMMIT): what waits on its worker goes to the others meanwhile.
 void before_blocking();
 
-/// While it lives, `then` is called when an actor that runs on this thread is about to block. Of several, the newest counts.
-class when_blocking {
-public:
-  explicit when_blocking(std::function<void()> then);
-  ~when_blocking();
-  when_blocking(const when_blocking&) = delete;
-  when_blocking& operator=(const when_blocking&) = delete;
-
-private:
-  std::function<void()> then_;
-  std::function<void()>* before_;
-};
-
 namespace detail {
 void set_own_jobs_of_this_thread(own_jobs*) noexcept;
 }

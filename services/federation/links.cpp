@@ -11,7 +11,6 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/tsan.hpp"
-#include "actors/runtime/scheduling.hpp"
 #include "services/security/certificate.hpp"
 
 namespace swarm {
@@ -86,17 +85,9 @@ public:
     }
     if (wanted) {
       before_frame();
-      auto told = false;
-      auto read_on = [&] {
-        if (!std::exchange(told, true))
-          read_if_wanted();
-      };
-      {
-        runtime::when_blocking early{read_on}; // the peer is heard while what it has asked for is written to the disk
-        tell(link_news::frame, std::move(came));
-      }
+      tell(link_news::frame, std::move(came));
       // Only now: gRPC sends a window update of its own for every read, which must not go before the answer.
-      read_on();
+      read_if_wanted();
     }
     comes_before(this);
   }

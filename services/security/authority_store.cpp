@@ -332,15 +332,6 @@ std::optional<security_failure> authority_store::set_listen(const std::string& a
   return change(std::move(facts));
 }
 
-std::optional<security_failure> authority_store::set_home_address(const std::string& address) {
-  std::lock_guard lock{mutex_};
-  if (!kept_)
-    return in_none();
-  auto facts = kept_->facts;
-  facts.home_address = address;
-  return change(std::move(facts));
-}
-
 std::optional<security_failure> authority_store::change(cluster_facts facts) {
   if (!make_sense(facts))
     return no_sense();

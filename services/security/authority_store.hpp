@@ -57,8 +57,6 @@ public:
   bool renewal_due(std::int64_t now_ms) const;
   /// This node's address, and the home's if it is this node.
   std::optional<security_failure> set_listen(const std::string& address);
-  /// The home's address, when a link or the person says that it has another one.
-  std::optional<security_failure> set_home_address(const std::string& address);
   /// Forgets the cluster, its keys too.
   std::optional<security_failure> leave();
   fallible<node_credentials> credentials() const;

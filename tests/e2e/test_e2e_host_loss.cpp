@@ -78,9 +78,8 @@ TEST_CASE("a worker that waited for another task begins elsewhere when its host 
   test_node b;
   c.join(b, "b");
   auto go = b.work() + "/go";
-  auto first =
-    c.home.ctl_json(in_shared({"dispatch", "first", "--on", "a", "--directory", c.home.work(), "--detach", "--harness", "exec", "--", "sh", "-c",
-                               "while [ ! -e " + go + " ]; do sleep 0.05; done"}));
+  auto first = c.home.ctl_json(in_shared({"dispatch", "first", "--on", "a", "--directory", c.home.work(), "--detach", "--harness", "exec", "--", "sh",
+                                          "-c", "while [ ! -e " + go + " ]; do sleep 0.05; done"}));
   auto id = task_seen_by(c.home, first)["id"].get<std::string>();
   auto named = c.home.ctl_json(on_b(b, "named", {"--depends-on", id}, {"true"}));
   REQUIRE(c.home.ctl({"drain", "b"}).status == 0);

@@ -61,9 +61,35 @@ TEST_CASE("what is shared is one thing from both hosts") {
   CHECK(refused.status == 1);
   REQUIRE(b.ctl(in_shared({"unlock", "/src/file.cpp", "--as", bob})).status == 0);
   CHECK(c.home.ctl(in_shared({"lock", "/src/file.cpp", "--as", ann})).status == 0);
-  // Messages, both ways, and the wait for them.
-  REQUIRE(c.home.ctl(in_shared({"send", "--as", ann, "--to", bob, "hello from a"})).status == 0);
-  CHECK(b.ctl(in_shared({"messages", "--as", bob})).out.find("hello from a") != std::string::npos);
+}
+
+TEST_CASE("a message wakes whoever waits for it on the other host, both ways, and is there to be read") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto ann = register_shared(c.home, "name:ann"), bob = register_shared(b, "name:bob");
+  auto both_ways = [](const test_node& from, const std::string& sender, const test_node& to, const std::string& recipient) {
+    auto send = [&](const std::string& text) { return from.ctl(in_shared({"send", "--as", sender, "--to", recipient, text})).status; };
+    CHECK(to.ctl(in_shared({"wait", "--seconds", "0.05", "--as", recipient})).status == 4);
+    auto waiting = to.ctl_start(in_shared({"wait", "--seconds", "60", "--json", "--as", recipient}));
+    REQUIRE(eventually([&] { return to.ctl_json({"status"})["calls_in_flight"] >= 2; })); // that of the status, and the wait
+    REQUIRE(send("wake up") == 0);
+    auto woken = waiting.finish();
+    CAPTURE(woken.err);
+    REQUIRE(woken.status == 0);
+    const auto said = woken.parsed();
+    CHECK(said["changes"] == json{"new_messages"});
+    REQUIRE(said["messages"].size() == 1);
+    CHECK(said["messages"][0]["content"] == "wake up");
+    CHECK(said["messages"][0]["sender"] == sender);
+    CHECK(to.ctl(in_shared({"messages", "--as", recipient})).out.find("wake up") != std::string::npos);
+    // It was taken; one that is there already is not waited for.
+    CHECK(to.ctl(in_shared({"wait", "--seconds", "0.05", "--as", recipient})).status == 4);
+    REQUIRE(send("one more") == 0);
+    CHECK(to.ctl(in_shared({"wait", "--seconds", "60", "--as", recipient})).out.find("one more") != std::string::npos);
+  };
+  both_ways(c.home, ann, b, bob);
+  both_ways(b, bob, c.home, ann);
 }
 
 TEST_CASE("a lock wait on a member is granted when the holder at the home lets go") {
@@ -104,16 +130,37 @@ TEST_CASE("a worker is started on the node that is named, and its result comes b
   CHECK(unknown.err.find("nobody") != std::string::npos);
 }
 
-TEST_CASE("the same dispatch from two hosts at once gives one worker") {
+TEST_CASE("the same dispatch from three hosts at once gives one worker") {
   cluster_of_nodes c;
-  test_node b;
+  test_node b, d;
   c.join(b, "b");
-  auto args = in_shared({"dispatch", "only once", "--idempotency-key", "k1", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "sh",
-                         "-c", "echo run >> " + b.work() + "/runs; sleep 0.2"});
-  auto one = c.home.ctl_start(args), two = b.ctl_start(args);
-  CHECK(one.finish().status == 0);
-  CHECK(two.finish().status == 0);
-  CHECK(count_lines(b.work() + "/runs") == 1);
+  c.join(d, "d");
+  temp_dir shared;
+  auto runs = shared.text() + "/runs", go = shared.text() + "/go";
+  auto args = in_shared({"dispatch", "only once", "--idempotency-key", "k1", "--directory", shared.text(), "--harness", "exec", "--", "sh", "-c",
+                         "echo run >> " + runs + "; while [ ! -e " + go + " ]; do sleep 0.05; done; echo ran"});
+  std::vector<child_process> asking;
+  for (const auto* host : {&c.home, &b, &d})
+    asking.push_back(host->ctl_start(args));
+  // It runs until all three have been told of it: none comes when it is over.
+  for (auto& one : asking)
+    REQUIRE_MESSAGE(one.read_until("spawned worker"), one.so_far().out, one.so_far().err);
+  std::ofstream{go};
+  std::size_t made = 0;
+  for (auto& one : asking) {
+    auto r = one.finish();
+    CAPTURE(r.out);
+    CAPTURE(r.err);
+    CHECK(r.status == 0);
+    CHECK(r.out.find("ran\n") != std::string::npos);
+    made += r.out.find("created task") != std::string::npos;
+  }
+  CHECK(made == 1);
+  CHECK(count_lines(runs) == 1);
+  for (const auto* host : {&c.home, &b, &d}) {
+    CHECK(host->ctl_json(in_shared({"spawns"})).size() == 1);
+    CHECK(host->ctl_json(in_shared({"tasks"})).size() == 1);
+  }
 }
 
 TEST_CASE("terminals of one host are read and typed to from another") {

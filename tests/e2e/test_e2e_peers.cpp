@@ -2,11 +2,24 @@
 // home and its other members go on.
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <future>
+#include <limits>
+#include <set>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include "actors/base/clock.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "services/federation/links.hpp"
+#include "services/security/join_token.hpp"
+#include "services/security/openssl.hpp"
+#include "services/security/tls_probe.hpp"
 #include "tests/support/cluster_of_nodes.hpp"
 #include "tests/support/node_client.hpp"
 #include "tests/support/scripted_peer.hpp"
@@ -130,6 +143,234 @@ std::uint64_t resident_bytes(pid_t pid) {
 }
 
 std::size_t nodes_of(const test_node& node) { return node.ctl_json({"nodes"})["nodes"].size(); }
+
+v1::LinkFrame plain(std::uint64_t seq, std::uint64_t ack, std::uint64_t credit) {
+  v1::LinkFrame f;
+  f.set_seq(seq);
+  f.set_ack(ack);
+  f.set_credit(credit);
+  return f;
+}
+
+/// Everything by which a node speaks to its home: each looks at who calls. Of one that is let in there is no end but the deadline.
+struct call_of_nodes {
+  const char* name;
+  std::function<grpc::Status(v1::Federation::Stub&, grpc::ClientContext&)> make;
+};
+const std::vector<call_of_nodes> all_calls{
+  {"Link", [](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Link(&c)->Finish(); }},
+  {"Bulk", [](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Bulk(&c)->Finish(); }},
+  {"Renew",
+   [](v1::Federation::Stub& home, grpc::ClientContext& c) {
+     v1::RenewReply said;
+     return home.Renew(&c, {}, &said);
+   }},
+  {"Leave",
+   [](v1::Federation::Stub& home, grpc::ClientContext& c) {
+     v1::LeaveReply said;
+     return home.Leave(&c, {}, &said);
+   }},
+  {"Drain",
+   [](v1::Federation::Stub& home, grpc::ClientContext& c) {
+     v1::ClusterView said;
+     return home.Drain(&c, {}, &said);
+   }},
+};
+grpc::Status answer_to(const call_of_nodes& call, const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + patience);
+  return call.make(*v1::Federation::NewStub(channel), context);
+}
+
+template <class T>
+T value_of(fallible<T> f) {
+  if (!f)
+    throw std::runtime_error(f.failure().text);
+  return *std::move(f);
+}
+
+// -- by hand ---------------------------------------------------------------------------------
+
+sockaddr_in loopback(int port) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  a.sin_port = htons(static_cast<std::uint16_t>(port));
+  return a;
+}
+
+/// Nobody there: none.
+unique_fd connected_to(int port) {
+  unique_fd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  auto a = loopback(port);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&a), sizeof a) != 0)
+    fd.reset();
+  return fd;
+}
+
+int port_of(const std::string& address) { return std::stoi(address.substr(address.rfind(':') + 1)); }
+
+struct listener {
+  unique_fd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::string address;
+  listener() {
+    auto a = loopback(0);
+    socklen_t n = sizeof a;
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&a), n) != 0 || listen(fd.get(), 16) != 0 ||
+        getsockname(fd.get(), reinterpret_cast<sockaddr*>(&a), &n) != 0)
+      throw std::runtime_error("cannot listen");
+    address = "127.0.0.1:" + std::to_string(ntohs(a.sin_port));
+  }
+  unique_fd next() const {
+    pollfd p{fd.get(), POLLIN, 0};
+    return poll(&p, 1, static_cast<int>(patience.count())) == 1 ? unique_fd{accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC)} : unique_fd{};
+  }
+};
+
+std::string read_exactly(const unique_fd& fd, std::size_t n) {
+  std::string out(n, '\0');
+  for (std::size_t have = 0; have < n;) {
+    pollfd p{fd.get(), POLLIN, 0};
+    auto more = poll(&p, 1, static_cast<int>(patience.count())) == 1 ? recv(fd.get(), out.data() + have, n - have, 0) : 0;
+    if (more <= 0)
+      throw std::runtime_error("the connection ends, or nothing comes");
+    have += static_cast<std::size_t>(more);
+  }
+  return out;
+}
+
+std::size_t number_at(const std::string& bytes, std::size_t at, std::size_t size) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < size; ++i)
+    out = out << 8 | static_cast<unsigned char>(bytes.at(at + i));
+  return out;
+}
+
+/// The first record that a side of TLS says, with its head.
+std::string tls_record(const unique_fd& fd) {
+  constexpr std::size_t head_bytes = 5;
+  auto head = read_exactly(fd, head_bytes);
+  return head + read_exactly(fd, number_at(head, 3, 2));
+}
+
+/// What a ServerHello has chosen: its legacy version, unless the extension says what it really is (RFC 8446, 4.2.1).
+std::size_t version_chosen(const std::string& record) {
+  constexpr std::size_t handshake = 22, server_hello = 2, supported_versions = 43;
+  constexpr std::size_t body = 5 + 4; // behind the heads of the record and of the message
+  if (number_at(record, 0, 1) != handshake || number_at(record, 5, 1) != server_hello)
+    throw std::runtime_error("this is no ServerHello");
+  auto out = number_at(record, body, 2);
+  auto at = body + 2 + 32;            // the random
+  at += 1 + number_at(record, at, 1); // the session
+  at += 2 + 1;                        // cipher, compression
+  if (at + 2 > record.size())
+    return out; // no extensions
+  for (auto end = at + 2 + number_at(record, at, 2), i = at + 2; i < end; i += 4 + number_at(record, i + 2, 2))
+    if (number_at(record, i, 2) == supported_versions)
+      out = number_at(record, i + 4, 2);
+  return out;
+}
+
+/// Shows a home's name under an authority of its own, and keeps all that is said to it within TLS.
+class false_home {
+public:
+  false_home(const authority& ca, const peer_identity& shown)
+    : key_(value_of(key_pair::from_pem(shown.key_pem))), thread_([this, certificate = value_of(certificate_from_pem(shown.chain_pem)),
+                                                                  of_authority = ca.certificate()] { run(certificate, of_authority); }) {}
+  ~false_home() {
+    shutdown(at_.fd.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  false_home(const false_home&) = delete;
+  false_home& operator=(const false_home&) = delete;
+  const std::string& address() const { return at_.address; }
+  std::string heard() const {
+    std::lock_guard guard{mutex_};
+    return heard_;
+  }
+  /// Connections that have come so far and are over.
+  int served() const { return served_; }
+
+private:
+  void run(const std::string& certificate, const std::string& of_authority) {
+    sigset_t broken_pipe; // OpenSSL writes to a socket that may be closed
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+    openssl::ssl_context_ptr context{SSL_CTX_new(TLS_server_method())};
+    SSL_CTX_use_certificate(context.get(), openssl::read_x509(certificate).get());
+    SSL_CTX_use_PrivateKey(context.get(), key_.native());
+    SSL_CTX_add_extra_chain_cert(context.get(), openssl::read_x509(of_authority).release());
+    SSL_CTX_set_alpn_select_cb(
+      context.get(),
+      [](SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in, unsigned int, void*) {
+        *out = in + 1;
+        *size = in[0];
+        return SSL_TLSEXT_ERR_OK;
+      },
+      nullptr);
+    while (unique_fd fd{accept4(at_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC)}) {
+      openssl::ssl_ptr ssl{SSL_new(context.get())};
+      SSL_set_fd(ssl.get(), fd.get());
+      // An HTTP/2 server begins with its settings; gRPC asks nothing before it has seen them.
+      constexpr char settings[9] = {0, 0, 0, 4};
+      if (SSL_accept(ssl.get()) == 1 && SSL_write(ssl.get(), settings, sizeof settings) > 0) {
+        char bytes[4096];
+        for (int n = 0; (n = SSL_read(ssl.get(), bytes, sizeof bytes)) > 0;) {
+          std::lock_guard guard{mutex_};
+          heard_.append(bytes, static_cast<std::size_t>(n));
+        }
+      }
+      ERR_clear_error();
+      ++served_;
+    }
+  }
+
+  listener at_;
+  key_pair key_;
+  mutable std::mutex mutex_;
+  std::string heard_;
+  std::atomic<int> served_ = 0;
+  std::thread thread_;
+};
+
+/// A host at the join listener that its token names, which says there what it likes.
+struct joining_host {
+  join_token token;
+  std::shared_ptr<grpc::Channel> channel;
+
+  explicit joining_host(const std::string& text) : token(value_of(parse_join_token(text))) {
+    believe(value_of(probe_authority(token.address, token.ca_sha256, patience)));
+  }
+  joining_host(join_token t, const std::string& authority_der) : token(std::move(t)) { believe(authority_der); }
+
+  v1::JoinRequest request(const std::string& name) const {
+    v1::JoinRequest r;
+    r.set_token_id(to_hex(token.id));
+    r.set_secret(token.key.view().data(), token.key.size());
+    r.set_csr(value_of(make_csr(value_of(key_pair::generate()), "a node")));
+    r.set_node_id(random_uuid());
+    r.set_node_name(name);
+    r.set_version("scripted");
+    return r;
+  }
+  grpc::Status ask(const v1::JoinRequest& r) const {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+    v1::JoinReply said;
+    return v1::Enrollment::NewStub(channel)->Join(&context, r, &said);
+  }
+
+private:
+  void believe(const std::string& authority_der) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = value_of(certificate_to_pem(authority_der));
+    grpc::ChannelArguments arguments;
+    set_link_arguments(arguments);
+    arguments.SetSslTargetNameOverride(node_dns_name(token.home_id));
+    channel = grpc::CreateCustomChannel(token.address, grpc::SslCredentials(tls), arguments);
+  }
+};
 
 } // namespace
 
@@ -284,34 +525,122 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   auto foreign = certified_by(*other, who, now - day_ms, now + day_ms);
   auto early = certified_by(ours, who, now + day_ms, now + 2 * day_ms);
   auto late = certified_by(ours, who, now - 2 * day_ms, now - day_ms);
+  auto gone = join_as_peer(c.token(), "gone");
+  REQUIRE(c.home.ctl({"node", "revoke", "gone"}).status == 0);
+  // It has left and come again, with another certificate.
+  auto retired = join_as_peer(c.token(), "again");
+  REQUIRE(answer_to(all_calls[3], channel_of(retired)).ok());
+  auto anew = join_as_peer(c.token(), "again", retired.node_id);
   struct wrong {
     const char* what;
     const peer_identity& who;
     std::string text;
-    std::size_t lines;
   };
-  const std::vector<wrong> all{{"another authority's", foreign, "was not made by this cluster's authority", 1},
-                               {"self-signed", self_signed, "was not made by this cluster's authority", 1},
-                               {"not yet valid", early, "counts from", 1},
-                               {"expired", late, "the node's certificate ended at", 1},
-                               {"none", without, "peer did not return a certificate", 1}};
-  constexpr int dials = 3;
+  const std::vector<wrong> all{{"another authority's", foreign, "was not made by this cluster's authority"},
+                               {"self-signed", self_signed, "was not made by this cluster's authority"},
+                               {"not yet valid", early, "counts from"},
+                               {"expired", late, "the node's certificate ended at"},
+                               {"none", without, "peer did not return a certificate"},
+                               {"revoked", gone, "this node was revoked from the cluster"},
+                               {"retired", retired, "this node has left the cluster"}};
   for (const auto& w : all)
-    for (int i = 0; i < dials; ++i) {
+    for (const auto& call : all_calls) {
       CAPTURE(w.what);
-      peer_stream s{w.who};
-      CHECK(!s.next());
-      auto status = s.end();
+      CAPTURE(call.name);
+      auto status = answer_to(call, channel_of(w.who));
       CAPTURE(status.error_message());
-      CHECK(!status.ok());
+      CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
     }
-  CHECK(eventually([&] { return counted(c.home, federation) >= dials * 5; }));
+  CHECK(eventually([&] { return counted(c.home, federation) >= static_cast<int>(all.size() * all_calls.size()); }));
   for (const auto& w : all) {
     CAPTURE(w.what);
-    CHECK(lines_with(c.home, w.text) == w.lines);
+    CHECK(lines_with(c.home, w.text) == 1);
   }
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "gone") == "revoked");
   CHECK(b.ctl(in_shared({"kv", "set", "k", "1"})).status == 0);
   CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+  CHECK(scripted_peer(anew, limits::link_protocol, 1).up());
+}
+
+TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also while it reads nothing, and is refused on a connection that stands") {
+  cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 4000\n"};
+  constexpr std::uint64_t credit = std::uint64_t{1} << 30;
+  auto talk_until_cut_off = [](peer_stream& s) {
+    return std::async(std::launch::async, [&s] { return eventually([&s] { return !s.write(plain(0, 0, credit)); }, 3 * patience); });
+  };
+
+  auto odd = join_as_peer(c.token(), "odd");
+  auto standing = channel_of(odd);
+  {
+    grpc::ClientContext context;
+    v1::RenewRequest ask;
+    ask.set_csr(value_of(make_csr(value_of(key_pair::from_pem(odd.key_pem)), "a node")));
+    v1::RenewReply said;
+    REQUIRE(v1::Federation::NewStub(standing)->Renew(&context, ask, &said).ok());
+  }
+  auto control = linked_stream(odd), bulk = linked_stream(odd, link_lane::bulk);
+  auto control_cut = talk_until_cut_off(*control), bulk_cut = talk_until_cut_off(*bulk);
+
+  // More is on its way to it than gRPC takes in unread: the last word of the home does not get through.
+  auto deaf = join_as_peer(c.token(), "deaf");
+  constexpr std::size_t value_bytes = 100'000;
+  constexpr std::size_t answers = 3 * limits::grpc_message_bytes_max / value_bytes;
+  REQUIRE(c.home.ctl(in_shared({"kv", "set", "large", std::string(value_bytes, 'x')})).status == 0);
+  peer_stream unread{deaf, link_lane::control, false};
+  REQUIRE(unread.write(hello_frame(deaf)));
+  for (std::uint64_t seq = 1; seq <= answers; ++seq) {
+    auto r = question();
+    r.mutable_query()->mutable_get_kv()->set_key("large");
+    auto f = message_frame(seq, r, seq);
+    f.set_credit(credit);
+    REQUIRE(unread.write(f));
+  }
+  auto unread_cut = talk_until_cut_off(unread);
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "deaf")["unacknowledged"] >= answers; }));
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "deaf") == "up");
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "odd") == "up");
+
+  REQUIRE(c.home.ctl({"node", "revoke", "odd"}).status == 0);
+  REQUIRE(c.home.ctl({"node", "revoke", "deaf"}).status == 0);
+  for (auto* s : {control.get(), bulk.get()}) {
+    auto close = s->close_of_home();
+    REQUIRE(close);
+    CHECK(close->code() == v1::LinkClose::REVOKED);
+  }
+  CHECK(control_cut.get());
+  CHECK(bulk_cut.get());
+  CHECK(unread_cut.get());
+  for (const auto& call : all_calls) {
+    CAPTURE(call.name);
+    auto status = answer_to(call, standing);
+    CHECK(status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+    CHECK(status.error_message().find("was revoked") != std::string::npos);
+  }
+  CHECK(lines_with(c.home, "this node was revoked from the cluster") == 1);
+  CHECK(counted(c.home, federation) == static_cast<int>(all_calls.size()));
+  for (const auto* name : {"odd", "deaf"})
+    CHECK(cluster_of_nodes::link_seen_by(c.home, name) == "revoked");
+}
+
+TEST_CASE("two nodes speak TLS 1.3 with each other") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(b.down().status == 0);
+  // It calls its home where its file says that it is: here, where the first word of each is looked at and passed on.
+  listener between;
+  auto file = b.dir().root / "cluster" / "cluster.json";
+  auto facts = json::parse(file_text(file));
+  facts.at("home_address") = between.address;
+  std::ofstream{file} << facts.dump();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  auto of_member = between.next();
+  REQUIRE(of_member);
+  auto of_home = connected_to(port_of(c.address));
+  REQUIRE(of_home);
+  auto hello = tls_record(of_member);
+  REQUIRE(send(of_home.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size()));
+  CHECK(version_chosen(tls_record(of_home)) == TLS1_3_VERSION);
 }
 
 TEST_CASE("frames that make no sense end their connection, and nothing else") {
@@ -322,13 +651,6 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
   REQUIRE(b.ctl(in_shared({"lock", "/src/f", "--as", bob})).status == 0);
   auto pid = c.home.node_pid();
   auto who = join_as_peer(c.token(), "odd");
-  auto plain = [](std::uint64_t seq, std::uint64_t ack, std::uint64_t credit) {
-    v1::LinkFrame f;
-    f.set_seq(seq);
-    f.set_ack(ack);
-    f.set_credit(credit);
-    return f;
-  };
 
   {
     INFO("what ends the connection");
@@ -339,9 +661,9 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
     const std::vector<wrong> all{{"a second hello", [&](peer_stream& s) { s.write(hello_frame(who)); }},
                                  {"message 3 came, and 1 was next", [](peer_stream& s) { s.write(message_frame(3, question(), 1)); }},
                                  {"a message without a number", [](peer_stream& s) { s.write(message_frame(0, question(), 1)); }},
-                                 {"a number without a message", [&](peer_stream& s) { s.write(plain(1, 0, 0)); }},
-                                 {"it acknowledges 999 after 0", [&](peer_stream& s) { s.write(plain(0, 999, 0)); }},
-                                 {"it takes back credit", [&](peer_stream& s) { s.write(plain(0, 0, 1'000)) && s.write(plain(0, 0, 10)); }},
+                                 {"a number without a message", [](peer_stream& s) { s.write(plain(1, 0, 0)); }},
+                                 {"it acknowledges 999 after 0", [](peer_stream& s) { s.write(plain(0, 999, 0)); }},
+                                 {"it takes back credit", [](peer_stream& s) { s.write(plain(0, 0, 1'000)) && s.write(plain(0, 0, 10)); }},
                                  {"bytes", [](peer_stream& s) {
                                     auto r = question();
                                     r.mutable_query()->mutable_get_kv()->set_key(std::string(limits::link_message_bytes_max, 'x'));
@@ -537,10 +859,11 @@ TEST_CASE("a peer that asks for more than may be under way is refused the rest, 
   auto olga = ask(registration("name:olga")).reply().session().session().id(), pat = ask(registration("name:pat")).reply().session().session().id();
   for (std::uint64_t i = 0; i < most; ++i)
     CHECK(ask(lock_of(olga, path(i))).reply().lock().has_lock());
+  std::vector<v1::LinkRequest> waiting;
   for (std::uint64_t i = 0; i < most; ++i) {
-    auto waiting = lock_of(pat, path(i));
-    waiting.mutable_execute()->mutable_command()->mutable_acquire_lock()->set_wait_ms(600'000);
-    put(waiting);
+    waiting.push_back(lock_of(pat, path(i)));
+    waiting.back().mutable_execute()->mutable_command()->mutable_acquire_lock()->set_wait_ms(600'000);
+    put(waiting.back());
   }
   auto last = seq;
   CHECK(ask(question()).error().code() == static_cast<std::uint32_t>(errc::overloaded));
@@ -553,12 +876,30 @@ TEST_CASE("a peer that asks for more than may be under way is refused the rest, 
   REQUIRE(s->write(back));
   CHECK(ask(question()).has_answer_to_query());
   CHECK(at_once(most - 1));
-  s = linked_stream(who);
-  CHECK(at_once(0));
-  CHECK(eventually([&] {
+  // Taken back, the place in line is given up; who begins anew asks again, and has it still.
+  auto in_line = [&] {
     auto rows = c.home.ctl_json(in_shared({"locks"}));
-    return rows.size() == most && std::all_of(rows.begin(), rows.end(), [](const json& l) { return l.value("waiters", 0) == 0; });
-  }));
+    return std::count_if(rows.begin(), rows.end(), [](const json& l) { return l.value("waiters", 0) == 1; });
+  };
+  CHECK(eventually([&] { return in_line() == most - 1; }));
+  s = linked_stream(who);
+  seq = 0;
+  CHECK(at_once(0));
+  CHECK(in_line() == most - 1);
+  put(waiting.front());
+  REQUIRE(at_once(1));
+  auto let_go = command_of(by_session(olga), [&](v1::Command& cmd) {
+    cmd.set_actor(olga);
+    cmd.mutable_release_lock()->set_path(path(0));
+  });
+  put(let_go);
+  v1::LinkResponse granted;
+  while (granted.id() != 1) {
+    auto f = s->next();
+    REQUIRE(f);
+    granted = f->message().response();
+  }
+  CHECK(granted.reply().lock().has_lock());
 }
 
 TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
@@ -586,6 +927,23 @@ TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and
   CHECK(eventually([&] { return c.home.ctl({"nodes"}).out.find(" ahead") == std::string::npos; }));
 }
 
+TEST_CASE("a peer that says a time that cannot be is linked and shown as one whose clock is off") {
+  cluster_of_nodes c;
+  auto who = join_as_peer(c.token(), "odd");
+  auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "odd")["clock_offset_ms"].get<std::int64_t>(); };
+  constexpr auto year_ms = std::int64_t{365} * 24 * 3'600'000;
+  {
+    scripted_peer past{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::min()};
+    REQUIRE(past.up());
+    CHECK(eventually([&] { return off() < -year_ms; }));
+    CHECK(c.home.ctl({"nodes"}).out.find(" behind") != std::string::npos);
+  }
+  scripted_peer future{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::max() - 2 * system_clock_port().unix_ms()};
+  REQUIRE(future.up());
+  CHECK(eventually([&] { return off() > year_ms; }));
+  CHECK(c.home.ctl({"nodes"}).out.find(" ahead") != std::string::npos);
+}
+
 TEST_CASE("a token that has run out lets nobody in, while another one does") {
   cluster_of_nodes c;
   auto made = c.home.ctl_json({"join-token", "create", "--ttl", "1"});
@@ -599,7 +957,92 @@ TEST_CASE("a token that has run out lets nobody in, while another one does") {
   CHECK(late.err.find("expired") != std::string::npos);
   CHECK(nodes_of(c.home) == 1);
   CHECK(b.ctl({"join", made["token"].get<std::string>(), "--node-name", "b"}).status != 0);
-  CHECK(lines_with(c.home, "a node was not let in: it wants to join as b") == 1);
+  CHECK(lines_with(c.home, "a node was not let in: it wants to join: the join token has expired") == 1);
   CHECK(eventually([&] { return counted(c.home, federation) == 2; }));
   CHECK(b.ctl({"join", good, "--node-name", "b"}).status == 0);
+}
+
+TEST_CASE("the join listener takes a request of 16 KiB and nothing larger") {
+  cluster_of_nodes c;
+  joining_host host{c.token()};
+  auto ask = host.request("b");
+  auto of_size = [&](std::size_t bytes) {
+    constexpr std::size_t some = 10'000;
+    ask.set_version(std::string(some, 'x'));
+    ask.set_version(std::string(some + bytes - ask.ByteSizeLong(), 'x'));
+    REQUIRE(ask.ByteSizeLong() == bytes);
+    return ask;
+  };
+  auto refused = host.ask(of_size(limits::join_request_bytes_max + 1));
+  CAPTURE(refused.error_message());
+  CHECK(refused.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(nodes_of(c.home) == 1);
+  auto taken = host.ask(of_size(limits::join_request_bytes_max));
+  CAPTURE(taken.error_message());
+  CHECK(taken.ok());
+  CHECK(nodes_of(c.home) == 2);
+}
+
+TEST_CASE("five wrong tries to join are answered alike and the next ones not at all, whatever they say") {
+  cluster_of_nodes c;
+  joining_host host{c.token()};
+  std::set<std::string> answers;
+  for (std::size_t i = 0; i < limits::join_attempts_per_minute_max; ++i) {
+    // Who has no secret does not learn what the nodes are called.
+    auto wrong = host.request(i % 2 == 0 ? "a" : "b");
+    wrong.set_secret(std::string(join_token_secret_bytes, 'x'));
+    if (i > 1)
+      wrong.set_token_id(to_hex(std::string(join_token_id_bytes, 'x')));
+    auto status = host.ask(wrong);
+    CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+    answers.insert(status.error_message());
+  }
+  CHECK(answers.size() == 1);
+  auto right = host.ask(host.request("b"));
+  CHECK(right.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(right.error_message().find("too many") != std::string::npos);
+  CHECK(nodes_of(c.home) == 1);
+  CHECK(lines_with(c.home, "it wants to join: the home knows no such join token") == 1);
+  CHECK(eventually([&] { return counted(c.home, federation) == static_cast<int>(limits::join_attempts_per_minute_max) + 1; }));
+}
+
+TEST_CASE("the join listener is there while a token counts, and at no other time") {
+  cluster_of_nodes c;
+  auto at = port_of(c.address) + 1;
+  CHECK(!connected_to(at));
+  // A token may be over before a busy machine has looked.
+  REQUIRE(eventually([&] { return c.home.ctl({"join-token", "create", "--ttl", "2"}).status == 0 && connected_to(at); }));
+  CHECK(eventually([&] { return !connected_to(at); }));
+  auto token = c.token();
+  CHECK(connected_to(at));
+  CHECK(joining_host{token}.token.address == "127.0.0.1:" + std::to_string(at));
+}
+
+TEST_CASE("a host says nothing within TLS to a server that its token does not mean") {
+  cluster_of_nodes c;
+  auto token = value_of(parse_join_token(c.token()));
+  auto now = system_clock_port().unix_ms();
+  auto other = value_of(authority::create(random_uuid(), now));
+  peer_identity home;
+  home.node_id = token.home_id;
+  constexpr std::int64_t hour_ms = 3'600'000;
+  false_home there{other, certified_by(other, home, now - hour_ms, now + hour_ms)};
+  token.address = there.address();
+  test_node b;
+  auto joined = b.ctl({"join", std::string{value_of(encode_join_token(token)).view()}, "--node-name", "b"});
+  CHECK(joined.status != 0);
+  CHECK(joined.err.find("nothing was sent to it") != std::string::npos);
+  CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+  CHECK(eventually([&] { return there.served() > 0; }));
+  CHECK(there.heard().empty());
+  // It would have heard a host that believes it.
+  joining_host gullible{std::move(token), other.certificate()};
+  auto ask = gullible.request("b");
+  grpc::ClientContext context;
+  v1::JoinReply said;
+  std::promise<void> over;
+  v1::Enrollment::NewStub(gullible.channel)->async()->Join(&context, &ask, &said, [&](const grpc::Status&) { over.set_value(); });
+  CHECK(eventually([&] { return there.heard().find(ask.secret()) != std::string::npos; }));
+  context.TryCancel();
+  over.get_future().get();
 }

@@ -44,11 +44,11 @@ runtime::link_options options_of(const peer_identity& who, std::uint32_t protoco
 
 } // namespace
 
-peer_identity join_as_peer(const std::string& token, const std::string& name) {
+peer_identity join_as_peer(const std::string& token, const std::string& name, const std::string& node_id) {
   temp_dir files;
   fs::permissions(files.path(), fs::perms::owner_all);
   node_facts facts;
-  facts.node_id = random_uuid();
+  facts.node_id = node_id.empty() ? random_uuid() : node_id;
   facts.node_name = name;
   facts.version = "scripted";
   facts.dir = {files.path()};
@@ -80,7 +80,7 @@ peer_identity certified_by(const authority& ca, peer_identity who, std::int64_t 
 
 // -- one connection --------------------------------------------------------------------------
 
-peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) {
+std::shared_ptr<grpc::Channel> channel_of(const peer_identity& who) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = who.authority_pem;
   if (!who.chain_pem.empty()) {
@@ -91,7 +91,10 @@ peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) {
   set_link_arguments(arguments);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetSslTargetNameOverride(node_dns_name(who.home_id));
-  channel_ = grpc::CreateCustomChannel(who.home_address, grpc::SslCredentials(tls), arguments);
+  return grpc::CreateCustomChannel(who.home_address, grpc::SslCredentials(tls), arguments);
+}
+
+peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) : channel_(channel_of(who)) {
   context_.set_deadline(std::chrono::system_clock::now() + 2 * patience);
   const auto* method = lane == link_lane::bulk ? "/swarm.v1.Federation/Bulk" : "/swarm.v1.Federation/Link";
   using factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -186,8 +189,8 @@ v1::LinkFrame hello_frame(const peer_identity& who, std::uint32_t protocol, std:
   return f;
 }
 
-std::unique_ptr<peer_stream> linked_stream(const peer_identity& who) {
-  auto s = std::make_unique<peer_stream>(who);
+std::unique_ptr<peer_stream> linked_stream(const peer_identity& who, link_lane lane) {
+  auto s = std::make_unique<peer_stream>(who, lane);
   s->write(hello_frame(who));
   while (auto f = s->next())
     if (f->credit() > 0)

@@ -32,12 +32,15 @@ struct peer_identity {
   std::string authority_pem;
 };
 
-/// Comes in with the token, as `swarmctl join` does. Throws with the reason when it is not let in.
-peer_identity join_as_peer(const std::string& token, const std::string& name);
+/// Comes in with the token, as `swarmctl join` does; a node of that id comes again. Throws with the reason when it is not let in.
+peer_identity join_as_peer(const std::string& token, const std::string& name, const std::string& node_id = {});
 /// The authority of a cluster whose key is kept without a passphrase.
 authority authority_of(const test_node& home);
 /// Another key and certificate for the same node, of this authority, which counts from then to then.
 peer_identity certified_by(const authority&, peer_identity, std::int64_t from_ms, std::int64_t to_ms);
+
+/// To the home, as this peer; nothing is connected before the first call.
+std::shared_ptr<grpc::Channel> channel_of(const peer_identity&);
 
 /// One connection. Nothing is said on it but what the test says.
 class peer_stream {
@@ -75,7 +78,7 @@ private:
 
 v1::LinkFrame hello_frame(const peer_identity&, std::uint32_t protocol = limits::link_protocol, std::uint32_t protocol_min = 1);
 /// A connection with both hellos said and the home's credit given.
-std::unique_ptr<peer_stream> linked_stream(const peer_identity&);
+std::unique_ptr<peer_stream> linked_stream(const peer_identity&, link_lane lane = link_lane::control);
 
 /// A peer that keeps the link protocol as the product does, with options of its own, on one connection.
 class scripted_peer {

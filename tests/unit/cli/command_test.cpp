@@ -362,6 +362,29 @@ TEST_CASE("the recovery copy of the authority's key is said once, to people and 
   std::filesystem::remove(file);
 }
 
+TEST_CASE("a home that moves says what its members have to be told") {
+  test::cli ctl;
+  ctl.node.view.set_cluster_id("x");
+  auto add = [&](const char* name, v1::ClusterNode::Link link) -> v1::ClusterNode& {
+    auto& n = *ctl.node.view.add_nodes();
+    n.mutable_info()->set_node_name(name);
+    n.set_link(link);
+    return n;
+  };
+  auto& home = add("a", v1::ClusterNode::SELF);
+  home.set_home(true);
+  home.mutable_info()->set_address("10.0.0.1:7400");
+  add("gone", v1::ClusterNode::REVOKED);
+  auto listen_at = [&](const char* address) {
+    CHECK(ctl({"up", "--listen", address}) == code::ok);
+    return ctl.screen.err;
+  };
+  CHECK(listen_at("10.0.0.9:7400").empty());
+  add("b", v1::ClusterNode::UP);
+  CHECK(listen_at("10.0.0.1:7400").empty());
+  CHECK(listen_at("10.0.0.9:7400").find("at 10.0.0.1:7400: b. ") != std::string::npos);
+}
+
 TEST_CASE("down waits until the process has ended, at most for --timeout") {
   test::cli ctl;
   CHECK(ctl({"down", "--timeout", "7"}) == code::ok);

@@ -78,7 +78,8 @@ public:
   }
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override { return {}; }
   v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override { return {}; }
-  v1::ClusterView nodes() override { return {}; }
+  v1::ClusterView view;
+  v1::ClusterView nodes() override { return view; }
   v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override { return {}; }
   v1::ClusterView revoke_node(const v1::RevokeNodeRequest&) override { return {}; }
   v1::ClusterView drain_node(const v1::DrainNodeRequest&) override { return {}; }

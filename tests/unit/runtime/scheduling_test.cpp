@@ -102,41 +102,6 @@ TEST_CASE("an actor that is about to block gives away what waits on its worker")
   runtime::ask_to_end(helper);
 }
 
-TEST_CASE("a guest hears that what it has set off is about to block, and nobody does after it has gone") {
-  running r{2};
-  int heard = 0;
-  std::atomic<int> blocked{0};
-  std::atomic<std::thread::id> where;
-  auto blocker = taker(r.sys, [&](caf::event_based_actor*, int) {
-    runtime::before_blocking();
-    where = std::this_thread::get_id();
-    ++blocked;
-  });
-  // Whether it ran here: a worker that is just going to sleep may still hold it.
-  auto block_here = [&] {
-    auto before = blocked.load();
-    runtime::run_here(
-      r.sys, [&] { caf::anon_send(blocker, 1); }, [] { return false; });
-    while (blocked == before)
-      std::this_thread::yield();
-    return where.load() == std::this_thread::get_id();
-  };
-  auto until_here = [&] {
-    for (auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;)
-      if (block_here())
-        return true;
-    return false;
-  };
-  {
-    runtime::when_blocking then{[&] { ++heard; }};
-    REQUIRE(until_here());
-  }
-  CHECK(heard == 1);
-  REQUIRE(until_here());
-  CHECK(heard == 1);
-  runtime::ask_to_end(blocker);
-}
-
 TEST_CASE("everybody one actor sends to gets its turn, however many they are") {
   running r{2};
   constexpr int others = 64;
