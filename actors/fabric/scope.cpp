@@ -393,6 +393,10 @@ void begin_elsewhere_if_gone(self_ptr self, const v1::Spawn& row) {
   if (why.empty())
     return;
   auto next = place_again(row, view);
+  auto comes_back = std::any_of(view.nodes().begin(), view.nodes().end(),
+                                [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::DOWN; });
+  if (next.node_id.empty() && comes_back)
+    return; // it is started there then
   auto cmd = internal_command(node, self->state.id, [&](v1::Command& c) {
     auto& end = *c.mutable_spawn_ended();
     end.set_spawn_id(row.id());

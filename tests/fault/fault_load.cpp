@@ -61,8 +61,14 @@ void load::work(std::size_t index) {
   auto& me = *clients_[index];
   std::mt19937 rng(seed_ + static_cast<unsigned>(1'000 * rounds_ + index));
   auto round = rounds_;
-  auto script = [this](const std::string& key) { return "echo \"$SWARM_SPAWN_ID $$ " + key + "\" >>" + worker_log_; };
+  auto script = [this](const std::string& key) { return "echo \"$SWARM_SPAWN_ID $$ " + key + " $SWARM_MCP_INSTANCE_ID\" >>" + worker_log_; };
+  // Of one key the same, or it would be another request.
+  auto retries = [this](const std::string& key) {
+    return where_.retries_most == 0 ? 0 : static_cast<unsigned>(std::hash<std::string>{}(key) % (where_.retries_most + 1));
+  };
   for (std::size_t n = 0; !shared_->stop; ++n) {
+    if (where_.comes_back && me.is_told_gone() && !me.renew(settle_deadline))
+      throw std::runtime_error("a client whose session has ended gets no other one");
     // Some callers have no patience: theirs are the unknown outcomes.
     auto deadline = rng() % 4 == 0 ? std::chrono::milliseconds{20 + rng() % 300} : std::chrono::milliseconds{10s};
     auto unique = std::to_string(round) + "-" + std::to_string(index) + "-" + std::to_string(n);
@@ -104,7 +110,7 @@ void load::work(std::size_t index) {
         auto on = where_.workers_on.empty() ? std::string{} : where_.workers_on[rng() % where_.workers_on.size()];
         if (rng() % 4 == 0) {
           me.request_spawn(key, script("spawn/" + key), deadline, on);
-        } else if (auto id = me.dispatch(key, script("dispatch/" + key), deadline, 0, on); !id.empty()) {
+        } else if (auto id = me.dispatch(key, script("dispatch/" + key), deadline, retries(key), on); !id.empty()) {
           std::lock_guard guard{shared_->mutex};
           shared_->dispatched.insert(id);
         }
@@ -127,14 +133,15 @@ void load::round(const std::function<void()>& harm) {
   std::exception_ptr failed;
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < clients_.size(); ++i)
-    threads.emplace_back([&, i] {
-      try {
-        work(i);
-      } catch (...) {
-        std::lock_guard guard{mutex};
-        failed = std::current_exception();
-      }
-    });
+    if (!is_out(i))
+      threads.emplace_back([&, i] {
+        try {
+          work(i);
+        } catch (...) {
+          std::lock_guard guard{mutex};
+          failed = std::current_exception();
+        }
+      });
   try {
     harm();
   } catch (...) {
@@ -142,14 +149,36 @@ void load::round(const std::function<void()>& harm) {
     failed = std::current_exception();
   }
   shared_->stop = true;
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    if (is_out(i))
+      clients_[i]->stop_repeating();
   for (auto& t : threads)
     t.join();
   if (failed)
     std::rethrow_exception(failed);
 }
 
+void load::may_lose(std::size_t node) {
+  if (!where_.comes_back)
+    out_.insert(node);
+  for (std::size_t i = node; i < clients_.size(); i += where_.nodes.size())
+    clients_[i]->may_end();
+}
+
+void load::has_lost(std::size_t node) {
+  for (std::size_t i = node; i < clients_.size(); i += where_.nodes.size())
+    clients_[i]->has_ended();
+}
+
+std::vector<std::string> load::sessions(std::size_t node) const {
+  std::vector<std::string> out;
+  for (std::size_t i = node; i < clients_.size(); i += where_.nodes.size())
+    out.push_back(clients_[i]->session_now());
+  return out;
+}
+
 std::string load::progress(fault_client& me, std::size_t index) {
-  auto name = std::to_string(index);
+  auto name = std::to_string(rounds_) + "-" + std::to_string(index);
   for (std::size_t r = 1; r <= rounds_; ++r)
     for (std::size_t i = 0; i < locks_per_round; ++i)
       if (!me.give_up(dir_ + "/" + numbered("lock", r, i), settle_deadline))
@@ -170,13 +199,14 @@ std::string load::settle() {
   std::vector<std::string> results(clients_.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < clients_.size(); ++i)
-    threads.emplace_back([&, i] {
-      try {
-        results[i] = progress(*clients_[i], i);
-      } catch (const std::exception& e) {
-        results[i] = e.what();
-      }
-    });
+    if (!is_out(i))
+      threads.emplace_back([&, i] {
+        try {
+          results[i] = progress(*clients_[i], i);
+        } catch (const std::exception& e) {
+          results[i] = e.what();
+        }
+      });
   for (auto& t : threads)
     t.join();
   for (const auto& r : results)
@@ -215,7 +245,7 @@ std::string load::settle() {
     if (!eventually([&] { return (task = task_of(me.raw(), id)) && task->status() >= v1::DONE && task->status() <= v1::CANCELLED; }))
       return "the worker's task " + id + (task ? " stays " + v1::TaskStatus_Name(task->status()) : " is lost");
     if (task->status() != v1::DONE && !(where_.workers_get_lost && task->result().find("node_restarted") != std::string::npos))
-      return "the worker's task " + id + " ended " + task->result();
+      return "the worker's task " + id + " ended " + task->result() + events_about(me.raw(), id);
   }
   return {};
 }
@@ -258,6 +288,44 @@ std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& 
   for (const auto& s : rows)
     // One whose keeper was killed may have been about to run: its end is not known, which its reason says.
     if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && s.reason() != "node_restarted" && !ran.contains(s.id()))
+      return "spawn " + s.id() + " is said to have run and did not";
+  return {};
+}
+
+std::string check_attempts(const std::string& log, node_client& home) {
+  struct attempt {
+    std::string spawn, pid;
+  };
+  std::map<std::string, attempt> committed; // by session
+  std::string page;
+  do {
+    auto q = home.query();
+    q.mutable_list_events()->add_types("spawn.starting");
+    q.mutable_list_events()->mutable_page()->set_token(page);
+    auto a = ask_patiently(home, q);
+    for (const auto& e : a.events().events()) {
+      auto said = nlohmann::json::parse(e.payload());
+      if (!committed.emplace(said.at("session_id"), attempt{e.subject(), std::to_string(said.at("pid").get<std::int64_t>())}).second)
+        return "two processes were committed for one attempt: " + e.payload();
+    }
+    page = a.events().page().token();
+  } while (!page.empty());
+  std::set<std::string> ran;
+  std::map<std::string, std::string> spawn_of_key;
+  for (const auto& line : lines_of(file_text(log))) {
+    std::istringstream words{line};
+    std::string id, pid, key, session;
+    words >> id >> pid >> key >> session;
+    if (!ran.insert(session).second)
+      return "an attempt ran twice: " + line;
+    if (spawn_of_key.emplace(key, id).first->second != id)
+      return "two workers ran for " + key;
+    auto was = committed.find(session);
+    if (was == committed.end() || was->second.spawn != id || was->second.pid != pid)
+      return "a process ran that was not committed: " + line;
+  }
+  for (const auto& s : all_spawns(home))
+    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && s.reason() != "node_restarted" && !ran.contains(s.session_id()))
       return "spawn " + s.id() + " is said to have run and did not";
   return {};
 }

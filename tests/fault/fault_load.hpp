@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct load_setting {
   std::string scope = {};                   // empty: that of the first node
   std::vector<std::string> workers_on = {}; // names of nodes, one by chance for each worker; empty: not named
   bool workers_get_lost = false;            // with their keepers: their tasks may fail then
+  unsigned retries_most = 0;                // of workers
+  bool comes_back = false;                  // a client whose session has ended with its host takes a new one
 };
 
 class load {
@@ -39,13 +42,20 @@ public:
   /// that was acknowledged is read again. Empty, or what is wrong.
   std::string settle();
   load_figures check() const;
+  /// The sessions of that node's clients end between these two calls. Unless clients come back they go on calling to the end of the round,
+  /// and never again; `settle` is about the others.
+  void may_lose(std::size_t node);
+  void has_lost(std::size_t node);
+  /// Of the clients on that node.
+  std::vector<std::string> sessions(std::size_t node) const;
   history::recorder& history() { return history_; }
-  /// Where every worker wrote "<spawn id> <pid> <key>".
+  /// Where every worker wrote "<spawn id> <pid> <key> <session id>".
   std::string worker_log() const { return worker_log_; }
 
 private:
   struct objects;
   void work(std::size_t client);
+  bool is_out(std::size_t client) const { return out_.contains(client % where_.nodes.size()); }
   std::string progress(fault_client&, std::size_t index);
 
   const load_setting where_;
@@ -56,9 +66,13 @@ private:
   std::string worker_log_;
   std::vector<std::unique_ptr<fault_client>> clients_;
   std::unique_ptr<objects> shared_;
+  std::set<std::size_t> out_; // nodes
 };
 
 /// What the workers wrote, against the rows: no spawn id ran twice, none without a row, and each as the process the row names.
 std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& rows);
+/// The same of workers that have several attempts, each of which is a session of its own: no attempt ran twice, and none but as the process
+/// that was committed for it.
+std::string check_attempts(const std::string& log, node_client& home);
 
 } // namespace swarm::testing

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <stdexcept>
 
 #include <poll.h>
@@ -49,7 +50,31 @@ std::string digest(v1::Reply r) {
   return to_hex(sha256(r.SerializeAsString())).substr(0, 16);
 }
 
-std::string code_of(const v1::Reply& r) { return v1::Refusal::Code_Name(r.refusal().code()) + ": " + r.refusal().text(); }
+template <class Said>
+bool says_gone(const Said& r) {
+  return r.has_refusal() && r.refusal().code() == v1::Refusal::NOT_REGISTERED;
+}
+
+/// A token that belongs to no session any more is found out before the question is looked at.
+template <class Said>
+Said gone_by(const grpc::Status& s) {
+  Said out;
+  out.mutable_refusal()->set_code(v1::Refusal::NOT_REGISTERED);
+  out.mutable_refusal()->set_text(s.error_message());
+  return out;
+}
+
+std::string code_of(const v1::Reply& r) {
+  return says_gone(r) ? history::told_gone : v1::Refusal::Code_Name(r.refusal().code()) + ": " + r.refusal().text();
+}
+
+std::mutex tokens_mutex;
+std::vector<std::string> tokens;
+
+std::string make_known_token() {
+  std::lock_guard guard{tokens_mutex};
+  return tokens.emplace_back(make_token());
+}
 
 std::string make_session(const test_node& node, const std::string& name, const std::string& token, const std::string& scope) {
   node_client operator_client{node, {}, scope};
@@ -82,18 +107,17 @@ unsigned run_seed() {
 }
 
 fault_client::fault_client(const test_node& node, history::recorder& h, const std::string& name, const std::string& scope)
-  : fault_client(h, [&] {
-      auto token = make_token();
-      auto session = make_session(node, name, token, scope);
-      return std::pair{node_client{node, token, scope}, session};
-    }()) {}
+  : node_(node), name_(name), scope_(scope), history_(h), token_(make_known_token()), session_(make_session(node, name, token_, scope)),
+    client_(node, token_, scope) {}
 
-fault_client::fault_client(history::recorder& h, std::pair<node_client, std::string> who)
-  : history_(h), client_(std::move(who.first)), session_(std::move(who.second)) {}
+std::vector<std::string> session_tokens() {
+  std::lock_guard guard{tokens_mutex};
+  return tokens;
+}
 
 // -- calls ---------------------------------------------------------------------------------
 
-std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, milliseconds deadline) {
+std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, milliseconds deadline, bool fresh) {
   auto until = steady::now() + deadline;
   for (bool first = true;; first = false) {
     if (!first)
@@ -104,11 +128,18 @@ std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, m
     auto status = client_.coordination().Execute(&context, request, &reply);
     if (status.ok() && !reply.has_lock_waiting()) {
       ++answered;
+      if (says_gone(reply))
+        told_gone_ = true;
       return reply;
+    }
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+      told_gone_ = true;
+      // What was sent before may have come through.
+      return fresh && first ? std::optional{gone_by<v1::Reply>(status)} : std::nullopt;
     }
     if (!status.ok() && !worth_repeating(status))
       throw std::runtime_error("Execute: " + std::to_string(status.error_code()) + " " + status.error_message());
-    if (left(until).count() <= pause_ms)
+    if (left(until).count() <= pause_ms || no_repeats_)
       return std::nullopt;
     poll(nullptr, 0, pause_ms);
   }
@@ -119,10 +150,10 @@ std::optional<v1::Reply> fault_client::execute(const v1::Command& command, milli
   *last_.mutable_id() = client_.next_id();
   last_.mutable_id()->set_acked_below(last_.id().seq());
   *last_.mutable_command() = command;
-  return last_reply_ = send(last_, deadline);
+  return last_reply_ = send(last_, deadline, true);
 }
 
-std::optional<v1::Reply> fault_client::again(milliseconds deadline) { return send(last_, deadline); }
+std::optional<v1::Reply> fault_client::again(milliseconds deadline) { return send(last_, deadline, false); }
 
 std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds deadline) {
   auto until = steady::now() + deadline;
@@ -131,14 +162,54 @@ std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds
     prepare(context, client_, until);
     v1::Answer answer;
     auto status = client_.coordination().Ask(&context, query, &answer);
-    if (status.ok())
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED)
+      answer = gone_by<v1::Answer>(status);
+    if (says_gone(answer))
+      told_gone_ = true;
+    if (status.ok() || says_gone(answer))
       return answer;
     if (!worth_repeating(status))
       throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message());
-    if (left(until).count() <= pause_ms)
+    if (left(until).count() <= pause_ms || no_repeats_)
       return std::nullopt;
     poll(nullptr, 0, pause_ms);
   }
+}
+
+std::string fault_client::session_now() const {
+  std::lock_guard guard{session_mutex_};
+  return session_;
+}
+
+bool fault_client::renew(milliseconds deadline) {
+  // One that is made without our hearing of it holds nothing and is in nobody's way.
+  for (auto until = steady::now() + deadline; !no_repeats_ && steady::now() < until; poll(nullptr, 0, pause_ms))
+    try {
+      token_ = make_known_token();
+      auto session = make_session(node_, name_, token_, scope_);
+      client_ = node_client{node_, token_, scope_};
+      last_reply_.reset();
+      open_completions_.clear();
+      doubtful_.clear();
+      fence_ = claim_fence_ = 0;
+      told_gone_ = false;
+      std::lock_guard guard{session_mutex_};
+      session_ = std::move(session);
+      return true;
+    } catch (const std::runtime_error&) {
+      continue; // the link to the home comes and goes
+    }
+  return false;
+}
+
+void fault_client::may_end() {
+  auto session = session_now();
+  end_ = history_.invoke("session", session, {"end", session, "", 0});
+}
+
+void fault_client::has_ended() {
+  if (end_)
+    history_.ok(*std::exchange(end_, std::nullopt));
 }
 
 // -- operations ----------------------------------------------------------------------------
@@ -176,12 +247,18 @@ std::optional<v1::Reply> fault_client::recorded(const char* model, const std::st
 // -- locks ---------------------------------------------------------------------------------
 
 void fault_client::settle_completions(const std::string& path) {
-  std::erase_if(open_completions_, [&](const auto& request) { return send(request, completion_patience).has_value(); });
-  for (std::size_t i = 0; i < open_completions_.size(); ++i)
-    may_release(path);
+  std::erase_if(open_completions_, [&](const auto& c) {
+    auto settled = send(c.request, completion_patience, false).has_value();
+    for (auto id : c.releases)
+      if (settled)
+        history_.over(id);
+    return settled;
+  });
+  for (auto& c : open_completions_)
+    c.releases.push_back(may_release(path));
 }
 
-void fault_client::may_release(const std::string& path) { history_.invoke("lock", path, {"release", session_, "", 0}); }
+std::size_t fault_client::may_release(const std::string& path) { return history_.invoke("lock", path, {"release", session_, "", 0}); }
 
 bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, milliseconds deadline) {
   settle_completions(path);
@@ -255,11 +332,15 @@ bool fault_client::complete(const std::string& task, milliseconds deadline) {
   cmd.mutable_complete_task()->set_summary("done");
   auto fence = claimed_ == task ? claim_fence_ : 0;
   cmd.mutable_complete_task()->set_fence(fence);
+  std::vector<std::size_t> releases;
   for (const auto& path : doubtful_)
-    may_release(path);
+    releases.push_back(may_release(path));
   auto done = recorded("task", task, "complete", {"", fence}, cmd, deadline, [](const v1::Reply&) { return sight{}; }).has_value();
   if (!last_reply_)
-    open_completions_.push_back(last_);
+    open_completions_.push_back({last_, std::move(releases)});
+  else
+    for (auto id : releases)
+      history_.over(id);
   return done;
 }
 
@@ -270,6 +351,8 @@ void fault_client::read_task(const std::string& task, milliseconds deadline) {
   auto a = ask(q, deadline);
   if (!a)
     return history_.unknown(id);
+  if (says_gone(*a))
+    return history_.fail(id, history::told_gone);
   if (!a->has_task())
     return history_.ok(id, "lost");
   switch (a->task().status()) {
@@ -308,6 +391,8 @@ std::string fault_client::read_key(const std::string& key, milliseconds deadline
   auto a = ask(q, deadline);
   if (!a)
     return history_.unknown(id), "";
+  if (says_gone(*a))
+    return history_.fail(id, history::told_gone), "";
   seen_key_ = key;
   seen_revision_ = a->kv().revision();
   history_.ok(id, a->kv().value(), seen_revision_);
@@ -323,9 +408,11 @@ void fault_client::append(const std::string& key, const std::string& item, milli
 
 // -- workers -------------------------------------------------------------------------------
 
-std::string fault_client::dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries,
-                                   const std::string& on) {
+std::string fault_client::dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries, const std::string& on,
+                                   const std::string& directory) {
   auto cmd = command();
+  if (!directory.empty())
+    cmd.mutable_caller()->set_directory(directory);
   auto& d = *cmd.mutable_dispatch();
   d.set_title("run " + key);
   d.set_idempotency_key(key);
@@ -358,7 +445,8 @@ std::string fault_client::request_spawn(const std::string& key, const std::strin
 }
 
 void fault_client::repeat_last(milliseconds deadline) {
-  if (!last_reply_)
+  // Of a token that counts no more nothing was remembered.
+  if (!last_reply_ || says_gone(*last_reply_))
     return;
   auto object = last_.id().client() + "/" + std::to_string(last_.id().seq());
   auto first = history_.invoke("dedup", object, {"send", session_, "", 0});
@@ -400,6 +488,20 @@ std::vector<v1::Spawn> all_spawns(node_client& client, bool live_only) {
   return out;
 }
 
+std::set<std::string> all_sessions(node_client& client) {
+  std::set<std::string> out;
+  std::string page;
+  do {
+    auto q = client.query();
+    q.mutable_list_sessions()->mutable_page()->set_token(page);
+    auto a = ask_patiently(client, q);
+    for (const auto& s : a.sessions().sessions())
+      out.insert(s.id());
+    page = a.sessions().page().token();
+  } while (!page.empty());
+  return out;
+}
+
 std::optional<v1::Task> task_of(node_client& client, const std::string& id) {
   auto q = client.query();
   q.mutable_get_task()->set_task_id(id);
@@ -407,7 +509,7 @@ std::optional<v1::Task> task_of(node_client& client, const std::string& id) {
   return a.has_task() ? std::optional{a.task()} : std::nullopt;
 }
 
-std::string events_about(node_client& client, const std::string& object) {
+std::string events_about(node_client& client, const std::string& object) try {
   // Another host may know the same file by another path.
   auto name = object.substr(object.rfind('/') + 1);
   std::string out, page;
@@ -416,12 +518,14 @@ std::string events_about(node_client& client, const std::string& object) {
     q.mutable_list_events()->mutable_page()->set_token(page);
     auto a = ask_patiently(client, q);
     for (const auto& e : a.events().events())
-      if (e.subject().find(name) != std::string::npos)
+      if (e.subject().find(name) != std::string::npos || e.payload().find(name) != std::string::npos)
         out +=
           "\n  event " + std::to_string(e.revision()) + " at " + std::to_string(e.at_ms()) + ": " + e.type() + " by " + e.actor() + " " + e.payload();
     page = a.events().page().token();
   } while (!page.empty());
   return out;
+} catch (const std::exception& e) {
+  return std::string{"\n  its events are not known: "} + e.what(); // what is to be explained by them is not lost
 }
 
 bool kill_actor(node_client& client, const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -28,6 +29,8 @@ public:
   fault_client(const test_node&, history::recorder&, const std::string& name, const std::string& scope = {});
 
   const std::string& session() const { return session_; }
+  /// The same for other threads, while this one may renew it.
+  std::string session_now() const;
   node_client& raw() { return client_; }
   v1::Command command() { return client_.command(session_); }
 
@@ -51,21 +54,32 @@ public:
   void append(const std::string& key, const std::string& item, milliseconds deadline);
   std::string read_key(const std::string& key, milliseconds deadline);
   /// An exec task that runs `script`, on that node if one is named; its id, empty when unknown or refused.
-  std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0, const std::string& on = {});
+  std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0, const std::string& on = {},
+                       const std::string& directory = {});
   std::string request_spawn(const std::string& key, const std::string& script, milliseconds deadline, const std::string& on = {});
   /// Repeats the last answered request: it must get the same answer.
   void repeat_last(milliseconds deadline);
+
+  // For a session that ends with its host. In the history it ends at some moment between these two calls, which another thread may make.
+  void may_end();
+  void has_ended();
+  /// It has been told so, and was told so for a reason if the history is right.
+  bool is_told_gone() const { return told_gone_; }
+  /// A session in place of the one that has ended. False: none by the deadline.
+  bool renew(milliseconds deadline);
+  /// Calls that are under way or follow have one more attempt.
+  void stop_repeating() { no_repeats_ = true; }
 
   std::atomic<std::size_t> answered{0};
   std::atomic<std::size_t> repeats{0};
 
 private:
-  fault_client(history::recorder&, std::pair<node_client, std::string> who);
-  std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline);
+  /// `fresh`: it was never sent before.
+  std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline, bool fresh);
   // A completion takes the locks of its session along.
   /// What became of those nobody heard of is asked before a lock is taken; one that is still not known may release `path` at any time.
   void settle_completions(const std::string& path);
-  void may_release(const std::string& path);
+  [[nodiscard]] std::size_t may_release(const std::string& path);
 
   /// What an operation gives, as the history sees it.
   struct sent {
@@ -78,9 +92,14 @@ private:
   std::optional<v1::Reply> recorded(const char* model, const std::string& object, const char* op, const sent&, const v1::Command&,
                                     milliseconds deadline, Seen seen);
 
+  const test_node& node_;
+  const std::string name_;
+  const std::string scope_;
   history::recorder& history_;
-  node_client client_;
+  std::string token_;
+  mutable std::mutex session_mutex_;
   std::string session_;
+  node_client client_;
   std::string fence_path_;
   std::uint64_t fence_ = 0;
   std::string claimed_;
@@ -89,15 +108,26 @@ private:
   std::uint64_t seen_revision_ = 0;
   v1::ExecuteRequest last_;
   std::optional<v1::Reply> last_reply_;
-  std::vector<v1::ExecuteRequest> open_completions_;
+  struct open_completion {
+    v1::ExecuteRequest request;
+    std::vector<std::size_t> releases; // what it may release, in the history
+  };
+  std::vector<open_completion> open_completions_;
   std::set<std::string> doubtful_; // paths that the session may hold without having heard of it
+  std::optional<std::size_t> end_; // of the session, in the history
+  std::atomic<bool> told_gone_{false};
+  std::atomic<bool> no_repeats_{false};
 };
 
+/// What the sessions of all clients of this process call with, as hex text.
+std::vector<std::string> session_tokens();
 /// Asks again while the node or a part of it is away.
 v1::Answer ask_patiently(node_client&, const v1::Query&);
 /// The rows of a list query, all pages.
 std::vector<v1::Spawn> all_spawns(node_client&, bool live_only = false);
 std::optional<v1::Task> task_of(node_client&, const std::string& id);
+/// Ids of the sessions that the scope has.
+std::set<std::string> all_sessions(node_client&);
 /// What the home of the scope says happened to that object, one event a line.
 std::string events_about(node_client&, const std::string& object);
 /// False when there is no such actor now.

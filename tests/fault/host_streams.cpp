@@ -18,6 +18,19 @@ constexpr std::size_t unread_most = 40;
 constexpr std::size_t line_bytes = 80;
 constexpr std::string_view greeting = "ready\n";
 
+// Numbers of one width, one in a line: the offset says which byte it is. More of them than a node may grow by.
+constexpr std::uint64_t first_number = 1'000'000'000'000'000;
+constexpr std::uint64_t number_bytes = 17;
+constexpr std::uint64_t numbers = 24'000'000;
+constexpr auto longest_flood = 240s;
+
+std::string flood_text(std::uint64_t from, std::size_t bytes) {
+  std::string out;
+  for (auto n = from / number_bytes; out.size() < from % number_bytes + bytes; ++n)
+    out += std::to_string(first_number + n) + '\n';
+  return out.substr(from % number_bytes, bytes);
+}
+
 std::string who(const char* what, std::size_t from, std::size_t to) { return what + host_world::name(from) + "-" + host_world::name(to); }
 
 } // namespace
@@ -72,8 +85,10 @@ void mail_flow::take_all() {
         failed_to_take_ = name_ + ": mail cannot be taken: " + (r ? r->refusal().text() : "no answer");
         return;
       }
+      // The scope tells everybody of sessions that have ended and of what they had to do.
       for (const auto& m : r->messages().messages())
-        found_.push_back(m.content());
+        if (m.sender() == sender_.session())
+          found_.push_back(m.content());
       taken_ = found_.size();
       last = last && r->messages().messages_size() == 0;
     } catch (const std::exception& e) {
@@ -347,6 +362,109 @@ std::string terminal_flow::finish() {
   typing_.join();
   std::lock_guard guard{mutex_};
   return wrong_;
+}
+
+// -- floods --------------------------------------------------------------------------------
+
+flood_flow::flood_flow(const host_world& w, std::size_t on, std::size_t read_on)
+  : world_(w), on_(on), name_("flood on " + host_world::name(on) + ", read on " + host_world::name(read_on)), maker_(w.node(on)),
+    reader_(w.node(read_on)), thread_([this] { flood(); }) {}
+
+flood_flow::~flood_flow() {
+  stop_ = true;
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void flood_flow::flood() {
+  try {
+    while (!stop_ && !flood_once())
+      ;
+  } catch (const std::exception& e) {
+    wrong_ = name_ + ": " + e.what();
+  }
+}
+
+bool flood_flow::flood_once() {
+  keepers_ = world_.keeper_kills(on_);
+  v1::CreatePtyRequest make;
+  *make.mutable_id() = maker_.next_id();
+  make.set_scope(world_.node(on_).work());
+  make.set_directory(world_.node(on_).work());
+  auto program = "stty raw -echo; exec seq " + std::to_string(first_number) + " " + std::to_string(first_number + numbers - 1);
+  for (const auto& word : {std::string{"sh"}, std::string{"-c"}, program})
+    make.add_argv(word);
+  v1::PtyInfo info;
+  grpc::Status status;
+  for (auto until = steady::now() + longest_call; !stop_ && steady::now() < until; poll(nullptr, 0, pause_ms)) {
+    grpc::ClientContext context;
+    maker_.prepare(context, attempt);
+    context.set_wait_for_ready(true);
+    status = maker_.ptys().Create(&context, make, &info);
+    if (status.ok() || keeper_is_gone())
+      break;
+  }
+  if (info.id().empty() && !keeper_is_gone())
+    throw std::runtime_error("no terminal: " + status.error_message());
+  if (info.id().empty())
+    return false;
+  // Once along with it, and once when most of it is not there any more.
+  return read_all(info.id()) && read_all(info.id());
+}
+
+bool flood_flow::read_all(const std::string& id) {
+  std::uint64_t at = 0;
+  auto ended = false;
+  for (auto until = steady::now() + longest_flood; !ended; poll(nullptr, 0, pause_ms)) {
+    if (keeper_is_gone())
+      return false;
+    if (stop_ || steady::now() > until)
+      throw std::runtime_error("it does not end; " + std::to_string(at) + " bytes have come or are said to be lost");
+    if (!read_on(id, at, ended) && keeper_is_gone())
+      return false;
+  }
+  if (at != numbers * number_bytes)
+    throw std::runtime_error("it ends after " + std::to_string(at) + " of " + std::to_string(numbers * number_bytes) + " bytes");
+  return true;
+}
+
+bool flood_flow::read_on(const std::string& id, std::uint64_t& at, bool& ended) {
+  grpc::ClientContext context;
+  reader_.prepare(context, 5s);
+  v1::ReadPtyRequest request;
+  request.set_id(id);
+  request.set_from(at);
+  request.set_follow(true);
+  auto stream = reader_.ptys().Read(&context, request);
+  v1::PtyChunk chunk;
+  std::string wrong;
+  while (wrong.empty() && !ended && stream->Read(&chunk)) {
+    if (chunk.ended() && (chunk.exit_status() != 0 || chunk.signal() != 0)) {
+      wrong = "the program ended with " + std::to_string(chunk.exit_status()) + ", signal " + std::to_string(chunk.signal());
+    } else if (!chunk.data().empty() || chunk.gap() > 0) {
+      if (chunk.offset() != at + chunk.gap() || chunk.data() != flood_text(chunk.offset(), chunk.data().size()))
+        wrong = "at " + std::to_string(at) + ", with a gap of " + std::to_string(chunk.gap()) + ", came " + std::to_string(chunk.data().size()) +
+                " bytes from " + std::to_string(chunk.offset()) + ", which are not what was written: " + chunk.data().substr(0, 100);
+      gaps_ += chunk.gap();
+      bytes_ += chunk.data().size();
+      at = chunk.offset() + chunk.data().size();
+    }
+    ended = wrong.empty() && chunk.ended();
+  }
+  context.TryCancel();
+  (void)stream->Finish();
+  if (wrong.empty())
+    return true;
+  if (keeper_is_gone())
+    return false;
+  throw std::runtime_error(wrong);
+}
+
+std::string flood_flow::finish() {
+  thread_.join();
+  if (!wrong_.empty())
+    return wrong_;
+  return gaps_ > 0 ? "" : name_ + ": all of " + std::to_string(bytes_) + " bytes are kept: there was nothing to announce";
 }
 
 } // namespace swarm::testing

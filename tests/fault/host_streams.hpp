@@ -106,4 +106,36 @@ private:
   std::thread typing_;
 };
 
+/// A program on one host writes far more than is kept of a terminal, and somebody on another one reads along: each byte that comes is the one
+/// that was written there, and all others are said to be lost.
+class flood_flow {
+public:
+  flood_flow(const host_world&, std::size_t on, std::size_t read_on);
+  ~flood_flow();
+  /// Waits for the end of the program. Empty, or what is wrong.
+  std::string finish();
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t gaps() const { return gaps_; }
+
+private:
+  void flood();
+  /// False: lost with its keeper.
+  bool flood_once();
+  /// All of it from the beginning, to the end of the program. False: lost with its keeper.
+  bool read_all(const std::string& id);
+  bool read_on(const std::string& id, std::uint64_t& at, bool& ended);
+  bool keeper_is_gone() const { return world_.keeper_kills(on_) != keepers_; }
+  const host_world& world_;
+  const std::size_t on_;
+  const std::string name_;
+  node_client maker_;
+  node_client reader_;
+  unsigned keepers_ = 0; // killed before the terminal was made
+  std::atomic<bool> stop_{false};
+  std::string wrong_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t gaps_ = 0;
+  std::thread thread_;
+};
+
 } // namespace swarm::testing

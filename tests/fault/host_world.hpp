@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,12 +70,23 @@ public:
   void heal();
   /// How often this host's keeper was killed: so often its terminals were lost.
   unsigned keeper_kills(std::size_t host) const { return keeper_kills_[host]; }
+  /// By how many bytes a node was seen to have grown since all were up, at most.
+  std::uint64_t grown_most() const { return grown_most_; }
 
-  /// What has happened that must not: a node that ended without being killed, a secret in a log. Empty: nothing.
-  std::string misdeeds() const;
+  /// Looks at the nodes, keepers and workers that run just now, for `misdeeds`.
+  void look();
+  /// What has happened that must not: a node that ended without being killed or has taken far too much memory, a secret in a log, an argument
+  /// list or a file, a file that others may read. Empty: nothing.
+  std::string misdeeds();
 
 private:
+  void configure(std::size_t host, const std::string& limits);
   void found();
+  void unlock();
+  void misdeed(std::string what);
+  void look_at_memory(std::size_t host);
+  void look_at_arguments(std::size_t host);
+  void look_at_files(std::size_t host);
   void lead_through_proxy(std::size_t member);
 
   unsigned seed_;
@@ -85,7 +97,9 @@ private:
   std::array<std::unique_ptr<small_disk>, hosts> disks_;
   std::array<std::unique_ptr<tcp_proxy>, hosts> proxies_;
   std::array<std::atomic<unsigned>, hosts> keeper_kills_{};
-  std::vector<std::string> secrets_;
+  std::set<std::string> secrets_; // but for the sessions' tokens
+  std::array<std::uint64_t, hosts> resident_at_first_{};
+  std::uint64_t grown_most_ = 0;
   std::string misdeeds_;
   machine_clock clock_;
 };

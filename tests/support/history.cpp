@@ -4,6 +4,7 @@
 #include <chrono>
 #include <istream>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -57,6 +58,14 @@ void recorder::unknown(std::size_t id) {
     out_ << nlohmann::json{{"type", "unknown"}, {"id", id}, {"at", stamp()}}.dump() << std::endl;
 }
 
+void recorder::over(std::size_t id) {
+  std::lock_guard guard{mutex_};
+  auto& o = all_.at(id);
+  o.returned = stamp();
+  if (out_.is_open())
+    out_ << nlohmann::json{{"type", "over"}, {"id", id}, {"at", o.returned}}.dump() << std::endl;
+}
+
 std::vector<operation> recorder::operations() const {
   std::lock_guard guard{mutex_};
   return all_;
@@ -76,6 +85,8 @@ std::vector<operation> read(std::istream& in) {
     } else if ((type == "ok" || type == "fail") && id < all.size()) {
       all[id].out = answer{type == "ok", j.at("text"), j.at("number")};
       all[id].returned = j.at("at");
+    } else if (type == "over" && id < all.size()) {
+      all[id].returned = j.at("at");
     } else if (type != "unknown" || id >= all.size()) {
       throw std::runtime_error("not a line of a history: " + line);
     }
@@ -94,19 +105,41 @@ std::string join(std::initializer_list<std::string> parts) {
   return out;
 }
 
+std::string joined(const std::set<std::string>& names) {
+  std::string out;
+  for (const auto& n : names)
+    (out += '\x1e') += n;
+  return out;
+}
+
+bool is_told_gone(const answer* out) { return out && !out->ok && out->text == told_gone; }
+
 } // namespace
 
-std::string lock_model::bytes(const state& s) { return join({s.held ? "1" : "0", s.holder, std::to_string(s.fence), std::to_string(s.last)}); }
+std::string lock_model::bytes(const state& s) {
+  return join({s.held ? "1" : "0", s.holder, std::to_string(s.fence), std::to_string(s.last), joined(s.gone)});
+}
 
 std::optional<lock_model::state> lock_model::step(state s, const call& in, const answer* out) const {
+  const auto gone = s.gone.contains(in.who);
+  if (in.op == "end") {
+    s.gone.insert(in.who);
+    if (s.held && s.holder == in.who)
+      return state{false, {}, 0, std::max(s.last, s.fence), std::move(s.gone)};
+    return s;
+  }
+  if (is_told_gone(out))
+    return gone ? std::optional{std::move(s)} : std::nullopt;
   if (in.op == "acquire") {
     if (out && out->ok == s.held)
       return std::nullopt;
-    if (s.held)
+    if (gone && out && out->ok)
+      return std::nullopt;
+    if (s.held || gone)
       return s;
     if (out && out->number <= s.last)
       return std::nullopt;
-    return state{true, in.who, out ? out->number : 0, out ? out->number : s.last};
+    return state{true, in.who, out ? out->number : 0, out ? out->number : s.last, std::move(s.gone)};
   }
   if (in.op != "release")
     return std::nullopt;
@@ -121,28 +154,39 @@ std::optional<lock_model::state> lock_model::step(state s, const call& in, const
     return std::nullopt;
   if (out && s.fence == 0 && out->number <= s.last)
     return std::nullopt;
-  return state{false, {}, 0, std::max(s.last, known)};
+  return state{false, {}, 0, std::max(s.last, known), std::move(s.gone)};
 }
 
-std::string task_model::bytes(const state& s) { return join({std::to_string(static_cast<int>(s.now)), s.holder, std::to_string(s.fence)}); }
+std::string task_model::bytes(const state& s) {
+  return join({std::to_string(static_cast<int>(s.now)), s.holder, std::to_string(s.fence), joined(s.gone)});
+}
 
 std::optional<task_model::state> task_model::step(state s, const call& in, const answer* out) const {
+  const auto gone = s.gone.contains(in.who);
+  if (in.op == "end") {
+    s.gone.insert(in.who);
+    if (s.now == state::claimed && s.holder == in.who)
+      return state{state::open, {}, 0, std::move(s.gone)};
+    return s;
+  }
+  if (is_told_gone(out))
+    return gone ? std::optional{std::move(s)} : std::nullopt;
   if (in.op == "get") {
     static const char* const names[] = {"open", "claimed", "done"};
     return !out || out->text == names[s.now] ? std::optional{s} : std::nullopt;
   }
   if (in.op == "claim") {
     auto free = s.now == state::open;
-    if (out && (out->ok != free || (free && out->number == 0)))
+    if (out && (out->ok != free || (free && (gone || out->number == 0))))
       return std::nullopt;
-    return free ? state{state::claimed, in.who, out ? out->number : 0} : s;
+    return free && !gone ? state{state::claimed, in.who, out ? out->number : 0, std::move(s.gone)} : s;
   }
   if (in.op != "complete")
     return std::nullopt;
   auto fits = s.now == state::claimed && s.holder == in.who && (in.number == 0 || s.fence == 0 || in.number == s.fence);
   if (out && out->ok != fits)
     return std::nullopt;
-  return fits ? state{state::done, {}, 0} : s;
+  return fits ? state{state::done, {}, 0, std::move(s.gone)} : s;
 }
 
 std::string key_model::bytes(const state& s) { return join({s.made ? "1" : "0", s.value}); }
@@ -231,6 +275,35 @@ std::string explain(const std::string& name, const std::vector<operation>& ops, 
   return text;
 }
 
+using ends_by_session = std::map<std::string, operation>;
+
+/// Ends of sessions go into the histories of locks and tasks. Elsewhere nothing is left of a session that has ended but what it was granted
+/// before; so of an operation that cannot have happened nothing is left anywhere. What is wrong about it already; empty: nothing.
+std::string put_ends(std::vector<operation>& ops, const ends_by_session& ends, const std::string& model) {
+  std::set<std::string> met;
+  for (const auto& o : ops) {
+    auto end = ends.find(o.in.who);
+    if (end != ends.end())
+      met.insert(o.in.who);
+    if (is_told_gone(o.out ? &*o.out : nullptr) && (end == ends.end() || end->second.called > o.returned))
+      return "a session is told that it has ended, and has not: " + describe(o);
+    // An answer that was given before is given again.
+    if (model != "dedup" && o.out && o.out->ok && end != ends.end() && end->second.returned < o.called)
+      return "something is granted to a session that has ended: " + describe(o);
+  }
+  auto has_row = model == "lock" || model == "task";
+  std::erase_if(ops, [&](const operation& o) {
+    auto end = ends.find(o.in.who);
+    if (end == ends.end())
+      return false;
+    return (!o.out && end->second.returned < o.called) || (!has_row && is_told_gone(o.out ? &*o.out : nullptr));
+  });
+  if (has_row)
+    for (const auto& who : met)
+      ops.push_back(ends.at(who));
+  return {};
+}
+
 } // namespace
 
 report check_all(const std::vector<operation>& all) {
@@ -241,17 +314,26 @@ report check_all(const std::vector<operation>& all) {
                                                      {"dedup", check<dedup_model>}};
   auto started = std::chrono::steady_clock::now();
   std::map<std::pair<std::string, std::string>, std::vector<operation>> objects;
+  ends_by_session ends;
   for (const auto& o : all)
-    if (o.model != "append")
+    if (o.model == "session" && o.in.op == "end")
+      ends.emplace(o.in.who, o);
+    else if (o.model != "append")
       objects[{o.model, o.object}].push_back(o);
   report r;
   r.objects = objects.size();
-  for (const auto& [name, ops] : objects) {
+  for (auto& [name, ops] : objects) {
     r.operations += ops.size();
     r.unknown += static_cast<std::size_t>(std::count_if(ops.begin(), ops.end(), [](const auto& o) { return !o.out; }));
     auto model = models.find(name.first);
     if (model == models.end())
       throw std::runtime_error("no model " + name.first);
+    if (auto wrong = put_ends(ops, ends, name.first); !wrong.empty()) {
+      r.accepted = false;
+      r.why = name.first + " " + name.second + ": " + wrong;
+      r.object = name.second;
+      continue;
+    }
     auto v = model->second(ops, 3'000'000);
     r.visited += v.visited;
     if (!v.accepted && r.accepted) {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -30,6 +31,9 @@ struct call {
   std::string text;
   std::uint64_t number = 0;
 };
+
+/// What a refusal says whose reason is that the session of the one who asked has ended.
+inline constexpr auto told_gone = "the session has ended";
 
 struct answer {
   bool ok = false; // false: refused, so it did not happen
@@ -55,6 +59,8 @@ public:
   void ok(std::size_t id, std::string text = {}, std::uint64_t number = 0);
   void fail(std::size_t id, std::string text = {});
   void unknown(std::size_t id);
+  /// Of an operation whose effect is not known: if it had one, it has had it by now.
+  void over(std::size_t id);
   /// Operations that never returned count as unknown.
   std::vector<operation> operations() const;
 
@@ -103,6 +109,13 @@ verdict check(std::span<const operation> history, std::size_t budget = 3'000'000
       v.push_back(f.chosen);
     return v;
   };
+  // What has no answer may be left out, and is left out for good once something was asked after it was over.
+  auto latest_call = [&] {
+    auto latest = std::numeric_limits<std::int64_t>::min();
+    for (const auto& f : stack)
+      latest = std::max(latest, history[f.chosen].called);
+    return latest;
+  };
   for (;;) {
     if (open_known == 0) {
       out.accepted = true;
@@ -111,12 +124,13 @@ verdict check(std::span<const operation> history, std::size_t budget = 3'000'000
     }
     auto horizon = never; // the earliest end among the operations still to place
     for (std::size_t i = 0; i < history.size(); ++i)
-      if (done[i] == '0')
+      if (done[i] == '0' && history[i].out)
         horizon = std::min(horizon, history[i].returned);
+    const auto latest = latest_call();
     bool advanced = false;
     for (; candidate < history.size() && !advanced; ++candidate) {
       const auto& o = history[candidate];
-      if (done[candidate] == '1' || o.called > horizon)
+      if (done[candidate] == '1' || o.called > horizon || (!o.out && o.returned < latest))
         continue;
       auto after = model.step(state, o.in, o.out ? &*o.out : nullptr);
       if (!after)
@@ -154,6 +168,9 @@ verdict check(std::span<const operation> history, std::size_t budget = 3'000'000
 
 // -- models ------------------------------------------------------------------------------
 
+// Of locks and tasks: end(who) when the session has ended. What it held is free, and it gets nothing any more; it may be told so from then
+// on only.
+
 /// "lock": acquire(who) -> fence; release(who, fence or 0) -> the fence it had. Fences only grow; a refusal needs a holder, a refused
 /// release must not have been the holder's.
 struct lock_model {
@@ -162,6 +179,7 @@ struct lock_model {
     std::string holder;
     std::uint64_t fence = 0; // 0: granted to a client that never heard of it
     std::uint64_t last = 0;  // no later fence may be at or below this
+    std::set<std::string> gone = {};
     bool operator==(const state&) const = default;
   };
   static std::string bytes(const state&);
@@ -174,6 +192,7 @@ struct task_model {
     enum { open, claimed, done } now = open;
     std::string holder;
     std::uint64_t fence = 0;
+    std::set<std::string> gone = {};
     bool operator==(const state&) const = default;
   };
   static std::string bytes(const state&);
@@ -230,7 +249,8 @@ struct report {
   double milliseconds = 0;
 };
 
-/// Every object of every model above. A model of another name is refused.
+/// Every object of every model above. A model of another name is refused, but for "session": end(who) under the session's own name, once it
+/// is known that it has ended. It counts for every object the session has to do with: what was asked after it must not have been granted.
 report check_all(const std::vector<operation>&);
 
 /// Appends ("append": op append, text = the item; the answer's number is the length after it) against the array found at the end:

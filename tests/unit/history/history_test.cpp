@@ -24,6 +24,10 @@ struct script {
     ops.push_back({model, "x", std::move(in), std::nullopt, from, never});
     return *this;
   }
+  script& maybe(std::int64_t from, std::int64_t to, call in) {
+    ops.push_back({model, "x", std::move(in), std::nullopt, from, to});
+    return *this;
+  }
   bool explained() const { return check_all(ops).accepted; }
 };
 
@@ -68,6 +72,17 @@ TEST_CASE("a refusal of a free lock is rejected, and explained when an unknown g
   CHECK_FALSE(script("lock").did(1, 2, acquire("a"), no()).explained());
   CHECK(script("lock").lost(1, acquire("b")).did(2, 3, acquire("a"), no()).explained());
   CHECK_FALSE(script("lock").did(2, 3, acquire("a"), no()).lost(4, acquire("b")).explained());
+}
+
+TEST_CASE("a release that may have happened explains nothing of what began after it was over") {
+  auto granted_twice = [](std::int64_t over) {
+    return script("lock").did(1, 2, acquire("a"), yes(3)).maybe(3, over, release("a")).did(5, 6, acquire("b"), yes(4));
+  };
+  CHECK(granted_twice(4).explained());
+  CHECK(granted_twice(never).explained());
+  CHECK(script("lock").did(1, 2, acquire("a"), yes(3)).maybe(3, 4, release("a")).did(5, 6, acquire("b"), no()).explained());
+  CHECK_FALSE(script("lock").maybe(1, 2, release("a")).did(3, 4, acquire("a"), yes(3)).did(5, 6, acquire("b"), yes(4)).explained());
+  CHECK(script("lock").maybe(1, never, release("a")).did(3, 4, acquire("a"), yes(3)).did(5, 6, acquire("b"), yes(4)).explained());
 }
 
 TEST_CASE("an answered grant that is forgotten is rejected") {
@@ -158,6 +173,7 @@ TEST_CASE("what a recorder wrote is read back as it was, unknown outcomes includ
   auto c = r.invoke("kv", "k", set("\"quoted\"\n"));
   r.ok(a, "t", 7);
   r.unknown(b);
+  r.over(b);
   r.fail(c, "why");
   std::ifstream in(path);
   auto out = read(in);
@@ -231,4 +247,39 @@ TEST_CASE("concurrent runs of a right lock that lose answers are accepted, those
     rejected += !check_all(lock_run(seed, true)).accepted;
   }
   CHECK(rejected >= 18); // a run may by chance never meet a held lock after the fault begins
+}
+
+TEST_CASE("a history is not explained in which a session that has ended keeps or gets something, or one that has not is told so") {
+  const answer yes{true, "", 1}, later{true, "", 2}, no{false, "CONFLICT", 0}, gone{false, told_gone, 0};
+  auto lock = [](const char* who, const char* op, const answer& a, std::int64_t from) {
+    return operation{"lock", "x", {op, who, "", 0}, a, from, from + 1};
+  };
+  auto task = [](const char* who, const char* op, const answer& a, std::int64_t from) {
+    return operation{"task", "x", {op, who, "", 0}, a, from, from + 1};
+  };
+  auto kv = [](const char* who, const answer& a, std::int64_t from) { return operation{"kv", "x", {"set", who, "v", 0}, a, from, from + 1}; };
+  const operation end{"session", "a", {"end", "a", "", 0}, answer{true, "", 0}, 10, 20};
+  auto explained = [](std::vector<operation> ops) { return check_all(ops).accepted; };
+  // While it may have ended either is right, afterwards one.
+  CHECK(explained({lock("a", "acquire", yes, 1), end, lock("b", "acquire", later, 12)}));
+  CHECK(explained({lock("a", "acquire", yes, 1), end, lock("b", "acquire", no, 12)}));
+  CHECK_FALSE(explained({lock("a", "acquire", yes, 1), end, lock("b", "acquire", later, 5)}));
+  CHECK_FALSE(explained({lock("a", "acquire", yes, 1), end, lock("b", "acquire", no, 30)}));
+  CHECK_FALSE(explained({end, lock("b", "acquire", yes, 5), lock("b", "release", yes, 7), lock("a", "acquire", later, 30)}));
+  CHECK(explained({lock("a", "acquire", yes, 1), end, lock("a", "release", gone, 30), lock("b", "acquire", later, 32)}));
+  CHECK_FALSE(explained({lock("a", "acquire", yes, 1), end, lock("a", "release", gone, 12), lock("b", "acquire", no, 14)}));
+  CHECK_FALSE(explained({lock("a", "acquire", yes, 1), end, lock("a", "release", gone, 5), lock("b", "acquire", later, 30)}));
+  CHECK_FALSE(explained({lock("a", "acquire", yes, 1), lock("a", "release", gone, 5)}));
+  CHECK(explained({task("a", "claim", yes, 1), end, task("a", "complete", gone, 30), task("b", "claim", later, 32)}));
+  CHECK_FALSE(explained({task("a", "claim", yes, 1), end, task("b", "claim", no, 30)}));
+  CHECK_FALSE(explained({task("a", "claim", yes, 1), end, task("b", "claim", later, 12), task("a", "complete", yes, 14)}));
+  CHECK(explained({kv("a", yes, 1), end, kv("a", gone, 30)}));
+  CHECK_FALSE(explained({kv("a", yes, 1), end, kv("a", later, 30)}));
+  CHECK_FALSE(explained({kv("b", yes, 1), end, kv("b", gone, 30)}));
+  // What an unknown call of its may have got before is free as well, and it gets nothing by a later one.
+  operation heard_nothing{"lock", "x", {"acquire", "a", "", 0}, std::nullopt, 1, never};
+  CHECK(explained({heard_nothing, end, lock("b", "acquire", no, 5), lock("b", "acquire", later, 30)}));
+  CHECK_FALSE(explained({heard_nothing, end, lock("b", "acquire", no, 30)}));
+  heard_nothing.called = 25;
+  CHECK_FALSE(explained({heard_nothing, end, lock("b", "acquire", no, 30)}));
 }
