@@ -137,8 +137,7 @@ TEST_CASE("the hook of an agent on a member denies a write to what a session of 
   CHECK(greeting.find("Instance `" + id + "`") != std::string::npos);
   CHECK(w.is_listed(id));
   REQUIRE(w.home({"lock", "src/y.c", "--as", w.ann, "--note", "tidying up"}).status == 0);
-  CHECK(denial_of_b(w, "of-bob", w.there + "/src/y.c") ==
-        "swarm lock blocked Write for " + w.there + "/src/y.c: held by name:ann (tidying up)");
+  CHECK(denial_of_b(w, "of-bob", w.there + "/src/y.c") == "swarm lock blocked Write for " + w.there + "/src/y.c: held by name:ann (tidying up)");
   CHECK(denial_of_b(w, "of-bob", "src/y.c").find("held by name:ann") != std::string::npos);
   CHECK(denial_of_b(w, "of-bob", w.there + "/src/z.c").empty());
   // Its own, and again what was let go.
