@@ -42,10 +42,10 @@ std::string typed(const std::string& question) {
   if (!terminal)
     throw failure(code::usage, "there is no terminal to type a passphrase at; use --passphrase-file FILE");
   auto say = [&](std::string_view text) { (void)!write(terminal.get(), text.data(), text.size()); };
-  say(question);
   std::string out;
   {
-    no_echo quiet{terminal.get()};
+    no_echo quiet{terminal.get()}; // before anybody is asked to type
+    say(question);
     char c = 0;
     while (out.size() <= limits::passphrase_bytes_max && read(terminal.get(), &c, 1) == 1 && c != '\n')
       out += c;

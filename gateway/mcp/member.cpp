@@ -128,7 +128,8 @@ void member::end_session(const binding& b) {
   }
 }
 
-void member::enroll(const registration& r) {
+void member::enroll(registration r) {
+  r.scope = or_variable(host_, r.scope, "SWARM_MCP_SCOPE");
   auto command = registering(r);
   auto& body = *command.mutable_register_session();
   body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));

@@ -55,7 +55,7 @@ public:
   bool ensure();
   /// Binds; takes over the session that a hook of this agent has registered in the scope. Throws std::runtime_error with the text of what
   /// stands against it.
-  void enroll(const registration&);
+  void enroll(registration);
   /// Binds to that row; false when it cannot be adopted. Missing parts come from the environment.
   bool adopt(registration);
   /// The session is gone, by itself or by somebody else.

@@ -54,11 +54,9 @@ struct plugin {
     settings["for"] = "swarm-fabric";
     write(directory / "swarm.json", settings.dump());
   }
-  /// A swarmctl that writes down how it was called, then does this.
+  /// A swarmctl that writes down how it was called, at once since others may do the same, and then does this.
   void answer(const std::string& shell) const {
-    write(fake,
-          "#!/bin/sh\necho \"$*\" >> '" + calls.string() + "'\ncat >> '" + calls.string() + "'\necho >> '" + calls.string() + "'\n" + shell + "\n",
-          fs::perms::owner_all);
+    write(fake, "#!/bin/sh\ninput=$(cat)\nprintf '%s\\n%s\\n' \"$*\" \"$input\" >> '" + calls.string() + "'\n" + shell + "\n", fs::perms::owner_all);
   }
   /// What each step gave.
   std::vector<json> run(const json& script, environment env = {}) const {
