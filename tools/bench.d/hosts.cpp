@@ -23,10 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string scope = "bench";
-constexpr int in_a_row = 20;        // bare calls, pairs at the home, pairs from the member: as many of one before the next
-constexpr int keystrokes = 200;     // per round, idle and beside the flood
-constexpr int messages = 1'000;     // per round and node
-constexpr int agents = 8;           // they are for
+constexpr int in_a_row = 20;    // bare calls, pairs at the home, pairs from the member: as many of one before the next
+constexpr int keystrokes = 200; // per round, idle and beside the flood
+constexpr int messages = 1'000; // per round and node
+constexpr int agents = 8;       // they are for
 constexpr std::size_t flood_bytes = 32 * 1024 * 1024;
 constexpr std::size_t warm_up_bytes = 1024 * 1024; // of the flood beside which keys are typed
 const std::string ready = "[ready]";
