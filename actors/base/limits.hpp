@@ -201,6 +201,10 @@ inline constinit bound<std::size_t> pty_segments_total_bytes{64 * mib};
 inline constinit bound<milliseconds> pty_retention{hours{24 * 7}};
 inline constexpr std::size_t terminal_record_bytes_max = 1 * mib; // several times what its longest texts add up to
 inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
+/// Of a terminal of another node: who asks for no more is answered on the control lane, so that an echo does not wait behind a flood.
+inline constexpr std::size_t pty_interactive_bytes_max = 4 * kib;
+/// For so long after an input for another node's terminal, reads of more than that wait, so that its echo finds the way free.
+inline constexpr milliseconds link_bulk_hold{4};
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};

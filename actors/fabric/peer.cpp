@@ -79,6 +79,8 @@ void arm(self_ptr self) {
   }
   if (st.gone_at_ms != 0)
     sooner(st.gone_at_ms);
+  if (st.held_until_ms != 0)
+    sooner(st.held_until_ms);
   st.timer.arm(self, now, at);
 }
 
@@ -93,16 +95,29 @@ std::optional<link_lane> lane_for(self_ptr self, const v1::LinkRequest& r) {
   if (!is_up(control))
     return std::nullopt;
   // A node of the first protocol has one link for everything.
-  if (!r.has_read_pty() || control.protocol < link_protocol_with_bulk)
+  auto is_bulk = r.has_read_pty() && (r.read_pty().max_bytes() == 0 || r.read_pty().max_bytes() > limits::pty_interactive_bytes_max);
+  if (!is_bulk || control.protocol < link_protocol_with_bulk)
     return link_lane::control;
   return is_up(lane_of(self, link_lane::bulk)) ? std::optional{link_lane::bulk} : std::nullopt;
+}
+
+/// A key goes before a flood: while somebody types, each read of much output waits until what it sets off is likely to be over.
+bool is_held(self_ptr self, const peer_state::question& q) {
+  auto& st = self->state;
+  auto until = std::min(st.typed_ms, q.asked_ms) + limits::link_bulk_hold.count();
+  if (boot_ms(self) >= until)
+    return false;
+  st.held_until_ms = st.held_until_ms == 0 ? until : std::min(st.held_until_ms, until);
+  return true;
 }
 
 /// Puts it, if that is possible just now.
 std::optional<errc> put_question(self_ptr self, std::uint64_t id, peer_state::question& q) {
   auto where = lane_for(self, *q.request);
-  if (!where)
+  if (!where || (*where == link_lane::bulk && is_held(self, q)))
     return std::nullopt;
+  if (q.request->has_send_pty())
+    self->state.typed_ms = boot_ms(self);
   v1::LinkMessage m;
   *m.mutable_request() = *q.request;
   m.mutable_request()->set_id(id);
@@ -143,7 +158,8 @@ caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& reques
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
-  auto& q = st.asked.emplace(id, peer_state::question{request, deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt}).first->second;
+  auto& q = st.asked.emplace(id, peer_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt})
+              .first->second;
   if (auto refused = put_question(self, id, q)) {
     q.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
     st.asked.erase(id);
@@ -505,6 +521,10 @@ void on_tick(self_ptr self) {
     }
     if (l.leaving && l.leaving_until_ms <= now)
       std::exchange(l.leaving, nullptr)->abort();
+  }
+  if (st.held_until_ms != 0 && st.held_until_ms <= now) {
+    st.held_until_ms = 0;
+    put_waiting(self);
   }
   // This host slept, or stood still: the other had no chance to be heard.
   if (st.gone_at_ms != 0 && now - st.gone_at_ms > limits::link_silence().count())

@@ -38,6 +38,7 @@ struct peer_state {
   /// Asked by somebody here.
   struct question {
     link_request_ptr request;
+    std::int64_t asked_ms = 0;    // boot time
     std::int64_t deadline_ms = 0; // boot time
     runtime::parked<link_response_ptr> answer;
     std::optional<link_lane> put; // it is on its way there, or has arrived: it may happen
@@ -71,6 +72,8 @@ struct peer_state {
 
   std::map<std::uint64_t, question> asked;
   std::uint64_t next_id = 1;
+  std::int64_t typed_ms = 0;      // boot time of the last input for a terminal there
+  std::int64_t held_until_ms = 0; // when reads of much output are put that wait for it; 0: none does
   runtime::deadline_heap<std::uint64_t> due;
   std::map<std::pair<link_lane, std::uint64_t>, job> jobs;
 

@@ -116,6 +116,27 @@ void tell(const processes_state::child& c, const keeper_news_ptr& news) {
     caf::anon_send(c.terminal, news);
 }
 
+/// It is about the attempt whose place the one that was asked for takes.
+bool is_of_former(const processes_state::child& c, const child_info& told) { return c.request && told.attempt < c.request->attempt; }
+
+/// A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
+void make_room(self_ptr self, processes_state::child& c) {
+  auto& st = self->state;
+  if (c.terminal)
+    caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
+  c.terminal = nullptr;
+  c.terminal_failures = {};
+  c.terminal_waits = c.terminal_rests = false;
+  st.terminals_due.cancel(c.info.id);
+  c.record = nullptr;
+  auto slice = std::make_shared<log_slice>();
+  slice->id = c.info.id;
+  slice->fresh = true;
+  caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
+  c.info = {};
+  c.info.id = slice->id;
+}
+
 void answer_question(self_ptr self, processes_state::question q) {
   auto& st = self->state;
   auto i = st.children.find(q.row->id());
@@ -168,6 +189,10 @@ void bury_missing(self_ptr self) {
   for (auto& [id, c] : self->state.children) {
     if (c.info.exited || !c.info.exists || self->state.listed.contains(id))
       continue;
+    if (is_of_former(c, c.info)) {
+      make_room(self, c);
+      continue;
+    }
     auto news = std::make_shared<keeper_news>();
     news->kind = keeper_news::exited;
     c.info.exited = true;
@@ -213,7 +238,7 @@ void on_listed(self_ptr self, const keeper_news_ptr& news) {
 
 void on_at_gate(self_ptr self, const keeper_news_ptr& news) {
   auto i = self->state.children.find(news->child.id);
-  if (i == self->state.children.end())
+  if (i == self->state.children.end() || is_of_former(i->second, news->child))
     return;
   auto& c = i->second;
   c.info = news->child;
@@ -224,9 +249,10 @@ void on_at_gate(self_ptr self, const keeper_news_ptr& news) {
 }
 
 void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
-  auto node = self->state.children.extract(news->child.id);
-  if (node.empty())
+  auto i = self->state.children.find(news->child.id);
+  if (i == self->state.children.end() || is_of_former(i->second, news->child))
     return;
+  auto node = self->state.children.extract(i);
   for (auto& p : node.mapped().starting)
     p.answer(fail(errc::keeper_failed, news->child.error));
   if (node.mapped().terminal)
@@ -250,6 +276,8 @@ void on_exited(self_ptr self, const keeper_news_ptr& news) {
   if (i == self->state.children.end())
     return self->state.node->processes->forget(news->child.id);
   auto& c = i->second;
+  if (is_of_former(c, news->child))
+    return make_room(self, c);
   // The news name the child and its end; which process it was and where its output lies is known already.
   auto known = std::exchange(c.info, news->child);
   c.info.exists = c.info.exited = true;
@@ -297,26 +325,13 @@ caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request,
     return fail(errc::overloaded, "too many terminals on this node");
   auto promise = self->make_response_promise<child_info_ptr>();
   auto& c = st.children[request->id];
-  if (c.info.exited && c.info.attempt != request->attempt) {
-    // A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
-    if (c.terminal)
-      caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
-    c.terminal = nullptr;
-    c.terminal_failures = {};
-    c.terminal_waits = c.terminal_rests = false;
-    st.terminals_due.cancel(request->id);
-    c.record = nullptr;
-    c.info = {};
-    std::erase(st.ended, request->id);
-    auto slice = std::make_shared<log_slice>();
-    slice->id = request->id;
-    slice->fresh = true;
-    caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
-  }
+  c.info.id = request->id;
+  std::erase(st.ended, request->id);
+  if (c.info.exited && c.info.attempt != request->attempt)
+    make_room(self, c);
   c.row = row;
   c.request = request;
   c.listener = who;
-  c.info.id = request->id;
   self->monitor(who);
   c.starting.emplace_back(promise);
   if (st.list_complete)
@@ -463,13 +478,13 @@ processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, p
       const auto& ended = self->state.ended;
       if (i != self->state.children.end() && (!i->second.info.exited || std::find(ended.begin(), ended.end(), id) != ended.end()))
         return;
-      // The record stays for readers; the terminal has copied what was in the ring.
-      if (i != self->state.children.end()) {
-        i->second.info.ring = nullptr;
-        if (i->second.row)
-          caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(i->second)));
-      }
       self->state.node->processes->forget(id);
+      if (i == self->state.children.end())
+        return;
+      // The record stays for readers; the terminal has copied what was in the ring.
+      i->second.info.ring = nullptr;
+      if (i->second.row)
+        caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(i->second)));
       retire(self, id);
     },
     [self](kill_atom, const std::string& id, std::int32_t signal) {

@@ -247,6 +247,8 @@ void ask_for(pty_self self, const pty_read& r, const link_request_ptr& request, 
       [self, r, done](const link_response_ptr& said) {
         auto chunk = chunk_in(*said);
         auto more = chunk ? *chunk : nullptr;
+        if (more)
+          self->state.writes_little = more->data().size() < limits::pty_interactive_bytes_max;
         done(std::move(chunk));
         if (more && !self->state.ahead)
           read_on(self, r, *more);
@@ -304,7 +306,11 @@ caf::result<pty_chunk_ptr> read(pty_self self, const pty_read& r) {
   }
   auto promise = self->make_response_promise<pty_chunk_ptr>();
   auto kept = std::make_shared<runtime::parked<pty_chunk_ptr>>(promise);
-  ask_for(self, r, to_link(st, r), [kept](caf::expected<pty_chunk_ptr> came) { answer(*kept, std::move(came)); });
+  // What follows little is little, too, or the first piece of much.
+  auto asked = r;
+  if (r.wait && !r.tail && st.writes_little && (r.max_bytes == 0 || r.max_bytes > limits::pty_interactive_bytes_max))
+    asked.max_bytes = limits::pty_interactive_bytes_max;
+  ask_for(self, r, to_link(st, asked), [kept](caf::expected<pty_chunk_ptr> came) { answer(*kept, std::move(came)); });
   return promise;
 }
 

@@ -70,6 +70,7 @@ struct remote_pty_state {
     std::optional<runtime::parked<pty_chunk_ptr>> waiting; // whoever asked for it meanwhile
   };
   std::optional<read_ahead> ahead;
+  bool writes_little = false; // its last chunk was small: an echo, a prompt
   remote_pty_state() = default;
   ~remote_pty_state();
 };

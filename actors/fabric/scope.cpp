@@ -7,8 +7,8 @@
 
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/lock.hpp"
+#include "actors/fabric/lost_host.hpp"
 #include "actors/fabric/mailbox.hpp"
-#include "actors/fabric/placement.hpp"
 #include "actors/fabric/remote.hpp"
 #include "actors/fabric/session.hpp"
 #include "actors/fabric/spawn.hpp"
@@ -29,27 +29,17 @@ namespace {
 
 using self_ptr = scope_actor::stateful_pointer<scope_state>;
 
-std::int64_t now_ms(self_ptr self) { return self->state.links.node->clock->unix_ms(); }
-
-const reader_actor& reader(self_ptr self) {
-  auto& st = self->state;
-  return st.links.readers[st.next_reader++ % st.links.readers.size()];
-}
-
 entity_place place_of(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id}; }
 
 // -- deadlines ----------------------------------------------------------------------------
 
-/// The scope's home is another node: only what lives here is looked after here.
-bool is_away(self_ptr self) { return !self->state.links.home.empty(); }
-
 void arm_sweep(self_ptr self, std::int64_t at_ms) {
   auto& st = self->state;
-  if (is_away(self) || at_ms == 0 || (st.sweep_timer != 0 && st.sweep_at_ms <= at_ms))
+  if (self->state.is_away() || at_ms == 0 || (st.sweep_timer != 0 && st.sweep_at_ms <= at_ms))
     return;
   st.sweep_at_ms = at_ms;
   st.sweep_timer = ++st.next_generation | (std::uint64_t{1} << 63);
-  auto delay = std::max<std::int64_t>(at_ms - now_ms(self), 0);
+  auto delay = std::max<std::int64_t>(at_ms - self->state.now_ms(), 0);
   self->delayed_send(self, std::chrono::milliseconds{delay}, tick_atom_v, st.sweep_timer);
 }
 
@@ -60,7 +50,7 @@ void sweep(self_ptr self) {
     st.sweep_missed = true; // something fell due while a sweep was on its way, perhaps just too late for it
     return;
   }
-  st.last_sweep_ms = now_ms(self);
+  st.last_sweep_ms = self->state.now_ms();
   auto cmd = internal_command(*st.links.node, st.id, [](v1::Command& c) { c.mutable_sweep()->set_mode("periodic"); });
   ask_writer(
     self, st.links.writer, cmd,
@@ -68,16 +58,16 @@ void sweep(self_ptr self) {
       self->state.sweeping = false;
       auto next = r->sweep().next_deadline_ms();
       if (r->sweep().more())
-        arm_sweep(self, now_ms(self));
+        arm_sweep(self, self->state.now_ms());
       else if (next != 0)
-        arm_sweep(self, std::max(next, now_ms(self) + limits::scope_sweep_pause().count()));
+        arm_sweep(self, std::max(next, self->state.now_ms() + limits::scope_sweep_pause().count()));
       if (std::exchange(self->state.sweep_missed, false))
-        arm_sweep(self, now_ms(self) + limits::scope_sweep_pause().count());
+        arm_sweep(self, self->state.now_ms() + limits::scope_sweep_pause().count());
     },
     [self](caf::error& e) {
       self->state.sweeping = self->state.sweep_missed = false;
       spdlog::warn("scope {}: sweep: {}", self->state.id, runtime::error_text(e));
-      arm_sweep(self, now_ms(self) + limits::restart_grace().count());
+      arm_sweep(self, self->state.now_ms() + limits::restart_grace().count());
     });
 }
 
@@ -158,9 +148,11 @@ void reload_later(self_ptr self, std::chrono::milliseconds pause = limits::scope
   self->delayed_send(self, pause, tick_atom_v, st.reload_timer);
 }
 
+} // namespace
+
 /// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
-void not_read(self_ptr self, const char* what, const caf::error& e) {
-  if (is_away(self)) {
+void lost_host::not_read(self_ptr self, const char* what, const caf::error& e) {
+  if (self->state.is_away()) {
     spdlog::info("scope {}: its {} cannot be read just now: {}", self->state.id, what, runtime::error_text(e));
     return reload_later(self, limits::link_redial_max());
   }
@@ -168,14 +160,39 @@ void not_read(self_ptr self, const char* what, const caf::error& e) {
   self->quit(fail(errc::unavailable));
 }
 
+namespace {
+
+using lost_host::not_read;
+
 // -- spawns --------------------------------------------------------------------------------
 
 std::string spawn_key(const v1::Spawn& row) { return row.id() + "#" + std::to_string(row.attempt()); }
 
+bool is_attempt_of(const std::string& key, const std::string& id) {
+  return key.size() > id.size() && key[id.size()] == '#' && key.compare(0, id.size(), id) == 0;
+}
+
+/// Attempts share the id by which the keeper knows their program, so one of them is awake at a time. One that is while the next is asked
+/// for, since this host was taken for lost, hears that it is over; the next wakes when it has ended.
+bool waits_for_another(self_ptr self, const v1::Spawn& row) {
+  auto& st = self->state;
+  for (auto i = st.spawns.lower_bound(row.id() + "#"); i != st.spawns.end() && is_attempt_of(i->first, row.id()); ++i) {
+    if (!i->second.who || i->second.attempt == row.attempt())
+      continue;
+    // Else the row was read before the commit that we have heard of.
+    if (i->second.attempt < row.attempt()) {
+      st.followed.insert(row.id());
+      caf::anon_send(i->second.who, gone_atom_v);
+    }
+    return true;
+  }
+  return false;
+}
+
 void wake_spawn(self_ptr self, const v1::Spawn& row) {
   auto& st = self->state;
   // Not bound to a session yet: it waits for its task's dependencies or approval.
-  if (row.session_id().empty() || row.node_id() != st.links.node->facts.node_id)
+  if (row.session_id().empty() || row.node_id() != st.links.node->facts.node_id || waits_for_another(self, row))
     return;
   auto& s = st.spawns[spawn_key(row)];
   if (s.who || s.waits)
@@ -183,6 +200,7 @@ void wake_spawn(self_ptr self, const v1::Spawn& row) {
   auto env = st.environment_of_spawn.find(row.id());
   s.who = self->spawn(spawn, place_of(self, row.id()), row, env == st.environment_of_spawn.end() ? std::vector<std::string>{} : env->second);
   s.task_id = row.task_id();
+  s.attempt = row.attempt();
   s.since_ms = st.links.node->clock->boot_ms();
   self->monitor(s.who);
 }
@@ -193,7 +211,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
     x.mutable_list_spawns()->set_live_only(true);
     x.mutable_list_spawns()->mutable_page()->set_token(page);
   });
-  self->request(reader(self), limits::call_deadline_default(), q)
+  self->request(self->state.reader(), limits::call_deadline_default(), q)
     .then(
       [self, done, live](const answer_ptr& a) {
         auto left = std::make_shared<std::size_t>(1);
@@ -241,14 +259,25 @@ void arm_spawns(self_ptr self) {
   st.spawn_timer.arm(self, st.links.node->clock->boot_ms(), st.spawns_due.next());
 }
 
-void spawn_failed(self_ptr self, const std::string& key, scope_state::live_spawn& s) {
+void look_again(self_ptr self, const std::string& key, scope_state::live_spawn& s, std::int64_t at_ms) {
   auto& st = self->state;
-  auto now = st.links.node->clock->boot_ms();
-  auto next = s.failures.failed(st.links.node->restarts, std::chrono::milliseconds{now - s.since_ms}, now, std::hash<std::string>{}(key));
   s.who = nullptr;
   s.waits = true;
-  st.spawns_due.set(key, now + next.wait.count());
+  st.spawns_due.set(key, at_ms);
   arm_spawns(self);
+}
+
+void spawn_down(self_ptr self, const std::string& key, scope_state::live_spawn& s, bool failed) {
+  auto& st = self->state;
+  auto now = st.links.node->clock->boot_ms();
+  if (st.followed.erase(key.substr(0, key.rfind('#'))) > 0)
+    return look_again(self, key, s, now);
+  if (!failed) {
+    st.spawns.erase(key);
+    return;
+  }
+  auto next = s.failures.failed(st.links.node->restarts, std::chrono::milliseconds{now - s.since_ms}, now, std::hash<std::string>{}(key));
+  look_again(self, key, s, now + next.wait.count());
 }
 
 /// Their rows say whether they are still to be looked after.
@@ -287,7 +316,7 @@ void wake_session(self_ptr self, const v1::Session& row) {
 
 void reload_sessions(self_ptr self, std::function<void()> done, std::string page = {}) {
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
-  self->request(reader(self), limits::call_deadline_default(), q)
+  self->request(self->state.reader(), limits::call_deadline_default(), q)
     .then(
       [self, done](const answer_ptr& a) {
         for (const auto& row : a->sessions().sessions())
@@ -305,156 +334,13 @@ void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
   self->request(who, limits::call_deadline_default(), b).then([] {}, [self](caf::error&) { reload_later(self); });
 }
 
-// -- hosts that have gone --------------------------------------------------------------------
-
-/// What is under way for a host that has gone: answers when the last step has ended.
-class loss {
-public:
-  loss(std::string node_id, runtime::parked<bool> answer) : node_id_(std::move(node_id)), answer_(std::move(answer)) {}
-  const std::string& node_id() const noexcept { return node_id_; }
-  void begin() noexcept { ++steps_; }
-  void end(bool well) {
-    failed_ |= !well;
-    if (--steps_ > 0)
-      return;
-    if (failed_)
-      answer_.answer(fail(errc::unavailable, "what a lost host held is not all released yet"));
-    else
-      answer_.answer(true);
-  }
-
-private:
-  const std::string node_id_;
-  runtime::parked<bool> answer_; // dropped with the actor, it answers that it is not done
-  std::size_t steps_ = 0;
-  bool failed_ = false;
-};
-using loss_ptr = std::shared_ptr<loss>;
-
-/// The row as it is now decides whether it still ends.
-void end_as_lost(self_ptr self, const loss_ptr& of, std::function<void(v1::Command&)> fill) {
-  of->begin();
-  ask_writer(
-    self, self->state.links.writer, internal_command(*self->state.links.node, self->state.id, std::move(fill)),
-    [of](const reply_ptr&) { of->end(true); },
-    [self, of](caf::error& e) {
-      spdlog::warn("scope {}: what a lost host held is not released yet: {}", self->state.id, runtime::error_text(e));
-      of->end(false);
-    });
-}
-
-void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {}) {
-  of->begin();
-  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
-  self->request(reader(self), limits::call_deadline_default(), q)
-    .then(
-      [self, of](const answer_ptr& a) {
-        for (const auto& row : a->sessions().sessions())
-          if (row.node_id() == of->node_id() && row.spawn_id().empty())
-            end_as_lost(self, of, [&](v1::Command& c) {
-              c.mutable_expire_session()->set_session_id(row.id());
-              c.mutable_expire_session()->set_lost_node(of->node_id());
-            });
-        if (auto next = a->sessions().page().token(); !next.empty())
-          end_lost_sessions(self, of, next);
-        of->end(true);
-      },
-      [self, of](caf::error& e) {
-        of->end(false);
-        not_read(self, "sessions", e);
-      });
-}
-
-v1::SpawnEnded end_of_lost(self_ptr self, const v1::Spawn& row) {
-  auto* cluster = self->state.links.node->cluster;
-  const auto view = cluster ? cluster->view() : v1::ClusterView{};
-  auto next = row.retries_left() > 0 ? place_again(row, view) : placement{};
-  v1::SpawnEnded end;
-  end.set_spawn_id(row.id());
-  end.set_attempt(row.attempt());
-  end.set_reason("node_restarted");
-  end.set_next_node_id(next.node_id);
-  end.set_next_placement(next.why);
-  // One that comes back starts it again; one that has left does not.
-  auto has_left = std::any_of(view.nodes().begin(), view.nodes().end(),
-                              [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::REVOKED; });
-  if (row.retries_left() > 0 && next.node_id.empty() && has_left)
-    end.set_reason(fmt::format("spawn_failed: its host has left the cluster; {}", next.why));
-  return end;
-}
-
-/// A worker that waited for its task's dependencies is given to the node that was chosen when it was asked for.
-void begin_elsewhere_if_gone(self_ptr self, const v1::Spawn& row) {
-  const auto& node = *self->state.links.node;
-  if (is_away(self) || !node.cluster || row.session_id().empty() || row.node_id() == node.facts.node_id)
-    return;
-  const auto view = node.cluster->view();
-  auto why = gone_since(row.node_id(), view, now_ms(self));
-  if (why.empty())
-    return;
-  auto next = place_again(row, view);
-  auto comes_back = std::any_of(view.nodes().begin(), view.nodes().end(),
-                                [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::DOWN; });
-  if (next.node_id.empty() && comes_back)
-    return; // it is started there then
-  auto cmd = internal_command(node, self->state.id, [&](v1::Command& c) {
-    auto& end = *c.mutable_spawn_ended();
-    end.set_spawn_id(row.id());
-    end.set_attempt(row.attempt());
-    end.set_never_ran(true);
-    end.set_reason(next.node_id.empty() ? fmt::format("spawn_failed: {}; {}", why, next.why) : "node_restarted");
-    end.set_next_node_id(next.node_id);
-    end.set_next_placement(next.why);
-  });
-  ask_writer(
-    self, self->state.links.writer, cmd, [](const reply_ptr&) {},
-    [self](caf::error& e) { spdlog::warn("scope {}: a worker waits for a host that has gone: {}", self->state.id, runtime::error_text(e)); });
-}
-
-void end_lost_spawns(self_ptr self, const loss_ptr& of, std::string page = {}) {
-  of->begin();
-  auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) {
-    x.mutable_list_spawns()->set_live_only(true);
-    x.mutable_list_spawns()->mutable_page()->set_token(page);
-  });
-  self->request(reader(self), limits::call_deadline_default(), q)
-    .then(
-      [self, of](const answer_ptr& a) {
-        for (const auto& row : a->spawns().spawns()) {
-          if (row.node_id() != of->node_id() || row.session_id().empty())
-            continue;
-          end_as_lost(self, of, [&](v1::Command& c) { *c.mutable_spawn_ended() = end_of_lost(self, row); });
-        }
-        if (auto next = a->spawns().page().token(); !next.empty())
-          end_lost_spawns(self, of, next);
-        of->end(true);
-      },
-      [self, of](caf::error& e) {
-        of->end(false);
-        not_read(self, "workers", e);
-      });
-}
-
-/// Its locks are released and its tasks open again, or are given to a further attempt of the worker.
-caf::result<bool> end_what_lived_on(self_ptr self, const std::string& node_id) {
-  if (is_away(self))
-    return true;
-  auto promise = self->make_response_promise<bool>();
-  auto of = std::make_shared<loss>(node_id, runtime::parked<bool>{promise});
-  of->begin();
-  end_lost_sessions(self, of);
-  end_lost_spawns(self, of);
-  of->end(true);
-  return promise;
-}
-
 // -- commits -------------------------------------------------------------------------------
 
 void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
   hand_environment_to_spawns(self, *b);
   // Rows past their age have no deadline of their own; where something happens they are looked for now and then.
-  if (auto now = now_ms(self); now - st.last_sweep_ms > limits::retention_sweep().count())
+  if (auto now = self->state.now_ms(); now - st.last_sweep_ms > limits::retention_sweep().count())
     arm_sweep(self, now);
   for (const auto& p : b->patches()) {
     arm_sweep(self, due_at(p));
@@ -487,14 +373,14 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       auto over = p.spawn().status() == v1::Spawn::ENDED || p.spawn().status() == v1::Spawn::FAILED;
       // An earlier attempt that still runs here, of a worker whose host was taken for lost, hears that it is over.
       for (const auto& [key, s] : st.spawns)
-        if (is_away(self) && s.who && key != spawn_key(p.spawn()) && key.rfind(p.spawn().id() + "#", 0) == 0)
+        if (self->state.is_away() && s.who && key != spawn_key(p.spawn()) && is_attempt_of(key, p.spawn().id()))
           caf::anon_send(s.who, b);
       auto i = st.spawns.find(spawn_key(p.spawn()));
       if (i != st.spawns.end() && i->second.who) {
         caf::anon_send(i->second.who, b);
       } else if (p.spawn().status() == v1::Spawn::REQUESTED) {
         wake_spawn(self, p.spawn());
-        begin_elsewhere_if_gone(self, p.spawn());
+        lost_host::begin_elsewhere_if_gone(self, p.spawn());
       } else if (over && p.spawn().node_id() == st.links.node->facts.node_id) {
         if (i != st.spawns.end())
           st.spawns.erase(i);
@@ -536,7 +422,7 @@ caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
   const auto& cmd = c->what->command;
   if (cmd.has_dispatch() || cmd.has_request_spawn())
     remember_environment(self, *c);
-  if (is_away(self))
+  if (self->state.is_away())
     return forward(self, c);
   if (auto id = task_of(cmd))
     return st.tasks.route<reply_ptr>(*id, c->what);
@@ -629,7 +515,7 @@ void boot(self_ptr self) {
   st.boot_steps = 2;
   reload_sessions(self, [self] { boot_step_done(self); });
   reload_spawns(self, [self] { boot_step_done(self); });
-  arm_sweep(self, now_ms(self));
+  arm_sweep(self, self->state.now_ms());
 }
 
 void on_down(self_ptr self, const caf::down_msg& dm) {
@@ -641,12 +527,8 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
   if (st.sessions.on_down(dm))
     return;
   auto i = std::find_if(st.spawns.begin(), st.spawns.end(), [&](const auto& s) { return s.second.who && s.second.who.address() == dm.source; });
-  if (i == st.spawns.end())
-    return;
-  if (dm.reason)
-    spawn_failed(self, i->first, i->second);
-  else
-    st.spawns.erase(i);
+  if (i != st.spawns.end())
+    spawn_down(self, std::string{i->first}, i->second, static_cast<bool>(dm.reason));
 }
 
 void open_directories(self_ptr self) {
@@ -681,14 +563,14 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
   auto& st = self->state;
   st.links = std::move(links);
   st.id = std::move(id);
-  st.born_ms = now_ms(self);
+  st.born_ms = self->state.now_ms();
   open_directories(self);
   boot(self);
   return {
     [self](const call_ptr& c) { return on_call(self, c); },
     [self](abort_atom, const call_ptr& c) -> caf::result<void> {
       auto& s = self->state;
-      if (!is_away(self) && c->what->command.has_acquire_lock())
+      if (!self->state.is_away() && c->what->command.has_acquire_lock())
         return s.locks.route<void>(c->what->command.acquire_lock().path(), abort_atom_v, c->what);
       if (auto i = s.forwarded.find(c.get()); i != s.forwarded.end()) {
         caf::anon_send(s.links.federation, abort_atom_v, s.links.home, i->second);
@@ -697,10 +579,10 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       return caf::unit;
     },
     [self](forget_atom, const call_ptr& c) { return self->state.locks.route<void>(c->what->command.acquire_lock().path(), forget_atom_v, c->what); },
-    [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(reader(self), q); },
+    [self](const query_ptr& q) -> caf::result<answer_ptr> { return self->delegate(self->state.reader(), q); },
     [self](const wait_request_ptr& w) -> caf::result<activity_ptr> {
       auto& s = self->state;
-      if (!is_away(self))
+      if (!self->state.is_away())
         return s.mailboxes.route<activity_ptr>(w->session_id(), w);
       auto promise = self->make_response_promise<activity_ptr>();
       auto request = to_link(*w);
@@ -726,7 +608,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         caf::anon_send(who, attach_atom_v, stream, on);
     },
     [self](reload_atom) { reload_later(self); },
-    [self](gone_atom, const std::string& node_id) { return end_what_lived_on(self, node_id); },
+    [self](gone_atom, const std::string& node_id) { return lost_host::end_what_lived_on(self, node_id); },
     [self](tick_atom, std::uint64_t stamp) {
       auto& s = self->state;
       if (stamp == s.sweep_timer)
@@ -736,7 +618,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         if (!s.booted)
           return boot(self);
         reload_sessions(self, [] {});
-        return is_away(self) ? compare_spawns(self) : reload_spawns(self, [] {});
+        return self->state.is_away() ? compare_spawns(self) : reload_spawns(self, [] {});
       }
       if (s.spawn_timer.fired(stamp))
         return wake_due_spawns(self);

@@ -31,11 +31,13 @@ struct scope_state {
   struct live_spawn {
     spawn_actor who; // null while it is down
     std::string task_id;
+    std::uint32_t attempt = 0;
     std::int64_t since_ms = 0;
     runtime::restart_record failures;
     bool waits = false; // down, and its back-off is not over
   };
   std::map<std::string, live_spawn> spawns; // by id and attempt
+  std::set<std::string> followed;           // ids of those awake whose next attempt waits for their end
   runtime::deadline_heap<std::string> spawns_due;
   runtime::single_timer spawn_timer;
   std::map<std::string, std::set<std::uint64_t>> streams; // attached, by session: what a new session actor is told
@@ -63,6 +65,11 @@ struct scope_state {
   bool booted = false;
   std::int64_t born_ms = 0;
   ~scope_state();
+
+  /// The scope's home is another node: only what lives here is looked after here.
+  bool is_away() const { return !links.home.empty(); }
+  std::int64_t now_ms() const { return links.node->clock->unix_ms(); }
+  const reader_actor& reader() { return links.readers[next_reader++ % links.readers.size()]; }
 };
 
 scope_actor::behavior_type scope(scope_actor::stateful_pointer<scope_state> self, node_links links, std::string id);

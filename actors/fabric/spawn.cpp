@@ -358,6 +358,12 @@ void end_if_cancelled(self_ptr self) {
 void reconcile(self_ptr self, const child_info& child) {
   auto& st = self->state;
   auto same = child.exists && child.attempt == st.row.attempt();
+  if (st.unwanted && same && !child.exited) {
+    st.child = child;
+    return end_unwanted(self); // it may not have been there when it was told before
+  }
+  if (st.unwanted && !same && st.row.status() == v1::Spawn::REQUESTED)
+    return report_end(self, "spawn_failed: it was not wanted any more before it began", true);
   if (st.row.status() == v1::Spawn::REQUESTED)
     return same && !child.exited ? commit_start(self, child) : start(self);
   if (!same)
@@ -432,6 +438,8 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
     },
     [self](const keeper_news_ptr& news) {
       auto& s = self->state;
+      if (news->child.attempt != s.row.attempt())
+        return; // of the one before, whose place ours takes
       auto listed = news->kind == keeper_news::child_listed;
       if (news->kind == keeper_news::exited || (listed && news->child.exited))
         return on_exited(self, news->child);

@@ -95,7 +95,8 @@ void server::reap() {
 
 void server::child_ended(child& c, int wait_status) {
   c.reaped(wait_status);
-  reaper_.end(c.processes(), limits::kill_grace());
+  const auto id = c.id();
+  const auto rest = c.processes();
   if (c.setup_error().empty()) {
     send_exit(c);
   } else {
@@ -104,9 +105,14 @@ void server::child_ended(child& c, int wait_status) {
     m.mutable_start_failed()->set_attempt(c.attempt());
     m.mutable_start_failed()->set_text(c.setup_error());
     send(m);
-    advanced_.erase(c.id());
-    children_.erase(c.id());
+    advanced_.erase(id);
+    children_.erase(id);
   }
+  flush_client(); // to look for what is left is to look at every process of the system
+  if (next_.contains(id))
+    reaper_.end(rest, {}, [this, id] { start_next(id); });
+  else
+    reaper_.end(rest, limits::kill_grace());
   review_idleness();
 }
 
@@ -115,6 +121,8 @@ void server::child_ended(child& c, int wait_status) {
 void server::begin_quit(std::chrono::milliseconds grace) {
   log_.line("quitting with " + std::to_string(by_pid_.size()) + " programs");
   quitting_ = true;
+  for (const auto& [id, next] : std::exchange(next_, {}))
+    start_failed(next, "the keeper is ending");
   subtree all;
   all.everything = true;
   reaper_.end(all, grace);

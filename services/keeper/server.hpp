@@ -63,6 +63,8 @@ private:
   void dispatch(const internal::ToKeeper&);
   void start(const internal::StartChild&);
   void start_failed(const internal::StartChild&, const std::string& text);
+  void start_after(child& former, const internal::StartChild&);
+  void start_next(const std::string& id);
   void kill(const internal::KillChild&);
   void forget(const std::string& id);
   child* find(const std::string& id);
@@ -83,7 +85,8 @@ private:
   rlimit child_files_{};
   reaper reaper_;
   std::map<std::string, std::unique_ptr<child>> children_;
-  std::map<pid_t, child*> by_pid_; // those not reaped
+  std::map<pid_t, child*> by_pid_;                   // those not reaped
+  std::map<std::string, internal::StartChild> next_; // further attempts, until nothing is left of the one before
   struct advance {
     std::uint64_t since = 0; // output of which swarmd was not told
     std::uint64_t turn = 0;  // in which there was the latest

@@ -27,6 +27,7 @@ void server::dispatch(const internal::ToKeeper& m) {
         c->open_gate();
       return;
     case ToKeeper::kAbort:
+      next_.erase(m.abort().id());
       if (auto c = find(m.abort().id()); c && c->is_held())
         ::kill(c->pid(), SIGKILL);
       return;
@@ -63,8 +64,10 @@ void server::start(const internal::StartChild& s) {
   if (auto text = check(s); !text.empty())
     return start_failed(s, text);
   if (auto c = find(s.id())) {
-    if (c->attempt() != s.attempt())
-      return start_failed(s, "attempt " + std::to_string(c->attempt()) + " of this spawn is still kept; forget it first");
+    if (c->attempt() > s.attempt())
+      return start_failed(s, "attempt " + std::to_string(c->attempt()) + " of this spawn has begun already");
+    if (c->attempt() < s.attempt())
+      return start_after(*c, s);
     // One that is still preparing answers by itself.
     if (c->now() != child::phase::preparing)
       at_gate(*c);
@@ -84,6 +87,26 @@ void server::start(const internal::StartChild& s) {
   }
 }
 
+/// Whoever asks for a further attempt knows that the one before is over, for instance because its host was taken for lost. Both would
+/// write to the same terminal and be told apart by nobody: the former is ended first, with all that it has started.
+void server::start_after(child& former, const internal::StartChild& s) {
+  next_[s.id()] = s;
+  if (former.has_exited())
+    reaper_.end(former.processes(), {}, [this, id = s.id()] { start_next(id); });
+  else if (former.is_held())
+    ::kill(former.pid(), SIGKILL);
+  else
+    reaper_.end(former.processes(), limits::kill_grace());
+}
+
+void server::start_next(const std::string& id) {
+  auto next = next_.extract(id);
+  if (next.empty())
+    return;
+  forget(id);
+  start(next.mapped());
+}
+
 void server::start_failed(const internal::StartChild& s, const std::string& text) {
   internal::FromKeeper m;
   m.mutable_start_failed()->set_id(s.id());
@@ -93,6 +116,8 @@ void server::start_failed(const internal::StartChild& s, const std::string& text
 }
 
 void server::kill(const internal::KillChild& k) {
+  if (auto next = next_.extract(k.id()); !next.empty())
+    start_failed(next.mapped(), "it was ended before it began");
   auto c = find(k.id());
   if (!c)
     return;

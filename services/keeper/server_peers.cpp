@@ -96,6 +96,7 @@ bool server::greet(peer_id id, const internal::Hello& hello) {
   if (client_ != 0)
     drop(client_, "replaced by a new client");
   client_ = id;
+  next_.clear(); // the new one asks again for what it still wants
   log_.line("client " + std::to_string(hello.swarmd_pid()) + " attached");
   review_idleness();
   send(m);

@@ -89,12 +89,23 @@ std::size_t reaper::signal_all(const subtree& tree, const std::vector<int>& sign
   return done.size();
 }
 
-void reaper::end(const subtree& tree, std::chrono::milliseconds grace) {
+void reaper::end(const subtree& tree, std::chrono::milliseconds grace, std::function<void()> gone) {
   auto found = grace.count() <= 0 ? signal_all(tree, {SIGKILL}) : signal_all(tree, {SIGTERM, SIGHUP, SIGCONT});
-  if (found == 0)
+  if (found == 0) {
+    // Of an earlier call there may still be a round to come, and somebody who waits for it.
+    if (auto begun = jobs_.extract(tree); !begun.empty()) {
+      loop_.cancel(begun.mapped().timer);
+      if (!gone)
+        gone = std::move(begun.mapped().gone);
+    }
+    if (gone)
+      gone();
     return;
+  }
   auto kill_at = clock_.boot_ms() + grace.count();
   auto [i, fresh] = jobs_.try_emplace(tree);
+  if (gone)
+    i->second.gone = std::move(gone);
   if (!fresh && i->second.kill_at_ms <= kill_at)
     return;
   loop_.cancel(i->second.timer);
@@ -107,7 +118,10 @@ void reaper::kill_round(const subtree& tree) {
   if (i == jobs_.end())
     return;
   if (signal_all(tree, {SIGKILL}) == 0) {
+    auto gone = std::move(i->second.gone);
     jobs_.erase(i);
+    if (gone)
+      gone();
     return;
   }
   i->second.timer = loop_.after(i->second.pause, [this, tree] { kill_round(tree); });

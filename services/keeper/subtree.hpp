@@ -47,13 +47,15 @@ public:
   /// One signal to every process of the subtree, also to those forked meanwhile. Returns how many were signalled.
   std::size_t signal(const subtree&, int signal);
   /// SIGTERM and SIGHUP (and SIGCONT) now, SIGKILL after the grace, repeated until nothing is left. Repeating it shortens the grace.
-  void end(const subtree&, std::chrono::milliseconds grace);
+  /// `gone` is called when nothing is left, from within this call if that is so already; of several for one subtree, the last one.
+  void end(const subtree&, std::chrono::milliseconds grace, std::function<void()> gone = {});
 
 private:
   struct job {
     event_loop::token timer = 0;
     std::int64_t kill_at_ms = 0;
     std::chrono::milliseconds pause{20};
+    std::function<void()> gone;
   };
 
   std::size_t signal_all(const subtree&, const std::vector<int>& signals);

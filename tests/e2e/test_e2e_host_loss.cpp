@@ -73,6 +73,45 @@ TEST_CASE("the worker of a host that was taken for lost is ended when the host i
   }
 }
 
+TEST_CASE("a worker with retries whose directory is the lost host's begins again there when it is heard, after the program that was over has ended") {
+  for (bool begins_anew : {false, true}) {
+    CAPTURE(begins_anew);
+    cluster_of_nodes c{watchful};
+    test_node b;
+    c.join(b, "b");
+    auto log = b.work() + "/log", go = b.work() + "/go";
+    // Deaf to what ends it politely, so that the next one has to wait; each notes whether the one before is still there.
+    auto program = "trap '' TERM HUP; for p in $(sed -n 's/begin //p' " + log + "); do kill -0 $p && echo beside $p >> " + log +
+                   "; done; echo begin $$ >> " + log + "; while [ ! -e " + go + " ]; do sleep 0.05; done; echo done";
+    auto asked = c.home.ctl_json(on_b(b, "twice", {"--retries", "1"}, {"sh", "-c", program}));
+    auto begun = [&] {
+      std::vector<std::string> words;
+      std::ifstream in{log};
+      for (std::string word; in >> word;)
+        words.push_back(word);
+      return words;
+    };
+    REQUIRE(eventually([&] { return begun().size() == 2; }));
+    auto first = static_cast<pid_t>(std::stol(begun()[1]));
+    if (begins_anew)
+      b.kill_node();
+    else
+      REQUIRE(kill(b.node_pid(), SIGSTOP) == 0);
+    REQUIRE(eventually([&] { return task_seen_by(c.home, asked)["status"] == "open"; }));
+    CHECK(is_alive(first)); // its keeper goes on
+    if (begins_anew)
+      REQUIRE(b.ctl({"up"}).status == 0);
+    else
+      REQUIRE(kill(b.node_pid(), SIGCONT) == 0);
+    REQUIRE(eventually([&] { return begun().size() > 2; }));
+    CHECK(begun().size() == 4);
+    CHECK(begun()[2] == "begin");
+    CHECK_FALSE(is_alive(first));
+    std::ofstream{go};
+    CHECK(eventually([&] { return task_seen_by(c.home, asked)["status"] == "done"; }));
+  }
+}
+
 TEST_CASE("a worker that waited for another task begins elsewhere when its host has gone meanwhile, or fails and says why") {
   cluster_of_nodes c;
   test_node b;

@@ -19,7 +19,7 @@
 
 namespace swarm::test {
 
-/// Behaves like swarm-keeper behind a keeper_link: one child per id, held at a gate, remembered until forgotten. News go to
+/// Behaves like swarm-keeper behind a keeper_link: one child per id, held at a gate, remembered until forgotten or followed. News go to
 /// the listener of the last connect(), like the link's.
 class fake_keeper final : public process_port {
 public:
@@ -133,8 +133,13 @@ public:
     if (!refuse_start.empty())
       return failed(s, refuse_start);
     if (auto i = children.find(s.id); i != children.end()) {
-      if (i->second.info.attempt != s.attempt)
-        return failed(s, "another attempt of this spawn is still kept");
+      if (i->second.info.attempt > s.attempt)
+        return failed(s, "a later attempt of this spawn has begun already");
+      if (i->second.info.attempt < s.attempt) {
+        exit(s.id, 0, 15);
+        children.erase(i);
+        return start(s);
+      }
       post(keeper_news::at_gate, i->second.info);
       if (i->second.info.exited)
         post(keeper_news::exited, i->second.info);

@@ -219,6 +219,59 @@ TEST_CASE("the output of a further attempt is not mixed with that of the first")
   CHECK(chunk.get()->ended());
 }
 
+TEST_CASE("an attempt that is declared over at any step is ended before the next one begins, which runs once") {
+  auto drilled = false;
+  SUBCASE("as it goes") {}
+  SUBCASE("and its actor dies with it") { drilled = true; }
+  std::size_t met = 0;
+  for (std::size_t steps = 0; steps < 160; ++steps) {
+    CAPTURE(steps);
+    fabric_world f{steps};
+    auto call = f.send(f.dispatch("count", 1));
+    for (std::size_t i = 0; i < steps; ++i)
+      f.w.step();
+    auto q = f.query();
+    q.mutable_list_spawns();
+    auto pending = f.request<answer_ptr>(f.board->get().front, query_ptr{std::make_shared<const v1::Query>(q)});
+    while (!pending.answered() && f.w.step()) {
+    }
+    if (pending.get()->spawns().spawns_size() == 0)
+      continue; // not even asked for at that step
+    ++met;
+    auto id = pending.get()->spawns().spawns(0).id();
+    // As the home says of what ran on a host that it takes for lost.
+    node_context node;
+    node.facts.node_id = "node-1";
+    auto ended = internal_command(node, "s", [&](v1::Command& c) {
+      c.mutable_spawn_ended()->set_spawn_id(id);
+      c.mutable_spawn_ended()->set_attempt(1);
+      c.mutable_spawn_ended()->set_reason("node_restarted");
+    });
+    auto told = f.request<reply_ptr>(f.board->get().writer, ended);
+    if (drilled)
+      f.drill("scopes/s/spawn/" + id + "#1");
+    f.w.settle();
+    f.w.advance_by(3s, 100ms);
+    REQUIRE_FALSE(told.get()->has_refusal());
+    auto row = f.spawn_row(id);
+    CHECK(row.attempt() == 2);
+    CHECK(row.status() == v1::Spawn::RUNNING);
+    REQUIRE(f.keeper.runs(id));
+    CHECK(f.keeper.find(id)->info.attempt == 2);
+    CHECK(f.keeper.gates_opened[{id, 2}] == 1);
+    check_consistent(f);
+    f.keeper.print(id, "second\n");
+    f.keeper.exit(id, 0);
+    f.w.settle();
+    CHECK(f.task(row.task_id()).status() == v1::DONE);
+    CHECK(f.task(row.task_id()).result().find("second") != std::string::npos);
+    CHECK_FALSE(f.keeper.find(id));
+    for (const auto* attempt : {"#1", "#2"})
+      CHECK_FALSE(f.awake("scopes/s/spawn/" + id + attempt));
+  }
+  CHECK(met > 40);
+}
+
 TEST_CASE("a start that the death of the processes actor interrupts is taken up again, not failed") {
   fabric_world f;
   f.keeper.hold_starts = true;
