@@ -10,10 +10,10 @@ namespace {
 struct far_node {
   std::vector<v1::ReadPtyRequest> reads;
   std::deque<std::string> output;
-  std::vector<runtime::parked<link_response_ptr>> waiting;
 };
 struct far_state {
   static inline const char* name = "federation";
+  std::vector<runtime::parked<link_response_ptr>> waiting;
 };
 
 federation_actor::behavior_type far(federation_actor::stateful_pointer<far_state> self, std::shared_ptr<far_node> node) {
@@ -24,7 +24,7 @@ federation_actor::behavior_type far(federation_actor::stateful_pointer<far_state
       node->reads.push_back(r->read_pty());
       if (node->output.empty()) {
         auto promise = self->make_response_promise<link_response_ptr>();
-        node->waiting.emplace_back(promise);
+        self->state.waiting.emplace_back(promise);
         return promise;
       }
       auto said = std::make_shared<v1::LinkResponse>();
@@ -54,7 +54,6 @@ struct remote_world {
     w.settle();
   }
   ~remote_world() {
-    node->waiting.clear();
     w.end(terminal);
     w.end(federation);
   }
@@ -64,8 +63,9 @@ struct remote_world {
     read->from = from;
     read->wait = true;
     read->tail = tail;
-    w.sys.spawn(
-      [t = terminal, read](caf::event_based_actor* self) { self->request(t, caf::infinite, pty_read_ptr{read}).then([](const pty_chunk_ptr&) {}, [](caf::error&) {}); });
+    w.sys.spawn([t = terminal, read](caf::event_based_actor* self) {
+      self->request(t, caf::infinite, pty_read_ptr{read}).then([](const pty_chunk_ptr&) {}, [](caf::error&) {});
+    });
     auto before = node->reads.size();
     w.settle();
     REQUIRE(node->reads.size() > before);
