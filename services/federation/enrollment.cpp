@@ -16,6 +16,9 @@ namespace swarm {
 
 namespace {
 
+/// So long before its end the listener changes a certificate that has been renewed: a handshake takes no longer.
+constexpr std::chrono::milliseconds certificate_change_before{60'000};
+
 grpc::Status refused(const security_failure& f) {
   switch (f.code) {
     case security_error::too_many_attempts:
@@ -178,12 +181,11 @@ void enrollment::resume() {
 }
 
 void enrollment::renewed() {
-  std::lock_guard guard{mutex_};
-  if (!server_)
-    return;
-  close();
-  if (auto failed = open())
-    spdlog::warn("nodes cannot join: {}", failed->text);
+  {
+    std::lock_guard guard{mutex_};
+    renewed_ = true;
+  }
+  changed_.notify_all();
 }
 
 std::optional<security_failure> enrollment::open() {
@@ -205,8 +207,11 @@ std::optional<security_failure> enrollment::open() {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
-  if (server_ && port != 0)
+  if (server_ && port != 0) {
+    certificate_ends_ms_ = mine->certificate.not_after_ms;
+    renewed_ = false;
     return std::nullopt;
+  }
   server_ = nullptr;
   service_ = nullptr;
   return security_failure{security_error::wrong_state, fmt::format("{} cannot be listened at: the port after that of --listen must be free", *at)};
@@ -221,7 +226,14 @@ void enrollment::close() {
   service_ = nullptr;
 }
 
-/// Closes the listener when the last token has run out.
+/// Whoever joins while the listener changes its certificate is turned away: it does so only when the one it has is about to end.
+void enrollment::take_certificate() {
+  close();
+  if (auto failed = open())
+    spdlog::warn("nodes cannot join: {}", failed->text);
+}
+
+/// Closes the listener when the last token has run out, and opens it anew for a certificate that takes the place of one that ends.
 void enrollment::close_in_time() {
   std::unique_lock lock{mutex_};
   while (!stopping_) {
@@ -229,11 +241,15 @@ void enrollment::close_in_time() {
       changed_.wait(lock);
       continue;
     }
-    auto left = cluster_.tokens().open_until(clock_.unix_ms()) - clock_.unix_ms();
+    auto now = clock_.unix_ms();
+    auto left = cluster_.tokens().open_until(now) - now;
+    auto certified = certificate_ends_ms_ - certificate_change_before.count() - now;
     if (left <= 0)
       close();
+    else if (renewed_ && certified <= 0)
+      take_certificate();
     else
-      changed_.wait_for(lock, std::chrono::milliseconds{left});
+      changed_.wait_for(lock, std::chrono::milliseconds{renewed_ ? std::min(left, certified) : left});
   }
 }
 

@@ -24,7 +24,7 @@ public:
   fallible<secret> create_token(std::int64_t ttl_ms, std::int64_t& expires_ms);
   /// Opens the listener again for tokens that were made before the node was started anew.
   void resume();
-  /// This node has a new certificate: whoever joins sees it, and no longer the one that ends.
+  /// This node has a new certificate: whoever joins sees it before the one that it had ends.
   void renewed();
   void stop();
 
@@ -34,6 +34,7 @@ private:
   std::optional<security_failure> open();
   void close();
   void close_in_time();
+  void take_certificate();
 
   cluster& cluster_;
   const clock_port& clock_;
@@ -42,6 +43,8 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  std::int64_t certificate_ends_ms_ = 0; // of the one that the listener shows
+  bool renewed_ = false;                 // there is a newer one
   std::unique_ptr<service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::thread closer_;

@@ -1019,6 +1019,23 @@ TEST_CASE("the join listener is there while a token counts, and at no other time
   CHECK(joining_host{token}.token.address == "127.0.0.1:" + std::to_string(at));
 }
 
+TEST_CASE("the join listener turns nobody away because the home's certificate is renewed") {
+  cluster_of_nodes c{"node_certificate_lifetime = 120000\nnode_certificate_renewal = 117000\n"};
+  auto ends = [&] { return cluster_of_nodes::row_seen_by(c.home, "a")["certificate_ends_ms"].get<std::int64_t>(); };
+  joining_host host{c.token()};
+  auto before = ends();
+  auto coming = connected_to(port_of(c.address) + 1);
+  REQUIRE(coming);
+  REQUIRE(eventually([&] { return ends() > before; }));
+  // Answered under the lock under which the listener hears of the new certificate.
+  c.token();
+  auto joined = host.ask(host.request("b"));
+  CAPTURE(joined.error_message());
+  CHECK(joined.ok());
+  pollfd said{coming.get(), POLLIN, 0};
+  CHECK(poll(&said, 1, 0) == 0);
+}
+
 TEST_CASE("a host says nothing within TLS to a server that its token does not mean") {
   cluster_of_nodes c;
   auto token = value_of(parse_join_token(c.token()));
