@@ -14,8 +14,12 @@ keeper_start attempt(std::uint32_t number, const std::string& script) {
   return s;
 }
 
-/// One that only SIGKILL ends, so that whatever follows has to wait for it.
-const std::string stubborn = "trap '' TERM HUP; echo up; while :; do sleep 1000; done";
+/// The first is one that only SIGKILL ends.
+void let_second_wait(attached& a) {
+  a.run(attempt(1, "trap '' TERM HUP; echo up; while :; do sleep 1000; done"));
+  REQUIRE(a.wait_output("s1", "up"));
+  REQUIRE(a.client.start(attempt(2, "true")));
+}
 
 bool failed_with(attached& a, const std::string& text) {
   return a.events.wait([&] { return a.events.seen["s1"].failure.find(text) != std::string::npos; });
@@ -82,9 +86,7 @@ TEST_CASE("an attempt that is over is not begun any more") {
 TEST_CASE("an attempt that waits for the one before can be ended") {
   node n;
   attached a{n.dir};
-  a.run(attempt(1, stubborn));
-  REQUIRE(a.wait_output("s1", "up"));
-  REQUIRE(a.client.start(attempt(2, "true")));
+  let_second_wait(a);
   a.client.kill("s1", SIGKILL, std::chrono::milliseconds{0});
   REQUIRE(failed_with(a, "before it began"));
   CHECK(a.wait_exit("s1").attempt == 1);
@@ -97,9 +99,7 @@ TEST_CASE("an attempt that waits for the one before can be ended") {
 TEST_CASE("an attempt that waits for the one before is not begun for a swarmd that did not ask for it") {
   node n;
   attached a{n.dir};
-  a.run(attempt(1, stubborn));
-  REQUIRE(a.wait_output("s1", "up"));
-  REQUIRE(a.client.start(attempt(2, "true")));
+  let_second_wait(a);
   attached next{n.dir};
   REQUIRE(next.ready());
   next.client.kill("s1", SIGKILL, std::chrono::milliseconds{0});
