@@ -33,10 +33,6 @@ bool is(const std::string& wanted, const std::string& value) { return wanted.emp
 
 bool starts(const std::string& value, const std::string& prefix) { return value.compare(0, prefix.size(), prefix) == 0; }
 
-bool is_live(const v1::Spawn& s) {
-  return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
-}
-
 bool is_due(const v1::Session& s, std::int64_t at_ms) {
   if (s.presence() == v1::Session::HEARTBEAT)
     return s.heartbeat_ms() + limits::session_reclaim().count() < at_ms || s.heartbeat_ms() > at_ms + limits::session_stale().count();
@@ -109,6 +105,10 @@ bool like(std::string_view text, std::string_view pattern) {
 }
 
 bool is_terminal(v1::TaskStatus s) noexcept { return s == v1::DONE || s == v1::FAILED || s == v1::CANCELLED; }
+
+bool is_live(const v1::Spawn& s) noexcept {
+  return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
+}
 
 std::string principal_key(const v1::Principal& p) {
   auto kind = [&] {

@@ -30,6 +30,8 @@ bool like(std::string_view text, std::string_view pattern);
 
 /// True for done, failed, cancelled.
 bool is_terminal(v1::TaskStatus) noexcept;
+/// Asked for, starting or running.
+bool is_live(const v1::Spawn&) noexcept;
 
 /// List positions of rows that are not ordered by their key: time (20 digits), NUL, id.
 std::string position(const v1::Session&);

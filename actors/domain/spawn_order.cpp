@@ -81,10 +81,6 @@ v1::Session worker_session(const transaction& tx, const v1::Spawn& spawn, std::s
   return s;
 }
 
-bool is_live(const v1::Spawn& s) noexcept {
-  return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
-}
-
 std::vector<v1::Spawn> live_orders_of(const transaction& tx, const std::string& task_id) {
   spawn_filter f;
   f.scope = tx.scope();

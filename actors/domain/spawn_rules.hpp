@@ -71,8 +71,6 @@ const std::string& message_of(const v1::Task&);
 /// a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
 std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester,
                                        std::string_view node_id = {});
-/// Asked for, starting or running.
-bool is_live(const v1::Spawn&) noexcept;
 /// The live orders of a task, also one without a harness.
 std::vector<v1::Spawn> live_orders_of(const transaction&, const std::string& task_id);
 

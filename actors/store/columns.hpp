@@ -19,10 +19,6 @@ inline constexpr std::size_t message_head_bytes = 192;
 /// A priority as an ascending sort key; complement instead of negation, which would overflow at the lowest value.
 constexpr std::int64_t rank_of(std::int64_t priority) noexcept { return ~priority; }
 
-inline bool is_live(const v1::Spawn& row) noexcept {
-  return row.status() == v1::Spawn::REQUESTED || row.status() == v1::Spawn::STARTING || row.status() == v1::Spawn::RUNNING;
-}
-
 /// Index columns cannot hold all of uint64: what does not fit is a damaged row, not a wrapped number.
 std::int64_t to_column(std::uint64_t n);
 
@@ -197,7 +193,7 @@ void columns<v1::KvEntry>::bind(Sink& c, const v1::KvEntry& row) {
 template <class Sink>
 void columns<v1::Spawn>::bind(Sink& c, const v1::Spawn& row) {
   c.text(row.scope()).text(row.role()).text(row.key()).text(row.task_id()).text(row.session_id()).text(row.node_id());
-  c.integer(is_live(row)).integer(row.requested_at_ms()).integer(row.ended_at_ms());
+  c.integer(domain::is_live(row)).integer(row.requested_at_ms()).integer(row.ended_at_ms());
 }
 
 template <class Sink>

@@ -214,7 +214,6 @@ private:
     for (const auto& [key, value] : *table)
       read_parameter(std::string{key.str()}, key.source().begin.line, value);
     // The table has them by name.
-    std::stable_sort(lines_.begin(), lines_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [line, parameter] : lines_)
       out_.value.parameters.push_back(std::move(parameter));
   }
@@ -238,7 +237,7 @@ private:
       wrong(line, "the parameter " + name + " has a default, so it cannot be required; leave one of them out");
     if (!p.choices.empty() && !p.required && std::find(p.choices.begin(), p.choices.end(), p.value.value_or("")) == p.choices.end())
       wrong(line, "the default of " + name + " must be one of its choices: " + listed(p.choices));
-    lines_.emplace_back(line, std::move(p));
+    lines_.emplace(line, std::move(p));
   }
 
   void read_steps(const toml::node& node) {
@@ -363,7 +362,7 @@ private:
   }
 
   std::string_view name_;
-  std::vector<std::pair<std::size_t, parameter>> lines_;
+  std::multimap<std::size_t, parameter> lines_;
   reading out_;
 };
 

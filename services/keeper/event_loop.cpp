@@ -95,11 +95,13 @@ void event_loop::run(const std::function<bool(bool quiet)>& end_of_turn) {
     auto n = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), left ? 0 : -1);
     for (int i = 0; i < n; ++i) {
       const auto& e = ready[static_cast<std::size_t>(i)];
-      if (e.data.u64 == timer_token) {
+      // A copy: the kernel's structure is packed, so its member may lie anywhere, and a reference to it may not.
+      std::uint64_t token = e.data.u64;
+      if (token == timer_token) {
         fire_due();
         continue;
       }
-      auto w = watched_.find(e.data.u64);
+      auto w = watched_.find(token);
       if (w == watched_.end())
         continue;
       auto call = w->second.call;

@@ -566,7 +566,7 @@ TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also 
   cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 4000\n"};
   constexpr std::uint64_t credit = std::uint64_t{1} << 30;
   auto talk_until_cut_off = [](peer_stream& s) {
-    constexpr auto before_its_own_deadline = 3 * patience / 2;
+    static constexpr auto before_its_own_deadline = 3 * patience / 2;
     return std::async(std::launch::async, [&s] { return eventually([&s] { return !s.write(plain(0, 0, credit)); }, before_its_own_deadline); });
   };
 

@@ -134,7 +134,7 @@ TEST_CASE("a reply whose text is JSON but no object goes to Gemini CLI as an obj
     for (const auto& [name, text] :
          std::map<std::string, std::string>{{"list", "[1]"}, {"nothing", "null"}, {"object", "{}"}, {"words", "1 instance"}}) {
       auto t = echo(name.c_str());
-      t.run = [text = text](const tool_call&) { return said(text); };
+      t.run = [answer = text](const tool_call&) { return said(answer); };
       f.tools.add(t);
     }
     f.start();

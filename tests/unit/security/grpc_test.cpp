@@ -81,7 +81,7 @@ private:
 };
 
 /// The server's answer is a refusal with the text "seen": what else there is, is TLS's.
-grpc::Status call(const server& s, const std::string& authority_pem, const node_credentials* own, const std::string& server_id) {
+grpc::Status call_as(const server& s, const std::string& authority_pem, const node_credentials* own, const std::string& server_id) {
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = authority_pem;
   if (own) {
@@ -115,7 +115,7 @@ TEST_CASE("two nodes of a cluster call each other with what they keep, and the o
   auto of_home = value_of(home.store->credentials());
   auto of_member = value_of(member.store->credentials());
   server s{of_home};
-  CHECK(call(s, of_member.authority_pem, &of_member, node_a).error_message() == "seen");
+  CHECK(call_as(s, of_member.authority_pem, &of_member, node_a).error_message() == "seen");
   CHECK(value_of(home.store->verify(value_of(certificate_from_pem(s.peer_pem())), real_ms())) == node_b);
 }
 
@@ -130,14 +130,14 @@ TEST_CASE("gRPC lets nobody in without a certificate of the cluster, and nobody 
   auto stranger = value_of(other_member.store->credentials());
   server s{of_home};
   auto refused = [&](const std::string& believed, const node_credentials* own, const std::string& server_id) {
-    auto status = call(s, believed, own, server_id);
+    auto status = call_as(s, believed, own, server_id);
     return status.error_code() == grpc::StatusCode::UNAVAILABLE && s.calls() == 0;
   };
   CHECK(refused(of_member.authority_pem, nullptr, node_a));
   CHECK(refused(of_member.authority_pem, &stranger, node_a));
   CHECK(refused(stranger.authority_pem, &of_member, node_a));
   CHECK(refused(of_member.authority_pem, &of_member, node_b)); // it is a's
-  CHECK(call(s, of_member.authority_pem, &of_member, node_a).error_message() == "seen");
+  CHECK(call_as(s, of_member.authority_pem, &of_member, node_a).error_message() == "seen");
 }
 
 TEST_CASE("a host that joins finds the home's authority by its hash and can then call it without a certificate of its own") {
@@ -148,7 +148,7 @@ TEST_CASE("a host that joins finds the home's authority by its hash and can then
   // The probe speaks TLS 1.3 and nothing older.
   auto der = value_of(probe_authority(s.address(), value_of(read_certificate(of_home.authority_der)).sha256, 20s));
   CHECK(der == of_home.authority_der);
-  CHECK(call(s, value_of(certificate_to_pem(der)), nullptr, node_a).error_message() == "seen");
+  CHECK(call_as(s, value_of(certificate_to_pem(der)), nullptr, node_a).error_message() == "seen");
   server of_nodes{of_home};
   CHECK(probe_authority(of_nodes.address(), value_of(read_certificate(der)).sha256, 20s));
 }

@@ -75,7 +75,7 @@ struct home {
 };
 
 /// The door of a home, and hosts that come to it.
-struct door {
+struct home_door {
   /// One that would come in, as it asks for it.
   v1::JoinRequest host(int n, const std::string& name) const {
     auto key = key_pair::generate();
@@ -190,7 +190,7 @@ TEST_CASE("a node whose certificate has ended may come in again, and no other wi
 }
 
 TEST_CASE("who has no token learns nothing of the nodes at the door, is counted, and is one reason however it calls itself") {
-  door d;
+  home_door d;
   d.at.admit(1);
   auto bad = d.stranger(3, "no name!");
   bad.set_node_id("no id");
@@ -212,7 +212,7 @@ TEST_CASE("who has no token learns nothing of the nodes at the door, is counted,
 }
 
 TEST_CASE("a token is not used up by what its host can put right") {
-  door d;
+  home_door d;
   d.at.admit(1);
   // All but the last are of another host than the one that comes in.
   CHECK(d.join(d.host(2, "b1")).error_code() == grpc::StatusCode::FAILED_PRECONDITION);

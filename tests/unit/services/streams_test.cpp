@@ -84,11 +84,13 @@ TEST_CASE("requests packed into messages are answered in order, in packed replie
     return r;
   };
   std::thread writer{[&] {
-    for (std::size_t size = 1; next < n; size = size % 256 + 51) {
+    std::size_t size = 1;
+    while (next < n) {
       auto message = request();
       while (next < n && static_cast<std::size_t>(message.more_size()) + 1 < std::min<std::size_t>(size, 256))
         *message.add_more() = request();
       stream->Write(message);
+      size = size % 256 + 51;
     }
     stream->WritesDone();
   }};
