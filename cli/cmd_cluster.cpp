@@ -1,10 +1,9 @@
 // join-token, join, nodes, ca, node: which hosts belong together.
+#include "actors/base/text.hpp"
 #include "cli/passphrase.hpp"
 #include "cli/verbs.hpp"
 
 #include <iostream>
-
-#include <fmt/format.h>
 
 #include "actors/base/limits.hpp"
 
@@ -53,13 +52,13 @@ std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
   if (n.link() == v1::ClusterNode::DOWN)
     out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0)) : "not linked yet";
   if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
-    out += fmt::format(" {:.1f} ms", static_cast<double>(n.round_trip_us()) / 1000);
+    out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
   if (n.info().draining())
     out += ", draining";
   if (n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < now_ms)
     out += ", certificate ended";
   if (std::abs(n.clock_offset_ms()) > limits::clock_offset_warned.count())
-    out += fmt::format(", clock {} {}", duration(std::abs(n.clock_offset_ms())), n.clock_offset_ms() > 0 ? "ahead" : "behind");
+    out += concat({", clock ", duration(std::abs(n.clock_offset_ms())), " ", n.clock_offset_ms() > 0 ? "ahead" : "behind"});
   return out;
 }
 
@@ -80,7 +79,7 @@ void print_nodes(const context& ctx, const v1::ClusterView& view) {
       labels += (labels.empty() ? "" : " ") + l.name() + "=" + l.value();
     rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), state_of(n, ctx.now_ms()),
                     n.info().address().empty() ? "-" : n.info().address(), n.info().version(),
-                    n.info().workers_max() > 0 ? fmt::format("{}/{}", n.info().workers(), n.info().workers_max()) : "-", labels});
+                    n.info().workers_max() > 0 ? concat({n.info().workers(), "/", n.info().workers_max()}) : "-", labels});
   }
   io.text(table({"NODE", "LINK", "ADDRESS", "VERSION", "WORKERS", "LABELS"}, rows));
 }
@@ -97,7 +96,7 @@ int run_create_token(const context& ctx, double ttl_s) {
     return code::ok;
   }
   ctx.io().error(
-    fmt::format("One host can join with this within {}. There: swarmctl join TOKEN --node-name NAME [--listen HOST:PORT]", duration(left)));
+    concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME [--listen HOST:PORT]"}));
   ctx.io().line(made.token());
   return code::ok;
 }
@@ -125,13 +124,13 @@ int run_join(context& ctx, const join_options& o) {
   auto status = ctx.door().node.status();
   if (was_running && !o.name.empty() && o.name != status.node_name())
     throw failure(code::refused,
-                  fmt::format("a node named {} is running already; stop it with: swarmctl down, or leave --node-name out", status.node_name()));
+                  concat({"a node named ", status.node_name(), " is running already; stop it with: swarmctl down, or leave --node-name out"}));
   v1::JoinClusterRequest request;
   request.set_token(o.token == "-" ? read_line_of(std::cin, limits::join_token_bytes_max) : o.token);
   request.set_listen(o.listen);
   auto view = ctx.door().node.join_cluster(request);
   if (!ctx.json_wanted())
-    ctx.io().line(fmt::format("{} has joined the cluster {}", status.node_name(), view.cluster_id()));
+    ctx.io().line(concat({status.node_name(), " has joined the cluster ", view.cluster_id()}));
   print_nodes(ctx, view);
   return code::ok;
 }

@@ -2,13 +2,13 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/share_directory.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/install_check.hpp"
 #include "cli/node_start.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace swarm::cli {
@@ -85,8 +85,8 @@ void check_instances(context& ctx, report& r) {
   r.add("live_instances", "info", std::to_string(live) + " live in this scope", {{"count", live}});
   r.add("stale_instances", stale.empty() ? "ok" : "warn",
         stale.empty() ? "none"
-                      : fmt::format("{} gave no sign of life for {}; they go after {}", stale.size(), duration(limits::session_stale().count()),
-                                    duration(limits::session_reclaim().count())),
+                      : concat({stale.size(), " gave no sign of life for ", duration(limits::session_stale().count()), "; they go after ",
+                                duration(limits::session_reclaim().count())}),
         {{"instances", stale}});
 }
 

@@ -1,9 +1,8 @@
 // up, down, status, graph, backup, version.
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "cli/verbs.hpp"
 #include "gateway/mcp/shapes.hpp"
-
-#include <fmt/format.h>
 
 namespace swarm::cli {
 
@@ -50,10 +49,10 @@ int print_status(context& ctx, const v1::NodeStatus& s, const std::string& recov
                   io.paint(colour::none, "  pid " + std::to_string(s.pid()) + "  version " + s.version()));
   io.line("  state      " + s.state_dir());
   io.line("  keeper     pid " + std::to_string(s.keeper_pid()));
-  io.line(fmt::format("  live       {} scopes, {} instances, {} open tasks, {} locks, {} terminals", s.scopes(), s.sessions(), s.open_tasks(),
-                      s.locks(), s.ptys()));
-  io.line(fmt::format("  store      {} commands in {} commits, integrity {}{}", s.commands(), s.commits(), s.integrity(),
-                      s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""));
+  io.line(concat({"  live       ", s.scopes(), " scopes, ", s.sessions(), " instances, ", s.open_tasks(), " open tasks, ", s.locks(), " locks, ",
+                  s.ptys(), " terminals"}));
+  io.line(concat({"  store      ", s.commands(), " commands in ", s.commits(), " commits, integrity ", s.integrity(),
+                  s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
   return code::ok;
 }
 
@@ -185,8 +184,8 @@ int run_graph(context& ctx, bool here) {
     auto c = is("waiting", "silent") ? colour::red : is("ending", "ended") ? colour::yellow : colour::green;
     io.painted_line(std::string(at * 2, ' ') + io.paint(colour::bold, last_part(graph, i, at)) + "  " + io.paint(colour::dim, n.kind()) + "  " +
                     io.paint(c, n.state()) +
-                    io.paint(colour::none, fmt::format("  age {}  restarts {}  mailbox {}{}{}", duration(n.age_ms()), n.restarts(), n.mailbox(),
-                                                       n.detail().empty() ? "" : "  ", n.detail())));
+                    io.paint(colour::none, concat({"  age ", duration(n.age_ms()), "  restarts ", n.restarts(), "  mailbox ", n.mailbox(),
+                                                   n.detail().empty() ? "" : "  ", n.detail()})));
   }
   return code::ok;
 }

@@ -12,8 +12,6 @@
 #include <fstream>
 #include <sstream>
 
-#include <fmt/format.h>
-
 namespace swarm::cli {
 
 namespace {
@@ -60,7 +58,7 @@ int run_inspect(context& ctx) {
   }
   io.line("scope: " + all["scope"].get<std::string>());
   auto section = [&](const char* title, const char* name, auto line_of) {
-    io.painted_line(io.paint(colour::bold, fmt::format("{} ({})", title, all[name].size())));
+    io.painted_line(io.paint(colour::bold, concat({title, " (", all[name].size(), ")"})));
     for (const auto& row : all[name])
       io.line("  " + line_of(row));
   };

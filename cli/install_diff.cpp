@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include "actors/base/text.hpp"
 
 namespace swarm::cli {
 
@@ -165,7 +165,7 @@ std::string unified_diff(const std::string& before, const std::string& after) {
       count_b += steps[at].sign != '-';
       body += steps[at].sign + shown(steps[at].line) + "\n";
     }
-    out += fmt::format("@@ -{},{} +{},{} @@\n", count_a == 0 ? line_a : line_a + 1, count_a, count_b == 0 ? line_b : line_b + 1, count_b) + body;
+    out += concat({"@@ -", count_a == 0 ? line_a : line_a + 1, ",", count_a, " +", count_b == 0 ? line_b : line_b + 1, ",", count_b, " @@\n"}) + body;
     line_a += count_a;
     line_b += count_b;
     i = stop;

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <ctime>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace swarm::cli {
@@ -72,7 +71,7 @@ std::string console::paint(colour c, std::string_view text) const {
     case colour::dim: code = "2"; break;
     case colour::bold: code = "1"; break;
   }
-  return fmt::format("\x1b[{}m{}\x1b[0m", code, safe);
+  return concat({"\x1b[", code, "m", safe, "\x1b[0m"});
 }
 
 void console::painted_line(std::string_view text) { out_(std::string{text} + "\n"); }
@@ -118,20 +117,20 @@ std::string short_id(std::string_view id) { return id.empty() ? "-" : std::strin
 
 std::string duration(std::int64_t ms) {
   if (ms < 1000)
-    return fmt::format("{} ms", ms);
+    return concat({ms, " ms"});
   if (ms < 60'000)
-    return fmt::format("{}.{} s", ms / 1000, ms % 1000 / 100);
+    return concat({ms / 1000, ".", ms % 1000 / 100, " s"});
   auto s = ms / 1000;
   if (s < 3600)
-    return fmt::format("{} min {} s", s / 60, s % 60);
+    return concat({s / 60, " min ", s % 60, " s"});
   if (s < 86'400)
-    return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
-  return fmt::format("{} d {} h", s / 86'400, s % 86'400 / 3600);
+    return concat({s / 3600, " h ", s % 3600 / 60, " min"});
+  return concat({s / 86'400, " d ", s % 86'400 / 3600, " h"});
 }
 
 std::string byte_count(std::uint64_t bytes) {
   if (bytes < 1024)
-    return fmt::format("{} B", bytes);
+    return concat({bytes, " B"});
   double value = static_cast<double>(bytes) / 1024;
   const char* unit = "KiB";
   for (auto next : {"MiB", "GiB", "TiB"}) {
@@ -140,7 +139,7 @@ std::string byte_count(std::uint64_t bytes) {
     value /= 1024;
     unit = next;
   }
-  return fmt::format("{:.1f} {}", value, unit);
+  return concat({fixed(value, 1), " ", unit});
 }
 
 } // namespace swarm::cli

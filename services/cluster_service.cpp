@@ -1,10 +1,8 @@
 #include "services/cluster_service.hpp"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/runtime/ending.hpp"
@@ -81,7 +79,7 @@ void cluster_service::start() {
   if (!facts)
     return;
   if (auto wrong = links_.serve(facts->listen))
-    spdlog::error("other nodes cannot reach this one: {}", *wrong);
+    log::error({"other nodes cannot reach this one: ", *wrong});
   if (facts->is_home())
     enrollment_.resume();
 }
@@ -97,7 +95,7 @@ void cluster_service::take_certificate() {
   cluster_.reload();
   if (auto facts = cluster_.authority().facts(); facts && !facts->listen.empty())
     if (auto wrong = links_.serve(facts->listen))
-      spdlog::error("other nodes cannot reach this one: {}", *wrong);
+      log::error({"other nodes cannot reach this one: ", *wrong});
   enrollment_.renewed();
   tell_federation();
 }
@@ -186,9 +184,8 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
     begin_scopes_anew();
     *rep = cluster_.view();
     if (wrong)
-      return security_failure{
-        security_error::wrong_state,
-        fmt::format("this node has joined and is linked to its home, but {}: `swarmctl up --listen HOST:PORT` names another", *wrong)};
+      return security_failure{security_error::wrong_state, concat({"this node has joined and is linked to its home, but ", *wrong,
+                                                                   ": `swarmctl up --listen HOST:PORT` names another"})};
     return std::nullopt;
   });
 }
@@ -260,7 +257,7 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
     return std::nullopt;
   auto away = s.error_code() == grpc::StatusCode::UNAVAILABLE || s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   return security_failure{away ? security_error::unreachable : security_error::wrong_state,
-                          away ? fmt::format("the home of the cluster, {}, is not reached: {}", facts->home_name, s.error_message())
+                          away ? concat({"the home of the cluster, ", facts->home_name, ", is not reached: ", s.error_message()})
                                : s.error_message()};
 }
 
@@ -287,24 +284,23 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
     const auto view = cluster_.view();
     for (const auto& n : view.nodes())
       if (n.link() != v1::ClusterNode::SELF && n.link() != v1::ClusterNode::REVOKED)
-        return security_failure{
-          security_error::wrong_state,
-          fmt::format("this node is the home of a cluster that {} is in: `swarmctl leave` there, or `swarmctl node revoke {}`, first",
-                      n.info().node_name(), n.info().node_name())};
+        return security_failure{security_error::wrong_state,
+                                concat({"this node is the home of a cluster that ", n.info().node_name(),
+                                        " is in: `swarmctl leave` there, or `swarmctl node revoke ", n.info().node_name(), "`, first"})};
   } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
                v1::LeaveReply said;
                return home.Leave(&c, v1::LeaveRequest{}, &said);
              })) {
     if (!force)
       return security_failure{failed->code, failed->text + "; --force leaves without it"};
-    rep.set_warning(fmt::format("{}. There, run: swarmctl node revoke {}", failed->text, context_.node->facts.node_name));
+    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", context_.node->facts.node_name}));
   }
   if (auto failed = cluster_.authority().leave())
     return failed;
   if (auto wrong = links_.serve(""))
-    spdlog::error("{}", *wrong);
+    log::error({*wrong});
   cluster_.reload();
-  spdlog::info("this node has left its cluster");
+  log::info({"this node has left its cluster"});
   tell_federation();
   begin_scopes_anew();
   return std::nullopt;
@@ -335,11 +331,9 @@ grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerCont
             if (p->running() && cluster_.is_shared(p->scope()))
               running.push_back(p->id());
           if (!running.empty() && !force)
-            return answer->finish(
-              {grpc::StatusCode::FAILED_PRECONDITION,
-               fmt::format("{} workers of shared scopes run here and would end: `swarmctl pty list` shows them. Wait for them, after "
-                           "`swarmctl drain`, or leave with --force",
-                           running.size())});
+            return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                                   concat({running.size(), " workers of shared scopes run here and would end: `swarmctl pty list` shows them. Wait "
+                                                           "for them, after `swarmctl drain`, or leave with --force"})});
           go(running);
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
@@ -371,7 +365,7 @@ void cluster_service::leave(const std::string& node_id, done finished) {
   auto posted = for_nodes_.post([this, node_id, finished] {
     auto failed = cluster_.retire(node_id);
     if (!failed) {
-      spdlog::info("the node {} leaves the cluster", node_id);
+      log::info({"the node ", node_id, " leaves the cluster"});
       tell_federation();
     }
     finished(status_of(failed));
@@ -382,7 +376,7 @@ void cluster_service::leave(const std::string& node_id, done finished) {
 
 void cluster_service::drain(const std::string& node_id, const v1::DrainNodeRequest& req, v1::ClusterView& view, done finished) {
   auto posted = for_nodes_.post([this, node_id, &req, &view, finished] {
-    spdlog::info("the node {} asks to {} {}", node_id, req.off() ? "end the draining of" : "drain", escape_control(req.node(), false));
+    log::info({"the node ", node_id, " asks to ", req.off() ? "end the draining of" : "drain", " ", escape_control(req.node(), false)});
     finished(status_of(drain_here_or_at_home(req, view)));
   });
   if (!posted)
@@ -415,7 +409,7 @@ void if_unused(caf::event_based_actor* self, const service_context& context, con
         if (alive > 0)
           return answer->finish(
             {grpc::StatusCode::FAILED_PRECONDITION,
-             fmt::format("{} sessions of {} are there: end them first (`swarmctl --scope {} instances` lists them)", alive, scope, scope)});
+             concat({alive, " sessions of ", scope, " are there: end them first (`swarmctl --scope ", scope, " instances` lists them)"})});
         if (!root.empty())
           return next();
         ask(self, front, tasks)
@@ -423,9 +417,9 @@ void if_unused(caf::event_based_actor* self, const service_context& context, con
             [=](const answer_ptr& t) {
               if (t->tasks().tasks().empty())
                 return next();
-              answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
-                              fmt::format("{} has tasks that have not ended: finish or cancel them first (`swarmctl --scope {} tasks` lists them)",
-                                          scope, scope)});
+              answer->finish(
+                {grpc::StatusCode::FAILED_PRECONDITION,
+                 concat({scope, " has tasks that have not ended: finish or cancel them first (`swarmctl --scope ", scope, " tasks` lists them)"})});
             },
             failed);
       },

@@ -6,9 +6,8 @@
 
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "actors/base/program.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 
@@ -44,14 +43,14 @@ v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
 
 v1::Refusal no_program(const std::string& program, const std::string& directory) {
   if (program.find('/') == std::string::npos)
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} on PATH", program));
+    return refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " on PATH"}));
   auto file = std::filesystem::path{directory} / program;
   std::error_code ec;
   if (std::filesystem::is_directory(file, ec))
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("{} is a directory, not a program", program));
+    return refusal(v1::Refusal::NOT_FOUND, concat({program, " is a directory, not a program"}));
   if (std::filesystem::exists(file, ec))
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("{} cannot be executed: chmod +x it, or name its interpreter (sh {})", program, program));
-  return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no program {} in {}", program, directory));
+    return refusal(v1::Refusal::NOT_FOUND, concat({program, " cannot be executed: chmod +x it, or name its interpreter (sh ", program, ")"}));
+  return refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " in ", directory}));
 }
 
 /// Fields shared by Dispatch and RequestSpawn.
@@ -59,11 +58,11 @@ template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
   auto harness = named(body.harness(), environment);
   if (harness.empty())
-    return refusal(v1::Refusal::INVALID, fmt::format("Unknown harness \"{}\". Known: {}.", body.harness(), domain::harness_names()));
+    return refusal(v1::Refusal::INVALID, concat({"Unknown harness \"", body.harness(), "\". Known: ", domain::harness_names(), "."}));
   body.set_harness(harness);
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("There is no directory {} on this node", body.directory()));
+    return refusal(v1::Refusal::NOT_FOUND, concat({"There is no directory ", body.directory(), " on this node"}));
   auto path = search_path(environment);
   if (harness == domain::shell_harness && body.argv().empty()) {
     auto shell = variable(environment, "SHELL");
@@ -73,9 +72,8 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
     auto words = launcher(harness, environment);
     auto found = find_program(words[0], path, body.directory());
     if (!found)
-      return refusal(
-        v1::Refusal::NOT_INSTALLED,
-        fmt::format("The harness {} is not installed: no program {} on PATH. Install it or choose another --harness.", harness, words[0]));
+      return refusal(v1::Refusal::NOT_INSTALLED, concat({"The harness ", harness, " is not installed: no program ", words[0],
+                                                         " on PATH. Install it or choose another --harness."}));
     words[0] = *found;
     body.mutable_argv()->Assign(words.begin(), words.end());
     return std::nullopt;
@@ -92,12 +90,11 @@ template <class Body>
 std::optional<v1::Refusal> place_in_repository(Body& body, const std::string& scope) {
   auto tree = find_git_tree(body.directory());
   if (!tree)
-    return refusal(v1::Refusal::INVALID, fmt::format("A worker with a worktree of its own needs a git repository, and {} is in none. Name another "
-                                                     "directory, or leave --worktree out.",
-                                                     body.directory()));
+    return refusal(v1::Refusal::INVALID, concat({"A worker with a worktree of its own needs a git repository, and ", body.directory(),
+                                                 " is in none. Name another directory, or leave --worktree out."}));
   auto directory = repository_path(body.directory(), scope);
   if (!find_git_tree(directory))
-    return refusal(v1::Refusal::INVALID, fmt::format("The repository {} has no main worktree. Leave --worktree out.", tree->repository));
+    return refusal(v1::Refusal::INVALID, concat({"The repository ", tree->repository, " has no main worktree. Leave --worktree out."}));
   body.set_directory(directory);
   return std::nullopt;
 }
@@ -119,7 +116,7 @@ std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std
   if (cmd.has_dispatch() && !cmd.dispatch().harness().empty())
     return prepare(*cmd.mutable_dispatch(), cmd.scope(), environment);
   if (cmd.has_dispatch() && cmd.dispatch().worktree())
-    return refusal(v1::Refusal::INVALID, fmt::format("A worktree is made for a worker: name its harness, one of {}", domain::harness_names()));
+    return refusal(v1::Refusal::INVALID, concat({"A worktree is made for a worker: name its harness, one of ", domain::harness_names()}));
   if (cmd.has_request_spawn())
     return prepare(*cmd.mutable_request_spawn(), cmd.scope(), environment);
   return std::nullopt;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <spdlog/spdlog.h>
+#include "actors/base/log.hpp"
 
 namespace swarm {
 
@@ -88,7 +88,7 @@ void keeper_link::connect_now(keeper_listener listener) {
   try {
     fresh = std::make_shared<keeper_client>(options_, *this);
   } catch (const std::exception& e) {
-    spdlog::error("the keeper cannot be reached: {}", e.what());
+    log::error({"the keeper cannot be reached: ", e.what()});
   }
   // Whoever hears the news may use the client at once, so they are held until it is in its place.
   for (;;) {
@@ -255,7 +255,7 @@ void keeper_link::input_accepted(const std::string& id, std::uint64_t ticket, st
 }
 
 void keeper_link::disconnected(const std::string& reason) {
-  spdlog::warn("the keeper's connection is gone: {}", reason);
+  log::warn({"the keeper's connection is gone: ", reason});
   keeper_pid_ = 0;
   tell({});
 }

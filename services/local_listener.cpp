@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include <grpcpp/server_posix.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/process.hpp"
 
 namespace swarm {
@@ -92,7 +92,9 @@ void local_listener::run() {
     if (ready.data.fd == stop_.get())
       return;
     acceptor_.accept_all([this](unique_fd connection) { admit(std::move(connection)); },
-                         [](int error) { spdlog::error("a connection is refused: {}", std::strerror(error)); });
+                         [](int error) {
+                           log::error({"a connection is refused: ", std::strerror(error)});
+                         });
   }
 }
 
@@ -107,11 +109,11 @@ void local_listener::admit(unique_fd connection) {
   ucred cred{};
   socklen_t size = sizeof cred;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.uid != geteuid()) {
-    spdlog::warn("a connection of uid {} is refused", cred.uid);
+    log::warn({"a connection of uid ", cred.uid, " is refused"});
     return;
   }
   if (!has_room()) {
-    spdlog::warn("a connection of process {} is refused: {} are open (connections_max)", cred.pid, connections_.size());
+    log::warn({"a connection of process ", cred.pid, " is refused: ", connections_.size(), " are open (connections_max)"});
     return;
   }
   peer p;
@@ -128,7 +130,7 @@ void local_listener::admit(unique_fd connection) {
     fd = fcntl(connection.get(), F_DUPFD_CLOEXEC, next_fd_);
   }
   if (fd < 0) {
-    spdlog::error("no descriptor for a new connection: {}", std::strerror(errno));
+    log::error({"no descriptor for a new connection: ", std::strerror(errno)});
     return;
   }
   next_fd_ = fd + 1 >= highest_fd() ? first_connection_fd : fd + 1;

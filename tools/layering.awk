@@ -16,6 +16,11 @@ BEGIN {
   may["gateway/mcp"] = may["gateway/routine"] " gateway/mcp"
   may["gateway"] = may["gateway/mcp"] " gateway"
   may["cli"] = may["gateway/mcp"] " cli"
+  # For tools/test --changed.
+  if (TABLE) {
+    for (room in may) print room, may[room]
+    exit
+  }
 }
 
 function room_of(path) {
@@ -79,9 +84,11 @@ function check_include(target, to) {
       report(FNR, "the commit log's private format outside the store")
   } else if (target ~ /^swarm\/internal\// && room !~ /^(actors\/fabric|services|services\/keeper|services\/swarmd)$/)
     report(FNR, "the keeper's private protocol outside fabric and services")
+  if (target ~ /^(spdlog|fmt)\// && room != "actors/domain" && FILENAME !~ /(^|\/)actors\/base\/log\.cpp$/)
+    report(FNR, "slow templates: log by actors/base/log.hpp, join texts by concat()")
   if (room == "actors/domain") {
     if (target ~ /^(iostream|fstream|cstdio|stdio\.h|ctime|time\.h|thread|mutex|condition_variable|future|random|filesystem|unistd\.h|fcntl\.h|poll\.h)$/ ||
-        target ~ /^(sys|spdlog|asm|linux|netinet|arpa)\// || target == "actors/base/clock.hpp")
+        target ~ /^(sys|spdlog|fmt|asm|linux|netinet|arpa)\// || target == "actors/base/clock.hpp")
       report(FNR, "clock, I/O or randomness in the domain: <" target ">")
   }
   if (target ~ /^(actors|services|gateway|cli|tests|tools)\//) {

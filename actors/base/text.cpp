@@ -1,8 +1,7 @@
 #include "actors/base/text.hpp"
 
 #include <algorithm>
-
-#include <fmt/format.h>
+#include <charconv>
 
 #include "actors/base/limits.hpp"
 
@@ -32,7 +31,36 @@ std::size_t sequence(std::string_view s) {
   return 0;
 }
 
+std::string escape(unsigned char c) { return concat({"\\x", hex(c, 2)}); }
+
 } // namespace
+
+piece::piece(long long n) : text_(digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), n).ptr - digits_.data()) {}
+piece::piece(unsigned long long n) : text_(digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), n).ptr - digits_.data()) {}
+
+std::string concat(std::initializer_list<piece> pieces) {
+  std::size_t size = 0;
+  for (const auto& p : pieces)
+    size += p.text().size();
+  std::string out;
+  out.reserve(size);
+  for (const auto& p : pieces)
+    out += p.text();
+  return out;
+}
+
+std::string fixed(double value, int digits) {
+  std::array<char, 400> text; // the largest double has 309 digits before the point
+  auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, std::min(digits, 64)).ptr;
+  return {text.data(), end};
+}
+
+std::string hex(std::uint64_t value, std::size_t digits) {
+  std::array<char, 16> text;
+  auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
+  auto size = static_cast<std::size_t>(end - text.data());
+  return std::string(digits > size ? digits - size : 0, '0').append(text.data(), size);
+}
 
 std::string escape_control(std::string_view text, bool keep_newlines) {
   std::string out;
@@ -42,11 +70,11 @@ std::string escape_control(std::string_view text, bool keep_newlines) {
     auto c = static_cast<unsigned char>(text[0]);
     bool c1 = n == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (n == 0)
-      out += fmt::format("\\x{:02x}", c), n = 1;
+      out += escape(c), n = 1;
     else if (c1)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[1]));
+      out += escape(static_cast<unsigned char>(text[1]));
     else if (n == 1 && (c < 0x20 || c == 0x7f) && c != '\t' && !(c == '\n' && keep_newlines))
-      out += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", c);
+      out += c == '\n' ? "\\n" : escape(c);
     else
       out += text.substr(0, n);
     text.remove_prefix(n);

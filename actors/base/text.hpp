@@ -1,10 +1,45 @@
 // Text helpers shared by programs.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
 namespace swarm {
+
+/// A part of a text: text, or a number as its digits. Refers to what it was made of, so it is for arguments only.
+class piece {
+public:
+  piece(const char* text) : text_(text) {}
+  piece(std::string_view text) : text_(text) {}
+  piece(const std::string& text) : text_(text) {}
+  piece(int n) : piece(static_cast<long long>(n)) {}
+  piece(unsigned n) : piece(static_cast<unsigned long long>(n)) {}
+  piece(long n) : piece(static_cast<long long>(n)) {}
+  piece(unsigned long n) : piece(static_cast<unsigned long long>(n)) {}
+  piece(long long n);
+  piece(unsigned long long n);
+  piece(bool) = delete;
+  piece(char) = delete;
+  piece(double) = delete; // how many digits? See fixed().
+  piece(const piece&) = delete;
+  piece& operator=(const piece&) = delete;
+
+  std::string_view text() const { return text_; }
+
+private:
+  std::array<char, 20> digits_; // of any 64-bit number, with its sign
+  std::string_view text_;
+};
+
+/// One after the other: concat({"the node ", name, " has ", n, " programs"}). Not a template: each use costs the compiler next to nothing.
+std::string concat(std::initializer_list<piece>);
+/// With so many digits after the point.
+std::string fixed(double value, int digits);
+/// In hexadecimal, with zeros before it if it has fewer digits.
+std::string hex(std::uint64_t value, std::size_t digits);
 
 /// Control characters (C0, DEL, C1) and malformed UTF-8 become visible escapes such as \x1b; tab and, if `keep_newlines`,
 /// newline stay. For anything an agent or peer wrote that is shown on a terminal.

@@ -5,8 +5,8 @@
 
 #include <caf/send.hpp>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
+#include "actors/base/log.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm {
@@ -60,7 +60,7 @@ void after(self_ptr self, std::chrono::milliseconds delay, std::function<void()>
 
 /// Whoever was asked is being replaced; our spawn starts us anew with the new ones.
 void give_up(self_ptr self, const char* what, const caf::error& e) {
-  spdlog::warn("agent {}: {}: {}", self->state.place.id, what, caf::to_string(e));
+  log::warn({"agent ", self->state.place.id, ": ", what, ": ", caf::to_string(e)});
   self->quit(fail(errc::unavailable));
 }
 
@@ -219,7 +219,7 @@ void type(self_ptr self, std::string text, std::function<void(bool)> then) {
     .then([then](std::uint64_t) { then(true); },
           [self, then](caf::error& e) {
             // A person types, or the program does not read: a moment later it may.
-            spdlog::debug("agent {}: not typed: {}", self->state.place.id, caf::to_string(e));
+            log::debug({"agent ", self->state.place.id, ": not typed: ", caf::to_string(e)});
             then(false);
           });
 }

@@ -2,8 +2,7 @@
 
 #include <exception>
 
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/tree.hpp"
 
@@ -17,7 +16,7 @@ door_actor::behavior_type door(door_ptr self) {
         call->begin(self);
       } catch (const std::exception& e) {
         // The others that are under way have nothing to do with it. Dropped, it answers by itself.
-        spdlog::error("a call failed: {}", e.what());
+        log::error({"a call failed: ", e.what()});
       }
     },
     [](abort_atom, const door_call_ptr& call) { call->abort(); },

@@ -4,10 +4,10 @@
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "actors/fabric/graph.hpp"
 #include "actors/fabric/peer.hpp"
 #include "actors/fabric/remote.hpp"
@@ -112,7 +112,7 @@ caf::result<link_response_ptr> ask(self_ptr self, const std::string& node_id, co
     return self->delegate(who, request);
   if (self->state.members.contains(node_id))
     return fail(errc::unavailable, "the part that speaks to that node is being started again; try again");
-  return fail(errc::not_found, fmt::format("there is no link to a node {}; `swarmctl nodes` lists the nodes", node_id));
+  return fail(errc::not_found, concat({"there is no link to a node ", node_id, "; `swarmctl nodes` lists the nodes"}));
 }
 
 // -- terminals of other nodes ----------------------------------------------------------------
@@ -168,7 +168,7 @@ caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const prin
     },
     [kept, id, refused] {
       // A node that does not say what terminals it has may hold this one.
-      kept->answer(refused->empty() ? fail(errc::not_found, fmt::format("no terminal {} on this node or on one that is linked", id))
+      kept->answer(refused->empty() ? fail(errc::not_found, concat({"no terminal ", id, " on this node or on one that is linked"}))
                                     : fail(errc::forbidden, *refused));
     });
   return promise;
@@ -304,7 +304,7 @@ void pass_on(self_ptr self) {
 
 void complain(self_ptr self, const std::string& why) {
   if (self->state.refused.add(why, self->state.node->clock->boot_ms()))
-    spdlog::warn("a node was not let in: {}", why);
+    log::warn({"a node was not let in: ", why});
 }
 
 void on_news(self_ptr self, const link_news_ptr& news) {
@@ -325,7 +325,7 @@ void on_news(self_ptr self, const link_news_ptr& news) {
     if (auto who = way_to(self, news->node_id))
       return caf::anon_send(who, news);
   }
-  complain(self, fmt::format("the node {} is none that this one is linked to; members are linked to the home only", news->node_id));
+  complain(self, concat({"the node ", news->node_id, " is none that this one is linked to; members are linked to the home only"}));
   news->connection->close();
 }
 

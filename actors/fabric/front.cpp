@@ -1,8 +1,8 @@
 #include "actors/fabric/front.hpp"
 
 #include <caf/send.hpp>
-#include <spdlog/spdlog.h>
 
+#include "actors/base/log.hpp"
 #include "actors/fabric/remote.hpp"
 #include "actors/fabric/scope.hpp"
 #include "actors/fabric/tree_collector.hpp"
@@ -103,7 +103,7 @@ void boot(self_ptr self, std::string page = {}) {
         step();
       },
       [self](caf::error& e) {
-        spdlog::error("the scopes cannot be read: {}", runtime::error_text(e));
+        log::error({"the scopes cannot be read: ", runtime::error_text(e)});
         self->quit(fail(errc::unavailable));
       });
 }
@@ -158,7 +158,7 @@ void reload(self_ptr self, const std::string& home, std::string page = {}) {
         step();
       },
       [self, home](caf::error& e) {
-        spdlog::warn("the scopes of the node {} cannot be read: {}", home, runtime::error_text(e));
+        log::warn({"the scopes of the node ", home, " cannot be read: ", runtime::error_text(e)});
         self->delayed_send(self, limits::link_redial_max(), reload_atom_v, home);
       });
 }
@@ -195,7 +195,7 @@ void tell_all_scopes(self_ptr self, const std::string& lost_node, std::function<
         step(true);
       },
       [done](caf::error& e) {
-        spdlog::error("the scopes cannot be read: {}", runtime::error_text(e));
+        log::error({"the scopes cannot be read: ", runtime::error_text(e)});
         done(false);
       });
 }

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "actors/runtime/error_text.hpp"
 
 namespace swarm {
@@ -58,7 +57,7 @@ void leave(self_ptr self, const execution_ptr& exec) {
   ask_writer(
     self, st.place.links.writer, cmd, [](const reply_ptr&) {},
     [self](caf::error& e) {
-      spdlog::warn("lock {}: a place in line whose caller has gone stays until its deadline: {}", self->state.place.id, runtime::error_text(e));
+      log::warn({"lock ", self->state.place.id, ": a place in line whose caller has gone stays until its deadline: ", runtime::error_text(e)});
     });
 }
 
@@ -102,7 +101,7 @@ lock_actor::behavior_type lock(self_ptr self, entity_place place) {
       return !stays;
     },
     [self](tree_atom) {
-      return runtime::self_row(self, self->state.waiting.empty() ? "quiet" : "contended", fmt::format("{} waiting", self->state.waiting.size()));
+      return runtime::self_row(self, self->state.waiting.empty() ? "quiet" : "contended", concat({self->state.waiting.size(), " waiting"}));
     },
   };
 }

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "actors/fabric/placement.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -43,7 +42,7 @@ void end_as_lost(self_ptr self, const loss_ptr& of, std::function<void(v1::Comma
     self, self->state.links.writer, internal_command(*self->state.links.node, self->state.id, std::move(fill)),
     [of](const reply_ptr&) { of->end(true); },
     [self, of](caf::error& e) {
-      spdlog::warn("scope {}: what a lost host held is not released yet: {}", self->state.id, runtime::error_text(e));
+      log::warn({"scope ", self->state.id, ": what a lost host held is not released yet: ", runtime::error_text(e)});
       of->end(false);
     });
 }
@@ -84,7 +83,7 @@ v1::SpawnEnded end_of_lost(self_ptr self, const v1::Spawn& row) {
   auto has_left = std::any_of(view.nodes().begin(), view.nodes().end(),
                               [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::REVOKED; });
   if (row.retries_left() > 0 && next.node_id.empty() && has_left)
-    end.set_reason(fmt::format("spawn_failed: its host has left the cluster; {}", next.why));
+    end.set_reason(concat({"spawn_failed: its host has left the cluster; ", next.why}));
   return end;
 }
 
@@ -132,13 +131,15 @@ void begin_elsewhere_if_gone(self_ptr self, const v1::Spawn& row) {
     end.set_spawn_id(row.id());
     end.set_attempt(row.attempt());
     end.set_never_ran(true);
-    end.set_reason(next.node_id.empty() ? fmt::format("spawn_failed: {}; {}", why, next.why) : "node_restarted");
+    end.set_reason(next.node_id.empty() ? concat({"spawn_failed: ", why, "; ", next.why}) : "node_restarted");
     end.set_next_node_id(next.node_id);
     end.set_next_placement(next.why);
   });
   ask_writer(
     self, self->state.links.writer, cmd, [](const reply_ptr&) {},
-    [self](caf::error& e) { spdlog::warn("scope {}: a worker waits for a host that has gone: {}", self->state.id, runtime::error_text(e)); });
+    [self](caf::error& e) {
+      log::warn({"scope ", self->state.id, ": a worker waits for a host that has gone: ", runtime::error_text(e)});
+    });
 }
 
 caf::result<bool> end_what_lived_on(self_ptr self, const std::string& node_id) {

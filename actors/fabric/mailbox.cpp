@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
+
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
@@ -248,7 +249,7 @@ mailbox_actor::behavior_type mailbox(self_ptr self, entity_place place) {
       return !stays;
     },
     [self](tree_atom) {
-      return runtime::self_row(self, self->state.waits.empty() ? "quiet" : "waited on", fmt::format("{} waiting", self->state.waits.size()));
+      return runtime::self_row(self, self->state.waits.empty() ? "quiet" : "waited on", concat({self->state.waits.size(), " waiting"}));
     },
     [self](const wait_request_ptr& request) -> caf::result<activity_ptr> {
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender());

@@ -1,10 +1,9 @@
+#include "actors/base/log.hpp"
 #include "actors/fabric/peer_serve.hpp"
 
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -145,23 +144,23 @@ caf::error not_reached(self_ptr self, const peer_state::question& q) {
   const auto& st = self->state;
   if (q.put && q.request->has_execute())
     return fail(errc::unknown_outcome);
-  return fail(errc::unavailable, st.last_failure.empty() ? fmt::format("the node {} did not answer in time", name_of(self))
-                                                         : fmt::format("the node {} is not reached: {}", name_of(self), st.last_failure));
+  return fail(errc::unavailable, st.last_failure.empty() ? concat({"the node ", name_of(self), " did not answer in time"})
+                                                         : concat({"the node ", name_of(self), " is not reached: ", st.last_failure}));
 }
 
 caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& request) {
   auto& st = self->state;
   if (st.revoked)
-    return fail(errc::unavailable, fmt::format("the certificate of the node {} has been revoked", name_of(self)));
+    return fail(errc::unavailable, concat({"the certificate of the node ", name_of(self), " has been revoked"}));
   if (st.asked.size() >= limits::link_requests_max())
-    return fail(errc::overloaded, fmt::format("too many requests wait for the node {}", name_of(self)));
+    return fail(errc::overloaded, concat({"too many requests wait for the node ", name_of(self)}));
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
   auto& q = st.asked.emplace(id, peer_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt})
               .first->second;
   if (auto refused = put_question(self, id, q)) {
-    q.answer.answer(fail(*refused, fmt::format("too much waits for the node {}", name_of(self))));
+    q.answer.answer(fail(*refused, concat({"too much waits for the node ", name_of(self)})));
     st.asked.erase(id);
     return promise;
   }
@@ -228,14 +227,14 @@ void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std:
 void complain(self_ptr self, const std::string& why) {
   auto& st = self->state;
   if (st.refused.add(why, boot_ms(self)))
-    spdlog::warn("the link to the node {} ends: {}", name_of(self), why);
+    log::warn({"the link to the node ", name_of(self), " ends: ", why});
 }
 
 void on_not_reached(self_ptr self, const std::string& why) {
   auto& st = self->state;
   st.last_failure = why;
   if (st.unreached.add(why, boot_ms(self)))
-    spdlog::warn("the node {} is not reached: {}", name_of(self), why);
+    log::warn({"the node ", name_of(self), " is not reached: ", why});
 }
 
 /// The name of another node is not taken: people choose nodes by it.
@@ -244,7 +243,7 @@ void take_name(self_ptr self, const std::string& name) {
   const auto view = st.node->cluster->view();
   for (const auto& n : view.nodes())
     if (n.info().node_name() == name && n.info().node_id() != st.address.node_id() && n.link() != v1::ClusterNode::REVOKED)
-      return complain(self, fmt::format("it calls itself {}, which is the name of another node; it keeps the name it joined with", name));
+      return complain(self, concat({"it calls itself ", name, ", which is the name of another node; it keeps the name it joined with"}));
   st.address.set_node_name(name);
 }
 
@@ -254,7 +253,7 @@ void look_at_clock(self_ptr self, std::int64_t time_ms) {
   st.clock_offset_ms = std::max<std::int64_t>(time_ms, 0) - st.node->clock->unix_ms();
   auto off = std::abs(st.clock_offset_ms) > limits::clock_offset_warned.count();
   if (off && !st.clock_off)
-    spdlog::warn("the clock of the node {} is {} s off: set one of the two; no lease depends on it", name_of(self), st.clock_offset_ms / 1000);
+    log::warn({"the clock of the node ", name_of(self), " is ", st.clock_offset_ms / 1000, " s off: set one of the two; no lease depends on it"});
   st.clock_off = off;
 }
 
@@ -283,7 +282,7 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   l.redials = {};
   if (which == link_lane::bulk)
     return put_waiting(self);
-  spdlog::info("linked to the node {} ({}, version {}){}", up.peer.node_name, up.peer.node_id, up.peer.version, up.resumed ? ", as before" : "");
+  log::info({"linked to the node ", up.peer.node_name, " (", up.peer.node_id, ", version ", up.peer.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
   st.gone_at_ms = 0;
   st.unreached = {};
@@ -379,12 +378,12 @@ void take_events(self_ptr self, link_lane which) {
     else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e))
       take_message(self, which, *d->message, d->cost);
     else if (auto* dropped = std::get_if<runtime::link_dropped>(&e)) {
-      auto why = fmt::format("{}{}", dropped->by_peer ? "it says: " : "", escape_control(dropped->why.text, false));
+      auto why = concat({dropped->by_peer ? "it says: " : "", escape_control(dropped->why.text, false)});
       st.last_failure = dropped->why.text;
       if (is_refusal(*dropped))
         complain(self, why);
       else
-        spdlog::warn("the link to the node {} ends: {}", name_of(self), why);
+        log::warn({"the link to the node ", name_of(self), " ends: ", why});
       if (!dropped->by_peer)
         lane_of(self, which).writing = false; // the last word does not wait for a peer that reads nothing
       // Of a side that is not heard there is nothing to wait for, the end of a write least of all.
@@ -502,7 +501,11 @@ void tell_that_it_has_gone(self_ptr self) {
   if (!st.front)
     return again();
   self->request(st.front, limits::call_deadline_default() * 2, gone_atom_v, st.address.node_id())
-    .then([self](bool) { spdlog::info("what the node {} held has ended", name_of(self)); }, [again](caf::error&) { again(); });
+    .then(
+      [self](bool) {
+        log::info({"what the node ", name_of(self), " held has ended"});
+      },
+      [again](caf::error&) { again(); });
 }
 
 void on_tick(self_ptr self) {
@@ -530,7 +533,7 @@ void on_tick(self_ptr self) {
   if (st.gone_at_ms != 0 && now - st.gone_at_ms > limits::link_silence().count())
     st.gone_at_ms = now + limits::restart_grace().count();
   if (st.gone_at_ms != 0 && st.gone_at_ms <= now) {
-    spdlog::warn("the node {} has not been heard of for {} s: what it held ends", name_of(self), limits::host_lease().count() / 1000);
+    log::warn({"the node ", name_of(self), " has not been heard of for ", limits::host_lease().count() / 1000, " s: what it held ends"});
     tell_that_it_has_gone(self);
   }
   pump(self);
@@ -647,9 +650,9 @@ peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAdd
                                s.revoked     ? "revoked"
                                : is_up(self) ? "up"
                                              : "down",
-                               fmt::format("{}: {} asked, {} asked of us, {} on their way{}{}", name_of(self), s.asked.size(), s.jobs.size(),
-                                           s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages(), s.refused.summary("refused"),
-                                           s.unreached.summary("not reached")));
+                               concat({name_of(self), ": ", s.asked.size(), " asked, ", s.jobs.size(), " asked of us, ",
+                                       s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages(), " on their way",
+                                       s.refused.summary("refused"), s.unreached.summary("not reached")}));
     },
   };
 }

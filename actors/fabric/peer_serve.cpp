@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/fabric/graph.hpp"
 #include "actors/fabric/placement.hpp"
@@ -115,7 +115,7 @@ bool take_principal(self_ptr self, v1::Principal& who) {
 }
 
 auto not_home(const std::string& scope) {
-  return as_error(errc::not_found, fmt::format("the scope {} is not shared, or this node is not its home", scope));
+  return as_error(errc::not_found, concat({"the scope ", scope, " is not shared, or this node is not its home"}));
 }
 
 void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked) {
@@ -339,7 +339,7 @@ bool may_use_terminals(self_ptr self, const ticket& t, const v1::LinkRequest& r)
   const auto* cluster = self->state.node->cluster;
   auto why = cluster ? domain::refused_terminal(cluster->accepts(), r.principal(), writes) : std::optional<std::string>{"this node is in no cluster"};
   if (why)
-    answer(self, t, as_error(errc::forbidden, fmt::format("the node {} does not let you: {}", self->state.node->facts.node_name, *why)));
+    answer(self, t, as_error(errc::forbidden, concat({"the node ", self->state.node->facts.node_name, " does not let you: ", *why})));
   return !why;
 }
 

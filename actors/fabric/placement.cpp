@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include <fmt/format.h>
-
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
@@ -53,16 +51,16 @@ std::string obstacle(const v1::ClusterNode& n, const wish& w) {
   for (const auto& wanted : w.where) {
     auto* has = label(n.info(), wanted.name());
     if (!has || *has != wanted.value())
-      return fmt::format("it has no label {}={}", wanted.name(), wanted.value());
+      return concat({"it has no label ", wanted.name(), "=", wanted.value()});
   }
   // The caller's own environment may know of one that the node does not see.
   if (n.info().node_id() != w.caller && domain::is_agent(w.harness) && !label(n.info(), harness_label(w.harness)))
-    return fmt::format("{} is not installed there", w.harness);
+    return concat({w.harness, " is not installed there"});
   const auto& checkouts = n.info().checkouts();
   if (lies_in_checkout(w) && std::find(checkouts.begin(), checkouts.end(), w.scope) == checkouts.end())
     return "it has no checkout of the scope; `swarmctl scope share` there names one";
   if (n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
-    return fmt::format("all of its {} places are taken", n.info().workers_max());
+    return concat({"all of its ", n.info().workers_max(), " places are taken"});
   return {};
 }
 
@@ -100,7 +98,7 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
       continue;
     out.named = true;
     if (auto why = obstacle(n, w); !why.empty()) {
-      obstacles += fmt::format("{}{}: {}", obstacles.empty() ? "" : "; ", n.info().node_name(), why);
+      obstacles += concat({obstacles.empty() ? "" : "; ", n.info().node_name(), ": ", why});
       continue;
     }
     ++fit;
@@ -109,11 +107,11 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
   }
   if (out.best) {
     const auto& info = out.best->info();
-    auto busy = fmt::format("{} workers on {} processors", info.workers(), processors(*out.best));
+    auto busy = concat({info.workers(), " workers on ", processors(*out.best), " processors"});
     out.why = !w.on.empty()                           ? "it was asked for by name"
               : fit == 1                              ? "the only node that fits"
               : at_home && info.node_id() == w.caller ? "the host of the caller, whose directory it is"
-                                                      : fmt::format("the least busy of {} that fit: {}", fit, busy);
+                                                      : concat({"the least busy of ", fit, " that fit: ", busy});
     out.why = info.node_name() + ": " + out.why;
     if (!obstacles.empty())
       out.why += ". Not " + obstacles;
@@ -137,7 +135,7 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
   const auto& directory = body.directory().empty() ? cmd.caller().directory() : body.directory();
   auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller}, cluster);
   if (!chosen.named)
-    return refusal(v1::Refusal::NOT_FOUND, fmt::format("No node of the cluster is called \"{}\"; `swarmctl nodes` lists them", body.on()), body.on());
+    return refusal(v1::Refusal::NOT_FOUND, concat({"No node of the cluster is called \"", body.on(), "\"; `swarmctl nodes` lists them"}), body.on());
   body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
   body.set_placement(chosen.why);
   return std::nullopt;
@@ -145,7 +143,7 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
 
 } // namespace
 
-std::string harness_label(std::string_view harness) { return fmt::format("harness.{}", harness); }
+std::string harness_label(std::string_view harness) { return concat({"harness.", harness}); }
 
 std::optional<v1::Refusal> place(v1::Command& cmd, const v1::ClusterView& cluster, const std::string& caller) {
   if (cmd.has_dispatch())

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/fabric/entity.hpp"
 #include "actors/fabric/pty.hpp"
 #include "actors/fabric/tree_collector.hpp"
@@ -158,7 +158,7 @@ void drop_strays(self_ptr self) {
   for (auto& [id, c] : st.children) {
     if (c.row || c.request || c.record)
       continue;
-    spdlog::warn("child {} (pid {}) belongs to no spawn and is ended", id, c.info.pid);
+    log::warn({"child ", id, " (pid ", c.info.pid, ") belongs to no spawn and is ended"});
     if (c.info.at_gate)
       st.node->processes->abort(id);
     else if (c.info.exited)
@@ -356,7 +356,9 @@ void load_ended(self_ptr self) {
           retire(self, record->id());
         }
       },
-      [](caf::error& e) { spdlog::warn("terminals that ended earlier cannot be listed: {}", caf::to_string(e)); });
+      [](caf::error& e) {
+        log::warn({"terminals that ended earlier cannot be listed: ", caf::to_string(e)});
+      });
 }
 
 caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {

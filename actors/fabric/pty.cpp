@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include <fmt/format.h>
-
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/fabric/entity.hpp"
 
 namespace swarm {
@@ -284,8 +283,8 @@ pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor
     [self](tree_atom) {
       const auto& s = self->state;
       return runtime::self_row(self, s.info.running() ? "running" : "ended",
-                               s.info.running() ? fmt::format("pid {}, {} bytes", s.info.pid(), s.info.end())
-                                                : fmt::format("exit {}", s.info.exit_status()));
+                               s.info.running() ? concat({"pid ", s.info.pid(), ", ", s.info.end(), " bytes"})
+                                                : concat({"exit ", s.info.exit_status()}));
     },
   };
 }

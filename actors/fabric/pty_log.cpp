@@ -4,9 +4,9 @@
 #include <chrono>
 
 #include <caf/send.hpp>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/tree.hpp"
@@ -87,7 +87,7 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
         files.append(s->offset, s->bytes);
       } catch (const std::exception& e) {
         // Output that cannot be kept becomes a gap; the program and its readers go on.
-        spdlog::warn("terminal {}: output at {} is not kept: {}", s->id, s->offset, e.what());
+        log::warn({"terminal ", s->id, ": output at ", s->offset, " is not kept: ", e.what()});
         self->state.open.erase(s->id);
       }
       return true;
@@ -115,7 +115,7 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
         if (is_plain_name(ended->id()))
           write_terminal_record(self->state.node->facts.dir.pty_dir() / ended->id(), *ended);
       } catch (const std::exception& e) {
-        spdlog::warn("terminal {}: its end is not kept: {}", ended->id(), e.what());
+        log::warn({"terminal ", ended->id(), ": its end is not kept: ", e.what()});
       }
     },
     [self](list_atom) { return ended_terminals(self); },

@@ -12,9 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
 namespace fs = std::filesystem;
@@ -62,7 +61,7 @@ pty_log_files::pty_log_files(fs::path dir) : dir_(std::move(dir)) {
 
 std::uint64_t pty_log_files::end() const noexcept { return empty() ? 0 : segments_.rbegin()->first + segments_.rbegin()->second; }
 
-fs::path pty_log_files::segment_path(std::uint64_t offset) const { return dir_ / fmt::format("{:016x}.seg", offset); }
+fs::path pty_log_files::segment_path(std::uint64_t offset) const { return dir_ / concat({hex(offset, 16), ".seg"}); }
 
 void pty_log_files::append(std::uint64_t offset, std::string_view bytes) {
   if (bytes.size() > offset_max - offset)

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <caf/send.hpp>
-#include <spdlog/spdlog.h>
 
+#include "actors/base/log.hpp"
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/lock.hpp"
 #include "actors/fabric/lost_host.hpp"
@@ -66,7 +66,7 @@ void sweep(self_ptr self) {
     },
     [self](caf::error& e) {
       self->state.sweeping = self->state.sweep_missed = false;
-      spdlog::warn("scope {}: sweep: {}", self->state.id, runtime::error_text(e));
+      log::warn({"scope ", self->state.id, ": sweep: ", runtime::error_text(e)});
       arm_sweep(self, self->state.now_ms() + limits::restart_grace().count());
     });
 }
@@ -153,10 +153,10 @@ void reload_later(self_ptr self, std::chrono::milliseconds pause = limits::scope
 /// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
 void lost_host::not_read(self_ptr self, const char* what, const caf::error& e) {
   if (self->state.is_away()) {
-    spdlog::info("scope {}: its {} cannot be read just now: {}", self->state.id, what, runtime::error_text(e));
+    log::info({"scope ", self->state.id, ": its ", what, " cannot be read just now: ", runtime::error_text(e)});
     return reload_later(self, limits::link_redial_max());
   }
-  spdlog::error("scope {}: its {} cannot be read: {}", self->state.id, what, runtime::error_text(e));
+  log::error({"scope ", self->state.id, ": its ", what, " cannot be read: ", runtime::error_text(e)});
   self->quit(fail(errc::unavailable));
 }
 

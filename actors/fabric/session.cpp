@@ -1,7 +1,8 @@
 #include "actors/fabric/session.hpp"
 
 #include <caf/send.hpp>
-#include <spdlog/spdlog.h>
+
+#include "actors/base/log.hpp"
 
 namespace swarm {
 
@@ -38,7 +39,7 @@ void expire(self_ptr self, std::int64_t pid, std::uint64_t pid_start) {
     },
     [self, pid, pid_start](caf::error& e) {
       // After a crash of the writer the scope looks at the process again; after anything else we do.
-      spdlog::warn("session {} could not be ended: {}", self->state.place.id, caf::to_string(e));
+      log::warn({"session ", self->state.place.id, " could not be ended: ", caf::to_string(e)});
       self->state.ending = false;
       if (pid != 0)
         self->delayed_send(self, expire_again_after, gone_atom_v, pid, pid_start);

@@ -4,11 +4,11 @@
 #include <filesystem>
 
 #include <caf/send.hpp>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/program.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
@@ -96,7 +96,7 @@ execution_ptr command(self_ptr self, Fill fill) {
 
 /// The scope is woken again with everything below it when the writer comes back; until then nothing is lost, the row stands.
 void give_up(self_ptr self, const char* what, const caf::error& e) {
-  spdlog::warn("spawn {}: {}: {}", self->state.place.id, what, caf::to_string(e));
+  log::warn({"spawn ", self->state.place.id, ": ", what, ": ", caf::to_string(e)});
   self->quit(fail(errc::unavailable));
 }
 
@@ -174,7 +174,7 @@ void open_gate(self_ptr self) {
 
 /// The row does not want this process any more (its task was cancelled, the attempt is over): it never leaves the gate.
 void turn_away(self_ptr self, const v1::Refusal& why) {
-  spdlog::warn("spawn {}: refused: {}", self->state.place.id, why.text());
+  log::warn({"spawn ", self->state.place.id, ": refused: ", why.text()});
   caf::anon_send(self->state.place.links.processes, abort_atom_v, self->state.place.id);
   report_end(self, "spawn_failed: " + why.text(), true);
 }
@@ -253,16 +253,16 @@ bool is_asked_elsewhere(const entity_place& place, const v1::Spawn& row) {
 std::string obstacle_here(const entity_place& place, const v1::Spawn& row, const std::string& directory) {
   const auto& node = *place.links.node;
   if (directory.empty() || directory.front() != '/')
-    return fmt::format("the node {} has no checkout of the scope {}; run `swarmctl scope share` in one", node.facts.node_name, place.scope);
+    return concat({"the node ", node.facts.node_name, " has no checkout of the scope ", place.scope, "; run `swarmctl scope share` in one"});
   if (!is_asked_elsewhere(place, row))
     return {};
   // As the rules mean it, whatever links and dots lead there.
   std::error_code ec;
   auto resolved = std::filesystem::canonical(directory, ec);
   if (ec)
-    return fmt::format("there is no directory {} on the node {}", directory, node.facts.node_name);
+    return concat({"there is no directory ", directory, " on the node ", node.facts.node_name});
   auto why = domain::refused_spawn(node.cluster->accepts(), row, resolved.string());
-  return why ? fmt::format("the node {} does not start it: {}", node.facts.node_name, *why) : std::string{};
+  return why ? concat({"the node ", node.facts.node_name, " does not start it: ", *why}) : std::string{};
 }
 
 /// What another node has asked for it cannot have looked up here; an agent is this node's program of that name, whatever they call it.
@@ -279,7 +279,7 @@ std::string complete_argv(const entity_place& place, const v1::Spawn& row, const
   }
   auto found = find_program(row.harness(), search_path(environment), directory);
   if (!found)
-    return fmt::format("the harness {} is not installed on this node: there is no program {} on PATH", row.harness(), row.harness());
+    return concat({"the harness ", row.harness(), " is not installed on this node: there is no program ", row.harness(), " on PATH"});
   argv.push_back(*found);
   return {};
 }
@@ -288,10 +288,10 @@ std::string complete_argv(const entity_place& place, const v1::Spawn& row, const
 std::string wrap_in_worktree(const entity_place& place, const std::string& directory, std::vector<std::string>& argv,
                              const std::vector<std::string>& environment) {
   if (!find_git_tree(directory))
-    return fmt::format("a worker with a worktree of its own needs a git repository, and {} on the node {} is in none", directory,
-                       place.links.node->facts.node_name);
+    return concat({"a worker with a worktree of its own needs a git repository, and ", directory, " on the node ", place.links.node->facts.node_name,
+                   " is in none"});
   if (!find_program("git", search_path(environment), directory))
-    return fmt::format("a worker with a worktree of its own needs git, which the node {} does not have on PATH", place.links.node->facts.node_name);
+    return concat({"a worker with a worktree of its own needs git, which the node ", place.links.node->facts.node_name, " does not have on PATH"});
   argv.insert(argv.begin(), {place.links.node->facts.program_dir + "/swarmctl", "worktree", "exec", "--"});
   return {};
 }

@@ -10,8 +10,7 @@
 #include <caf/sec.hpp>
 #include <caf/type_erased_tuple.hpp>
 
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
 #include "actors/runtime/error.hpp"
 
 namespace swarm::runtime {
@@ -42,18 +41,18 @@ std::string types_of(const caf::scheduled_actor& self, const caf::type_erased_tu
 
 void install_defaults(caf::scheduled_actor* self) {
   self->set_default_handler([](caf::scheduled_actor* me, caf::message_view& msg) -> caf::result<caf::message> {
-    spdlog::warn("{}#{} does not understand ({})", me->name(), me->id(), types_of(*me, msg.content()));
+    log::warn({me->name(), "#", me->id(), " does not understand (", types_of(*me, msg.content()), ")"});
     return caf::sec::unexpected_message;
   });
   self->set_down_handler([](caf::scheduled_actor* me, caf::down_msg& down) {
-    spdlog::warn("{}#{} ignores the death of {}: {}", me->name(), me->id(), to_string(down.source), to_string(down.reason));
+    log::warn({me->name(), "#", me->id(), " ignores the death of ", to_string(down.source), ": ", to_string(down.reason)});
   });
   self->set_error_handler([](caf::scheduled_actor* me, caf::error& stray) {
-    spdlog::error("{}#{} got an error nobody waits for: {}", me->name(), me->id(), to_string(stray));
+    log::error({me->name(), "#", me->id(), " got an error nobody waits for: ", to_string(stray)});
   });
   self->set_exception_handler([](caf::scheduled_actor* me, std::exception_ptr& thrown) -> caf::error {
     auto text = text_of(thrown);
-    spdlog::error("{}#{} died: {}", me->name(), me->id(), text);
+    log::error({me->name(), "#", me->id(), " died: ", text});
     return fail(errc::unavailable, std::move(text));
   });
 }

@@ -8,8 +8,7 @@
 #include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
 
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
 #include "actors/runtime/ending.hpp"
 
 namespace swarm::runtime {
@@ -26,7 +25,7 @@ bool attempt(const std::string& name, const shutdown::step& what, std::chrono::m
   try {
     return what(grace);
   } catch (const std::exception& e) {
-    spdlog::error("stopping {} failed: {}", name, e.what());
+    log::error({"stopping ", name, " failed: ", e.what()});
     return false;
   }
 }
@@ -54,9 +53,9 @@ std::vector<std::string> shutdown::run() {
   watchdog_ = std::thread{[this, deadline = std::chrono::steady_clock::now() + total] { watch(deadline); }};
   std::vector<std::string> late;
   for (const auto& s : steps_) {
-    spdlog::info("stopping {}", s.name);
+    log::info({"stopping ", s.name});
     if (!attempt(s.name, s.what, s.grace)) {
-      spdlog::warn("{} did not stop within {} ms", s.name, s.grace.count());
+      log::warn({s.name, " did not stop within ", s.grace.count(), " ms"});
       late.push_back(s.name);
     }
     std::lock_guard lock{mutex_};
@@ -69,9 +68,8 @@ void shutdown::watch(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock{mutex_};
   if (over_.wait_until(lock, deadline, [this] { return disarmed_; }))
     return;
-  spdlog::critical("shutdown took too long; still there: {}", left());
-  if (auto log = spdlog::default_logger())
-    log->flush();
+  log::critical({"shutdown took too long; still there: ", left()});
+  log::flush();
   std::_Exit(exit_code);
 }
 

@@ -6,8 +6,7 @@
 
 #include <caf/send.hpp>
 
-#include <spdlog/spdlog.h>
-
+#include "actors/base/log.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/supervisor_tree.hpp"
@@ -59,7 +58,7 @@ caf::actor spawn_child(self_ptr self, const child& c) {
   try {
     return c.spec.start(self);
   } catch (const std::exception& e) {
-    spdlog::error("{} could not be started: {}", c.spec.name, e.what());
+    log::error({c.spec.name, " could not be started: ", e.what()});
   }
   return nullptr;
 }
@@ -114,13 +113,13 @@ void on_grace_over(self_ptr self, child& c) {
   if (c.now != phase::ending)
     return;
   if (!c.killed) {
-    spdlog::warn("{} did not end within {} ms and is killed", c.spec.name, c.spec.stop_grace.count());
+    log::warn({c.spec.name, " did not end within ", c.spec.stop_grace.count(), " ms and is killed"});
     c.killed = true;
     kill(c.handle);
     wake(self, c.spec.stop_grace, tick_atom_v, c);
     return;
   }
-  spdlog::error("{} does not react to being killed", c.spec.name);
+  log::error({c.spec.name, " does not react to being killed"});
   // A second incarnation beside a stuck one would be worse than waiting; a stop must go on.
   if (self->state.stop_reason) {
     c.now = phase::ended;
@@ -139,7 +138,7 @@ void failed(self_ptr self, child& c) {
   auto& st = self->state;
   if (!st.restarts.spend(st.options, since(self, {}).count())) {
     c.now = phase::ended;
-    spdlog::error("{} fails too often; its supervisor gives up", c.spec.name);
+    log::error({c.spec.name, " fails too often; its supervisor gives up"});
     begin_stop(self, fail(errc::unavailable, "restart intensity exceeded by " + c.spec.name));
     return;
   }
@@ -213,7 +212,7 @@ void on_down(self_ptr self, const caf::down_msg& down) {
     return;
   auto asked = i->now == phase::ending;
   if (!asked)
-    spdlog::warn("{} ended: {}", i->spec.name, down.reason ? to_string(down.reason) : "normally");
+    log::warn({i->spec.name, " ended: ", down.reason ? to_string(down.reason) : "normally"});
   i->handle = nullptr;
   i->now = phase::ended;
   publish(self, *i); // the name resolves to "down" at once

@@ -9,10 +9,10 @@
 #include <new>
 
 #include <google/protobuf/io/coded_stream.h>
-#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/log.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/store/apply.hpp"
 
@@ -143,7 +143,7 @@ void ledger::replay(std::string_view bytes) {
     } catch (const sqlite::io_failure&) {
       throw;
     } catch (const sqlite::error& e) {
-      spdlog::error("an effect of {} {} cannot be written: {}", entry.request().client(), entry.request().seq(), e.what());
+      log::error({"an effect of ", entry.request().client(), " ", entry.request().seq(), " cannot be written: ", e.what()});
       // Better without it than not at all. But it was answered: the answer stays, and so does what it has taken from the counters.
       write_alone(counters_of(entry.batch()));
     }

@@ -4,9 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include <spdlog/spdlog.h>
-
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/parked.hpp"
@@ -28,7 +27,7 @@ public:
     try {
       db_.repeat("ROLLBACK");
     } catch (const std::exception& e) {
-      spdlog::warn("a read transaction did not end: {}", e.what());
+      log::warn({"a read transaction did not end: ", e.what()});
     }
   }
   read_transaction(const read_transaction&) = delete;

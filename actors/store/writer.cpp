@@ -4,10 +4,9 @@
 #include <string>
 #include <utility>
 
-#include <spdlog/spdlog.h>
-
 #include <caf/send.hpp>
 
+#include "actors/base/log.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/scheduling.hpp"
 #include "actors/runtime/tree.hpp"
@@ -48,7 +47,7 @@ void guarded(self_pointer self, Work work) {
   try {
     work();
   } catch (const store_error& e) {
-    spdlog::error("the store failed and is opened again: {}", e.what());
+    log::error({"the store failed and is opened again: ", e.what()});
     self->quit(fail(errc::store_failed, e.what()));
   }
 }
@@ -85,7 +84,7 @@ writer_actor::behavior_type writer(self_pointer self, writer_options options) {
   try {
     self->state.book = std::make_unique<ledger>(options.path, std::move(options.ledger));
   } catch (const store_error& e) {
-    spdlog::error("cannot open the store: {}", e.what());
+    log::error({"cannot open the store: ", e.what()});
     self->quit(fail(e.code(), e.what()));
     return writer_actor::behavior_type::make_empty_behavior();
   }

@@ -5,11 +5,10 @@
 #include <fstream>
 #include <set>
 
-#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
@@ -113,8 +112,8 @@ fallible<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
     return text.failure();
   if (*text)
     if (auto read = google::protobuf::util::JsonStringToMessage(std::string{(*text)->view()}, &out->all_); !read.ok())
-      return security_failure{security_error::malformed, fmt::format("{} is damaged: {}. Remove it, and share the checkouts again",
-                                                                     out->file_.string(), std::string{read.message()})};
+      return security_failure{security_error::malformed, concat({out->file_.string(), " is damaged: ", std::string{read.message()},
+                                                                 ". Remove it, and share the checkouts again"})};
   out->empty_ = out->all_.checkouts().empty();
   return out;
 }
@@ -213,14 +212,14 @@ std::optional<security_failure> checkouts::share(v1::Checkout declared) {
     if (c.root() == declared.root()) {
       if (c.declared() && c.scope() != declared.scope())
         return security_failure{security_error::wrong_state,
-                                fmt::format("{} is a checkout of {} already; `swarmctl scope unshare {}` first", c.root(), c.scope(), c.root())};
+                                concat({c.root(), " is a checkout of ", c.scope(), " already; `swarmctl scope unshare ", c.root(), "` first"})};
       c = std::move(declared);
       return keep(std::move(next));
     }
   if (static_cast<std::size_t>(next.checkouts_size()) >= limits::checkouts_max)
     return security_failure{
       security_error::too_many,
-      fmt::format("this node has {} checkouts, which is the most: take one back with `swarmctl scope unshare DIRECTORY`", limits::checkouts_max)};
+      concat({"this node has ", limits::checkouts_max, " checkouts, which is the most: take one back with `swarmctl scope unshare DIRECTORY`"})};
   *next.add_checkouts() = std::move(declared);
   return keep(std::move(next));
 }
@@ -231,7 +230,7 @@ std::optional<security_failure> checkouts::unshare(const std::string& root) {
   auto& rows = *next.mutable_checkouts();
   auto gone = std::remove_if(rows.begin(), rows.end(), [&](const auto& c) { return c.root() == root; });
   if (gone == rows.end())
-    return security_failure{security_error::wrong_state, fmt::format("{} is no checkout of a shared scope; `swarmctl scope list` shows them", root)};
+    return security_failure{security_error::wrong_state, concat({root, " is no checkout of a shared scope; `swarmctl scope list` shows them"})};
   rows.erase(gone, rows.end());
   return keep(std::move(next));
 }
@@ -265,7 +264,7 @@ bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
     return false;
   *next.add_checkouts() = std::move(learned);
   if (auto failed = keep(std::move(next))) {
-    spdlog::warn("{} is not taken for a checkout of {}: {}", root, scope, failed->text);
+    log::warn({root, " is not taken for a checkout of ", scope, ": ", failed->text});
     return false;
   }
   return true;

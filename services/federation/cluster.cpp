@@ -4,11 +4,11 @@
 #include <set>
 #include <stdexcept>
 
-#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "services/security/private_file.hpp"
 
 namespace swarm {
@@ -55,7 +55,7 @@ void cluster::read_nodes() {
   auto read = google::protobuf::util::JsonStringToMessage(std::string{text->view()}, &view_);
   if (!read.ok())
     throw std::runtime_error(
-      fmt::format("{} is damaged: {}. Remove it; the nodes are listed anew as they connect", nodes_file(dir_).string(), std::string{read.message()}));
+      concat({nodes_file(dir_).string(), " is damaged: ", std::string{read.message()}, ". Remove it; the nodes are listed anew as they connect"}));
 }
 
 std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view) const {
@@ -78,7 +78,7 @@ void cluster::take_facts() {
   if (!facts) {
     view_.Clear();
     if (auto failed = remove_private_file(nodes_file(dir_)))
-      spdlog::warn("the list of nodes is not removed: {}", failed->text);
+      log::warn({"the list of nodes is not removed: ", failed->text});
     self_.clear_address();
     self_.clear_draining();
     return;
@@ -313,7 +313,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
   // How links are changes all the time; who is in the cluster seldom.
   if (before != view_.nodes_size())
     if (auto failed = write_nodes(view_))
-      spdlog::warn("the list of nodes is not kept: {}", failed->text);
+      log::warn({"the list of nodes is not kept: ", failed->text});
   return unlocked;
 }
 
@@ -335,9 +335,8 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
   auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
                               [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
   if (!again && static_cast<std::size_t>(others) >= limits::nodes_max)
-    return security_failure{
-      security_error::too_many,
-      fmt::format("the cluster has {} nodes, which is the most: `swarmctl leave` on one, or `swarmctl node revoke` here", limits::nodes_max)};
+    return security_failure{security_error::too_many, concat({"the cluster has ", limits::nodes_max,
+                                                              " nodes, which is the most: `swarmctl leave` on one, or `swarmctl node revoke` here"})};
   return std::nullopt;
 }
 
@@ -364,7 +363,7 @@ fallible<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
   for (auto& n : *view_.mutable_nodes())
     if (n.info().node_id() == id_or_name || (n.info().node_name() == id_or_name && n.link() != v1::ClusterNode::REVOKED))
       return &n;
-  return security_failure{security_error::wrong_state, fmt::format("no node is called {}; `swarmctl nodes` lists them", id_or_name)};
+  return security_failure{security_error::wrong_state, concat({"no node is called ", id_or_name, "; `swarmctl nodes` lists them"})};
 }
 
 std::optional<security_failure> cluster::drain(const std::string& id_or_name, bool off) {
@@ -383,7 +382,7 @@ void cluster::renewed(const std::string& node_id, std::int64_t certificate_ends_
   if (auto* n = find(view_, node_id)) {
     n->set_certificate_ends_ms(certificate_ends_ms);
     if (auto failed = write_nodes(view_))
-      spdlog::warn("the list of nodes is not kept: {}", failed->text);
+      log::warn({"the list of nodes is not kept: ", failed->text});
   }
 }
 

@@ -2,11 +2,10 @@
 
 #include <charconv>
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "services/federation/links.hpp"
 #include "services/security/join_token.hpp"
 #include "services/security/tls_probe.hpp"
@@ -49,7 +48,7 @@ std::optional<std::string> join_address(const std::string& listen) {
   if (port == 0 || port >= 65'535)
     return std::nullopt;
   auto v6 = at->host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", v6 ? "[" : "", at->host, v6 ? "]" : "", port + 1);
+  return concat({v6 ? "[" : "", at->host, v6 ? "]" : "", ":", port + 1});
 }
 
 class enrollment::service final : public v1::Enrollment::CallbackService {
@@ -110,7 +109,7 @@ private:
     reply.mutable_home()->set_node_id(facts->node_id);
     reply.mutable_home()->set_node_name(facts->home_name);
     reply.mutable_home()->set_address(facts->listen);
-    spdlog::info("the node {} ({}) has joined", asked.node_name(), asked.node_id());
+    log::info({"the node ", asked.node_name(), " (", asked.node_id(), ") has joined"});
     owner_.joined_();
     return std::nullopt;
   }
@@ -138,15 +137,14 @@ void enrollment::stop() {
 fallible<secret> enrollment::create_token(std::int64_t ttl_ms, std::int64_t& expires_ms) {
   auto facts = cluster_.authority().facts();
   if (!facts || !facts->is_home())
-    return security_failure{security_error::wrong_state, facts ? fmt::format("join tokens are made at the home of the cluster, {}", facts->home_name)
+    return security_failure{security_error::wrong_state, facts ? concat({"join tokens are made at the home of the cluster, ", facts->home_name})
                                                                : "this node is in no cluster: `swarmctl up --listen HOST:PORT` founds one"};
   auto now = clock_.unix_ms();
   if (cluster_.authority().locked(now))
     return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` first"};
   auto at = join_address(facts->listen);
   if (!at)
-    return security_failure{security_error::wrong_state,
-                            fmt::format("{} is no address with a port after it that others could join at", facts->listen)};
+    return security_failure{security_error::wrong_state, concat({facts->listen, " is no address with a port after it that others could join at"})};
   auto mine = cluster_.authority().credentials();
   if (!mine)
     return mine.failure();
@@ -175,7 +173,7 @@ void enrollment::resume() {
   {
     std::lock_guard guard{mutex_};
     if (auto failed = open())
-      spdlog::warn("nodes cannot join: {}", failed->text);
+      log::warn({"nodes cannot join: ", failed->text});
   }
   changed_.notify_all();
 }
@@ -214,7 +212,7 @@ std::optional<security_failure> enrollment::open() {
   }
   server_ = nullptr;
   service_ = nullptr;
-  return security_failure{security_error::wrong_state, fmt::format("{} cannot be listened at: the port after that of --listen must be free", *at)};
+  return security_failure{security_error::wrong_state, concat({*at, " cannot be listened at: the port after that of --listen must be free"})};
 }
 
 void enrollment::close() {
@@ -230,7 +228,7 @@ void enrollment::close() {
 void enrollment::take_certificate() {
   close();
   if (auto failed = open())
-    spdlog::warn("nodes cannot join: {}", failed->text);
+    log::warn({"nodes cannot join: ", failed->text});
 }
 
 /// Closes the listener when the last token has run out, and opens it anew for a certificate that takes the place of one that ends.
@@ -256,7 +254,7 @@ void enrollment::close_in_time() {
 std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view text, const std::string& listen,
                                              std::int64_t now_ms) {
   if (auto now_in = mine.authority().facts())
-    return security_failure{security_error::wrong_state, fmt::format("this node is in a cluster already, whose home is {}", now_in->home_name)};
+    return security_failure{security_error::wrong_state, concat({"this node is in a cluster already, whose home is ", now_in->home_name})};
   if (!listen.empty() && !parse_address(listen))
     return security_failure{security_error::malformed, "--listen must be host:port"};
   auto token = parse_join_token(text);
@@ -289,7 +287,7 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   v1::JoinReply reply;
   if (auto s = stub->Join(&context, ask, &reply); !s.ok())
     return security_failure{security_error::unreachable,
-                            fmt::format("the home of the cluster, at {}, did not let this node in: {}", token->address, s.error_message())};
+                            concat({"the home of the cluster, at ", token->address, ", did not let this node in: ", s.error_message()})};
   if (reply.home().node_id() != token->home_id || reply.ca() != *ca)
     return security_failure{security_error::other_cluster, "the home answered for another cluster than the token's"};
   cluster_facts in;

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <deque>
 
-#include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/base/tsan.hpp"
 #include "services/security/certificate.hpp"
 
@@ -563,7 +563,7 @@ std::optional<std::string> links::serve(const std::string& address) {
     book_->owner = nullptr;
     server_ = nullptr;
     service_ = nullptr;
-    return fmt::format("{} cannot be listened at: it must be host:port of this machine, and the port free", address);
+    return concat({address, " cannot be listened at: it must be host:port of this machine, and the port free"});
   }
   return std::nullopt;
 }

@@ -2,8 +2,6 @@
 
 #include <fstream>
 
-#include <fmt/format.h>
-
 // As in actors/base/limits_config.cpp: a malformed file is refused, not asserted.
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
@@ -31,15 +29,15 @@ std::optional<security_failure> take_labels(const toml::table& given, node_confi
     std::string name{key.str()};
     auto text = value.value_exact<std::string>();
     if (!text)
-      return wrong(fmt::format("the label {} must be a text: {} = \"...\"", name, name));
+      return wrong(concat({"the label ", name, " must be a text: ", name, " = \"...\""}));
     if (is_ours(name))
-      return wrong(fmt::format("the label {} is one that the node finds out itself", name));
+      return wrong(concat({"the label ", name, " is one that the node finds out itself"}));
     if (name.empty() || name.size() > limits::id_bytes_max || text->size() > limits::id_bytes_max)
-      return wrong(fmt::format("names and values of labels have 1 to {} bytes: {}", limits::id_bytes_max, name.substr(0, limits::id_bytes_max)));
+      return wrong(concat({"names and values of labels have 1 to ", limits::id_bytes_max, " bytes: ", name.substr(0, limits::id_bytes_max)}));
     out.labels[std::move(name)] = std::move(*text);
   }
   if (out.labels.size() > user_labels_max)
-    return wrong(fmt::format("[labels] has more than {} labels", user_labels_max));
+    return wrong(concat({"[labels] has more than ", user_labels_max, " labels"}));
   return std::nullopt;
 }
 
@@ -58,19 +56,19 @@ struct list_setting {
 std::optional<security_failure> take_lists(std::string_view table, const toml::node& node, std::initializer_list<list_setting> known) {
   const auto* given = node.as_table();
   if (!given)
-    return wrong(fmt::format("{} must be a table", table));
+    return wrong(concat({table, " must be a table"}));
   for (const auto& [key, value] : *given) {
     auto setting = std::find_if(known.begin(), known.end(), [name = key.str()](const auto& k) { return k.name == name; });
     if (setting == known.end())
-      return wrong(fmt::format("unknown key \"{}\" in [{}]", key.str(), table));
+      return wrong(concat({"unknown key \"", key.str(), "\" in [", table, "]"}));
     const auto* items = value.as_array();
     if (!items || items->size() > limits::accept_list_max)
-      return wrong(fmt::format("{}.{} must be a list of at most {} texts", table, key.str(), limits::accept_list_max));
+      return wrong(concat({table, ".", key.str(), " must be a list of at most ", limits::accept_list_max, " texts"}));
     setting->list->clear();
     for (const auto& item : *items) {
       auto text = item.value_exact<std::string>();
       if (!text || text->size() > limits::path_bytes_max() || !setting->fits(*text))
-        return wrong(fmt::format("{}.{} holds {}", table, key.str(), setting->expected));
+        return wrong(concat({table, ".", key.str(), " holds ", setting->expected}));
       setting->list->push_back(std::move(*text));
     }
   }
@@ -93,7 +91,7 @@ std::optional<security_failure> take_accept(const toml::table& given, domain::ac
         "accept.terminals", value,
         {{"read", &out.terminals.read, domain::is_accept_principal, who}, {"write", &out.terminals.write, domain::is_accept_principal, who}});
     else
-      failed = wrong(fmt::format("unknown table [accept.{}]; there are [accept.spawn] and [accept.terminals]", key.str()));
+      failed = wrong(concat({"unknown table [accept.", key.str(), "]; there are [accept.spawn] and [accept.terminals]"}));
     if (failed)
       return failed;
   }
@@ -104,7 +102,7 @@ std::optional<security_failure> take_accept(const toml::table& given, domain::ac
 
 fallible<node_config> parse_node_config(std::string text) {
   if (auto objection = make_fit_for_toml(text))
-    return wrong(objection->line == 0 ? objection->text : fmt::format("line {}: {}", objection->line, objection->text));
+    return wrong(objection->line == 0 ? objection->text : concat({"line ", objection->line, ": ", objection->text}));
   node_config out;
   try {
     const auto file = toml::parse(text);
@@ -115,7 +113,7 @@ fallible<node_config> parse_node_config(std::string text) {
       if (auto failed = take_accept(*accept, out.accept))
         return *failed;
   } catch (const toml::parse_error& e) {
-    return wrong(fmt::format("line {}: {}", e.source().begin.line, e.description()));
+    return wrong(concat({"line ", e.source().begin.line, ": ", e.description()}));
   }
   return out;
 }

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
@@ -51,7 +50,7 @@ void renewal::run() {
     if (authority.facts() && authority.renewal_due(now)) {
       auto failed = renew();
       if (failed && std::exchange(said, failed->text) != failed->text)
-        spdlog::warn("the certificate of this node is not renewed yet: {}", failed->text);
+        log::warn({"the certificate of this node is not renewed yet: ", failed->text});
       if (!failed)
         said.clear();
       wait = limits::node_certificate_renewal_retry();
@@ -88,7 +87,7 @@ std::optional<security_failure> renewal::renew() {
   }
   if (auto failed = authority.renew(*certificate, now))
     return failed;
-  spdlog::info("the certificate of this node was renewed");
+  log::info({"the certificate of this node was renewed"});
   renewed_();
   return std::nullopt;
 }
@@ -107,7 +106,7 @@ fallible<std::string> renewal::ask_home(const cluster_facts& facts, const std::s
   ask.set_csr(csr);
   v1::RenewReply reply;
   if (auto s = stub->Renew(&context, ask, &reply); !s.ok())
-    return security_failure{security_error::unreachable, fmt::format("the home of the cluster, {}, says: {}", facts.home_name, s.error_message())};
+    return security_failure{security_error::unreachable, concat({"the home of the cluster, ", facts.home_name, ", says: ", s.error_message()})};
   return reply.certificate();
 }
 

@@ -19,12 +19,11 @@
 #include <CLI/CLI.hpp>
 #include <absl/synchronization/mutex.h>
 #include <caf/scoped_actor.hpp>
-#include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/limits_config.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
 #include "actors/runtime/shutdown.hpp"
@@ -96,14 +95,7 @@ void raise_descriptor_limit() {
 
 void open_log(const state_dir& dir, const arguments& args) {
   umask(077);
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::rotating_file_sink_mt>((dir.log_dir() / "swarmd.log").string(),
-                                                                                             limits::node_log_bytes_max, limits::node_log_files_max)};
-  if (!args.detach)
-    sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  auto logger = std::make_shared<spdlog::logger>("swarmd", sinks.begin(), sinks.end());
-  logger->set_level(args.verbose ? spdlog::level::debug : spdlog::level::info);
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(logger);
+  log::open({.file = (dir.log_dir() / "swarmd.log").string(), .to_stderr = !args.detach, .verbose = args.verbose});
 }
 
 std::string user_name() {
@@ -181,7 +173,7 @@ void check_integrity_in_background(caf::actor_system& sys, const entrance_board&
       .then(
         [report](const std::string& text) {
           if (text != "ok")
-            spdlog::error("the store is damaged: {}; restore a backup (docs/operations.md)", text);
+            log::error({"the store is damaged: ", text, "; restore a backup (docs/operations.md)"});
           report->set(text);
         },
         [report](caf::error&) { report->set("unchecked"); });
@@ -194,8 +186,8 @@ caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervi
   return sys.spawn([root, &stopping](caf::event_based_actor* self) -> caf::behavior {
     self->set_down_handler([self, &stopping](caf::down_msg& dm) {
       if (!stopping) {
-        spdlog::critical("the supervisor of the node gave up: {}; the process ends and can be started again", caf::to_string(dm.reason));
-        spdlog::shutdown();
+        log::critical({"the supervisor of the node gave up: ", caf::to_string(dm.reason), "; the process ends and can be started again"});
+        log::close();
         std::_Exit(exit_tree_failed);
       }
       self->quit();
@@ -285,7 +277,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   auto root = start_node(sys, options, board);
   auto watcher = end_when_the_tree_ends(sys, root, is_stopping);
   if (!wait_until_booted(sys, *board)) {
-    spdlog::critical("the node does not start; see the errors above");
+    log::critical({"the node does not start; see the errors above"});
     if (args.detach)
       tell_starter(args.ready_fd, start_report::failed + std::string{"its parts do not come up; look into "} + dir.log_dir().string());
     _exit(1);
@@ -294,11 +286,11 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     std::make_unique<node_server>(sys, context, board, workers, known_bearers, *clustered, transport, root,
                                   node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
-  spdlog::info("swarmd {} serves {} as {} ({})", SWARM_VERSION, dir.root.string(), identity.name, identity.id);
+  log::info({"swarmd ", SWARM_VERSION, " serves ", dir.root.string(), " as ", identity.name, " (", identity.id, ")"});
   tell_starter(args.ready_fd, start_report::ready);
   stop.wait(signals.get());
   is_stopping = true;
-  spdlog::info("stopping{}", stop.keep_keeper() ? "; programs in terminals go on" : "");
+  log::info({"stopping", stop.keep_keeper() ? "; programs in terminals go on" : ""});
 
   stopping.add("doors", 2s, [&](auto grace) { return server->stop(grace); });
   if (!stop.keep_keeper())
@@ -350,7 +342,7 @@ int main(int argc, char** argv) {
       throw std::runtime_error(*wrong);
     return serve(dir, args, block_signals());
   } catch (const std::exception& e) {
-    spdlog::critical("{}", e.what());
+    log::critical({e.what()});
     std::cerr << "swarmd: " << e.what() << "\n";
     if (args.detach)
       tell_starter(args.ready_fd, start_report::failed + std::string{e.what()});

@@ -1,5 +1,6 @@
 #include "actors/base/text.hpp"
 
+#include <limits>
 #include <random>
 
 #include <doctest/doctest.h>
@@ -86,4 +87,23 @@ TEST_CASE("length counts UTF-16 code units") {
   CHECK(utf16_length("abc") == 3);
   CHECK(utf16_length("\xc3\xa9\xe2\x82\xac") == 2);
   CHECK(utf16_length("\xf0\x9f\x98\x80") == 2);
+}
+
+TEST_CASE("texts and numbers are joined as they are") {
+  CHECK(concat({}) == "");
+  std::string name = "n1";
+  CHECK(concat({"the node ", name, " has ", 3, " programs", std::string_view{"."}}) == "the node n1 has 3 programs.");
+  CHECK(concat({std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()}) ==
+        "-9223372036854775808 18446744073709551615");
+  CHECK(concat({std::string("a\0b", 3)}).size() == 3);
+}
+
+TEST_CASE("numbers have the digits that are asked for") {
+  CHECK(fixed(1.25, 1) == "1.2");
+  CHECK(fixed(0.05, 0) == "0");
+  CHECK(fixed(1e300, 1).size() == 303);
+  CHECK(hex(0, 2) == "00");
+  CHECK(hex(0x1b, 2) == "1b");
+  CHECK(hex(0x1234, 2) == "1234");
+  CHECK(hex(std::numeric_limits<std::uint64_t>::max(), 16) == "ffffffffffffffff");
 }

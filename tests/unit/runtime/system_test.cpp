@@ -16,8 +16,6 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
 
-#include <spdlog/spdlog.h>
-
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/shutdown.hpp"
@@ -38,7 +36,7 @@ int status_of(F body) {
   auto pid = fork();
   if (pid == 0) {
     alarm(20); // a watchdog for the watchdog
-    spdlog::set_level(spdlog::level::off);
+    log::close();
     body();
     std::_Exit(0);
   }
