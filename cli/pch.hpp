@@ -1,5 +1,6 @@
-// Precompiled: nothing of ours.
-#include "actors/domain/pch.hpp"
+// Precompiled for cli: what the gateway has, the command line's library, and the room's interfaces.
+#include "gateway/mcp/pch.hpp"
 
 #include <CLI/CLI.hpp>
-#include <grpcpp/grpcpp.h>
+
+#include "cli/verbs.hpp"

@@ -7,7 +7,17 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)
+if(SWARM_TIMES)
+  # Each step's CPU time goes into this file (tools/build --times); a cache would tell nothing.
+  set(_launcher "${CMAKE_SOURCE_DIR}/tools/build.d/timed" "${SWARM_TIMES}")
+  foreach(language C CXX)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${_launcher})
+    set(CMAKE_${language}_LINKER_LAUNCHER ${_launcher})
+  endforeach()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ftime-trace>)
+  endif()
+elseif(CCACHE_PROGRAM)
   # A precompiled header is only cacheable with these two; see ccache's manual, "Precompiled headers".
   set(_launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
                 "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
@@ -17,8 +27,15 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # ccache needs the header's timestamp kept out of the PCH validity check.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+else()
+  # Likewise clang's, where the header's own time would be part of it.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
-add_link_options(-fuse-ld=lld)
+# What nothing refers to is left out: the objects of precompiled headers (SwarmPrecompile) hold all that might be.
+add_link_options(-fuse-ld=lld -Wl,--gc-sections)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_link_options(-B/usr/lib/llvm-19/bin) # where lld has the name that GCC looks for
+endif()
 
 # gRPC brings -pthread; a precompiled header built without it is silently not used ("_REENTRANT is defined").
 add_compile_options(-pthread -fno-omit-frame-pointer)

@@ -4,7 +4,7 @@
 # What is not a data race is always shown.
 
 function frame_is_ours(line) { return line ~ / (\.\.\/)*(\/[^ ]*\/)?(actors|services|gateway|cli|tests|tools)\/[^ ]*\.(cpp|hpp):[0-9]+/ }
-function frame_is_neutral(line) { return line ~ /\/usr\/include\/c\+\+|\/usr\/include\/x86_64-linux-gnu\/c\+\+|<null>|#[0-9]+ operator (new|delete)/ }
+function frame_is_neutral(line) { return line ~ /\/include\/(x86_64-linux-gnu\/)?c\+\+\/|<null>|#[0-9]+ operator (new|delete)/ }
 
 function finish() {
   if (report != "" && (report !~ /WARNING: ThreadSanitizer: data race/ || (ours[1] && ours[2]))) printf "%s", report

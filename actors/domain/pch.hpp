@@ -1,5 +1,11 @@
-// Precompiled: the standard library and protobuf, nothing of ours.
+// Precompiled for domain: the messages, JSON, and the room's interfaces.
 #include "actors/base/pch.hpp"
 
-#include <google/protobuf/message.h>
 #include <nlohmann/json.hpp>
+
+#include "actors/base/crypto.hpp"
+#include "actors/domain/decide.hpp"
+#include "actors/domain/query_rules.hpp"
+#include "actors/domain/rules.hpp"
+#include "actors/domain/spawn_rules.hpp"
+#include "actors/domain/task_rules.hpp"

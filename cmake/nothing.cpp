@@ -1,0 +1,1 @@
+// Nothing: of the target that has this source only the precompiled header is wanted.
