@@ -4,6 +4,10 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export ROOT
 
+# The sanitizers' programs look for a name without the version.
+export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
+export UBSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH TSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH
+
 say() { printf '\n== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
 die() {
@@ -33,4 +37,92 @@ as_root() {
   else
     die "needs root to run: $*  (log in as root or install sudo)"
   fi
+}
+
+# How long a step takes, in seconds of a usual core: its kind, and for a source its size. "DIRECTORY/WEIGHTS" gets one line a step.
+weigh_steps() {
+  ninja -C "$1" -n "${@:3}" | sed -n 's/^\[[0-9]*\/[0-9]*\] //p' | awk '
+    /^Building (C|CXX) object / {
+      path = $NF
+      if (path ~ /cmake_pch/) { print "p 6"; next }
+      sub(/CMakeFiles\/[^\/]+\.dir\//, "", path)
+      sub(/\.o$/, "", path)
+      gsub(/[^\/]+\/__\//, "", path)
+      print "s " path
+      next
+    }
+    /^Linking CXX executable / { print "l 1"; next }
+    { print "o 0.1" }' >"$2.steps"
+  local sizes
+  sizes=$(cd "$ROOT" && sed -n 's/^s //p' "$2.steps" | xargs -r stat -c '%n %s' 2>/dev/null || true)
+  awk 'NR == FNR { size[$1] = $2; next }
+    $1 == "s" { print ($2 in size) ? 1.7 + size[$2] / 5200 : 3; next }
+    { print $2 }' <(printf '%s\n' "$sizes") "$2.steps" >"$2"
+  rm -f "$2.steps"
+}
+
+# How fast this machine is: its seconds for one of a core as weigh_steps takes them. A loop of bash's, since a bare machine has no compiler yet.
+core_seconds() {
+  local TIMEFORMAT=%U took i
+  took=$({ time for ((i = 0; i < 200000; i++)); do :; done; } 2>&1)
+  awk -v took="$took" 'BEGIN { printf "%.3f", (took > 0 ? took / 0.24 : 1) }'
+}
+
+# Seconds that building the programs takes here, before anything is configured: their sources, and for the generated code, the precompiled
+# headers and the links a sum.
+programs_seconds() {
+  local bytes
+  bytes=$(find "$ROOT"/{actors,services,gateway,cli} -name '*.cpp' -printf '%s\n')
+  awk -v pace="$(core_seconds)" -v parallel="$(jobs)" '{ sum += 1.7 + $1 / 5200 } END { printf "%d", (sum + 150) * pace / parallel }' <<<"$bytes"
+}
+
+in_minutes() {
+  local seconds=$1
+  if ((seconds < 55)); then printf '%d s' $(((seconds + 4) / 5 * 5)); else printf '%d min' $(((seconds + 45) / 60)); fi
+}
+
+# run_ninja DIRECTORY JOBS [TARGET...]   ninja with what is left of the time: one line on a terminal, one now and then in a pipe.
+run_ninja() {
+  local dir=$1 parallel=$2 weights total pace
+  shift 2
+  weights=$(mktemp)
+  weigh_steps "$dir" "$weights" "$@"
+  total=$(awk '{ all += $1 } END { printf "%d", all + 0.5 }' "$weights")
+  if ((total < 20)); then
+    rm -f "$weights"
+    ninja -C "$dir" -j "$parallel" "$@"
+    return
+  fi
+  pace=$(core_seconds)
+  note "$(wc -l <"$weights") steps; about $(in_minutes "$(awk -v t="$total" -v p="$pace" -v j="$parallel" 'BEGIN { printf "%d", t * p / j }')") on this machine, less where the compiler's cache knows them"
+  local status=0
+  ninja -C "$dir" -j "$parallel" "$@" 2>&1 | show_progress "$weights" "$total" "$pace" "$parallel" || status=$?
+  rm -f "$weights"
+  return $status
+}
+
+show_progress() {
+  local total=$2 terminal=0 line step of seen shown=-1 started=$SECONDS percent left told=$SECONDS failed=0
+  local -a weights
+  mapfile -t weights < <(awk -v total="$2" '{ done += $1; printf "%d\n", 1000 * done / total }' "$1")
+  if [[ -t 1 ]]; then terminal=1; fi
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*)$ ]]; then
+      step=${BASH_REMATCH[1]} of=${BASH_REMATCH[2]}
+      seen=$((step - 1 < ${#weights[@]} ? step - 1 : ${#weights[@]} - 1))
+      percent=${weights[seen]}
+      # The first guess gives way to what has been seen.
+      left=$(((1000 - percent) * (percent > 30 ? (SECONDS - started) * 1000 / percent : $(awk -v t="$total" -v p="$3" -v j="$4" 'BEGIN { printf "%d", t * p / j }')) / 1000))
+      if ((terminal)); then
+        printf '\r\033[K   %3d %%  %d of %d, %s left  %.60s' $((percent / 10)) "$step" "$of" "$(in_minutes "$left")" "${BASH_REMATCH[3]}"
+      elif ((percent / 100 > shown || SECONDS - told >= 60)); then
+        shown=$((percent / 100)) told=$SECONDS
+        note "$(printf '%3d %%: %d of %d, %s left' $((percent / 10)) "$step" "$of" "$(in_minutes "$left")")"
+      fi
+    elif [[ $line != "ninja: Entering directory"* ]]; then
+      if ((terminal)); then printf '\r\033[K'; fi
+      printf '%s\n' "$line"
+    fi
+  done
+  if ((terminal)); then printf '\r\033[K'; fi
 }
