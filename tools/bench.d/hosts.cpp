@@ -123,7 +123,7 @@ double mib_per_second(std::size_t bytes, double ms) { return static_cast<double>
 
 class hosts_suite final : public suite {
 public:
-  explicit hosts_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), ssh_(s.dir), nodes_(s.bin, s.dir), lines_(s.dir / "lines") {
+  explicit hosts_suite(const settings& s) : settings_(s), echo_(s.tools, s.dir), ssh_(s.dir), nodes_(s.bin, s.dir), lines_(s.dir / "lines") {
     std::ofstream out{lines_};
     for (std::size_t written = 0; written < flood_bytes; written += line.size())
       out << line;
@@ -353,7 +353,6 @@ private:
   ssh_server ssh_;
   two_nodes nodes_;
   std::filesystem::path lines_;
-  samples samples_;
 };
 
 } // namespace

@@ -104,7 +104,7 @@ v1::Command release(const std::string& session, const std::string& path, std::ui
 
 class load_suite final : public suite {
 public:
-  explicit load_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), etcd_(s.dir / "etcd"), node_(s.bin, s.dir / "load") {
+  explicit load_suite(const settings& s) : settings_(s), echo_(s.tools, s.dir), etcd_(s.dir / "etcd"), node_(s.bin, s.dir / "load") {
     node_.start();
     node_client operator_client{node_.socket()};
     for (int i = 0; i < 64; ++i)
@@ -272,7 +272,6 @@ private:
   etcd_server etcd_;
   node node_;
   std::vector<std::string> sessions_;
-  samples samples_;
   int round_ = 0;
 };
 

@@ -163,7 +163,7 @@ constexpr measured_tool measured_tools[] = {
 
 class mcp_suite final : public suite {
 public:
-  explicit mcp_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), node_(s.bin, s.dir / "node") {
+  explicit mcp_suite(const settings& s) : settings_(s), echo_(s.tools, s.dir), node_(s.bin, s.dir / "node") {
     node_.start();
     operator_ = std::make_unique<node_client>(node_.socket());
     hook("session-start", {{"source", "startup"}});
@@ -238,7 +238,7 @@ private:
 
   double bare_call() {
     auto began = steady::now();
-    child process{{settings_.bin / "bare-echo-client", echo_.socket()}};
+    child process{{settings_.tools / "bare-echo-client", echo_.socket()}};
     if (process.end(0) != 0)
       throw std::runtime_error("bare-echo-client failed");
     return ms_since(began);
@@ -422,7 +422,6 @@ private:
   echo_server echo_;
   node node_;
   std::unique_ptr<node_client> operator_;
-  samples samples_;
 };
 
 } // namespace

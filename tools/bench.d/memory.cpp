@@ -63,7 +63,6 @@ private:
   }
 
   settings settings_;
-  samples samples_;
   int round_ = 0;
 };
 

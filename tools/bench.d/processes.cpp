@@ -19,13 +19,13 @@ double run_ms(std::vector<std::string> argv, std::vector<std::string> environmen
 
 class process_suite final : public suite {
 public:
-  explicit process_suite(const settings& s) : settings_(s), echo_(s.bin, s.dir), node_(s.bin, s.dir / "process") { node_.start(); }
+  explicit process_suite(const settings& s) : settings_(s), echo_(s.tools, s.dir), node_(s.bin, s.dir / "process") { node_.start(); }
 
   void round() override {
     std::vector<double> ours, bare;
     for (int i = 0; i < repetitions; ++i) {
       ours.push_back(run_ms({settings_.bin / "swarmctl", "locks", "--json"}, {"SWARM_HOME=" + node_.dir().string()}));
-      bare.push_back(run_ms({settings_.bin / "bare-echo-client", echo_.socket()}, {}));
+      bare.push_back(run_ms({settings_.tools / "bare-echo-client", echo_.socket()}, {}));
     }
     samples_.add("swarmctl", median(ours));
     samples_.add("bare", median(bare));
@@ -44,7 +44,6 @@ private:
   settings settings_;
   echo_server echo_;
   node node_;
-  samples samples_;
 };
 
 } // namespace

@@ -17,6 +17,13 @@ std::string number(double v) {
   return text;
 }
 
+void write(const nlohmann::json& list, const std::string& file) {
+  std::ofstream out{file};
+  out << list.dump(2) << "\n";
+  if (!out.flush())
+    throw std::runtime_error("cannot write " + file);
+}
+
 template <class T>
 nlohmann::json or_null(const std::optional<T>& v) {
   return v ? nlohmann::json(*v) : nlohmann::json(nullptr);
@@ -64,6 +71,40 @@ void print(const std::vector<row>& rows) {
   std::printf("\n%ld of %ld goals are met\n", static_cast<long>(reached), static_cast<long>(with_goal));
 }
 
+bool compared::more_is_better() const { return ours.unit.ends_with("/s") && ours.unit != "wake-ups/s"; }
+
+bool compared::is_regression() const {
+  if (more_is_better())
+    return ours.value < theirs.value * 0.95 && ours.value < least;
+  return ours.value > theirs.value * 1.05 && ours.value > most;
+}
+
+void print(const std::vector<compared>& rows) {
+  std::printf("%-52s %10s %10s %-10s %12s  %-19s %s\n", "what", "ours", "theirs", "unit", "ours/theirs", "theirs, all rounds", "");
+  for (const auto& c : rows) {
+    auto spread = number(c.least) + " to " + number(c.most);
+    std::printf("%-52s %10s %10s %-10s %12s  %-19s %s\n", c.ours.name.c_str(), number(c.ours.value).c_str(), number(c.theirs.value).c_str(),
+                c.ours.unit.c_str(), c.theirs.value > 0 ? number(c.ours.value / c.theirs.value).c_str() : "", spread.c_str(),
+                c.is_regression() ? "REGRESSION" : "");
+  }
+  auto found = std::count_if(rows.begin(), rows.end(), [](const compared& c) { return c.is_regression(); });
+  std::printf("\n%ld of %ld rows are worse by more than 5 %% and outside of what theirs had\n", static_cast<long>(found),
+              static_cast<long>(rows.size()));
+}
+
+void write_json(const std::vector<compared>& rows, const std::string& file) {
+  auto list = nlohmann::json::array();
+  for (const auto& c : rows)
+    list.push_back({{"name", c.ours.name},
+                    {"unit", c.ours.unit},
+                    {"ours", c.ours.value},
+                    {"theirs", c.theirs.value},
+                    {"theirs_least", c.least},
+                    {"theirs_most", c.most},
+                    {"regression", c.is_regression()}});
+  write(list, file);
+}
+
 void write_json(const std::vector<row>& rows, const std::string& file) {
   auto list = nlohmann::json::array();
   for (const auto& r : rows) {
@@ -79,10 +120,7 @@ void write_json(const std::vector<row>& rows, const std::string& file) {
                     {"goal", text.empty() ? nlohmann::json(nullptr) : nlohmann::json(text)},
                     {"met", or_null(r.met())}});
   }
-  std::ofstream out{file};
-  out << list.dump(2) << "\n";
-  if (!out.flush())
-    throw std::runtime_error("cannot write " + file);
+  write(list, file);
 }
 
 } // namespace swarm::bench

@@ -26,6 +26,18 @@ struct row {
 };
 
 void print(const std::vector<row>&);
+
+/// A row of ours beside the same of another checkout's programs, measured in turn.
+struct compared {
+  row ours, theirs;
+  double least = 0, most = 0; // of theirs, over the rounds
+  /// More is worse for what takes time or room, better for what is counted in a second.
+  bool more_is_better() const;
+  /// Worse by more than a twentieth, and by a value that theirs had in no round.
+  bool is_regression() const;
+};
+void print(const std::vector<compared>&);
+void write_json(const std::vector<compared>&, const std::string& file);
 /// A list of {name, value, unit, reference, ratio, goal, met}; what a row does not have is null.
 void write_json(const std::vector<row>&, const std::string& file);
 

@@ -143,7 +143,6 @@ private:
   }
 
   node node_;
-  samples samples_;
 };
 
 } // namespace

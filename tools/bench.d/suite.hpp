@@ -15,6 +15,7 @@ namespace swarm::bench {
 
 struct settings {
   std::filesystem::path bin;               // where swarmd and the others are
+  std::filesystem::path tools;             // where what they are measured against is
   std::filesystem::path dir;               // scratch, on the disk that is measured
   std::chrono::milliseconds length{1'500}; // of one measurement under load
   int rounds = 5;
@@ -24,13 +25,20 @@ struct settings {
 class samples {
 public:
   void add(const std::string& name, double value) { by_name_[name].push_back(value); }
+  /// Of all rounds, or the value of the one that is looked at, where it has one.
   double median_of(const std::string& name) const {
     auto i = by_name_.find(name);
-    return i == by_name_.end() ? 0 : median(i->second);
+    if (i == by_name_.end())
+      return 0;
+    return round_ < i->second.size() ? i->second[round_] : median(i->second);
   }
+  void look_at(std::size_t round) { round_ = round; }
+  void look_at_all() { round_ = all; }
 
 private:
+  static constexpr auto all = static_cast<std::size_t>(-1);
   std::map<std::string, std::vector<double>> by_name_;
+  std::size_t round_ = all;
 };
 
 class suite {
@@ -38,6 +46,16 @@ public:
   virtual ~suite() = default;
   virtual void round() = 0;
   virtual std::vector<row> rows() const = 0;
+  /// As if there had been only this round, counted from 0.
+  std::vector<row> rows_of(std::size_t round) {
+    samples_.look_at(round);
+    auto out = rows();
+    samples_.look_at_all();
+    return out;
+  }
+
+protected:
+  samples samples_;
 };
 
 /// Commands under load: fdatasync, echo, etcd and the node in turn, with 1, 16 and 64 clients and pipelined.

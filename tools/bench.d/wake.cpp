@@ -115,7 +115,6 @@ private:
   std::unique_ptr<node_client> waiter_, actor_;
   std::string waiting_, acting_;
   std::uint64_t revision_ = 0;
-  samples samples_;
 };
 
 } // namespace
