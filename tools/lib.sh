@@ -39,12 +39,17 @@ as_root() {
   fi
 }
 
-# How long a step takes, in seconds of a usual core: its kind, and for a source its size. "DIRECTORY/WEIGHTS" gets one line a step.
+# How long the compiler works on a source, in seconds of a usual core; awk.
+source_seconds='function source_seconds(bytes) { return 2.1 + bytes / 4200 }'
+
+# weigh_steps DIRECTORY FILE [TARGET...]   how long each step of a build takes, in seconds of a usual core: FILE gets one line a step
 weigh_steps() {
-  ninja -C "$1" -n "${@:3}" | sed -n 's/^\[[0-9]*\/[0-9]*\] //p' | awk '
+  # By another name: a dry run of build.ninja ends with "Re-running CMake", which it does not do.
+  cp "$1/build.ninja" "$1/plan.ninja"
+  ninja -C "$1" -f plan.ninja -n "${@:3}" | sed -n 's/^\[[0-9]*\/[0-9]*\] //p' | awk '
     /^Building (C|CXX) object / {
       path = $NF
-      if (path ~ /cmake_pch/) { print "p 6"; next }
+      if (path ~ /cmake_pch/) { print "p 8"; next }
       sub(/CMakeFiles\/[^\/]+\.dir\//, "", path)
       sub(/\.o$/, "", path)
       gsub(/[^\/]+\/__\//, "", path)
@@ -55,8 +60,8 @@ weigh_steps() {
     { print "o 0.1" }' >"$2.steps"
   local sizes
   sizes=$(cd "$ROOT" && sed -n 's/^s //p' "$2.steps" | xargs -r stat -c '%n %s' 2>/dev/null || true)
-  awk 'NR == FNR { size[$1] = $2; next }
-    $1 == "s" { print ($2 in size) ? 1.7 + size[$2] / 5200 : 3; next }
+  awk "$source_seconds"' NR == FNR { size[$1] = $2; next }
+    $1 == "s" { print ($2 in size) ? source_seconds(size[$2]) : 4; next }
     { print $2 }' <(printf '%s\n' "$sizes") "$2.steps" >"$2"
   rm -f "$2.steps"
 }
@@ -73,7 +78,7 @@ core_seconds() {
 programs_seconds() {
   local bytes
   bytes=$(find "$ROOT"/{actors,services,gateway,cli} -name '*.cpp' -printf '%s\n')
-  awk -v pace="$(core_seconds)" -v parallel="$(jobs)" '{ sum += 1.7 + $1 / 5200 } END { printf "%d", (sum + 150) * pace / parallel }' <<<"$bytes"
+  awk -v pace="$(core_seconds)" -v parallel="$(jobs)" "$source_seconds"' { sum += source_seconds($1) } END { printf "%d", (sum + 200) * pace / parallel }' <<<"$bytes"
 }
 
 in_minutes() {
