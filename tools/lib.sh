@@ -107,7 +107,7 @@ run_ninja() {
 }
 
 show_progress() {
-  local total=$2 terminal=0 line step of seen shown=-1 started=$SECONDS percent left told=$SECONDS failed=0
+  local total=$2 terminal=0 line step of seen shown=-1 started=$SECONDS percent left told=$SECONDS
   local -a weights
   mapfile -t weights < <(awk -v total="$2" '{ done += $1; printf "%d\n", 1000 * done / total }' "$1")
   if [[ -t 1 ]]; then terminal=1; fi
