@@ -65,6 +65,7 @@ void keeper_link::run() {
       if (stopping_)
         return;
       listener = std::exchange(wanted_, nullptr);
+      connecting_now_ = true;
     }
     connect_now(std::move(listener));
   }
@@ -74,7 +75,6 @@ void keeper_link::connect_now(keeper_listener listener) {
   std::shared_ptr<keeper_client> old;
   {
     std::lock_guard guard{mutex_};
-    connecting_now_ = true;
     old = std::exchange(client_, nullptr);
   }
   // Ends the old connection's thread, so that from here on everything told is of the new one.
@@ -105,6 +105,7 @@ void keeper_link::connect_now(keeper_listener listener) {
     for (auto& n : news)
       post(std::move(n));
   }
+  settled_.notify_all();
   if (!fresh)
     post({});
 }
@@ -166,6 +167,13 @@ bool keeper_link::kill(const std::string& id, std::int32_t signal, std::uint32_t
 void keeper_link::forget(const std::string& id) {
   if (auto c = client())
     c->forget(id);
+}
+
+void keeper_link::stop_connecting() {
+  std::unique_lock lock{mutex_};
+  stopping_ = true;
+  asked_.notify_one();
+  settled_.wait(lock, [this] { return !connecting_now_; });
 }
 
 void keeper_link::quit_keeper() {

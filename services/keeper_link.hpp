@@ -26,6 +26,9 @@ public:
   bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
   void forget(const std::string& id) override;
 
+  /// From here on no keeper is looked for or started: one that is missed while the node stops would be started again, and stay. Returns
+  /// when a connection that is under way has come to its end.
+  void stop_connecting();
   /// Ends every program and the keeper.
   void quit_keeper();
   /// 0 while not attached.
@@ -56,6 +59,7 @@ private:
   keeper_listener wanted_; // of a connect() that the thread has not begun
   bool stopping_ = false;
   std::condition_variable asked_;
+  std::condition_variable settled_;
   std::atomic<std::int64_t> keeper_pid_{0};
   std::thread connecting_; // last: it uses the rest
 };

@@ -109,11 +109,12 @@ run_ninja() {
 show_progress() {
   local total=$2 terminal=0 line step of seen shown=-1 started=$SECONDS percent left told=$SECONDS
   local -a weights
-  mapfile -t weights < <(awk -v total="$2" '{ done += $1; printf "%d\n", 1000 * done / total }' "$1")
+  mapfile -t weights < <(awk -v total="$2" '{ done += $1; part = 1000 * done / total; printf "%d\n", part < 1000 ? part : 1000 }' "$1")
   if [[ -t 1 ]]; then terminal=1; fi
   while IFS= read -r line; do
     if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*)$ ]]; then
       step=${BASH_REMATCH[1]} of=${BASH_REMATCH[2]}
+      ((step > 0)) || continue # what ninja does before it has counted its steps
       seen=$((step - 1 < ${#weights[@]} ? step - 1 : ${#weights[@]} - 1))
       percent=${weights[seen]}
       # The first guess gives way to what has been seen.

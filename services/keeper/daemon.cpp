@@ -57,8 +57,11 @@ void require_clean_environment(char** argv) {
     same = same && environ[env.size()] != nullptr && e == environ[env.size()];
     env.push_back(e.data());
   }
-  if (same && environ[env.size()] == nullptr)
+  if (same && environ[env.size()] == nullptr) {
+    // The kernel names a process after the file that it executed, which here was /proc/self/exe.
+    prctl(PR_SET_NAME, "swarm-keeper");
     return;
+  }
   env.push_back(nullptr);
   execve("/proc/self/exe", argv, env.data());
   fail("cannot execute myself again");

@@ -198,11 +198,12 @@ caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervi
 }
 
 void end_keeper(keeper_link& link) {
+  link.stop_connecting();
   auto pid = link.keeper_pid();
   auto gone = pid != 0 ? open_pidfd(static_cast<pid_t>(pid)) : std::nullopt;
+  link.quit_keeper();
   if (!gone)
     return;
-  link.quit_keeper();
   pollfd p{gone->get(), POLLIN, 0};
   poll(&p, 1, static_cast<int>(2 * limits::kill_grace().count()));
 }

@@ -98,7 +98,7 @@ check_programs() {
   nothing_runs
 }
 # Of ours: among all processes only where these are a namespace's.
-running() { if [[ -z $root ]]; then pgrep -ax 'swarm.*'; else pgrep -af -- "$SWARM_HOME"; fi; }
+running() { if [[ -z $root ]]; then pgrep -af '^([^ ]*/)?swarm(d|ctl|-mcp|-keeper)( |$)'; else pgrep -af -- "$SWARM_HOME"; fi; }
 nothing_runs() {
   local until=$((SECONDS + 20))
   while running >/dev/null; do
