@@ -74,6 +74,8 @@ void print(const std::vector<row>& rows) {
 bool compared::more_is_better() const { return ours.unit.ends_with("/s") && ours.unit != "wake-ups/s"; }
 
 bool compared::is_regression() const {
+  if (ours.of_the_machine)
+    return false;
   if (more_is_better())
     return ours.value < theirs.value * 0.95 && ours.value < least;
   return ours.value > theirs.value * 1.05 && ours.value > most;

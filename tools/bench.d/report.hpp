@@ -19,6 +19,7 @@ struct row {
   std::string reference_name; // empty: measured against nothing
   double reference = 0;
   swarm::bench::goal goal;
+  bool of_the_machine = false; // of none of our programs: what others are measured beside
 
   std::optional<double> ratio() const;
   std::optional<bool> met() const;
@@ -33,7 +34,7 @@ struct compared {
   double least = 0, most = 0; // of theirs, over the rounds
   /// More is worse for what takes time or room, better for what is counted in a second.
   bool more_is_better() const;
-  /// Worse by more than a twentieth, and by a value that theirs had in no round.
+  /// Worse by more than a twentieth, and by a value that theirs had in no round. The machine's own rows never are.
   bool is_regression() const;
 };
 void print(const std::vector<compared>&);
