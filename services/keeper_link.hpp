@@ -27,7 +27,7 @@ public:
   void forget(const std::string& id) override;
 
   /// From here on no keeper is looked for or started: one that is missed while the node stops would be started again, and stay. Returns
-  /// when a connection that is under way has come to its end.
+  /// when a connection that is under way has come to its end, which takes at most the deadline of the options.
   void stop_connecting();
   /// Ends every program and the keeper.
   void quit_keeper();

@@ -11,9 +11,9 @@ namespace {
 /// Connects again whenever the keeper is lost, as the actor of the node's processes does.
 class insistent {
 public:
-  explicit insistent(keeper_link& link) : link_(link) {}
+  explicit insistent(keeper_client_options options) : link(std::move(options)) {}
   void connect() {
-    link_.connect([this](keeper_news_ptr news) {
+    link.connect([this](keeper_news_ptr news) {
       {
         std::lock_guard lock{mutex_};
         ++seen_[news->kind];
@@ -33,10 +33,12 @@ public:
   }
 
 private:
-  keeper_link& link_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<keeper_news::kind_t, int> seen_;
+
+public:
+  keeper_link link; // last: it tells the rest until it is gone
 };
 
 } // namespace
@@ -45,13 +47,12 @@ TEST_CASE("a keeper that was told to end is not started again by a link that sto
   node n;
   std::int64_t pid = 0;
   {
-    keeper_link link{{state_dir{n.dir}, true, patience, n.program}};
-    insistent actor{link};
+    insistent actor{{state_dir{n.dir}, true, patience, n.program}};
     actor.connect();
     REQUIRE(actor.wait_for(keeper_news::attached));
-    pid = link.keeper_pid();
-    link.stop_connecting();
-    link.quit_keeper();
+    pid = actor.link.keeper_pid();
+    actor.link.stop_connecting();
+    actor.link.quit_keeper();
     REQUIRE(actor.wait_for(keeper_news::lost));
     CHECK(eventually([&] { return !is_running(static_cast<pid_t>(pid)); }));
     CHECK(actor.count(keeper_news::attached) == 1);
@@ -61,12 +62,11 @@ TEST_CASE("a keeper that was told to end is not started again by a link that sto
 
 TEST_CASE("a connection that is under way has come to its end when the link stops connecting") {
   node n;
-  keeper_link link{{state_dir{n.dir}, true, patience, n.program}};
-  insistent actor{link};
+  insistent actor{{state_dir{n.dir}, true, patience, n.program}};
   actor.connect();
-  link.stop_connecting();
+  actor.link.stop_connecting();
   // There is a keeper, or there never will be one.
-  link.quit_keeper();
+  actor.link.quit_keeper();
   CHECK(eventually([&] {
     try {
       attached probe{n.dir, false};
