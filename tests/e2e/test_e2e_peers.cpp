@@ -589,6 +589,8 @@ TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also 
   REQUIRE(c.home.ctl(in_shared({"kv", "set", "large", std::string(value_bytes, 'x')})).status == 0);
   peer_stream unread{deaf, link_lane::control, false};
   REQUIRE(unread.write(hello_frame(deaf)));
+  for (v1::LinkFrame of_home; of_home.credit() == 0;)
+    REQUIRE(unread.read(of_home));
   for (std::uint64_t seq = 1; seq <= answers; ++seq) {
     auto r = question();
     r.mutable_query()->mutable_get_kv()->set_key("large");

@@ -105,6 +105,14 @@ peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) :
 
 peer_stream::~peer_stream() { end(); }
 
+bool peer_stream::read(v1::LinkFrame& f) {
+  grpc::ByteBuffer bytes;
+  if (!stream_->Read(&bytes))
+    return false;
+  grpc::ProtoBufferReader reader{&bytes};
+  return f.ParseFromZeroCopyStream(&reader);
+}
+
 void peer_stream::read_all() {
   grpc::ByteBuffer bytes;
   while (stream_->Read(&bytes)) {

@@ -54,6 +54,8 @@ public:
   /// False: the connection is over.
   bool write(const v1::LinkFrame&);
   bool write_bytes(const std::string&);
+  /// Of a connection that does not read by itself: waits for the next frame. False: the connection is over, or the frame unreadable.
+  bool read(v1::LinkFrame&);
   /// The next frame; nothing at the end of the connection, or at the deadline.
   std::optional<v1::LinkFrame> next(std::chrono::milliseconds deadline = patience);
   /// The close, whatever came before it; nothing when the connection ends without one.
