@@ -40,8 +40,8 @@ int read(sqlite3_file* f, void* to, int amount, sqlite3_int64 offset) {
 }
 
 void overwrite(std::string& bytes, std::size_t at, std::string_view with) {
-  if (bytes.size() < at + with.size())
-    bytes.resize(at + with.size());
+  if (bytes.size() < at)
+    bytes.resize(at);
   bytes.replace(at, with.size(), with);
 }
 
