@@ -75,9 +75,4 @@ if(SWARM_FUZZ)
 endif()
 # GCC 12, when it optimises, reports overflows inside std::string's own operator+ (GCC bugs 105329, 105651) and uninitialised
 # reads inside std::optional (GCC bug 80635); no code of ours is meant.
-target_compile_options(swarm_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # With optimisation GCC 12 sees overflows in std::string's own concatenation that are not there (GCC bugs 105329, 105651).
-  target_compile_options(swarm_warnings INTERFACE
-    $<$<CONFIG:RelWithDebInfo>:-Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-maybe-uninitialized>)
-endif()
+target_compile_options(swarm_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-maybe-uninitialized>)
