@@ -96,12 +96,12 @@ void event_loop::run(const std::function<bool(bool quiet)>& end_of_turn) {
     for (int i = 0; i < n; ++i) {
       const auto& e = ready[static_cast<std::size_t>(i)];
       // A copy: the kernel's structure is packed, so its member may lie anywhere, and a reference to it may not.
-      std::uint64_t token = e.data.u64;
-      if (token == timer_token) {
+      token of_event = e.data.u64;
+      if (of_event == timer_token) {
         fire_due();
         continue;
       }
-      auto w = watched_.find(token);
+      auto w = watched_.find(of_event);
       if (w == watched_.end())
         continue;
       auto call = w->second.call;
