@@ -8,27 +8,9 @@
 #include <vector>
 
 #include "cli/environment.hpp"
+#include "cli/target.hpp"
 
 namespace swarm::cli {
-
-/// Where ssh connects to.
-struct ssh_host {
-  std::string destination; // [USER@]HOST, never with a dash in front
-  std::string port;        // empty = what ssh's own settings say
-};
-
-/// Of `[USER@]HOST` or `ssh://[USER@]HOST[:PORT]`; empty for anything else.
-std::optional<ssh_host> parse_ssh_host(std::string_view);
-
-struct node_context {
-  std::string name;
-  std::string ssh;              // host of the node; empty = this one
-  std::string state_dir;        // without ssh: where the node keeps its state
-  std::string remote_state_dir; // with ssh: the same on that host; empty = what swarmctl takes there
-  std::string scope;            // where the call names none; empty = none
-
-  bool elsewhere() const noexcept { return !ssh.empty(); }
-};
 
 /// Names the node of this user, which is no entry of the file.
 inline constexpr const char* default_context = "default";

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "actors/base/unique_fd.hpp"
-#include "cli/node_context.hpp"
+#include "cli/target.hpp"
 
 namespace swarm::cli {
 

@@ -3,9 +3,9 @@
 #include "actors/domain/decide.hpp"
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/placement.hpp"
-#include "services/coordination_service.hpp"
 #include "services/harness.hpp"
 #include "services/requests.hpp"
+#include "services/service_environment.hpp"
 
 namespace swarm {
 

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <thread>
 
-#include "services/coordination_service.hpp"
 #include "services/federation/enrollment.hpp"
 #include "services/federation/links.hpp"
 #include "services/federation/renewal.hpp"
+#include "services/service_environment.hpp"
 #include "swarm/v1/cluster.grpc.pb.h"
 
 namespace swarm {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/runtime/supervisor.hpp"
-#include "services/coordination_service.hpp"
+#include "services/service_environment.hpp"
 #include "swarm/v1/node.grpc.pb.h"
 
 namespace swarm {

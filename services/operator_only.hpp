@@ -1,7 +1,7 @@
 // Calls that only the operator may make.
 #pragma once
 
-#include "services/coordination_service.hpp"
+#include "services/service_environment.hpp"
 
 namespace swarm {
 

@@ -1,7 +1,7 @@
 // Terminals over gRPC.
 #pragma once
 
-#include "services/coordination_service.hpp"
+#include "services/service_environment.hpp"
 #include "swarm/v1/pty.grpc.pb.h"
 
 namespace swarm {
