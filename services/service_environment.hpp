@@ -3,13 +3,13 @@
 
 #include <atomic>
 
-#include "actors/fabric/remote.hpp"
 #include "actors/fabric/node.hpp"
+#include "actors/fabric/remote.hpp"
 #include "actors/runtime/admission.hpp"
 #include "services/bridge.hpp"
+#include "services/federation/cluster.hpp"
 #include "services/path_view.hpp"
 #include "services/principals.hpp"
-#include "services/federation/cluster.hpp"
 #include "swarm/v1/coordination.pb.h"
 
 namespace swarm {

@@ -52,6 +52,15 @@ include gateway/mcp/a.cpp '"actors/fabric/interfaces.hpp"' 'gateway/mcp may not 
 include cli/a.cpp '"actors/fabric/interfaces.hpp"' 'cli may not include actors/fabric'
 include cli/a.cpp '"services/convert.hpp"' 'cli may not include services'
 include cli/a.cpp '"gateway/main.hpp"' 'cli may not include gateway'
+include actors/domain/task/a.cpp '"actors/domain/query/rules.hpp"' 'actors/domain/task may not include actors/domain/query'
+include actors/fabric/entities/a.cpp '"actors/fabric/workers/spawn.hpp"' 'actors/fabric/entities may not include actors/fabric/workers'
+include actors/fabric/cluster/a.cpp '"actors/fabric/scope.hpp"' 'actors/fabric/cluster may not include actors/fabric'
+include services/call/a.cpp '"services/api/node_service.hpp"' 'services/call may not include services/api'
+include gateway/client/a.cpp '"cli/targets.hpp"' 'gateway/client may not include cli'
+include gateway/json/a.cpp '"gateway/session/nudge.hpp"' 'gateway/json may not include gateway/session'
+include cli/hook/a.cpp '"cli/verbs/follow.hpp"' 'cli/hook may not include cli/verbs'
+printf '// planted\n' | plant actors/fabric/a/b.cpp
+reported actors/fabric/a/b.cpp 1 'actors/fabric/a has no row'
 
 # what belongs to one room only
 include actors/fabric/a.cpp '<sqlite3.h>' 'sqlite3.h outside actors/store'

@@ -7,10 +7,10 @@ BEGIN {
     for (i = 2; i <= n; i++) may[word[1], word[i]] = 1
   }
   # What a program of tests/unit tests, where its name is not that of a folder of actors.
-  of["services"] = "services services/federation services/swarmd"
+  of["services"] = "services services/api services/call services/federation services/host services/swarmd"
   of["security"] = "services/security"
   of["keeper"] = "services/keeper"
-  of["cli"] = "cli"
+  of["cli"] = "cli cli/edit cli/hook cli/install cli/verbs cli/worktree"
   of["mcp"] = "gateway/mcp"
   of["routine"] = "gateway/routine"
   of["simulate"] = "actors/fabric tools/simulate.d"
@@ -23,6 +23,7 @@ function room_of(path, room) {
 
 /^$/ { next }
 /^(docs|deploy)\// || /^[^\/]*\.md$/ { contract = 1; if (/^deploy\//) programs = 1; next }
+/^tests\/unit\/services\/(security|keeper)\// { split($0, part, "/"); labels["test_" part[4]] = 1; contract = 1; next }
 /^tests\/unit\// { split($0, part, "/"); labels["test_" part[3]] = 1; contract = 1; next }
 /^tests\/(e2e|fault)\/test_[^\/]*\.cpp$/ { sub(/.*\//, ""); sub(/\.cpp$/, ""); labels[$0] = 1; contract = 1; next }
 /^tests\/sim\// { labels["test_sim"] = contract = 1; next }
@@ -44,12 +45,17 @@ END {
   if (all) { print "all"; exit }
   for (room in changed) {
     contract = programs = 1
-    for (user in rooms) if (user == room || (user, room) in may) touched[user] = 1
+    touched[room] = 1
+  }
+  # Whoever includes one that is touched, and so on.
+  for (grown = 1; grown;) {
+    grown = 0
+    for (room in touched) for (user in rooms) if (!(user in touched) && (user, room) in may) touched[user] = grown = 1
   }
   for (room in touched) {
-    if (room ~ /^actors\//) { name = room; sub(/.*\//, "", name); labels["test_" name] = 1 }
+    if (room ~ /^actors\//) { split(room, part, "/"); labels["test_" part[2]] = 1 }
     for (name in of) if (index(" " of[name] " ", " " room " ")) labels["test_" name] = 1
-    if (room ~ /^actors\/(store|fabric)$/) labels["test_sim"] = 1
+    if (room ~ /^actors\/(store$|fabric)/) labels["test_sim"] = 1
     labels["fuzz"] = 1
   }
   if ("actors/base" in changed) labels["test_history"] = labels["test_network"] = 1
