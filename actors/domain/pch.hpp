@@ -5,7 +5,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/domain/decide.hpp"
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 #include "actors/domain/rules.hpp"
-#include "actors/domain/spawn_rules.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
+#include "actors/domain/task/spawn_rules.hpp"

@@ -161,8 +161,9 @@ complete() {
 }
 complete limits docs/limits.md 50 < <(limits_in actors/base/limits.hpp)
 shopt -s nullglob
-complete "event types" docs/events.md 10 < <(events_in actors/domain/*.cpp actors/fabric/*.cpp)
-unknown=$(comm -23 <(promised_events docs/events.md) <(events_in actors/domain/*.cpp actors/fabric/*.cpp))
+mapfile -t sources < <(find actors/domain actors/fabric -name '*.cpp')
+complete "event types" docs/events.md 10 < <(events_in "${sources[@]}")
+unknown=$(comm -23 <(promised_events docs/events.md) <(events_in "${sources[@]}"))
 if [[ -n $unknown ]]; then
   printf 'docs/events.md promises events that nothing emits:\n%s\n' "$unknown"
   failed=1

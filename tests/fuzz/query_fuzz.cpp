@@ -1,7 +1,7 @@
 // Queries as they come from outside: refused or answered, the same question twice gives the same answer, and every page token that is
 // handed out is taken back and leads to the end.
 #include "actors/base/limits.hpp"
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

@@ -1,5 +1,5 @@
 // A node speaks only for what lives there.
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

@@ -1,5 +1,5 @@
 // The payloads of docs/events.md, key by key: programs read them, so a key that is spelt otherwise is missing.
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

@@ -4,4 +4,4 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/domain_world.hpp"
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/base/limits.hpp"
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

@@ -3,7 +3,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/domain/spawn_rules.hpp"
+#include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
 

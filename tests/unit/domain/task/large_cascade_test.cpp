@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <random>
 
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

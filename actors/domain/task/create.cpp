@@ -3,7 +3,7 @@
 #include <set>
 
 #include "actors/base/limits.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 

@@ -1,7 +1,7 @@
 // swarm_status, contract 2.10: what one session should know and do next.
 #include <set>
 
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 
 namespace swarm::domain {
 

@@ -1,5 +1,5 @@
 // Who is there, and whom a person means by a few letters.
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 #include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {

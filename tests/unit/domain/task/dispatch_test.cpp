@@ -1,6 +1,6 @@
 #include <set>
 
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

@@ -1,7 +1,7 @@
 // Asking for worker processes: what dispatch and request_spawn share.
 #pragma once
 
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 

@@ -6,7 +6,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/harness.hpp"
-#include "actors/domain/spawn_rules.hpp"
+#include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
 

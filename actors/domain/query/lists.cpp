@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "actors/base/paths.hpp"
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 
 namespace swarm::domain {
 

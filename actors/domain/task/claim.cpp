@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 

@@ -1,7 +1,7 @@
 // Moving tasks on: update_task, complete_task, report_progress, approve_task.
 #include "actors/base/limits.hpp"
 #include "actors/domain/json_text.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 

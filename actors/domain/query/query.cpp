@@ -1,5 +1,5 @@
 // Questions: the entrance, and what all lists share.
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 
 namespace swarm::domain {
 

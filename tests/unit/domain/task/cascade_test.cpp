@@ -1,4 +1,4 @@
-#include "tests/unit/domain/task_world.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

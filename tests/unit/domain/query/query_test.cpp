@@ -1,8 +1,8 @@
 #include <limits>
 #include <set>
 
-#include "actors/domain/query_rules.hpp"
-#include "tests/unit/domain/task_world.hpp"
+#include "actors/domain/query/rules.hpp"
+#include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
 using namespace swarm::test;

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "actors/base/limits.hpp"
-#include "actors/domain/spawn_rules.hpp"
+#include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
 

@@ -1,5 +1,5 @@
 // Tasks as lists, singly and as the snapshot that agents bootstrap from.
-#include "actors/domain/query_rules.hpp"
+#include "actors/domain/query/rules.hpp"
 
 namespace swarm::domain {
 

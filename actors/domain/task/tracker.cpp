@@ -5,7 +5,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 

@@ -1,7 +1,7 @@
 // The task machine: the moves that several commands share.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/domain/task_rules.hpp"
+#include "actors/domain/task/rules.hpp"
 
 namespace swarm::domain {
 
