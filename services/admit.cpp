@@ -2,7 +2,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/domain/rows.hpp"
-#include "actors/fabric/placement.hpp"
+#include "actors/fabric/cluster/placement.hpp"
 #include "services/harness.hpp"
 #include "services/requests.hpp"
 #include "services/service_environment.hpp"

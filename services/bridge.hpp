@@ -22,7 +22,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/tsan.hpp"
-#include "actors/fabric/door.hpp"
+#include "actors/fabric/short_calls.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/scheduling.hpp"
 #include "services/status.hpp"

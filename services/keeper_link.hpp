@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "services/keeper/client.hpp"
 
 namespace swarm {

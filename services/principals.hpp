@@ -13,7 +13,7 @@
 
 #include <grpcpp/server_context.h>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "swarm/v1/common.pb.h"
 #include "swarm/v1/state.pb.h"
 

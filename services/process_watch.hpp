@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "actors/base/unique_fd.hpp"
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 
 namespace swarm {
 

@@ -3,8 +3,8 @@
 
 #include <atomic>
 
+#include "actors/fabric/cluster/remote.hpp"
 #include "actors/fabric/node.hpp"
-#include "actors/fabric/remote.hpp"
 #include "actors/runtime/admission.hpp"
 #include "services/bridge.hpp"
 #include "services/federation/cluster.hpp"

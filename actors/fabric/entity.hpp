@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/base/limits.hpp"
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/parked.hpp"
 #include "actors/runtime/tree.hpp"

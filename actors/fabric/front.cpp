@@ -3,7 +3,7 @@
 #include <caf/send.hpp>
 
 #include "actors/base/log.hpp"
-#include "actors/fabric/remote.hpp"
+#include "actors/fabric/cluster/remote.hpp"
 #include "actors/fabric/scope.hpp"
 #include "actors/fabric/tree_collector.hpp"
 #include "actors/runtime/ending.hpp"

@@ -6,7 +6,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/directory.hpp"
 
 namespace swarm {

@@ -2,11 +2,11 @@
 
 #include <caf/actor_cast.hpp>
 
-#include "actors/fabric/door.hpp"
-#include "actors/fabric/federation.hpp"
+#include "actors/fabric/cluster/federation.hpp"
 #include "actors/fabric/front.hpp"
-#include "actors/fabric/processes.hpp"
-#include "actors/fabric/pty_log.hpp"
+#include "actors/fabric/short_calls.hpp"
+#include "actors/fabric/terminals/processes.hpp"
+#include "actors/fabric/terminals/pty_log.hpp"
 #include "actors/fabric/watch_hub.hpp"
 
 namespace swarm {

@@ -6,7 +6,7 @@
 
 #include <caf/actor_system.hpp>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/store/reader.hpp"
 #include "actors/store/writer.hpp"

@@ -2,8 +2,8 @@
 #include "actors/runtime/pch.hpp"
 
 #include "actors/domain/rows.hpp"
-#include "actors/fabric/context.hpp"
 #include "actors/fabric/entity.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/directory.hpp"
 #include "actors/runtime/scheduling.hpp"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "services/federation/checkouts.hpp"
 #include "services/federation/node_config.hpp"
 #include "services/security/authority_store.hpp"

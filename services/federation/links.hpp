@@ -14,7 +14,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "actors/fabric/context.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "services/security/authority_store.hpp"
 #include "swarm/v1/federation.grpc.pb.h"
 

@@ -9,7 +9,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/program.hpp"
 #include "actors/domain/harness.hpp"
-#include "actors/fabric/placement.hpp"
+#include "actors/fabric/cluster/placement.hpp"
 
 namespace swarm {
 

@@ -24,7 +24,7 @@ affects cli/cmd_kv.cpp "$programs test_cli $whole"
 # a room that includes the changed one counts, one below it does not
 affects gateway/mcp/rows.cpp "$programs test_cli $whole test_mcp"
 affects gateway/routine/run.cpp "$programs test_cli $whole test_mcp test_routine"
-affects actors/fabric/lock.cpp "$programs test_e2e_.* test_fabric test_fault_.* test_services test_sim test_simulate"
+affects actors/fabric/entities/lock.cpp "$programs test_e2e_.* test_fabric test_fault_.* test_services test_sim test_simulate"
 affects services/security/secret.cpp "$programs $whole test_security test_services"
 affects services/federation/links.cpp "$programs $whole test_services"
 affects tools/simulate.d/star.cpp "contract test_simulate"

@@ -2,7 +2,7 @@
 // and a peer that says anything: it is heard within what it was allowed, or sent away, and the end never holds more than its bounds.
 #include <algorithm>
 
-#include "actors/fabric/link_frames.hpp"
+#include "actors/fabric/cluster/link_frames.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/support/link_world.hpp"
 

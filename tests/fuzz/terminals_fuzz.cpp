@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "actors/base/limits.hpp"
-#include "actors/fabric/pty_log_files.hpp"
+#include "actors/fabric/terminals/pty_log_files.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

@@ -13,8 +13,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "actors/fabric/cluster/link_frames.hpp"
 #include "actors/fabric/interfaces.hpp"
-#include "actors/fabric/link_frames.hpp"
 #include "services/security/authority.hpp"
 #include "tests/support/node_process.hpp"
 

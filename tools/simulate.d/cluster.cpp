@@ -1,7 +1,7 @@
 #include "tools/simulate.d/cluster.hpp"
 
 #include "actors/domain/decide.hpp"
-#include "actors/fabric/peer.hpp"
+#include "actors/fabric/cluster/link.hpp"
 
 namespace swarm::simulate {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/fabric/link_frames.hpp"
+#include "actors/fabric/cluster/link_frames.hpp"
 #include "actors/runtime/deadline_heap.hpp"
 #include "actors/runtime/restarts.hpp"
 #include "tools/simulate.d/schedule.hpp"

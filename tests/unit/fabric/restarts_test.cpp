@@ -1,4 +1,4 @@
-#include "actors/fabric/pty.hpp"
+#include "actors/fabric/terminals/pty.hpp"
 #include "tests/support/fabric_world.hpp"
 
 using namespace std::chrono_literals;

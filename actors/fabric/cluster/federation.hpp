@@ -1,0 +1,44 @@
+// The other nodes of the cluster: who they are, and the actor that keeps the link to each.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/node_environment.hpp"
+#include "actors/runtime/complaints.hpp"
+#include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/restarts.hpp"
+
+namespace swarm {
+
+struct federation_state {
+  static inline const char* name = "federation";
+
+  struct member {
+    peer_actor who; // null while it is down
+    v1::NodeAddress address;
+    bool revoked = false;
+    std::int64_t since_ms = 0;
+    runtime::restart_record failures;
+  };
+
+  node_context_ptr node;
+  watch_hub_actor watch;
+  processes_actor processes;
+  front_actor front;
+  std::map<std::string, member> members;   // by node id
+  runtime::deadline_heap<std::string> due; // those to be started again
+  runtime::single_timer timer;
+  runtime::complaints refused; // connections of who is no node that this one is linked to
+  bool asking = false;         // the peers are asked how they are
+  bool changed = false;        // and have news since
+  ~federation_state();
+};
+
+federation_actor::behavior_type federation(federation_actor::stateful_pointer<federation_state> self, node_context_ptr node, watch_hub_actor watch,
+                                           processes_actor processes);
+
+} // namespace swarm

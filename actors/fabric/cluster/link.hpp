@@ -1,0 +1,96 @@
+// One other node: the link to it, what it asks of us and we of it.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/cluster/link_frames.hpp"
+#include "actors/fabric/node_environment.hpp"
+#include "actors/runtime/complaints.hpp"
+#include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/parked.hpp"
+#include "actors/runtime/restarts.hpp"
+
+namespace swarm {
+
+struct peer_state {
+  static inline const char* name = "peer";
+
+  /// One of the two links and the connection that carries it.
+  struct lane {
+    std::optional<federation_link> link;
+    link_connection_ptr connection; // null: none
+    federation_link::connection connected = 0;
+    bool writing = false; // a frame is on its way into the connection
+    bool dialling = false;
+    runtime::backoff redials;
+    std::int64_t dialled_ms = 0;
+    std::int64_t redial_at_ms = 0;     // 0: not planned
+    link_connection_ptr leaving;       // the one before, until it has ended; null: it has
+    std::int64_t leaving_until_ms = 0; // boot time
+    std::uint64_t epoch = 0;           // answers to what was asked before the link began anew are nobody's
+    std::uint32_t protocol = 0;        // as agreed on with the node
+  };
+  /// Asked by somebody here.
+  struct question {
+    link_request_ptr request;
+    std::int64_t asked_ms = 0;    // boot time
+    std::int64_t deadline_ms = 0; // boot time
+    runtime::parked<link_response_ptr> answer;
+    std::optional<link_lane> put; // it is on its way there, or has arrived: it may happen
+  };
+  /// What the other node has asked, as long as the link it asked on goes on.
+  struct ticket {
+    link_lane lane = link_lane::control;
+    std::uint64_t id = 0;
+    std::uint64_t epoch = 0;
+  };
+  struct job {
+    std::size_t cost = 0; // of the link's credit, until it is answered
+    call_ptr call;        // a command under way
+    caf::actor helper;    // asks for it, if it may wait; its end gives the place in line up
+    link_request_ptr on;  // as it was passed on to another node
+  };
+
+  node_context_ptr node;
+  v1::NodeAddress address;
+  bool dials = false; // we call it, not it us
+  federation_actor parent;
+  watch_hub_actor watch;
+  processes_actor processes;
+  front_actor front;
+
+  std::array<lane, link_lanes> lanes;
+  std::string last_failure;
+  runtime::complaints refused;   // connections that ended because one side does not take the other
+  runtime::complaints unreached; // since it was linked last
+  bool clock_off = false;        // as said last
+
+  std::map<std::uint64_t, question> asked;
+  std::uint64_t next_id = 1;
+  std::int64_t typed_ms = 0;      // boot time of the last input for a terminal there
+  std::int64_t held_until_ms = 0; // when reads of much output are put that wait for it; 0: none does
+  runtime::deadline_heap<std::uint64_t> due;
+  std::map<std::pair<link_lane, std::uint64_t>, job> jobs;
+
+  v1::NodeInfo info;     // as the other node says
+  std::string said_info; // what it was told last of this node, encoded
+  std::int64_t last_heard_ms = 0;
+  std::int64_t clock_offset_ms = 0;
+  std::int64_t gone_at_ms = 0; // boot time at which it counts as gone; 0: it is there, or has been told of
+  bool revoked = false;
+  runtime::single_timer timer;
+  ~peer_state();
+};
+
+peer_actor::behavior_type peer(peer_actor::stateful_pointer<peer_state> self, node_context_ptr node, v1::NodeAddress address, bool dials,
+                               federation_actor parent, watch_hub_actor watch, processes_actor processes);
+
+/// Whether a node has to hear of this batch: it is about its sessions or workers, or about something that ends rights or work anywhere.
+bool concerns(const v1::Batch& batch, const std::string& node_id);
+
+} // namespace swarm

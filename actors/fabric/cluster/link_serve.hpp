@@ -1,0 +1,22 @@
+// What another node asks of this one: the half of the peer actor that answers.
+#pragma once
+
+#include "actors/fabric/cluster/link.hpp"
+
+namespace swarm::peer_serve {
+
+using self_ptr = peer_actor::stateful_pointer<peer_state>;
+
+/// Sends what the link has to send, and does what it wants. Of the other half.
+void pump(self_ptr self);
+/// Only what is shared is open to other nodes, and only its home answers for it.
+bool is_home_of(self_ptr self, const std::string& scope);
+
+/// A request has come; `cost` is its credit. It is answered once, whatever comes of it.
+void serve(self_ptr self, link_lane lane, const v1::LinkRequest& request, std::size_t cost);
+/// The other node does not wait for this one any more.
+void cancel(self_ptr self, std::uint64_t id);
+/// The link has begun anew: what was asked on it is asked again.
+void forget_all(self_ptr self, link_lane lane);
+
+} // namespace swarm::peer_serve

@@ -1,0 +1,525 @@
+#include "actors/fabric/terminals/processes.hpp"
+
+#include <algorithm>
+
+#include <caf/send.hpp>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/fabric/entity.hpp"
+#include "actors/fabric/terminals/pty.hpp"
+#include "actors/fabric/tree_collector.hpp"
+#include "actors/runtime/ending.hpp"
+
+namespace swarm {
+
+processes_state::~processes_state() {
+  for (auto& [id, c] : children)
+    if (c.terminal)
+      caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
+}
+
+namespace {
+
+using self_ptr = processes_actor::stateful_pointer<processes_state>;
+
+v1::PtyInfo describe(const processes_state::child& c) {
+  if (c.record)
+    return *c.record;
+  v1::PtyInfo p;
+  if (c.row) {
+    p.set_id(c.row->id());
+    p.set_scope(c.row->scope());
+    // A terminal somebody asked for bears the name given; a worker is known by its role.
+    p.set_name(c.row->harness() == "shell" && !c.row->intent().empty() ? c.row->intent() : c.row->role());
+    *p.mutable_argv() = c.row->argv();
+    p.set_directory(c.row->directory());
+    p.set_session_id(c.row->session_id());
+    p.set_harness(c.row->harness());
+    p.mutable_size()->set_columns(c.row->columns() == 0 ? 80 : c.row->columns());
+    p.mutable_size()->set_rows(c.row->rows() == 0 ? 24 : c.row->rows());
+    p.set_created_at_ms(c.row->requested_at_ms());
+  }
+  p.set_id(c.info.id);
+  p.set_pid(c.info.pid);
+  p.set_running(!c.info.exited);
+  p.set_exit_status(c.info.exit_status);
+  p.set_signal(c.info.signal);
+  p.set_end(c.info.end);
+  return p;
+}
+
+void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
+  auto& st = self->state;
+  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info);
+  self->monitor(c.terminal);
+  c.terminal_since_ms = st.node->clock->boot_ms();
+  for (auto& p : std::exchange(c.asking, {}))
+    p.answer(c.terminal);
+}
+
+void make_terminal(self_ptr self, processes_state::child& c) {
+  if (!c.terminal && !c.terminal_waits && (c.row || c.record))
+    open_terminal(self, c, describe(c));
+}
+
+/// A terminal that crashed comes back from ring and files; that of a program that has ended, when somebody asks for it.
+void terminal_back(self_ptr self, processes_state::child& c) {
+  c.terminal_waits = c.terminal_rests = false;
+  if (!c.info.exited || !c.asking.empty())
+    make_terminal(self, c);
+}
+
+void arm_terminals(self_ptr self) {
+  auto& st = self->state;
+  st.terminal_timer.arm(self, st.node->clock->boot_ms(), st.terminals_due.next());
+}
+
+void terminal_failed(self_ptr self, const std::string& id, processes_state::child& c) {
+  auto& st = self->state;
+  auto now = st.node->clock->boot_ms();
+  auto next = c.terminal_failures.failed(runtime::at_once_first(st.node->restarts), std::chrono::milliseconds{now - c.terminal_since_ms}, now,
+                                         std::hash<std::string>{}(id));
+  c.terminal = nullptr;
+  if (next.wait.count() == 0)
+    return terminal_back(self, c);
+  c.terminal_waits = true;
+  c.terminal_rests = next.rests;
+  st.terminals_due.set(id, now + next.wait.count());
+  arm_terminals(self);
+}
+
+void wake_due_terminals(self_ptr self) {
+  auto& st = self->state;
+  while (auto id = st.terminals_due.take_due(st.node->clock->boot_ms()))
+    if (auto i = st.children.find(*id); i != st.children.end())
+      terminal_back(self, i->second);
+  arm_terminals(self);
+}
+
+/// The others place workers by it.
+void tell_how_busy(self_ptr self) {
+  const auto& st = self->state;
+  if (!st.node->cluster)
+    return;
+  auto running = std::count_if(st.children.begin(), st.children.end(),
+                               [](const auto& c) { return !c.second.info.exited && (c.second.info.exists || !c.second.starting.empty()); });
+  st.node->cluster->busy(static_cast<std::uint32_t>(running));
+}
+
+child_info_ptr share(const child_info& c) { return std::make_shared<const child_info>(c); }
+
+void tell(const processes_state::child& c, const keeper_news_ptr& news) {
+  if (c.listener)
+    caf::anon_send(c.listener, news);
+  if (c.terminal)
+    caf::anon_send(c.terminal, news);
+}
+
+/// It is about the attempt whose place the one that was asked for takes.
+bool is_of_former(const processes_state::child& c, const child_info& told) { return c.request && told.attempt < c.request->attempt; }
+
+/// A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
+void make_room(self_ptr self, processes_state::child& c) {
+  auto& st = self->state;
+  if (c.terminal)
+    caf::anon_send_exit(c.terminal, caf::exit_reason::user_shutdown);
+  c.terminal = nullptr;
+  c.terminal_failures = {};
+  c.terminal_waits = c.terminal_rests = false;
+  st.terminals_due.cancel(c.info.id);
+  c.record = nullptr;
+  auto slice = std::make_shared<log_slice>();
+  slice->id = c.info.id;
+  slice->fresh = true;
+  caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
+  c.info = {};
+  c.info.id = slice->id;
+}
+
+void answer_question(self_ptr self, processes_state::question q) {
+  auto& st = self->state;
+  auto i = st.children.find(q.row->id());
+  if (i == st.children.end())
+    return q.promise.answer(share({}));
+  auto& c = i->second;
+  c.row = q.row;
+  c.listener = q.listener;
+  self->monitor(c.listener);
+  make_terminal(self, c);
+  q.promise.answer(share(c.info));
+}
+
+/// Children that the keeper holds but no spawn row explains: left over from a crash before their row was committed.
+void drop_strays(self_ptr self) {
+  auto& st = self->state;
+  if (!st.booted || !st.list_complete)
+    return;
+  for (auto& [id, c] : st.children) {
+    if (c.row || c.request || c.record)
+      continue;
+    log::warn({"child ", id, " (pid ", c.info.pid, ") belongs to no spawn and is ended"});
+    if (c.info.at_gate)
+      st.node->processes->abort(id);
+    else if (c.info.exited)
+      st.node->processes->forget(id);
+    else
+      st.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace().count()));
+  }
+}
+
+/// The news come straight to this activation: whoever looked it up elsewhere could miss it while it is being started.
+void connect(self_ptr self) {
+  self->state.node->processes->connect([me = self->address()](keeper_news_ptr news) {
+    if (auto who = caf::actor_cast<caf::strong_actor_ptr>(me))
+      caf::anon_send(caf::actor_cast<processes_actor>(who), std::move(news));
+  });
+}
+
+void on_lost(self_ptr self) {
+  auto& st = self->state;
+  st.attached = st.list_complete = false;
+  auto now = st.node->clock->boot_ms();
+  auto wait = st.connect_waits.after_failure(st.node->restarts, std::chrono::milliseconds{0}, 0);
+  st.reconnect.arm(self, now, now + wait.count());
+}
+
+/// A child we know that a new keeper does not list has died with the old one.
+void bury_missing(self_ptr self) {
+  for (auto& [id, c] : self->state.children) {
+    if (c.info.exited || !c.info.exists || self->state.listed.contains(id))
+      continue;
+    if (is_of_former(c, c.info)) {
+      make_room(self, c);
+      continue;
+    }
+    auto news = std::make_shared<keeper_news>();
+    news->kind = keeper_news::exited;
+    c.info.exited = true;
+    c.info.exit_status = -1;
+    c.info.error = "the keeper ended";
+    news->child = c.info;
+    tell(c, news);
+  }
+}
+
+void on_list_complete(self_ptr self) {
+  auto& st = self->state;
+  st.list_complete = true;
+  st.connect_waits = {};
+  bury_missing(self);
+  for (auto& q : std::exchange(st.questions, {}))
+    answer_question(self, std::move(q));
+  for (auto& [id, c] : st.children)
+    if (!c.starting.empty() && c.request)
+      st.node->processes->start(*c.request);
+  drop_strays(self);
+}
+
+void on_listed(self_ptr self, const keeper_news_ptr& news) {
+  self->state.listed.insert(news->child.id);
+  // It was told that it may go, while it could not hear.
+  const auto& ended = self->state.ended;
+  if (auto i = self->state.children.find(news->child.id); i != self->state.children.end() && !i->second.record && news->child.exited &&
+                                                          std::find(ended.begin(), ended.end(), news->child.id) != ended.end())
+    return self->state.node->processes->forget(news->child.id);
+  auto& c = self->state.children[news->child.id];
+  // Its end was committed, but the keeper did not live, or we did not, to be told that it may go.
+  if (c.record && news->child.exited && c.record->pid() == news->child.pid)
+    return self->state.node->processes->forget(news->child.id);
+  if (std::exchange(c.record, nullptr))
+    std::erase(self->state.ended, news->child.id);
+  auto started = c.info.exists;
+  c.info = news->child;
+  c.info.exists = true;
+  if (started)
+    tell(c, news);
+}
+
+void on_at_gate(self_ptr self, const keeper_news_ptr& news) {
+  auto i = self->state.children.find(news->child.id);
+  if (i == self->state.children.end() || is_of_former(i->second, news->child))
+    return;
+  auto& c = i->second;
+  c.info = news->child;
+  c.info.exists = c.info.at_gate = true;
+  make_terminal(self, c);
+  for (auto& p : std::exchange(c.starting, {}))
+    p.answer(share(c.info));
+}
+
+void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
+  auto i = self->state.children.find(news->child.id);
+  if (i == self->state.children.end() || is_of_former(i->second, news->child))
+    return;
+  auto node = self->state.children.extract(i);
+  for (auto& p : node.mapped().starting)
+    p.answer(fail(errc::keeper_failed, news->child.error));
+  if (node.mapped().terminal)
+    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
+}
+
+void retire(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  std::erase(st.ended, id);
+  st.ended.push_back(id);
+  if (st.ended.size() <= limits::ended_terminals_max())
+    return;
+  if (auto node = st.children.extract(st.ended.front()); !node.empty() && node.mapped().terminal)
+    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
+  st.ended.pop_front();
+}
+
+void on_exited(self_ptr self, const keeper_news_ptr& news) {
+  auto i = self->state.children.find(news->child.id);
+  // Aborted at its gate, or a stray: nobody will ask.
+  if (i == self->state.children.end())
+    return self->state.node->processes->forget(news->child.id);
+  auto& c = i->second;
+  if (is_of_former(c, news->child))
+    return make_room(self, c);
+  // The news name the child and its end; which process it was and where its output lies is known already.
+  auto known = std::exchange(c.info, news->child);
+  c.info.exists = c.info.exited = true;
+  c.info.pid = known.pid;
+  c.info.pid_start = known.pid_start;
+  if (!c.info.ring)
+    c.info.ring = known.ring;
+  auto full = std::make_shared<keeper_news>(*news);
+  full->child = c.info;
+  tell(c, full);
+  // The ring stays until the end is committed: if the spawn's actor has just died, its successor reports with the output's tail.
+  if (!c.listener && !c.row)
+    self->state.node->processes->forget(news->child.id);
+}
+
+void on_news(self_ptr self, const keeper_news_ptr& news) {
+  auto& st = self->state;
+  switch (news->kind) {
+    case keeper_news::attached:
+      st.attached = true;
+      st.list_complete = false;
+      st.listed.clear();
+      return;
+    case keeper_news::child_listed: return on_listed(self, news);
+    case keeper_news::list_complete: on_list_complete(self); break;
+    case keeper_news::at_gate: on_at_gate(self, news); break;
+    case keeper_news::start_failed: on_start_failed(self, news); break;
+    case keeper_news::exited: on_exited(self, news); break;
+    case keeper_news::lost: on_lost(self); break;
+    case keeper_news::output:
+    case keeper_news::input_accepted:
+      if (auto i = st.children.find(news->child.id); i != st.children.end()) {
+        i->second.info.end = std::max(i->second.info.end, news->child.end);
+        if (i->second.terminal)
+          caf::anon_send(i->second.terminal, news);
+      }
+      return;
+  }
+  tell_how_busy(self);
+}
+
+caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
+  auto& st = self->state;
+  if (st.children.size() >= limits::node_ptys_max() + limits::ended_terminals_max())
+    return fail(errc::overloaded, "too many terminals on this node");
+  auto promise = self->make_response_promise<child_info_ptr>();
+  auto& c = st.children[request->id];
+  c.info.id = request->id;
+  std::erase(st.ended, request->id);
+  if (c.info.exited && c.info.attempt != request->attempt)
+    make_room(self, c);
+  c.row = row;
+  c.request = request;
+  c.listener = who;
+  self->monitor(who);
+  c.starting.emplace_back(promise);
+  if (st.list_complete)
+    st.node->processes->start(*request);
+  return promise;
+}
+
+/// Terminals that ended before this node started are shown as they were kept.
+void load_ended(self_ptr self) {
+  self->request(self->state.log, limits::call_deadline_default(), list_atom_v)
+    .then(
+      [self](const std::vector<pty_info_ptr>& kept) {
+        auto& st = self->state;
+        for (const auto& record : kept) {
+          auto [i, fresh] = st.children.try_emplace(record->id());
+          if (!fresh)
+            continue;
+          i->second.record = record;
+          i->second.info.id = record->id();
+          i->second.info.exited = true;
+          i->second.info.end = record->end();
+          retire(self, record->id());
+        }
+      },
+      [](caf::error& e) {
+        log::warn({"terminals that ended earlier cannot be listed: ", caf::to_string(e)});
+      });
+}
+
+caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  if (auto i = st.children.find(id); i != st.children.end()) {
+    auto& c = i->second;
+    if (c.record || (c.row && c.info.exited))
+      make_terminal(self, c);
+    if (c.terminal)
+      return c.terminal;
+    if (c.terminal_rests)
+      return fail(errc::unavailable, "the actor of this terminal fails again and again; try later");
+    if (c.terminal_waits) {
+      if (c.asking.size() >= limits::directory_waiting_per_key_max())
+        return fail(errc::overloaded, "too many wait for this terminal");
+      auto promise = self->make_response_promise<pty_actor>();
+      c.asking.emplace_back(promise);
+      return promise;
+    }
+  }
+  auto promise = self->make_response_promise<pty_actor>();
+  auto slot = std::make_shared<runtime::parked<pty_actor>>(promise);
+  self->request(st.log, limits::call_deadline_default(), log_atom_v, id, std::uint64_t{0}, std::uint64_t{1})
+    .then(
+      [self, slot, id](const log_slice_ptr& s) {
+        // Old output alone does not say that the program has ended: only the keeper's whole list does.
+        if (!self->state.list_complete)
+          return slot->answer(fail(errc::unavailable, "the node is still taking over its terminals; try again"));
+        if (auto known = self->state.children.find(id); known != self->state.children.end()) {
+          const auto& alive = known->second;
+          if (!alive.terminal && !alive.info.exited && (alive.request || alive.info.exists))
+            return slot->answer(fail(errc::unavailable, "the program in this terminal is about to start; try again"));
+        }
+        auto& c = self->state.children[id];
+        if (!c.terminal) {
+          v1::PtyInfo info;
+          info.set_id(id);
+          info.set_start(s->start);
+          info.set_end(s->end);
+          c.info.id = id;
+          c.info.exited = true;
+          c.info.end = s->end;
+          open_terminal(self, c, std::move(info));
+          retire(self, id);
+        }
+        slot->answer(c.terminal);
+      },
+      [slot, id](caf::error&) { slot->answer(fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them")); });
+  return promise;
+}
+
+void on_down(self_ptr self, const caf::down_msg& dm) {
+  for (auto& [id, c] : self->state.children) {
+    if (c.listener && c.listener.address() == dm.source)
+      c.listener = nullptr;
+    if (c.terminal && c.terminal.address() == dm.source)
+      terminal_failed(self, id, c);
+  }
+}
+
+caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
+  const auto& st = self->state;
+  auto promise = self->make_response_promise<std::vector<runtime::tree_entry>>();
+  auto out = std::make_shared<tree_collector>(promise);
+  out->add(runtime::self_row(self, st.list_complete ? "attached" : "connecting", "keeper"));
+  for (const auto& [id, c] : st.children) {
+    if (!c.terminal && !c.terminal_waits)
+      continue;
+    runtime::tree_entry row;
+    row.path = "pty/" + id;
+    row.kind = "pty";
+    row.restarts = c.terminal_failures.failures();
+    if (!c.terminal) {
+      out->add_waiting(std::move(row));
+      continue;
+    }
+    row.state = c.info.at_gate ? "at gate" : "";
+    row.age_ms = st.node->clock->boot_ms() - c.terminal_since_ms;
+    out->ask(self, c.terminal, std::move(row));
+  }
+  return promise;
+}
+
+} // namespace
+
+processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, pty_log_actor log) {
+  runtime::install_defaults(self);
+  self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
+  self->state.node = std::move(node);
+  self->state.log = std::move(log);
+  load_ended(self);
+  connect(self);
+  return {
+    [self](const keeper_news_ptr& news) { on_news(self, news); },
+    [self](child_atom, const spawn_ptr& row, const spawn_actor& who) -> caf::result<child_info_ptr> {
+      auto promise = self->make_response_promise<child_info_ptr>();
+      processes_state::question q{row, who, runtime::parked<child_info_ptr>{promise}};
+      if (self->state.list_complete)
+        answer_question(self, std::move(q));
+      else
+        self->state.questions.push_back(std::move(q));
+      return promise;
+    },
+    [self](const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) { return start(self, request, who, row); },
+    [self](gate_atom, const std::string& id) {
+      if (auto i = self->state.children.find(id); i != self->state.children.end())
+        i->second.info.at_gate = false;
+      self->state.node->processes->open_gate(id);
+    },
+    [self](abort_atom, const std::string& id) {
+      self->state.node->processes->abort(id);
+      std::erase_if(self->state.questions, [&](const auto& q) { return q.row->id() == id; });
+      if (auto n = self->state.children.extract(id); !n.empty() && n.mapped().terminal)
+        caf::anon_send_exit(n.mapped().terminal, caf::exit_reason::user_shutdown);
+    },
+    [self](forget_atom, const std::string& id) {
+      auto i = self->state.children.find(id);
+      // A further attempt may have taken its place before the end of the last one was told; or it was told already.
+      const auto& ended = self->state.ended;
+      if (i != self->state.children.end() && (!i->second.info.exited || std::find(ended.begin(), ended.end(), id) != ended.end()))
+        return;
+      self->state.node->processes->forget(id);
+      if (i == self->state.children.end())
+        return;
+      // The record stays for readers; the terminal has copied what was in the ring.
+      i->second.info.ring = nullptr;
+      if (i->second.row)
+        caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(i->second)));
+      retire(self, id);
+    },
+    [self](kill_atom, const std::string& id, std::int32_t signal) {
+      self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
+    },
+    [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
+    [self](list_atom, const std::string& scope) {
+      std::vector<pty_info_ptr> out;
+      for (const auto& [id, c] : self->state.children)
+        if (c.row || c.record)
+          if (auto info = describe(c); scope.empty() || info.scope() == scope)
+            out.push_back(std::make_shared<const v1::PtyInfo>(std::move(info)));
+      return out;
+    },
+    [self](boot_atom) {
+      self->state.booted = true;
+      drop_strays(self);
+    },
+    [self](tick_atom, std::uint64_t stamp) {
+      if (self->state.reconnect.fired(stamp))
+        connect(self);
+      else if (self->state.terminal_timer.fired(stamp))
+        wake_due_terminals(self);
+    },
+    [self](tree_atom) { return tree(self); },
+    [self](kill_atom, const std::string& path) -> caf::result<void> {
+      auto i = path.rfind("pty/", 0) == 0 ? self->state.children.find(path.substr(4)) : self->state.children.end();
+      if (i == self->state.children.end() || !i->second.terminal)
+        return fail(errc::not_found, "no terminal " + path);
+      runtime::kill(i->second.terminal);
+      return {};
+    },
+  };
+}
+
+} // namespace swarm

@@ -1,0 +1,58 @@
+// The keeper's side of the node: knows every child, routes its news, and is the parent of the terminals.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fabric/node_environment.hpp"
+#include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/parked.hpp"
+
+namespace swarm {
+
+struct processes_state {
+  static inline const char* name = "processes";
+
+  struct child {
+    child_info info;
+    pty_info_ptr record;     // of one that had ended before this node started
+    spawn_ptr row;           // of the spawn that claimed it; null for a stray
+    start_child_ptr request; // sent again after the keeper came back
+    spawn_actor listener;
+    pty_actor terminal;
+    std::vector<runtime::parked<child_info_ptr>> starting;
+    std::int64_t terminal_since_ms = 0;
+    runtime::restart_record terminal_failures;
+    bool terminal_waits = false;                    // it is down, and its back-off is not over
+    bool terminal_rests = false;                    // the same, after too many failures
+    std::vector<runtime::parked<pty_actor>> asking; // for the terminal, while it waits
+  };
+  struct question {
+    spawn_ptr row;
+    spawn_actor listener;
+    runtime::parked<child_info_ptr> promise;
+  };
+
+  node_context_ptr node;
+  pty_log_actor log;
+  std::map<std::string, child> children;
+  std::set<std::string> listed;    // by the keeper, since it was attached
+  std::deque<std::string> ended;   // oldest first, bounded
+  std::vector<question> questions; // until the list is complete
+  bool attached = false;
+  bool list_complete = false;
+  bool booted = false;
+  runtime::backoff connect_waits;
+  runtime::single_timer reconnect;
+  runtime::deadline_heap<std::string> terminals_due; // those that wait
+  runtime::single_timer terminal_timer;
+  ~processes_state();
+};
+
+processes_actor::behavior_type processes(processes_actor::stateful_pointer<processes_state> self, node_context_ptr node, pty_log_actor log);
+
+} // namespace swarm
