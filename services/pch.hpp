@@ -3,7 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "services/coordination_service.hpp"
+#include "services/api/coordination_service.hpp"
 #include "swarm/v1/cluster.grpc.pb.h"
 #include "swarm/v1/federation.grpc.pb.h"
 #include "swarm/v1/node.grpc.pb.h"

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "services/cluster_service.hpp"
-#include "services/coordination_service.hpp"
-#include "services/local_listener.hpp"
-#include "services/node_service.hpp"
-#include "services/pty_service.hpp"
+#include "services/api/cluster_service.hpp"
+#include "services/api/coordination_service.hpp"
+#include "services/api/node_service.hpp"
+#include "services/api/pty_service.hpp"
+#include "services/call/local_listener.hpp"
 
 namespace swarm {
 

@@ -17,7 +17,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "actors/runtime/system.hpp"
-#include "services/bridge.hpp"
+#include "services/call/bridge.hpp"
 #include "swarm/v1/node.grpc.pb.h"
 
 namespace {

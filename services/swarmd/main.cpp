@@ -29,8 +29,8 @@
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
 #include "services/federation/node_labels.hpp"
-#include "services/keeper_link.hpp"
-#include "services/process_watch.hpp"
+#include "services/host/keeper_connection.hpp"
+#include "services/host/process_watch.hpp"
 #include "services/server.hpp"
 #include "services/swarmd/node_identity.hpp"
 

@@ -38,8 +38,7 @@ affects "docs/agents.md actors/unknown/a.cpp" all
 affects "" ""
 
 # Every program of the tests can be chosen: its name is a label that some room leads to.
-for folder in "$top"/tests/unit/*/; do
-  name=$(basename "$folder")
-  affects "tests/unit/$name/x.cpp" "contract test_$name"
+for folder in "$top"/tests/unit/*/ "$top"/tests/unit/services/security/ "$top"/tests/unit/services/keeper/; do
+  affects "${folder#"$top"/}x.cpp" "contract test_$(basename "$folder")"
 done
 exit $failed

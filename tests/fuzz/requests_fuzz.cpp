@@ -2,7 +2,7 @@
 // the query made of it are decided and answered like any other.
 #include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
-#include "services/requests.hpp"
+#include "services/call/requests.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

@@ -1,0 +1,497 @@
+#include "services/api/cluster_service.hpp"
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/runtime/ending.hpp"
+#include "services/call/operator_only.hpp"
+#include "services/security/certificate.hpp"
+#include "services/security/join_token.hpp"
+
+namespace swarm {
+
+namespace {
+
+constexpr std::size_t waiting_max = 16;
+
+grpc::Status status_of(const std::optional<security_failure>& f) {
+  if (!f)
+    return grpc::Status::OK;
+  if (f->code == security_error::malformed || f->code == security_error::mistyped || f->code == security_error::truncated)
+    return {grpc::StatusCode::INVALID_ARGUMENT, f->text};
+  if (f->code == security_error::wrong_passphrase)
+    return {grpc::StatusCode::PERMISSION_DENIED, f->text};
+  return {grpc::StatusCode::FAILED_PRECONDITION, f->text};
+}
+
+} // namespace
+
+blocking_worker::~blocking_worker() {
+  {
+    std::lock_guard guard{mutex_};
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool blocking_worker::post(std::function<void()> work) {
+  {
+    std::lock_guard guard{mutex_};
+    if (ending_ || waiting_.size() >= waiting_max)
+      return false;
+    waiting_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+  return true;
+}
+
+/// What was posted is done before it ends: somebody waits for the answer.
+void blocking_worker::run() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    if (waiting_.empty())
+      return;
+    auto work = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    work();
+    lock.lock();
+  }
+}
+
+cluster_service::cluster_service(service_context context, cluster& of, links& transport)
+  : context_(std::move(context)), cluster_(of), links_(transport),
+    enrollment_(
+      of, *context_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.tell_refused(std::move(why)); }),
+    renewal_(of, transport, *context_.node->clock, [this] { take_certificate(); }) {
+  links_.answer_by(this);
+  cluster_.on_unlocked([this] { renewal_.wake(); });
+}
+
+cluster_service::~cluster_service() { stop(); }
+
+void cluster_service::start() {
+  auto facts = cluster_.authority().facts();
+  if (!facts)
+    return;
+  if (auto wrong = links_.serve(facts->listen))
+    log::error({"other nodes cannot reach this one: ", *wrong});
+  if (facts->is_home())
+    enrollment_.resume();
+}
+
+void cluster_service::stop() {
+  cluster_.on_unlocked(nullptr);
+  renewal_.stop();
+  enrollment_.stop();
+  links_.stop();
+}
+
+void cluster_service::take_certificate() {
+  cluster_.reload();
+  if (auto facts = cluster_.authority().facts(); facts && !facts->listen.empty())
+    if (auto wrong = links_.serve(facts->listen))
+      log::error({"other nodes cannot reach this one: ", *wrong});
+  enrollment_.renewed();
+  tell_federation();
+}
+
+/// The actor looks at the files' view of the cluster anew.
+void cluster_service::tell_federation() {
+  if (auto federation = context_.board->get().federation)
+    caf::anon_send(federation, std::make_shared<const v1::ClusterView>(cluster_.view()));
+}
+
+/// For the operator; `act` gives what went wrong.
+template <class Act>
+grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerContext* ctx, Act act) {
+  auto in = admit_operator(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  auto* reactor = ctx->DefaultReactor();
+  if (!worker_.post([reactor, act, slot = in.slot] { reactor->Finish(status_of(act())); }))
+    reactor->Finish(to_status(errc::overloaded));
+  return reactor;
+}
+
+std::optional<security_failure> cluster_service::found(const v1::FoundRequest& req, v1::FoundReply& rep) {
+  auto& authority = cluster_.authority();
+  if (!join_address(req.listen()))
+    return security_failure{security_error::malformed, "--listen must be HOST:PORT as other hosts reach this one, with a free port after it"};
+  if (auto facts = authority.facts()) {
+    if (facts->listen != req.listen())
+      if (auto failed = authority.set_listen(req.listen()))
+        return failed;
+  } else {
+    if (req.passphrase().empty() && !req.insecure())
+      return security_failure{security_error::malformed, "the cluster's authority needs a passphrase, or --insecure-ca to keep its key without one"};
+    if (req.passphrase().size() > limits::passphrase_bytes_max)
+      return security_failure{security_error::malformed, "the passphrase is longer than 1 KiB"};
+    cluster_facts made;
+    made.cluster_id = random_uuid();
+    made.node_id = made.home_id = context_.node->facts.node_id;
+    made.home_name = context_.node->facts.node_name;
+    made.home_address = made.listen = req.listen();
+    auto copy =
+      authority.found(made, req.insecure() ? std::nullopt : std::optional<std::string_view>{req.passphrase()}, context_.node->clock->unix_ms());
+    if (!copy)
+      return copy.failure();
+    rep.set_recovery_copy(copy->view().data(), copy->size());
+  }
+  cluster_.reload();
+  renewal_.wake(); // a new authority is unlocked, also where nothing can be listened at
+  if (auto wrong = links_.serve(req.listen()))
+    return security_failure{security_error::wrong_state,
+                            *wrong + (rep.recovery_copy().empty() ? "" : ". The cluster is founded; its recovery copy is what cluster/ca.key holds")};
+  tell_federation();
+  *rep.mutable_view() = cluster_.view();
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* cluster_service::Found(grpc::CallbackServerContext* ctx, const v1::FoundRequest* req, v1::FoundReply* rep) {
+  return in_background(ctx, [this, req, rep] { return found(*req, *rep); });
+}
+
+grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerContext* ctx, const v1::CreateJoinTokenRequest* req,
+                                                           v1::JoinToken* rep) {
+  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+    if (req->ttl_ms() < 0 || req->ttl_ms() > limits::join_token_lifetime_max.count())
+      return security_failure{security_error::malformed, "a join token counts for at most 24 hours"};
+    std::int64_t expires_ms = 0;
+    auto token = enrollment_.create_token(req->ttl_ms(), expires_ms);
+    if (!token)
+      return token.failure();
+    rep->set_token(token->view().data(), token->size());
+    rep->set_expires_at_ms(expires_ms);
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerContext* ctx, const v1::JoinClusterRequest* req, v1::ClusterView* rep) {
+  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+    const auto& node = *context_.node;
+    if (req->token().size() > limits::join_token_bytes_max)
+      return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
+    if (auto failed = join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms()))
+      return failed;
+    auto wrong = links_.serve(req->listen());
+    renewal_.wake();
+    tell_federation();
+    begin_scopes_anew();
+    *rep = cluster_.view();
+    if (wrong)
+      return security_failure{security_error::wrong_state, concat({"this node has joined and is linked to its home, but ", *wrong,
+                                                                   ": `swarmctl up --listen HOST:PORT` names another"})};
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext* ctx, const v1::ListNodesRequest*, v1::ClusterView* rep) {
+  return for_operator(context_, ctx, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto federation = context_.board->get().federation;
+    if (!federation)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, federation, list_atom_v)
+      .then(
+        [answer, rep](const cluster_view_ptr& view) {
+          *rep = *view;
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::UnlockAuthority(grpc::CallbackServerContext* ctx, const v1::UnlockAuthorityRequest* req,
+                                                           v1::UnlockAuthorityReply* rep) {
+  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+    if (req->passphrase().size() > limits::passphrase_bytes_max)
+      return security_failure{security_error::malformed, "the passphrase is longer than 1 KiB"};
+    auto until = cluster_.authority().unlock(req->passphrase(), context_.node->clock->unix_ms());
+    if (!until)
+      return until.failure();
+    rep->set_until_ms(*until);
+    renewal_.wake();
+    tell_federation(); // nodes whose certificates end soon hear of it
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::RevokeNode(grpc::CallbackServerContext* ctx, const v1::RevokeNodeRequest* req, v1::ClusterView* rep) {
+  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+    if (auto failed = cluster_.revoke(req->node()))
+      return failed;
+    tell_federation();
+    *rep = cluster_.view();
+    return std::nullopt;
+  });
+}
+
+// -- going, and getting no more ----------------------------------------------------------------
+
+/// Shared scopes are another node's from now on, or this one's: whoever looks after them here begins anew.
+void cluster_service::begin_scopes_anew() {
+  if (auto front = context_.board->get().front)
+    runtime::kill(front);
+}
+
+std::optional<security_failure>
+cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&, grpc::ClientContext&)>& call) const {
+  auto facts = cluster_.authority().facts();
+  if (!facts)
+    return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  v1::NodeAddress home;
+  home.set_node_id(facts->home_id);
+  home.set_address(facts->home_address);
+  auto channel = links_.channel_to(home);
+  if (!channel)
+    return channel.failure();
+  auto stub = v1::Federation::NewStub(*channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  auto s = call(*stub, context);
+  if (s.ok())
+    return std::nullopt;
+  auto away = s.error_code() == grpc::StatusCode::UNAVAILABLE || s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return security_failure{away ? security_error::unreachable : security_error::wrong_state,
+                          away ? concat({"the home of the cluster, ", facts->home_name, ", is not reached: ", s.error_message()})
+                               : s.error_message()};
+}
+
+std::optional<security_failure> cluster_service::drain_here_or_at_home(const v1::DrainNodeRequest& req, v1::ClusterView& view) {
+  auto facts = cluster_.authority().facts();
+  if (facts && !facts->is_home())
+    return ask_home([&](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Drain(&c, req, &view); });
+  if (auto failed = cluster_.drain(req.node(), req.off()))
+    return failed;
+  tell_federation();
+  view = cluster_.view();
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* cluster_service::DrainNode(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) {
+  return in_background(ctx, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
+}
+
+std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::LeaveClusterReply& rep) {
+  auto facts = cluster_.authority().facts();
+  if (!facts)
+    return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  if (facts->is_home()) {
+    const auto view = cluster_.view();
+    for (const auto& n : view.nodes())
+      if (n.link() != v1::ClusterNode::SELF && n.link() != v1::ClusterNode::REVOKED)
+        return security_failure{security_error::wrong_state,
+                                concat({"this node is the home of a cluster that ", n.info().node_name(),
+                                        " is in: `swarmctl leave` there, or `swarmctl node revoke ", n.info().node_name(), "`, first"})};
+  } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
+               v1::LeaveReply said;
+               return home.Leave(&c, v1::LeaveRequest{}, &said);
+             })) {
+    if (!force)
+      return security_failure{failed->code, failed->text + "; --force leaves without it"};
+    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", context_.node->facts.node_name}));
+  }
+  if (auto failed = cluster_.authority().leave())
+    return failed;
+  if (auto wrong = links_.serve(""))
+    log::error({*wrong});
+  cluster_.reload();
+  log::info({"this node has left its cluster"});
+  tell_federation();
+  begin_scopes_anew();
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerContext* ctx, const v1::LeaveClusterRequest* req,
+                                                        v1::LeaveClusterReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto processes = context_.board->get().processes;
+    if (!processes)
+      return answer->finish(to_status(errc::unavailable));
+    auto go = [this, answer, force = req->force(), rep, processes](const std::vector<std::string>& running) {
+      auto posted = worker_.post([this, answer, force, rep, processes, running] {
+        auto failed = leave_cluster(force, *rep);
+        if (!failed)
+          for (const auto& id : running)
+            caf::anon_send(processes, kill_atom_v, id, std::int32_t{0});
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    ask(self, processes, list_atom_v, std::string{})
+      .then(
+        [this, answer, go, force = req->force()](const std::vector<pty_info_ptr>& all) {
+          std::vector<std::string> running;
+          for (const auto& p : all)
+            if (p->running() && cluster_.is_shared(p->scope()))
+              running.push_back(p->id());
+          if (!running.empty() && !force)
+            return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                                   concat({running.size(), " workers of shared scopes run here and would end: `swarmctl pty list` shows them. Wait "
+                                                           "for them, after `swarmctl drain`, or leave with --force"})});
+          go(running);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+// -- what other nodes ask ----------------------------------------------------------------------
+
+void cluster_service::renew(const std::string& node_id, const v1::RenewRequest& req, v1::RenewReply& rep, done finished) {
+  auto posted = for_nodes_.post([this, node_id, &req, &rep, finished] {
+    auto now = context_.node->clock->unix_ms();
+    auto& authority = cluster_.authority();
+    if (authority.locked(now))
+      return finished({grpc::StatusCode::FAILED_PRECONDITION, "the cluster's authority is locked: run `swarmctl ca unlock` there"});
+    auto certificate = authority.issue(req.csr(), node_id, now);
+    if (!certificate)
+      return finished(status_of(certificate.failure()));
+    if (auto info = read_certificate(*certificate))
+      cluster_.renewed(node_id, info->not_after_ms);
+    rep.set_certificate(*certificate);
+    tell_federation();
+    finished(grpc::Status::OK);
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+void cluster_service::leave(const std::string& node_id, done finished) {
+  auto posted = for_nodes_.post([this, node_id, finished] {
+    auto failed = cluster_.retire(node_id);
+    if (!failed) {
+      log::info({"the node ", node_id, " leaves the cluster"});
+      tell_federation();
+    }
+    finished(status_of(failed));
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+void cluster_service::drain(const std::string& node_id, const v1::DrainNodeRequest& req, v1::ClusterView& view, done finished) {
+  auto posted = for_nodes_.post([this, node_id, &req, &view, finished] {
+    log::info({"the node ", node_id, " asks to ", req.off() ? "end the draining of" : "drain", " ", escape_control(req.node(), false)});
+    finished(status_of(drain_here_or_at_home(req, view)));
+  });
+  if (!posted)
+    finished(to_status(errc::overloaded));
+}
+
+// -- checkouts ---------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether something of the scope is alive that would be lost to whoever looks for it elsewhere; `root`: only sessions that stand there.
+void if_unused(caf::event_based_actor* self, const service_context& context, const std::string& scope, const std::string& root,
+               std::function<void()> next, unary_ptr answer) {
+  auto front = context.board->get().front;
+  if (!front)
+    return answer->finish(to_status(errc::unavailable));
+  auto q = internal_query(*context.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
+  auto tasks = internal_query(*context.node, scope, [](v1::Query& x) {
+    for (auto s : {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED})
+      x.mutable_list_tasks()->add_statuses(s);
+    x.mutable_list_tasks()->mutable_page()->set_size(1);
+  });
+  auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+  ask(self, front, q)
+    .then(
+      [=, here = context.node->facts.node_id](const answer_ptr& a) {
+        std::size_t alive = 0;
+        for (const auto& s : a->sessions().sessions())
+          alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
+        if (alive > 0)
+          return answer->finish(
+            {grpc::StatusCode::FAILED_PRECONDITION,
+             concat({alive, " sessions of ", scope, " are there: end them first (`swarmctl --scope ", scope, " instances` lists them)"})});
+        if (!root.empty())
+          return next();
+        ask(self, front, tasks)
+          .then(
+            [=](const answer_ptr& t) {
+              if (t->tasks().tasks().empty())
+                return next();
+              answer->finish(
+                {grpc::StatusCode::FAILED_PRECONDITION,
+                 concat({scope, " has tasks that have not ended: finish or cancel them first (`swarmctl --scope ", scope, " tasks` lists them)"})});
+            },
+            failed);
+      },
+      failed);
+}
+
+bool is_root(const std::string& root) {
+  return !root.empty() && root.front() == '/' && root.size() <= limits::path_bytes_max() && is_resolved_path(root);
+}
+
+} // namespace
+
+grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContext* ctx, const v1::ShareScopeRequest* req, v1::CheckoutList* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    if (!is_root(req->root()))
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "the root of a checkout is an absolute path"});
+    if (req->scope().size() > limits::path_bytes_max() || (!req->scope().empty() && !is_named_scope(req->scope())))
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a shared scope is a name without a slash, or git: and the remote"});
+    v1::Checkout c;
+    c.set_root(req->root());
+    c.set_scope(req->scope());
+    c.set_remote(remote_of(c.root()));
+    if (c.scope().empty() && c.remote().empty())
+      return answer->finish(
+        {grpc::StatusCode::FAILED_PRECONDITION, c.root() + " has no git remote \"origin\" to name the scope by: name it yourself, with --as NAME"});
+    if (c.scope().empty())
+      c.set_scope(std::string{git_scope_prefix} + c.remote());
+    auto share = [this, answer, rep, c] {
+      auto posted = worker_.post([this, answer, rep, c] {
+        auto failed = cluster_.shared().share(c);
+        if (!failed)
+          cluster_.checkouts_changed();
+        *rep = cluster_.shared().list();
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    // Whoever works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
+    auto known = cluster_.shared().stored(c.scope(), c.root()) != c.root();
+    auto then =
+      known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, context_, c.scope(), c.root(), share, answer); };
+    if_unused(self, context_, c.root(), {}, then, answer);
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerContext* ctx, const v1::UnshareScopeRequest* req, v1::CheckoutList* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto unshare = [this, answer, rep, root = req->root()] {
+      auto posted = worker_.post([this, answer, rep, root] {
+        auto failed = cluster_.shared().unshare(root);
+        if (!failed)
+          cluster_.checkouts_changed();
+        *rep = cluster_.shared().list();
+        answer->finish(status_of(failed));
+      });
+      if (!posted)
+        answer->finish(to_status(errc::overloaded));
+    };
+    const auto all = cluster_.shared().list();
+    for (const auto& c : all.checkouts())
+      if (c.root() == req->root())
+        return if_unused(self, context_, c.scope(), c.root(), unshare, answer);
+    unshare(); // says that there is none
+  });
+}
+
+grpc::ServerUnaryReactor* cluster_service::ListCheckouts(grpc::CallbackServerContext* ctx, const v1::ListCheckoutsRequest*, v1::CheckoutList* rep) {
+  auto in = admit(context_, *ctx);
+  if (in.status.ok())
+    *rep = cluster_.shared().list();
+  return finish_now(in.status);
+}
+
+} // namespace swarm

@@ -1,0 +1,153 @@
+#include "services/api/node_service.hpp"
+
+#include "actors/fabric/graph.hpp"
+#include "services/call/operator_only.hpp"
+
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace swarm {
+
+namespace {
+
+constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the store keeps
+
+} // namespace
+
+grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+    const auto& facts = context_.node->facts;
+    rep->set_pid(getpid());
+    rep->set_version(facts.version);
+    rep->set_node_name(facts.node_name);
+    rep->set_node_id(facts.node_id);
+    rep->set_state_dir(facts.dir.root.string());
+    rep->set_uptime_ms(context_.node->clock->boot_ms() - started_ms_);
+    rep->set_keeper_pid(hooks_.keeper_pid());
+    rep->set_calls_in_flight(context_.admission.in_flight());
+    rep->set_integrity(integrity_->text());
+    auto board = context_.board->get();
+    // A node whose store is restarting still says who it is.
+    if (!board.writer || !board.front || !board.processes)
+      return answer->finish(grpc::Status::OK);
+    auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+    ask(self, board.writer, status_atom_v)
+      .then(
+        [=, this](const store_status_ptr& s) {
+          rep->set_commits(s->commits);
+          rep->set_commands(s->commands);
+          rep->set_schema_version(s->schema_version);
+          rep->set_low_disk(s->low_disk);
+          if (rep->integrity() == "unchecked")
+            rep->set_integrity(s->integrity);
+          auto q = internal_query(*context_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
+          ask(self, board.front, q)
+            .then(
+              [=](const answer_ptr& a) {
+                rep->set_scopes(a->totals().scopes());
+                rep->set_sessions(a->totals().sessions());
+                rep->set_open_tasks(a->totals().open_tasks());
+                rep->set_locks(a->totals().locks());
+                ask(self, board.processes, list_atom_v, std::string{})
+                  .then(
+                    [=](const std::vector<pty_info_ptr>& all) {
+                      rep->set_ptys(static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& p) { return p->running(); })));
+                      answer->finish(grpc::Status::OK);
+                    },
+                    failed);
+              },
+              failed);
+        },
+        failed);
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, const v1::GraphRequest* req, v1::ActorGraph* rep) {
+  // Its paths name everybody's scopes and files.
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    ask(self, root_, tree_atom_v)
+      .then(
+        [this, self, answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
+          add_rows(*rep, rows, req->scope(), "");
+          auto federation = context_.board->get().federation;
+          if (req->here() || !federation || context_.node->cluster->view().nodes_size() < 2)
+            return answer->finish(grpc::Status::OK);
+          ask(self, federation, tree_atom_v, req->scope())
+            .then(
+              [answer, rep](const graph_ptr& others) {
+                add_rows(*rep, *others);
+                answer->finish(grpc::Status::OK);
+              },
+              [answer](caf::error& e) { answer->finish(to_status(e)); });
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx, const v1::BackupRequest* req, v1::BackupReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    if (req->path().empty() || req->path().front() != '/')
+      return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
+    auto reader = context_.board->get().maintenance;
+    if (!reader)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, reader, backup_atom_v, req->path())
+      .then(
+        [answer, rep](std::uint64_t bytes) {
+          rep->set_bytes(bytes);
+          rep->set_pages(bytes / store_page_bytes);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, const v1::CheckRequest* req, v1::CheckReply* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  return run_unary(context_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto reader = context_.board->get().maintenance;
+    if (!reader)
+      return answer->finish(to_status(errc::unavailable));
+    ask(self, reader, check_atom_v, req->full())
+      .then(
+        [report = integrity_, answer, rep](const std::string& text) {
+          report->set(text);
+          rep->set_ok(text == "ok");
+          rep->set_text(text);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
+    rep->set_pid(getpid());
+    // The request lives no longer than the call.
+    auto keep_keeper = req->keep_keeper();
+    answer->finish(grpc::Status::OK);
+    hooks_.stop(keep_keeper);
+  });
+}
+
+grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* ctx, const v1::KillActorRequest* req, v1::KillActorReply* rep) {
+  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    // The root is "node", and has no name for itself.
+    auto path = req->path() == "node" ? std::string{} : req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
+    ask(self, root_, kill_atom_v, path)
+      .then(
+        [answer, rep] {
+          rep->set_found(true);
+          answer->finish(grpc::Status::OK);
+        },
+        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+} // namespace swarm

@@ -1,0 +1,54 @@
+// The node over gRPC: state, graph, backup, shutdown, drills.
+#pragma once
+
+#include "actors/runtime/supervisor.hpp"
+#include "services/call/service_environment.hpp"
+#include "swarm/v1/node.grpc.pb.h"
+
+namespace swarm {
+
+/// What is known of the store's integrity; outlives the services, as whoever looks may take half an hour.
+class integrity_report {
+public:
+  void set(std::string text) {
+    std::lock_guard guard{mutex_};
+    text_ = std::move(text);
+  }
+  std::string text() const {
+    std::lock_guard guard{mutex_};
+    return text_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::string text_ = "unchecked";
+};
+
+class node_service final : public v1::Node::CallbackService {
+public:
+  struct hooks {
+    std::function<std::int64_t()> keeper_pid;
+    std::function<void(bool keep_keeper)> stop; // posts and returns
+  };
+  node_service(service_context context, runtime::supervisor_actor root, hooks h)
+    : context_(std::move(context)), root_(std::move(root)), hooks_(std::move(h)), started_ms_(context_.node->clock->boot_ms()) {}
+
+  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext*, const v1::NodeStatusRequest*, v1::NodeStatus*) override;
+  grpc::ServerUnaryReactor* Graph(grpc::CallbackServerContext*, const v1::GraphRequest*, v1::ActorGraph*) override;
+  grpc::ServerUnaryReactor* Backup(grpc::CallbackServerContext*, const v1::BackupRequest*, v1::BackupReply*) override;
+  grpc::ServerUnaryReactor* Shutdown(grpc::CallbackServerContext*, const v1::ShutdownRequest*, v1::ShutdownReply*) override;
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext*, const v1::CheckRequest*, v1::CheckReply*) override;
+  grpc::ServerUnaryReactor* KillActor(grpc::CallbackServerContext*, const v1::KillActorRequest*, v1::KillActorReply*) override;
+
+  /// The background integrity check's result, for status.
+  const std::shared_ptr<integrity_report>& integrity() const noexcept { return integrity_; }
+
+private:
+  service_context context_;
+  runtime::supervisor_actor root_;
+  hooks hooks_;
+  std::int64_t started_ms_;
+  std::shared_ptr<integrity_report> integrity_ = std::make_shared<integrity_report>();
+};
+
+} // namespace swarm

@@ -1,0 +1,31 @@
+// Terminals over gRPC.
+#pragma once
+
+#include "services/call/service_environment.hpp"
+#include "swarm/v1/pty.grpc.pb.h"
+
+namespace swarm {
+
+class pty_service final : public v1::Ptys::CallbackService {
+public:
+  explicit pty_service(service_context context) : context_(std::move(context)) {}
+
+  grpc::ServerUnaryReactor* Create(grpc::CallbackServerContext*, const v1::CreatePtyRequest*, v1::PtyInfo*) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext*, const v1::ListPtysRequest*, v1::PtyList*) override;
+  grpc::ServerWriteReactor<v1::PtyChunk>* Read(grpc::CallbackServerContext*, const v1::ReadPtyRequest*) override;
+  grpc::ServerUnaryReactor* Send(grpc::CallbackServerContext*, const v1::SendPtyRequest*, v1::SendPtyReply*) override;
+  grpc::ServerUnaryReactor* Resize(grpc::CallbackServerContext*, const v1::ResizePtyRequest*, v1::PtyInfo*) override;
+  grpc::ServerUnaryReactor* Kill(grpc::CallbackServerContext*, const v1::KillPtyRequest*, v1::PtyInfo*) override;
+  grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* Attach(grpc::CallbackServerContext*) override;
+
+private:
+  service_context context_;
+};
+
+/// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
+void with_terminal(caf::event_based_actor* self, const service_context&, const std::string& id, const v1::Principal& who,
+                   std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
+/// Terminals are for the operator, for gateways, and for sessions granted "pty"; a session may always use its own.
+grpc::Status may_use_terminal(const v1::Principal&, const std::string& session_of_terminal);
+
+} // namespace swarm

@@ -1,0 +1,271 @@
+// Read and Attach: output by pulling from the terminal, one chunk for each that went out.
+#include "services/api/pty_service.hpp"
+#include "services/call/requests.hpp"
+
+namespace swarm {
+
+namespace {
+
+// -- output, shared by Read and Attach ---------------------------------------------------
+
+/// Pulls chunks while there is room in the stream.
+template <class State>
+void pull(caf::stateful_actor<State>* self) {
+  auto& st = self->state;
+  if (st.pulling || !st.terminal)
+    return;
+  st.pulling = true;
+  auto read = std::make_shared<pty_read>(st.read);
+  ask(self, st.terminal, pty_read_ptr{read})
+    .then(
+      [self](const pty_chunk_ptr& c) {
+        auto& s = self->state;
+        s.pulling = false;
+        s.read.tail = false;
+        s.read.from = c->offset() + c->data().size();
+        s.sent += c->data().size();
+        auto caught_up = c->data().empty() && c->gap() == 0;
+        auto over = c->ended() || (!s.read.wait && caught_up) || (s.limit != 0 && s.sent >= s.limit);
+        auto room = s.io->push(*c);
+        if (over) {
+          s.io->close(grpc::Status::OK);
+          return self->quit();
+        }
+        if (s.limit != 0)
+          s.read.max_bytes = s.limit - s.sent;
+        if (room)
+          pull(self);
+        else
+          s.waiting_for_room = true;
+      },
+      [self](caf::error& e) {
+        self->state.io->close(to_status(e));
+        self->quit();
+      });
+}
+
+/// A session may look at the screen of a peer that it can see.
+void look_at_peer(caf::event_based_actor* self, const service_context& context, const v1::Principal& p, const pty_info_ptr& info,
+                  std::function<void()> next, std::function<void()> refuse) {
+  auto front = context.board->get().front;
+  if (!front || info->session_id().empty() || info->scope().empty())
+    return refuse();
+  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+    *x.mutable_principal() = p;
+    x.set_viewer(p.id());
+    x.mutable_find_session()->set_who(info->session_id());
+  });
+  ask(self, front, q)
+    .then(
+      [=](const answer_ptr& a) {
+        auto visible = !a->has_refusal() && a->session().id() == info->session_id();
+        visible ? next() : refuse();
+      },
+      [refuse](caf::error&) { refuse(); });
+}
+
+template <class State>
+void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id, bool look_only,
+                   std::function<void()> opened) {
+  auto refuse = [self](grpc::Status s) {
+    self->state.io->close(std::move(s));
+    self->quit();
+  };
+  with_lasting_principal(
+    self, context, who,
+    [=](const v1::Principal& p) {
+      self->state.principal = p;
+      with_terminal(
+        self, context, id, p,
+        [=](pty_actor terminal) {
+          ask(self, terminal, status_atom_v)
+            .then(
+              [=](const pty_info_ptr& info) {
+                auto go = [=] {
+                  self->state.terminal = terminal;
+                  opened();
+                  pull(self);
+                };
+                auto s = may_use_terminal(p, info->session_id());
+                if (s.ok())
+                  return go();
+                if (!look_only)
+                  return refuse(s);
+                look_at_peer(self, context, p, info, go, [=] { refuse(s); });
+              },
+              [refuse](caf::error& e) { refuse(to_status(e)); });
+        },
+        refuse);
+    },
+    refuse);
+}
+
+struct output_state {
+  v1::Principal principal;
+  pty_actor terminal;
+  pty_read read;
+  std::uint64_t sent = 0;
+  std::uint64_t limit = 0; // 0 = none
+  bool pulling = false;
+  bool waiting_for_room = false;
+};
+
+// -- Read ------------------------------------------------------------------------------------
+
+class read_reactor final : public stream_writer<v1::PtyChunk, grpc::ServerWriteReactor<v1::PtyChunk>> {
+protected:
+  void drained() override {
+    if (auto who = actor().get())
+      caf::anon_send(who, tick_atom_v);
+  }
+};
+using read_reactor_ptr = std::shared_ptr<read_reactor>;
+
+struct read_state : output_state {
+  static inline const char* name = "pty-reader";
+  read_reactor_ptr io;
+  ~read_state() {
+    if (io)
+      io->close({grpc::StatusCode::UNAVAILABLE, "the terminal went away; read on from the last offset"});
+  }
+};
+
+caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_context context, claim who, v1::ReadPtyRequest req, read_reactor_ptr io) {
+  runtime::install_defaults(self);
+  auto& st = self->state;
+  st.io = std::move(io);
+  st.io->actor().attach(caf::actor_cast<caf::actor>(self));
+  st.read.from = req.from();
+  st.read.wait = req.follow();
+  st.read.tail = req.tail();
+  st.read.max_bytes = req.max_bytes();
+  st.limit = req.follow() ? 0 : req.max_bytes();
+  open_terminal(self, context, who, req.id(), req.tail() && !req.follow(), [] {});
+  return {[self](tick_atom) {
+    if (std::exchange(self->state.waiting_for_room, false))
+      pull(self);
+  }};
+}
+
+// -- Attach ----------------------------------------------------------------------------------
+
+class attach_reactor final : public stream_writer<v1::PtyChunk, grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>> {
+public:
+  using frame_ptr = std::shared_ptr<const v1::AttachFrame>;
+  void read_more() { StartRead(&in_); }
+  void OnReadDone(bool ok) override;
+
+protected:
+  void drained() override {
+    if (auto who = actor().get())
+      caf::anon_send(who, tick_atom_v);
+  }
+
+private:
+  v1::AttachFrame in_;
+};
+using attach_reactor_ptr = std::shared_ptr<attach_reactor>;
+
+} // namespace
+} // namespace swarm
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::attach_reactor::frame_ptr)
+
+namespace swarm {
+namespace {
+
+void attach_reactor::OnReadDone(bool ok) {
+  if (auto who = actor().get()) {
+    if (ok)
+      caf::anon_send(who, std::make_shared<const v1::AttachFrame>(std::move(in_)));
+    else
+      caf::anon_send(who, gone_atom_v);
+  }
+}
+
+struct attach_state : output_state {
+  static inline const char* name = "pty-attachment";
+  std::shared_ptr<service_context> context;
+  claim who;
+  attach_reactor_ptr io;
+  ~attach_state() {
+    if (io)
+      io->close({grpc::StatusCode::UNAVAILABLE, "the terminal went away; attach again"});
+  }
+};
+
+using attach_self = caf::stateful_actor<attach_state>*;
+
+/// Size first, then keys; the next frame is read when these were taken.
+void apply(attach_self self, const v1::AttachFrame& f) {
+  auto& st = self->state;
+  if (f.has_size())
+    ask(self, st.terminal, resize_atom_v, f.size().columns(), f.size().rows()).then([](const pty_info_ptr&) {}, [](caf::error&) {});
+  if (f.input().empty())
+    return st.io->read_more();
+  auto in = std::make_shared<pty_input>();
+  in->data = f.input();
+  in->person = st.principal.kind() == v1::Principal::OPERATOR;
+  ask(self, st.terminal, pty_input_ptr{in})
+    .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
+}
+
+caf::behavior attachment(attach_self self, service_context context, claim who, attach_reactor_ptr io) {
+  runtime::install_defaults(self);
+  auto& st = self->state;
+  st.context = std::make_shared<service_context>(std::move(context));
+  st.who = std::move(who);
+  st.io = std::move(io);
+  st.io->actor().attach(caf::actor_cast<caf::actor>(self));
+  st.io->read_more();
+  return {
+    [self](const attach_reactor::frame_ptr& f) {
+      auto& s = self->state;
+      if (auto wrong = wrong_with(*f)) {
+        s.io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+        return self->quit();
+      }
+      if (s.terminal)
+        return apply(self, *f);
+      s.read.from = f->from();
+      s.read.tail = f->tail();
+      open_terminal(self, *s.context, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
+    },
+    [self](gone_atom) {
+      self->state.io->close(grpc::Status::OK);
+      self->quit();
+    },
+    [self](tick_atom) {
+      if (std::exchange(self->state.waiting_for_room, false))
+        pull(self);
+    },
+  };
+}
+
+} // namespace
+
+grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
+  auto io = std::make_shared<read_reactor>();
+  auto in = admit(context_, *ctx);
+  io->hold(io, in.slot);
+  if (!in.status.ok())
+    io->close(in.status);
+  else if (auto wrong = wrong_with(*req))
+    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  else
+    context_.system.spawn(pty_reader, context_, in.who, *req, io);
+  return io.get();
+}
+
+grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {
+  auto io = std::make_shared<attach_reactor>();
+  auto in = admit(context_, *ctx);
+  io->hold(io, in.slot);
+  if (!in.status.ok())
+    io->close(in.status);
+  else
+    context_.system.spawn(attachment, context_, in.who, io);
+  return io.get();
+}
+
+} // namespace swarm

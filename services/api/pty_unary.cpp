@@ -1,0 +1,266 @@
+#include <algorithm>
+
+#include "actors/domain/rules.hpp"
+#include "services/api/pty_service.hpp"
+#include "services/call/deadline.hpp"
+#include "services/call/requests.hpp"
+
+namespace swarm {
+
+void with_terminal(caf::event_based_actor* self, const service_context& context, const std::string& id, const v1::Principal& who,
+                   std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse) {
+  auto processes = context.board->get().processes;
+  if (!processes)
+    return refuse(to_status(errc::unavailable));
+  auto elsewhere = [self, context, federation = context.board->get().federation, id, who, next, refuse](caf::error& e) {
+    if (e != errc::not_found || !federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty())
+      return refuse(to_status(e));
+    ask(self, federation, pty_atom_v, id, std::make_shared<const v1::Principal>(who))
+      .then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& x) { refuse(to_status(x)); });
+  };
+  ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
+}
+
+grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
+  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal) || domain::has_grant(p, "pty"))
+    return grpc::Status::OK;
+  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only, unless it was started with --grant pty"};
+}
+
+namespace {
+
+template <class Reply>
+void answer_info(unary_ptr answer, Reply* rep, const pty_info_ptr& info) {
+  *rep = *info;
+  answer->finish(grpc::Status::OK);
+}
+
+/// Whether a task that the terminal's session has in progress was claimed under this fence.
+void ask_fence(caf::event_based_actor* self, const service_context& context, const pty_info_ptr& info, std::uint64_t fence, const std::string& page,
+               std::function<void(bool)> next, std::function<void(grpc::Status)> refuse) {
+  auto front = context.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  if (info->session_id().empty())
+    return next(false);
+  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+    auto* l = x.mutable_list_tasks();
+    l->add_statuses(v1::IN_PROGRESS);
+    l->set_assignee(info->session_id());
+    l->mutable_page()->set_token(page);
+  });
+  ask(self, front, q)
+    .then(
+      [=](const answer_ptr& a) {
+        for (const auto& t : a->tasks().tasks())
+          if (t.fence() == fence)
+            return next(true);
+        if (auto more = a->tasks().page().token(); !more.empty())
+          return ask_fence(self, context, info, fence, more, next, refuse);
+        next(false);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
+
+/// Runs `act(terminal)` for a caller who may use it.
+template <class Request, class Act>
+grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
+  auto in = admit(context, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto wrong = wrong_with(req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  return run_unary(context.system, in.slot, [context, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        with_terminal(
+          self, context, id, principal,
+          [=](pty_actor terminal) {
+            ask(self, terminal, status_atom_v)
+              .then(
+                [=](const pty_info_ptr& info) {
+                  if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
+                    return refuse(s);
+                  act(self, terminal, info, principal, answer);
+                },
+                [refuse](caf::error& e) { refuse(to_status(e)); });
+          },
+          refuse);
+      },
+      refuse);
+  });
+}
+
+/// Follows the spawn's events until its program runs, then reports its terminal.
+void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, const v1::Principal& who,
+                   std::uint64_t after, unary_ptr answer, v1::PtyInfo* rep) {
+  auto poll = std::make_shared<watch_poll>();
+  poll->scope = scope;
+  poll->after = after;
+  poll->types = {"spawn."};
+  poll->subject = id;
+  poll_events(
+    self, context, poll,
+    [=](const watch_page_ptr& page) {
+      if (page->too_old)
+        return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
+      for (const auto& e : page->events) {
+        if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
+          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
+        if (e.type() == "spawn.running" || e.type() == "spawn.ended")
+          return with_terminal(
+            self, context, id, who,
+            [=](pty_actor terminal) {
+              ask(self, terminal, status_atom_v)
+                .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
+            },
+            [=](grpc::Status s) { answer->finish(std::move(s)); });
+      }
+      await_running(self, context, scope, id, who, page->revision, answer, rep);
+    },
+    [=](grpc::Status e) { answer->finish(std::move(e)); });
+}
+
+/// Those the caller may use, in order of id; a page token is the last id shown.
+void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1::Principal& who, const v1::Page& page) {
+  auto size = page.size() == 0 ? limits::page_rows_max : std::min<std::size_t>(page.size(), limits::page_rows_max);
+  for (const auto& p : all) {
+    if (p->id() <= page.token() || !may_use_terminal(who, p->session_id()).ok())
+      continue;
+    if (static_cast<std::size_t>(out.ptys_size()) == size) {
+      out.mutable_page()->set_token(out.ptys().rbegin()->id());
+      return;
+    }
+    *out.add_ptys() = *p;
+  }
+}
+
+} // namespace
+
+grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto wrong = wrong_with(*req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  return run_unary(context_.system, in.slot,
+                   [context = context_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
+                     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+                     with_principal(
+                       self, context, who,
+                       [=](const v1::Principal& principal) {
+                         auto prepared = prepare(context, spawn_request(*req), principal, patience);
+                         auto front = context.board->get().front;
+                         if (!prepared.status.ok() || !front)
+                           return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
+                         if (prepared.refusal)
+                           return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
+                         ask(self, front, prepared.call)
+                           .then(
+                             [=](const reply_ptr& r) {
+                               if (r->has_refusal())
+                                 return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
+                               // The request itself is the last event seen; what follows is news of the process.
+                               auto await = [=, scope = prepared.call->what->command.scope()] {
+                                 await_running(self, context, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+                               };
+                               if (!r->repeated() && !r->spawn().existing())
+                                 return await();
+                               // Asked for before: it may run already, and nothing more would be heard of its start.
+                               with_terminal(
+                                 self, context, r->spawn().spawn().id(), principal,
+                                 [=](pty_actor terminal) {
+                                   ask(self, terminal, status_atom_v)
+                                     .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
+                                 },
+                                 [await](const grpc::Status&) { await(); });
+                             },
+                             [refuse](caf::error& e) { refuse(to_status(e)); });
+                       },
+                       refuse);
+                   });
+}
+
+grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
+  auto in = admit(context_, *ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (auto wrong = wrong_with(*req))
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+    with_principal(
+      self, context, who,
+      [=](const v1::Principal& principal) {
+        auto processes = context.board->get().processes;
+        if (!processes)
+          return refuse(to_status(errc::unavailable));
+        auto scope = req->all_scopes() ? std::string{} : context.nodes.shared().scope_of(req->scope());
+        ask(self, processes, list_atom_v, scope)
+          .then(
+            [=](const std::vector<pty_info_ptr>& here) {
+              auto federation = context.board->get().federation;
+              if (!federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty()) {
+                fill_page(*rep, here, principal, req->page());
+                return answer->finish(grpc::Status::OK);
+              }
+              ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
+                .then(
+                  [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
+                    all.insert(all.end(), there.begin(), there.end());
+                    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
+                    fill_page(*rep, all, principal, req->page());
+                    answer->finish(grpc::Status::OK);
+                  },
+                  [refuse](caf::error& e) { refuse(to_status(e)); });
+            },
+            [refuse](caf::error& e) { refuse(to_status(e)); });
+      },
+      refuse);
+  });
+}
+
+grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
+  return on_terminal(context_, ctx, *req,
+                     [context = context_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
+                                                    const v1::Principal& who, unary_ptr answer) {
+                       auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
+                         auto in = std::make_shared<pty_input>();
+                         if (!req->id().client().empty())
+                           in->request = req->id().client() + "/" + std::to_string(req->id().seq());
+                         in->data = req->data();
+                         in->person = person;
+                         in->stale = !fence_holds;
+                         ask(self, terminal, pty_input_ptr{in})
+                           .then(
+                             [answer, rep](std::uint64_t n) {
+                               rep->set_accepted(n);
+                               answer->finish(grpc::Status::OK);
+                             },
+                             [answer](caf::error& e) { answer->finish(to_status(e)); });
+                       };
+                       if (req->fence() == 0)
+                         return type(true);
+                       ask_fence(self, context, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
+                     });
+}
+
+grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
+  return on_terminal(
+    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
+}
+
+grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
+  return on_terminal(
+    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+      ask(self, terminal, kill_atom_v, req->signal())
+        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
+}
+
+} // namespace swarm

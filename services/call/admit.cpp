@@ -1,0 +1,137 @@
+#include "actors/base/crypto.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/decide.hpp"
+#include "actors/domain/rows.hpp"
+#include "actors/fabric/cluster/placement.hpp"
+#include "services/call/requests.hpp"
+#include "services/call/service_environment.hpp"
+#include "services/host/harness.hpp"
+
+namespace swarm {
+
+admitted admit(const service_context& context, const grpc::CallbackServerContext& ctx) {
+  admitted out;
+  out.who = context.callers.identify(ctx);
+  if (out.who.refused) {
+    out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
+    return out;
+  }
+  auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
+  auto slot = context.admission.enter(key);
+  if (!slot) {
+    out.status = to_status(errc::overloaded);
+    return out;
+  }
+  out.slot = std::make_shared<runtime::admission::slot>(std::move(*slot));
+  return out;
+}
+
+namespace {
+
+prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
+
+/// What only the node knows is written over whatever the caller sent.
+void complete(const service_context& context, v1::Command& cmd, const v1::Principal& who) {
+  *cmd.mutable_principal() = who;
+  if (who.kind() == v1::Principal::SESSION && cmd.actor().empty())
+    cmd.set_actor(who.id());
+  if (cmd.has_register_session())
+    cmd.mutable_register_session()->set_node_id(context.node->facts.node_id);
+  auto directory = cmd.caller().directory();
+  if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
+    cmd.mutable_dispatch()->set_directory(directory);
+  if (cmd.has_request_spawn() && cmd.request_spawn().directory().empty())
+    cmd.mutable_request_spawn()->set_directory(directory);
+}
+
+/// With the paths of this host: programs and directories are looked for.
+std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, path_view& paths) {
+  if (!cmd.has_dispatch() && !cmd.has_request_spawn())
+    return std::nullopt;
+  const auto scope = cmd.scope();
+  paths.to_caller(cmd);
+  auto refusal = check_harness(cmd, environment);
+  paths.to_store(cmd);
+  cmd.set_scope(scope);
+  return refusal;
+}
+
+/// The node that starts the worker a command asks for, and whether it can; both are the home's to say when that is another node.
+std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment,
+                                        path_view& paths) {
+  const auto* cluster = context.node->cluster;
+  const auto& here = context.node->facts.node_id;
+  if (!cluster)
+    return check_harness_here(cmd, environment, paths);
+  if (!cluster->home_of(cmd.scope()).empty())
+    return std::nullopt;
+  auto asks = [&](const auto& body) { return !body.on().empty() || !body.where().empty(); };
+  auto chooses = cmd.has_dispatch() ? asks(cmd.dispatch()) : cmd.has_request_spawn() && asks(cmd.request_spawn());
+  // A directory of this host is worked on here, whatever other nodes there are.
+  if (cluster->is_shared(cmd.scope()) || chooses)
+    if (auto refusal = place(cmd, cluster->view(), here))
+      return refusal;
+  const auto& chosen = cmd.has_dispatch() ? cmd.dispatch().node_id() : cmd.request_spawn().node_id();
+  const auto& reason = cmd.has_dispatch() ? cmd.dispatch().placement() : cmd.request_spawn().placement();
+  if (chosen.empty() && !reason.empty())
+    return std::nullopt; // none fits: refused if a worker is really needed
+  if (chosen.empty() || chosen == here)
+    return check_harness_here(cmd, environment, paths);
+  if (cluster->is_shared(cmd.scope()))
+    return std::nullopt;
+  v1::Refusal r;
+  r.set_code(v1::Refusal::STATE);
+  r.set_text("The scope " + cmd.scope() +
+             " is a directory of this host, so its workers run here. Name a scope that hosts share, for instance --scope NAME.");
+  return r;
+}
+
+} // namespace
+
+prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who,
+                      const std::optional<std::chrono::milliseconds>& patience) {
+  if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
+    return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
+  if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
+    return refuse(*wrong);
+  if (req.command().ByteSizeLong() > limits::command_encoded_bytes_max)
+    return refuse("the command is larger than 256 KiB");
+  auto environment = worker_environment(req.environment());
+  if (!environment)
+    return refuse("the environment is larger than 256 KiB");
+  auto c = std::make_shared<call>();
+  c->environment = std::move(*environment);
+  c->patience = patience;
+  auto exec = std::make_shared<execution>();
+  exec->id = req.id();
+  exec->command = req.command();
+  auto& cmd = exec->command;
+  complete(context, cmd, who);
+  path_view paths{context.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
+  paths.to_store(cmd);
+  // Hosts that are in no cluster have nobody to name their files for.
+  if (cmd.has_register_session() && context.node->cluster && context.node->cluster->is_shared(cmd.scope()) &&
+      context.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+    context.nodes.checkouts_changed();
+  // What a repeated request is known by is what the client has sent, not where its worker was to start that time.
+  exec->digest = domain::digest_of(cmd);
+  auto refusal = check_worker(context, cmd, c->environment, paths);
+  exec->valid = !domain::validate(cmd);
+  c->what = exec;
+  return {std::move(c), grpc::Status::OK, std::move(refusal), std::move(paths)};
+}
+
+std::function<void()> leaves_line(const service_context& context, call_ptr c) {
+  const auto& command = c->what->command;
+  const auto stands_in_line = command.has_acquire_lock() && command.acquire_lock().wait_ms() > 0;
+  const auto* cluster = context.node->cluster;
+  if (!stands_in_line && (!cluster || cluster->home_of(command.scope()).empty()))
+    return nullptr;
+  // A client of a node that stops comes back to its place.
+  return [stopping = context.stopping, board = context.board, c = std::move(c)] {
+    if (auto front = board->get().front; front && !*stopping)
+      caf::anon_send(front, abort_atom_v, c);
+  };
+}
+
+} // namespace swarm

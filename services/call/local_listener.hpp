@@ -1,0 +1,49 @@
+// Accepts on the node's Unix socket, notes which process connected, and hands the connection to gRPC.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <unordered_map>
+
+#include <grpcpp/server.h>
+
+#include "actors/base/local_socket.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/unique_fd.hpp"
+#include "services/call/principals.hpp"
+
+namespace swarm {
+
+class local_listener {
+public:
+  /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
+  /// std::runtime_error. `keeper_pid` tells which process tree the workers live in (0 = none yet).
+  local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers,
+                 std::function<std::int64_t()> keeper_pid);
+  /// Stops accepting and removes the socket file; connections stay with gRPC.
+  ~local_listener();
+
+private:
+  void run();
+  void admit(unique_fd connection);
+  /// Whether there is room for one more, after forgetting those that gRPC has closed.
+  bool has_room();
+
+  state_dir dir_;
+  grpc::Server& server_;
+  peer_table& peers_;
+  const worker_registry& workers_;
+  std::function<std::int64_t()> keeper_pid_;
+  acceptor acceptor_;
+  unique_fd stop_;
+  unique_fd events_;
+  int next_fd_ = 0;
+  /// Open ones by descriptor, with the socket's inode: gRPC does not tell when it closes one, but its number then means nothing or
+  /// something else.
+  std::unordered_map<int, std::uint64_t> connections_;
+  std::thread thread_;
+};
+
+} // namespace swarm

@@ -1,0 +1,167 @@
+#include "services/call/path_view.hpp"
+
+#include <functional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/base/paths.hpp"
+#include "swarm/v1/command.pb.h"
+
+namespace swarm {
+
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using json = nlohmann::json;
+using translation = std::function<std::string(const std::string&)>;
+
+/// How one call's texts are rewritten.
+struct wording {
+  translation path;
+  translation scope = nullptr; // null: as it is
+};
+
+/// Every field of the contract that holds a path inside of a scope, by its full name.
+bool is_path(const FieldDescriptor& f) {
+  static const std::set<std::string, std::less<>> fields{
+    "swarm.v1.AcquireLock.path",   "swarm.v1.ReleaseLock.path",     "swarm.v1.CancelLockWait.path",
+    "swarm.v1.FenceGuard.path",    "swarm.v1.GetLock.path",         "swarm.v1.VerifyLock.path",
+    "swarm.v1.TaskSpec.files",     "swarm.v1.ClaimNextTask.files",  "swarm.v1.CompleteTask.files_changed",
+    "swarm.v1.Dispatch.files",     "swarm.v1.Dispatch.directory",   "swarm.v1.RequestSpawn.directory",
+    "swarm.v1.ListEvents.subject", "swarm.v1.WatchRequest.subject", "swarm.v1.Lock.path",
+    "swarm.v1.LockWaiter.path",    "swarm.v1.LockAnswer.path",      "swarm.v1.Task.files",
+    "swarm.v1.Session.directory",  "swarm.v1.Session.root",         "swarm.v1.Session.file_root",
+    "swarm.v1.Spawn.directory",    "swarm.v1.PtyInfo.directory",
+  };
+  return fields.contains(f.full_name());
+}
+
+void translate(json& payload, const char* name, const translation& as) {
+  auto found = payload.find(name);
+  if (found == payload.end())
+    return;
+  if (found->is_string())
+    *found = as(found->get<std::string>());
+  else if (found->is_array())
+    for (auto& item : *found)
+      if (item.is_string())
+        item = as(item.get<std::string>());
+}
+
+std::string text_of(const json& payload) { return payload.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+/// What a completed task gave is a text, too, and names the files it changed.
+std::string translated_result(const std::string& result, const translation& as) {
+  if (result.find("\"files_changed\"") == result.npos)
+    return result;
+  auto said = json::parse(result, nullptr, false);
+  if (!said.is_object())
+    return result;
+  translate(said, "files_changed", as);
+  return text_of(said);
+}
+
+/// Its subject and payload are texts; which of them are paths docs/events.md says.
+void translate(v1::Event& e, const translation& as) {
+  if (e.type().rfind("context.lock_", 0) == 0)
+    return e.set_subject(as(e.subject()));
+  if (e.type() != "instance.registered" && e.type() != "task.created" && e.type() != "task.updated")
+    return;
+  auto payload = json::parse(e.payload(), nullptr, false);
+  if (!payload.is_object())
+    return;
+  for (auto name : {"directory", "root", "file_root", "files"})
+    translate(payload, name, as);
+  translate(payload, "result", [&](const std::string& result) { return translated_result(result, as); });
+  e.set_payload(text_of(payload));
+}
+
+void translate(Message& m, const wording& as) {
+  if (auto* event = dynamic_cast<v1::Event*>(&m)) {
+    translate(*event, as.path);
+    if (as.scope)
+      event->set_scope(as.scope(event->scope()));
+    return;
+  }
+  if (auto* task = dynamic_cast<v1::Task*>(&m); task && !task->result().empty())
+    task->set_result(translated_result(task->result(), as.path));
+  const auto& r = *m.GetReflection();
+  std::vector<const FieldDescriptor*> set;
+  r.ListFields(m, &set);
+  for (const auto* f : set) {
+    if (f->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (!f->is_repeated())
+        translate(*r.MutableMessage(&m, f), as);
+      else
+        for (int i = 0; i < r.FieldSize(m, f); ++i)
+          translate(*r.MutableRepeatedMessage(&m, f, i), as);
+    } else if (f->cpp_type() == FieldDescriptor::CPPTYPE_STRING && is_path(*f)) {
+      if (!f->is_repeated())
+        r.SetString(&m, f, as.path(r.GetString(m, f)));
+      else
+        for (int i = 0; i < r.FieldSize(m, f); ++i)
+          r.SetRepeatedString(&m, f, i, as.path(r.GetRepeatedString(m, f, i)));
+    } else if (as.scope && f->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !f->is_repeated() && f->name() == "scope") {
+      r.SetString(&m, f, as.scope(r.GetString(m, f)));
+    }
+  }
+}
+
+} // namespace
+
+path_view::path_view(const checkouts& shared, std::string& scope, const std::string& directory) {
+  if (shared.empty())
+    return;
+  named_ = std::exchange(scope, shared.scope_of(scope));
+  if (!is_named_scope(scope))
+    return;
+  shared_ = &shared;
+  scope_ = scope;
+  root_ = shared.root_for(scope, directory.empty() && named_ != scope ? named_ : directory);
+}
+
+/// A worker without a choice of nodes works where its caller stands: in this checkout, when the host has several.
+template <class Body>
+std::string path_view::own_directory(const Body& body) const {
+  auto here = body.on().empty() && body.where().empty() && is_inside(root_, body.directory());
+  return here && root_ != shared_->root_for(scope_, {}) ? body.directory() : std::string{};
+}
+
+void path_view::to_store(Message& m) {
+  if (!shared_)
+    return;
+  auto* cmd = root_.empty() ? nullptr : dynamic_cast<v1::Command*>(&m);
+  std::string own;
+  if (cmd && cmd->has_dispatch())
+    own = own_directory(cmd->dispatch());
+  else if (cmd && cmd->has_request_spawn())
+    own = own_directory(cmd->request_spawn());
+  translate(m, {[this](const std::string& path) {
+              auto stored = shared_->stored(scope_, path);
+              if (stored != path)
+                asked_.insert(stored);
+              return stored;
+            }});
+  if (own.empty())
+    return;
+  if (cmd->has_dispatch())
+    cmd->mutable_dispatch()->set_directory(own);
+  else
+    cmd->mutable_request_spawn()->set_directory(own);
+}
+
+void path_view::to_caller(Message& m) const {
+  if (!shared_ || (root_.empty() && named_ == scope_))
+    return;
+  wording as{[this](const std::string& path) { return path_from(root_, path); }};
+  if (named_ != scope_)
+    as.scope = [this](const std::string& scope) { return scope == scope_ ? named_ : scope; };
+  translate(m, as);
+  // What is refused may be a file.
+  if (auto* reply = dynamic_cast<v1::Reply*>(&m); reply && asked_.contains(reply->refusal().subject()))
+    reply->mutable_refusal()->set_subject(path_from(root_, reply->refusal().subject()));
+}
+
+} // namespace swarm

@@ -1,0 +1,168 @@
+// Subtrees: what is signalled, what is left, and how the keeper itself ends.
+#include <set>
+
+#include <signal.h>
+
+#include "services/keeper/subtree.hpp"
+#include "tests/unit/services/keeper/harness.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+/// The pid a script wrote as "NAME=<pid>." into its output.
+pid_t announced(attached& a, const std::string& id, const std::string& name) {
+  pid_t pid = 0;
+  REQUIRE(a.events.wait([&] {
+    auto& ring = a.events.seen[id].ring;
+    auto text = ring ? ring->read(0, ring->capacity()).bytes : "";
+    auto at = text.find(name + "=");
+    auto end = at == std::string::npos ? at : text.find('.', at);
+    if (end == std::string::npos)
+      return false;
+    pid = static_cast<pid_t>(std::stol(text.substr(at + name.size() + 1, end)));
+    return true;
+  }));
+  return pid;
+}
+
+// A child that ignores hang-ups, and a grandchild in a session of its own whose parents are gone.
+const std::string family = "trap '' HUP; sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; exec sleep 1000' & "
+                           "setsid sh -c 'setsid sh -c \"echo runaway=\\$\\$.; exec sleep 1000\" & exit 0'; echo main=$$.; wait; sleep 1000";
+
+bool stopped(pid_t pid) {
+  auto p = read_process(pid);
+  return p && p->state == 'T';
+}
+
+} // namespace
+
+TEST_CASE("a process whose parent's number was given away belongs to nobody, and a cycle of parents ends") {
+  constexpr pid_t keeper = 1;
+  auto none = [](pid_t) { return std::optional<std::string>{}; };
+  keeper::main_children mains{{10, 100}, {20, 200}};
+  keeper::subtree tree{10, 100, "", false};
+  auto process = [](pid_t pid, pid_t parent, std::uint64_t start) { return process_stat{pid, 'S', parent, pid, pid, start}; };
+  std::vector<process_stat> all{process(10, keeper, 100), process(11, 10, 101), process(20, keeper, 200),
+                                process(21, 20, 150),     process(30, 31, 300), process(31, 30, 300)};
+  auto pids = [&](const keeper::subtree& t) {
+    std::set<pid_t> out;
+    for (const auto& p : keeper::members_among(all, none, t, keeper, mains))
+      out.insert(p.pid);
+    return out;
+  };
+  CHECK(pids(tree) == std::set<pid_t>{10, 11});
+  // 20 is younger than its supposed child 21, whose parent had that number before.
+  CHECK(pids({20, 200, "", false}) == std::set<pid_t>{20});
+  CHECK(pids({0, 0, "", true}) == std::set<pid_t>{10, 11, 20});
+}
+
+TEST_CASE("killing a worker kills its whole subtree, also what ignores signals or left its session") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", family));
+  a.run(shell("other", "echo main=$$.; exec sleep 1000"));
+  auto other = announced(a, "other", "main");
+  auto main = announced(a, "s1", "main"), stubborn = announced(a, "s1", "stubborn"), runaway = announced(a, "s1", "runaway");
+  CHECK(eventually([&] { return parent_of(runaway) == static_cast<pid_t>(a.events.keeper); }));
+  a.client.kill("s1", 0, std::chrono::milliseconds{100});
+  a.wait_exit("s1");
+  for (auto pid : {main, stubborn, runaway})
+    CHECK(eventually([pid] { return !is_running(pid); }));
+  CHECK(is_running(other));
+}
+
+TEST_CASE("what a program leaves behind when it ends is ended too") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "setsid sh -c 'echo left=$$.; exec sleep 1000' & read x; exit 3"));
+  auto left = announced(a, "s1", "left");
+  a.client.write("s1", 1, "\n");
+  CHECK(a.wait_exit("s1").exit_status == 3);
+  CHECK(eventually([left] { return !is_running(left); }));
+}
+
+TEST_CASE("stop and continue reach the whole subtree") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", family));
+  auto main = announced(a, "s1", "main"), stubborn = announced(a, "s1", "stubborn"), runaway = announced(a, "s1", "runaway");
+  a.client.kill("s1", SIGSTOP);
+  for (auto pid : {main, stubborn, runaway})
+    CHECK(eventually([pid] { return stopped(pid); }));
+  a.client.kill("s1", SIGCONT);
+  for (auto pid : {main, stubborn, runaway})
+    CHECK(eventually([pid] { return !stopped(pid) && is_running(pid); }));
+}
+
+TEST_CASE("a stopped subtree can be killed") {
+  node n;
+  attached a{n.dir};
+  // No fork after the announcement: a shell whose vfork child was stopped first waits in state D instead of T.
+  a.run(shell("s1", "echo main=$$.; read x"));
+  auto main = announced(a, "s1", "main");
+  a.client.kill("s1", SIGSTOP);
+  REQUIRE(eventually([main] { return stopped(main); }));
+  a.client.kill("s1", 0, std::chrono::milliseconds{100});
+  CHECK(a.wait_exit("s1").signal != 0);
+}
+
+TEST_CASE("the first signals of an end are catchable") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "trap 'echo bye; exit 4' TERM HUP; echo main=$$.; while :; do sleep 0.05; done"));
+  announced(a, "s1", "main");
+  a.client.kill("s1", 0);
+  CHECK(a.wait_exit("s1").exit_status == 4);
+  CHECK(a.output("s1").find("bye") != std::string::npos);
+}
+
+TEST_CASE("orphans are reaped silently") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "sh -c 'sh -c \"echo orphan=\\$\\$.; sleep 0.05\" & exit 0'; read x"));
+  auto orphan = announced(a, "s1", "orphan");
+  CHECK(eventually([orphan] { return !read_process(orphan); }));
+  CHECK(a.events.child("s1").exits.empty());
+}
+
+TEST_CASE("quit ends every program, then the keeper, and leaves no socket") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", family));
+  a.client.start(shell("held", "true"));
+  REQUIRE(a.reach_gate("held"));
+  auto main = announced(a, "s1", "main"), stubborn = announced(a, "s1", "stubborn"), runaway = announced(a, "s1", "runaway");
+  auto keeper = static_cast<pid_t>(a.events.keeper);
+  a.client.quit(std::chrono::milliseconds{50});
+  a.wait_exit("s1");
+  a.wait_exit("held");
+  CHECK(a.events.wait([&] { return a.events.gone; }));
+  for (auto pid : {main, stubborn, runaway, static_cast<pid_t>(a.events.child("held").pid), keeper})
+    CHECK(eventually([pid] { return !is_running(pid); }));
+  CHECK_FALSE(fs::exists(n.dir / "keeper.sock"));
+}
+
+TEST_CASE("a keeper that quits starts nothing more") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "trap '' TERM HUP; echo main=$$.; while :; do sleep 0.05; done"));
+  announced(a, "s1", "main");
+  a.client.quit(std::chrono::milliseconds{500});
+  a.client.start(shell("s2", "true"));
+  CHECK(a.events.wait([&] { return !a.events.seen["s2"].failure.empty(); }));
+  CHECK(a.events.child("s2").at_gate == 0);
+}
+
+TEST_CASE("a child at the gate dies with the keeper") {
+  node n;
+  attached a{n.dir};
+  auto proof = n.temp.path() / "ran";
+  a.client.start(shell("s1", "touch " + proof.string()));
+  REQUIRE(a.reach_gate("s1"));
+  auto pid = static_cast<pid_t>(a.events.child("s1").pid);
+  ::kill(static_cast<pid_t>(a.events.keeper), SIGKILL);
+  CHECK(eventually([pid] { return !is_running(pid); }));
+  CHECK_FALSE(fs::exists(proof));
+}

@@ -1,0 +1,183 @@
+// Output, input and sizes.
+#include "tests/unit/services/keeper/harness.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+std::pair<std::uint64_t, bool> answer(attached& a, const std::string& id, std::uint64_t ticket) {
+  REQUIRE(a.events.wait([&] { return a.events.seen[id].input.count(ticket) != 0; }));
+  return a.events.child(id).input[ticket];
+}
+
+} // namespace
+
+TEST_CASE("output beyond the ring gives an announced gap and keeps the newest bytes") {
+  node n;
+  attached a{n.dir};
+  auto s = shell("s1", "i=0; while [ $i -lt 20000 ]; do echo line-$i; i=$((i+1)); done; printf END", true);
+  s.ring_bytes = 64 * 1024;
+  a.run(s);
+  auto e = a.wait_exit("s1");
+  REQUIRE(e.end > s.ring_bytes);
+  auto c = a.events.child("s1").ring->read(0, e.end);
+  CHECK(c.offset == e.end - s.ring_bytes);
+  CHECK(c.gap == c.offset);
+  CHECK(c.bytes.size() == s.ring_bytes);
+  CHECK(c.bytes.substr(c.bytes.size() - 14) == "line-19999\nEND");
+}
+
+TEST_CASE("input reaches the program and is acknowledged with its size") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "read x; echo got:$x"));
+  a.client.write("s1", 7, "hello\n");
+  CHECK(answer(a, "s1", 7) == std::pair<std::uint64_t, bool>{6, false});
+  a.wait_exit("s1");
+  CHECK(a.output("s1").find("got:hello") != std::string::npos);
+}
+
+TEST_CASE("input for a program that is gone is answered closed") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "true"));
+  a.wait_exit("s1");
+  a.client.write("s1", 1, "x");
+  CHECK(answer(a, "s1", 1) == std::pair<std::uint64_t, bool>{0, true});
+  a.client.write("unknown", 2, "x");
+  CHECK(answer(a, "unknown", 2) == std::pair<std::uint64_t, bool>{0, true});
+}
+
+TEST_CASE("input that nobody reads is refused beyond the staging buffer and closed with the program") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "exec sleep 1000", true));
+  std::string block(limits::pty_input_bytes_max, 'x');
+  for (std::uint64_t t = 1; t <= 8; ++t)
+    REQUIRE(a.client.write("s1", t, block));
+  CHECK(answer(a, "s1", 8) == std::pair<std::uint64_t, bool>{0, false});
+  CHECK(answer(a, "s1", 1) == std::pair<std::uint64_t, bool>{block.size(), false});
+  CHECK(a.events.child("s1").input.count(4) == 0);
+  a.client.kill("s1", SIGKILL);
+  CHECK(answer(a, "s1", 4).second);
+  a.wait_exit("s1");
+}
+
+TEST_CASE("whoever attaches next is told of the newest inputs that had a request, written or staged, and of none of their tickets") {
+  node n;
+  std::string block(limits::pty_input_bytes_max / 2, 'x');
+  {
+    attached first{n.dir};
+    first.run(shell("s1", "read x; exec sleep 1000", true));
+    for (std::uint64_t i = 1; i <= limits::keeper_inputs_remembered_max; ++i)
+      first.client.write("s1", i, "\n", "me/" + std::to_string(i));
+    first.client.write("s1", 100, "\n");
+    first.client.write("s1", 101, "\n", std::string(limits::pty_request_bytes_max + 1, 'r'));
+    CHECK(answer(first, "s1", 101) == std::pair<std::uint64_t, bool>{1, false});
+    for (std::uint64_t i = 200; i < 203; ++i) // the last of them is staged
+      first.client.write("s1", i, block, "block/" + std::to_string(i));
+    CHECK(answer(first, "s1", 200) == std::pair<std::uint64_t, bool>{block.size(), false});
+  }
+  attached second{n.dir};
+  REQUIRE(second.ready());
+  REQUIRE(second.events.listed.size() == 1);
+  auto inputs = second.events.listed[0].inputs;
+  REQUIRE(inputs.size() == limits::keeper_inputs_remembered_max);
+  CHECK(inputs.front() == std::pair<std::string, std::uint64_t>{"me/4", 1});
+  CHECK(inputs.back() == std::pair<std::string, std::uint64_t>{"block/202", block.size()});
+  second.client.kill("s1", SIGKILL);
+  second.wait_exit("s1");
+  CHECK(second.events.child("s1").input.empty());
+}
+
+TEST_CASE("an input that is sent again under its request is answered as before and not typed again") {
+  node n;
+  {
+    attached first{n.dir};
+    first.run(shell("s1", "while read line; do echo got-$line; done", true));
+    first.client.write("s1", 1, "one\n", "me/1");
+    CHECK(answer(first, "s1", 1) == std::pair<std::uint64_t, bool>{4, false});
+    first.client.write("s1", 2, "one\n", "me/1");
+    CHECK(answer(first, "s1", 2) == std::pair<std::uint64_t, bool>{4, false});
+  }
+  attached second{n.dir};
+  REQUIRE(second.ready());
+  second.client.write("s1", 1, "one\n", "me/1");
+  CHECK(answer(second, "s1", 1) == std::pair<std::uint64_t, bool>{4, false});
+  second.client.write("s1", 2, "two\n", "me/2");
+  REQUIRE(second.wait_output("s1", "got-two"));
+  auto output = second.output("s1");
+  CHECK(output.find("got-one") == output.rfind("got-one"));
+}
+
+TEST_CASE("a block of input larger than the client accepts is refused at once") {
+  node n;
+  attached a{n.dir};
+  CHECK_FALSE(a.client.write("s1", 1, std::string(limits::pty_input_bytes_max + 1, 'x')));
+}
+
+TEST_CASE("a terminal has the size it was given and follows a resize") {
+  node n;
+  attached a{n.dir};
+  auto s = shell("s1", "stty size; trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done");
+  s.columns = 101;
+  s.rows = 37;
+  a.run(s);
+  REQUIRE(a.wait_output("s1", "ready"));
+  CHECK(a.output("s1").find("37 101") == 0);
+  a.client.resize("s1", 132, 50);
+  CHECK(a.wait_exit("s1").exit_status == 0);
+  CHECK(a.output("s1").find("50 132") != std::string::npos);
+}
+
+TEST_CASE("a terminal is the controlling one, and its interrupt key works") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "echo direct > /dev/tty; exec sleep 1000"));
+  REQUIRE(a.wait_output("s1", "direct"));
+  a.client.write("s1", 1, "\x03");
+  CHECK(a.wait_exit("s1").signal == SIGINT);
+}
+
+TEST_CASE("a program may close its terminal and open it again") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "echo one; exec </dev/null >/dev/null 2>&1; sleep 0.05; echo two > /dev/tty"));
+  a.wait_exit("s1");
+  CHECK(a.output("s1") == "one\r\ntwo\r\n");
+}
+
+TEST_CASE("with pipes no terminal changes the bytes, errors are output and stdin can be ended") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "test -t 0 || test -t 1 || echo none; echo err >&2; cat; echo after", true));
+  a.client.write("s1", 1, std::string{"a\0b\x03\n", 5});
+  a.client.write("s1", 2, "");
+  CHECK(answer(a, "s1", 2) == std::pair<std::uint64_t, bool>{0, true});
+  CHECK(a.wait_exit("s1").exit_status == 0);
+  CHECK(a.output("s1") == std::string{"none\nerr\na\0b\x03\nafter\n", 20});
+}
+
+TEST_CASE("a program that closes its output early still has its exit status reported") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "echo out; exec >&- 2>&-; read x; exit 6", true));
+  REQUIRE(a.wait_output("s1", "out"));
+  a.client.write("s1", 1, "\n");
+  CHECK(a.wait_exit("s1").exit_status == 6);
+}
+
+TEST_CASE("a program flooding its terminal does not keep others from being served") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("flood", "exec yes"));
+  REQUIRE(a.wait_output("flood", "y"));
+  for (int i = 0; i < 5; ++i) {
+    auto id = "s" + std::to_string(i);
+    a.run(shell(id, "echo fine"));
+    CHECK(a.wait_exit(id).exit_status == 0);
+  }
+  a.client.kill("flood", SIGKILL);
+  a.wait_exit("flood");
+}
