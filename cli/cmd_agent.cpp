@@ -6,7 +6,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

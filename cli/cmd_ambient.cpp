@@ -1,6 +1,6 @@
 // context: the block about the swarm that belongs into an agent's prompt. Its commands, about nodes by name, are in cmd_context.cpp.
 #include "cli/verbs.hpp"
-#include "gateway/mcp/context_block.hpp"
+#include "gateway/session/ambient_block.hpp"
 
 namespace swarm::cli {
 

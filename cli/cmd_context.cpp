@@ -7,9 +7,9 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "cli/node_context.hpp"
-#include "cli/ssh_line.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/client/ssh_line.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

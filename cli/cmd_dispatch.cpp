@@ -11,7 +11,7 @@
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
 #include "cli/worktree_store.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

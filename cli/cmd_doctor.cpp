@@ -5,9 +5,9 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/install_check.hpp"
-#include "cli/node_start.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/client/node_start.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include "cli/follow.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

@@ -1,7 +1,7 @@
 // kv [list|get|set|append|del].
 #include "actors/base/limits.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

@@ -4,7 +4,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

@@ -4,9 +4,9 @@
 #include "cli/follow.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/nudge.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/workspace.hpp"
+#include "gateway/session/nudge.hpp"
 
 namespace swarm::cli {
 

@@ -2,7 +2,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

@@ -5,7 +5,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <cctype>
 #include <filesystem>

@@ -6,7 +6,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/pty_attach.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -6,7 +6,7 @@
 #include "cli/follow.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/routine/run.hpp"
 #include "gateway/routine/trust.hpp"
 

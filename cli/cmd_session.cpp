@@ -5,8 +5,8 @@
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/register.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
+#include "gateway/session/register.hpp"
 
 namespace swarm::cli {
 

@@ -5,7 +5,7 @@
 #include "cli/placement.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

@@ -9,7 +9,7 @@
 #include "cli/verbs.hpp"
 #include "cli/worktree_exec.hpp"
 #include "cli/worktree_store.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

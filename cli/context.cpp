@@ -3,7 +3,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <sstream>
 

@@ -9,10 +9,10 @@
 
 #include "actors/base/clock.hpp"
 #include "cli/environment.hpp"
-#include "cli/failure.hpp"
 #include "cli/node_context.hpp"
 #include "cli/output.hpp"
-#include "cli/ports.hpp"
+#include "gateway/client/failure.hpp"
+#include "gateway/client/ports.hpp"
 #include "swarm/v1/query.pb.h"
 
 namespace swarm::cli {

@@ -5,7 +5,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 #include <unistd.h>
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cli/context.hpp"
-#include "gateway/mcp/task_news.hpp"
+#include "gateway/session/task_news.hpp"
 
 namespace swarm::cli {
 

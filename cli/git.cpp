@@ -16,7 +16,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
 #include "actors/base/text.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

@@ -12,8 +12,8 @@
 #include "cli/profile.hpp"
 #include "cli/rows.hpp"
 #include "cli/verbs.hpp"
-#include "gateway/mcp/context_block.hpp"
-#include "gateway/mcp/register.hpp"
+#include "gateway/session/ambient_block.hpp"
+#include "gateway/session/register.hpp"
 
 #include <algorithm>
 #include <set>

@@ -6,7 +6,7 @@
 #include "actors/base/unique_fd.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <algorithm>
 #include <filesystem>

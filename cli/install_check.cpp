@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "actors/base/share_directory.hpp"
-#include "cli/failure.hpp"
 #include "cli/install_file.hpp"
 #include "cli/install_hosts.hpp"
 #include "cli/install_json.hpp"
 #include "cli/output.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

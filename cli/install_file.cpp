@@ -11,7 +11,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

@@ -11,10 +11,10 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
-#include "cli/failure.hpp"
 #include "cli/install_json.hpp"
 #include "cli/install_toml.hpp"
 #include "cli/install_yaml.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

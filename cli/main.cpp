@@ -1,7 +1,7 @@
 // swarmctl.
 #include "actors/base/limits_config.hpp"
 #include "cli/app.hpp"
-#include "cli/client.hpp"
+#include "gateway/client/client.hpp"
 
 #include <cstdlib>
 

@@ -12,10 +12,10 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/toml_text.hpp"
-#include "cli/failure.hpp"
 #include "cli/install_file.hpp"
 #include "cli/install_json.hpp"
 #include "cli/install_toml.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/environment.hpp"
-#include "cli/target.hpp"
+#include "gateway/client/target.hpp"
 
 namespace swarm::cli {
 

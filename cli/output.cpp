@@ -1,7 +1,7 @@
 #include "cli/output.hpp"
 
 #include "actors/base/text.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <cerrno>
 #include <ctime>

@@ -9,7 +9,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/unique_fd.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

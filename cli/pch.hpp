@@ -1,5 +1,5 @@
 // Precompiled for cli: what the gateway has, the command line's library, and the room's interfaces.
-#include "gateway/mcp/pch.hpp"
+#include "gateway/pch.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,7 @@
 #include "cli/pty_attach.hpp"
 
 #include "actors/base/limits.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 #include <array>
 #include <atomic>

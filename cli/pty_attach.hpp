@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/ports.hpp"
+#include "gateway/client/ports.hpp"
 
 namespace swarm::cli {
 

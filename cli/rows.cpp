@@ -1,6 +1,6 @@
 #include "cli/rows.hpp"
 
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 

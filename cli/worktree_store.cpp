@@ -17,7 +17,7 @@
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/json_text.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace fs = std::filesystem;
 

@@ -8,8 +8,8 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "gateway/mcp/register.hpp"
 #include "gateway/mcp/rows.hpp"
+#include "gateway/session/register.hpp"
 
 namespace swarm::mcp {
 

@@ -2,10 +2,10 @@
 
 #include "actors/base/paths.hpp"
 #include "actors/base/worktree.hpp"
-#include "gateway/mcp/context_block.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/guides.hpp"
 #include "gateway/mcp/rows.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/session/ambient_block.hpp"
 
 namespace swarm::mcp {
 

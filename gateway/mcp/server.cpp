@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/resources.hpp"
 #include "gateway/mcp/schema.hpp"
-#include "gateway/mcp/shapes.hpp"
 
 namespace swarm::mcp {
 

@@ -5,7 +5,7 @@
 
 #include "actors/base/paths.hpp"
 #include "actors/base/worktree.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 
 namespace swarm::mcp {

@@ -5,10 +5,10 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/rules.hpp"
-#include "gateway/mcp/shapes.hpp"
-#include "gateway/mcp/task_news.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
+#include "gateway/session/task_news.hpp"
 
 namespace swarm::mcp {
 

@@ -1,8 +1,8 @@
 // kv_get, kv_set, kv_append, kv_delete, kv_list, kv_set_ttl.
 #include "actors/base/limits.hpp"
 #include "actors/domain/json_text.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/rows.hpp"
-#include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 

@@ -1,11 +1,11 @@
 // send_message, prompt_peer, peek_peer, resolve_workspace_handle, broadcast, poll_messages.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "gateway/mcp/nudge.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 #include "gateway/mcp/workspace.hpp"
+#include "gateway/session/nudge.hpp"
 
 namespace swarm::mcp {
 

@@ -4,9 +4,9 @@
 #include "actors/base/paths.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/guides.hpp"
 #include "gateway/mcp/rows.hpp"
-#include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
 

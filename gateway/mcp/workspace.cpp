@@ -6,8 +6,8 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "gateway/mcp/screen.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
+#include "gateway/session/screen.hpp"
 
 namespace swarm::mcp {
 

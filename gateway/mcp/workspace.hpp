@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/domain/workspace.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/pty.pb.h"
 

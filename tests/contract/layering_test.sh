@@ -135,9 +135,9 @@ CODE
 silent "waits up to a deadline in a loop, and single waits"
 printf '#include <grpcpp/grpcpp.h>\n#include <caf/actor.hpp>\n#include "actors/fabric/interfaces.hpp"\n#include "actors/store/interfaces.hpp"\n' | plant services/a.cpp
 silent "allowed includes in services"
-printf '#include <grpcpp/grpcpp.h>\n#include "gateway/mcp/shapes.hpp"\n#include "actors/domain/rows.hpp"\n#include "swarm/v1/node.grpc.pb.h"\n' | plant cli/a.cpp
+printf '#include <grpcpp/grpcpp.h>\n#include "gateway/json/shapes.hpp"\n#include "actors/domain/rows.hpp"\n#include "swarm/v1/node.grpc.pb.h"\n' | plant cli/a.cpp
 silent "allowed includes in cli"
-printf '#include <sqlite3.h>\n#include <grpcpp/grpcpp.h>\n#include "cli/client.hpp"\nauto x = request(y, caf::infinite);\n' | plant tests/unit/store/a.cpp
+printf '#include <sqlite3.h>\n#include <grpcpp/grpcpp.h>\n#include "gateway/client/client.hpp"\nauto x = request(y, caf::infinite);\n' | plant tests/unit/store/a.cpp
 silent "tests may include anything"
 
 ((failed == 0)) || exit 1

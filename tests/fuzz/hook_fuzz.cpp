@@ -12,7 +12,7 @@
 #include "cli/hook_host.hpp"
 #include "cli/hook_session.hpp"
 #include "cli/hook_store.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

@@ -8,11 +8,11 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
-#include "cli/failure.hpp"
 #include "cli/install_hosts.hpp"
 #include "cli/install_json.hpp"
 #include "cli/install_toml.hpp"
 #include "cli/install_yaml.hpp"
+#include "gateway/client/failure.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

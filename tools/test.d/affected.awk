@@ -11,8 +11,7 @@ BEGIN {
   of["security"] = "services/security"
   of["keeper"] = "services/keeper"
   of["cli"] = "cli cli/edit cli/hook cli/install cli/verbs cli/worktree"
-  of["mcp"] = "gateway/mcp"
-  of["routine"] = "gateway/routine"
+  of["gateway"] = "gateway/client gateway/json gateway/session gateway/routine gateway/mcp"
   of["simulate"] = "actors/fabric tools/simulate.d"
 }
 

@@ -8,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "cli/failure.hpp"
 #include "cli/install_hosts.hpp"
 #include "cli/install_json.hpp"
+#include "gateway/client/failure.hpp"
 #include "gateway/mcp/tool.hpp"
 
 using namespace swarm::cli;

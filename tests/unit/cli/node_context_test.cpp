@@ -1,8 +1,8 @@
 // Nodes that have names: the file, which of them counts, and what is said to ssh.
 #include "actors/base/crypto.hpp"
 #include "cli/node_context.hpp"
-#include "cli/ssh_line.hpp"
 #include "cli/verbs.hpp"
+#include "gateway/client/ssh_line.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <filesystem>

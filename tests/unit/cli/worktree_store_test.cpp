@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "actors/base/limits.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 using namespace swarm;
 using namespace swarm::cli;

@@ -1,4 +1,4 @@
-#include "cli/ssh_line.hpp"
+#include "gateway/client/ssh_line.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "actors/base/process.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "actors/base/unique_fd.hpp"
-#include "cli/target.hpp"
+#include "gateway/client/target.hpp"
 
 namespace swarm::cli {
 

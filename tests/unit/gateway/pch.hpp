@@ -1,4 +1,4 @@
 // Precompiled for the tests of gateway.
-#include "gateway/mcp/pch.hpp"
+#include "gateway/pch.hpp"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
-#include "gateway/mcp/context_block.hpp"
+#include "gateway/session/ambient_block.hpp"
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <algorithm>
 #include <set>

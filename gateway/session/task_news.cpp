@@ -1,4 +1,4 @@
-#include "gateway/mcp/task_news.hpp"
+#include "gateway/session/task_news.hpp"
 
 #include "actors/domain/json_text.hpp"
 

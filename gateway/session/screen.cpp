@@ -1,4 +1,4 @@
-#include "gateway/mcp/screen.hpp"
+#include "gateway/session/screen.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "gateway/mcp/register.hpp"
+#include "gateway/session/register.hpp"
 
 namespace swarm::mcp {
 

@@ -1,4 +1,4 @@
-#include "cli/target.hpp"
+#include "gateway/client/target.hpp"
 
 #include <algorithm>
 #include <cctype>

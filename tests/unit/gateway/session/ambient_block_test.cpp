@@ -1,4 +1,4 @@
-#include "gateway/mcp/context_block.hpp"
+#include "gateway/session/ambient_block.hpp"
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"

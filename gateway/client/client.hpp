@@ -12,9 +12,9 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
-#include "cli/failure.hpp"
-#include "cli/ports.hpp"
-#include "cli/ssh_line.hpp"
+#include "gateway/client/failure.hpp"
+#include "gateway/client/ports.hpp"
+#include "gateway/client/ssh_line.hpp"
 
 namespace swarm::cli {
 

@@ -1,4 +1,4 @@
-#include "gateway/mcp/shapes.hpp"
+#include "gateway/json/shapes.hpp"
 
 #include <chrono>
 

@@ -5,7 +5,7 @@
 
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
+#include "gateway/json/shapes.hpp"
 #include "gateway/mcp/member.hpp"
-#include "gateway/mcp/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"

@@ -1,8 +1,8 @@
-#include "cli/node_start.hpp"
+#include "gateway/client/node_start.hpp"
 
 #include "actors/base/environment.hpp"
 #include "actors/base/owner.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/failure.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
-#include "gateway/mcp/nudge.hpp"
+#include "gateway/session/nudge.hpp"
 
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
-#include "gateway/mcp/task_news.hpp"
+#include "gateway/session/task_news.hpp"
 
 namespace swarm::mcp {
 

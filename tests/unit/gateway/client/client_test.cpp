@@ -8,8 +8,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include "actors/base/crypto.hpp"
-#include "cli/client.hpp"
-#include "cli/failure.hpp"
+#include "gateway/client/client.hpp"
+#include "gateway/client/failure.hpp"
 #include "swarm/v1/coordination.grpc.pb.h"
 
 using namespace std::chrono_literals;
