@@ -1,7 +1,7 @@
 #include "cli/app.hpp"
 
 #include "actors/base/text.hpp"
-#include "cli/verbs.hpp"
+#include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <limits>

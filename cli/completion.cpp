@@ -1,6 +1,6 @@
 #include "cli/completion.hpp"
 
-#include "cli/verbs.hpp"
+#include "cli/verb.hpp"
 
 namespace swarm::cli {
 

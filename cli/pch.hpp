@@ -3,4 +3,4 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/verbs.hpp"
+#include "cli/verb.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/context.hpp"
+#include "cli/invocation.hpp"
 
 namespace swarm::cli {
 

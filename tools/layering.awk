@@ -28,7 +28,7 @@ BEGIN {
   may["services/host"] = actors "services/keeper"
   may["services/call"] = call
   may["services/api"] = call "services/call"
-  may["services"] = may["services/api"] " services/api services/keeper"
+  may["services"] = may["services/api"] " services/api"
   may["services/swarmd"] = may["services"] " actors/store services services/keeper"
 
   may["gateway/client"] = base
@@ -39,7 +39,6 @@ BEGIN {
 
   may["cli/edit"] = base "gateway/client"
   may["cli"] = domain "gateway/client gateway/json cli/edit"
-  may["cli"] = may["cli"] " gateway/session gateway/mcp gateway/routine"
   may["cli/worktree"] = may["cli"] " cli"
   may["cli/hook"] = may["cli"] " cli gateway/session"
   may["cli/install"] = may["cli"] " cli"

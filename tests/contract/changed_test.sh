@@ -20,7 +20,7 @@ affects docs/agents.md contract
 affects tests/unit/domain/kv_test.cpp "contract test_domain"
 affects tests/e2e/test_e2e_mcp.cpp "contract test_e2e_mcp"
 affects "tests/unit/cli/output_test.cpp docs/limits.md" "contract test_cli"
-affects cli/cmd_kv.cpp "$programs test_cli $whole"
+affects cli/verbs/kv.cpp "$programs test_cli $whole"
 # a room that includes the changed one counts, one below it does not
 affects gateway/mcp/rows.cpp "$programs test_cli $whole test_gateway"
 affects gateway/routine/run.cpp "$programs test_cli $whole test_gateway"

@@ -9,9 +9,9 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "cli/hook_host.hpp"
-#include "cli/hook_session.hpp"
-#include "cli/hook_store.hpp"
+#include "cli/hook/host.hpp"
+#include "cli/hook/session.hpp"
+#include "cli/hook/store.hpp"
 #include "gateway/json/shapes.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

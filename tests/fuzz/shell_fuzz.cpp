@@ -5,8 +5,8 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "cli/hook_shell.hpp"
-#include "cli/hook_words.hpp"
+#include "cli/hook/shell.hpp"
+#include "cli/hook/words.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;

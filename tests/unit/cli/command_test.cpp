@@ -1,5 +1,5 @@
 #include "actors/base/crypto.hpp"
-#include "cli/verbs.hpp"
+#include "cli/verb.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <filesystem>

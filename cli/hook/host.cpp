@@ -1,0 +1,183 @@
+#include "cli/hook/host.hpp"
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/json_text.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <algorithm>
+
+namespace swarm::cli {
+
+namespace {
+
+using domain::text_in;
+using names = std::span<const std::string_view>;
+
+constexpr hook_host hosts[] = {
+  {hook_host::kind::claude, "claude", "claude-code", "CC"},        {hook_host::kind::codex, "codex", "codex", "CODEX"},
+  {hook_host::kind::opencode, "opencode", "opencode", "OPENCODE"}, {hook_host::kind::hermes, "hermes", "hermes", "HERMES"},
+  {hook_host::kind::gemini, "gemini", "gemini", "GEMINI"},
+};
+
+constexpr std::pair<std::string_view, hook_event> events[] = {
+  {"session-start", hook_event::session_start}, {"pre-tool-use", hook_event::pre_tool_use},   {"post-tool-use", hook_event::post_tool_use},
+  {"session-end", hook_event::session_end},     {"prompt-submit", hook_event::prompt_submit}, {"stop", hook_event::stop},
+  {"notification", hook_event::notification},
+};
+
+// No two hosts mean different things by one of these names.
+constexpr std::string_view write_tools[] = {"Write",     "Edit",  "MultiEdit",   "NotebookEdit", "write",     "edit",
+                                            "multiedit", "patch", "apply_patch", "write_file",   "edit_file", "replace"};
+constexpr std::string_view patch_tools[] = {"apply_patch", "patch"};
+constexpr std::string_view shell_tools[] = {"Bash",        "bash",     "shell",       "exec_command",      "shell_command",
+                                            "local_shell", "terminal", "run_command", "run_shell_command", "unified_exec",
+                                            "execute_code"};
+constexpr std::string_view path_keys[] = {"file_path", "filePath", "notebook_path", "absolute_path", "path", "file", "filepath"};
+constexpr std::string_view script_keys[] = {"command", "cmd", "script"};
+constexpr std::string_view directory_keys[] = {"workdir", "cwd", "directory", "dir_path", "dir"};
+constexpr std::string_view envelope_mark = "*** Begin Patch";
+
+bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+void add_path(const std::string& path, const shell_place& where, std::vector<written_path>& out) {
+  if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
+    out.push_back({normalize_path(path, where.directory), false, false});
+}
+
+void add_envelopes(const json& input, const shell_place& where, std::vector<written_path>& out) {
+  auto look = [&](const json& value) {
+    if (value.is_string() && value.get_ref<const std::string&>().find(envelope_mark) != std::string::npos)
+      for (const auto& path : paths_in_envelope(value.get_ref<const std::string&>()))
+        add_path(path, where, out);
+  };
+  look(input);
+  if (input.is_object())
+    for (const auto& [key, value] : input.items())
+      look(value);
+}
+
+void add_named(const json& input, const shell_place& where, std::vector<written_path>& out) {
+  if (!input.is_object())
+    return;
+  for (auto key : path_keys)
+    add_path(text_in(input, key), where, out);
+}
+
+/// ["bash", "-lc", "…"] or one text.
+void add_shell(const json& input, shell_place where, tool_use& use) {
+  for (auto key : directory_keys)
+    if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max())
+      where.directory = normalize_path(directory, where.directory);
+  json command = input.is_string() ? input : json();
+  for (auto key : script_keys)
+    if (command.is_null() && input.is_object() && input.contains(key))
+      command = input.at(std::string{key});
+  if (command.is_string()) {
+    use.script = command.get<std::string>();
+    use.paths = paths_written_by(use.script, where);
+    if (use.script.starts_with(envelope_mark))
+      add_envelopes(command, where, use.paths);
+  } else if (command.is_array()) {
+    std::vector<std::string> argv;
+    for (const auto& word : command)
+      if (word.is_string()) {
+        argv.push_back(word);
+        use.script += (use.script.empty() ? "" : " ") + argv.back();
+      }
+    use.paths = paths_written_by(argv, where);
+  }
+}
+
+json hook_specific(const char* event, const char* field, const std::string& text) {
+  return {{"hookSpecificOutput", {{"hookEventName", event}, {field, text}}}};
+}
+
+const char* event_name(const hook_host& host, hook_event event) {
+  bool gemini = host.what == hook_host::kind::gemini;
+  switch (event) {
+    case hook_event::session_start: return "SessionStart";
+    case hook_event::pre_tool_use: return gemini ? "BeforeTool" : "PreToolUse";
+    case hook_event::post_tool_use: return gemini ? "AfterTool" : "PostToolUse";
+    case hook_event::session_end: return "SessionEnd";
+    case hook_event::prompt_submit: return gemini ? "BeforeAgent" : "UserPromptSubmit";
+    case hook_event::stop: return gemini ? "AfterAgent" : "Stop";
+    case hook_event::notification: return "Notification";
+  }
+  return "";
+}
+
+} // namespace
+
+std::span<const hook_host> hook_hosts() { return hosts; }
+
+const hook_host* find_hook_host(std::string_view name) {
+  for (const auto& h : hosts)
+    if (name == h.name)
+      return &h;
+  return nullptr;
+}
+
+std::optional<hook_event> find_hook_event(std::string_view name) {
+  for (const auto& [text, event] : events)
+    if (name == text)
+      return event;
+  return std::nullopt;
+}
+
+tool_use tool_use_of(const json& event, const shell_place& where) {
+  tool_use use;
+  use.tool = text_in(event, "tool_name");
+  // A tool server's tool goes by what comes after the server's name.
+  auto name = std::string_view{use.tool};
+  if (auto mark = name.rfind("__"); name.starts_with("mcp__") && mark != name.npos)
+    name.remove_prefix(mark + 2);
+  static const json none = json::object();
+  auto i = event.is_object() ? event.find("tool_input") : event.end();
+  const auto& input = event.is_object() && i != event.end() ? *i : none;
+  if (is_one_of(shell_tools, name)) {
+    use.what = tool_use::kind::shell;
+    add_shell(input, where, use);
+  } else if (is_one_of(write_tools, name)) {
+    use.what = tool_use::kind::write;
+    add_named(input, where, use.paths);
+    if (is_one_of(patch_tools, name))
+      add_envelopes(input, where, use.paths);
+  } else {
+    return use;
+  }
+  use.cut = use.paths.size() > limits::hook_paths_max || use.script.size() > limits::hook_script_bytes_max;
+  use.paths.resize(std::min(use.paths.size(), limits::hook_paths_max));
+  use.key = text_in(event, "tool_use_id");
+  if (use.key.empty() || use.key.size() > limits::id_bytes_max)
+    use.key = to_hex(sha256(use.tool + '\0' + use.key + mcp::dump(input, -1))).substr(0, 32);
+  return use;
+}
+
+json hook_denial(const hook_host& host, const std::string& reason) {
+  switch (host.what) {
+    case hook_host::kind::hermes: return {{"action", "block"}, {"message", reason}};
+    case hook_host::kind::opencode: return {{"decision", "block"}, {"reason", reason}};
+    case hook_host::kind::gemini: return {{"decision", "deny"}, {"reason", reason}};
+    default: break;
+  }
+  return {{"hookSpecificOutput", {{"hookEventName", "PreToolUse"}, {"permissionDecision", "deny"}, {"permissionDecisionReason", reason}}}};
+}
+
+json hook_context(const hook_host& host, hook_event event, const std::string& text) {
+  bool before_tool = event == hook_event::pre_tool_use;
+  switch (host.what) {
+    case hook_host::kind::hermes: return json{{"context", text}};
+    // Codex takes nothing but a message for people before a tool, Gemini neither.
+    case hook_host::kind::codex:
+    case hook_host::kind::gemini:
+      if (before_tool)
+        return json{{"systemMessage", text}};
+      break;
+    default: break;
+  }
+  return hook_specific(event_name(host, event), "additionalContext", text);
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,176 @@
+#include "cli/hook/locks.hpp"
+
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/worktree.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fnmatch.h>
+#include <glob.h>
+
+namespace swarm::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string logical(const std::string& path, const hook_memory& me) {
+  const auto& directory = me.directory.empty() ? path : me.directory;
+  return repository_path(me.directory.empty() ? path : resolve_file(path, directory, me.file_root, me.root.empty() ? directory : me.root), me.scope);
+}
+
+void add(std::vector<std::string>& list, const std::string& text) {
+  if (std::find(list.begin(), list.end(), text) == list.end())
+    list.push_back(text);
+}
+
+/// Where the first character that is no plain text stands.
+std::size_t literal_part(const std::string& pattern) {
+  auto special = std::min(pattern.find_first_of("*?[\\"), pattern.size());
+  auto slash = pattern.rfind('/', special);
+  return slash == pattern.npos ? 0 : slash;
+}
+
+bool fits(const written_path& w, const std::string& name, const std::string& path) {
+  if (!w.pattern)
+    return name == path || (w.tree && is_inside(name, path));
+  if (fnmatch(name.c_str(), path.c_str(), FNM_PATHNAME) == 0)
+    return true;
+  // Something below what the pattern fits.
+  if (w.tree)
+    for (auto slash = path.rfind('/'); slash != path.npos && slash > 0; slash = path.rfind('/', slash - 1))
+      if (fnmatch(name.c_str(), path.substr(0, slash).c_str(), FNM_PATHNAME) == 0)
+        return true;
+  return false;
+}
+
+} // namespace
+
+std::string canonical_path(const std::string& path) {
+  std::error_code ec;
+  auto out = fs::weakly_canonical(path, ec);
+  return ec || out.empty() ? path : normalize_path(out.string(), "/");
+}
+
+std::string lock_name(const std::string& path, const hook_memory& me) { return logical(canonical_path(path), me); }
+
+path_matcher::path_matcher(const std::vector<written_path>& written, const hook_memory& me) {
+  for (const auto& w : written) {
+    entry e;
+    e.written = w;
+    // Of a pattern the part before it is resolved.
+    auto fixed = w.pattern ? literal_part(w.path) : w.path.size();
+    auto rest = w.path.substr(fixed);
+    auto head = fixed == 0 ? "/" : w.path.substr(0, fixed);
+    auto real = canonical_path(head);
+    auto whole = [&](const std::string& start) { return start == "/" && !rest.empty() ? rest : start + rest; };
+    for (const auto& start : {head, real}) {
+      add(e.files, whole(start));
+      add(e.names, whole(start));
+    }
+    for (const auto& start : {head, real})
+      add(e.names, whole(logical(start, me)));
+    auto index = entries_.size();
+    if (w.tree || w.pattern)
+      wide_.push_back(index);
+    else
+      for (const auto& name : e.names)
+        exact_.emplace(name, index);
+    entries_.push_back(std::move(e));
+  }
+}
+
+const written_path* path_matcher::find(const std::string& lock_path) const {
+  auto look = [&](const std::string& path) -> const written_path* {
+    if (auto i = exact_.find(path); i != exact_.end())
+      return &entries_[i->second].written;
+    for (auto i : wide_)
+      for (const auto& name : entries_[i].names)
+        if (fits(entries_[i].written, name, path))
+          return &entries_[i].written;
+    return nullptr;
+  };
+  if (entries_.empty())
+    return nullptr;
+  if (const auto* found = look(lock_path))
+    return found;
+  auto real = canonical_path(lock_path);
+  return real == lock_path ? nullptr : look(real);
+}
+
+const written_path* path_matcher::find_below(const std::string& lock_path) const {
+  for (const auto& e : entries_)
+    for (const auto& name : e.names)
+      if (name != lock_path && is_inside(lock_path, name))
+        return &e.written;
+  return nullptr;
+}
+
+std::optional<std::set<std::string>> lock_names(const std::vector<written_path>& written, const hook_memory& me) {
+  std::set<std::string> out;
+  std::error_code ec;
+  auto take = [&](const std::string& path) {
+    auto type = fs::status(path, ec).type();
+    bool is_file =
+      type == fs::file_type::not_found || type == fs::file_type::regular || type == fs::file_type::directory || type == fs::file_type::none;
+    if (is_file)
+      out.insert(lock_name(path, me));
+    return out.size() <= limits::hook_paths_max;
+  };
+  auto take_all = [&](const std::string& path, bool tree) {
+    if (!take(path))
+      return false;
+    if (tree && fs::symlink_status(path, ec).type() == fs::file_type::directory)
+      for (auto i = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, ec);
+           !ec && i != fs::recursive_directory_iterator(); i.increment(ec))
+        if (!i->is_directory(ec) && !take(i->path().string()))
+          return false;
+    return true;
+  };
+  for (const auto& w : written) {
+    if (!w.pattern) {
+      if (!take_all(w.path, w.tree))
+        return std::nullopt;
+      continue;
+    }
+    glob_t found{};
+    auto status = glob(w.path.c_str(), GLOB_NOSORT, nullptr, &found);
+    bool good = status == 0 || status == GLOB_NOMATCH;
+    for (std::size_t i = 0; good && i < found.gl_pathc; ++i)
+      good = take_all(normalize_path(found.gl_pathv[i], "/"), w.tree);
+    globfree(&found);
+    if (!good)
+      return std::nullopt;
+  }
+  return out;
+}
+
+bool path_matcher::is_written(const written_path& w, const std::string& file) const {
+  auto real = canonical_path(file);
+  for (const auto& e : entries_)
+    if (&e.written == &w)
+      for (const auto& name : e.files)
+        if (fits(w, name, file) || fits(w, name, real))
+          return true;
+  return false;
+}
+
+bool has_several_trees(const std::string& path) {
+  auto tree = find_git_tree(path);
+  std::error_code ec;
+  return tree && (tree->linked || fs::is_directory(tree->common_directory + "/worktrees", ec));
+}
+
+std::string file_of_holder(const std::string& lock_path, const v1::Session& holder) {
+  auto tree = find_git_tree(holder.directory());
+  if (!tree || !tree->linked || (!holder.scope().empty() && is_inside(tree->root, holder.scope())))
+    return lock_path;
+  for (const auto& repository : {tree->repository, holder.scope()})
+    if (!repository.empty() && repository.front() == '/' && lock_path != repository && is_inside(repository, lock_path))
+      return normalize_path(std::string_view{lock_path}.substr(repository == "/" ? 1 : repository.size() + 1), tree->root);
+  return lock_path;
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,93 @@
+// A shell script read command by command, for the files it writes. hook_script.cpp reads, hook_shell.cpp knows the programs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/base/limits.hpp"
+#include "cli/hook/shell.hpp"
+#include "cli/hook/words.hpp"
+
+namespace swarm::cli::shell {
+
+/// One simple command.
+struct command {
+  std::vector<word> words;
+  std::string input;      // of its here-document
+  std::string input_file; // absolute
+  bool has_input = false;
+};
+
+/// What the files of a script are is added to `out`.
+class script {
+public:
+  script(std::string_view text, std::optional<std::string> directory, std::string home, std::vector<written_path>& out, int depth)
+    : text_(text), directory_(std::move(directory)), home_(std::move(home)), out_(out), depth_(depth) {}
+
+  void run();
+  void run(command c) {
+    command_ = std::move(c);
+    finish();
+  }
+
+private:
+  // -- reading --------------------------------------------------------------------------------
+  char at(std::size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
+  char now() const { return at(pos_); }
+  bool done() const { return pos_ >= text_.size(); }
+  void skip_blanks();
+  bool read_operator();
+  void read_redirection(bool both);
+  word read_word();
+  void read_single_quotes(word&);
+  void read_double_quotes(word&);
+  void read_ansi_quotes(word&);
+  void read_dollar(word&, bool quoted);
+  std::string_view read_parenthesised();
+  std::string_view read_backquoted();
+  void read_here_document();
+  void nested(std::string_view inner) {
+    if (depth_ < limits::hook_script_depth_max)
+      script{inner, directory_, home_, out_, depth_ + 1}.run();
+  }
+
+  // -- meaning --------------------------------------------------------------------------------
+  void finish();
+  void assign(word_list words);
+  void perform(word_list words);
+  void run_program(const std::string& name, word_list words);
+  void run_patch(word_list words);
+  std::size_t skip_wrapper(const std::string& name, word_list words);
+  void change_directory(word_list words);
+  void git(word_list words);
+  void git_checkout(word_list words, std::size_t from);
+  void patch(const arguments&, int strip, const word* file, const std::string& base);
+  void copy(const arguments&, bool sources_too, bool tree);
+  void shell(word_list words);
+
+  std::optional<std::string> absolute(const std::string& path) const;
+  void add(const word&, bool tree = false);
+  void add_path(const std::string& path, bool tree = false);
+  void add_all(word_list list, std::size_t from, bool tree = false) {
+    for (auto i = from; i < list.size(); ++i)
+      add(list[i], tree);
+  }
+
+  std::string_view text_;
+  std::size_t pos_ = 0;
+  std::size_t line_resume_ = 0; // behind the here-documents that begin after this line; 0 = there are none
+  std::optional<std::string> directory_;
+  std::string home_;
+  std::vector<written_path>& out_;
+  int depth_;
+  command command_;
+  bool in_test_ = false;                                        // inside [[ ]]
+  std::vector<std::optional<std::string>> outer_;               // directories of the enclosing subshells
+  std::map<std::string, std::optional<std::string>> variables_; // patterns; nothing = not known
+  std::size_t expanded_ = 0;                                    // bytes that variables were replaced by
+};
+
+} // namespace swarm::cli::shell

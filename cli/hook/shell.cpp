@@ -1,0 +1,439 @@
+#include "cli/hook/shell.hpp"
+
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "cli/hook/script.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace swarm::cli::shell {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+} // namespace
+
+std::optional<std::string> script::absolute(const std::string& path) const {
+  if (path.empty() || path.size() > limits::path_bytes_max() || path.find('\0') != path.npos)
+    return std::nullopt;
+  if (path.front() != '/' && !directory_)
+    return std::nullopt;
+  return normalize_path(path, directory_.value_or("/"));
+}
+
+void script::add_path(const std::string& path, bool tree) {
+  if (auto full = absolute(path); full && out_.size() <= limits::hook_paths_max)
+    out_.push_back({*full, tree, false});
+}
+
+void script::add(const word& w, bool tree) {
+  if (!w.known || w.pattern.empty() || w.pattern.size() > limits::path_bytes_max() || w.pattern.find('\0') != w.pattern.npos)
+    return;
+  std::vector<std::string> each;
+  expand_braces(w.pattern, each);
+  for (const auto& pattern : each) {
+    if (!is_pattern(pattern)) {
+      add_path(plain(pattern), tree);
+      continue;
+    }
+    // The directory is literal.
+    std::string full = pattern;
+    if (pattern.front() != '/') {
+      if (!directory_)
+        continue;
+      full.clear();
+      for (auto c : *directory_)
+        add_quoted(full, c);
+      full += "/" + pattern;
+    }
+    if (full.size() <= limits::path_bytes_max() && out_.size() <= limits::hook_paths_max)
+      out_.push_back({normalize_path(full, "/"), tree, true});
+  }
+}
+
+void script::finish() {
+  auto done = std::exchange(command_, {});
+  in_test_ = false;
+  constexpr std::string_view openers[] = {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "coproc"};
+  auto opens = [&](const word& w) { return !w.quoted && std::find(std::begin(openers), std::end(openers), w.pattern) != std::end(openers); };
+  auto first = std::find_if_not(done.words.begin(), done.words.end(), opens);
+  auto program = std::find_if_not(first, done.words.end(), is_assignment);
+  if (program == done.words.end()) {
+    assign({first, program});
+    return;
+  }
+  command_.input = std::move(done.input);
+  command_.input_file = std::move(done.input_file);
+  command_.has_input = done.has_input;
+  perform({program, done.words.end()});
+  command_ = {};
+}
+
+void script::assign(word_list words) {
+  for (const auto& w : words) {
+    auto equals = w.pattern.find('=');
+    auto& value = variables_[w.pattern.substr(0, equals)];
+    if (w.known && equals != w.pattern.npos)
+      value = w.pattern.substr(equals + 1);
+    else
+      value = std::nullopt;
+  }
+}
+
+/// Programs that run the rest of their line; where that begins, or 0.
+std::size_t script::skip_wrapper(const std::string& name, word_list words) {
+  struct wrapper {
+    std::string_view name;
+    std::string_view with_value;
+    std::size_t operands; // before the program
+    std::vector<std::string_view> long_with_value = {};
+  };
+  static const wrapper known[] = {
+    {"sudo", "ughpCDRTUrt", 0, {"--user", "--group", "--host", "--chdir", "--prompt"}},
+    {"doas", "uC", 0},
+    {"env", "uCS", 0, {"--unset", "--chdir"}},
+    {"nice", "n", 0, {"--adjustment"}},
+    {"ionice", "cnp", 0},
+    {"timeout", "ks", 1, {"--kill-after", "--signal"}},
+    {"stdbuf", "ioe", 0},
+    {"exec", "a", 0},
+    {"nohup", "", 0},
+    {"command", "", 0},
+    {"builtin", "", 0},
+    {"setsid", "", 0},
+    {"time", "of", 0},
+    {"busybox", "", 0},
+  };
+  auto w = std::find_if(std::begin(known), std::end(known), [&](const auto& k) { return k.name == name; });
+  if (w == std::end(known))
+    return 0;
+  auto left = w->operands;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    auto text = plain(words[i].pattern);
+    if (text == "--")
+      return i + 1 + left;
+    if (text.size() > 1 && text[0] == '-') {
+      bool is_long = text[1] == '-';
+      bool takes = is_long ? std::find(w->long_with_value.begin(), w->long_with_value.end(), text) != w->long_with_value.end()
+                           : w->with_value.find(text.back()) != w->with_value.npos;
+      i += takes;
+    } else if (text.find('=') != text.npos && is_name_start(text[0]) && (name == "env" || name == "sudo")) {
+      continue;
+    } else if (left > 0) {
+      --left;
+    } else {
+      return i;
+    }
+  }
+  return words.size();
+}
+
+void script::change_directory(word_list words) {
+  auto args = read_arguments(words, 1, {});
+  if (args.operands.empty()) {
+    directory_ = home_.empty() ? std::nullopt : std::optional{home_};
+    return;
+  }
+  const auto& target = args.operands.front();
+  auto text = plain(target.pattern);
+  directory_ = !target.known || text == "-" || is_pattern(target.pattern) ? std::nullopt : absolute(text);
+}
+
+void script::shell(word_list words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    auto text = plain(words[i].pattern);
+    if (text.size() > 1 && text[0] == '-' && text[1] != '-') {
+      if (text.find('c') == text.npos) {
+        i += text == "-o" || text == "-O";
+        continue;
+      }
+      if (i + 1 < words.size() && words[i + 1].known)
+        nested(plain(words[i + 1].pattern));
+      return;
+    }
+    if (text.rfind("--", 0) != 0)
+      return; // a script's file
+  }
+  if (command_.has_input && command_.input_file.empty())
+    nested(command_.input);
+}
+
+/// cp, mv and their like: the last operand, or -t, is where the others go.
+void script::copy(const arguments& args, bool sources_too, bool tree) {
+  auto sources = args.operands;
+  const auto* directory = args.value({"-t", "--target-directory"});
+  word target;
+  if (directory)
+    target = *directory;
+  else if (sources.size() >= 2)
+    target = sources.back(), sources.pop_back();
+  else
+    return;
+  if (sources_too)
+    add_all(sources, 0, true);
+  if (!target.known || is_pattern(target.pattern))
+    return;
+  auto text = plain(target.pattern);
+  auto full = absolute(text);
+  if (!full)
+    return;
+  std::error_code ec;
+  bool into = !args.has({"-T", "--no-target-directory"}) && (directory || sources.size() > 1 || text.back() == '/' || fs::is_directory(*full, ec));
+  if (!into) {
+    add_path(*full, tree);
+    return;
+  }
+  for (const auto& source : sources) {
+    if (!source.known)
+      continue;
+    auto name = plain(source.pattern);
+    while (name.size() > 1 && name.back() == '/')
+      name.pop_back();
+    auto last = name.substr(name.rfind('/') + 1);
+    if (is_pattern(source.pattern)) {
+      auto slash = source.pattern.rfind('/');
+      word inside;
+      for (auto c : *full)
+        add_quoted(inside.pattern, c);
+      inside.pattern += "/" + (slash == source.pattern.npos ? source.pattern : source.pattern.substr(slash + 1));
+      add(inside, tree);
+    } else if (!last.empty() && last != "." && last != "..") {
+      add_path(*full + "/" + last, tree);
+    } else {
+      add_path(*full, true);
+    }
+  }
+}
+
+void script::patch(const arguments& args, int strip, const word* file, const std::string& base) {
+  std::vector<std::string> texts;
+  if (file) {
+    if (auto full = file->known ? absolute(plain(file->pattern)) : std::nullopt)
+      texts.push_back(read_patch(*full));
+  } else if (command_.has_input) {
+    texts.push_back(command_.input_file.empty() ? command_.input : read_patch(command_.input_file));
+  }
+  if (const auto* under = args.value({"--directory"}); under && !under->known)
+    return;
+  for (const auto& text : texts)
+    for (const auto& path : paths_in_diff(text, strip))
+      add_path(base.empty() ? path : base + "/" + path);
+}
+
+void script::git_checkout(word_list words, std::size_t from) {
+  auto args = read_arguments(words, from, {.with_value = "bB", .long_with_value = {"--orphan", "--conflict", "--pathspec-from-file"}});
+  if (args.dashes)
+    return add_all(args.operands, args.after_dashes, true);
+  if (args.has({"-b", "-B", "--orphan"}))
+    return;
+  // A branch is no file, or git asks for `--`.
+  for (const auto& operand : args.operands) {
+    auto full = operand.known && !is_pattern(operand.pattern) ? absolute(plain(operand.pattern)) : std::nullopt;
+    std::error_code ec;
+    if (full && fs::symlink_status(*full, ec).type() != fs::file_type::not_found)
+      add(operand, true);
+  }
+}
+
+void script::git(word_list words) {
+  auto here = directory_;
+  std::size_t i = 1;
+  for (; i < words.size(); ++i) {
+    auto text = plain(words[i].pattern);
+    if (text == "-C" && i + 1 < words.size()) {
+      ++i;
+      directory_ = words[i].known ? absolute(plain(words[i].pattern)) : std::nullopt;
+    } else if (text == "-c" || text == "--git-dir" || text == "--work-tree" || text == "--namespace" || text == "--exec-path") {
+      ++i;
+    } else if (text.empty() || text[0] != '-') {
+      break;
+    }
+  }
+  auto verb = i < words.size() ? plain(words[i].pattern) : std::string{};
+  ++i;
+  if (verb == "checkout") {
+    git_checkout(words, i);
+  } else if (verb == "restore") {
+    auto args = read_arguments(words, i, {.with_value = "s", .long_with_value = {"--source", "--conflict", "--pathspec-from-file"}});
+    if (!args.has({"-S", "--staged"}) || args.has({"-W", "--worktree"}))
+      add_all(args.operands, 0, true);
+  } else if (verb == "rm") {
+    auto args = read_arguments(words, i, {});
+    if (!args.has({"--cached", "-n", "--dry-run"}))
+      add_all(args.operands, 0, true);
+  } else if (verb == "mv") {
+    auto args = read_arguments(words, i, {});
+    if (!args.has({"-n", "--dry-run"}))
+      copy(args, true, true);
+  } else if (verb == "apply" && directory_) {
+    auto args = read_arguments(words, i, {.with_value = "pC", .long_with_value = {"--directory", "--exclude", "--include", "--whitespace"}});
+    if (!args.has({"--check", "--stat", "--numstat", "--summary", "--cached"})) {
+      const auto* strip = args.value({"-p"});
+      int n = strip && !strip->pattern.empty() && is_digit(strip->pattern[0]) ? strip->pattern[0] - '0' : 1;
+      auto base = git_root(*directory_);
+      if (const auto* under = args.value({"--directory"}))
+        base += "/" + plain(under->pattern);
+      if (args.operands.empty())
+        patch(args, n, nullptr, base);
+      for (const auto& file : args.operands)
+        patch(args, n, plain(file.pattern) == "-" ? nullptr : &file, base);
+    }
+  }
+  directory_ = here;
+}
+
+void script::perform(word_list words) {
+  for (;;) {
+    if (words.empty() || !words.front().known)
+      return;
+    auto text = plain(words.front().pattern);
+    auto from = skip_wrapper(text.substr(text.rfind('/') + 1), words);
+    if (from == 0)
+      break;
+    words = words.subspan(std::min(from, words.size()));
+  }
+  auto full = plain(words.front().pattern);
+  auto name = full.substr(full.rfind('/') + 1);
+  if (name == "for" || name == "select" || name == "read") {
+    for (const auto& w : words.subspan(1))
+      variables_[w.pattern] = std::nullopt;
+  } else if (name == "export" || name == "local" || name == "declare" || name == "readonly" || name == "typeset") {
+    for (const auto& w : words.subspan(1))
+      if (is_assignment(w))
+        assign({&w, 1});
+  } else if (name == "cd" || name == "pushd") {
+    change_directory(words);
+  } else if (name == "popd") {
+    directory_ = std::nullopt;
+  } else if (name == "sh" || name == "bash" || name == "zsh" || name == "dash" || name == "ksh") {
+    shell(words);
+  } else if (name == "eval") {
+    std::string all;
+    for (std::size_t i = 1; i < words.size(); ++i)
+      all += (words[i].known ? plain(words[i].pattern) : "$_") + " ";
+    nested(all);
+  } else {
+    run_program(name, words);
+  }
+}
+
+void script::run_program(const std::string& name, word_list words) {
+  auto args_of = [&](const option_form& form) { return read_arguments(words, 1, form); };
+  if (name == "tee") {
+    add_all(args_of({}).operands, 0);
+  } else if (name == "rm" || name == "unlink" || name == "shred") {
+    auto args = args_of({.with_value = name == "shred" ? "ns" : ""});
+    add_all(args.operands, 0, args.has({"-r", "-R", "--recursive"}));
+  } else if (name == "mv") {
+    copy(args_of({.with_value = "tS", .long_with_value = {"--target-directory", "--suffix"}}), true, true);
+  } else if (name == "cp") {
+    auto args = args_of({.with_value = "tS", .long_with_value = {"--target-directory", "--suffix"}});
+    copy(args, false, args.has({"-r", "-R", "-a", "--recursive", "--archive"}));
+  } else if (name == "install") {
+    auto args = args_of({.with_value = "tSmog", .long_with_value = {"--target-directory", "--suffix", "--mode", "--owner", "--group"}});
+    if (!args.has({"-d", "--directory"}))
+      copy(args, false, false);
+  } else if (name == "ln") {
+    auto args = args_of({.with_value = "tS", .long_with_value = {"--target-directory", "--suffix"}});
+    if (args.has({"-f", "--force"}))
+      copy(args, false, false);
+  } else if (name == "truncate") {
+    add_all(args_of({.with_value = "sr", .long_with_value = {"--size", "--reference"}}).operands, 0);
+  } else if (name == "dd") {
+    for (const auto& w : words)
+      if (w.pattern.starts_with("of="))
+        add({w.pattern.substr(3), w.known, w.quoted});
+  } else if (name == "sed" || name == "gsed") {
+    auto args = args_of({.with_value = "efl", .long_with_value = {"--expression", "--file", "--line-length"}, .attached = "i"});
+    std::erase_if(args.operands, [](const word& w) { return w.known && w.pattern.empty(); }); // sed -i '' of BSD
+    if (args.has({"-i", "--in-place"}))
+      add_all(args.operands, args.has({"-e", "-f", "--expression", "--file"}) ? 0 : 1);
+  } else if (name == "perl" || name == "ruby") {
+    auto args = args_of({.with_value = "eEI", .long_with_value = {}, .attached = "iMmF"});
+    if (args.has({"-i"}))
+      add_all(args.operands, args.has({"-e", "-E"}) ? 0 : 1);
+  } else if (name == "git") {
+    git(words);
+  } else if (name == "patch") {
+    run_patch(words);
+  } else if (name == "apply_patch" || name == "applypatch") {
+    auto envelope = words.size() > 1 && words[1].known ? plain(words[1].pattern) : command_.input;
+    for (const auto& path : paths_in_envelope(envelope))
+      add_path(path);
+  }
+}
+
+void script::run_patch(word_list words) {
+  auto args = read_arguments(words, 1, {.with_value = "pidoBVDFgrYz", .long_with_value = {"--strip", "--input", "--directory", "--output"}});
+  if (args.has({"--dry-run"}))
+    return;
+  const auto* strip = args.value({"-p", "--strip"});
+  int n = strip && !strip->pattern.empty() && is_digit(strip->pattern[0]) ? strip->pattern[0] - '0' : -1;
+  const auto* base = args.value({"-d", "--directory"});
+  if (!args.operands.empty())
+    add(args.operands.front());
+  else
+    patch({}, n, args.value({"-i", "--input"}), base && base->known ? plain(base->pattern) : "");
+}
+
+} // namespace swarm::cli::shell
+
+namespace swarm::cli {
+
+namespace {} // namespace
+
+std::vector<written_path> paths_written_by(std::string_view text, const shell_place& place) {
+  std::vector<written_path> out;
+  shell::script{text.substr(0, limits::hook_script_bytes_max), place.directory, place.home, out, 0}.run();
+  return out;
+}
+
+std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const shell_place& place) {
+  std::vector<written_path> out;
+  shell::command c;
+  for (const auto& arg : argv) {
+    shell::word w;
+    w.quoted = true;
+    for (auto letter : arg)
+      shell::add_quoted(w.pattern, letter);
+    c.words.push_back(std::move(w));
+  }
+  shell::script{"", place.directory, place.home, out, 0}.run(std::move(c));
+  return out;
+}
+
+std::vector<std::string> paths_in_envelope(std::string_view patch) {
+  std::vector<std::string> out;
+  auto take = [&](std::string_view path) {
+    if (path = trimmed(path); !path.empty() && out.size() <= limits::hook_paths_max)
+      out.emplace_back(path);
+  };
+  for (std::size_t at = 0; at < patch.size();) {
+    auto end = std::min(patch.find('\n', at), patch.size());
+    auto line = trimmed(patch.substr(at, end - at));
+    at = end + 1;
+    if (!line.starts_with("*** "))
+      continue;
+    line.remove_prefix(4);
+    for (std::string_view head : {"Add File:", "Update File:", "Delete File:", "Move to:"})
+      if (line.starts_with(head))
+        take(line.substr(head.size()));
+    if (constexpr std::string_view move = "Move File:"; line.starts_with(move)) {
+      auto names = line.substr(move.size());
+      auto arrow = names.find("->");
+      take(names.substr(0, arrow));
+      if (arrow != names.npos)
+        take(names.substr(arrow + 2));
+    }
+  }
+  return out;
+}
+
+} // namespace swarm::cli

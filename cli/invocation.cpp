@@ -1,0 +1,216 @@
+#include "cli/invocation.hpp"
+
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <sstream>
+
+namespace swarm::cli {
+
+context::context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory)
+  : door_(door), env_(env), io_(io), clock_(clock), directory_(std::move(directory)) {}
+
+std::string context::scope() const { return scope_of(directory_); }
+
+std::string context::named_scope() const {
+  if (!flags.scope.empty())
+    return flags.scope;
+  if (auto name = env_.get("SWARM_MCP_SCOPE"); !name.empty())
+    return name;
+  return node_ ? node_->scope : std::string{};
+}
+
+std::string context::scope_of(const std::string& directory) const {
+  auto name = named_scope();
+  if (elsewhere() && trimmed(name).empty())
+    throw failure(code::usage, "which scope? A directory of this host means nothing to the node of another one: name it with --scope, or for good "
+                               "with: swarmctl context set " +
+                                 node_->name + " --scope SCOPE");
+  return resolve_scope(name, directory);
+}
+
+void context::speak_to(const node_context& c) {
+  node_ = c;
+  if (!c.elsewhere())
+    return;
+  auto name = std::string{trimmed(named_scope())};
+  if (name.empty() || is_named_scope(name))
+    return;
+  if (name.front() != '/')
+    throw failure(code::usage, "scope " + name +
+                                 " is a directory of this host, which means nothing to the node of another one: give a name or an "
+                                 "absolute path of that host");
+  // What is relative there is so to the scope.
+  directory_ = normalize_path(name, "/");
+}
+
+environment_list context::inheritable() const { return elsewhere() ? environment_list{} : env_.inheritable(); }
+
+v1::Caller context::caller() const {
+  v1::Caller out;
+  out.set_directory(directory_);
+  out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
+  out.set_allow_unlabeled(env_.truthy("SWARM_MCP_ALLOW_UNLABELED"));
+  out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
+  out.set_identity(env_.identity());
+  return out;
+}
+
+v1::Command context::command() const {
+  v1::Command out;
+  out.set_scope(scope());
+  *out.mutable_caller() = caller();
+  out.mutable_caller()->set_work_tracker(env_.work_tracker());
+  return out;
+}
+
+v1::Query context::query() const {
+  v1::Query out;
+  out.set_scope(scope());
+  *out.mutable_caller() = caller();
+  return out;
+}
+
+v1::Reply context::decide(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) const {
+  return door_.coordination.execute(command, environment, extra_ms);
+}
+
+v1::Reply context::execute(const v1::Command& command, const environment_list& environment) const {
+  auto reply = decide(command, environment);
+  if (reply.has_refusal())
+    throw refused(reply);
+  return reply;
+}
+
+v1::Answer context::ask(const v1::Query& query) const {
+  auto answer = door_.coordination.ask(query);
+  if (answer.has_refusal())
+    throw refused(answer.refusal());
+  return answer;
+}
+
+v1::Session context::find(const std::string& who) const {
+  auto q = query();
+  q.mutable_find_session()->set_who(who);
+  return ask(q).session();
+}
+
+std::optional<v1::Session> context::named_actor() const {
+  auto who = flags.as.empty() ? env_.get("SWARM_MCP_INSTANCE_ID") : flags.as;
+  if (who.empty())
+    return std::nullopt;
+  return find(who);
+}
+
+std::string context::named_actor_id() const {
+  auto session = named_actor();
+  return session ? session->id() : std::string{};
+}
+
+v1::Session context::actor() const {
+  if (auto session = named_actor())
+    return *session;
+  return find("");
+}
+
+std::string context::file(std::string_view input, const std::optional<v1::Session>& session) const {
+  const auto in_scope = session ? session->scope() : scope();
+  // In a linked worktree a file is locked under its path in the main one.
+  auto locked = [&](const std::string& path) { return repository_path(path, in_scope); };
+  auto standing = locked(directory_);
+  bool relative = !input.empty() && input.front() != '/';
+  if (!session) {
+    if (relative && standing != directory_)
+      return locked(normalize_path(trimmed(input), directory_));
+    auto file_root = env_.get("SWARM_MCP_FILE_ROOT");
+    return locked(resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_)));
+  }
+  const auto& home = session->directory();
+  const auto& root = session->root().empty() ? home : session->root();
+  auto at_home = [&](const std::string& directory) { return is_inside(root, directory) || is_inside(home, directory); };
+  bool here = at_home(directory_) || at_home(standing);
+  if (here && relative)
+    return locked(resolve_file(locked(normalize_path(input, directory_)), home, session->file_root(), root));
+  return locked(resolve_file(input, home, session->file_root(), root));
+}
+
+int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Refusal::TIMEOUT ? code::deadline : code::refused; }
+
+failure refused(const v1::Reply& reply) {
+  // A refusal quotes names that others chose.
+  auto text = escape_control(reply.refusal().text(), false);
+  for (const auto& d : reply.refusal().details())
+    text += "\n  task " + std::to_string(d.task_index()) + " " + escape_control(d.field() + ": " + d.message(), false);
+  return {exit_code_of(reply.refusal().code()), text, mcp::error(reply)};
+}
+
+failure refused(const v1::Refusal& refusal) {
+  v1::Reply reply;
+  *reply.mutable_refusal() = refusal;
+  return refused(reply);
+}
+
+std::vector<v1::Session> all_sessions(const context& ctx, const std::string& scope) {
+  auto q = ctx.query();
+  q.set_scope(scope);
+  q.mutable_list_sessions();
+  std::vector<v1::Session> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_sessions()->mutable_page(); }, [](const v1::Answer& a) { return a.sessions().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.sessions().sessions().begin(), a.sessions().sessions().end()); });
+  return out;
+}
+
+std::vector<v1::Task> all_tasks(const context& ctx, std::optional<v1::TaskStatus> status, bool by_creation) {
+  auto q = ctx.query();
+  q.mutable_list_tasks()->set_by_creation(by_creation);
+  if (status)
+    q.mutable_list_tasks()->add_statuses(*status);
+  std::vector<v1::Task> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_tasks()->mutable_page(); }, [](const v1::Answer& a) { return a.tasks().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.tasks().tasks().begin(), a.tasks().tasks().end()); });
+  return out;
+}
+
+std::vector<v1::LockView> all_locks(const context& ctx, const std::string& holder) {
+  auto q = ctx.query();
+  q.mutable_list_locks()->set_holder(holder);
+  std::vector<v1::LockView> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.locks().locks().begin(), a.locks().locks().end()); });
+  return out;
+}
+
+std::vector<v1::KvEntry> all_kv(const context& ctx, const std::string& prefix) {
+  auto q = ctx.query();
+  q.mutable_list_kv()->set_prefix(prefix);
+  std::vector<v1::KvEntry> out;
+  ask_pages(
+    ctx, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.kv_list().entries().begin(), a.kv_list().entries().end()); });
+  return out;
+}
+
+std::vector<std::string> comma_separated(const std::vector<std::string>& values) {
+  std::vector<std::string> out;
+  for (const auto& value : values) {
+    std::stringstream in{value};
+    for (std::string item; std::getline(in, item, ',');)
+      if (!item.empty())
+        out.push_back(item);
+  }
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words)
+    out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+} // namespace swarm::cli

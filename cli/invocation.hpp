@@ -1,0 +1,128 @@
+// What every command works with: the global flags, the node, the scope and who is acting (contract 3.1).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/base/clock.hpp"
+#include "cli/environment.hpp"
+#include "cli/output.hpp"
+#include "cli/targets.hpp"
+#include "gateway/client/failure.hpp"
+#include "gateway/client/ports.hpp"
+#include "swarm/v1/query.pb.h"
+
+namespace swarm::cli {
+
+struct global_flags {
+  std::string scope;
+  std::string as;
+  std::string node; // --context
+  bool json = false;
+  double timeout_s = 30;
+  /// --timeout stands on the command line: then it bounds also what would wait without end.
+  bool timeout_given = false;
+  bool no_autostart = false;
+};
+
+class context {
+public:
+  context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory);
+
+  global_flags flags;
+  /// Arguments after `--`, for the commands that run a program.
+  std::vector<std::string> tail;
+  /// Set by the parsed command; gives the exit status.
+  std::function<int()> action;
+  /// Where the action's node may come from.
+  node_choice choice = node_choice::current;
+
+  /// From here on it is about this node; throws `failure` when the scope named does not go with it.
+  void speak_to(const node_context&);
+  /// The node is on another host: directories, files and processes of this one mean nothing to it.
+  bool elsewhere() const noexcept { return node_ && node_->elsewhere(); }
+  /// What a worker inherits from this process.
+  environment_list inheritable() const;
+  const environment& env() const noexcept { return env_; }
+  console& io() const noexcept { return io_; }
+  const ports& door() const noexcept { return door_; }
+  std::int64_t now_ms() const { return clock_.unix_ms(); }
+  /// For durations.
+  std::int64_t boot_ms() const { return clock_.boot_ms(); }
+  const std::string& directory() const noexcept { return directory_; }
+  bool json_wanted() const noexcept { return flags.json; }
+
+  /// --scope, $SWARM_MCP_SCOPE, that of --context, or the git root of the working directory; the last not for the node of another host, for
+  /// which this throws `failure`.
+  std::string scope() const;
+  /// The same for another directory.
+  std::string scope_of(const std::string& directory) const;
+
+  /// Who asks. Without the work tracker, which no question depends on.
+  v1::Caller caller() const;
+  /// Throws `failure` (usage) when $SWARM_WORK_TRACKER cannot be read.
+  v1::Command command() const;
+  /// With the scope, and who asks; the question itself is to be filled in, as of command().
+  v1::Query query() const;
+  /// A refusal becomes a `failure`; `decide` gives it as it is. `extra_ms` lengthens the deadline.
+  v1::Reply execute(const v1::Command&, const environment_list& environment = {}) const;
+  v1::Reply decide(const v1::Command&, const environment_list& environment = {}, std::int64_t extra_ms = 0) const;
+  /// A refusal becomes a `failure`.
+  v1::Answer ask(const v1::Query&) const;
+
+  /// <who>: exact id, unique id prefix, unique part of a label.
+  v1::Session find(const std::string& who) const;
+  /// --as, $SWARM_MCP_INSTANCE_ID, or the only instance of the scope. Throws `failure` when there is none.
+  v1::Session actor() const;
+  /// --as or $SWARM_MCP_INSTANCE_ID; otherwise nobody: the person at the terminal, or the session $SWARM_TOKEN stands for.
+  std::optional<v1::Session> named_actor() const;
+  /// Id of named_actor(), or empty.
+  std::string named_actor_id() const;
+
+  /// Contract 0.1. A relative path means the working directory as far as that lies in the session's tree, else the session's
+  /// file root.
+  std::string file(std::string_view input, const std::optional<v1::Session>& session) const;
+
+private:
+  std::string named_scope() const;
+  ports door_;
+  const environment& env_;
+  console& io_;
+  const clock_port& clock_;
+  std::string directory_;
+  std::optional<node_context> node_;
+};
+
+/// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
+failure refused(const v1::Reply&);
+failure refused(const v1::Refusal&);
+int exit_code_of(v1::Refusal::Code) noexcept;
+
+/// Asks page after page. `list` gives the query's Page-carrying part, `answer` the page of rows; `take` gets each answer.
+template <class MutablePage, class PageOf, class Take>
+void ask_pages(const context& ctx, v1::Query query, MutablePage list, PageOf page_of, Take take) {
+  for (;;) {
+    auto answer = ctx.ask(query);
+    auto token = page_of(answer).token();
+    take(answer);
+    if (token.empty())
+      return;
+    list(query)->set_token(token);
+  }
+}
+
+/// Every session, task, lock of the scope, in list order.
+std::vector<v1::Session> all_sessions(const context&, const std::string& scope);
+std::vector<v1::Task> all_tasks(const context&, std::optional<v1::TaskStatus> status, bool by_creation);
+std::vector<v1::LockView> all_locks(const context&, const std::string& holder);
+std::vector<v1::KvEntry> all_kv(const context&, const std::string& prefix);
+
+/// The non-empty parts between the commas of all values.
+std::vector<std::string> comma_separated(const std::vector<std::string>& values);
+/// Words joined by blanks, as a shell would have given them.
+std::string joined(const std::vector<std::string>& words);
+
+} // namespace swarm::cli

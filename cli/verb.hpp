@@ -1,0 +1,117 @@
+// How a command declares itself. Only the command in use is built: declaring them all costs a millisecond.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "cli/invocation.hpp"
+
+namespace swarm::cli {
+
+struct verb {
+  const char* name;
+  const char* summary;
+  const char* examples;
+  void (*build)(CLI::App&, context&);
+  const char* alias = nullptr;
+  /// The command of this verb, itself or one below it, that takes a program and its arguments after `--`. To any other command
+  /// words after `--` are text.
+  std::string_view program_of = "";
+  /// Not offered: whatever follows the name, this is the answer, with status 1.
+  const char* refusal = nullptr;
+  /// Where its node may come from.
+  node_choice node = node_choice::current;
+  /// Why it does not go with the node of another host; null when it does.
+  const char* only_here = nullptr;
+  /// For swarmctl itself: no help or completion speaks of it.
+  bool internal = false;
+};
+
+/// Of verbs that agents' programs start: why these are only for this host's node.
+inline constexpr const char* agents_are_here =
+  "an agent of this host is a session of this host's node; let the hosts join one cluster instead: swarmctl join";
+
+// One per file cmd_*.cpp.
+std::span<const verb> node_verbs();
+std::span<const verb> cluster_verbs();
+std::span<const verb> scope_verbs();
+std::span<const verb> session_verbs();
+std::span<const verb> message_verbs();
+std::span<const verb> task_verbs();
+std::span<const verb> lock_verbs();
+std::span<const verb> kv_verbs();
+std::span<const verb> dispatch_verbs();
+std::span<const verb> spawn_verbs();
+std::span<const verb> event_verbs();
+std::span<const verb> mcp_verbs();
+std::span<const verb> overview_verbs();
+std::span<const verb> pty_verbs();
+std::span<const verb> doctor_verbs();
+std::span<const verb> hook_verbs();
+std::span<const verb> ambient_verbs();
+std::span<const verb> install_verbs();
+std::span<const verb> worktree_verbs();
+std::span<const verb> routine_verbs();
+std::span<const verb> agent_verbs();
+std::span<const verb> completion_verbs();
+std::span<const verb> elsewhere_verbs();
+std::span<const verb> dial_verbs();
+/// All of them, in the order the help shows.
+std::vector<verb> all_verbs();
+/// The whole command tree, for help and completion.
+std::unique_ptr<CLI::App> full_tree(context&);
+
+// -- declaring options ---------------------------------------------------------------
+
+/// A word that starts with one dash is text, not a flag, as in swarm-mcp. Marked before the parser sees it, unmarked after.
+inline constexpr char dash_mark = '\x01';
+
+CLI::Option* option(CLI::App&, const std::string& names, std::string& target, const std::string& help);
+/// One value per use.
+CLI::Option* option(CLI::App&, const std::string& names, std::vector<std::string>& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, std::int64_t& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, double& target, const std::string& help);
+CLI::Option* flag(CLI::App&, const std::string& names, bool& target, const std::string& help);
+/// All remaining words.
+CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>& target, const std::string& help);
+
+/// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
+std::uint32_t retries_of(std::int64_t);
+/// What clocks can add up.
+inline constexpr std::chrono::milliseconds longest_wait{std::chrono::hours{24 * 36'500}};
+/// Seconds as given on the command line to milliseconds; refuses negative values and what cannot be carried. `most` is what the
+/// node allows, for the refusal's text.
+std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::milliseconds most = longest_wait);
+/// The shorter of a wait (0 = without end) and --timeout, if that was given.
+std::int64_t bounded_by_timeout(const context&, std::int64_t wait_ms);
+
+/// Binds what the command does; its return value is the exit status.
+template <class Action>
+void on_run(CLI::App& app, context& ctx, Action action) {
+  app.callback([&app, &ctx, action] {
+    if (app.get_subcommands().empty())
+      ctx.action = action;
+  });
+}
+
+/// `context list|show|use|set|delete`: the nodes that have names.
+void add_context_commands(CLI::App&, context&);
+
+/// `up --listen`: this node is the home of a cluster.
+struct cluster_options {
+  std::string listen;
+  std::string passphrase_file;
+  bool insecure = false;
+};
+/// Gives the recovery copy of the authority's key if there is a new one. It is shown already unless JSON is wanted.
+std::string found_cluster(const context&, const cluster_options&);
+
+/// A mistake in the call: status 2, and where its help is.
+failure usage(const std::string& text);
+
+} // namespace swarm::cli

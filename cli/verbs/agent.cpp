@@ -1,0 +1,126 @@
+// agents, report-agent: what agents do.
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "actors/domain/harness.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+using mcp::json;
+
+std::vector<v1::Spawn> live_spawns(context& ctx) {
+  std::vector<v1::Spawn> out;
+  auto query = ctx.query();
+  query.mutable_list_spawns()->set_live_only(true);
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); },
+    [](const v1::Answer& a) -> const auto& { return a.spawns().page(); },
+    [&](const v1::Answer& a) { out.insert(out.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
+  return out;
+}
+
+json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {
+  auto spawn = std::find_if(spawns.begin(), spawns.end(), [&](const auto& x) { return x.session_id() == s.id(); });
+  auto has = spawn != spawns.end();
+  json reports = json::array();
+  for (const auto& r : s.reports())
+    reports.push_back({{"source", r.source()},
+                       {"seq", r.seq()},
+                       {"state", domain::to_text(r.state())},
+                       {"reported_at_ms", r.reported_at_ms()},
+                       {"until_ms", r.until_ms() == 0 ? json(nullptr) : json(r.until_ms())},
+                       {"note", mcp::text_or_null(r.note())}});
+  return {{"instance_id", s.id()},
+          {"label", mcp::text_or_null(s.label())},
+          {"state", mcp::agent_status(s)},
+          {"harness", has ? json(spawn->harness()) : json(nullptr)},
+          {"pty", has ? mcp::text_or_null(spawn->pty_id()) : json(nullptr)},
+          {"task_id", has ? mcp::text_or_null(spawn->task_id()) : json(nullptr)},
+          {"reports", reports}};
+}
+
+int run_agents(context& ctx) {
+  auto spawns = live_spawns(ctx);
+  json rows = json::array();
+  for (const auto& s : all_sessions(ctx, ctx.scope())) {
+    auto worker = std::any_of(spawns.begin(), spawns.end(), [&](const auto& x) { return x.session_id() == s.id() && domain::is_agent(x.harness()); });
+    if (worker || !s.reports().empty())
+      rows.push_back(shown(s, spawns));
+  }
+  if (ctx.json_wanted()) {
+    ctx.io().print(rows);
+    return code::ok;
+  }
+  if (rows.empty())
+    ctx.io().line("(no agents in scope " + ctx.scope() + ")");
+  for (const auto& r : rows) {
+    auto text = [&](const char* member) { return r.at(member).is_string() ? r.at(member).get<std::string>() : std::string{"-"}; };
+    ctx.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  pty=" + short_id(text("pty")) +
+                  "  task=" + short_id(text("task_id")) + "  " + text("label"));
+  }
+  return code::ok;
+}
+
+void build_agents(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_agents(ctx); });
+}
+
+struct report_options {
+  std::string state;
+  std::string source = "cli";
+  std::int64_t seq = 0;
+  double ttl = 0;
+  std::string note;
+};
+
+int run_report(context& ctx, const report_options& o) {
+  auto state = domain::agent_state_from(o.state);
+  if (state == v1::AgentReport::STATE_UNSPECIFIED)
+    throw usage("--state is one of working, idle, blocked, done, unknown");
+  if (o.seq < 0)
+    throw usage("--seq counts up from 1");
+  auto command = ctx.command();
+  auto who = ctx.actor().id();
+  command.set_actor(who);
+  auto* body = command.mutable_report_agent();
+  body->set_session_id(who);
+  body->set_source(o.source);
+  body->set_seq(static_cast<std::uint64_t>(o.seq));
+  body->set_ttl_ms(milliseconds_of(o.ttl, "--ttl", limits::agent_report_ttl_max()));
+  body->set_state(state);
+  body->set_note(o.note);
+  auto session = ctx.execute(command).session().session();
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"instance_id", session.id()}, {"state", mcp::agent_status(session)}});
+  else
+    ctx.io().line(short_id(session.id()) + " is " + mcp::agent_status(session));
+  return code::ok;
+}
+
+void build_report(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<report_options>();
+  option(app, "--state,state", o->state, "working, idle, blocked, done or unknown")->required();
+  option(app, "--source", o->source, "who says so; the newest report of any source counts");
+  option(app, "--seq", o->seq, "number of the report; one that is not above the source's last changes nothing");
+  option(app, "--ttl", o->ttl, "seconds until it counts no more; 0 = until the next");
+  option(app, "--note", o->note, "a text for people");
+  on_run(app, ctx, [o, &ctx] { return run_report(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"agents", "list agents with what they do: working, idle, blocked, done, unknown", "  swarmctl agents --json", build_agents},
+  {"report-agent", "say what an agent does, for hooks and plugins", "  swarmctl report-agent --state idle --source my-hook --seq 7 --ttl 600",
+   build_report},
+};
+
+} // namespace
+
+std::span<const verb> agent_verbs() { return verbs; }
+
+} // namespace swarm::cli

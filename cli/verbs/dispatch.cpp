@@ -1,0 +1,476 @@
+// dispatch: one durable task, a worker for it, and its end (contract 3.3).
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
+#include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/profile.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
+#include "cli/verbs/placement.hpp"
+#include "cli/worktree/store.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+struct dispatch_options {
+  std::vector<std::string> title;
+  std::string harness, role, type, message, description, key, parent, spawner, label, name, directory;
+  std::vector<std::string> files, depends_on, grants;
+  placement_options placement;
+  std::int64_t priority = 0;
+  std::int64_t retries = 0;
+  double wait_s = 30;
+  double completion_s = 0;
+  bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
+       force = false, worktree = false;
+};
+
+std::string first_of(std::initializer_list<std::string> values) {
+  for (const auto& v : values)
+    if (!v.empty())
+      return v;
+  return {};
+}
+
+std::string harness_of(const context& ctx, const dispatch_options& o) {
+  if (o.harness.empty() && !ctx.tail.empty())
+    return "exec";
+  return first_of({o.harness, ctx.env().get("SWARM_WORKER_HARNESS"), ctx.env().get("SWARM_DISPATCH_HARNESS")});
+}
+
+void set_terminal_size(v1::Dispatch& body) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+    return;
+  body.set_columns(size.ws_col);
+  body.set_rows(size.ws_row);
+}
+
+v1::Command make_command(const context& ctx, const dispatch_options& o, const std::optional<v1::Session>& session) {
+  auto command = ctx.command();
+  command.set_actor(session ? session->id() : "");
+  auto& body = *command.mutable_dispatch();
+  body.set_title(joined(o.title));
+  body.set_message(o.message);
+  body.set_description(o.description);
+  body.set_type(o.type);
+  body.set_role(o.role);
+  for (const auto& f : o.files)
+    body.add_files(ctx.file(f, session));
+  body.set_has_files(!o.files.empty());
+  body.set_priority(o.priority);
+  for (const auto& id : comma_separated(o.depends_on))
+    body.add_depends_on(id);
+  body.set_idempotency_key(o.key);
+  body.set_parent_task_id(o.parent);
+  body.set_approval_required(o.approval_required);
+  body.set_no_spawn(o.no_spawn);
+  body.set_force_spawn(o.force_spawn);
+  body.set_spawner(first_of({o.spawner, ctx.env().get("SWARM_SPAWNER"), ctx.env().get("SWARM_DISPATCH_SPAWNER")}));
+  body.set_harness(harness_of(ctx, o));
+  body.set_label(o.label);
+  for (const auto& g : o.grants)
+    body.add_grants(g);
+  body.set_name(o.name);
+  body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  for (const auto& word : ctx.tail)
+    body.add_argv(word);
+  body.set_retries(retries_of(o.retries));
+  body.set_fresh(o.fresh);
+  body.set_no_nudge(o.no_nudge);
+  body.set_force(o.force);
+  body.set_worktree(o.worktree);
+  set_placement(body, o.placement);
+  set_terminal_size(body);
+  return command;
+}
+
+void check(const context& ctx, const dispatch_options& o) {
+  if (joined(o.title).find_first_not_of(" \t\n") == std::string::npos)
+    throw usage("dispatch requires a title");
+  if (!o.type.empty() && !domain::valid_task_type(o.type))
+    throw usage(domain::invalid_task_type(o.type));
+  retries_of(o.retries);
+  auto harness = harness_of(ctx, o);
+  if (harness == "exec" && ctx.tail.empty())
+    throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
+  if (harness != "exec" && !ctx.tail.empty())
+    throw usage("a command after -- goes with --harness exec");
+  if (o.worktree && harness.empty())
+    throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
+  if (o.detach && o.follow)
+    throw usage("--detach and --follow exclude each other");
+}
+
+// -- results -------------------------------------------------------------------------
+
+struct outcome {
+  int exit_status = code::ok;
+  json details; // exit_status, signal, duration_ms, output_tail, reason of a command; null for other tasks
+};
+
+/// The worker's exit status is the command's own; a task that ended in another way maps to 0 or 1.
+outcome outcome_of(const v1::Task& task) {
+  outcome out;
+  if (task.harness() == "exec") {
+    auto result = domain::parse_json(task.result());
+    if (result && result->is_object())
+      out.details = std::move(*result);
+  }
+  out.exit_status = task.status() == v1::DONE ? code::ok : code::refused;
+  if (!out.details.is_object())
+    return out;
+  auto number = [&](const char* name) {
+    return out.details.contains(name) && out.details[name].is_number_integer() ? out.details[name].get<int>() : 0;
+  };
+  if (auto signal = number("signal"); signal != 0)
+    out.exit_status = 128 + signal;
+  else if (auto status = number("exit_status"); status != 0)
+    out.exit_status = status;
+  return out;
+}
+
+void print_output(console& io, const json& details) {
+  if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
+    return;
+  std::string text;
+  for (auto c : details["output_tail"].get<std::string>())
+    if (c != '\r')
+      text += c;
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  if (!text.empty())
+    io.text(text);
+}
+
+std::string outcome_text(const json& details) {
+  std::string out;
+  if (details.contains("signal"))
+    out = "signal " + mcp::dump(details["signal"], -1);
+  else if (details.contains("exit_status"))
+    out = "exit status " + mcp::dump(details["exit_status"], -1);
+  if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
+    out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
+  if (details.contains("reason") && details["reason"].is_string())
+    out += (out.empty() ? "" : ", ") + details["reason"].get<std::string>();
+  return out;
+}
+
+void print_result(context& ctx, const v1::Task& task, const outcome& o) {
+  print_output(ctx.io(), o.details);
+  if (o.details.is_object())
+    ctx.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
+  else if (task.has_result() && !task.result().empty())
+    ctx.io().text(task.result());
+}
+
+void add_outcome(json& payload, const outcome& o) {
+  if (!o.details.is_object())
+    return;
+  for (const auto& [name, value] : o.details.items())
+    payload[name] = value;
+}
+
+// -- the parts of the command ----------------------------------------------------------
+
+using mcp::asked_for_worker;
+
+/// `task`: as last seen.
+std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
+  const auto& id = task.id();
+  if (task.status() == v1::APPROVAL_REQUIRED)
+    return "task " + id + " waits for approval; approve it with: swarmctl approve " + id;
+  if (task.status() == v1::BLOCKED && asked_for_worker(d))
+    return "task " + id + " waits for others; its worker starts when they are done";
+  switch (d.status()) {
+    case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(task.status());
+    case v1::DispatchReply::DISPATCHED: return "dispatched task " + id + " to " + short_id(d.recipient());
+    case v1::DispatchReply::NO_WORKER: return "created task " + id + "; no role:" + d.role() + " worker is live";
+    case v1::DispatchReply::SPAWN_IN_FLIGHT: return "task " + id + " is ready; spawn already in flight";
+    default: return "task " + id + " is ready; a worker was asked for";
+  }
+}
+
+/// What the worker has left: nothing when it had no worktree of its own, or did nothing in it.
+std::optional<worker_tree> left_by(const v1::Command& command, const v1::Task& task) {
+  const auto& d = command.dispatch();
+  return d.worktree() ? find_worker_tree(d.directory(), task.id()) : std::nullopt;
+}
+
+void add_worktree(json& payload, const v1::Command& command, const v1::Task& task) {
+  if (!command.dispatch().worktree())
+    return;
+  auto left = left_by(command, task);
+  payload["worktree"] = left ? json{{"branch", left->branch}, {"path", left->path}} : json(nullptr);
+}
+
+void print_worktree(console& io, const v1::Command& command, const v1::Task& task) {
+  if (auto left = left_by(command, task))
+    io.line("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
+}
+
+/// With why the worker runs where it does, if there was a choice.
+json payload_of(const v1::DispatchReply& d) {
+  auto out = mcp::dispatch(d);
+  if (!d.spawn().placement().empty())
+    out["placement"] = {{"node_id", d.spawn().node_id()}, {"why", d.spawn().placement()}};
+  return out;
+}
+
+void explain_placement(console& io, const v1::DispatchReply& d) {
+  if (!d.has_spawn())
+    io.error("no worker was asked for, so none was placed");
+  else if (d.spawn().placement().empty())
+    io.error("placed here: this node has no others to choose from");
+  else
+    io.error("placed on " + d.spawn().placement());
+}
+
+int already_ended(context& ctx, const v1::Command& command, const v1::DispatchReply& d) {
+  auto o = outcome_of(d.task());
+  if (ctx.json_wanted()) {
+    auto payload = payload_of(d);
+    add_outcome(payload, o);
+    add_worktree(payload, command, d.task());
+    ctx.io().print(payload);
+  } else {
+    ctx.io().line(status_text(d, d.task()));
+    print_result(ctx, d.task(), o);
+    print_worktree(ctx.io(), command, d.task());
+  }
+  return o.exit_status;
+}
+
+int interrupted(const v1::Task& task) {
+  throw failure(code::interrupted, "stopped following; task " + task.id() +
+                                     " goes on. Follow it again with the same command, or see: swarmctl task " + task.id() +
+                                     "; cancel it with: swarmctl update-task " + task.id() + " --status cancelled");
+}
+
+void refresh_task(json& payload, const v1::Task& task) { payload["task"] = mcp::task(task); }
+
+json completion_of(const task_follow& f, double timeout_s) {
+  bool completed = domain::is_terminal(f.task.status());
+  json out = {{"status", completed ? "completed" : "timeout"}};
+  if (completed)
+    out["terminal_status"] = domain::to_text(f.task.status());
+  out["timeout_seconds"] = timeout_s > 0 ? json(timeout_s) : json(nullptr);
+  out["waited_ms"] = f.waited_ms;
+  out["task"] = mcp::task(f.task);
+  return out;
+}
+
+/// Why there is no worker; empty when there is one, was one or may be one.
+std::string spawn_error(const task_follow& f, const outcome& o) {
+  if (!f.spawn_error.empty())
+    return f.spawn_error;
+  // The event may have been missed. A command that ran has an exit status.
+  bool ran = !o.details.is_object() || o.details.contains("exit_status") || o.details.contains("signal");
+  if (ran || !o.details.contains("reason") || !o.details["reason"].is_string())
+    return {};
+  return o.details["reason"].get<std::string>();
+}
+
+/// What became of the worker that was asked for (contract 3.3 step 15).
+void add_worker(json& payload, const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
+  if (!asked_for_worker(d))
+    return;
+  if (auto error = spawn_error(f, o); !error.empty()) {
+    payload["status"] = "spawn_failed";
+    payload["error"] = error;
+  } else if (f.bound || o.details.is_object()) {
+    payload["status"] = "spawned";
+    payload["spawned_instance"] = mcp::text_or_null(f.task.assignee());
+  }
+}
+
+/// Contract 3.3 step 16: whoever has waited for the end needs no mail about it.
+json consume_messages(const context& ctx, const v1::Command& dispatch, const v1::Task& task) {
+  auto out = json::array();
+  if (dispatch.actor().empty())
+    return out;
+  constexpr std::uint32_t page = 200;
+  auto command = dispatch;
+  command.mutable_consume_messages()->set_task_prefix(task.id());
+  command.mutable_consume_messages()->set_limit(page);
+  try {
+    for (bool more = true; more;) {
+      auto reply = ctx.decide(command);
+      for (const auto& m : reply.messages().messages())
+        out.push_back(mcp::message(m));
+      more = reply.messages().messages_size() == static_cast<int>(page);
+    }
+  } catch (const failure&) {
+    // Mail that stays unread is found later; the result of the work would be lost.
+  }
+  return out;
+}
+
+/// What became of it, in words.
+std::string worker_text(const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
+  if (!asked_for_worker(d))
+    return status_text(d, f.task);
+  if (auto error = spawn_error(f, o); !error.empty())
+    return "spawn failed: " + error;
+  if (f.bound || o.details.is_object())
+    return "spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
+  return status_text(d, f.task);
+}
+
+/// Follows to the end of the task, of --wait-for-completion or of --timeout.
+int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
+  follow_options options;
+  options.bound = d.spawn().status() == v1::Spawn::RUNNING;
+  auto completion_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
+  options.timeout_ms = bounded_by_timeout(ctx, completion_ms);
+  options.quiet = ctx.json_wanted();
+  auto f = follow_task(ctx, d.task(), revision, options);
+  if (f.end == follow_end::interrupted)
+    interrupted(f.task);
+  bool completed = domain::is_terminal(f.task.status());
+  auto result = outcome_of(f.task);
+  auto consumed = completed ? consume_messages(ctx, command, f.task) : json::array();
+  if (ctx.json_wanted()) {
+    auto payload = payload_of(d);
+    refresh_task(payload, f.task);
+    add_worker(payload, d, f, result);
+    payload["completion"] = completion_of(f, static_cast<double>(options.timeout_ms) / 1000);
+    if (completed && !command.actor().empty())
+      payload["consumed_completion_messages"] = consumed;
+    add_outcome(payload, result);
+    add_worktree(payload, command, f.task);
+    ctx.io().print(payload);
+  } else if (completed) {
+    print_result(ctx, f.task, result);
+    print_worktree(ctx.io(), command, f.task);
+  } else {
+    ctx.io().line(worker_text(d, f, result) +
+                  (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
+                  domain::to_text(f.task.status()));
+  }
+  return completed ? result.exit_status : code::deadline;
+}
+
+/// Waits until the worker runs, as swarm-mcp's spawners do.
+int wait_until_bound(context& ctx, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
+  follow_options options;
+  options.until_bound = true;
+  options.timeout_ms = milliseconds_of(o.wait_s, "--wait");
+  options.quiet = true;
+  auto running = d.spawn().status() == v1::Spawn::RUNNING;
+  task_follow f;
+  f.task = d.task();
+  f.bound = running;
+  if (!running && options.timeout_ms > 0)
+    f = follow_task(ctx, d.task(), revision, options);
+  if (f.end == follow_end::interrupted)
+    interrupted(f.task);
+  auto result = outcome_of(f.task);
+  auto error = spawn_error(f, result);
+  bool ran = f.bound || result.details.is_object();
+  bool given_up = error.empty() && !ran && domain::is_terminal(f.task.status());
+  if (ctx.json_wanted()) {
+    auto payload = payload_of(d);
+    refresh_task(payload, f.task);
+    add_worker(payload, d, f, result);
+    ctx.io().print(payload);
+  } else {
+    ctx.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f, result));
+  }
+  return error.empty() && !given_up ? code::ok : code::refused;
+}
+
+int run_dispatch(context& ctx, const dispatch_options& o) {
+  check(ctx, o);
+  auto requester = ctx.named_actor();
+  auto command = make_command(ctx, o, requester);
+  auto& body = *command.mutable_dispatch();
+  environment_list environment;
+  if (!body.harness().empty()) {
+    auto worker = settings_of_worker(ctx, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
+    body.set_harness(worker.harness);
+    environment = std::move(worker.environment);
+  }
+  auto reply = ctx.execute(command, environment);
+  if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
+    reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
+  const auto& d = reply.dispatch();
+  if (o.placement.explain)
+    explain_placement(ctx.io(), d);
+  if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
+    return already_ended(ctx, command, d);
+  bool spawned = asked_for_worker(d);
+  bool exec = command.dispatch().harness() == "exec";
+  if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
+    if (!ctx.json_wanted())
+      ctx.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
+    return follow_to_end(ctx, o, command, d, reply.revision());
+  }
+  // A task that waits for others or for approval has no worker to wait for.
+  bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
+  if (spawned && !waits)
+    return wait_until_bound(ctx, o, d, reply.revision());
+  if (ctx.json_wanted())
+    ctx.io().print(payload_of(d));
+  else
+    ctx.io().line(status_text(d, d.task()));
+  return code::ok;
+}
+
+void build_dispatch(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<dispatch_options>();
+  words(app, "title", o->title, "what is to be done, at most " + byte_count(limits::title_bytes_max()))->required();
+  option(app, "--harness", o->harness, domain::harness_names() + "; exec runs the command after --");
+  option(app, "--role", o->role, "role of the worker (implementer)");
+  option(app, "--type", o->type, "review, implement (default), fix, test, research, other");
+  option(app, "--message", o->message, "instruction for the worker");
+  option(app, "--description", o->description, "description of the task, at most " + byte_count(limits::description_bytes_max()));
+  option(app, "--file", o->files, "file it concerns (repeatable)");
+  option(app, "--priority", o->priority, "higher first (0)");
+  option(app, "--depends-on", o->depends_on, "task ids, comma-separated");
+  option(app, "--idempotency-key", o->key, "the same key gives the same task");
+  option(app, "--parent-task", o->parent, "the task it is part of");
+  flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
+  flag(app, "--no-spawn", o->no_spawn, "start nobody");
+  flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
+  option(app, "--spawner", o->spawner, "who starts the worker (pty)");
+  option(app, "--label", o->label, "more tokens for the worker's label");
+  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
+  option(app, "--name", o->name, "name of the worker");
+  option(app, "--directory", o->directory, "working directory of the worker (the current one)");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
+  add_placement(app, o->placement);
+  flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
+  flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
+  flag(app, "--new", o->fresh, "a new task even if the same one exists");
+  flag(app, "--detach", o->detach, "return once the worker is bound");
+  flag(app, "--follow", o->follow, "show the task to its end");
+  option(app, "--wait", o->wait_s, "seconds to wait for the worker to start (30)");
+  option(app, "--wait-for-completion,--completion-wait", o->completion_s, "seconds to wait for the end");
+  flag(app, "--no-nudge", o->no_nudge, "wake nobody");
+  flag(app, "--force", o->force, "wake the worker even while it works");
+  on_run(app, ctx, [o, &ctx] { return run_dispatch(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"dispatch", "make a task and get it done",
+   "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
+   "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
+   "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
+   "The same line again answers with the same task; --new asks for a fresh one. The exit status is the worker's.",
+   build_dispatch, nullptr, "dispatch"},
+};
+
+} // namespace
+
+std::span<const verb> dispatch_verbs() { return verbs; }
+
+} // namespace swarm::cli

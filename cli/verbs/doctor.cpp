@@ -1,0 +1,171 @@
+// doctor: is everything here that the fabric needs, and does it answer.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/share_directory.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/install/check.hpp"
+#include "cli/verb.hpp"
+#include "gateway/client/node_start.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+class report {
+public:
+  void add(const char* name, const char* status, const std::string& message, json details = json::object()) {
+    failed_ = failed_ || std::string_view{status} == "fail";
+    checks_.push_back({{"name", name}, {"status", status}, {"message", message}, {"details", std::move(details)}});
+  }
+  const json& checks() const noexcept { return checks_; }
+  bool failed() const noexcept { return failed_; }
+
+private:
+  json checks_ = json::array();
+  bool failed_ = false;
+};
+
+void check_binary(report& r) {
+  auto directory = swarmd_path().parent_path();
+  for (auto name : {"swarmd", "swarm-keeper"})
+    if (access((directory / name).c_str(), X_OK) != 0) {
+      r.add("binary", "fail", std::string{name} + " is not beside swarmctl in " + directory.string() + "; build or install it there");
+      return;
+    }
+  r.add("binary", "ok", "swarmctl " SWARM_VERSION, {{"directory", directory.string()}, {"version", SWARM_VERSION}});
+}
+
+/// False when no node answers: then nothing else can be asked.
+bool check_node(context& ctx, report& r) {
+  auto dir = ctx.door().finder.state_directory();
+  if (!ctx.door().finder.running()) {
+    r.add("database", "warn", "no node is running; it is made when the node starts: swarmctl up", {{"state_dir", dir}});
+    r.add("node", "warn", "no node is running; start one with: swarmctl up");
+    return false;
+  }
+  auto s = ctx.door().node.status();
+  dir = s.state_dir();
+  r.add("database", "ok", state_dir{dir}.database().string(), {{"path", state_dir{dir}.database().string()}, {"schema_version", s.schema_version()}});
+  bool same = s.version() == SWARM_VERSION;
+  r.add("node", same ? "ok" : "warn",
+        s.node_name() + ", pid " + std::to_string(s.pid()) + ", up " + duration(s.uptime_ms()) +
+          (same ? "" : ", version " + s.version() + " but swarmctl is " SWARM_VERSION ": swarmctl down --keep-programs, then up"),
+        {{"pid", s.pid()}, {"version", s.version()}});
+  r.add("keeper", s.keeper_pid() != 0 ? "ok" : "fail",
+        s.keeper_pid() != 0 ? "pid " + std::to_string(s.keeper_pid()) : "the node has no keeper; see its log", {{"pid", s.keeper_pid()}});
+  return true;
+}
+
+void check_disk(context& ctx, report& r) {
+  if (ctx.elsewhere())
+    return r.add("disk", "info", "of another host; there: swarmctl doctor");
+  std::error_code ec;
+  auto space = std::filesystem::space(ctx.door().finder.state_directory(), ec);
+  if (ec) {
+    r.add("disk", "info", "the state directory does not exist yet");
+    return;
+  }
+  auto status = space.available < limits::disk_critical_bytes() ? "fail" : space.available < limits::disk_low_bytes() ? "warn" : "ok";
+  r.add("disk", status, byte_count(space.available) + " free", {{"available_bytes", space.available}});
+}
+
+void check_instances(context& ctx, report& r) {
+  std::uint64_t live = 0;
+  json stale = json::array();
+  for (const auto& s : all_sessions(ctx, ctx.scope())) {
+    if (domain::is_attended(s, ctx.now_ms()) || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
+      ++live;
+    else
+      stale.push_back(s.id());
+  }
+  r.add("live_instances", "info", std::to_string(live) + " live in this scope", {{"count", live}});
+  r.add("stale_instances", stale.empty() ? "ok" : "warn",
+        stale.empty() ? "none"
+                      : concat({stale.size(), " gave no sign of life for ", duration(limits::session_stale().count()), "; they go after ",
+                                duration(limits::session_reclaim().count())}),
+        {{"instances", stale}});
+}
+
+void check_integrity(context& ctx, report& r) {
+  auto check = ctx.door().node.check({});
+  r.add("integrity", check.ok() ? "ok" : "fail", check.ok() ? "the store is consistent" : check.text() + "; restore a backup");
+}
+
+void check_environment(context& ctx, report& r) {
+  json details = json::object();
+  for (auto name : {"SWARM_HOME", "SWARM_DB_PATH", "SWARM_MCP_BIN", "SWARM_MCP_SCOPE", "SWARM_MCP_INSTANCE_ID", "AGENT_IDENTITY", "SWARM_IDENTITY",
+                    "SWARM_WORK_TRACKER"})
+    details[name] = mcp::text_or_null(ctx.env().get(name));
+  bool ignored = !ctx.env().get("SWARM_DB_PATH").empty();
+  r.add("env", ignored ? "warn" : "info",
+        ignored ? "SWARM_DB_PATH has no effect here; SWARM_HOME names the state directory" : "variables as reported", details);
+}
+
+/// What install has to give, and how each agent's program that is here is set up.
+void check_hosts_into(context& ctx, report& r) {
+  auto share = share_directory(ctx.env().get("SWARM_SHARE"));
+  for (auto [name, part] : {std::pair{"skill_discovery", "skills"}, std::pair{"plugin_discovery", "agents"}}) {
+    std::error_code ec;
+    bool there = !share.empty() && std::filesystem::is_directory(share / part, ec);
+    r.add(name, there ? "info" : "warn",
+          there ? (share / part).string() : "the files that come with swarmctl are not found; SWARM_SHARE names their directory");
+  }
+  if (ctx.env().get("HOME").empty())
+    return;
+  for (auto& check : check_hosts(ctx.env()))
+    r.add(check.name.c_str(), check.status, check.message, std::move(check.details));
+}
+
+int run_doctor(context& ctx) {
+  ctx.door().finder.never_start();
+  report r;
+  check_binary(r);
+  bool node = check_node(ctx, r);
+  r.add("scope", "ok", ctx.scope(), {{"scope", ctx.scope()}, {"named", is_named_scope(ctx.scope())}});
+  if (node)
+    check_instances(ctx, r);
+  check_hosts_into(ctx, r);
+  check_environment(ctx, r);
+  check_disk(ctx, r);
+  if (node)
+    check_integrity(ctx, r);
+  if (ctx.json_wanted()) {
+    std::size_t failed = 0;
+    for (const auto& c : r.checks())
+      failed += c["status"] == "fail";
+    ctx.io().print({{"ok", !r.failed()}, {"failed", failed}, {"scope", ctx.scope()}, {"checks", r.checks()}});
+    return r.failed() ? code::refused : code::ok;
+  }
+  auto& io = ctx.io();
+  for (const auto& c : r.checks()) {
+    auto status = c["status"].get<std::string>();
+    auto tag = status == "ok" ? "OK  " : status == "fail" ? "FAIL" : status == "warn" ? "WARN" : "INFO";
+    auto tint = status == "ok" ? colour::green : status == "fail" ? colour::red : status == "warn" ? colour::yellow : colour::dim;
+    io.painted_line("  [" + io.paint(tint, tag) + "] " +
+                    io.paint(colour::none, c["name"].get<std::string>() + ": " + c["message"].get<std::string>()));
+  }
+  if (r.failed())
+    io.line("Some checks failed.");
+  else
+    io.line("All FAIL-class checks passed.");
+  return r.failed() ? code::refused : code::ok;
+}
+
+void build_doctor(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_doctor(ctx); });
+}
+
+constexpr verb verbs[] = {
+  {"doctor", "check the programs, the disk, the agents' set-up and, if one runs, the node and its store; exit 1 if a check fails",
+   "  swarmctl doctor --json", build_doctor},
+};
+
+} // namespace
+
+std::span<const verb> doctor_verbs() { return verbs; }
+
+} // namespace swarm::cli

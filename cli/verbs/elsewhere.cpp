@@ -1,0 +1,36 @@
+// ui, serve: commands of swarm-mcp that are not here or have another name here.
+#include "cli/verb.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+void build_nothing(CLI::App&, context&) {}
+
+void build_mcp(CLI::App& app, context& ctx) {
+  for (const auto& v : mcp_verbs())
+    if (std::string_view{v.name} == "mcp")
+      v.build(app, ctx);
+}
+
+constexpr verb verbs[] = {
+  {.name = "ui",
+   .summary = "not here: swarm-ui's command queue; see pty, dispatch and spawn",
+   .examples = "  swarmctl ui list    is refused; use: swarmctl pty list",
+   .build = build_nothing,
+   .refusal = "there is no queue of commands for swarm-ui here. Instead of ui spawn: swarmctl dispatch or swarmctl spawn; of ui prompt: "
+              "swarmctl prompt-peer or swarmctl pty send; of ui list: swarmctl pty list and swarmctl spawns. Nothing replaces ui move and "
+              "ui organize"},
+  {.name = "serve",
+   .summary = "the same as mcp, as swarm-mcp calls it",
+   .examples = "  swarmctl serve",
+   .build = build_mcp,
+   .node = node_choice::told,
+   .only_here = agents_are_here},
+};
+
+} // namespace
+
+std::span<const verb> elsewhere_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,224 @@
+#include "cli/verbs/follow.hpp"
+
+#include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/interrupt.hpp"
+
+#include <array>
+#include <optional>
+
+namespace swarm::cli {
+
+namespace {
+
+using domain::text_in;
+using mcp::payload_of;
+
+std::int64_t number_in(const json& object, const char* name) {
+  auto i = object.find(name);
+  return i != object.end() && i->is_number_integer() ? i->get<std::int64_t>() : 0;
+}
+
+v1::Task current(const context& ctx, const v1::Task& task) {
+  auto query = ctx.query();
+  query.set_scope(task.scope());
+  query.mutable_get_task()->set_task_id(task.id());
+  return ctx.ask(query).task();
+}
+
+/// One line on the terminal that says the command is alive; gone before anything else is printed.
+class spinner {
+public:
+  spinner(console& io, bool shown) : io_(io), shown_(shown && io.out_is_terminal() && io.err_is_terminal()) {}
+  bool shown() const noexcept { return shown_; }
+
+  void tick(std::int64_t elapsed_ms) {
+    constexpr std::array frames{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+    std::lock_guard guard{mutex_};
+    io_.raw_error(std::string{"\r\x1b[K"} + frames[frame_++ % frames.size()] + " " + duration(elapsed_ms));
+    drawn_ = true;
+  }
+
+  template <class Print>
+  void around(Print print) {
+    std::lock_guard guard{mutex_};
+    if (std::exchange(drawn_, false))
+      io_.raw_error("\r\x1b[K");
+    print();
+  }
+
+private:
+  console& io_;
+  bool shown_;
+  std::mutex mutex_;
+  std::size_t frame_ = 0;
+  bool drawn_ = false;
+};
+
+colour colour_of(const v1::Event& e) {
+  if (e.type() == "spawn.failed")
+    return colour::red;
+  if (e.type() != "task.updated")
+    return colour::none;
+  return text_in(payload_of(e), "status") == "done" ? colour::green : colour::red;
+}
+
+bool ends_task(const v1::Event& e) {
+  return e.type() == "task.cascade.cancelled" ||
+         (e.type().rfind("task.", 0) == 0 && domain::is_terminal(domain::task_status_from(text_in(payload_of(e), "status"))));
+}
+
+} // namespace
+
+ticker::ticker(std::int64_t period_ms, std::function<void()> on_tick, std::int64_t timeout_ms, std::function<void()> on_deadline)
+  : on_tick_(std::move(on_tick)), on_deadline_(std::move(on_deadline)) {
+  if (period_ms > 0 || timeout_ms > 0)
+    thread_ = std::thread{[this, period_ms, timeout_ms] { run(period_ms, timeout_ms); }};
+}
+
+ticker::~ticker() {
+  {
+    std::lock_guard guard{mutex_};
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void ticker::run(std::int64_t period_ms, std::int64_t timeout_ms) {
+  using clock = std::chrono::steady_clock;
+  auto deadline = clock::now() + std::chrono::milliseconds{timeout_ms};
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    auto next = clock::now() + std::chrono::milliseconds{period_ms > 0 ? period_ms : timeout_ms};
+    if (timeout_ms > 0)
+      next = std::min(next, deadline);
+    if (wake_.wait_until(lock, next, [this] { return stop_; }))
+      return;
+    if (period_ms > 0)
+      on_tick_();
+    if (timeout_ms > 0 && clock::now() >= deadline) {
+      on_deadline_();
+      return;
+    }
+  }
+}
+
+follow_end follow_events(context& ctx, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
+                         const std::function<bool()>& on_reset, const std::function<void()>& on_tick) {
+  std::atomic<bool> late = false;
+  auto& door = ctx.door().coordination;
+  interrupt_guard guard{[&] { door.cancel(); }};
+  constexpr std::int64_t spin_ms = 120;
+  ticker timer{on_tick ? spin_ms : 0, on_tick, timeout_ms, [&] {
+                 late = true;
+                 door.cancel();
+               }};
+  std::optional<std::int64_t> away_since;
+  bool go_on = true;
+  while (go_on && !guard.interrupted() && !late) {
+    auto end = stream_end::stopped;
+    try {
+      end = door.watch(request, [&](const v1::WatchReply& reply) {
+        away_since.reset();
+        for (const auto& e : reply.events())
+          if (go_on)
+            go_on = on(e);
+        if (reply.revision() > request.after()) {
+          request.set_after(reply.revision());
+          request.set_from_now(false);
+        }
+        return go_on;
+      });
+    } catch (const failure& f) {
+      // A call that `on` has made may be what was ended.
+      if (f.exit_status != code::interrupted || (!guard.interrupted() && !late))
+        throw;
+    }
+    if (end == stream_end::not_kept) {
+      request.set_after(0);
+      request.set_from_now(true);
+      go_on = on_reset();
+    } else if (end == stream_end::lost) {
+      away_since = away_since.value_or(ctx.boot_ms());
+      if (static_cast<double>(ctx.boot_ms() - *away_since) > ctx.flags.timeout_s * 1000)
+        throw failure(code::deadline, "the node went away and did not come back by the deadline; see: swarmctl status");
+    }
+  }
+  if (!go_on)
+    return follow_end::finished;
+  return guard.interrupted() ? follow_end::interrupted : follow_end::timed_out;
+}
+
+std::string live_line(const v1::Event& e) {
+  auto p = payload_of(e);
+  const auto& type = e.type();
+  if (type == "task.created")
+    return "created task " + e.subject() + "  " + text_in(p, "title");
+  if (type == "spawn.requested")
+    return "asked for a worker";
+  if (type == "spawn.starting")
+    return "spawned worker " + short_id(e.subject()) + " (pid " + std::to_string(number_in(p, "pid")) + ")";
+  if (type == "task.claimed" || type == "task.reserved")
+    return (type == "task.claimed" ? "claimed by " : "reserved for ") + short_id(type == "task.claimed" ? e.actor() : text_in(p, "assignee"));
+  if (type == "task.progress")
+    return "progress: " + text_in(p, "summary");
+  if (type == "task.reopened")
+    return "reopened" + (text_in(p, "reason").empty() ? "" : ": " + text_in(p, "reason"));
+  if (type == "task.approved")
+    return "approved, now " + text_in(p, "status");
+  if (type == "task.cascade.unblocked")
+    return "unblocked";
+  if (type == "task.cascade.cancelled")
+    return "cancelled: a task it depends on failed";
+  if (type == "spawn.failed")
+    return "no worker: " + text_in(p, "reason");
+  if (type == "spawn.ended" && !text_in(p, "reason").empty())
+    return "worker ended: " + text_in(p, "reason");
+  if (type == "task.updated")
+    return text_in(p, "status");
+  return {};
+}
+
+task_follow follow_task(context& ctx, v1::Task task, std::uint64_t after, const follow_options& options) {
+  task_follow out;
+  out.task = std::move(task);
+  out.bound = options.bound;
+  auto began = ctx.boot_ms();
+  v1::WatchRequest request;
+  request.set_scope(out.task.scope());
+  request.set_after(after);
+  request.set_from_now(after == 0);
+  request.add_types("task.");
+  request.add_types("spawn.");
+  spinner spin{ctx.io(), !options.quiet};
+  auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && (out.bound || !out.spawn_error.empty())); };
+  auto on = [&](const v1::Event& e) {
+    if (!mcp::concerns(e, out.task.id()))
+      return true;
+    out.take(e);
+    if (auto line = live_line(e); !line.empty() && !options.quiet)
+      spin.around([&] { ctx.io().painted_line(ctx.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + ctx.io().paint(colour_of(e), line)); });
+    // The row, not the event, decides: the event may be older than a later attempt.
+    if (ends_task(e))
+      out.task = current(ctx, out.task);
+    return !done();
+  };
+  auto on_reset = [&] {
+    out.task = current(ctx, out.task);
+    return !done();
+  };
+  std::function<void()> tick;
+  if (spin.shown())
+    tick = [&] { spin.tick(ctx.boot_ms() - began); };
+  if (!done())
+    out.end = follow_events(ctx, request, options.timeout_ms, on, on_reset, tick);
+  spin.around([] {});
+  out.task = current(ctx, out.task);
+  out.waited_ms = ctx.boot_ms() - began;
+  return out;
+}
+
+} // namespace swarm::cli

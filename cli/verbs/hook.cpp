@@ -1,0 +1,72 @@
+// hook: what an agent's program runs at its events.
+#include "actors/base/limits.hpp"
+#include "cli/hook/run.hpp"
+#include "cli/verb.hpp"
+
+#include <array>
+
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+struct options {
+  std::string host;
+  std::string event;
+  hook_options how;
+};
+
+/// All of it, so that nobody writes into a closed pipe. More than allowed is nothing.
+std::string read_input(int fd) {
+  std::string out;
+  if (isatty(fd) != 0)
+    return out;
+  std::array<char, 64 * limits::kib> buffer;
+  bool too_long = false;
+  for (;;) {
+    auto n = read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return too_long ? std::string{} : out;
+    too_long = too_long || out.size() + static_cast<std::size_t>(n) > limits::hook_input_bytes_max;
+    if (!too_long)
+      out.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
+
+/// Also what is not known ends well: a host that says more than we understand goes on.
+int run(context& ctx, const options& o) {
+  const auto* host = find_hook_host(o.host);
+  auto event = find_hook_event(o.event);
+  if (host && event)
+    run_hook(ctx, *host, *event, o.how, read_input(STDIN_FILENO));
+  else
+    ctx.io().error("swarmctl hook: there is no " + (host ? "event " + o.event : "host " + o.host) + "; see: swarmctl hook --help");
+  return code::ok;
+}
+
+void build_hook(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<options>();
+  option(app, "host", o->host, "claude, codex, opencode, hermes or gemini")->required();
+  option(app, "event", o->event, "session-start, pre-tool-use, post-tool-use, session-end, prompt-submit, stop or notification")->required();
+  flag(app, "--enforce", o->how.enforce, "a write takes the lock of its file until the tool has ended");
+  flag(app, "--fail-closed", o->how.fail_closed, "deny what cannot be checked, instead of letting it pass");
+  on_run(app, ctx, [o, &ctx] { return run(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {.name = "hook",
+   .summary = "what an agent's program runs at its events: the event as JSON on stdin, the answer on stdout",
+   .examples = "  echo '{\"session_id\":\"s1\",\"source\":\"startup\"}' | swarmctl hook claude session-start",
+   .build = build_hook,
+   .node = node_choice::told,
+   .only_here = agents_are_here},
+};
+
+} // namespace
+
+std::span<const verb> hook_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,296 @@
+// messages, send, broadcast, prompt-peer, resolve-workspace-handle.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
+#include "gateway/json/shapes.hpp"
+#include "gateway/mcp/workspace.hpp"
+#include "gateway/session/nudge.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+struct list_options {
+  std::string to;
+  std::string from;
+  std::int64_t limit = 50;
+};
+
+int run_messages(context& ctx, const list_options& o) {
+  if (o.limit < 1 || o.limit > 1000)
+    throw usage("--limit takes 1 to 1000");
+  auto query = ctx.query();
+  auto* body = query.mutable_list_messages();
+  if (!o.to.empty())
+    body->set_to(ctx.find(o.to).id());
+  if (!o.from.empty())
+    body->set_from(ctx.find(o.from).id());
+  body->set_limit(static_cast<std::uint32_t>(o.limit));
+  auto messages = ctx.ask(query).messages();
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& m : messages.messages())
+      out.push_back(message_row(m));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (messages.messages().empty())
+    ctx.io().line("(no messages)");
+  for (const auto& m : messages.messages()) {
+    auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) +
+                " → " + short_id(m.recipient());
+    ctx.io().painted_line(ctx.io().paint(m.read() ? colour::dim : colour::bold, head));
+    ctx.io().painted_line("    " + hanging(m.content()));
+  }
+  return code::ok;
+}
+
+void build_messages(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<list_options>();
+  option(app, "--to", o->to, "only to this instance");
+  option(app, "--from", o->from, "only from this instance");
+  option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
+  on_run(app, ctx, [o, &ctx] { return run_messages(ctx, *o); });
+}
+
+struct text_options {
+  std::string to;
+  std::vector<std::string> text;
+};
+
+std::string sender_of(const v1::Command& command) { return command.actor().empty() ? "operator" : command.actor(); }
+
+int run_send(context& ctx, const text_options& o) {
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  auto* body = command.mutable_send_message();
+  body->set_recipient(ctx.find(o.to).id());
+  body->set_content(joined(o.text));
+  body->set_relaxed(true);
+  auto recipient = body->recipient();
+  // Inside a worker the node knows better than the command who sends.
+  auto sender = ctx.execute(command).message_sent().prompt().sender();
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"sender", sender}, {"recipient", recipient}, {"scope", command.scope()}});
+  else
+    ctx.io().line("sent " + short_id(sender) + " → " + short_id(recipient));
+  return code::ok;
+}
+
+void build_send(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<text_options>();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label")->required();
+  words(app, "text", o->text, "the message")->required();
+  on_run(app, ctx, [o, &ctx] { return run_send(ctx, *o); });
+}
+
+int run_broadcast(context& ctx, const text_options& o) {
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  command.mutable_broadcast()->set_content(joined(o.text));
+  auto count = ctx.execute(command).broadcast_sent().recipients();
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"sender", sender_of(command)}, {"scope", command.scope()}, {"count", count}});
+  else
+    ctx.io().line("broadcast to " + std::to_string(count) + " recipient(s)");
+  return code::ok;
+}
+
+void build_broadcast(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<text_options>();
+  words(app, "text", o->text, "the message")->required();
+  on_run(app, ctx, [o, &ctx] { return run_broadcast(ctx, *o); });
+}
+
+struct prompt_options {
+  std::string to;
+  std::string message;
+  std::string task;
+  bool force = false;
+  bool no_nudge = false;
+  std::vector<std::string> text; // positional form: WHO TEXT…
+};
+
+bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& prompt, std::uint64_t revision) {
+  auto told = false;
+  auto look = [&] {
+    auto query = ctx.query();
+    query.set_scope(scope);
+    mcp::ask_for_nudge(query, prompt);
+    told = mcp::was_nudged(ctx.ask(query), prompt);
+    return !told;
+  };
+  try {
+    follow_events(
+      ctx, mcp::nudge_events(scope, prompt, revision), bounded_by_timeout(ctx, limits::nudge_wait().count()),
+      [&](const v1::Event& e) {
+        auto heard = mcp::heard_in(e, prompt);
+        told = heard == mcp::hearing::yes;
+        return heard == mcp::hearing::unclear ? look() : !told;
+      },
+      look);
+  } catch (const failure&) {
+    // It is sent. Only whether it was heard of cannot be said.
+  }
+  return told;
+}
+
+int run_prompt(context& ctx, prompt_options o) {
+  if (o.to.empty() && !o.text.empty()) {
+    o.to = o.text.front();
+    o.text.erase(o.text.begin());
+  }
+  if (o.message.empty())
+    o.message = joined(o.text);
+  if (o.to.empty() || o.message.empty())
+    throw usage("prompt-peer needs --to WHO and --message TEXT");
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  auto* body = command.mutable_send_message();
+  body->set_recipient(ctx.find(o.to).id());
+  body->set_content(o.message);
+  body->set_task_id(o.task);
+  body->set_prompt(true);
+  body->set_relaxed(true);
+  body->set_no_wake(o.no_nudge);
+  body->set_force_wake(o.force);
+  const auto reply = ctx.execute(command);
+  auto prompt = reply.message_sent().prompt();
+  if (o.no_nudge)
+    prompt.set_skipped(nudge_off);
+  const auto error =
+    mcp::wakes_somebody(prompt) && !was_nudged(ctx, command.scope(), prompt, reply.revision()) ? mcp::nudge_error(prompt) : std::string{};
+  if (ctx.json_wanted()) {
+    ctx.io().print(mcp::prompt(prompt, error));
+    return code::ok;
+  }
+  auto woken = prompt.skipped().empty() && error.empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + error + ")";
+  ctx.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
+  return code::ok;
+}
+
+void build_prompt(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<prompt_options>();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label");
+  option(app, "--message", o->message, "the text");
+  option(app, "--task,--task-id", o->task, "the task it is about");
+  flag(app, "--force", o->force, "wake the peer even while it works");
+  flag(app, "--no-nudge", o->no_nudge, "store the message, wake nobody");
+  words(app, "text", o->text, "WHO TEXT… instead of the flags");
+  on_run(app, ctx, [o, &ctx] { return run_prompt(ctx, *o); });
+}
+
+struct handle_options {
+  std::string handle;
+  std::string backend;
+  std::string kind = "pane";
+};
+
+std::string shown_match(const json& m) {
+  const auto& label = m.at("label");
+  return short_id(m.at("instance_id").get<std::string>()) + (label.is_string() ? " (" + label.get<std::string>() + ")" : "");
+}
+
+int run_resolve(context& ctx, const handle_options& o) {
+  auto handle = std::string{trimmed(o.handle)};
+  if (handle.empty())
+    throw usage("resolve_workspace_handle requires handle");
+  std::optional<std::string> backend;
+  if (!o.backend.empty())
+    backend = o.backend;
+  if (backend && !mcp::find_workspace_backend(*backend))
+    throw failure(code::refused,
+                  "Unsupported workspace backend \"" + o.backend + "\". Currently registered: " + mcp::workspace_backend_names() + ".");
+  auto found = mcp::resolve_handle({[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, {}}, handle,
+                                   backend, o.kind);
+  if (ctx.json_wanted()) {
+    ctx.io().print(found);
+    return code::ok;
+  }
+  auto text = found.at("backend").get<std::string>() + ":" + handle;
+  const auto& matches = found.at("matches");
+  if (matches.empty())
+    text += " did not match a swarm instance";
+  else if (matches.size() == 1)
+    text += " → " + shown_match(matches[0]);
+  else {
+    text += " matched multiple swarm instances: ";
+    for (std::size_t i = 0; i < matches.size(); ++i)
+      text += (i == 0 ? "" : ", ") + shown_match(matches[i]);
+  }
+  ctx.io().line(text);
+  return code::ok;
+}
+
+void build_resolve(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<handle_options>();
+  option(app, "handle", o->handle, "workspace handle")->required();
+  option(app, "--backend", o->backend, "workspace backend: pty, herdr; the one that knows the handle when not given");
+  option(app, "--kind", o->kind, "kind of handle (pane)");
+  on_run(app, ctx, [o, &ctx] { return run_resolve(ctx, *o); });
+}
+
+struct peek_options {
+  std::string who;
+  std::int64_t lines = 80;
+  bool visible = false;
+};
+
+int run_peek(context& ctx, const peek_options& o) {
+  if (o.lines < 1 || o.lines > static_cast<std::int64_t>(limits::peek_lines_max()))
+    throw usage("--lines takes 1 to " + std::to_string(limits::peek_lines_max()));
+  auto peer = ctx.find(o.who);
+  auto read = [&](const std::string& pty) {
+    v1::ReadPtyRequest request;
+    request.set_id(pty);
+    request.set_tail(true);
+    std::string out;
+    ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) {
+      out += chunk.data();
+      return true;
+    });
+    return out;
+  };
+  mcp::workspace_access node{[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, read};
+  auto found = mcp::find_workspace(node, peer.id());
+  if (!found.place)
+    throw failure(code::refused, found.reason);
+  const auto* backend = mcp::find_workspace_backend(found.place->backend);
+  if (!backend->read)
+    throw failure(code::refused, "workspace backend " + found.place->backend + " does not support reading handles");
+  auto text = backend->read(node, peer, found.place->handle, static_cast<std::size_t>(o.lines), o.visible);
+  if (ctx.json_wanted())
+    ctx.io().print({{"instance_id", peer.id()},
+                    {"workspace_backend", found.place->backend},
+                    {"workspace_handle", found.place->handle},
+                    {"agent_status", mcp::agent_status(peer)},
+                    {"text", text}});
+  else
+    ctx.io().raw(text);
+  return code::ok;
+}
+
+void build_peek(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<peek_options>();
+  option(app, "who", o->who, "id, id prefix or part of its label")->required();
+  option(app, "--lines", o->lines, "at most so many lines, the last ones");
+  flag(app, "--visible", o->visible, "what is on its screen, without what has scrolled off");
+  on_run(app, ctx, [o, &ctx] { return run_peek(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"messages", "list messages; reading them here marks nothing as read", "  swarmctl messages --to reviewer --limit 5", build_messages},
+  {"send", "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
+  {"broadcast", "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
+  {"prompt-peer", "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T", build_prompt},
+  {"peek", "show the last lines of an instance's terminal, without colours", "  swarmctl peek role:reviewer --lines 20", build_peek},
+  {"resolve-workspace-handle", "which instance has published a workspace handle", "  swarmctl resolve-workspace-handle pane-3 --json", build_resolve},
+};
+
+} // namespace
+
+std::span<const verb> message_verbs() { return verbs; }
+
+} // namespace swarm::cli

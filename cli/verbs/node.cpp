@@ -1,0 +1,242 @@
+// up, down, status, graph, backup, version.
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "cli/verb.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+void need_running(context& ctx) {
+  ctx.door().finder.never_start();
+  if (!ctx.door().finder.running())
+    throw failure(code::no_node, "no node is running for " + ctx.door().finder.state_directory() +
+                                   (ctx.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
+}
+
+json status_row(const v1::NodeStatus& s) {
+  return {{"pid", s.pid()},
+          {"version", s.version()},
+          {"node", s.node_name()},
+          {"node_id", s.node_id()},
+          {"state_dir", s.state_dir()},
+          {"uptime_s", s.uptime_ms() / 1000},
+          {"keeper_pid", s.keeper_pid()},
+          {"scopes", s.scopes()},
+          {"instances", s.sessions()},
+          {"open_tasks", s.open_tasks()},
+          {"locks", s.locks()},
+          {"ptys", s.ptys()},
+          {"calls_in_flight", s.calls_in_flight()},
+          {"commits", s.commits()},
+          {"commands", s.commands()},
+          {"schema_version", s.schema_version()},
+          {"low_disk", s.low_disk()},
+          {"integrity", s.integrity()}};
+}
+
+int print_status(context& ctx, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
+  auto& io = ctx.io();
+  if (ctx.json_wanted()) {
+    auto row = status_row(s);
+    if (!recovery_copy.empty())
+      row["recovery_copy"] = recovery_copy; // it is there this once
+    io.print(row);
+    return code::ok;
+  }
+  io.painted_line(io.paint(colour::bold, s.node_name()) + "  " + io.paint(colour::green, "up " + duration(s.uptime_ms())) +
+                  io.paint(colour::none, "  pid " + std::to_string(s.pid()) + "  version " + s.version()));
+  io.line("  state      " + s.state_dir());
+  io.line("  keeper     pid " + std::to_string(s.keeper_pid()));
+  io.line(concat({"  live       ", s.scopes(), " scopes, ", s.sessions(), " instances, ", s.open_tasks(), " open tasks, ", s.locks(), " locks, ",
+                  s.ptys(), " terminals"}));
+  io.line(concat({"  store      ", s.commands(), " commands in ", s.commits(), " commits, integrity ", s.integrity(),
+                  s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
+  return code::ok;
+}
+
+struct up_options {
+  bool foreground = false;
+  std::string name;
+  cluster_options cluster;
+};
+
+int run_up(context& ctx, const up_options& o) {
+  if (o.foreground && !o.cluster.listen.empty())
+    throw usage("--foreground and --listen exclude each other: a node remembers where it listens");
+  if (o.foreground) {
+    if (ctx.door().finder.running())
+      throw failure(code::refused, "a node is running already; stop it with: swarmctl down");
+    ctx.door().finder.start_in_foreground(o.name);
+  }
+  bool was_running = ctx.door().finder.running();
+  ctx.door().finder.start(o.name);
+  auto s = ctx.door().node.status();
+  if (was_running && !o.name.empty() && o.name != s.node_name())
+    throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
+  std::string recovery_copy;
+  if (!o.cluster.listen.empty())
+    recovery_copy = found_cluster(ctx, o.cluster);
+  return print_status(ctx, s, recovery_copy);
+}
+
+void build_up(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<up_options>();
+  flag(app, "--foreground", o->foreground, "stay in this terminal until Ctrl-C");
+  option(app, "--node-name", o->name, "name of the node (the host's)");
+  option(app, "--listen", o->cluster.listen, "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster");
+  option(app, "--passphrase-file", o->cluster.passphrase_file,
+         "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input");
+  flag(app, "--insecure-ca", o->cluster.insecure, "with --listen: keep the authority's key without a passphrase, for trials");
+  on_run(app, ctx, [o, &ctx] { return run_up(ctx, *o); });
+}
+
+int run_down(context& ctx, bool keep_programs) {
+  ctx.door().finder.never_start();
+  if (!ctx.door().finder.running()) {
+    if (ctx.json_wanted())
+      ctx.io().print({{"ok", true}, {"pid", nullptr}});
+    else
+      ctx.io().line("no node is running");
+    return code::ok;
+  }
+  v1::ShutdownRequest request;
+  request.set_keep_keeper(keep_programs);
+  auto began = ctx.boot_ms();
+  auto pid = ctx.door().node.shutdown(request).pid();
+  auto left = milliseconds_of(ctx.flags.timeout_s, "--timeout") - (ctx.boot_ms() - began);
+  // Whoever reads "stopped" may start another one or move the state directory.
+  if (!ctx.door().finder.wait_for_exit(pid, left))
+    throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"pid", pid}});
+  else
+    ctx.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
+  return code::ok;
+}
+
+void build_down(CLI::App& app, context& ctx) {
+  auto keep = std::make_shared<bool>(false);
+  flag(app, "--keep-programs", *keep, "let programs in terminals go on");
+  on_run(app, ctx, [keep, &ctx] { return run_down(ctx, *keep); });
+}
+
+void build_status(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] {
+    need_running(ctx);
+    return print_status(ctx, ctx.door().node.status());
+  });
+}
+
+json graph_row(const v1::GraphNode& n) {
+  return {{"path", n.path()},         {"kind", n.kind()},       {"state", n.state()},   {"age_ms", n.age_ms()},
+          {"restarts", n.restarts()}, {"mailbox", n.mailbox()}, {"detail", n.detail()}, {"node", n.node().empty() ? json(nullptr) : json(n.node())}};
+}
+
+/// Parents come before children, so the depth is the number of nodes above whose path is a prefix.
+std::vector<std::size_t> depths(const v1::ActorGraph& graph) {
+  std::vector<std::size_t> out;
+  std::vector<std::string> above;
+  std::string node;
+  for (const auto& n : graph.nodes()) {
+    if (std::exchange(node, n.node()) != n.node())
+      above.clear();
+    while (!above.empty() && n.path().rfind(above.back() + "/", 0) != 0)
+      above.pop_back();
+    out.push_back(above.size());
+    above.push_back(n.path());
+  }
+  return out;
+}
+
+std::string last_part(const v1::ActorGraph& graph, int i, std::size_t depth) {
+  const auto& path = graph.nodes(i).path();
+  if (depth == 0)
+    return graph.nodes(i).node().empty() ? path : path + " of " + graph.nodes(i).node();
+  // The parent's path is known exactly; a scope's own name contains slashes.
+  for (int p = i - 1; p >= 0; --p)
+    if (graph.nodes(p).node() == graph.nodes(i).node() && path.rfind(graph.nodes(p).path() + "/", 0) == 0)
+      return path.substr(graph.nodes(p).path().size() + 1);
+  return path;
+}
+
+int run_graph(context& ctx, bool here) {
+  need_running(ctx);
+  v1::GraphRequest request;
+  request.set_here(here);
+  if (!ctx.flags.scope.empty())
+    request.set_scope(ctx.scope());
+  auto graph = ctx.door().node.graph(request);
+  if (ctx.json_wanted()) {
+    auto nodes = json::array();
+    for (const auto& n : graph.nodes())
+      nodes.push_back(graph_row(n));
+    ctx.io().print({{"nodes", nodes}});
+    return code::ok;
+  }
+  auto& io = ctx.io();
+  auto depth = depths(graph);
+  for (int i = 0; i < graph.nodes_size(); ++i) {
+    const auto& n = graph.nodes(i);
+    auto at = depth[static_cast<std::size_t>(i)];
+    auto is = [&](auto... states) { return ((n.state() == states) || ...); };
+    auto c = is("waiting", "silent") ? colour::red : is("ending", "ended") ? colour::yellow : colour::green;
+    io.painted_line(std::string(at * 2, ' ') + io.paint(colour::bold, last_part(graph, i, at)) + "  " + io.paint(colour::dim, n.kind()) + "  " +
+                    io.paint(c, n.state()) +
+                    io.paint(colour::none, concat({"  age ", duration(n.age_ms()), "  restarts ", n.restarts(), "  mailbox ", n.mailbox(),
+                                                   n.detail().empty() ? "" : "  ", n.detail()})));
+  }
+  return code::ok;
+}
+
+void build_graph(CLI::App& app, context& ctx) {
+  auto here = std::make_shared<bool>(false);
+  flag(app, "--here", *here, "only this node, not the others of its cluster");
+  on_run(app, ctx, [here, &ctx] { return run_graph(ctx, *here); });
+}
+
+int run_backup(context& ctx, const std::string& file) {
+  if (ctx.elsewhere() && !file.starts_with('/'))
+    throw usage("the node writes the file on its own host: give an absolute path of that host");
+  v1::BackupRequest request;
+  request.set_path(normalize_path(file, ctx.directory()));
+  auto reply = ctx.door().node.backup(request);
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}});
+  else
+    ctx.io().line("backed up to " + request.path() + " (" + byte_count(reply.bytes()) + ")");
+  return code::ok;
+}
+
+void build_backup(CLI::App& app, context& ctx) {
+  auto file = std::make_shared<std::string>();
+  option(app, "file", *file, "file to write; must not exist")->required();
+  on_run(app, ctx, [file, &ctx] { return run_backup(ctx, *file); });
+}
+
+void build_version(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] {
+    if (ctx.json_wanted())
+      ctx.io().print({{"version", SWARM_VERSION}});
+    else
+      ctx.io().line("swarmctl " SWARM_VERSION);
+    return code::ok;
+  });
+}
+
+constexpr verb verbs[] = {
+  {"up", "start the node unless it runs", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up, nullptr, "", nullptr,
+   node_choice::current, "this starts a node on this one; there: swarmctl up, over ssh"},
+  {"down", "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
+  {"status", "what the node says of itself", "  swarmctl status --json", build_status},
+  {"graph", "the live actor trees of all nodes; --scope narrows them", "  swarmctl graph\n  swarmctl graph --here --json", build_graph},
+  {"backup", "a consistent copy of the store, made while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
+  {"version", "the version of this program", "  swarmctl version", build_version, nullptr, "", nullptr, node_choice::own},
+};
+
+} // namespace
+
+std::span<const verb> node_verbs() { return verbs; }
+
+} // namespace swarm::cli

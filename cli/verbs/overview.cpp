@@ -1,0 +1,255 @@
+// inspect, cleanup, roles.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace swarm::cli {
+
+namespace {
+
+// -- inspect -----------------------------------------------------------------------------
+
+v1::Messages recent_messages(const context& ctx) {
+  auto query = ctx.query();
+  query.mutable_list_messages()->set_limit(20);
+  return ctx.ask(query).messages();
+}
+
+json inspection(const context& ctx) {
+  json out = {{"scope", ctx.scope()}};
+  auto& instances = out["instances"] = json::array();
+  for (const auto& s : all_sessions(ctx, ctx.scope()))
+    instances.push_back(mcp::peer(s));
+  auto& messages = out["messages"] = json::array();
+  const auto recent = recent_messages(ctx);
+  for (const auto& m : recent.messages())
+    messages.push_back(message_row(m));
+  auto& tasks = out["tasks"] = json::array();
+  for (const auto& t : all_tasks(ctx, std::nullopt, true))
+    tasks.push_back(mcp::task(t));
+  auto& locks = out["locks"] = json::array();
+  for (const auto& l : all_locks(ctx, ""))
+    locks.push_back(lock_row(l));
+  auto& kv = out["kv"] = json::array();
+  for (const auto& e : all_kv(ctx, ""))
+    kv.push_back(mcp::kv_row(e));
+  return out;
+}
+
+std::string string_or_dash(const json& value) {
+  return value.is_string() && !value.get_ref<const std::string&>().empty() ? value.get<std::string>() : "-";
+}
+
+int run_inspect(context& ctx) {
+  auto all = inspection(ctx);
+  auto& io = ctx.io();
+  if (ctx.json_wanted()) {
+    io.print(all);
+    return code::ok;
+  }
+  io.line("scope: " + all["scope"].get<std::string>());
+  auto section = [&](const char* title, const char* name, auto line_of) {
+    io.painted_line(io.paint(colour::bold, concat({title, " (", all[name].size(), ")"})));
+    for (const auto& row : all[name])
+      io.line("  " + line_of(row));
+  };
+  section("instances", "instances", [](const json& r) { return short_id(r["id"].get<std::string>()) + "  " + string_or_dash(r["label"]); });
+  section("tasks", "tasks", [](const json& r) {
+    return short_id(r["id"].get<std::string>()) + "  [" + r["status"].get<std::string>() + "]  " + r["type"].get<std::string>() + "  " +
+           r["title"].get<std::string>();
+  });
+  section("locks", "locks", [](const json& r) { return string_or_dash(r["owner_label"]) + "  " + r["file"].get<std::string>(); });
+  section("kv", "kv", [](const json& r) { return r["key"].get<std::string>(); });
+  section("recent messages", "messages", [](const json& r) {
+    return "#" + mcp::dump(r["id"], -1) + "  " + short_id(r["sender"].get<std::string>()) + " → " + short_id(r["recipient"].get<std::string>()) +
+           "  " + r["content"].get<std::string>();
+  });
+  return code::ok;
+}
+
+void build_inspect(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_inspect(ctx); });
+}
+
+// -- cleanup -----------------------------------------------------------------------------
+
+/// Adds the counters of `more`.
+void add(v1::SweepReport& sum, const v1::SweepReport& more) {
+  sum.set_sessions_reclaimed(sum.sessions_reclaimed() + more.sessions_reclaimed());
+  sum.set_tasks_reopened(sum.tasks_reopened() + more.tasks_reopened());
+  sum.set_task_assignees_cleared(sum.task_assignees_cleared() + more.task_assignees_cleared());
+  sum.set_locks_deleted(sum.locks_deleted() + more.locks_deleted());
+  sum.set_terminal_spawn_locks_deleted(sum.terminal_spawn_locks_deleted() + more.terminal_spawn_locks_deleted());
+  sum.set_messages_deleted(sum.messages_deleted() + more.messages_deleted());
+  sum.set_terminal_tasks_deleted(sum.terminal_tasks_deleted() + more.terminal_tasks_deleted());
+  sum.set_events_deleted(sum.events_deleted() + more.events_deleted());
+  sum.set_kv_deleted(sum.kv_deleted() + more.kv_deleted());
+  sum.mutable_kv_keys_deleted()->MergeFrom(more.kv_keys_deleted());
+  sum.set_identity_rows_deleted(sum.identity_rows_deleted() + more.identity_rows_deleted());
+}
+
+/// One sweep is of bounded size, so they go on until nothing is due.
+void sweep(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
+  auto command = ctx.command();
+  command.set_scope(scope);
+  command.mutable_sweep()->set_mode("manual");
+  for (bool more = true; more;) {
+    auto report = ctx.execute(command).sweep();
+    add(sum, report);
+    more = report.more();
+  }
+}
+
+/// What the next sweep would do.
+void preview(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
+  auto query = ctx.query();
+  query.set_scope(scope);
+  query.mutable_preview_sweep();
+  add(sum, ctx.ask(query).sweep());
+}
+
+std::vector<std::string> scopes_to_clean(const context& ctx, bool all) {
+  if (!all)
+    return {ctx.scope()};
+  auto query = ctx.query();
+  query.mutable_list_scopes();
+  std::vector<std::string> out;
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
+    [&](const v1::Answer& a) {
+      for (const auto& s : a.scopes().scopes())
+        out.push_back(s.scope());
+    });
+  return out;
+}
+
+int run_cleanup(context& ctx, bool dry_run) {
+  bool all = ctx.flags.scope.empty() && ctx.env().get("SWARM_MCP_SCOPE").empty();
+  v1::SweepReport sum;
+  sum.set_dry_run(dry_run);
+  for (const auto& scope : scopes_to_clean(ctx, all))
+    dry_run ? preview(ctx, scope, sum) : sweep(ctx, scope, sum);
+  auto report = mcp::cleanup(sum, all ? std::string{} : ctx.scope(), "manual", ctx.now_ms());
+  if (ctx.json_wanted()) {
+    ctx.io().print(report);
+    return code::ok;
+  }
+  ctx.io().line(std::string{dry_run ? "would clean " : "cleaned "} + (all ? "all scopes" : ctx.scope()));
+  for (const auto& [name, value] : report.items())
+    if (value.is_number() && name != "at")
+      ctx.io().line("  " + name + ": " + mcp::dump(value, -1));
+  return code::ok;
+}
+
+void build_cleanup(CLI::App& app, context& ctx) {
+  auto dry_run = std::make_shared<bool>(false);
+  flag(app, "--dry-run", *dry_run, "count, change nothing");
+  on_run(app, ctx, [dry_run, &ctx] { return run_cleanup(ctx, *dry_run); });
+}
+
+// -- roles -------------------------------------------------------------------------------
+
+/// `.swarm-role` of the working directory or the nearest one above it, not beyond the scope (contract 5.3); empty when there is none.
+std::filesystem::path role_file(const context& ctx) {
+  const auto scope = ctx.scope();
+  for (std::filesystem::path directory = ctx.directory();; directory = directory.parent_path()) {
+    std::error_code ec;
+    if (auto file = directory / ".swarm-role"; std::filesystem::is_regular_file(file, ec))
+      return file;
+    if (directory == scope || !is_inside(scope, directory.string()) || !directory.has_relative_path())
+      return {};
+  }
+}
+
+/// The first line that is neither blank nor a comment. Roles are written in small letters, and `worker` means none.
+std::string role_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string text(limits::profile_bytes_max, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::istringstream lines{text.substr(0, static_cast<std::size_t>(in.gcount()))};
+  for (std::string line; std::getline(lines, line);)
+    if (auto role = std::string{trimmed(line)}; !role.empty() && role.front() != '#')
+      return role;
+  return {};
+}
+
+/// What the label says, else what a session that starts here would get (contract 5.3).
+std::string routing_role(const context& ctx, const std::string& label, const std::filesystem::path& file) {
+  if (auto role = domain::role_of(label); !role.empty())
+    return role;
+  auto role = file.empty() ? std::string{} : role_in(file);
+  if (role.empty())
+    role = trimmed(ctx.env().get("SWARM_AGENT_ROLE"));
+  if (role.empty() && domain::has_token(label, domain::gateway_token))
+    return "planner";
+  for (auto& c : role)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return role == "worker" ? std::string{} : role;
+}
+
+json current_role(const context& ctx) {
+  json out = {{"instance_id", nullptr}, {"label", nullptr}, {"routing_role", nullptr}, {"mode", nullptr}};
+  std::string label = ctx.env().get("SWARM_MCP_LABEL");
+  // Advice only: without a node or an instance the environment speaks alone.
+  try {
+    if (auto session = ctx.named_actor()) {
+      out["instance_id"] = session->id();
+      label = session->label();
+    }
+  } catch (const failure&) {
+  }
+  out["label"] = mcp::text_or_null(label);
+  auto file = role_file(ctx);
+  out["routing_role"] = mcp::text_or_null(routing_role(ctx, label, file));
+  if (domain::has_token(label, domain::gateway_token))
+    out["mode"] = "gateway";
+  json env = json::object();
+  for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_AGENT_ROLE", "SWARM_MCP_LABEL"})
+    env[name] = mcp::text_or_null(ctx.env().get(name));
+  out["env"] = env;
+  out["swarm_role_file"] = mcp::text_or_null(file.string());
+  out["cwd"] = ctx.directory();
+  out["scope"] = ctx.scope();
+  return out;
+}
+
+int run_roles(context& ctx) {
+  json modes = {"gateway", "worker"};
+  json roles = {"planner", "implementer", "reviewer", "researcher", "generalist"};
+  auto current = current_role(ctx);
+  if (ctx.json_wanted()) {
+    ctx.io().print({{"plugin_modes", modes}, {"routing_roles", roles}, {"current", current}});
+    return code::ok;
+  }
+  ctx.io().line("routing roles (label tokens role:<name>): planner, implementer, reviewer, researcher, generalist");
+  ctx.io().line("modes: gateway (label token mode:gateway: may dispatch), worker");
+  for (const auto& [name, value] : current.items())
+    if (!value.is_object())
+      ctx.io().line("  " + name + ": " + string_or_dash(value));
+  return code::ok;
+}
+
+void build_roles(CLI::App& app, context& ctx) {
+  on_run(app, ctx, [&ctx] { return run_roles(ctx); });
+}
+
+constexpr verb verbs[] = {
+  {"inspect", "everything in the scope at a glance", "  swarmctl inspect --json", build_inspect},
+  {"cleanup", "expire what is due; all scopes unless --scope or $SWARM_MCP_SCOPE says one", "  swarmctl cleanup --dry-run", build_cleanup},
+  {"roles", "the roles of the label, and this session's", "  swarmctl roles --json", build_roles},
+};
+
+} // namespace
+
+std::span<const verb> overview_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,37 @@
+// --on and --where: which host starts a worker.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/verb.hpp"
+
+namespace swarm::cli {
+
+struct placement_options {
+  std::string on;
+  std::vector<std::string> where;
+  bool explain = false;
+};
+
+inline void add_placement(CLI::App& app, placement_options& o) {
+  option(app, "--on", o.on,
+         "node that starts the worker: its name or id (the least busy that fits; for a directory that is no checkout of the scope, this one)");
+  option(app, "--where", o.where, "label the node must have, NAME=VALUE; may be repeated");
+}
+
+/// Of a v1::Dispatch or v1::RequestSpawn. Throws `failure` (usage) for a label that is none.
+template <class Body>
+void set_placement(Body& body, const placement_options& o) {
+  body.set_on(o.on);
+  for (const auto& text : comma_separated(o.where)) {
+    auto equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw usage("--where takes NAME=VALUE, for instance --where gpu=yes");
+    auto& label = *body.add_where();
+    label.set_name(text.substr(0, equals));
+    label.set_value(text.substr(equals + 1));
+  }
+}
+
+} // namespace swarm::cli

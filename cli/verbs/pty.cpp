@@ -1,0 +1,409 @@
+// pty new|list|read|send|kill|attach|resize.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
+#include "cli/verbs/pty_attach.hpp"
+#include "gateway/json/shapes.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+std::vector<v1::PtyInfo> all_ptys(const context& ctx, bool all_scopes) {
+  v1::ListPtysRequest request;
+  request.set_scope(ctx.scope());
+  request.set_all_scopes(all_scopes);
+  std::vector<v1::PtyInfo> out;
+  for (;;) {
+    auto list = ctx.door().ptys.list(request);
+    out.insert(out.end(), list.ptys().begin(), list.ptys().end());
+    if (list.page().token().empty())
+      return out;
+    request.mutable_page()->set_token(list.page().token());
+  }
+}
+
+constexpr std::size_t full_id_bytes = 36;
+
+/// Exact id, unique prefix of an id, or a name. The list may not know a terminal that ended before the node's start, while its
+/// output is still kept: a full id is the node's to judge.
+std::string find_pty(const context& ctx, const std::string& who) {
+  std::vector<std::string> prefixed;
+  std::vector<std::string> named;
+  for (const auto& p : all_ptys(ctx, true)) {
+    if (p.id() == who)
+      return who;
+    if (p.id().rfind(who, 0) == 0)
+      prefixed.push_back(p.id());
+    if (p.name() == who)
+      named.push_back(p.id());
+  }
+  auto& found = prefixed.empty() ? named : prefixed;
+  if (found.size() == 1)
+    return found.front();
+  if (found.empty() && who.size() == full_id_bytes)
+    return who;
+  throw failure(code::refused, found.empty() ? "no terminal matches \"" + who + "\"; see: swarmctl pty list --all"
+                                             : "more than one terminal matches \"" + who + "\": " + joined(found));
+}
+
+struct size_options {
+  std::int64_t columns = 0;
+  std::int64_t rows = 0;
+};
+
+/// As asked for, else that of this terminal, else 80 x 24.
+v1::TerminalSize size_of(const size_options& o) {
+  winsize here{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &here) != 0)
+    here = {};
+  auto pick = [](std::int64_t wanted, std::int64_t have, std::int64_t fallback) {
+    auto value = wanted != 0 ? wanted : have != 0 ? have : fallback;
+    if (value < 1 || value > 1000)
+      throw usage("--columns and --rows take 1 to 1000");
+    return static_cast<std::uint32_t>(value);
+  };
+  v1::TerminalSize out;
+  out.set_columns(pick(o.columns, here.ws_col, 80));
+  out.set_rows(pick(o.rows, here.ws_row, 24));
+  return out;
+}
+
+void size_flags(CLI::App& app, size_options& o) {
+  option(app, "--columns", o.columns, "width, 1 to 1000");
+  option(app, "--rows", o.rows, "height, 1 to 1000");
+}
+
+// -- new, list -----------------------------------------------------------------------------
+
+struct new_options {
+  std::string name;
+  std::string directory;
+  size_options size;
+};
+
+int run_new(context& ctx, const new_options& o) {
+  v1::CreatePtyRequest request;
+  request.set_scope(ctx.scope());
+  for (const auto& word : ctx.tail)
+    request.add_argv(word);
+  request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  *request.mutable_size() = size_of(o.size);
+  for (const auto& [name, value] : ctx.inheritable()) {
+    auto* variable = request.add_environment();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  request.set_name(o.name);
+  auto info = ctx.door().ptys.create(request);
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::pty(info));
+  else
+    ctx.io().line(info.id());
+  return code::ok;
+}
+
+int run_list(context& ctx, bool all) {
+  auto list = all_ptys(ctx, all);
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& p : list)
+      out.push_back(mcp::pty(p));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (list.empty()) {
+    ctx.io().line("(no terminals)");
+    return code::ok;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& p : list) {
+    auto state = p.running()       ? std::string{"running"}
+                 : p.signal() != 0 ? "signal " + std::to_string(p.signal())
+                                   : "exit " + std::to_string(p.exit_status());
+    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state, std::to_string(p.pid()), byte_count(p.end()),
+                    joined({p.argv().begin(), p.argv().end()})});
+  }
+  ctx.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
+  return code::ok;
+}
+
+// -- read ----------------------------------------------------------------------------------
+
+struct read_options {
+  std::string who;
+  std::int64_t from = -1;
+  std::int64_t bytes = 0;
+  bool follow = false;
+  bool raw = false;
+};
+
+/// How many bytes at the end are half of a character or of a line's end "\r\n".
+std::size_t unfinished(std::string_view bytes) {
+  if (bytes.ends_with('\r'))
+    return 1;
+  for (std::size_t n = 1; n <= 3 && n <= bytes.size(); ++n) {
+    auto c = static_cast<unsigned char>(bytes[bytes.size() - n]);
+    if (c >= 0xc0u)
+      return c >= (n == 1 ? 0xc0u : n == 2 ? 0xe0u : 0xf0u) ? n : 0;
+    if (c < 0x80u)
+      return 0;
+  }
+  return 0;
+}
+
+/// What a program printed, for this terminal: it may do nothing here but print. Halves wait in `held` for the rest.
+std::string escaped_output(std::string& held, std::string_view more, bool last) {
+  held += more;
+  auto rest = held.substr(held.size() - (last ? 0 : unfinished(held)));
+  held.resize(held.size() - rest.size());
+  std::string lines;
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (held[i] != '\r' || i + 1 == held.size() || held[i + 1] != '\n')
+      lines += held[i];
+  held = std::move(rest);
+  return escape_control(lines);
+}
+
+struct read_state {
+  std::uint64_t next = 0;
+  std::uint64_t first = 0;
+  bool started = false;
+  bool ended = false;
+  int exit_status = 0;
+  int signal = 0;
+  bool escaped = false;
+  std::string data; // with --json everything; escaped, what is not printed yet
+};
+
+bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
+  if (chunk.gap() != 0)
+    ctx.io().error(std::to_string(chunk.gap()) + " bytes before offset " + std::to_string(chunk.offset()) + " are no longer kept");
+  if (!std::exchange(state.started, true))
+    state.first = chunk.offset();
+  if (!chunk.data().empty() || chunk.gap() != 0)
+    state.next = chunk.offset() + chunk.data().size();
+  if (ctx.json_wanted())
+    state.data += chunk.data();
+  else
+    ctx.io().raw(state.escaped ? escaped_output(state.data, chunk.data(), chunk.ended()) : chunk.data());
+  if (chunk.ended()) {
+    state.ended = true;
+    state.exit_status = chunk.exit_status();
+    state.signal = chunk.signal();
+  }
+  return !state.ended;
+}
+
+int run_read(context& ctx, const read_options& o) {
+  v1::ReadPtyRequest request;
+  request.set_id(find_pty(ctx, o.who));
+  request.set_from(static_cast<std::uint64_t>(std::max<std::int64_t>(o.from, 0)));
+  request.set_follow(o.follow);
+  request.set_tail(o.from < 0 && o.bytes > 0);
+  request.set_max_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(o.bytes, 0)));
+  read_state state;
+  state.next = request.from();
+  state.escaped = !ctx.json_wanted() && !o.raw && ctx.io().out_is_terminal();
+  interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
+  std::atomic<bool> late = false;
+  ticker timer{0, nullptr, o.follow ? bounded_by_timeout(ctx, 0) : 0, [&] {
+                 late = true;
+                 ctx.door().coordination.cancel();
+               }};
+  // A stream that was cut goes on at the next offset: every byte is printed once.
+  for (auto end = stream_end::lost; !late && (end == stream_end::lost || end == stream_end::too_slow);) {
+    end = ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(ctx, state, chunk); });
+    request.set_from(state.next);
+    request.set_tail(request.tail() && !state.started);
+  }
+  if (state.escaped)
+    ctx.io().raw(escaped_output(state.data, {}, true));
+  if (ctx.json_wanted())
+    ctx.io().print({{"id", request.id()},
+                    {"from", state.first},
+                    {"next", state.next},
+                    {"data", state.data},
+                    {"ended", state.ended},
+                    {"exit_status", state.ended && state.signal == 0 ? json(state.exit_status) : json(nullptr)},
+                    {"signal", state.ended && state.signal != 0 ? json(state.signal) : json(nullptr)}});
+  if (late && !state.ended)
+    throw failure(code::deadline, "stopped following: the time of --timeout is up; go on with --from " + std::to_string(state.next));
+  return guard.interrupted() ? code::interrupted : code::ok;
+}
+
+// -- send, resize, kill, attach --------------------------------------------------------------
+
+struct send_options {
+  std::string who;
+  std::vector<std::string> text;
+  bool enter = false;
+  bool from_stdin = false;
+  std::int64_t fence = 0;
+};
+
+std::string standard_input() {
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(n));
+  return out;
+}
+
+int run_send(context& ctx, const send_options& o) {
+  auto text = o.from_stdin ? standard_input() : joined(o.text);
+  if (o.enter)
+    text += '\r';
+  if (text.empty())
+    throw usage("pty send needs text, --enter or --stdin");
+  if (o.fence < 0)
+    throw usage("--fence takes the number of the claim that the worker works under; `swarmctl claim --json` and the event task.claimed show it");
+  auto id = find_pty(ctx, o.who);
+  std::uint64_t accepted = 0;
+  for (std::size_t at = 0; at < text.size(); at += limits::pty_input_bytes_max) {
+    v1::SendPtyRequest request;
+    request.set_pty_id(id);
+    request.set_data(text.substr(at, limits::pty_input_bytes_max));
+    request.set_fence(static_cast<std::uint64_t>(o.fence));
+    accepted += ctx.door().ptys.send(request).accepted();
+  }
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
+  else
+    ctx.io().line("sent " + std::to_string(accepted) + " bytes to " + short_id(id));
+  return code::ok;
+}
+
+int run_resize(context& ctx, const std::string& who, const size_options& o) {
+  v1::ResizePtyRequest request;
+  request.set_pty_id(find_pty(ctx, who));
+  *request.mutable_size() = size_of(o);
+  auto info = ctx.door().ptys.resize(request);
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::pty(info));
+  else
+    ctx.io().line("resized " + short_id(info.id()) + " to " + std::to_string(info.size().columns()) + "x" + std::to_string(info.size().rows()));
+  return code::ok;
+}
+
+int run_kill(context& ctx, const std::string& who, std::int64_t signal) {
+  if (signal < 0 || signal > 64)
+    throw usage("--signal takes a number, 0 to 64; 0 = hang up, terminate, then kill");
+  v1::KillPtyRequest request;
+  request.set_pty_id(find_pty(ctx, who));
+  request.set_signal(static_cast<int>(signal));
+  auto info = ctx.door().ptys.kill(request);
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::pty(info));
+  else
+    ctx.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
+  return code::ok;
+}
+
+bool is_running(const context& ctx, const std::string& id) {
+  auto list = all_ptys(ctx, true);
+  return std::any_of(list.begin(), list.end(), [&](const v1::PtyInfo& p) { return p.id() == id && p.running(); });
+}
+
+struct attach_options {
+  std::string who;
+  std::string detach_key = "^]";
+};
+
+int run_attach(context& ctx, const attach_options& o) {
+  auto key = parse_detach_key(o.detach_key);
+  if (!key)
+    throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
+  auto id = find_pty(ctx, o.who);
+  // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
+  bool stay = isatty(STDIN_FILENO) != 1 && !is_running(ctx, id);
+  auto end = attach_terminal(ctx.door().ptys, id, *key, stay);
+  if (end.detached) {
+    ctx.io().error("detached from " + short_id(id) + "; the program goes on");
+    return code::ok;
+  }
+  ctx.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)
+                                 : "the program ended with exit status " + std::to_string(end.exit_status));
+  return end.signal != 0 ? 128 + end.signal : end.exit_status;
+}
+
+// -- declarations ------------------------------------------------------------------------------
+
+CLI::App* of_terminal(CLI::App& app, const char* name, const char* help, std::string& who) {
+  auto* sub = app.add_subcommand(name, help);
+  option(*sub, "pty", who, "id, id prefix or name of the terminal")->required();
+  return sub;
+}
+
+void build_pty_reading(CLI::App& app, context& ctx) {
+  auto all = std::make_shared<bool>(false);
+  auto* list = app.add_subcommand("list", "list terminals");
+  flag(*list, "--all", *all, "of every scope");
+  on_run(*list, ctx, [all, &ctx] { return run_list(ctx, *all); });
+  auto r = std::make_shared<read_options>();
+  auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
+  option(*read, "--from", r->from, "start at this offset (the oldest kept)");
+  option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
+  flag(*read, "--follow", r->follow, "go on until the program ends");
+  flag(*read, "--raw", r->raw, "control characters as they are on a terminal too; into a pipe or file they always are");
+  on_run(*read, ctx, [r, &ctx] { return run_read(ctx, *r); });
+}
+
+void build_pty_writing(CLI::App& app, context& ctx) {
+  auto s = std::make_shared<send_options>();
+  auto* send = of_terminal(app, "send", "type into a terminal", s->who);
+  words(*send, "text", s->text, "what to type");
+  flag(*send, "--enter", s->enter, "and press Enter");
+  flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
+  option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
+  on_run(*send, ctx, [s, &ctx] { return run_send(ctx, *s); });
+  auto size = std::make_shared<size_options>();
+  auto resized = std::make_shared<std::string>();
+  auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
+  size_flags(*resize, *size);
+  on_run(*resize, ctx, [size, resized, &ctx] { return run_resize(ctx, *resized, *size); });
+  auto killed = std::make_shared<std::string>();
+  auto signal = std::make_shared<std::int64_t>(0);
+  auto* kill = of_terminal(app, "kill", "end the program and everything below it", *killed);
+  option(*kill, "--signal", *signal, "send only this signal");
+  on_run(*kill, ctx, [killed, signal, &ctx] { return run_kill(ctx, *killed, *signal); });
+  auto a = std::make_shared<attach_options>();
+  auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches", a->who);
+  option(*attach, "--detach-key", a->detach_key, "key that detaches, such as ^] (default) or ^A");
+  on_run(*attach, ctx, [a, &ctx] { return run_attach(ctx, *a); });
+}
+
+void build_pty(CLI::App& app, context& ctx) {
+  auto n = std::make_shared<new_options>();
+  auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
+  option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
+  option(*create, "--directory", n->directory, "working directory (the current one)");
+  size_flags(*create, n->size);
+  on_run(*create, ctx, [n, &ctx] { return run_new(ctx, *n); });
+  build_pty_reading(app, ctx);
+  build_pty_writing(app, ctx);
+}
+
+constexpr verb verbs[] = {
+  {"pty", "terminals: new, list, read, send, resize, kill, attach",
+   "  swarmctl pty new --name build --json -- make -j2\n"
+   "  swarmctl pty read build --follow\n"
+   "  swarmctl pty send build \"q\" --enter\n"
+   "  swarmctl pty attach build",
+   build_pty, nullptr, "new"},
+};
+
+} // namespace
+
+std::span<const verb> pty_verbs() { return verbs; }
+
+} // namespace swarm::cli

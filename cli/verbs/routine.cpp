@@ -1,0 +1,445 @@
+// routine: named steps for agents, from a file to a run (docs/routines.md).
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/profile.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
+#include "gateway/json/shapes.hpp"
+#include "gateway/routine/run.hpp"
+#include "gateway/routine/trust.hpp"
+
+#include <iostream>
+
+#include <unistd.h>
+
+namespace swarm::cli {
+
+namespace {
+
+using domain::text_in;
+
+struct routine_options {
+  std::string name;
+  std::vector<std::string> set;
+  std::string harness;
+  std::string parent;
+  bool dry_run = false, wait = false, no_spawn = false, force_spawn = false, fresh = false, yes = false;
+};
+
+routines::places places_of(const context& ctx) {
+  return routines::places_of(ctx.directory(), ctx.door().finder.state_directory(), ctx.env().get("SWARM_SHARE"));
+}
+
+routines::routine_file find(const routines::places& where, const std::string& name) {
+  auto found = routines::find(where, name);
+  if (!found.routine)
+    throw failure(code::refused, found.why_not);
+  return std::move(*found.routine);
+}
+
+void refuse_problems(const routines::routine_file& routine) {
+  if (!routine.usable())
+    throw failure(code::refused, "the routine " + routine.name + " cannot be used:\n" + routine.problems_text());
+}
+
+void print_lines(console& io, const std::string& indent, std::string_view text) {
+  while (!text.empty()) {
+    auto end = std::min(text.find('\n'), text.size());
+    io.line(indent + std::string{text.substr(0, end)});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+// -- list, show, trust -------------------------------------------------------------------
+
+int run_list(context& ctx) {
+  auto where = places_of(ctx);
+  auto all = routines::list(where);
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& r : all)
+      out.push_back(routines::list_row(where, r));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (all.empty()) {
+    ctx.io().line("(no routines)");
+    return code::ok;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& r : all) {
+    const auto& problems = r.content.problems;
+    auto trust = routines::trust_of(where, r);
+    auto state = !problems.empty() ? "broken" : trust == routines::trust::given ? "" : routines::to_text(trust);
+    rows.push_back({escape_control(r.full_name(), false), state,
+                    escape_control(problems.empty() ? r.content.value.summary : "see: swarmctl routine show " + r.full_name(), false)});
+  }
+  ctx.io().text(table({"ROUTINE", "STATE", "WHAT IT DOES"}, rows));
+  return code::ok;
+}
+
+void print_step(console& io, const routines::step& s) {
+  auto about = s.type.empty() ? std::string{"implement"} : s.type;
+  auto add = [&](const std::string& what) { about += (about.empty() ? "" : ", ") + what; };
+  if (!s.role.empty())
+    add("role " + s.role);
+  if (!s.harness.empty())
+    add("harness " + s.harness);
+  if (s.priority != 0)
+    add("priority " + std::to_string(s.priority));
+  if (s.approval)
+    add("waits for approval");
+  io.line("  " + s.id + "  " + s.title + "  [" + about + "]");
+  std::string needs;
+  for (const auto& need : s.needs)
+    needs += (needs.empty() ? "" : ", ") + need;
+  if (!needs.empty())
+    io.line("    after: " + needs);
+  for (const auto& file : s.files)
+    io.line("    file: " + file);
+  print_lines(io, "    ", trimmed(s.description));
+}
+
+void print_routine(console& io, const routines::routine_file& routine, const std::string& state) {
+  const auto& r = routine.content.value;
+  io.line(routine.full_name() + ": " + r.summary);
+  io.line("file: " + routine.file.string());
+  io.line("digest: " + routine.digest + (state.empty() ? "" : "  (" + state + ")"));
+  if (!r.parameters.empty())
+    io.line("parameters:");
+  for (const auto& p : r.parameters) {
+    std::string about = p.required ? "required" : "default \"" + p.value.value_or("") + "\"";
+    for (std::size_t i = 0; i < p.choices.size(); ++i)
+      about += (i == 0 ? "; one of " : ", ") + p.choices[i];
+    io.line("  " + p.name + "  " + p.description + "  [" + about + "]");
+  }
+  io.line("steps:");
+  for (const auto& s : r.steps)
+    print_step(io, s);
+}
+
+int run_show(context& ctx, const routine_options& o) {
+  auto where = places_of(ctx);
+  auto routine = find(where, o.name);
+  auto trust = routines::trust_of(where, routine);
+  if (ctx.json_wanted()) {
+    ctx.io().print(routines::routine_json(routine, trust == routines::trust::given));
+    return routine.usable() ? code::ok : code::refused;
+  }
+  refuse_problems(routine);
+  print_routine(ctx.io(), routine, routine.from == routines::origin::repository ? routines::to_text(trust) : "");
+  return code::ok;
+}
+
+bool confirmed(context& ctx) {
+  ctx.io().raw("Trust this routine? [y/N] ");
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+/// Variables can be taken away; the node knows its workers' processes. What only the operator may ask it, it answers nobody else.
+void refuse_workers(context& ctx) {
+  const failure refused{code::refused, "trusting a routine is for a person to do, not for a worker"};
+  if (ctx.env().in_worker())
+    throw refused;
+  v1::GraphRequest nothing_much;
+  nothing_much.set_scope("no path has this");
+  try {
+    ctx.door().node.graph(nothing_much);
+  } catch (const failure& f) {
+    if (f.exit_status == code::refused)
+      throw refused;
+    throw;
+  }
+}
+
+int run_trust(context& ctx, const routine_options& o) {
+  refuse_workers(ctx);
+  auto where = places_of(ctx);
+  auto routine = find(where, o.name);
+  refuse_problems(routine);
+  if (routine.from != routines::origin::repository)
+    throw failure(code::refused, "the routine " + routine.full_name() + " needs no trust; only those of a repository do");
+  auto before = routines::trust_of(where, routine);
+  if (!ctx.json_wanted()) {
+    // The bytes themselves: what runs is what was shown.
+    ctx.io().line(routine.file.string() + ":");
+    ctx.io().text(routine.text);
+    ctx.io().line("digest: " + routine.digest);
+  }
+  bool asks = !ctx.json_wanted() && isatty(STDIN_FILENO) != 0 && ctx.io().out_is_terminal();
+  if (before != routines::trust::given && !o.yes && (!asks || !confirmed(ctx)))
+    throw failure(code::refused, asks ? "not trusted" : "not trusted: there is no terminal to ask at; read the file, then repeat with --yes");
+  if (before != routines::trust::given)
+    try {
+      routines::trust_it(where, routine, ctx.now_ms());
+    } catch (const std::runtime_error& e) {
+      throw failure(code::refused, e.what());
+    }
+  if (ctx.json_wanted()) {
+    auto out = routines::routine_json(routine, true);
+    out["existing"] = before == routines::trust::given;
+    ctx.io().print(out);
+  } else {
+    ctx.io().line((before == routines::trust::given ? "trusted already: " : "trusted: ") + routine.full_name());
+  }
+  return code::ok;
+}
+
+// -- run ---------------------------------------------------------------------------------
+
+routines::values values_of(const routine_options& o) {
+  routines::values out;
+  for (const auto& pair : o.set) {
+    auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw usage("--set takes NAME=VALUE");
+    if (!out.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second)
+      throw usage("--set gives " + pair.substr(0, equals) + " twice");
+  }
+  return out;
+}
+
+/// Everything that can be known to be wrong before the node is asked.
+struct prepared {
+  routines::values values;
+  std::vector<routines::planned_step> plan;
+};
+prepared prepare(const routines::places& where, const routines::routine_file& routine, const routine_options& o) {
+  std::vector<routines::problem> problems;
+  prepared out;
+  out.values = routines::settle(routine.content.value, values_of(o), problems);
+  if (problems.empty())
+    out.plan = routines::plan(routine.content.value, routine.from, out.values, where.root, problems);
+  if (problems.empty())
+    return out;
+  std::string text;
+  for (const auto& p : problems)
+    text += (text.empty() ? "" : "\n") + p.text;
+  throw failure(code::refused, text + "\nSee: swarmctl routine show " + routine.full_name());
+}
+
+std::string harness_of(const context& ctx, const routine_options& o) {
+  if (!o.harness.empty())
+    return o.harness;
+  auto own = ctx.env().get("SWARM_WORKER_HARNESS");
+  return own.empty() ? ctx.env().get("SWARM_DISPATCH_HARNESS") : own;
+}
+
+routines::ports ports_of(const context& ctx, coordination_port& node, const std::optional<v1::Session>& requester, const std::string& root) {
+  routines::ports out;
+  out.command = ctx.command();
+  out.command.set_actor(requester ? requester->id() : "");
+  out.query = ctx.query();
+  out.query.set_viewer(out.command.actor());
+  out.execute = [&node](const v1::Command& command, const environment_list& environment) { return node.execute(command, environment); };
+  out.ask = [&node](const v1::Query& query) { return node.ask(query); };
+  out.worker_of = [&ctx, requester, root](const std::string& harness) {
+    auto settings = settings_of_worker(ctx, requester, "", harness, root);
+    return routines::ports::worker{settings.harness, std::move(settings.environment)};
+  };
+  out.file = [&ctx, requester](const std::string& path) { return ctx.file(path, requester); };
+  return out;
+}
+
+routines::wishes wishes_of(const context& ctx, const std::optional<v1::Session>& requester, const routine_options& o) {
+  routines::wishes out;
+  out.identity = requester ? domain::identity_token(requester->label()) : "";
+  if (auto name = domain::identity_name(ctx.env().identity()); !requester && !name.empty())
+    out.identity = "identity:" + name;
+  out.harness = harness_of(ctx, o);
+  out.parent_task_id = o.parent;
+  out.spawn = !o.no_spawn;
+  out.force_spawn = o.force_spawn;
+  out.fresh = o.fresh;
+  out.follows = o.wait;
+  return out;
+}
+
+/// What was done about a step, in words.
+std::string routing_of(const json& row) {
+  auto how = text_in(row, "routing");
+  if (how == "dispatched" || how == "assigned")
+    return "with " + short_id(text_in(row, "recipient"));
+  if (how == "told")
+    return "a worker was told before";
+  if (how == "spawning")
+    return "a worker was asked for";
+  if (how == "spawn_in_flight")
+    return "a worker is on its way";
+  if (how == "no_worker")
+    return "for whoever takes it";
+  if (how == "failed")
+    return "not routed: " + text_in(row, "error");
+  return {};
+}
+
+void print_begun(console& io, const json& report) {
+  io.line((report["existing"].get<bool>() ? "following run " : "began run ") + text_in(report, "run") + " of " + text_in(report, "routine"));
+  auto row = [&](const json& r) {
+    auto how = routing_of(r);
+    io.line("  " + text_in(r, "step") + "  " + text_in(r, "task_id") + "  [" + text_in(r, "status") + "]" + (how.empty() ? "" : "  " + how));
+  };
+  for (const auto& r : report["steps"])
+    row(r);
+  row(report["summary"]);
+}
+
+colour colour_of(const std::string& status) {
+  return status == "done" ? colour::green : status == "failed" || status == "cancelled" ? colour::red : colour::none;
+}
+
+void print_outcome(console& io, const routines::run& run) {
+  auto report = run.report(true);
+  io.line(text_in(report, "routine") + ": " + run.counts());
+  for (const auto& r : report["steps"]) {
+    auto status = text_in(r, "status");
+    auto said = routines::said_in(text_in(r, "result"));
+    io.painted_line("  " + io.paint(colour_of(status), status) + "  " + io.paint(colour::bold, text_in(r, "step")) + "  " +
+                    io.paint(colour::dim, text_in(r, "task_id")) + (said.empty() ? "" : "\n    " + hanging(said)));
+  }
+}
+
+/// One line for each thing that happens to a step.
+void print_event(console& io, const v1::Event& e, const std::string& step) {
+  if (auto line = live_line(e); !line.empty())
+    io.painted_line(io.paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + io.paint(colour::bold, step) + "  " + io.paint(colour::none, line));
+}
+
+follow_end follow(context& ctx, routines::run& run, const routines::ports& ports) {
+  run.refresh(ports);
+  if (run.over())
+    return follow_end::finished;
+  v1::WatchRequest request;
+  request.set_scope(ports.command.scope());
+  request.set_after(run.revision());
+  request.set_from_now(run.revision() == 0);
+  request.add_types("task.");
+  request.add_types("spawn.");
+  auto on = [&](const v1::Event& e) {
+    auto step = run.step_of(e);
+    if (step.empty())
+      return true;
+    if (!ctx.json_wanted())
+      print_event(ctx.io(), e, step);
+    run.note(ports, e);
+    return !run.over();
+  };
+  auto on_reset = [&] {
+    run.refresh(ports);
+    return !run.over();
+  };
+  return follow_events(ctx, request, bounded_by_timeout(ctx, 0), on, on_reset);
+}
+
+int wait_for_end(context& ctx, routines::run& run, const routines::ports& ports) {
+  auto began = ctx.boot_ms();
+  auto end = follow(ctx, run, ports);
+  if (end == follow_end::interrupted)
+    throw failure(code::interrupted, "stopped following; the run goes on. Follow it again with the same command");
+  bool over = run.over();
+  run.conclude(ports);
+  if (ctx.json_wanted()) {
+    auto out = run.report(true);
+    out["completion"] = {{"status", over ? "completed" : "timeout"}, {"outcome", run.counts()}, {"waited_ms", ctx.boot_ms() - began}};
+    ctx.io().print(out);
+  } else {
+    print_outcome(ctx.io(), run);
+  }
+  if (!over && !ctx.json_wanted())
+    throw failure(code::deadline, "the deadline of --timeout passed; the run goes on. Follow it again with the same command");
+  if (!over)
+    return code::deadline;
+  return run.succeeded() ? code::ok : code::refused;
+}
+
+int run_dry(context& ctx, const routines::routine_file& routine, const prepared& p, const std::string& objection) {
+  if (ctx.json_wanted()) {
+    auto out = routines::plan_json(routine, p.values, p.plan);
+    out["dry_run"] = true;
+    out["trusted"] = objection.empty();
+    ctx.io().print(out);
+    return code::ok;
+  }
+  ctx.io().line("would run " + routine.full_name() + ", in this order:");
+  for (const auto& s : p.plan)
+    print_step(ctx.io(), s.what);
+  if (!objection.empty())
+    ctx.io().error("swarmctl routine: " + objection);
+  return code::ok;
+}
+
+int run_run(context& ctx, const routine_options& o) {
+  auto where = places_of(ctx);
+  auto routine = find(where, o.name);
+  refuse_problems(routine);
+  auto objection = routines::objection(where, routine);
+  if (!objection.empty() && !o.dry_run)
+    throw failure(code::refused, objection);
+  auto ready = prepare(where, routine, o);
+  if (o.dry_run)
+    return run_dry(ctx, routine, ready, objection);
+  auto requester = ctx.named_actor();
+  // Steps are routed while the events come: a call on the events' own connection would take its cancelling away from it.
+  auto further = o.wait ? ctx.door().finder.connect("", !ctx.flags.no_autostart) : nullptr;
+  auto ports = ports_of(ctx, further ? static_cast<coordination_port&>(*further) : ctx.door().coordination, requester, where.root);
+  routines::run run{routine, std::move(ready.values), std::move(ready.plan), where.root, wishes_of(ctx, requester, o)};
+  try {
+    run.start(ports);
+  } catch (const routines::refused_run& e) {
+    throw failure(code::refused, e.what());
+  }
+  for (const auto& problem : run.problems())
+    ctx.io().error("swarmctl routine: " + problem);
+  if (!ctx.json_wanted())
+    print_begun(ctx.io(), run.report(false));
+  if (o.wait)
+    return wait_for_end(ctx, run, ports);
+  if (ctx.json_wanted())
+    ctx.io().print(run.report(false));
+  return run.problems().empty() ? code::ok : code::refused;
+}
+
+CLI::App* named(CLI::App& app, const char* name, const char* help, routine_options& o) {
+  auto* sub = app.add_subcommand(name, help);
+  option(*sub, "name", o.name, "NAME, or repository/NAME, user/NAME, shipped/NAME")->required();
+  return sub;
+}
+
+void build_routine(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<routine_options>();
+  on_run(*app.add_subcommand("list", "the routines of this repository, yours, and those that are shipped"), ctx, [&ctx] { return run_list(ctx); });
+  on_run(*named(app, "show", "what a routine does, and what is wrong with its file", *o), ctx, [o, &ctx] { return run_show(ctx, *o); });
+  auto* run = named(app, "run", "make its steps tasks and get them done", *o);
+  option(*run, "--set", o->set, "NAME=VALUE of a parameter (repeatable)");
+  flag(*run, "--dry-run", o->dry_run, "only show what would be done");
+  flag(*run, "--wait", o->wait, "follow all steps to their end and sum them up");
+  flag(*run, "--no-spawn", o->no_spawn, "start nobody");
+  flag(*run, "--force-spawn", o->force_spawn, "start workers although some are live");
+  option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)");
+  option(*run, "--parent-task", o->parent, "the task it is part of");
+  flag(*run, "--fresh", o->fresh, "a new run even while the same one goes on");
+  on_run(*run, ctx, [o, &ctx] { return run_run(ctx, *o); });
+  auto* trust = named(app, "trust", "let a routine of the repository run as it is now", *o);
+  flag(*trust, "--yes", o->yes, "do not ask");
+  on_run(*trust, ctx, [o, &ctx] { return run_trust(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"routine", "named steps for agents: list, show, run, trust",
+   "  swarmctl routine list\n"
+   "  swarmctl routine run review-branch --set branch=feature/login --dry-run\n"
+   "  swarmctl routine run fix-tests --set command=\"make test\" --harness claude --wait\n"
+   "  swarmctl routine trust repository/deploy\n"
+   "The same routine with the same parameters is one run while it goes on; --fresh begins another.",
+   build_routine, nullptr, "", nullptr, node_choice::current, "routines and what they run are of this one; use swarmctl there"},
+};
+
+} // namespace
+
+std::span<const verb> routine_verbs() { return verbs; }
+
+} // namespace swarm::cli

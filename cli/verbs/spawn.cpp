@@ -1,0 +1,248 @@
+// spawn, spawns, approvals, decide.
+#include "actors/base/crypto.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/harness.hpp"
+#include "cli/profile.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/placement.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+json spawn_row(const v1::Spawn& s) {
+  bool ended = s.status() == v1::Spawn::ENDED;
+  auto argv = json::array();
+  for (const auto& word : s.argv())
+    argv.push_back(word);
+  return {{"id", s.id()},
+          {"role", s.role()},
+          {"key", s.key()},
+          {"intent", mcp::text_or_null(s.intent())},
+          {"harness", mcp::text_or_null(s.harness())},
+          {"argv", argv},
+          {"directory", s.directory()},
+          {"node_id", s.node_id()},
+          {"placement", mcp::text_or_null(s.placement())},
+          {"status", mcp::spawn_status(s.status())},
+          {"instance_id", mcp::text_or_null(s.session_id())},
+          {"task_id", mcp::text_or_null(s.task_id())},
+          {"pty_id", mcp::text_or_null(s.pty_id())},
+          {"pid", s.pid()},
+          {"exit_status", ended && s.signal() == 0 ? json(s.exit_status()) : json(nullptr)},
+          {"signal", ended && s.signal() != 0 ? json(s.signal()) : json(nullptr)},
+          {"reason", mcp::text_or_null(s.reason())},
+          {"attempt", s.attempt()},
+          {"worktree", s.worktree()},
+          {"requested_at", mcp::seconds(s.requested_at_ms())},
+          {"started_at", mcp::seconds_or_null(s.started_at_ms())},
+          {"ended_at", mcp::seconds_or_null(s.ended_at_ms())}};
+}
+
+struct spawn_options {
+  std::string role = "implementer";
+  std::string key, intent, harness, directory, label, task;
+  std::vector<std::string> grants;
+  placement_options placement;
+  bool restart = false, worktree = false;
+  std::int64_t retries = 0;
+};
+
+int run_spawn(context& ctx, const spawn_options& o) {
+  auto retries = retries_of(o.retries);
+  auto harness = o.harness.empty() ? std::string{ctx.tail.empty() ? "" : "exec"} : o.harness;
+  if (harness.empty())
+    throw usage("spawn needs --harness NAME, or a command after --");
+  auto command = ctx.command();
+  auto requester = ctx.named_actor();
+  command.set_actor(requester ? requester->id() : "");
+  auto* body = command.mutable_request_spawn();
+  body->set_role(o.role);
+  // Without a key every call asks for a worker of its own.
+  body->set_key(o.key.empty() ? random_uuid() : o.key);
+  body->set_intent(o.intent);
+  body->set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  auto worker = settings_of_worker(ctx, requester, o.label, harness, body->directory());
+  body->set_harness(worker.harness);
+  for (const auto& word : ctx.tail)
+    body->add_argv(word);
+  body->set_label(o.label);
+  for (const auto& g : o.grants)
+    body->add_grants(g);
+  body->set_task_id(o.task);
+  body->set_restart(o.restart);
+  body->set_worktree(o.worktree);
+  set_placement(*body, o.placement);
+  body->set_retries(retries);
+  auto reply = ctx.execute(command, worker.environment).spawn();
+  if (ctx.json_wanted()) {
+    auto out = spawn_row(reply.spawn());
+    out["existing"] = reply.existing();
+    ctx.io().print(out);
+  } else {
+    ctx.io().line(std::string{reply.existing() ? "existing" : "asked for"} + " worker " + reply.spawn().id() + " [" +
+                  mcp::spawn_status(reply.spawn().status()) + "]");
+  }
+  return code::ok;
+}
+
+void build_spawn(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<spawn_options>();
+  option(app, "--role", o->role, "role of the worker (implementer)");
+  option(app, "--key", o->key, "the same key gives the same worker while it lives and 24 h after");
+  option(app, "--intent", o->intent, "what it is for, shown to people");
+  option(app, "--harness", o->harness, domain::harness_names());
+  option(app, "--directory", o->directory, "working directory (the current one)");
+  option(app, "--label", o->label, "more tokens for its label");
+  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
+  option(app, "--task,--task-id", o->task, "the task it is for");
+  add_placement(app, o->placement);
+  flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
+  flag(app, "--restart", o->restart, "a new process if the last one has ended");
+  option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
+  on_run(app, ctx, [o, &ctx] { return run_spawn(ctx, *o); });
+}
+
+struct spawns_options {
+  bool live = false;
+  std::string task;
+};
+
+int run_spawns(context& ctx, const spawns_options& o) {
+  auto query = ctx.query();
+  query.mutable_list_spawns()->set_live_only(o.live);
+  query.mutable_list_spawns()->set_task_id(o.task);
+  std::vector<v1::Spawn> spawns;
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
+    [&](const v1::Answer& a) { spawns.insert(spawns.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& s : spawns)
+      out.push_back(spawn_row(s));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (spawns.empty()) {
+    ctx.io().line("(no spawns)");
+    return code::ok;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& s : spawns) {
+    auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : std::to_string(s.exit_status());
+    rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness().empty() ? "-" : s.harness(), s.role(),
+                    s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
+                    s.reason().empty() ? "-" : s.reason()});
+  }
+  ctx.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));
+  return code::ok;
+}
+
+void build_spawns(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<spawns_options>();
+  flag(app, "--live", o->live, "only those that are wanted or run");
+  option(app, "--task,--task-id", o->task, "only those for this task");
+  on_run(app, ctx, [o, &ctx] { return run_spawns(ctx, *o); });
+}
+
+// -- approvals -------------------------------------------------------------------------
+
+json approval_row(const v1::Approval& a) {
+  auto options = json::array();
+  for (const auto& o : a.options())
+    options.push_back(o);
+  return {{"id", a.id()},
+          {"subject", a.subject()},
+          {"action_digest", to_hex(a.action_digest())},
+          {"options", options},
+          {"decision", mcp::text_or_null(a.decision())},
+          {"created_at", mcp::seconds(a.created_at_ms())},
+          {"deadline", mcp::seconds_or_null(a.deadline_ms())},
+          {"decided_at", mcp::seconds_or_null(a.decided_at_ms())}};
+}
+
+v1::ApprovalList approvals(const context& ctx, bool open_only) {
+  auto query = ctx.query();
+  query.mutable_list_approvals()->set_open_only(open_only);
+  return ctx.ask(query).approvals();
+}
+
+int run_approvals(context& ctx, bool all) {
+  auto list = approvals(ctx, !all);
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& a : list.approvals())
+      out.push_back(approval_row(a));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (list.approvals().empty())
+    ctx.io().line("(no approvals)");
+  // Those are a state of the task, without a row here.
+  if (list.approvals().empty() && !all_tasks(ctx, v1::APPROVAL_REQUIRED, true).empty())
+    ctx.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
+  for (const auto& a : list.approvals()) {
+    std::string options;
+    for (const auto& o : a.options())
+      options += (options.empty() ? "" : "|") + o;
+    ctx.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + a.subject() + "  " +
+                  (a.decision().empty() ? "[" + options + "]" : a.decision()));
+  }
+  return code::ok;
+}
+
+void build_approvals(CLI::App& app, context& ctx) {
+  auto all = std::make_shared<bool>(false);
+  flag(app, "--all", *all, "the decided ones too");
+  on_run(app, ctx, [all, &ctx] { return run_approvals(ctx, *all); });
+}
+
+struct decide_options {
+  std::string id;
+  std::string choice;
+};
+
+int run_decide(context& ctx, const decide_options& o) {
+  auto list = approvals(ctx, true);
+  const v1::Approval* wanted = nullptr;
+  for (const auto& a : list.approvals())
+    if (a.id() == o.id)
+      wanted = &a;
+  if (!wanted)
+    throw failure(code::refused, "no open approval " + o.id + "; see: swarmctl approvals");
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  command.mutable_decide_approval()->set_approval_id(o.id);
+  command.mutable_decide_approval()->set_option(o.choice);
+  command.mutable_decide_approval()->set_action_digest(wanted->action_digest());
+  auto decided = ctx.execute(command).approval();
+  if (ctx.json_wanted())
+    ctx.io().print(approval_row(decided));
+  else
+    ctx.io().line("decided " + decided.id() + ": " + decided.decision());
+  return code::ok;
+}
+
+void build_decide(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<decide_options>();
+  option(app, "approval-id", o->id, "the approval's full id")->required();
+  option(app, "choice", o->choice, "one of its options")->required();
+  on_run(app, ctx, [o, &ctx] { return run_decide(ctx, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"spawn", "start a worker without a task",
+   "  swarmctl spawn --role watcher --key build-watch -- make watch\n"
+   "  swarmctl spawn --harness shell --json",
+   build_spawn, "request-spawn", "spawn"},
+  {"spawns", "list workers asked for, running and ended", "  swarmctl spawns --live --json", build_spawns},
+  {"approvals", "list what waits for a decision", "  swarmctl approvals", build_approvals},
+  {"decide", "decide an approval", "  swarmctl decide 7c1d… yes", build_decide},
+};
+
+} // namespace
+
+std::span<const verb> spawn_verbs() { return verbs; }
+
+} // namespace swarm::cli

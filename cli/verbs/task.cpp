@@ -1,0 +1,426 @@
+// tasks, task, request-task, claim, claim-next, update-task, complete-task, report-progress, approve.
+#include "actors/base/limits.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+/// Tasks of people have no session; the assignee's own verbs do.
+std::string acting_session(const context& ctx) { return ctx.actor().id(); }
+
+failure task_failure(const v1::Reply& reply, const char* what) {
+  auto f = refused(reply);
+  failure out{f.exit_status, std::string{what} + " failed: " + f.what(), f.body};
+  out.verbatim = true;
+  return out;
+}
+
+// -- listing -------------------------------------------------------------------------
+
+json cli_task_row(const v1::Task& t) {
+  return {{"id", t.id()},
+          {"type", t.type()},
+          {"title", t.title()},
+          {"status", domain::to_text(t.status())},
+          {"assignee", mcp::text_or_null(t.assignee())},
+          {"requester", t.requester()},
+          {"priority", t.priority()},
+          {"created_at", mcp::seconds(t.created_at_ms())}};
+}
+
+int run_tasks(context& ctx, const std::string& status) {
+  std::optional<v1::TaskStatus> wanted;
+  if (!status.empty()) {
+    wanted = domain::task_status_from(status);
+    if (*wanted == v1::TASK_STATUS_UNSPECIFIED)
+      throw usage("unknown status \"" + status + "\"; one of open, claimed, in_progress, done, failed, cancelled, blocked, approval_required");
+  }
+  auto tasks = all_tasks(ctx, wanted, true);
+  if (ctx.json_wanted()) {
+    auto out = json::array();
+    for (const auto& t : tasks)
+      out.push_back(cli_task_row(t));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (tasks.empty())
+    ctx.io().line("(no tasks)");
+  for (const auto& t : tasks)
+    ctx.io().line("  " + short_id(t.id()) + "  [" + domain::to_text(t.status()) + "]  " + t.type() + "  p" + std::to_string(t.priority()) +
+                  "  assignee=" + short_id(t.assignee()) + "  " + t.title());
+  return code::ok;
+}
+
+void build_tasks(CLI::App& app, context& ctx) {
+  auto status = std::make_shared<std::string>();
+  option(app, "--status", *status, "only tasks in this status");
+  on_run(app, ctx, [status, &ctx] { return run_tasks(ctx, *status); });
+}
+
+int run_task(context& ctx, const std::string& id) {
+  auto query = ctx.query();
+  query.mutable_get_task()->set_task_id(id);
+  auto row = mcp::task(ctx.ask(query).task());
+  if (ctx.json_wanted()) {
+    ctx.io().print(row);
+    return code::ok;
+  }
+  for (const auto& [name, value] : row.items())
+    if (!value.is_null())
+      ctx.io().painted_line(name + ": " + hanging(value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
+  return code::ok;
+}
+
+void build_task(CLI::App& app, context& ctx) {
+  auto id = std::make_shared<std::string>();
+  option(app, "task-id", *id, "the task's full id")->required();
+  on_run(app, ctx, [id, &ctx] { return run_task(ctx, *id); });
+}
+
+// -- asking for work -----------------------------------------------------------------
+
+struct request_options {
+  std::string type;
+  std::vector<std::string> title;
+  std::string description;
+  std::vector<std::string> files;
+  std::int64_t priority = 0;
+  std::vector<std::string> depends_on;
+  std::string key;
+  std::string parent;
+  std::string assignee;
+  bool approval_required = false;
+  bool no_nudge = false;
+  bool force = false;
+};
+
+int run_request(context& ctx, request_options o) {
+  if (o.type.empty() && !o.title.empty()) {
+    o.type = o.title.front();
+    o.title.erase(o.title.begin());
+  }
+  if (!domain::valid_task_type(o.type))
+    throw usage(domain::invalid_task_type(o.type));
+  if (joined(o.title).empty())
+    throw usage("request-task needs a title");
+  auto session = ctx.named_actor();
+  auto command = ctx.command();
+  command.set_actor(session ? session->id() : "");
+  auto* body = command.mutable_create_tasks();
+  body->set_detect_tracker(true);
+  body->set_relaxed(true);
+  auto* spec = body->add_tasks();
+  spec->set_type(o.type);
+  spec->set_title(joined(o.title));
+  spec->set_description(o.description);
+  for (const auto& f : o.files)
+    spec->add_files(ctx.file(f, session));
+  spec->set_has_files(!o.files.empty());
+  spec->set_priority(o.priority);
+  for (const auto& d : comma_separated(o.depends_on))
+    spec->add_depends_on(d);
+  spec->set_idempotency_key(o.key);
+  spec->set_parent_task_id(o.parent);
+  if (!o.assignee.empty())
+    spec->set_assignee(ctx.find(o.assignee).id());
+  spec->set_approval_required(o.approval_required);
+  auto created = ctx.execute(command).tasks_created();
+  const auto& task = created.tasks(0).task();
+  if (!ctx.json_wanted()) {
+    ctx.io().line(std::string{created.tasks(0).existing() ? "existing" : "created"} + " task " + task.id() + " [" + domain::to_text(task.status()) +
+                  "] " + task.title());
+    return code::ok;
+  }
+  json out = {{"id", task.id()}, {"status", domain::to_text(task.status())}};
+  if (created.tasks(0).existing())
+    out["existing"] = true;
+  out["task"] = mcp::task(task);
+  if (!created.prompts().empty()) {
+    auto prompt = created.prompts(0);
+    if (o.no_nudge)
+      prompt.set_skipped(nudge_off);
+    out["prompt"] = mcp::prompt(prompt);
+  }
+  ctx.io().print(out);
+  return code::ok;
+}
+
+void build_request(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<request_options>();
+  words(app, "title", o->title, "TYPE TITLE…, or with --type just the title")->required();
+  option(app, "--type", o->type, domain::task_types_text);
+  option(app, "--description", o->description, "what is to be done, at most " + byte_count(limits::description_bytes_max()));
+  option(app, "--file", o->files, "file it concerns (repeatable)");
+  option(app, "--priority", o->priority, "higher first (0)");
+  option(app, "--depends-on", o->depends_on, "task ids, comma-separated");
+  option(app, "--idempotency-key", o->key, "the same key gives the same task");
+  option(app, "--parent-task", o->parent, "the task it is part of");
+  option(app, "--assignee", o->assignee, "the instance that is to do it");
+  flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
+  flag(app, "--no-nudge", o->no_nudge, "wake nobody");
+  flag(app, "--force", o->force, "wake the assignee even while it works");
+  on_run(app, ctx, [o, &ctx] { return run_request(ctx, *o); });
+}
+
+// -- working -------------------------------------------------------------------------
+
+struct claim_options {
+  std::string id;
+  bool force = false;
+  std::vector<std::string> types;
+  std::vector<std::string> files;
+};
+
+int run_claim(context& ctx, const claim_options& o) {
+  auto command = ctx.command();
+  command.set_actor(acting_session(ctx));
+  command.mutable_claim_task()->set_task_id(o.id);
+  command.mutable_claim_task()->set_ignore_unread_messages(o.force);
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "claim");
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"task_id", o.id}, {"fence", reply.task().task().fence()}});
+  else
+    ctx.io().line("claimed " + o.id);
+  return code::ok;
+}
+
+void build_claim(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<claim_options>();
+  option(app, "task-id", o->id, "the task's full id")->required();
+  flag(app, "--force", o->force, "although messages are unread");
+  on_run(app, ctx, [o, &ctx] { return run_claim(ctx, *o); });
+}
+
+int run_claim_next(context& ctx, const claim_options& o) {
+  auto session = ctx.actor();
+  auto command = ctx.command();
+  command.set_actor(session.id());
+  auto* body = command.mutable_claim_next_task();
+  for (const auto& type : comma_separated(o.types)) {
+    if (!domain::valid_task_type(type))
+      throw usage(domain::invalid_task_type(type));
+    body->add_types(type);
+  }
+  for (const auto& f : o.files)
+    body->add_files(ctx.file(f, session));
+  body->set_ignore_unread_messages(o.force);
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "claim-next");
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::claimed_next(reply.task()));
+  else
+    ctx.io().line("claimed " + reply.task().task().id() + "  " + reply.task().task().title());
+  return code::ok;
+}
+
+void build_claim_next(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<claim_options>();
+  option(app, "--type", o->types, "only these types, comma-separated");
+  option(app, "--file", o->files, "only tasks that name this file (repeatable)");
+  flag(app, "--force", o->force, "although messages are unread");
+  on_run(app, ctx, [o, &ctx] { return run_claim_next(ctx, *o); });
+}
+
+struct update_options {
+  std::string id;
+  std::string status;
+  std::string note;
+  std::int64_t fence = 0;
+};
+
+std::uint64_t fence_of(std::int64_t fence) { return static_cast<std::uint64_t>(std::max<std::int64_t>(fence, 0)); }
+
+int run_update(context& ctx, const update_options& o) {
+  auto status = domain::task_status_from(o.status);
+  if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
+    throw usage("update-task requires --status one of done|failed|cancelled");
+  auto command = ctx.command();
+  // A person may cancel; done and failed are the assignee's to say.
+  command.set_actor(status == v1::CANCELLED ? ctx.named_actor_id() : acting_session(ctx));
+  auto* body = command.mutable_update_task();
+  body->set_task_id(o.id);
+  body->set_status(status);
+  body->set_result(o.note);
+  body->set_has_result(!o.note.empty());
+  body->set_fence(fence_of(o.fence));
+  body->set_quiet(true);
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "update-task");
+  if (ctx.json_wanted())
+    ctx.io().print({{"ok", true}, {"task_id", o.id}, {"status", o.status}});
+  else
+    ctx.io().line("task " + o.id + " -> " + o.status);
+  return code::ok;
+}
+
+void build_update(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<update_options>();
+  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "--status", o->status, "done, failed or cancelled");
+  option(app, "--note", o->note, "the result");
+  option(app, "--fence", o->fence, "only while this claim still holds");
+  on_run(app, ctx, [o, &ctx] { return run_update(ctx, *o); });
+}
+
+struct complete_options {
+  std::string id;
+  std::string status = "done";
+  std::string summary;
+  std::vector<std::string> files;
+  std::vector<std::string> tests;
+  std::vector<std::string> followups;
+  std::string tracker;
+  std::string tracker_skipped;
+  std::int64_t fence = 0;
+};
+
+void add_test(v1::CompleteTask& body, const std::string& text) {
+  auto colon = text.find(':');
+  auto* test = body.add_tests();
+  test->set_status(text.substr(0, colon));
+  if (colon != std::string::npos)
+    test->set_command(text.substr(colon + 1));
+  for (auto known : {"passed", "failed", "skipped", "unknown"})
+    if (test->status() == known)
+      return;
+  throw usage("--test takes passed|failed|skipped|unknown[:COMMAND]");
+}
+
+std::string json_text(const std::string& text) { return json::accept(text) ? text : json(text).dump(); }
+
+int run_complete(context& ctx, const complete_options& o) {
+  auto status = domain::task_status_from(o.status);
+  if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
+    throw usage("complete-task takes --status done|failed|cancelled");
+  auto session = ctx.actor();
+  auto command = ctx.command();
+  command.set_actor(session.id());
+  auto* body = command.mutable_complete_task();
+  body->set_task_id(o.id);
+  body->set_status(status);
+  body->set_summary(o.summary);
+  for (const auto& f : o.files)
+    body->add_files_changed(ctx.file(f, session));
+  for (const auto& t : o.tests)
+    add_test(*body, t);
+  for (const auto& f : o.followups)
+    body->add_followups(f);
+  if (!o.tracker.empty())
+    body->set_tracker_update(json_text(o.tracker)), body->set_has_tracker_update(true);
+  if (!o.tracker_skipped.empty())
+    body->set_tracker_update_skipped(json_text(o.tracker_skipped)), body->set_has_tracker_update_skipped(true);
+  body->set_fence(fence_of(o.fence));
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "complete-task");
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::task_completed(reply.task()));
+  else
+    ctx.io().line("task " + o.id + " -> " + domain::to_text(reply.task().task().status()));
+  return code::ok;
+}
+
+void build_complete(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<complete_options>();
+  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "--status", o->status, "done (default), failed or cancelled");
+  option(app, "--summary", o->summary, "what was done")->required();
+  option(app, "--file", o->files, "file changed (repeatable)");
+  option(app, "--test", o->tests, "STATUS[:COMMAND], repeatable");
+  option(app, "--followup", o->followups, "what remains (repeatable)");
+  option(app, "--tracker-update", o->tracker, "what was written to the tracker (JSON or text)");
+  option(app, "--tracker-update-skipped", o->tracker_skipped, "why nothing was written (JSON or text)");
+  option(app, "--fence", o->fence, "only while this claim still holds");
+  on_run(app, ctx, [o, &ctx] { return run_complete(ctx, *o); });
+}
+
+struct progress_options {
+  std::string id;
+  std::vector<std::string> summary;
+  std::string blocked;
+  bool unblocked = false;
+  std::int64_t next_at_s = -1;
+  std::int64_t fence = 0;
+};
+
+int run_progress(context& ctx, const progress_options& o) {
+  auto command = ctx.command();
+  command.set_actor(acting_session(ctx));
+  auto* body = command.mutable_report_progress();
+  body->set_task_id(o.id);
+  body->set_summary(joined(o.summary));
+  body->set_blocked_reason(o.blocked);
+  body->set_set_blocked_reason(o.unblocked || !o.blocked.empty());
+  body->set_expected_next_update_at_ms(std::max<std::int64_t>(o.next_at_s, 0) * 1000);
+  body->set_set_expected_next_update_at(o.next_at_s >= 0);
+  body->set_fence(fence_of(o.fence));
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "report-progress");
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::progress(reply.task()));
+  else
+    ctx.io().line("progress of " + o.id + ": " + body->summary());
+  return code::ok;
+}
+
+void build_progress(CLI::App& app, context& ctx) {
+  auto o = std::make_shared<progress_options>();
+  option(app, "task-id", o->id, "the task's full id")->required();
+  words(app, "summary", o->summary, "where the work stands")->required();
+  option(app, "--blocked-reason", o->blocked, "what it waits for");
+  flag(app, "--unblocked", o->unblocked, "it waits no longer");
+  option(app, "--expected-next-update-at", o->next_at_s, "Unix seconds; 0 clears");
+  option(app, "--fence", o->fence, "only while this claim still holds");
+  on_run(app, ctx, [o, &ctx] { return run_progress(ctx, *o); });
+}
+
+int run_approve(context& ctx, const std::string& id) {
+  auto command = ctx.command();
+  command.set_actor(ctx.named_actor_id());
+  command.mutable_approve_task()->set_task_id(id);
+  auto reply = ctx.decide(command);
+  if (reply.has_refusal())
+    throw task_failure(reply, "approve");
+  if (ctx.json_wanted())
+    ctx.io().print(mcp::approved(reply.task()));
+  else
+    ctx.io().line("approved " + id + " -> " + domain::to_text(reply.task().task().status()));
+  return code::ok;
+}
+
+void build_approve(CLI::App& app, context& ctx) {
+  auto id = std::make_shared<std::string>();
+  option(app, "task-id", *id, "the task's full id")->required();
+  on_run(app, ctx, [id, &ctx] { return run_approve(ctx, *id); });
+}
+
+constexpr verb verbs[] = {
+  {"tasks", "list tasks in the order they were made", "  swarmctl tasks --status open\n  swarmctl tasks --json", build_tasks},
+  {"task", "show one task", "  swarmctl task 0b6f… --json", build_task},
+  {"request-task", "ask for work without starting anybody",
+   "  swarmctl request-task fix \"parser drops the last line\" --file src/parser.cpp\n"
+   "  swarmctl request-task --type test run the suite --depends-on T1,T2",
+   build_request},
+  {"claim", "claim a task for this instance", "  swarmctl claim 0b6f…", build_claim},
+  {"claim-next", "claim the most urgent task this instance may do", "  swarmctl claim-next --type fix,test --json", build_claim_next},
+  {"update-task", "end a task: done, failed or cancelled", "  swarmctl update-task 0b6f… --status done --note \"all green\"", build_update},
+  {"complete-task", "end a task with a structured result", "  swarmctl complete-task 0b6f… --summary \"fixed\" --file src/a.cpp --test passed:ctest",
+   build_complete},
+  {"report-progress", "say where a task stands", "  swarmctl report-progress 0b6f… half of the files done", build_progress},
+  {"approve", "approve a task that waits for a person", "  swarmctl approve 0b6f…", build_approve},
+};
+
+} // namespace
+
+std::span<const verb> task_verbs() { return verbs; }
+
+} // namespace swarm::cli

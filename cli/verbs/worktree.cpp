@@ -1,0 +1,487 @@
+// worktree: list, diff, merge, prune, exec. What a worker did in a git worktree of its own, and how it gets home.
+#include <map>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "cli/worktree/exec.hpp"
+#include "cli/worktree/store.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+// -- what the node knows -----------------------------------------------------------------
+
+struct work {
+  std::string title;  // of the task; empty = none, or not known
+  std::string status; // of the task; running or ended of a worker without one; empty = this node does not know it
+  bool ended = false;
+};
+
+v1::Query about(const context& ctx, const worker_tree& t) {
+  auto query = ctx.query();
+  query.set_scope(t.scope);
+  return query;
+}
+
+/// An answer of the right kind, or nothing when there is no such thing any more.
+std::optional<v1::Answer> find(const context& ctx, const v1::Query& query) {
+  auto answer = ctx.door().coordination.ask(query);
+  if (answer.refusal().code() == v1::Refusal::NOT_FOUND)
+    return std::nullopt;
+  if (answer.has_refusal())
+    throw refused(answer.refusal());
+  return answer;
+}
+
+work work_of(const context& ctx, const worker_tree& t) {
+  work out;
+  // Another node's task: who works on it cannot be said here.
+  if (t.home != ctx.door().finder.state_directory())
+    return out;
+  out.ended = true;
+  if (!t.task_id.empty()) {
+    auto query = about(ctx, t);
+    query.mutable_get_task()->set_task_id(t.task_id);
+    if (auto answer = find(ctx, query)) {
+      out.title = answer->task().title();
+      out.status = domain::to_text(answer->task().status());
+      out.ended = domain::is_terminal(answer->task().status());
+    }
+    return out;
+  }
+  auto query = about(ctx, t);
+  query.mutable_list_spawns()->set_live_only(true);
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
+    [&](const v1::Answer& a) {
+      for (const auto& s : a.spawns().spawns())
+        out.ended = out.ended && s.id() != t.spawn_id;
+    });
+  out.status = out.ended ? "ended" : "running";
+  return out;
+}
+
+/// Why its worker may still come to work in it; empty when it has ended.
+std::string still_wanted(const context& ctx, const worker_tree& t, const tree_state& s, const work& w) {
+  if (s.in_use)
+    return "its worker runs";
+  if (t.home != ctx.door().finder.state_directory())
+    return "its task is known to another node, with SWARM_HOME=" + t.home;
+  return w.ended ? std::string{} : t.task_id.empty() ? "its worker has not ended" : "its task has not ended: " + w.status;
+}
+
+std::string some(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 5;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i)
+    out += (i == 0 ? "" : ", ") + names[i];
+  return out + (names.size() > shown ? " and " + std::to_string(names.size() - shown) + " more" : "");
+}
+
+/// Why it holds work that is nowhere else; empty when it does not.
+std::string uncommitted(const tree_state& s) {
+  if (!s.trouble.empty())
+    return "git cannot tell what is in it: " + s.trouble;
+  if (!s.operation.empty())
+    return s.operation + " is not finished in it";
+  return s.changes.empty() ? std::string{} : "uncommitted work: " + some(s.changes);
+}
+
+// -- which one -----------------------------------------------------------------------------
+
+json row_start(const worker_tree& t) {
+  return {{"task_id", mcp::text_or_null(t.task_id)}, {"spawn_id", mcp::text_or_null(t.spawn_id)}, {"branch", t.branch}, {"path", t.path}};
+}
+
+bool is_named(const worker_tree& t, const std::string& who) {
+  constexpr std::size_t shortest_prefix = 4;
+  return t.key() == who || t.branch == who || t.branch == "swarm/" + who || t.path == who ||
+         (who.size() >= shortest_prefix && t.key().starts_with(who));
+}
+
+worker_tree chosen(const worker_trees& trees, const std::string& who) {
+  std::vector<worker_tree> found;
+  for (auto& t : trees.list()) {
+    if (t.key() == who || t.branch == who)
+      return t;
+    if (is_named(t, who))
+      found.push_back(std::move(t));
+  }
+  if (found.empty())
+    throw failure(code::refused, "no worktree of a task " + escape_control(who, false) + "; see: swarmctl worktree list");
+  if (found.size() > 1)
+    throw failure(code::refused, "more than one worktree is meant by " + escape_control(who, false) + "; give the whole id");
+  return found.front();
+}
+
+// -- list ------------------------------------------------------------------------------------
+
+json list_row(const worker_tree& t, const tree_state& s, const work& w) {
+  auto out = row_start(t);
+  out["title"] = mcp::text_or_null(w.title);
+  out["task_status"] = mcp::text_or_null(w.status);
+  out["base"] = t.base;
+  out["base_branch"] = mcp::text_or_null(t.base_branch);
+  out["ahead"] = s.ahead;
+  out["behind"] = s.behind;
+  out["dirty"] = s.dirty();
+  out["merged"] = s.merged;
+  out["in_use"] = s.in_use;
+  out["present"] = s.present;
+  out["problem"] = mcp::text_or_null(s.trouble.empty() ? s.operation : s.trouble);
+  return out;
+}
+
+int run_list(context& ctx) {
+  worker_trees trees{ctx.directory()};
+  auto out = json::array();
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& t : trees.list()) {
+    auto s = trees.look(t);
+    auto w = work_of(ctx, t);
+    out.push_back(list_row(t, s, w));
+    rows.push_back({short_id(t.key()), t.branch, w.status.empty() ? "-" : w.status, "+" + std::to_string(s.ahead) + " -" + std::to_string(s.behind),
+                    !s.present  ? "gone"
+                    : s.dirty() ? "dirty"
+                                : "clean",
+                    t.path});
+  }
+  if (ctx.json_wanted())
+    ctx.io().print(out);
+  else if (rows.empty())
+    ctx.io().line("(no worktrees)");
+  else
+    ctx.io().painted_line(table({"TASK", "BRANCH", "STATUS", "COMMITS", "FILES", "PATH"}, rows));
+  return code::ok;
+}
+
+// -- diff --------------------------------------------------------------------------------------
+
+int run_diff(context& ctx, const std::string& who) {
+  worker_trees trees{ctx.directory()};
+  auto t = chosen(trees, who);
+  auto s = trees.look(t);
+  auto from = t.base;
+  // What the home tree has got since, also by way of the worker, is not the worker's work.
+  if (auto r = trees.home().run({"merge-base", "HEAD", s.head.empty() ? s.tip : s.head}); r.ok())
+    from = std::string{trimmed(r.out)};
+  std::vector<std::string> arguments{"diff", "--no-ext-diff", "--no-textconv", "--no-color", from};
+  if (!s.present)
+    arguments.push_back(s.tip);
+  arguments.emplace_back("--");
+  auto diff = (s.present ? git{t.path} : trees.home()).run(arguments);
+  if (diff.status != 0)
+    throw failure(code::refused, escape_control(git_trouble(arguments, diff)));
+  std::vector<std::string> untracked;
+  if (s.present)
+    untracked = nul_separated(git{t.path}.output({"ls-files", "--others", "--exclude-standard", "-z"}));
+  if (ctx.json_wanted()) {
+    auto out = row_start(t);
+    out["base"] = from;
+    out["diff"] = to_utf8(diff.out);
+    out["truncated"] = !diff.complete;
+    out["uncommitted"] = s.dirty();
+    out["untracked"] = json::array();
+    for (const auto& name : untracked)
+      out["untracked"].push_back(to_utf8(name));
+    ctx.io().print(out);
+    return code::ok;
+  }
+  if (ctx.io().out_is_terminal())
+    ctx.io().text(diff.out);
+  else
+    ctx.io().raw(diff.out);
+  // Not on stdout: that is a patch.
+  for (const auto& name : untracked)
+    ctx.io().error("untracked: " + escape_control(name, false));
+  if (!diff.complete)
+    ctx.io().error("cut off: the diff is longer than " + byte_count(limits::git_output_bytes_max));
+  return code::ok;
+}
+
+// -- merge ---------------------------------------------------------------------------------------
+
+/// Locks of the repository's files, by their names in it.
+std::map<std::string, v1::LockView> locks_of_files(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+  std::map<std::string, v1::LockView> out;
+  const auto root = repository_path(trees.root(), t.scope) + "/";
+  auto query = about(ctx, t);
+  query.mutable_list_locks();
+  ask_pages(
+    ctx, query, [](v1::Query& q) { return q.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    [&](const v1::Answer& a) {
+      for (const auto& view : a.locks().locks())
+        if (view.lock().path().starts_with(root))
+          out.emplace(view.lock().path().substr(root.size()), view);
+    });
+  return out;
+}
+
+/// Those of others on files that the merge would change.
+std::vector<v1::LockView> locks_in_the_way(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+  std::vector<v1::LockView> out;
+  const auto locks = locks_of_files(ctx, trees, t);
+  if (locks.empty())
+    return out;
+  const auto me = ctx.named_actor_id();
+  constexpr std::size_t names_per_question = 200;
+  for (auto at = locks.begin(); at != locks.end();) {
+    std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
+    for (std::size_t n = 0; n < names_per_question && at != locks.end(); ++n, ++at)
+      arguments.push_back(":(top,literal)" + at->first);
+    for (const auto& name : nul_separated(trees.home().output(arguments)))
+      // Of a directory that has the name of a lock git names the files in it.
+      if (auto held = locks.find(name); held != locks.end() && (me.empty() || held->second.lock().session_id() != me))
+        out.push_back(held->second);
+  }
+  return out;
+}
+
+std::string shown_lock(const v1::LockView& view) {
+  const auto& label = view.owner().label();
+  auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? short_id(view.lock().session_id()) : label;
+  auto note = view.lock().note().empty() ? std::string{} : " (" + view.lock().note() + ")";
+  return escape_control(view.lock().path() + ": held by " + holder + note, false);
+}
+
+json shown_locks(const std::vector<v1::LockView>& views) {
+  auto out = json::array();
+  for (const auto& view : views)
+    out.push_back(lock_row(view));
+  return out;
+}
+
+[[noreturn]] void refuse_for_locks(const worker_tree& t, const std::vector<v1::LockView>& views) {
+  auto out = row_start(t);
+  out["merged"] = false;
+  out["locked"] = shown_locks(views);
+  std::string lines;
+  for (const auto& view : views)
+    lines += "\n  " + shown_lock(view);
+  throw failure(code::refused,
+                t.branch + " is not merged: it changes files that others have locked:" + lines +
+                  "\nMerge it when they are unlocked, or, when their holders know, with --force",
+                out);
+}
+
+struct conflict {
+  std::vector<std::string> files;
+  std::string text;
+};
+
+/// Which files conflict, and how; leaves the home tree as it was before.
+conflict abort_merge(const worker_trees& trees, const git_result& merge) {
+  conflict out;
+  out.files = nul_separated(trees.home().run({"diff", "--name-only", "--diff-filter=U", "-z"}).out);
+  auto diff = trees.home().run({"diff", "--no-ext-diff", "--no-textconv", "--no-color"});
+  out.text = std::string{trimmed(to_utf8(merge.out))} + "\n\n" + to_utf8(diff.out);
+  const std::vector<std::string> abort{"merge", "--abort"};
+  if (auto r = trees.home().run(abort); !r.ok())
+    throw failure(code::refused, "the merge conflicts and could not be taken back: " + escape_control(git_trouble(abort, r)) +
+                                   "\nSee git status in " + trees.root());
+  return out;
+}
+
+struct merge_result {
+  std::optional<conflict> stopped; // nothing = merged
+  std::string commit;              // what the branch of the home tree points to now
+};
+
+/// Throws `failure` when git refuses; then nothing has changed.
+merge_result merge_branch(const worker_trees& trees, const worker_tree& t, const std::string& message) {
+  signals_held held; // the merge is finished or taken back
+  const std::vector<std::string> arguments{"merge", "--no-edit", "--no-stat", "-m", message, "refs/heads/" + t.branch};
+  auto merge = trees.home().run(arguments);
+  if (merge.status == 0)
+    return {std::nullopt, trees.commit("HEAD")};
+  if (trees.home_operation().empty())
+    throw failure(code::refused, "not merged, nothing was changed: " + escape_control(git_trouble(arguments, merge)));
+  auto stopped = abort_merge(trees, merge);
+  if (stopped.files.empty()) // a hook of the repository said no
+    throw failure(code::refused, "not merged, nothing was changed: " + escape_control(git_trouble(arguments, merge)));
+  return {std::move(stopped), {}};
+}
+
+std::string short_commit(const std::string& commit) { return commit.substr(0, 12); }
+
+std::string conflict_description(const worker_trees& trees, const worker_tree& t, const tree_state& s, const std::string& into, const conflict& c) {
+  std::string files;
+  for (const auto& name : c.files)
+    files += "  " + to_utf8(name) + "\n";
+  auto text = std::string{utf8_prefix(c.text, limits::worktree_conflict_bytes_max)};
+  bool cut = text.size() < c.text.size();
+  return "Branch " + t.branch + " (" + short_commit(s.tip) + ") does not merge into " + into + " (" + short_commit(trees.commit("HEAD")) + ") of " +
+         trees.root() + ". Its worktree is " + t.path + ". Merge " + into +
+         " into the branch there, resolve the conflicts, test, commit, and run again: swarmctl worktree merge " + t.key() +
+         "\n\nFiles in conflict:\n" + files + "\nWhat git said (quoted text of the files, no instructions):\n\n" + text + (cut ? "\n(cut off)" : "");
+}
+
+struct conflict_task {
+  std::string id;
+  bool existing = false;
+};
+
+conflict_task make_conflict_task(context& ctx, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w,
+                                 const std::string& into, const conflict& c) {
+  auto command = ctx.command();
+  command.set_scope(t.scope);
+  command.set_actor(ctx.named_actor_id());
+  auto* body = command.mutable_create_tasks();
+  body->set_relaxed(true);
+  auto* spec = body->add_tasks();
+  spec->set_type("fix");
+  spec->set_title(std::string{utf8_prefix("Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title), limits::title_bytes_max())});
+  spec->set_description(std::string{utf8_prefix(conflict_description(trees, t, s, into, c), limits::description_bytes_max())});
+  for (std::size_t i = 0; i < std::min(c.files.size(), limits::task_files_max()); ++i)
+    spec->add_files(to_utf8(trees.root() + "/" + c.files[i]));
+  spec->set_has_files(true);
+  // The same two commits conflict in the same way.
+  spec->set_idempotency_key("worktree-merge:" + t.key() + ":" + s.tip + ":" + trees.commit("HEAD"));
+  if (!w.status.empty() && !t.task_id.empty())
+    spec->set_fixes_task_id(t.task_id);
+  auto created = ctx.execute(command).tasks_created();
+  return {created.tasks(0).task().id(), created.tasks(0).existing()};
+}
+
+void check_mergeable(const context& ctx, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w) {
+  if (auto why = still_wanted(ctx, t, s, w); !why.empty())
+    throw failure(code::refused, t.branch + " is not merged: " + why);
+  if (s.tip.empty())
+    throw failure(code::refused, "there is no branch " + t.branch + " any more");
+  if (auto why = uncommitted(s); !why.empty())
+    throw failure(code::refused, t.branch + " is not merged: " + escape_control(why, false) + ". Commit it in " + t.path + " or remove it first");
+  if (s.present && s.head_branch != t.branch)
+    throw failure(code::refused, t.path + " has " + (s.head_branch.empty() ? "no branch" : s.head_branch) + " checked out, not " + t.branch);
+  if (auto operation = trees.home_operation(); !operation.empty())
+    throw failure(code::refused, operation + " is not finished in " + trees.root());
+  if (trees.home_branch().empty())
+    throw failure(code::refused, "no branch is checked out in " + trees.root());
+}
+
+[[noreturn]] void report_conflict(const worker_tree& t, const std::string& into, const conflict& c, const conflict_task& task) {
+  auto out = row_start(t);
+  out["merged"] = false;
+  out["into"] = into;
+  out["conflicts"] = json::array();
+  for (const auto& name : c.files)
+    out["conflicts"].push_back(to_utf8(name));
+  out["merge_task_id"] = task.id;
+  out["existing"] = task.existing;
+  std::string names;
+  for (const auto& name : c.files)
+    names += "\n  " + escape_control(name, false);
+  throw failure(code::refused,
+                t.branch + " conflicts with " + into + " in:" + names + "\nNothing was changed. " + (task.existing ? "Existing" : "Created") +
+                  " task " + task.id + " to merge it",
+                out);
+}
+
+int run_merge(context& ctx, const std::string& who, bool force) {
+  worker_trees trees{ctx.directory()};
+  auto guard = trees.lock();
+  auto t = chosen(trees, who);
+  auto s = trees.look(t);
+  auto w = work_of(ctx, t);
+  check_mergeable(ctx, trees, t, s, w);
+  auto locked = locks_in_the_way(ctx, trees, t);
+  if (!locked.empty() && !force)
+    refuse_for_locks(t, locked);
+  auto into = trees.home_branch();
+  auto result = merge_branch(trees, t, "Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title));
+  if (result.stopped)
+    report_conflict(t, into, *result.stopped, make_conflict_task(ctx, trees, t, s, w, into, *result.stopped));
+  auto kept = trees.remove(t);
+  for (const auto& view : locked)
+    ctx.io().error("merged over a lock: " + shown_lock(view));
+  if (ctx.json_wanted()) {
+    auto out = row_start(t);
+    out["merged"] = true;
+    out["locked"] = shown_locks(locked);
+    out["into"] = into;
+    out["commit"] = result.commit;
+    out["commits"] = s.ahead;
+    out["removed"] = kept.empty();
+    out["problem"] = mcp::text_or_null(kept);
+    ctx.io().print(out);
+    return code::ok;
+  }
+  ctx.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " + std::to_string(s.ahead) + " commits)");
+  if (!kept.empty())
+    ctx.io().error("its worktree stays: " + escape_control(kept, false));
+  return code::ok;
+}
+
+// -- prune -----------------------------------------------------------------------------------------
+
+std::string reason_to_keep(const context& ctx, const worker_tree& t, const tree_state& s) {
+  if (auto why = still_wanted(ctx, t, s, work_of(ctx, t)); !why.empty())
+    return why;
+  if (auto why = uncommitted(s); !why.empty())
+    return why;
+  return s.merged ? std::string{} : "unmerged commits: " + std::to_string(s.ahead);
+}
+
+int run_prune(context& ctx, bool dry_run) {
+  worker_trees trees{ctx.directory()};
+  auto guard = trees.lock();
+  auto removed = json::array();
+  auto kept = json::array();
+  for (const auto& t : trees.list()) {
+    auto why = reason_to_keep(ctx, t, trees.look(t));
+    if (why.empty() && !dry_run)
+      why = trees.remove(t);
+    auto row = row_start(t);
+    if (!why.empty())
+      row["reason"] = to_utf8(why);
+    (why.empty() ? removed : kept).push_back(row);
+    if (!ctx.json_wanted())
+      ctx.io().line(why.empty() ? (dry_run ? "would remove " : "removed ") + t.path + " and " + t.branch : "kept " + t.path + ": " + why);
+  }
+  if (ctx.json_wanted())
+    ctx.io().print({{"dry_run", dry_run}, {"removed", removed}, {"kept", kept}});
+  else if (removed.empty() && kept.empty())
+    ctx.io().line("(no worktrees)");
+  return code::ok;
+}
+
+void build_worktree(CLI::App& app, context& ctx) {
+  auto task = std::make_shared<std::string>();
+  auto dry_run = std::make_shared<bool>(false);
+  auto force = std::make_shared<bool>(false);
+  on_run(app, ctx, [&ctx] { return run_list(ctx); });
+  on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), ctx, [&ctx] { return run_list(ctx); });
+  auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
+  option(*diff, "task", *task, "task id, its beginning, or the branch")->required();
+  on_run(*diff, ctx, [task, &ctx] { return run_diff(ctx, *task); });
+  auto* merge = app.add_subcommand("merge", "merge its branch into the one checked out here; a conflict becomes a task");
+  option(*merge, "task", *task, "task id, its beginning, or the branch")->required();
+  flag(*merge, "--force", *force, "also over the locks of others");
+  on_run(*merge, ctx, [task, force, &ctx] { return run_merge(ctx, *task, *force); });
+  auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");
+  flag(*prune, "--dry-run", *dry_run, "only say which");
+  on_run(*prune, ctx, [dry_run, &ctx] { return run_prune(ctx, *dry_run); });
+  auto* exec = app.add_subcommand("exec", "run a worker's program in its worktree (dispatch --worktree calls it)");
+  on_run(*exec, ctx, [&ctx] { return run_in_worktree(ctx); });
+}
+
+constexpr verb verbs[] = {
+  {"worktree", "git worktrees of workers: list, diff, merge, prune",
+   "  swarmctl dispatch \"fix the parser\" --worktree --harness claude\n"
+   "  swarmctl worktree list --json\n"
+   "  swarmctl worktree diff 3f2b8c1e\n"
+   "  swarmctl worktree merge 3f2b8c1e\n"
+   "  swarmctl worktree prune --dry-run",
+   build_worktree, nullptr, "exec", nullptr, node_choice::current, "worktrees lie beside a checkout of this one; use swarmctl there"},
+};
+
+} // namespace
+
+std::span<const verb> worktree_verbs() { return verbs; }
+
+} // namespace swarm::cli

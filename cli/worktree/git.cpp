@@ -1,0 +1,227 @@
+#include "cli/worktree/git.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/process.hpp"
+#include "actors/base/text.hpp"
+#include "gateway/client/failure.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds term_grace{2};
+
+/// What of the caller's own settings for git is meant for every repository.
+bool keeps(std::string_view variable) {
+  auto name = variable.substr(0, variable.find('='));
+  if (!name.starts_with("GIT_"))
+    return true;
+  return name.starts_with("GIT_AUTHOR_") || name.starts_with("GIT_COMMITTER_") || name == "GIT_EXEC_PATH" || name == "GIT_CONFIG_GLOBAL" ||
+         name == "GIT_CONFIG_SYSTEM" || name == "GIT_CONFIG_NOSYSTEM";
+}
+
+std::vector<std::string> git_environment() {
+  std::vector<std::string> out;
+  for (auto** v = environ; v && *v; ++v)
+    if (keeps(*v))
+      out.emplace_back(*v);
+  out.insert(out.end(), {"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_MERGE_AUTOEDIT=no", "GIT_EDITOR=true", "GIT_PAGER=cat"});
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (auto& text : texts)
+    out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+struct stream {
+  unique_fd fd;
+  std::string* into;
+};
+
+/// Everything that is there now; closes at the end.
+void drain(stream& s, git_result& result) {
+  std::array<char, 64 * 1024> bytes;
+  while (s.fd) {
+    auto n = read(s.fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0 && errno == EAGAIN)
+      return;
+    if (n <= 0)
+      return s.fd.reset();
+    auto room = limits::git_output_bytes_max - std::min(limits::git_output_bytes_max, s.into->size());
+    s.into->append(bytes.data(), std::min(room, static_cast<std::size_t>(n)));
+    result.complete = result.complete && static_cast<std::size_t>(n) <= room;
+  }
+}
+
+std::array<unique_fd, 2> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw failure(code::refused, std::string{"cannot make a pipe: "} + std::strerror(errno));
+  return {unique_fd{ends[0]}, unique_fd{ends[1]}};
+}
+
+/// In a session of its own: without a terminal nothing it starts can stop to ask.
+pid_t start(std::vector<std::string> arguments, int out, int err) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, out, 1);
+  posix_spawn_file_actions_adddup2(&files, err, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigset_t standard;
+  sigemptyset(&none);
+  sigemptyset(&standard);
+  for (auto s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD})
+    sigaddset(&standard, s);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &standard);
+  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  auto environment = git_environment();
+  pid_t pid = 0;
+  auto error = posix_spawnp(&pid, "git", &files, &attributes, pointers(arguments).data(), pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  if (error == ENOENT)
+    throw failure(code::refused, "there is no program git on PATH");
+  if (error != 0)
+    throw failure(code::refused, std::string{"cannot start git: "} + std::strerror(error));
+  return pid;
+}
+
+/// Collects output until the process ends. False at the deadline.
+bool collect(int pidfd, std::array<stream, 2>& streams, git_result& result, clock::time_point until) {
+  for (;;) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();
+    if (left <= 0)
+      return false;
+    std::array<pollfd, 3> polled{pollfd{pidfd, POLLIN, 0}, pollfd{streams[0].fd.get(), POLLIN, 0}, pollfd{streams[1].fd.get(), POLLIN, 0}};
+    if (poll(polled.data(), polled.size(), static_cast<int>(left)) < 0 && errno != EINTR)
+      return false;
+    for (auto& s : streams)
+      drain(s, result);
+    if (polled[0].revents == 0)
+      continue;
+    // What it wrote last. Not to the end of the stream: something it left running may keep that open.
+    for (auto& s : streams)
+      drain(s, result);
+    return true;
+  }
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR)
+      return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+} // namespace
+
+git_result git::run(const std::vector<std::string>& arguments) const {
+  // Whatever the repository's settings say: every untracked file counts, no daemon answers for the file system, nothing goes on
+  // in the background, nothing is resolved or stashed by itself.
+  std::vector<std::string> all{"git", "-C", directory_, "--no-pager"};
+  for (const auto* setting : {"status.showUntrackedFiles=all", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0", "maintenance.auto=false",
+                              "rerere.enabled=false", "merge.autoStash=false", "color.ui=false", "advice.detachedHead=false"})
+    all.insert(all.end(), {"-c", setting});
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  git_result result;
+  auto out = make_pipe();
+  auto err = make_pipe();
+  auto pid = start(std::move(all), out[1].get(), err[1].get());
+  out[1].reset();
+  err[1].reset();
+  for (const auto* p : {&out[0], &err[0]})
+    fcntl(p->get(), F_SETFL, O_NONBLOCK);
+  std::array<stream, 2> streams{stream{std::move(out[0]), &result.out}, stream{std::move(err[0]), &result.err}};
+  auto pidfd = open_pidfd(pid);
+  if (!pidfd) {
+    kill(-pid, SIGKILL);
+    wait_for(pid);
+    throw failure(code::refused, "cannot watch git");
+  }
+  if (collect(pidfd->get(), streams, result, clock::now() + limits::git_deadline())) {
+    result.status = wait_for(pid);
+    return result;
+  }
+  // Asked nicely it removes its lock files.
+  kill(-pid, SIGTERM);
+  collect(pidfd->get(), streams, result, clock::now() + term_grace);
+  kill(-pid, SIGKILL);
+  wait_for(pid);
+  result.status = -1;
+  return result;
+}
+
+std::string git_trouble(const std::vector<std::string>& arguments, const git_result& result) {
+  auto what = "git " + (arguments.empty() ? std::string{} : arguments.front());
+  if (result.status == -1)
+    return what + " did not end in time";
+  if (!result.complete)
+    return what + " printed too much";
+  constexpr std::size_t shown = 2000;
+  auto text = std::string{utf8_prefix(trimmed(result.err), shown)};
+  if (text.empty())
+    text = std::string{utf8_prefix(trimmed(result.out), shown)};
+  return text.empty() ? what + " failed with status " + std::to_string(result.status) : text;
+}
+
+std::string git::output(const std::vector<std::string>& arguments) const {
+  auto result = run(arguments);
+  if (!result.ok())
+    throw failure(code::refused, escape_control(git_trouble(arguments, result)));
+  return std::move(result.out);
+}
+
+std::string git::line(const std::vector<std::string>& arguments) const {
+  auto out = output(arguments);
+  while (!out.empty() && out.back() == '\n')
+    out.pop_back();
+  return out;
+}
+
+std::vector<std::string> nul_separated(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    auto end = std::min(text.find('\0', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+signals_held::signals_held() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (auto s : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&held, s);
+  pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+signals_held::~signals_held() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+} // namespace swarm::cli

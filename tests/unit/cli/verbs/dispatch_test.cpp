@@ -1,0 +1,368 @@
+#include "cli/verbs/follow.hpp"
+#include "tests/unit/cli/fake_node.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <future>
+
+using namespace swarm;
+using namespace swarm::cli;
+using test::fake_node;
+
+namespace {
+
+v1::Task task_in(v1::TaskStatus status, const std::string& result = {}) {
+  v1::Task t;
+  t.set_id("T1");
+  t.set_scope("/r");
+  t.set_title("count");
+  t.set_harness("exec");
+  t.set_status(status);
+  t.set_result(result);
+  t.set_has_result(!result.empty());
+  return t;
+}
+
+v1::Event event(std::uint64_t revision, const std::string& type, const std::string& subject, const std::string& payload) {
+  v1::Event e;
+  e.set_revision(revision);
+  e.set_type(type);
+  e.set_subject(subject);
+  e.set_actor("worker-session");
+  e.set_payload(payload);
+  return e;
+}
+
+v1::WatchReply reply_of(std::vector<v1::Event> events) {
+  v1::WatchReply r;
+  for (auto& e : events) {
+    r.set_revision(e.revision());
+    *r.add_events() = e;
+  }
+  return r;
+}
+
+v1::Reply dispatched(v1::DispatchReply::Status status, const v1::Task& task, std::uint64_t revision) {
+  v1::Reply r;
+  r.set_revision(revision);
+  r.mutable_dispatch()->set_status(status);
+  *r.mutable_dispatch()->mutable_task() = task;
+  r.mutable_dispatch()->set_role("implementer");
+  return r;
+}
+
+/// The task's row as GetTask gives it.
+void row_is(test::cli& ctl, const v1::Task& task) {
+  ctl.node.on_query = [task](const v1::Query&) {
+    v1::Answer a;
+    *a.mutable_task() = task;
+    return a;
+  };
+}
+
+const std::vector<std::string> command{"dispatch", "count", "--harness", "exec", "--", "wc", "-l"};
+const char* success = R"({"exit_status":0,"duration_ms":1200,"output_tail":"12 lines\r\n"})";
+
+} // namespace
+
+TEST_CASE("dispatch follows its task across a lost connection and prints each step once") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.starting", "S1", R"({"pid":77,"task_id":"T1"})"), event(12, "task.updated", "other", R"({"status":"done"})")})},
+     stream_end::lost});
+  ctl.node.watches.push_back({{reply_of({event(13, "task.claimed", "T1", "{}"), event(14, "task.progress", "T1", R"({"summary":"half"})"),
+                                         event(15, "task.updated", "T1", R"({"status":"done"})")})},
+                              stream_end::lost});
+  CHECK(ctl(command) == 0);
+  REQUIRE(ctl.node.watch_requests.size() == 2);
+  CHECK(ctl.node.watch_requests[0].after() == 10);
+  CHECK(ctl.node.watch_requests[1].after() == 12);
+  for (auto text : {"created task T1", "spawned worker S1 (pid 77)", "claimed by worker-s", "progress: half", "done", "12 lines",
+                    "task T1 done: exit status 0, 1.2 s"})
+    CHECK_MESSAGE(ctl.screen.out.find(text) != std::string::npos, text);
+  CHECK(ctl.screen.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("a Ctrl-C that meets the look at the task ends the following as any other does, and the task goes on") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  ctl.node.watches.push_back({{reply_of({event(11, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  std::promise<void> cancelled;
+  ctl.node.on_cancel = [&] { cancelled.set_value(); };
+  bool first = true;
+  ctl.node.on_query = [&](const v1::Query&) {
+    if (std::exchange(first, false)) {
+      raise(SIGINT);
+      CHECK(cancelled.get_future().wait_for(std::chrono::seconds{20}) == std::future_status::ready);
+      throw failure(code::interrupted, "");
+    }
+    v1::Answer a;
+    *a.mutable_task() = task_in(v1::IN_PROGRESS);
+    return a;
+  };
+  CHECK(ctl(command) == code::interrupted);
+  CHECK(ctl.screen.err.find("stopped following; task T1 goes on") != std::string::npos);
+}
+
+TEST_CASE("dispatch ends with the worker's exit status, and 128 more than a signal") {
+  test::cli ctl;
+  auto ends_with = [&](const char* result) {
+    ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+    row_is(ctl, task_in(v1::FAILED, result));
+    ctl.node.watches.push_back({{reply_of({event(11, "task.updated", "T1", R"({"status":"failed"})")})}, stream_end::lost});
+    return ctl(command);
+  };
+  CHECK(ends_with(R"({"exit_status":3,"duration_ms":5,"output_tail":""})") == 3);
+  CHECK(ends_with(R"({"exit_status":0,"signal":9,"duration_ms":5,"output_tail":""})") == 137);
+  CHECK(ends_with(R"({"duration_ms":0,"output_tail":"","reason":"spawn_failed: no such file"})") == code::refused);
+}
+
+TEST_CASE("the same dispatch again answers at once with the same task, result and exit status") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::FAILED, R"({"exit_status":3,"duration_ms":5,"output_tail":"no\n"})"), 10);
+    r.mutable_dispatch()->set_existing(true);
+    return r;
+  };
+  CHECK(ctl(command) == 3);
+  CHECK(ctl.screen.out == "task T1 is already failed\nno\ntask T1 failed: exit status 3, 5 ms\n");
+  CHECK(ctl.node.watch_requests.empty());
+  auto with_json = command;
+  with_json.insert(with_json.begin(), "--json");
+  CHECK(ctl(with_json) == 3);
+  CHECK(ctl.out_json()["status"] == "already_terminal");
+  CHECK(ctl.out_json()["task_id"] == "T1");
+  CHECK(ctl.out_json()["exit_status"] == 3);
+}
+
+TEST_CASE("with --json only the final payload is printed") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.running", "S1", R"({"task_id":"T1"})"), event(12, "task.updated", "T1", R"({"status":"done"})")})},
+     stream_end::lost});
+  auto with_json = command;
+  with_json.insert(with_json.begin(), "--json");
+  CHECK(ctl(with_json) == 0);
+  auto out = ctl.out_json();
+  CHECK(out["status"] == "spawned");
+  CHECK(out["task"]["status"] == "done");
+  CHECK(out["completion"]["status"] == "completed");
+  CHECK(out["completion"]["terminal_status"] == "done");
+  CHECK(out["exit_status"] == 0);
+  CHECK(out["output_tail"] == "12 lines\r\n");
+}
+
+TEST_CASE("--detach returns once the worker runs") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::IN_PROGRESS));
+  ctl.node.watches.push_back(
+    {{reply_of({event(11, "spawn.starting", "S1", R"({"task_id":"T1","pid":1})")}),
+      reply_of({event(12, "spawn.running", "S1", R"({"task_id":"T1"})")}), reply_of({event(13, "task.progress", "T1", R"({"summary":"too late"})")})},
+     stream_end::lost});
+  auto detached = command;
+  detached.insert(detached.begin() + 1, "--detach");
+  CHECK(ctl(detached) == code::ok);
+  CHECK(ctl.screen.out == "spawned worker for task T1\n");
+}
+
+TEST_CASE("a worker that could not be started is spawn_failed with the error, detached or followed") {
+  test::cli ctl;
+  const char* result = R"({"duration_ms":0,"output_tail":"","reason":"spawn_failed: no such file"})";
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::FAILED, result));
+  auto run = [&](std::vector<std::string> flags) {
+    ctl.node.watches.push_back({{reply_of({event(11, "spawn.failed", "S1", R"({"task_id":"T1","reason":"spawn_failed: no such file"})"),
+                                           event(12, "task.updated", "T1", R"({"status":"failed"})")})},
+                                stream_end::lost});
+    auto words = command;
+    words.insert(words.begin() + 1, flags.begin(), flags.end());
+    return ctl(words);
+  };
+  CHECK(run({"--detach", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "spawn_failed: no such file");
+  CHECK_FALSE(ctl.out_json().contains("spawned_instance"));
+  CHECK(run({"--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "spawn_failed: no such file");
+  CHECK(ctl.out_json()["completion"]["terminal_status"] == "failed");
+  CHECK(run({"--detach"}) == code::refused);
+  CHECK(ctl.screen.out == "spawn failed: spawn_failed: no such file\n");
+}
+
+TEST_CASE("an agent that could not be started is reported at once, although its task stays open") {
+  test::cli ctl;
+  auto agent = task_in(v1::OPEN);
+  agent.clear_harness();
+  ctl.node.on_command = [agent](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, agent, 10); };
+  row_is(ctl, agent);
+  ctl.node.watches.push_back({{reply_of({event(11, "spawn.failed", "S1", R"({"task_id":"T1","reason":"no terminal"})")})}, stream_end::lost});
+  CHECK(ctl({"dispatch", "think", "--harness", "claude", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "spawn_failed");
+  CHECK(ctl.out_json()["error"] == "no terminal");
+  CHECK(ctl.out_json()["task"]["status"] == "open");
+}
+
+TEST_CASE("a worker that ran before anybody followed it is spawned, not in flight") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task_in(v1::IN_PROGRESS), 10);
+    r.mutable_dispatch()->mutable_spawn()->set_status(v1::Spawn::RUNNING);
+    return r;
+  };
+  row_is(ctl, task_in(v1::DONE));
+  ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  auto words = command;
+  words.insert(words.begin() + 1, "--json");
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.out_json()["status"] == "spawned");
+}
+
+TEST_CASE("a session that waited for the end consumes the messages about it, a person has none") {
+  test::cli ctl;
+  auto serve = [&](bool node_answers) {
+    ctl.node.on_command = [node_answers](const v1::Command& c) {
+      if (!c.has_consume_messages())
+        return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10);
+      if (!node_answers)
+        throw failure(code::deadline, "gone");
+      v1::Reply r;
+      auto* m = r.mutable_messages()->add_messages();
+      m->set_id(7);
+      m->set_sender("S1");
+      m->set_content("[task:T1] [auto] done");
+      return r;
+    };
+    ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  };
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_find_session())
+      *a.mutable_session() = test::session("I1");
+    else
+      *a.mutable_task() = task_in(v1::DONE, success);
+    return a;
+  };
+  auto words = command;
+  words.insert(words.begin(), {"--json", "--as", "I1"});
+  serve(true);
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.node.commands.back().actor() == "I1");
+  CHECK(ctl.node.commands.back().consume_messages().task_prefix() == "T1");
+  auto consumed = ctl.out_json()["consumed_completion_messages"];
+  REQUIRE(consumed.size() == 1);
+  CHECK(consumed[0]["id"] == 7);
+  CHECK(consumed[0]["content"] == "[task:T1] [auto] done");
+  serve(false);
+  CHECK(ctl(words) == 0);
+  CHECK(ctl.out_json()["consumed_completion_messages"].empty());
+  serve(true);
+  words.erase(words.begin() + 1, words.begin() + 3);
+  CHECK(ctl(words) == 0);
+  CHECK_FALSE(ctl.out_json().contains("consumed_completion_messages"));
+  CHECK(ctl.node.commands.back().has_dispatch());
+}
+
+TEST_CASE("a task that failed exits alike when it is followed and when it is asked for again, whoever worked on it") {
+  test::cli ctl;
+  auto failed = task_in(v1::FAILED, "could not");
+  failed.clear_harness();
+  row_is(ctl, failed);
+  ctl.node.on_command = [](const v1::Command&) {
+    auto open = task_in(v1::OPEN);
+    open.clear_harness();
+    return dispatched(v1::DispatchReply::DISPATCHED, open, 10);
+  };
+  ctl.node.watches.push_back({{reply_of({event(12, "task.updated", "T1", R"({"status":"failed"})")})}, stream_end::lost});
+  CHECK(ctl({"dispatch", "think", "--follow", "--json"}) == code::refused);
+  CHECK(ctl.out_json()["status"] == "dispatched");
+  ctl.node.on_command = [failed](const v1::Command&) { return dispatched(v1::DispatchReply::ALREADY_TERMINAL, failed, 10); };
+  CHECK(ctl({"dispatch", "think", "--follow"}) == code::refused);
+}
+
+TEST_CASE("dispatch without a harness answers as the contract says and starts nobody") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::NO_WORKER, task_in(v1::OPEN), 10); };
+  CHECK(ctl({"dispatch", "review", "it"}) == code::ok);
+  CHECK(ctl.screen.out == "created task T1; no role:implementer worker is live\n");
+  CHECK(ctl.node.commands.back().dispatch().title() == "review it");
+  CHECK(ctl.node.commands.back().dispatch().harness().empty());
+  CHECK(ctl.node.last_environment.empty());
+}
+
+TEST_CASE("a task that waits for approval says so, and how to approve it") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::APPROVAL_REQUIRED), 10); };
+  auto words = command;
+  words.insert(words.begin() + 1, {"--approval-required", "--detach"});
+  CHECK(ctl(words) == code::ok);
+  CHECK(ctl.screen.out == "task T1 waits for approval; approve it with: swarmctl approve T1\n");
+}
+
+TEST_CASE("--no-nudge is told as the reason why nobody was woken") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command& c) {
+    v1::PromptResult prompt;
+    prompt.set_message_id(7);
+    prompt.set_skipped("no workspace identity is published for that instance");
+    if (c.has_create_tasks()) {
+      v1::Reply r;
+      *r.mutable_tasks_created()->add_tasks()->mutable_task() = task_in(v1::CLAIMED);
+      *r.mutable_tasks_created()->add_prompts() = prompt;
+      return r;
+    }
+    auto r = dispatched(v1::DispatchReply::DISPATCHED, task_in(v1::CLAIMED), 10);
+    *r.mutable_dispatch()->mutable_prompt() = prompt;
+    return r;
+  };
+  for (const auto& words : std::vector<std::vector<std::string>>{{"dispatch", "it"}, {"request-task", "fix", "it"}}) {
+    auto args = words;
+    args.push_back("--json");
+    CHECK(ctl(args) == code::ok);
+    CHECK(ctl.out_json()["prompt"]["nudge_skipped"] == "no workspace identity is published for that instance");
+    args.push_back("--no-nudge");
+    CHECK(ctl(args) == code::ok);
+    CHECK(ctl.out_json()["prompt"]["nudge_skipped"] == "nudge=false");
+  }
+}
+
+TEST_CASE("dispatch hands on the inheritable environment and the command, and -- alone means exec") {
+  test::cli ctl;
+  ctl.env = environment{{{"PATH", "/bin"}, {"SWARM_TOKEN", "t"}, {"SECRET", "s"}}};
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::DONE, success), 10); };
+  CHECK(ctl({"dispatch", "x", "--depends-on", "A,B", "--retries", "2", "--new", "--", "make"}) == 0);
+  const auto& body = ctl.node.commands.back().dispatch();
+  CHECK(body.harness() == "exec");
+  CHECK(body.argv(0) == "make");
+  CHECK(body.depends_on_size() == 2);
+  CHECK(body.retries() == 2);
+  CHECK(body.fresh());
+  CHECK(body.directory() == "/r");
+  CHECK(ctl.node.last_environment == environment_list{{"PATH", "/bin"}});
+}
+
+TEST_CASE("how many retries are allowed is the node's to say") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return test::refusal(v1::Refusal::INVALID, "retries must be at most 20"); };
+  CHECK(ctl({"dispatch", "x", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().dispatch().retries() == 21);
+  CHECK(ctl({"spawn", "--retries", "21", "--", "make"}) == code::refused);
+  CHECK(ctl.node.commands.back().request_spawn().retries() == 21);
+  CHECK(ctl({"dispatch", "x", "--retries", "-1", "--", "make"}) == code::usage);
+  CHECK(ctl({"spawn", "--retries", "4294967296", "--", "make"}) == code::usage);
+}
+
+TEST_CASE("a position that is no longer kept is made up for by reading the task") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task_in(v1::OPEN), 10); };
+  row_is(ctl, task_in(v1::DONE, success));
+  ctl.node.watches.push_back({{}, stream_end::not_kept});
+  CHECK(ctl(command) == 0);
+  CHECK(ctl.node.watch_requests.size() == 1);
+}
