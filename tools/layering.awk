@@ -45,7 +45,7 @@ BEGIN {
   may["cli/verbs"] = may["cli/hook"] " gateway/mcp gateway/routine cli/hook cli/install cli/worktree"
 
   # Of the fabric's own room its subfolders take what actors are made of, not those that start them.
-  split("front node scope scope_lost_host", names, " ")
+  split("front node scope scope_internal scope_lost_host", names, " ")
   for (i in names) upward["actors/fabric/" names[i] ".hpp"] = 1
 
   # For tools/test --changed.

@@ -151,7 +151,7 @@ void reload_later(self_ptr self, std::chrono::milliseconds pause = limits::scope
 } // namespace
 
 /// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
-void lost_host::not_read(self_ptr self, const char* what, const caf::error& e) {
+void scope_internal::not_read(self_ptr self, const char* what, const caf::error& e) {
   if (self->state.is_away()) {
     log::info({"scope ", self->state.id, ": its ", what, " cannot be read just now: ", runtime::error_text(e)});
     return reload_later(self, limits::link_redial_max());
@@ -162,7 +162,7 @@ void lost_host::not_read(self_ptr self, const char* what, const caf::error& e) {
 
 namespace {
 
-using lost_host::not_read;
+using scope_internal::not_read;
 
 // -- spawns --------------------------------------------------------------------------------
 

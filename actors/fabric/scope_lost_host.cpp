@@ -65,7 +65,7 @@ void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {})
       },
       [self, of](caf::error& e) {
         of->end(false);
-        not_read(self, "sessions", e);
+        scope_internal::not_read(self, "sessions", e);
       });
 }
 
@@ -107,7 +107,7 @@ void end_lost_spawns(self_ptr self, const loss_ptr& of, std::string page = {}) {
       },
       [self, of](caf::error& e) {
         of->end(false);
-        not_read(self, "workers", e);
+        scope_internal::not_read(self, "workers", e);
       });
 }
 

@@ -1,14 +1,11 @@
 // What becomes, in a scope at its home, of what lived on a host that has gone.
 #pragma once
 
-#include "actors/fabric/scope.hpp"
+#include "actors/fabric/scope_internal.hpp"
 
 namespace swarm::lost_host {
 
-using self_ptr = scope_actor::stateful_pointer<scope_state>;
-
-/// Something that the scope is about could not be read. Of the scope's own half.
-void not_read(self_ptr self, const char* what, const caf::error& e);
+using scope_internal::self_ptr;
 
 /// The sessions of that node end, their locks are released and their tasks open again; its workers are given to a further attempt, or end.
 /// Answers when all of it is committed, with errc::unavailable when a part of it is not: then it is to be asked again.

@@ -37,8 +37,8 @@ bool concerns(const v1::Batch& batch, const std::string& node_id) {
 
 namespace {
 
-using peer_serve::pump;
-using peer_serve::self_ptr;
+using link_internal::pump;
+using link_internal::self_ptr;
 using runtime::link_time;
 using lane = peer_state::lane;
 
@@ -580,7 +580,7 @@ void open_links(self_ptr self) {
 
 } // namespace
 
-void peer_serve::pump(self_ptr self) {
+void link_internal::pump(self_ptr self) {
   for (auto which : both)
     pump_lane(self, which);
   // What the second lane brought may have given the first something to say.

@@ -55,7 +55,7 @@ void answer(self_ptr self, const ticket& t, Fill fill) {
     if (lane.link->send(std::move(m)))
       lane.link->forget(); // the other node asks again
   }
-  pump(self);
+  link_internal::pump(self);
 }
 
 auto as_error(errc code, std::string text) {

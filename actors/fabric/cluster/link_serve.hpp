@@ -1,14 +1,12 @@
 // What another node asks of this one: the half of the peer actor that answers.
 #pragma once
 
-#include "actors/fabric/cluster/link.hpp"
+#include "actors/fabric/cluster/link_internal.hpp"
 
 namespace swarm::peer_serve {
 
-using self_ptr = peer_actor::stateful_pointer<peer_state>;
+using link_internal::self_ptr;
 
-/// Sends what the link has to send, and does what it wants. Of the other half.
-void pump(self_ptr self);
 /// Only what is shared is open to other nodes, and only its home answers for it.
 bool is_home_of(self_ptr self, const std::string& scope);
 

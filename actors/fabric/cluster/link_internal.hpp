@@ -1,0 +1,13 @@
+// What the two files of a link's actor share.
+#pragma once
+
+#include "actors/fabric/cluster/link.hpp"
+
+namespace swarm::link_internal {
+
+using self_ptr = peer_actor::stateful_pointer<peer_state>;
+
+/// Sends what the link has to send, and does what it wants.
+void pump(self_ptr self);
+
+} // namespace swarm::link_internal
