@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
@@ -36,36 +37,6 @@ fs::path behind_links(fs::path path) {
   fail(path, "too many symbolic links");
 }
 
-void write_all(int fd, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    auto n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      fail_with(path, "cannot be written", errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  if (fsync(fd) != 0)
-    fail_with(path, "cannot be written", errno);
-}
-
-/// A new file, 0600. False when there is one of that name.
-bool write_new(const fs::path& path, std::string_view bytes) {
-  unique_fd fd{open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
-  if (fd.get() < 0) {
-    if (errno == EEXIST)
-      return false;
-    fail_with(path, "cannot be written", errno);
-  }
-  try {
-    write_all(fd.get(), bytes, path);
-  } catch (...) {
-    unlink(path.c_str());
-    throw;
-  }
-  return true;
-}
-
 void make_directories(const fs::path& directory) {
   std::error_code ec;
   if (directory.empty() || fs::is_directory(directory, ec))
@@ -90,8 +61,11 @@ fs::path make_backup(const settings_file& file) {
   auto n = before.empty() ? 1 : number_of_backup(before.back(), file.target) + 1;
   for (;; ++n) {
     auto path = fs::path{file.target.string() + std::string{backup_mark} + std::to_string(n)};
-    if (write_new(path, *file.bytes))
+    auto error = write_new_file(path, *file.bytes);
+    if (!error)
       return path;
+    if (error != std::errc::file_exists)
+      fail_with(path, "cannot be written", error.value());
   }
 }
 
@@ -165,21 +139,12 @@ fs::path replace_settings(const settings_file& file, const std::optional<std::st
     return backup;
   }
   make_directories(file.target.parent_path());
-  auto temporary = file.target.parent_path() / ("." + file.target.filename().string() + ".swarm-" + std::to_string(getpid()));
-  unlink(temporary.c_str()); // of a process of the same number that died
-  if (!write_new(temporary, *bytes))
-    fail(temporary, "somebody else writes it");
   // As late as can be: the program that owns the file may write it at any time.
-  bool same = read_settings(file.path).bytes == file.bytes;
-  if (!same || rename(temporary.c_str(), file.target.c_str()) != 0) {
-    auto error = errno;
-    unlink(temporary.c_str());
-    if (!same)
-      throw changed_meanwhile{};
-    fail_with(file.path, "cannot be written", error);
-  }
-  if (unique_fd directory{open(file.target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)}; directory.get() >= 0)
-    fsync(directory.get());
+  auto error = replace_file(file.target, *bytes, durability::synced, [&] { return read_settings(file.path).bytes == file.bytes; });
+  if (error == std::errc::operation_canceled)
+    throw changed_meanwhile{};
+  if (error)
+    fail_with(file.path, "cannot be written", error.value());
   return backup;
 }
 

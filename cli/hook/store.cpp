@@ -1,5 +1,6 @@
 #include "cli/hook/store.hpp"
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/unique_fd.hpp"
@@ -126,21 +127,8 @@ std::optional<hook_memory> read_memory(const fs::path& file) {
   return parsed && parsed->is_object() ? std::optional{memory_from(*parsed)} : std::nullopt;
 }
 
-bool write_memory(const fs::path& file, const std::string& text) {
-  auto temporary = file.string() + "." + std::to_string(getpid());
-  unlink(temporary.c_str()); // of a process of the same number that was killed
-  unique_fd fd{open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  bool good = static_cast<bool>(fd);
-  for (std::size_t at = 0; good && at < text.size();) {
-    auto n = ::write(fd.get(), text.data() + at, text.size() - at);
-    good = n > 0;
-    at += good ? static_cast<std::size_t>(n) : 0;
-  }
-  good = good && rename(temporary.c_str(), file.c_str()) == 0;
-  if (!good && fd)
-    unlink(temporary.c_str());
-  return good;
-}
+/// Worthless after a power cut, which ends every session, and written by every hook.
+bool write_memory(const fs::path& file, const std::string& text) { return !replace_file(file, text, durability::cached); }
 
 /// Each file of sessions, of all hosts or of one.
 template <class Visit>

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
@@ -61,9 +62,8 @@ void write_record(const worker_tree& t) {
   json record = {{"task", t.task_id},  {"spawn", t.spawn_id}, {"scope", t.scope}, {"home", t.home},
                  {"origin", t.origin}, {"branch", t.branch},  {"base", t.base},   {"base_branch", t.base_branch}};
   auto file = t.directory + "/" + record_file;
-  std::ofstream{file + ".new", std::ios::binary} << record.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
-  if (rename((file + ".new").c_str(), file.c_str()) != 0)
-    throw failure(code::refused, "cannot write " + file + ": " + std::strerror(errno));
+  if (auto error = replace_file(file, record.dump(2, ' ', false, json::error_handler_t::replace) + '\n'))
+    throw failure(code::refused, "cannot write " + file + ": " + error.message());
 }
 
 unique_fd open_lock(const std::string& file, int flags) {

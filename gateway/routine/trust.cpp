@@ -1,6 +1,7 @@
 #include "gateway/routine/trust.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
@@ -23,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using domain::json;
 
-constexpr std::size_t suffix_bytes = 8;
 /// An entry is a digest, a path and a time.
 constexpr std::size_t file_bytes_max = limits::routines_max * 8 * limits::kib;
 
@@ -41,35 +42,9 @@ bool has(const json& entry, const char* name, const std::string& value) {
   return entry.is_object() && entry.contains(name) && entry[name].is_string() && entry[name].get_ref<const std::string&>() == value;
 }
 
-[[noreturn]] void fail(const fs::path& file, const char* what) {
-  throw std::runtime_error(std::string{what} + " " + file.string() + ": " + std::generic_category().message(errno));
-}
-
-void write_all(int fd, std::string_view text, const fs::path& file) {
-  while (!text.empty()) {
-    auto n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      fail(file, "cannot write");
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
 void replace(const fs::path& file, const std::string& text) {
-  auto fresh = file;
-  fresh += "." + to_hex(random_bytes(suffix_bytes));
-  unique_fd fd{open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
-  if (!fd)
-    fail(fresh, "cannot create");
-  try {
-    write_all(fd.get(), text, fresh);
-    if (fsync(fd.get()) != 0 || rename(fresh.c_str(), file.c_str()) != 0)
-      fail(file, "cannot write");
-  } catch (...) {
-    unlink(fresh.c_str());
-    throw;
-  }
+  if (auto error = replace_file(file, text))
+    throw std::runtime_error("cannot write " + file.string() + ": " + error.message());
 }
 
 } // namespace
@@ -99,7 +74,7 @@ void trust_it(const places& where, const routine_file& r, std::int64_t now_ms) {
   // Two who trust at once come one after the other.
   unique_fd directory{open(where.trust.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!directory || flock(directory.get(), LOCK_EX) != 0)
-    fail(where.trust.parent_path(), "cannot lock");
+    throw std::runtime_error("cannot lock " + where.trust.parent_path().string() + ": " + std::generic_category().message(errno));
   auto kept = json::array();
   for (auto& entry : entries_in(where.trust))
     if (!has(entry, "digest", r.digest))

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/unique_fd.hpp"
 
 namespace swarm {
@@ -18,24 +19,6 @@ namespace {
 
 security_failure failed(const char* what, const fs::path& path, int error) {
   return {security_error::storage, std::string{what} + " " + path.string() + ": " + std::strerror(error)};
-}
-
-/// Nothing to say where it cannot: not every file system lets a directory be synchronised.
-void sync_directory(const fs::path& path) {
-  if (unique_fd directory{open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)})
-    fsync(directory.get());
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 } // namespace
@@ -86,15 +69,8 @@ fallible<std::optional<secret>> read_private_file(const fs::path& path, std::siz
 }
 
 std::optional<security_failure> write_private_file(const fs::path& path, std::string_view bytes) {
-  auto next = path.string() + ".new";
-  unlink(next.c_str()); // of a process that died
-  unique_fd fd{open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
-  if (!fd || !write_all(fd.get(), bytes) || fsync(fd.get()) != 0 || rename(next.c_str(), path.c_str()) != 0) {
-    auto error = errno;
-    unlink(next.c_str());
-    return failed("cannot write", path, error);
-  }
-  sync_directory(path.parent_path());
+  if (auto error = replace_file(path, bytes))
+    return failed("cannot write", path, error.value());
   return std::nullopt;
 }
 

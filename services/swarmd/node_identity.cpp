@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -32,14 +33,9 @@ std::string read_file(const std::filesystem::path& p) {
   return out;
 }
 
-/// Whole and durable or not at all.
 void write_file(const std::filesystem::path& p, const std::string& bytes) {
-  auto next = p.string() + ".new";
-  unlink(next.c_str());
-  unique_fd fd{open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (!fd || write(fd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()) || fsync(fd.get()) != 0 ||
-      rename(next.c_str(), p.c_str()) != 0)
-    throw std::runtime_error("cannot write " + p.string() + ": " + std::strerror(errno));
+  if (auto error = replace_file(p, bytes))
+    throw std::runtime_error("cannot write " + p.string() + ": " + error.message());
 }
 
 std::string host_name() {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
@@ -26,7 +27,7 @@ constexpr auto offset_max = std::numeric_limits<std::uint64_t>::max();
 
 [[noreturn]] void fail_io(const fs::path& p) { throw std::system_error(errno, std::generic_category(), p.string()); }
 
-void write_all(int fd, std::string_view bytes, std::uint64_t at, const fs::path& p) {
+void write_at(int fd, std::string_view bytes, std::uint64_t at, const fs::path& p) {
   while (!bytes.empty()) {
     auto n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (n < 0 && errno == EINTR)
@@ -84,7 +85,7 @@ void pty_log_files::append(std::uint64_t offset, std::string_view bytes) {
     unique_fd fd{open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!fd)
       fail_io(path);
-    write_all(fd.get(), bytes.substr(0, n), size, path);
+    write_at(fd.get(), bytes.substr(0, n), size, path);
     size += n;
     offset += n;
     bytes.remove_prefix(n);
@@ -136,15 +137,9 @@ std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::stri
 void write_terminal_record(const fs::path& dir, const v1::PtyInfo& info) {
   fs::create_directories(dir);
   fs::permissions(dir, fs::perms::owner_all);
-  auto bytes = info.SerializeAsString();
-  auto fresh = dir / (std::string{terminal_record_name} + ".new");
-  {
-    unique_fd fd{open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!fd)
-      fail_io(fresh);
-    write_all(fd.get(), bytes, 0, fresh);
-  }
-  fs::rename(fresh, dir / terminal_record_name);
+  auto path = dir / terminal_record_name;
+  if (auto error = replace_file(path, info.SerializeAsString()))
+    throw std::system_error(error, path.string());
 }
 
 std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
