@@ -119,6 +119,16 @@ std::string_view trimmed(std::string_view text) noexcept {
   return first == text.npos ? std::string_view{} : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string shell_quoted(std::string_view word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos)
+    return std::string{word};
+  std::string out = "'";
+  for (auto c : word)
+    out += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
+  return out + "'";
+}
+
 bool is_plain_name(std::string_view name) noexcept {
   // Not std::isalnum: a locale may know more letters.
   auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; };

@@ -54,6 +54,8 @@ std::string to_utf8(std::string_view bytes);
 std::size_t utf16_length(std::string_view text);
 /// Without the blanks (space, \t, \r, \n, \v, \f) at both ends.
 std::string_view trimmed(std::string_view text) noexcept;
+/// One word for a POSIX shell, in single quotes unless it needs none.
+std::string shell_quoted(std::string_view word);
 /// Letters, digits, - and _ only, and not longer than an id: as a file's name it cannot leave its directory.
 bool is_plain_name(std::string_view name) noexcept;
 

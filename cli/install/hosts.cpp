@@ -646,17 +646,6 @@ std::vector<std::string> shell_words(const std::string& line) {
   return out;
 }
 
-std::string shell_quoted(const std::string& text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || std::string_view{"/._-+@%:,"}.find(c) != std::string_view::npos;
-      }))
-    return text;
-  std::string out = "'";
-  for (auto c : text)
-    out += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
-  return out + "'";
-}
-
 std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s) {
   // Of the canonical form: keys in order, no blanks. nlohmann::json sorts its keys.
   nlohmann::json identity{{"event_name", event},

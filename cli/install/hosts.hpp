@@ -64,7 +64,6 @@ setting_state state_of(const setting&, const std::string& text, const contents&)
 
 /// Words of a command line, quotes taken off.
 std::vector<std::string> shell_words(const std::string&);
-std::string shell_quoted(const std::string&);
 
 /// The hash that Codex 0.169 gives a command hook and compares with the trusted one: event as in its keys
 /// (pre_tool_use), seconds.

@@ -9,10 +9,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "actors/base/child_process.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/process.hpp"
 #include "actors/base/text.hpp"
@@ -44,14 +43,6 @@ std::vector<std::string> git_environment() {
   return out;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (auto& text : texts)
-    out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
-
 struct stream {
   unique_fd fd;
   std::string* into;
@@ -74,41 +65,19 @@ void drain(stream& s, git_result& result) {
   }
 }
 
-std::array<unique_fd, 2> make_pipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw failure(code::refused, std::string{"cannot make a pipe: "} + std::strerror(errno));
-  return {unique_fd{ends[0]}, unique_fd{ends[1]}};
-}
-
 /// In a session of its own: without a terminal nothing it starts can stop to ask.
 pid_t start(std::vector<std::string> arguments, int out, int err) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out, 1);
-  posix_spawn_file_actions_adddup2(&files, err, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigset_t standard;
-  sigemptyset(&none);
-  sigemptyset(&standard);
-  for (auto s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD})
-    sigaddset(&standard, s);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &standard);
-  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  auto environment = git_environment();
-  pid_t pid = 0;
-  auto error = posix_spawnp(&pid, "git", &files, &attributes, pointers(arguments).data(), pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (error == ENOENT)
+  child_options o;
+  o.arguments = std::move(arguments);
+  o.environment = git_environment();
+  o.on_path = true;
+  o.standard = {-1, out, err};
+  auto child = start_child(o);
+  if (child.error == std::errc::no_such_file_or_directory)
     throw failure(code::refused, "there is no program git on PATH");
-  if (error != 0)
-    throw failure(code::refused, std::string{"cannot start git: "} + std::strerror(error));
-  return pid;
+  if (child.error)
+    throw failure(code::refused, "cannot start git: " + child.error.message());
+  return child.pid;
 }
 
 /// Collects output until the process ends. False at the deadline.
@@ -131,14 +100,6 @@ bool collect(int pidfd, std::array<stream, 2>& streams, git_result& result, cloc
   }
 }
 
-int wait_for(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR)
-      return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 } // namespace
 
 git_result git::run(const std::vector<std::string>& arguments) const {
@@ -152,27 +113,27 @@ git_result git::run(const std::vector<std::string>& arguments) const {
   git_result result;
   auto out = make_pipe();
   auto err = make_pipe();
-  auto pid = start(std::move(all), out[1].get(), err[1].get());
-  out[1].reset();
-  err[1].reset();
-  for (const auto* p : {&out[0], &err[0]})
+  auto pid = start(std::move(all), out.write.get(), err.write.get());
+  out.write.reset();
+  err.write.reset();
+  for (const auto* p : {&out.read, &err.read})
     fcntl(p->get(), F_SETFL, O_NONBLOCK);
-  std::array<stream, 2> streams{stream{std::move(out[0]), &result.out}, stream{std::move(err[0]), &result.err}};
+  std::array<stream, 2> streams{stream{std::move(out.read), &result.out}, stream{std::move(err.read), &result.err}};
   auto pidfd = open_pidfd(pid);
   if (!pidfd) {
     kill(-pid, SIGKILL);
-    wait_for(pid);
+    wait_for_child(pid);
     throw failure(code::refused, "cannot watch git");
   }
   if (collect(pidfd->get(), streams, result, clock::now() + limits::git_deadline())) {
-    result.status = wait_for(pid);
+    result.status = wait_for_child(pid);
     return result;
   }
   // Asked nicely it removes its lock files.
   kill(-pid, SIGTERM);
   collect(pidfd->get(), streams, result, clock::now() + term_grace);
   kill(-pid, SIGKILL);
-  wait_for(pid);
+  wait_for_child(pid);
   result.status = -1;
   return result;
 }

@@ -1,7 +1,9 @@
 #include "gateway/client/node_start.hpp"
 
+#include "actors/base/child_process.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/owner.hpp"
+#include "actors/base/process.hpp"
 #include "gateway/client/failure.hpp"
 
 #include <algorithm>
@@ -14,35 +16,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace swarm::cli {
 
 namespace {
-
-struct descriptor {
-  int fd = -1;
-  explicit descriptor(int n) : fd(n) {}
-  ~descriptor() { reset(); }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  void reset() {
-    if (fd >= 0)
-      close(fd);
-    fd = -1;
-  }
-};
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (auto& text : texts)
-    out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 std::vector<std::string> arguments(const state_dir& dir, const std::string& node_name) {
   std::vector<std::string> out{swarmd_path().string(), "--state-dir", dir.root.string()};
@@ -73,43 +51,24 @@ std::string log_tail(const std::filesystem::path& log) {
 }
 
 pid_t spawn(std::vector<std::string> args, const std::filesystem::path& log, int ready) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&files, ready, ready); // same number: glibc takes close-on-exec off
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigset_t standard;
-  sigemptyset(&none);
-  sigemptyset(&standard);
-  for (auto s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD})
-    sigaddset(&standard, s);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &standard);
-  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  auto environment = clean_environment();
-  pid_t pid = 0;
-  auto error = posix_spawn(&pid, args[0].c_str(), &files, &attributes, pointers(args).data(), pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0)
-    throw failure(code::no_node, "cannot start " + args[0] + ": " + std::strerror(error));
-  return pid;
+  child_options o;
+  o.arguments = std::move(args);
+  o.environment = clean_environment();
+  o.errors_into = log;
+  o.further = o.further_as = ready;
+  auto child = start_child(o);
+  if (child.error)
+    throw failure(code::no_node, "cannot start " + o.arguments[0] + ": " + child.error.message());
+  return child.pid;
 }
 
 /// Exit status, or -1 if it has not ended by then.
 int exit_status_within(pid_t pid, int timeout_ms) {
-  descriptor fd{static_cast<int>(syscall(SYS_pidfd_open, pid, 0))};
-  pollfd p{fd.fd, POLLIN, 0};
-  if (fd.fd >= 0 && poll(&p, 1, timeout_ms) <= 0)
+  auto process = open_pidfd(pid);
+  pollfd p{process ? process->get() : -1, POLLIN, 0};
+  if (process && poll(&p, 1, timeout_ms) <= 0)
     return -1;
-  int status = 0;
-  if (waitpid(pid, &status, 0) != pid)
-    return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return wait_for_child(pid);
 }
 
 /// What the node says of its start; empty when it ended without a word, nothing when it is late.
@@ -136,17 +95,13 @@ std::filesystem::path swarmd_path() {
 
 start_outcome start_node(const state_dir& dir, const std::string& node_name, std::int64_t timeout_ms) {
   prepare_or_fail(dir);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw failure(code::no_node, std::string{"cannot make a pipe: "} + std::strerror(errno));
-  descriptor in{ends[0]};
-  descriptor out{ends[1]};
+  auto ready = make_pipe();
   auto args = arguments(dir, node_name);
-  args.insert(args.end(), {"--detach", "--ready-fd", std::to_string(out.fd)});
+  args.insert(args.end(), {"--detach", "--ready-fd", std::to_string(ready.write.get())});
   auto log = dir.log_dir() / "swarmd.start.log";
-  auto pid = spawn(std::move(args), log, out.fd);
-  out.reset();
-  auto report = await_report(in.fd, timeout_ms);
+  auto pid = spawn(std::move(args), log, ready.write.get());
+  ready.write.reset();
+  auto report = await_report(ready.read.get(), timeout_ms);
   // Before it has detached itself it writes into a log of its own.
   constexpr int settle_ms = 5000;
   auto status = report && report->empty() ? exit_status_within(pid, settle_ms) : 0;
@@ -164,7 +119,7 @@ void become_node(const state_dir& dir, const std::string& node_name) {
   prepare_or_fail(dir);
   auto args = arguments(dir, node_name);
   auto environment = clean_environment();
-  execve(args[0].c_str(), pointers(args).data(), pointers(environment).data());
+  execve(args[0].c_str(), pointers_to(args).data(), pointers_to(environment).data());
   throw failure(code::no_node, "cannot start " + args[0] + ": " + std::strerror(errno));
 }
 

@@ -9,12 +9,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "actors/base/child_process.hpp"
 #include "actors/base/process.hpp"
+#include "actors/base/text.hpp"
 #include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
@@ -30,14 +30,6 @@ constexpr std::size_t copy_bytes = 64 * 1024;
 constexpr int status_not_found = 127;
 constexpr int status_of_ssh = 255;
 
-/// For the shell of the other host, whichever it is.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (auto c : text)
-    out += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
-  return out + "'";
-}
-
 /// Without what is meant for swarmctl on this host: ssh may be set up to send variables on, and a token is of one node.
 std::vector<std::string> environment_of_ssh() {
   std::vector<std::string> out;
@@ -47,48 +39,28 @@ std::vector<std::string> environment_of_ssh() {
   return out;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (auto& text : texts)
-    out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
-
 std::unique_ptr<ssh_line> start_ssh(std::vector<std::string> args) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw failure(code::no_node, std::string{"cannot make a socket: "} + std::strerror(errno));
   unique_fd ours{ends[0]};
   unique_fd theirs{ends[1]};
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, theirs.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, theirs.get(), STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // Ctrl-C is for swarmctl, which may have something to say over this line yet; ssh ends with it.
-  sigset_t blocked;
-  sigset_t standard;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGINT);
-  sigemptyset(&standard);
-  for (auto s : {SIGTERM, SIGHUP, SIGPIPE, SIGCHLD})
-    sigaddset(&standard, s);
-  posix_spawnattr_setsigmask(&attributes, &blocked);
-  posix_spawnattr_setsigdefault(&attributes, &standard);
-  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  auto environment = environment_of_ssh();
-  pid_t pid = 0;
-  auto error = posix_spawnp(&pid, args[0].c_str(), &files, &attributes, pointers(args).data(), pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0)
-    throw failure(code::no_node, std::string{"cannot start ssh: "} + std::strerror(error) + "; is an OpenSSH client installed and on PATH?");
-  auto process = open_pidfd(pid);
+  child_options o;
+  o.arguments = std::move(args);
+  o.environment = environment_of_ssh();
+  o.on_path = true;
+  // It may ask for a passphrase. Ctrl-C is for swarmctl, which may have something to say over this line yet; ssh ends with it.
+  o.own_session = false;
+  o.without_interrupts = true;
+  o.standard = {theirs.get(), theirs.get(), -1};
+  o.errors_as_ours = true;
+  auto child = start_child(o);
+  if (child.error)
+    throw failure(code::no_node, "cannot start ssh: " + child.error.message() + "; is an OpenSSH client installed and on PATH?");
+  auto process = open_pidfd(child.pid);
   if (!process)
     throw failure(code::no_node, std::string{"cannot watch ssh: "} + std::strerror(errno));
-  return std::make_unique<ssh_line>(std::move(ours), pid, std::move(*process));
+  return std::make_unique<ssh_line>(std::move(ours), child.pid, std::move(*process));
 }
 
 failure ended_early(const node_context& c, int status) {
@@ -177,13 +149,7 @@ ssh_line::~ssh_line() {
   exit_status();
 }
 
-int ssh_line::exit_status() {
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR)
-    ;
-  pid_ = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+int ssh_line::exit_status() { return wait_for_child(std::exchange(pid_, 0)); }
 
 std::vector<std::string> ssh_arguments(const node_context& c, const dial_options& o, std::chrono::seconds connect_within) {
   auto host = *parse_ssh_host(c.ssh);
@@ -198,7 +164,7 @@ std::vector<std::string> ssh_arguments(const node_context& c, const dial_options
   out.insert(out.end(), {"-o", "ConnectTimeout=" + std::to_string(std::max<std::int64_t>(connect_within.count(), 1))});
   std::string command = "swarmctl dial-stdio";
   if (!c.remote_state_dir.empty())
-    command = "env " + quoted("SWARM_HOME=" + c.remote_state_dir) + " " + command;
+    command = "env " + shell_quoted("SWARM_HOME=" + c.remote_state_dir) + " " + command;
   if (!o.may_start)
     command += " --no-autostart";
   if (o.wait.count() > 0)

@@ -10,11 +10,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "actors/base/child_process.hpp"
 #include "actors/base/clock.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
@@ -28,70 +27,24 @@ namespace {
 constexpr int ready_fd = 3;
 constexpr std::size_t error_text_max = 1024;
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 struct spawned {
   pid_t pid = 0;
   unique_fd ready;
   unique_fd errors;
 };
 
-struct spawn_setup {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-
-  spawn_setup() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-  }
-  ~spawn_setup() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  spawn_setup(const spawn_setup&) = delete;
-  spawn_setup& operator=(const spawn_setup&) = delete;
-};
-
-/// The number must not collide with a target of dup2 in the child.
-unique_fd above_targets(int fd) {
-  unique_fd low{fd};
-  return unique_fd{fcntl(low.get(), F_DUPFD_CLOEXEC, ready_fd + 1)};
-}
-
 spawned spawn_keeper(const state_dir& dir, const std::filesystem::path& program) {
-  int ready[2], errors[2];
-  if (pipe2(ready, O_CLOEXEC) != 0)
-    throw std::runtime_error("cannot make a pipe: " + reason(errno));
-  unique_fd ready_read{ready[0]};
-  auto ready_write = above_targets(ready[1]);
-  if (pipe2(errors, O_CLOEXEC) != 0)
-    throw std::runtime_error("cannot make a pipe: " + reason(errno));
-  unique_fd errors_read{errors[0]};
-  auto errors_write = above_targets(errors[1]);
-  spawn_setup setup;
-  posix_spawn_file_actions_addopen(&setup.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&setup.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&setup.actions, errors_write.get(), STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&setup.actions, ready_write.get(), ready_fd);
-  auto path = program.string();
-  std::array<std::string, 5> words{path, "--state-dir", dir.root.string(), "--ready-fd", std::to_string(ready_fd)};
-  std::array<char*, 6> argv{};
-  std::transform(words.begin(), words.end(), argv.begin(), [](std::string& w) { return w.data(); });
+  auto ready = make_pipe(), errors = make_pipe();
+  child_options o;
+  o.arguments = {program.string(), "--state-dir", dir.root.string(), "--ready-fd", std::to_string(ready_fd)};
   // It makes its own environment; none of ours passes through.
-  char* no_environment[] = {nullptr};
-  spawned s;
-  auto error = posix_spawn(&s.pid, path.c_str(), &setup.actions, &setup.attributes, argv.data(), no_environment);
-  if (error != 0)
-    throw std::runtime_error("cannot start " + path + ": " + reason(error));
-  s.ready = std::move(ready_read);
-  s.errors = std::move(errors_read);
-  return s;
+  o.standard[STDERR_FILENO] = errors.write.get();
+  o.further = ready.write.get();
+  o.further_as = ready_fd;
+  auto child = start_child(o);
+  if (child.error)
+    throw std::runtime_error("cannot start " + program.string() + ": " + child.error.message());
+  return {child.pid, std::move(ready.read), std::move(errors.read)};
 }
 
 int left_ms(std::int64_t deadline_ms) { return static_cast<int>(std::clamp<std::int64_t>(deadline_ms - system_clock_port().boot_ms(), 0, 60'000)); }
@@ -132,10 +85,8 @@ started start(const state_dir& dir, const std::filesystem::path& program, std::i
     // Nothing to a process that has ended already.
     kill(s.pid, SIGKILL);
   }
-  int status = 0;
-  while (waitpid(s.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  out.owned = !ready && WIFEXITED(status) && WEXITSTATUS(status) == exit_owned;
+  auto status = wait_for_child(s.pid);
+  out.owned = !ready && status == exit_owned;
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/share_directory.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
@@ -22,19 +23,12 @@ constexpr const char* passed_on[] = {"SWARM_HOME",      "SWARM_TOKEN",         "
 
 constexpr int hook_timeout_s = 20;
 
-std::string quoted_for_shell(const std::string& word) {
-  std::string out = "'";
-  for (char c : word)
-    out += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return out + "'";
-}
-
 json hook(const std::string& swarmctl, const char* agent, const char* event, const char* matcher = nullptr) {
   json entry;
   if (matcher)
     entry["matcher"] = matcher;
   entry["hooks"] =
-    json::array({{{"type", "command"}, {"command", quoted_for_shell(swarmctl) + " hook " + agent + " " + event}, {"timeout", hook_timeout_s}}});
+    json::array({{{"type", "command"}, {"command", shell_quoted(swarmctl) + " hook " + agent + " " + event}, {"timeout", hook_timeout_s}}});
   return json::array({entry});
 }
 
@@ -107,7 +101,7 @@ std::vector<std::string> codex_arguments(const std::string& swarmctl, const std:
                                "-c", codex_projects(directory)};
   std::string trust;
   for (const auto& h : codex_hooks) {
-    auto command = quoted_for_shell(swarmctl) + " hook codex " + h.event;
+    auto command = shell_quoted(swarmctl) + " hook codex " + h.event;
     out.insert(out.end(), {"-c", std::string{"hooks."} + h.name + "=[{hooks=[{type=\"command\",command=" + toml(command) +
                                    ",timeout=" + std::to_string(hook_timeout_s) + "}]}]"});
     trust += (trust.empty() ? "" : ",") + toml(std::string{"/<session-flags>/config.toml:"} + h.key + ":0:0") +

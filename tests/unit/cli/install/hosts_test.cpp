@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "actors/base/text.hpp"
 #include "cli/edit/json.hpp"
 #include "cli/install/hosts.hpp"
 #include "gateway/client/failure.hpp"
@@ -313,8 +314,8 @@ TEST_CASE("command lines are split and quoted as a shell does") {
   CHECK(shell_words("a 'b c' \"d\\\" e\" f\\ g ''") == words{"a", "b c", "d\" e", "f g", ""});
   CHECK(shell_words("  ").empty());
   for (const std::string text : {"/a/b", "a b", "it's", "", "$x`y`", "é"})
-    CHECK(shell_words(shell_quoted(text)) == words{text});
-  CHECK(shell_quoted("/usr/bin/swarmctl") == "/usr/bin/swarmctl");
+    CHECK(shell_words(swarm::shell_quoted(text)) == words{text});
+  CHECK(swarm::shell_quoted("/usr/bin/swarmctl") == "/usr/bin/swarmctl");
 }
 
 TEST_CASE("the skill is in the agentskills format, and names only tools and arguments that there are") {
