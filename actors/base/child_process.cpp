@@ -81,8 +81,8 @@ child_start start_child(const child_options& o) {
   posix_spawnattr_setflags(&setup.attributes, static_cast<short>(flags));
   child_start out;
   auto spawn = o.on_path ? posix_spawnp : posix_spawn;
-  auto error = spawn(&out.pid, o.arguments.front().c_str(), &setup.files, &setup.attributes, pointers_to(o.arguments).data(),
-                     pointers_to(o.environment).data());
+  auto error =
+    spawn(&out.pid, o.arguments.front().c_str(), &setup.files, &setup.attributes, pointers_to(o.arguments).data(), pointers_to(o.environment).data());
   return error != 0 ? failed(error) : out;
 }
 

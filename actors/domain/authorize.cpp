@@ -1,10 +1,9 @@
+#include "actors/domain/commands.hpp"
 #include "actors/domain/decide.hpp"
 
 namespace swarm::domain {
 
 namespace {
-
-using body = v1::Command;
 
 v1::Refusal forbid(std::string text) {
   v1::Refusal r;
@@ -13,30 +12,9 @@ v1::Refusal forbid(std::string text) {
   return r;
 }
 
-bool is_node_report(const v1::Command& cmd) {
-  switch (cmd.body_case()) {
-    case body::kExpireSession:
-    case body::kSpawnStarting:
-    case body::kSpawnRunning:
-    case body::kSpawnEnded:
-    case body::kDeliverMessages: return true;
-    case body::kSweep: return cmd.sweep().mode() != "manual";
-    default: return false;
-  }
-}
-
-/// Phones, browsers and messaging gateways talk, watch and decide; they own nothing in a scope.
-bool open_to_doors(const v1::Command& cmd) {
-  switch (cmd.body_case()) {
-    case body::kSendMessage:
-    case body::kBroadcast:
-    case body::kSubscribe:
-    case body::kAckSubscription:
-    case body::kUnsubscribe:
-    case body::kRequestApproval:
-    case body::kDecideApproval: return true;
-    default: return false;
-  }
+/// A sweep says itself whether it is a person's.
+bool is_of_node(const command_row& row, const v1::Command& cmd) {
+  return row.from == sent_by::node || (row.from == sent_by::operator_or_node && cmd.sweep().mode() != "manual");
 }
 
 template <class Row>
@@ -54,45 +32,42 @@ std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::str
   return elsewhere(rows.row<v1::Spawn>(key(id)), node_id, "worker");
 }
 
-std::optional<v1::Refusal> authorize_session(const v1::Command& cmd) {
+std::optional<v1::Refusal> authorize_session(const command_row& row, const v1::Command& cmd) {
   const auto& self = cmd.principal().id();
   if (self.empty())
     return forbid("A session principal needs an id");
   if (!cmd.actor().empty() && cmd.actor() != self)
     return forbid("A session may only act as itself");
-  if (cmd.body_case() == body::kSweep)
+  if (row.from == sent_by::operator_or_node)
     return forbid("Only the operator may clean up by hand");
-  auto other = [&](const std::string& id) { return !id.empty() && id != self; };
-  if (cmd.body_case() == body::kDeregisterSession && other(cmd.deregister_session().session_id()))
-    return forbid("A session may only deregister itself. Use remove_instance for another one.");
-  if (cmd.body_case() == body::kHeartbeat && other(cmd.heartbeat().session_id()))
-    return forbid("A session may only keep itself alive");
-  if (cmd.body_case() == body::kReportAgent && other(cmd.report_agent().session_id()))
-    return forbid("A session may only report what it does itself");
+  if (row.own_only && !row.id(cmd).empty() && row.id(cmd) != self)
+    return forbid(row.own_only);
   return std::nullopt;
 }
 
 } // namespace
 
 std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
+  const auto* row = row_of(cmd);
+  if (!row)
+    return forbid("Nobody may send a command that this version does not know");
   auto kind = cmd.principal().kind();
   if (kind == v1::Principal::NODE) {
     // Another node reports what happens to its own processes; this one also looks after the scope.
-    auto about_its_own = (is_node_report(cmd) && !cmd.has_sweep()) || cmd.has_report_agent();
-    if (!cmd.principal().node().empty() && !about_its_own)
+    if (!cmd.principal().node().empty() && !row->from_other_nodes)
       return forbid("Another node only reports what becomes of its processes and sessions");
     return std::nullopt;
   }
-  if (is_node_report(cmd))
+  if (is_of_node(*row, cmd))
     return forbid("Only the node itself reports processes and expiries");
   switch (kind) {
     case v1::Principal::OPERATOR: return std::nullopt;
-    case v1::Principal::SESSION: return authorize_session(cmd);
+    case v1::Principal::SESSION: return authorize_session(*row, cmd);
     case v1::Principal::DEVICE:
     case v1::Principal::GATEWAY:
       if (!cmd.actor().empty())
         return forbid("A device or gateway may not act as a session");
-      if (!open_to_doors(cmd))
+      if (row->from != sent_by::members_and_edge)
         return forbid("A device or gateway may not send this command");
       return std::nullopt;
     default: return forbid("The caller is not known");
@@ -107,15 +82,16 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
     return session_elsewhere(rows, who.id(), who.node());
   if (who.kind() != v1::Principal::NODE)
     return std::nullopt;
-  switch (cmd.body_case()) {
-    case body::kExpireSession: return session_elsewhere(rows, cmd.expire_session().session_id(), who.node());
-    case body::kDeliverMessages: return session_elsewhere(rows, cmd.deliver_messages().session_id(), who.node());
-    case body::kReportAgent: return session_elsewhere(rows, cmd.report_agent().session_id(), who.node());
-    case body::kSpawnStarting: return spawn_elsewhere(rows, cmd.spawn_starting().spawn_id(), who.node());
-    case body::kSpawnRunning: return spawn_elsewhere(rows, cmd.spawn_running().spawn_id(), who.node());
-    case body::kSpawnEnded: return spawn_elsewhere(rows, cmd.spawn_ended().spawn_id(), who.node());
-    default: return std::nullopt;
+  const auto* row = row_of(cmd);
+  if (!row || !row->id)
+    return std::nullopt;
+  switch (row->about) {
+    case subject::session: return session_elsewhere(rows, row->id(cmd), who.node());
+    case subject::worker: return spawn_elsewhere(rows, row->id(cmd), who.node());
+    case subject::task:
+    case subject::nothing: break;
   }
+  return std::nullopt;
 }
 
 std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_view& rows) {

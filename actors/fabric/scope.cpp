@@ -5,6 +5,7 @@
 #include <caf/send.hpp>
 
 #include "actors/base/log.hpp"
+#include "actors/domain/commands.hpp"
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/cluster/remote.hpp"
 #include "actors/fabric/entities/lock.hpp"
@@ -395,18 +396,6 @@ void on_batch(self_ptr self, const batch_ptr& b) {
 
 // -- calls ---------------------------------------------------------------------------------
 
-/// The task a command is about, or null.
-const std::string* task_of(const v1::Command& c) {
-  switch (c.body_case()) {
-    case v1::Command::kClaimTask: return &c.claim_task().task_id();
-    case v1::Command::kUpdateTask: return &c.update_task().task_id();
-    case v1::Command::kCompleteTask: return &c.complete_task().task_id();
-    case v1::Command::kReportProgress: return &c.report_progress().task_id();
-    case v1::Command::kApproveTask: return &c.approve_task().task_id();
-    default: return nullptr;
-  }
-}
-
 /// To the scope's home, as long as whoever asks is there.
 caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
@@ -424,8 +413,8 @@ caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
     remember_environment(self, *c);
   if (self->state.is_away())
     return forward(self, c);
-  if (auto id = task_of(cmd))
-    return st.tasks.route<reply_ptr>(*id, c->what);
+  if (const auto* row = domain::row_of(cmd); row && row->about == domain::subject::task)
+    return st.tasks.route<reply_ptr>(row->id(cmd), c->what);
   // A lock without a line needs no actor; a caller willing to wait does.
   if (cmd.has_acquire_lock() && cmd.acquire_lock().wait_ms() > 0)
     return st.locks.route<reply_ptr>(cmd.acquire_lock().path(), c->what);

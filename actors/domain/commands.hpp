@@ -1,0 +1,43 @@
+// What there is to say about a command besides what it does: one row for each body of v1::Command, in the order of command.proto.
+#pragma once
+
+#include <span>
+
+#include "actors/domain/transaction.hpp"
+
+namespace swarm::domain {
+
+/// Who may send it. The operator may send everything that is not the node's own; a session too, as itself.
+enum class sent_by {
+  members,           // operator and sessions
+  members_and_edge,  // devices and gateways as well: they talk, watch and decide, and own nothing in a scope
+  operator_or_node,  // sweeps: by hand, or the node's own
+  node,              // reports of the node: of its own processes and connections
+};
+
+/// What it is about: whose row decides where it may come from, and which actor of the scope it goes through.
+enum class subject { nothing, task, session, worker };
+
+struct command_row {
+  v1::Command::BodyCase body;
+  v1::Reply (*run)(transaction&, const v1::Command&);
+  sent_by from = sent_by::members;
+  /// It makes sense without a row of the one who acts: it makes that row, ends it, or comes from the node.
+  bool unregistered = false;
+  /// It makes the store grow, and is refused below the low-disk mark. Releases, expiries and completions never are.
+  bool grows_store = false;
+  subject about = subject::nothing;
+  /// The id of what it is about; null when it is about nothing.
+  const std::string& (*id)(const v1::Command&) = nullptr;
+  /// Why a session may not send it about another session than itself; null when it may.
+  const char* own_only = nullptr;
+  /// Another node may send it about what lives there.
+  bool from_other_nodes = false;
+};
+
+/// Every row.
+std::span<const command_row> commands() noexcept;
+/// Null for a body that is not set, or that this version does not know: such a command is refused whoever sends it.
+const command_row* row_of(const v1::Command&) noexcept;
+
+} // namespace swarm::domain

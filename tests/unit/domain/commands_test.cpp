@@ -1,0 +1,87 @@
+#include <doctest/doctest.h>
+#include <google/protobuf/descriptor.h>
+
+#include "actors/domain/commands.hpp"
+#include "actors/domain/decide.hpp"
+
+using namespace swarm;
+using namespace swarm::domain;
+
+namespace {
+
+const google::protobuf::OneofDescriptor& bodies() { return *v1::Command::descriptor()->FindOneofByName("body"); }
+
+/// A command with this body, from this kind of caller.
+v1::Command of(const google::protobuf::FieldDescriptor& body, v1::Principal::Kind kind) {
+  v1::Command cmd;
+  cmd.GetReflection()->MutableMessage(&cmd, &body);
+  cmd.mutable_principal()->set_kind(kind);
+  cmd.mutable_principal()->set_id("me");
+  return cmd;
+}
+
+} // namespace
+
+TEST_CASE("each command of the contract has one row, in the contract's order") {
+  REQUIRE(commands().size() == static_cast<std::size_t>(bodies().field_count()));
+  for (int i = 0; i < bodies().field_count(); ++i) {
+    const auto& field = *bodies().field(i);
+    CAPTURE(field.name());
+    const auto& row = commands()[static_cast<std::size_t>(i)];
+    CHECK(static_cast<int>(row.body) == field.number());
+    CHECK(row_of(of(field, v1::Principal::OPERATOR)) == &row);
+    CHECK((row.run != nullptr));
+  }
+}
+
+TEST_CASE("a command without a row is nobody's") {
+  v1::Command none;
+  none.set_scope("s");
+  CHECK(row_of(none) == nullptr);
+  for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION, v1::Principal::NODE, v1::Principal::DEVICE, v1::Principal::GATEWAY}) {
+    none.mutable_principal()->set_kind(kind);
+    CHECK(authorize(none));
+  }
+  CHECK_FALSE(grows_store(none));
+}
+
+TEST_CASE("what a row says goes together") {
+  for (int i = 0; i < bodies().field_count(); ++i) {
+    const auto& field = *bodies().field(i);
+    CAPTURE(field.name());
+    const auto& row = commands()[static_cast<std::size_t>(i)];
+    CHECK((row.about != subject::nothing) == static_cast<bool>(row.id));
+    if (row.own_only)
+      CHECK(row.about == subject::session);
+    if (row.from_other_nodes)
+      CHECK((row.about == subject::session || row.about == subject::worker));
+    if (row.from == sent_by::node) {
+      CHECK(row.unregistered);
+      CHECK_FALSE(row.grows_store);
+    }
+    // The id is the body's own field of that name.
+    if (row.id) {
+      auto cmd = of(field, v1::Principal::OPERATOR);
+      auto* body = cmd.GetReflection()->MutableMessage(&cmd, &field);
+      const auto* name = row.about == subject::task ? "task_id" : row.about == subject::worker ? "spawn_id" : "session_id";
+      const auto* id = field.message_type()->FindFieldByName(name);
+      REQUIRE(id);
+      body->GetReflection()->SetString(body, id, "x");
+      CHECK(row.id(cmd) == "x");
+    }
+  }
+}
+
+TEST_CASE("devices and gateways send only what a row opens to them, and only the node what is the node's") {
+  for (int i = 0; i < bodies().field_count(); ++i) {
+    const auto& field = *bodies().field(i);
+    CAPTURE(field.name());
+    const auto& row = commands()[static_cast<std::size_t>(i)];
+    for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY})
+      CHECK(authorize(of(field, kind)).has_value() == (row.from != sent_by::members_and_edge));
+    for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION})
+      if (row.from == sent_by::node)
+        CHECK(authorize(of(field, kind)));
+    CHECK(authorize(of(field, v1::Principal::KIND_UNSPECIFIED)));
+  }
+}
