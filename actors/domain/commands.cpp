@@ -52,8 +52,7 @@ constexpr std::array rows{
               .id = id_in<&c::report_agent, &v1::ReportAgent::session_id>,
               .own_only = "A session may only report what it does itself",
               .from_other_nodes = true},
-  command_row{
-    .body = c::kSendMessage, .run = run<&c::send_message, send_message>, .from = sent_by::members_and_edge, .grows_store = true},
+  command_row{.body = c::kSendMessage, .run = run<&c::send_message, send_message>, .from = sent_by::members_and_edge, .grows_store = true},
   command_row{.body = c::kBroadcast, .run = run<&c::broadcast, broadcast>, .from = sent_by::members_and_edge, .grows_store = true},
   command_row{.body = c::kConsumeMessages, .run = run<&c::consume_messages, consume_messages>},
   command_row{.body = c::kDeliverMessages,
@@ -64,15 +63,11 @@ constexpr std::array rows{
               .id = id_in<&c::deliver_messages, &v1::DeliverMessages::session_id>,
               .from_other_nodes = true},
   command_row{.body = c::kCreateTasks, .run = run<&c::create_tasks, create_tasks>, .grows_store = true},
-  command_row{.body = c::kClaimTask,
-              .run = run<&c::claim_task, claim_task>,
-              .about = subject::task,
-              .id = id_in<&c::claim_task, &v1::ClaimTask::task_id>},
+  command_row{
+    .body = c::kClaimTask, .run = run<&c::claim_task, claim_task>, .about = subject::task, .id = id_in<&c::claim_task, &v1::ClaimTask::task_id>},
   command_row{.body = c::kClaimNextTask, .run = run<&c::claim_next_task, claim_next_task>},
-  command_row{.body = c::kUpdateTask,
-              .run = run<&c::update_task, update_task>,
-              .about = subject::task,
-              .id = id_in<&c::update_task, &v1::UpdateTask::task_id>},
+  command_row{
+    .body = c::kUpdateTask, .run = run<&c::update_task, update_task>, .about = subject::task, .id = id_in<&c::update_task, &v1::UpdateTask::task_id>},
   command_row{.body = c::kCompleteTask,
               .run = run<&c::complete_task, complete_task>,
               .about = subject::task,
@@ -117,10 +112,8 @@ constexpr std::array rows{
   command_row{.body = c::kSubscribe, .run = run<&c::subscribe, subscribe>, .from = sent_by::members_and_edge, .grows_store = true},
   command_row{.body = c::kAckSubscription, .run = run<&c::ack_subscription, ack_subscription>, .from = sent_by::members_and_edge},
   command_row{.body = c::kUnsubscribe, .run = run<&c::unsubscribe, unsubscribe>, .from = sent_by::members_and_edge},
-  command_row{.body = c::kRequestApproval,
-              .run = run<&c::request_approval, request_approval>,
-              .from = sent_by::members_and_edge,
-              .grows_store = true},
+  command_row{
+    .body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = sent_by::members_and_edge, .grows_store = true},
   command_row{.body = c::kDecideApproval, .run = run<&c::decide_approval, decide_approval>, .from = sent_by::members_and_edge},
   command_row{.body = c::kSweep, .run = run<&c::sweep, sweep>, .from = sent_by::operator_or_node, .unregistered = true},
 };

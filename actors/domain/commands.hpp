@@ -9,10 +9,10 @@ namespace swarm::domain {
 
 /// Who may send it. The operator may send everything that is not the node's own; a session too, as itself.
 enum class sent_by {
-  members,           // operator and sessions
-  members_and_edge,  // devices and gateways as well: they talk, watch and decide, and own nothing in a scope
-  operator_or_node,  // sweeps: by hand, or the node's own
-  node,              // reports of the node: of its own processes and connections
+  members,          // operator and sessions
+  members_and_edge, // devices and gateways as well: they talk, watch and decide, and own nothing in a scope
+  operator_or_node, // sweeps: by hand, or the node's own
+  node,             // reports of the node: of its own processes and connections
 };
 
 /// What it is about: whose row decides where it may come from, and which actor of the scope it goes through.

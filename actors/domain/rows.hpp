@@ -153,6 +153,22 @@ struct scope_state_filter {
 template <class Row>
 struct table;
 
+/// Every table there is, in the order of RowPatch in command.proto: ROW(message, filter, number in v1::Erased, field of the patch). The only list.
+// clang-format off
+#define SWARM_ROWS(ROW)                                                                                               \
+  ROW(Session, session_filter, SESSIONS, session)                     /* key(id); order registered_at_ms, id */       \
+  ROW(Credential, credential_filter, CREDENTIALS, credential)         /* key(token_hash) */                           \
+  ROW(Task, task_filter, TASKS, task)                                 /* key(id) */                                   \
+  ROW(Lock, lock_filter, LOCKS, lock)                                 /* key(scope, path); order path */              \
+  ROW(LockWaiter, waiter_filter, LOCK_WAITERS, lock_waiter)           /* key(scope, path, seq); order seq */          \
+  ROW(Message, message_filter, MESSAGES, message)                     /* key(scope, id); order id */                  \
+  ROW(KvEntry, kv_filter, KV, kv)                                     /* key(scope, key); order key */                \
+  ROW(Spawn, spawn_filter, SPAWNS, spawn)                             /* key(id); order requested_at_ms, id */        \
+  ROW(Subscription, subscription_filter, SUBSCRIPTIONS, subscription) /* key(scope, owner, name); order name */       \
+  ROW(Approval, approval_filter, APPROVALS, approval)                 /* key(id); order created_at_ms, id */          \
+  ROW(ScopeState, scope_state_filter, TABLE_UNSPECIFIED, scope_state) /* key(scope); order scope; never erased */
+// clang-format on
+
 #define SWARM_TABLE(row_type, filter_type, erased_name, patch_field)                                                                                 \
   template <>                                                                                                                                        \
   struct table<v1::row_type> {                                                                                                                       \
@@ -164,19 +180,24 @@ struct table;
     static bool matches(const filter_type&, const v1::row_type&);                                                                                    \
     static bool before(const filter_type&, const v1::row_type&, const v1::row_type&);                                                                \
   };
-
-SWARM_TABLE(Session, session_filter, SESSIONS, session)                     // key(id); order registered_at_ms, id
-SWARM_TABLE(Credential, credential_filter, CREDENTIALS, credential)         // key(token_hash)
-SWARM_TABLE(Task, task_filter, TASKS, task)                                 // key(id)
-SWARM_TABLE(Lock, lock_filter, LOCKS, lock)                                 // key(scope, path); order path
-SWARM_TABLE(LockWaiter, waiter_filter, LOCK_WAITERS, lock_waiter)           // key(scope, path, seq); order seq
-SWARM_TABLE(Message, message_filter, MESSAGES, message)                     // key(scope, id); order id
-SWARM_TABLE(KvEntry, kv_filter, KV, kv)                                     // key(scope, key); order key
-SWARM_TABLE(Spawn, spawn_filter, SPAWNS, spawn)                             // key(id); order requested_at_ms, id
-SWARM_TABLE(Subscription, subscription_filter, SUBSCRIPTIONS, subscription) // key(scope, owner, name); order name
-SWARM_TABLE(Approval, approval_filter, APPROVALS, approval)                 // key(id); order created_at_ms, id
-SWARM_TABLE(ScopeState, scope_state_filter, TABLE_UNSPECIFIED, scope_state) // key(scope); order scope; never erased
+SWARM_ROWS(SWARM_TABLE)
 #undef SWARM_TABLE
+
+template <class... Rows>
+struct row_list {
+  /// act.operator()<Row>() for each.
+  template <class Act>
+  static void each(Act act) {
+    (act.template operator()<Rows>(), ...);
+  }
+  template <template <class...> class Template>
+  using in = Template<Rows...>;
+};
+template <class None, class... Rows>
+row_list<Rows...> without_first(row_list<None, Rows...>);
+#define SWARM_ROW_TYPE(row_type, filter_type, erased_name, patch_field) , v1::row_type
+using all_rows = decltype(without_first(row_list<void SWARM_ROWS(SWARM_ROW_TYPE)>{}));
+#undef SWARM_ROW_TYPE
 
 // -- reading -------------------------------------------------------------------------------
 
@@ -191,17 +212,10 @@ public:
 };
 
 /// The bases are virtual so that an implementation can be composed of one class per table (their `get` differ in the result only).
-class rows_view : public virtual table_view<v1::Session>,
-                  public virtual table_view<v1::Credential>,
-                  public virtual table_view<v1::Task>,
-                  public virtual table_view<v1::Lock>,
-                  public virtual table_view<v1::LockWaiter>,
-                  public virtual table_view<v1::Message>,
-                  public virtual table_view<v1::KvEntry>,
-                  public virtual table_view<v1::Spawn>,
-                  public virtual table_view<v1::Subscription>,
-                  public virtual table_view<v1::Approval>,
-                  public virtual table_view<v1::ScopeState> {
+template <class... Rows>
+class table_views : public virtual table_view<Rows>... {};
+
+class rows_view : public all_rows::in<table_views> {
 public:
   template <class Row>
   std::optional<Row> row(const std::string& k) const {

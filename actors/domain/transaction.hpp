@@ -138,9 +138,9 @@ private:
   std::vector<v1::ResolvedWait> resolved_;
   std::uint64_t delete_events_below_ = 0;
   std::optional<v1::Reply> veto_;
-  std::tuple<changes<v1::Session>, changes<v1::Credential>, changes<v1::Task>, changes<v1::Lock>, changes<v1::LockWaiter>, changes<v1::Message>,
-             changes<v1::KvEntry>, changes<v1::Spawn>, changes<v1::Subscription>, changes<v1::Approval>, changes<v1::ScopeState>>
-    overlays_;
+  template <class... Rows>
+  using all_changes = std::tuple<changes<Rows>...>;
+  all_rows::in<all_changes> overlays_;
 };
 
 /// The text, or null when it is empty: for the payloads of events.

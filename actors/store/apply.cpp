@@ -50,44 +50,32 @@ void put_dependencies(sqlite::connection& db, const v1::Task& row) {
     db.prepared("INSERT OR IGNORE INTO task_dependencies(dependency, task) VALUES(?1, ?2)").use().text(dependency).bytes(key).run();
 }
 
-const char* table_name(v1::Erased::Table table) {
-  switch (table) {
-    case v1::Erased::SESSIONS: return "sessions";
-    case v1::Erased::CREDENTIALS: return "credentials";
-    case v1::Erased::TASKS: return "tasks";
-    case v1::Erased::LOCKS: return "locks";
-    case v1::Erased::LOCK_WAITERS: return "lock_waiters";
-    case v1::Erased::MESSAGES: return "messages";
-    case v1::Erased::KV: return "kv";
-    case v1::Erased::SPAWNS: return "spawns";
-    case v1::Erased::SUBSCRIPTIONS: return "subscriptions";
-    case v1::Erased::APPROVALS: return "approvals";
-    default: throw sqlite::error{SQLITE_MISMATCH, "a batch erases from an unknown table: " + std::to_string(table)};
-  }
-}
-
 void erase(sqlite::connection& db, const v1::Erased& erased) {
-  db.prepared(std::string{"DELETE FROM "} + table_name(erased.table()) + " WHERE key=?1").use().bytes(erased.key()).run();
+  const char* name = nullptr;
+  domain::all_rows::each([&]<class Row>() {
+    if (domain::table<Row>::erased == erased.table())
+      name = columns<Row>::table;
+  });
+  if (!name || erased.table() == v1::Erased::TABLE_UNSPECIFIED)
+    throw sqlite::error{SQLITE_MISMATCH, "a batch erases from an unknown table: " + std::to_string(erased.table())};
+  db.prepared(std::string{"DELETE FROM "} + name + " WHERE key=?1").use().bytes(erased.key()).run();
   if (erased.table() == v1::Erased::TASKS)
     drop_dependencies(db, erased.key());
 }
 
 void put(sqlite::connection& db, const v1::RowPatch& patch) {
-  switch (patch.row_case()) {
-    case v1::RowPatch::kSession: return put(db, patch.session());
-    case v1::RowPatch::kCredential: return put(db, patch.credential());
-    case v1::RowPatch::kTask: put(db, patch.task()); return put_dependencies(db, patch.task());
-    case v1::RowPatch::kLock: return put(db, patch.lock());
-    case v1::RowPatch::kLockWaiter: return put(db, patch.lock_waiter());
-    case v1::RowPatch::kMessage: return put(db, patch.message());
-    case v1::RowPatch::kKv: return put(db, patch.kv());
-    case v1::RowPatch::kSpawn: return put(db, patch.spawn());
-    case v1::RowPatch::kSubscription: return put(db, patch.subscription());
-    case v1::RowPatch::kApproval: return put(db, patch.approval());
-    case v1::RowPatch::kScopeState: return put(db, patch.scope_state());
-    case v1::RowPatch::kErased: return;
-    case v1::RowPatch::ROW_NOT_SET: throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
-  }
+  auto known = patch.has_erased();
+  domain::all_rows::each([&]<class Row>() {
+    const auto* row = domain::table<Row>::in(patch);
+    if (!row)
+      return;
+    known = true;
+    put(db, *row);
+    if constexpr (std::is_same_v<Row, v1::Task>)
+      put_dependencies(db, *row);
+  });
+  if (!known)
+    throw sqlite::error{SQLITE_MISMATCH, "a batch holds a patch of an unknown kind"};
 }
 
 void append(sqlite::connection& db, const v1::Event& event) {
@@ -140,28 +128,11 @@ void erase_row(sqlite::connection& db, const std::string& key) {
     drop_dependencies(db, key);
 }
 
-template void write_row(sqlite::connection&, const std::string&, const v1::Session&, const std::optional<v1::Session>&);
-template void erase_row<v1::Session>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Credential&, const std::optional<v1::Credential>&);
-template void erase_row<v1::Credential>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Task&, const std::optional<v1::Task>&);
-template void erase_row<v1::Task>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Lock&, const std::optional<v1::Lock>&);
-template void erase_row<v1::Lock>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::LockWaiter&, const std::optional<v1::LockWaiter>&);
-template void erase_row<v1::LockWaiter>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Message&, const std::optional<v1::Message>&);
-template void erase_row<v1::Message>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::KvEntry&, const std::optional<v1::KvEntry>&);
-template void erase_row<v1::KvEntry>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Spawn&, const std::optional<v1::Spawn>&);
-template void erase_row<v1::Spawn>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Subscription&, const std::optional<v1::Subscription>&);
-template void erase_row<v1::Subscription>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::Approval&, const std::optional<v1::Approval>&);
-template void erase_row<v1::Approval>(sqlite::connection&, const std::string&);
-template void write_row(sqlite::connection&, const std::string&, const v1::ScopeState&, const std::optional<v1::ScopeState>&);
-template void erase_row<v1::ScopeState>(sqlite::connection&, const std::string&);
+#define SWARM_INSTANCE(row_type, ...)                                                                                                                \
+  template void write_row(sqlite::connection&, const std::string&, const v1::row_type&, const std::optional<v1::row_type>&);                         \
+  template void erase_row<v1::row_type>(sqlite::connection&, const std::string&);
+SWARM_ROWS(SWARM_INSTANCE)
+#undef SWARM_INSTANCE
 
 void apply_events(sqlite::connection& db, const v1::Batch& batch) {
   for (const auto& event : batch.events())

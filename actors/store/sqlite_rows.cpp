@@ -105,16 +105,8 @@ std::uint64_t sqlite_rows::events_below(const std::string& scope, std::int64_t a
 
 bool sqlite_rows::any_dependencies() const { return db_.prepared("SELECT 1 FROM task_dependencies LIMIT 1").use().step(); }
 
-template class sqlite_table<v1::Session>;
-template class sqlite_table<v1::Credential>;
-template class sqlite_table<v1::Task>;
-template class sqlite_table<v1::Lock>;
-template class sqlite_table<v1::LockWaiter>;
-template class sqlite_table<v1::Message>;
-template class sqlite_table<v1::KvEntry>;
-template class sqlite_table<v1::Spawn>;
-template class sqlite_table<v1::Subscription>;
-template class sqlite_table<v1::Approval>;
-template class sqlite_table<v1::ScopeState>;
+#define SWARM_INSTANCE(row_type, ...) template class sqlite_table<v1::row_type>;
+SWARM_ROWS(SWARM_INSTANCE)
+#undef SWARM_INSTANCE
 
 } // namespace swarm

@@ -26,10 +26,9 @@ public:
 
 /// Rows on a connection, in whatever transaction it is in. Throws sqlite::error for a row that does not decode or a filter with a
 /// malformed position, sqlite::io_failure when the file failed.
-class sqlite_rows final : public sqlite_tables<v1::Session, v1::Credential, v1::Task, v1::Lock, v1::LockWaiter, v1::Message, v1::KvEntry, v1::Spawn,
-                                               v1::Subscription, v1::Approval, v1::ScopeState> {
+class sqlite_rows final : public domain::all_rows::in<sqlite_tables> {
 public:
-  explicit sqlite_rows(sqlite::connection& db) : sqlite_tables(db), db_(db) {}
+  explicit sqlite_rows(sqlite::connection& db) : domain::all_rows::in<sqlite_tables>(db), db_(db) {}
   std::vector<v1::Event> events(const std::string& scope, std::uint64_t after, std::size_t limit) const final;
   std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const final;
   std::uint64_t oldest_event(const std::string& scope) const final;

@@ -175,17 +175,9 @@ void staged_table<Row>::forget() {
   dependencies_ = content::unknown;
 }
 
-template class staged_table<v1::Session>;
-template class staged_table<v1::Credential>;
-template class staged_table<v1::Task>;
-template class staged_table<v1::Lock>;
-template class staged_table<v1::LockWaiter>;
-template class staged_table<v1::Message>;
-template class staged_table<v1::KvEntry>;
-template class staged_table<v1::Spawn>;
-template class staged_table<v1::Subscription>;
-template class staged_table<v1::Approval>;
-template class staged_table<v1::ScopeState>;
+#define SWARM_INSTANCE(row_type, ...) template class staged_table<v1::row_type>;
+SWARM_ROWS(SWARM_INSTANCE)
+#undef SWARM_INSTANCE
 
 std::vector<v1::Event> staged_rows::events(const std::string& scope, std::uint64_t after, std::size_t limit) const {
   write_events_();

@@ -83,12 +83,11 @@ protected:
   }
 };
 
-class staged_rows final : public staged_tables<v1::Session, v1::Credential, v1::Task, v1::Lock, v1::LockWaiter, v1::Message, v1::KvEntry, v1::Spawn,
-                                               v1::Subscription, v1::Approval, v1::ScopeState> {
+class staged_rows final : public domain::all_rows::in<staged_tables> {
 public:
   /// `write_events` puts the events of the commands so far into SQLite; called before events are read, which is rare.
   staged_rows(const sqlite_rows& base, std::function<void()> write_events)
-    : staged_tables(base), base_(base), write_events_(std::move(write_events)) {}
+    : domain::all_rows::in<staged_tables>(base), base_(base), write_events_(std::move(write_events)) {}
 
   std::vector<v1::Event> events(const std::string& scope, std::uint64_t after, std::size_t limit) const final;
   std::vector<v1::Event> newest_events(const std::string& scope, std::size_t limit) const final;

@@ -71,18 +71,10 @@ private:
   std::map<std::string, Row> rows_;
 };
 
-class memory_rows final : public domain::rows_view,
-                          public memory_table<v1::Session>,
-                          public memory_table<v1::Credential>,
-                          public memory_table<v1::Task>,
-                          public memory_table<v1::Lock>,
-                          public memory_table<v1::LockWaiter>,
-                          public memory_table<v1::Message>,
-                          public memory_table<v1::KvEntry>,
-                          public memory_table<v1::Spawn>,
-                          public memory_table<v1::Subscription>,
-                          public memory_table<v1::Approval>,
-                          public memory_table<v1::ScopeState> {
+template <class... Rows>
+class memory_tables : public domain::rows_view, public memory_table<Rows>... {};
+
+class memory_rows final : public domain::all_rows::in<memory_tables> {
 public:
   /// What the store does with a decided command. Throws std::logic_error for a batch no store could apply.
   void apply(const v1::Batch& batch) {
@@ -140,31 +132,24 @@ private:
   }
 
   void apply(const v1::RowPatch& p) {
-    switch (p.row_case()) {
-      case v1::RowPatch::kSession: return put(p.session());
-      case v1::RowPatch::kCredential: return put(p.credential());
-      case v1::RowPatch::kTask: return put(p.task());
-      case v1::RowPatch::kLock: return put(p.lock());
-      case v1::RowPatch::kLockWaiter: return put(p.lock_waiter());
-      case v1::RowPatch::kMessage: return put(p.message());
-      case v1::RowPatch::kKv: return put(p.kv());
-      case v1::RowPatch::kSpawn: return put(p.spawn());
-      case v1::RowPatch::kSubscription: return put(p.subscription());
-      case v1::RowPatch::kApproval: return put(p.approval());
-      case v1::RowPatch::kScopeState: return put(p.scope_state());
-      case v1::RowPatch::kErased: return erase(p.erased());
-      default: throw std::logic_error("empty patch");
-    }
+    if (p.has_erased())
+      return erase(p.erased());
+    auto known = false;
+    domain::all_rows::each([&]<class Row>() {
+      if (const auto* row = domain::table<Row>::in(p)) {
+        known = true;
+        put(*row);
+      }
+    });
+    if (!known)
+      throw std::logic_error("empty patch");
   }
 
   void erase(const v1::Erased& e) {
-    auto in = [&](auto row) {
-      using row_type = decltype(row);
-      if (e.table() == domain::table<row_type>::erased)
-        static_cast<memory_table<row_type>&>(*this).erase(e.key());
-    };
-    in(v1::Session{}), in(v1::Credential{}), in(v1::Task{}), in(v1::Lock{}), in(v1::LockWaiter{}), in(v1::Message{});
-    in(v1::KvEntry{}), in(v1::Spawn{}), in(v1::Subscription{}), in(v1::Approval{});
+    domain::all_rows::each([&]<class Row>() {
+      if (e.table() == domain::table<Row>::erased && e.table() != v1::Erased::TABLE_UNSPECIFIED)
+        static_cast<memory_table<Row>&>(*this).erase(e.key());
+    });
   }
 
   std::map<std::string, std::vector<v1::Event>> events_;

@@ -1,4 +1,5 @@
 #include <random>
+#include <set>
 
 #include <doctest/doctest.h>
 
@@ -91,4 +92,23 @@ TEST_CASE("LIKE is case-insensitive for ASCII and counts characters, not bytes")
   CHECK_FALSE(domain::like("a\xc3\xa9z", "a__z"));
   CHECK(domain::like("", "%"));
   CHECK_FALSE(domain::like("abc", "ab"));
+}
+
+TEST_CASE("the list of tables is the contract's") {
+  std::vector<std::string> names;
+  std::set<int> erased;
+  domain::all_rows::each([&]<class Row>() {
+    names.push_back(Row::descriptor()->name());
+    erased.insert(domain::table<Row>::erased);
+    // A row is found in a patch of its own kind only.
+    v1::RowPatch patch;
+    CHECK(domain::table<Row>::in(patch) == nullptr);
+    domain::table<Row>::mutable_in(patch);
+    CHECK(domain::table<Row>::in(patch) != nullptr);
+  });
+  const auto* patch = v1::RowPatch::descriptor()->FindOneofByName("row");
+  REQUIRE(patch->field_count() == static_cast<int>(names.size()) + 1); // and `erased`
+  for (int i = 0; i + 1 < patch->field_count(); ++i)
+    CHECK(patch->field(i)->message_type()->name() == names[static_cast<std::size_t>(i)]);
+  CHECK(static_cast<int>(erased.size()) == v1::Erased::Table_descriptor()->value_count());
 }
