@@ -1,4 +1,4 @@
-// Files that are replaced whole: whoever reads one, also after a crash, finds what was there before or all of what came after.
+// Replaces files atomically: a reader finds the whole old file or the whole new one, also after a crash.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ enum class durability {
   cached, // in the kernel's cache: for what is worthless after a power cut and written too often to wait for the disk
 };
 
-/// A new file of mode 0600. std::errc::file_exists when there is one of that name; after any other error there is none.
+/// Makes a new file of mode 0600. Fails with std::errc::file_exists when the name is taken; after any other error no file is left.
 std::error_code write_new_file(const std::filesystem::path&, std::string_view bytes, durability = durability::synced);
 
 /// Puts a file of mode 0600 in the place of what is there; a symbolic link is replaced, not followed. The old file stays after any error.

@@ -24,7 +24,7 @@ struct child_options {
   /// Standard input, output and error; -1: /dev/null.
   std::array<int, 3> standard{-1, -1, -1};
   bool errors_as_ours = false;       // standard error is this process's
-  std::filesystem::path errors_into; // or goes into this file, made anew with mode 0600
+  std::filesystem::path errors_into; // or is written to this file, which is emptied first; mode 0600
   int further = -1, further_as = -1; // one more descriptor, and its number in the child; all others are closed there
 };
 
