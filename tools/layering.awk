@@ -16,7 +16,8 @@ BEGIN {
   may["actors/domain/task"] = domain
   may["actors/runtime"] = base
   may["actors/store"] = domain "actors/runtime"
-  may["actors/fabric"] = store "actors/fabric/cluster actors/fabric/entities actors/fabric/terminals actors/fabric/workers"
+  may["actors/fabric/messages"] = store
+  may["actors/fabric"] = store "actors/fabric/messages actors/fabric/cluster actors/fabric/entities actors/fabric/terminals actors/fabric/workers"
   may["actors/fabric/cluster"] = store "actors/fabric"
   may["actors/fabric/entities"] = store "actors/fabric"
   may["actors/fabric/terminals"] = store "actors/fabric"

@@ -1,0 +1,51 @@
+// Input, output and files of terminals.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <caf/allowed_unsafe_message_type.hpp>
+
+#include "swarm/v1/pty.pb.h"
+
+namespace swarm {
+
+/// Asks for the output of a terminal.
+struct pty_read {
+  std::uint64_t from = 0;
+  std::uint64_t max_bytes = 0; // at most limits::pty_chunk_bytes_max
+  bool wait = true;            // park until there is something or the program has ended
+  bool tail = false;           // start max_bytes before the end instead of at `from`
+};
+using pty_read_ptr = std::shared_ptr<const pty_read>;
+using pty_chunk_ptr = std::shared_ptr<const v1::PtyChunk>;
+using pty_info_ptr = std::shared_ptr<const v1::PtyInfo>;
+
+/// Bytes for the program in a terminal.
+struct pty_input {
+  std::string request; // deduplicated per terminal; empty = not
+  std::string data;
+  bool person = false; // people outrank agents
+  bool stale = false;  // its fence is not that of what the worker does now: only a repeated request is answered
+};
+using pty_input_ptr = std::shared_ptr<const pty_input>;
+
+/// Bytes of a terminal on their way to or from its segment files.
+struct log_slice {
+  std::string id;
+  std::uint64_t offset = 0;
+  std::string bytes;
+  std::uint64_t start = 0; // lowest offset kept
+  std::uint64_t end = 0;   // highest offset written
+  bool fresh = false;      // a new program begins: what is kept of the terminal goes first
+};
+using log_slice_ptr = std::shared_ptr<const log_slice>;
+
+} // namespace swarm
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_read_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_chunk_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_info_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_input_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_slice_ptr)
