@@ -1,5 +1,6 @@
 #include "actors/base/crypto.hpp"
 
+#include <memory>
 #include <random>
 #include <stdexcept>
 

@@ -36,7 +36,7 @@ long __real_syscall(long number, ...); // NOLINT
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) { // NOLINT
   if (number != SYS_futex || (b & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET || (b & FUTEX_CLOCK_REALTIME) == 0 || d == 0)
     return __real_syscall(number, a, b, c, d, e, f);
-  auto until = monotonic(*reinterpret_cast<const timespec*>(d));
+  auto until = monotonic(*reinterpret_cast<const timespec*>(d)); // NOLINT(performance-no-int-to-ptr): the kernel takes an address as a number
   return __real_syscall(number, a, b & ~long{FUTEX_CLOCK_REALTIME}, c, &until, e, f);
 }
 }

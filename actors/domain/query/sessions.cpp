@@ -24,6 +24,7 @@ std::string candidates(const std::vector<const v1::Session*>& sessions) {
 
 std::vector<const v1::Session*> pointers(const std::vector<v1::Session>& sessions) {
   std::vector<const v1::Session*> out;
+  out.reserve(sessions.size());
   for (const auto& s : sessions)
     out.push_back(&s);
   return out;

@@ -5,6 +5,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
@@ -255,7 +256,7 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
     add("name:" + one_word(name));
   for (auto& t : words(extra)) {
     if ((me || !identity.empty()) && t.rfind("identity:", 0) == 0 && t != identity)
-      return {{}, refuse(v1::Refusal::CROSS_IDENTITY, "Spawn label identity " + t + " does not match requester " + identity)};
+      return {{}, refuse(v1::Refusal::CROSS_IDENTITY, concat({"Spawn label identity ", t, " does not match requester ", identity}))};
     if (t == gateway_token && !may_make_gateways)
       return {{}, refuse(v1::Refusal::FORBIDDEN, "Only a gateway may ask for another one. Leave mode:gateway out of the worker's label.")};
     add(std::move(t));

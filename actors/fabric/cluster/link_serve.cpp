@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 
 #include "actors/base/limits.hpp"
