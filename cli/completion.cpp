@@ -1,5 +1,6 @@
 #include "cli/completion.hpp"
 
+#include "actors/base/text.hpp"
 #include "cli/verb.hpp"
 
 namespace swarm::cli {
@@ -19,7 +20,7 @@ void collect(const CLI::App& app, const std::string& path, std::vector<place>& o
     for (const auto& alias : sub->get_aliases())
       names.push_back(alias);
     for (const auto& name : names)
-      collect(*sub, path.empty() ? name : path + " " + name, out);
+      collect(*sub, path.empty() ? name : concat({path, " ", name}), out);
   }
 }
 
@@ -134,8 +135,8 @@ std::string fish_completion(const CLI::App& root) {
   auto options = [&out](const CLI::App& app, const std::string& condition) {
     for (const auto* o : app.get_options([](const CLI::Option* each) { return each->nonpositional(); }))
       for (const auto& name : o->get_lnames())
-        out += "complete -c swarmctl" + condition + " -l " + name + (o->get_items_expected_max() > 0 ? " -r" : "") + " -d " +
-               fish_quoted(o->get_description()) + "\n";
+        out += concat({"complete -c swarmctl", condition, " -l ", name, o->get_items_expected_max() > 0 ? " -r" : "", " -d ",
+                       fish_quoted(o->get_description()), "\n"});
   };
   options(root, "");
   for (const auto& p : places(root)) {
@@ -143,13 +144,13 @@ std::string fish_completion(const CLI::App& root) {
       for (const auto* sub : root.get_subcommands([](const CLI::App*) { return true; }))
         for (const auto& name : names_of_subcommands(root))
           if (sub->check_name(name))
-            out += "complete -c swarmctl -n __fish_use_subcommand -a " + name + " -d " + fish_quoted(sub->get_description()) + "\n";
+            out += concat({"complete -c swarmctl -n __fish_use_subcommand -a ", name, " -d ", fish_quoted(sub->get_description()), "\n"});
       continue;
     }
     auto last = p.path.substr(p.path.rfind(' ') + 1);
     auto condition = " -n '__fish_seen_subcommand_from " + last + "'";
     for (const auto& name : names_of_subcommands(*p.app))
-      out += "complete -c swarmctl" + condition + " -a " + name + "\n";
+      out += concat({"complete -c swarmctl", condition, " -a ", name, "\n"});
     options(*p.app, condition);
   }
   return out;

@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include <caf/typed_event_based_actor.hpp>
+
 #include "actors/base/log.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/tree.hpp"

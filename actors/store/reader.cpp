@@ -61,12 +61,12 @@ std::variant<T, caf::error> guarded(self_pointer self, const std::function<T()>&
 template <class T>
 caf::result<T> up_to_date(self_pointer self, const reader_options& options, std::function<T()> work) {
   if (!options.barrier || options.barrier->open())
-    return std::visit([](auto&& done) { return caf::result<T>{std::move(done)}; }, guarded<T>(self, work));
+    return std::visit([](auto done) { return caf::result<T>{std::move(done)}; }, guarded<T>(self, work));
   auto promise = self->make_response_promise<T>();
   auto caller = std::make_shared<runtime::parked<T>>(promise);
   self
     ->request(options.writer, caf::infinite, catch_up_atom_v) // lint: edge deadline
-    .then([self, caller, work](bool) { std::visit([&](auto&& done) { caller->answer(std::move(done)); }, guarded<T>(self, work)); },
+    .then([self, caller, work](bool) { std::visit([&](auto done) { caller->answer(std::move(done)); }, guarded<T>(self, work)); },
           [caller](caf::error& e) { caller->answer(std::move(e)); });
   return promise;
 }

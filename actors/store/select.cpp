@@ -175,6 +175,7 @@ void restrict_statuses(selection& q, const domain::task_filter& f) {
   statuses.erase(std::unique(statuses.begin(), statuses.end()), statuses.end());
   if (merges_by_status(f)) {
     std::vector<std::string> arms;
+    arms.reserve(statuses.size());
     for (auto s : statuses)
       arms.push_back("status = " + std::to_string(s));
     q.arms(std::move(arms));

@@ -153,7 +153,7 @@ struct json_text::node {
 };
 
 json_text::json_text(std::string text) : text_(std::move(text)) {
-  if (trimmed(text_).empty())
+  if (text_.find_first_not_of(blanks) == text_.npos) // what JSON calls blank: a form feed is somebody's text, and an error
     text_ = "{}\n";
   bare_ = without_comments(text_);
   plain_ = without_trailing_commas(bare_);

@@ -154,10 +154,10 @@ std::string with_lines_in(const std::string& text, const toml::table& table, std
   for (const auto& [key, value] : values) {
     const auto* now = table.get(key);
     if (!now) {
-      fresh += key + " = " + value + end;
+      fresh += concat({key, " = ", value, end});
     } else if (toml_values one{{key, value}}; !has_values(table, one)) {
       auto from = now->source().begin.line - 1;
-      edits[from] = {now->source().end.line - from, key + " = " + value + end};
+      edits[from] = {now->source().end.line - from, concat({key, " = ", value, end})};
     }
   }
   for (const auto& [from, edit] : edits) {
@@ -181,7 +181,7 @@ std::string with_new_table(const std::string& text, const toml_path& path, const
     out += comment + end;
   out += header_text(path) + end;
   for (const auto& [key, value] : values)
-    out += key + " = " + value + end;
+    out += concat({key, " = ", value, end});
   return out;
 }
 

@@ -29,9 +29,9 @@ bool is_dash(std::string_view text) { return text == "-" || text.starts_with("- 
 /// Behind the quoted text that begins at `at`; npos when it is not closed on this line.
 std::size_t behind_quoted(std::string_view line, std::size_t at, char quote) {
   for (; at < line.size(); ++at) {
-    if (quote == '"' && line[at] == '\\')
-      ++at;
-    else if (line[at] == quote && quote == '\'' && at + 1 < line.size() && line[at + 1] == quote)
+    auto escaped = quote == '"' && line[at] == '\\';
+    auto doubled = line[at] == quote && quote == '\'' && at + 1 < line.size() && line[at + 1] == quote;
+    if (escaped || doubled)
       ++at;
     else if (line[at] == quote)
       return at + 1;

@@ -728,10 +728,16 @@ void hook_run::pre_tool_use() {
     for (const auto& l : held) {
       if (denied || (!l.hidden() && l.lock().session_id() == me_.id))
         continue;
-      if (const auto* w = written.find(l.lock().path()); w && (l.hidden() || !is_me(l.lock().session_id())))
+      auto others = !is_me(l.lock().session_id());
+      const auto* w = written.find(l.lock().path());
+      auto concerns = w && (l.hidden() || others);
+      if (!concerns) {
+        // The hook of another session may hold the whole directory.
+        w = written.find_below(l.lock().path());
+        concerns = w && options_.enforce && l.lock().note() == hook_note && others;
+      }
+      if (concerns)
         denied = judge(l, written, *w) == verdict::denied;
-      else if (w = written.find_below(l.lock().path()); w && options_.enforce && l.lock().note() == hook_note && !is_me(l.lock().session_id()))
-        denied = judge(l, written, *w) == verdict::denied; // a hook of somebody else keeps the whole directory
     }
     if (denied)
       give_back(std::exchange(taken_, {}));
@@ -779,8 +785,8 @@ void hook_run::tell_of(const std::vector<watched_file>& changed) {
     auto c = command();
     c.mutable_send_message()->set_recipient(w.holder);
     c.mutable_send_message()->set_relaxed(true);
-    c.mutable_send_message()->set_content("[auto] " + file + ", which you have locked, changed while " + me_.id + " ran: " + script +
-                                          "\nIf that was not you, look at it before you go on.");
+    c.mutable_send_message()->set_content(concat(
+      {"[auto] ", file, ", which you have locked, changed while ", me_.id, " ran: ", script, "\nIf that was not you, look at it before you go on."}));
     auto reply = decide(c);
     if (reply.has_refusal())
       note("the holder was not told: " + reply.refusal().text());

@@ -224,7 +224,7 @@ void script::patch(const arguments& args, int strip, const word* file, const std
     return;
   for (const auto& text : texts)
     for (const auto& path : paths_in_diff(text, strip))
-      add_path(base.empty() ? path : base + "/" + path);
+      add_path(base.empty() ? path : concat({base, "/", path}));
 }
 
 void script::git_checkout(word_list words, std::size_t from) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "actors/base/share_directory.hpp"
+#include "actors/base/text.hpp"
 #include "cli/edit/file.hpp"
 #include "cli/edit/json.hpp"
 #include "cli/install/hosts.hpp"
@@ -114,7 +115,7 @@ host_check check_of(const std::string& name, const environment& env, const insta
     out.details["program"] = program;
     if (access(program.c_str(), X_OK) != 0) {
       out.status = "warn";
-      out.message = host.title + ": its settings start " + program + ", which is not there" + mend;
+      out.message = concat({host.title, ": its settings start ", program, ", which is not there", mend});
       return out;
     }
   }

@@ -64,6 +64,7 @@ int run_list_contexts(context& ctx) {
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(all.size());
   for (const auto& c : all)
     rows.push_back({c.name == now ? "*" : "", c.name, shown_node(c), c.scope.empty() ? "-" : c.scope});
   ctx.io().text(table({"", "CONTEXT", "NODE", "SCOPE"}, rows));

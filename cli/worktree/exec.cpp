@@ -63,6 +63,7 @@ std::string same_place(const context& ctx, const worker_trees& trees, const work
   setenv("SWARM_WORKTREE", tree.c_str(), 1);
   setenv("PWD", directory.c_str(), 1);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const auto& word : words)
     argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -118,7 +118,7 @@ std::vector<std::string> hidden_files(const std::string& path, const std::string
       continue;
     auto name = entry.substr(2);
     bool assumed = entry[0] >= 'a' && entry[0] <= 'z';
-    if (assumed || (entry[0] == 'S' && is_there(path + "/" + name)))
+    if (assumed || (entry[0] == 'S' && is_there(concat({path, "/", name}))))
       out.push_back(name);
   }
   return out;
@@ -233,7 +233,7 @@ worker_tree worker_trees::make(worker_tree wanted, const environment& env) const
   bool taken = false;
   for (const auto& name : {wanted.key().substr(0, short_name_bytes), wanted.key()}) {
     wanted.branch = branch_prefix + name;
-    wanted.path = directory + "/" + name;
+    wanted.path = concat({directory, "/", name});
     if (adopt(wanted))
       return wanted;
     taken = is_there(wanted.path) || !commit("refs/heads/" + wanted.branch).empty();

@@ -348,7 +348,7 @@ std::string run::step_of(const v1::Event& e) const {
 }
 
 void run::note(const ports& p, const v1::Event& e) {
-  auto subject = e.subject();
+  const auto& subject = e.subject();
   auto task = event_task(e);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     auto& s = states_[i];

@@ -1,5 +1,7 @@
 #include "services/call/status.hpp"
 
+#include <caf/sec.hpp>
+
 #include "actors/runtime/error_text.hpp"
 
 namespace swarm {

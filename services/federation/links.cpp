@@ -268,7 +268,7 @@ private:
 
 class refused final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {
 public:
-  explicit refused(grpc::Status s) { this->Finish(std::move(s)); }
+  explicit refused(const grpc::Status& s) { this->Finish(s); }
   void OnDone() override { delete this; }
 };
 

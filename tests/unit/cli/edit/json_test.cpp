@@ -123,6 +123,7 @@ TEST_CASE("what is not JSON is refused with its line, and what is in the way by 
   CHECK(line_refused("{\n  \"a\": \"x\n") == 2);
   CHECK(line_refused("[1]\n") == 1);
   CHECK(line_refused("7") == 1);
+  CHECK(line_refused("\f") == 1); // no blank in JSON: it would be lost
   CHECK(line_refused("{} {}") == 1);
   CHECK(line_refused("{\n\n/* ") == 3);
   CHECK(line_refused("{\"a\": \"\xff\"}") == 1);
