@@ -268,11 +268,11 @@ private:
 
 class refused final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {
 public:
-  explicit refused(const grpc::Status& s) { this->Finish(s); }
+  explicit refused(grpc::Status s) { this->Finish(std::move(s)); }
   void OnDone() override { delete this; }
 };
 
-grpc::Status unauthenticated(std::string text) { return {grpc::StatusCode::UNAUTHENTICATED, std::move(text)}; }
+grpc::Status unauthenticated(const std::string& text) { return {grpc::StatusCode::UNAUTHENTICATED, text}; }
 
 /// Somebody of whom nobody knows who it is was not let in.
 void tell_of_stranger(link_board& board, std::string why) {
