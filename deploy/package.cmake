@@ -10,7 +10,7 @@ foreach(part agents skills routines)
   endif()
 endforeach()
 install(FILES deploy/systemd/swarmd.service DESTINATION lib/systemd/user)
-install(FILES README.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric")
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric")
 install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric/docs" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 
 # Manual pages and completion are made from what the programs say. When only tests are wanted nobody waits for them at each build.
