@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documents name every limit, every event type and every file of the state directory, and the contract says of every message,
-# enum, call and field what it means; this check is itself checked first.
+# The documents name every limit, every event type and every file of the state directory, and link only to what exists. The contract says of every
+# message, enum, call and field what it means. This check is itself checked first.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
@@ -29,6 +29,20 @@ undocumented() {
       "|"*) grep -qF -e "$name" "$1" ;;
       *) grep -qF -e "\`$name\`" -e "\`$name/\`" "$1" ;;
     esac || printf '%s\n' "$name"
+  done
+}
+
+# The headlines of a document, as links name them.
+anchors() { sed -n 's/^##* //p' "$1" | tr '[:upper:] ' '[:lower:]-' | sed 's/[^a-z0-9_-]//g'; }
+# broken_links DOCUMENT...: "DOCUMENT: TARGET" for links to a file, or to a headline of one, that does not exist
+broken_links() {
+  local document target path
+  for document in "$@"; do
+    while IFS= read -r target; do
+      path=$document
+      [[ $target == "#"* ]] || path=$(dirname "$document")/${target%%#*}
+      [[ -e $path && ($target != *"#"* || $'\n'$(anchors "$path")$'\n' == *$'\n'"${target#*#}"$'\n'*) ]] || printf '%s: %s\n' "$document" "$target"
+    done < <(grep -oE '\]\([^) ]+\)' "$document" | sed 's/^](\(.*\))$/\1/' | grep -vE '^[a-z]+:' || true)
   done
 }
 
@@ -64,6 +78,12 @@ fi
 printf '| `task.here` | subject | payload |\n| `task.invented` | subject | payload |\n' >"$scratch/events.md"
 if [[ $(comm -23 <(promised_events "$scratch/events.md") <(events_in "$scratch/rules.cpp")) != task.invented ]]; then
   printf 'the check does not see an event that is promised and never emitted\n'
+  exit 1
+fi
+
+printf '# A page, Here\n[a](page.md) [b](page.md#a-page-here) [c](#a-page-here)\n[d](gone.md) [e](page.md#gone) [f](#gone) [g](https://example.org)\n' >"$scratch/page.md"
+if [[ $(broken_links "$scratch/page.md" | sed 's/.*: //' | xargs) != "gone.md page.md#gone #gone" ]]; then
+  printf 'the check for links is blind or sees ghosts; it found: %s\n' "$(broken_links "$scratch/page.md")"
   exit 1
 fi
 
@@ -169,6 +189,11 @@ if [[ -n $unknown ]]; then
   failed=1
 fi
 complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths.hpp)
+broken=$(broken_links ./*.md docs/*.md docs/adr/*.md)
+if [[ -n $broken ]]; then
+  printf 'links that lead nowhere:\n%s\n' "$broken"
+  failed=1
+fi
 contract=(proto/swarm/v1/*.proto proto/swarm/internal/*.proto)
 statements=$(uncommented -v all=1 "${contract[@]}" | grep -c . || true)
 if ((statements < 900)); then
@@ -181,4 +206,4 @@ if [[ -n $missing ]]; then
   failed=1
 fi
 ((failed == 0)) || exit 1
-echo "documents: limits, events and state files are all named, and the contract is commented"
+echo "documents: limits, events and state files are all named, links lead somewhere, and the contract is commented"
