@@ -11,6 +11,12 @@ namespace {
 
 const google::protobuf::OneofDescriptor& bodies() { return *v1::Command::descriptor()->FindOneofByName("body"); }
 
+/// The row of the body that stands at this place in the contract.
+const command_row& row_at(int i) {
+  REQUIRE(commands().size() == static_cast<std::size_t>(bodies().field_count()));
+  return commands()[static_cast<std::size_t>(i)];
+}
+
 /// A command with this body, from this kind of caller.
 v1::Command of(const google::protobuf::FieldDescriptor& body, v1::Principal::Kind kind) {
   v1::Command cmd;
@@ -23,11 +29,10 @@ v1::Command of(const google::protobuf::FieldDescriptor& body, v1::Principal::Kin
 } // namespace
 
 TEST_CASE("each command of the contract has one row, in the contract's order") {
-  REQUIRE(commands().size() == static_cast<std::size_t>(bodies().field_count()));
   for (int i = 0; i < bodies().field_count(); ++i) {
     const auto& field = *bodies().field(i);
     CAPTURE(field.name());
-    const auto& row = commands()[static_cast<std::size_t>(i)];
+    const auto& row = row_at(i);
     CHECK(static_cast<int>(row.body) == field.number());
     CHECK(row_of(of(field, v1::Principal::OPERATOR)) == &row);
     CHECK((row.run != nullptr));
@@ -49,7 +54,7 @@ TEST_CASE("what a row says goes together") {
   for (int i = 0; i < bodies().field_count(); ++i) {
     const auto& field = *bodies().field(i);
     CAPTURE(field.name());
-    const auto& row = commands()[static_cast<std::size_t>(i)];
+    const auto& row = row_at(i);
     CHECK((row.about != subject::nothing) == static_cast<bool>(row.id));
     if (row.own_only)
       CHECK(row.about == subject::session);
@@ -76,7 +81,7 @@ TEST_CASE("devices and gateways send only what a row opens to them, and only the
   for (int i = 0; i < bodies().field_count(); ++i) {
     const auto& field = *bodies().field(i);
     CAPTURE(field.name());
-    const auto& row = commands()[static_cast<std::size_t>(i)];
+    const auto& row = row_at(i);
     for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY})
       CHECK(authorize(of(field, kind)).has_value() == (row.from != sent_by::members_and_edge));
     for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION})
