@@ -39,6 +39,40 @@ as_root() {
   fi
 }
 
+# enter_view [ARGUMENT...]   run the calling script again, with these arguments, in a view of this checkout; returns in that second run only
+#
+# The view is an overlay in a mount namespace of its own, at the checkout's own path: what is built counts there, what changes lands in a
+# temporary folder, and the checkout stays as it is. Needs what root or a user namespace allows: to mount an overlay.
+enter_view() {
+  if [[ -z ${SWARM_VIEW:-} ]]; then
+    "$ROOT/tools/setup" build test
+    local user=() status=0
+    SWARM_VIEW=$(mktemp -d /var/tmp/swarm-view.XXXXXX)
+    trap 'rm -rf "$SWARM_VIEW"' EXIT
+    mkdir "$SWARM_VIEW/upper" "$SWARM_VIEW/work"
+    ((EUID == 0)) || user=(--user --map-root-user)
+    SWARM_VIEW=$SWARM_VIEW unshare "${user[@]}" --mount --propagation private "$0" "$@" || status=$?
+    exit "$status"
+  fi
+  mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$SWARM_VIEW/upper,workdir=$SWARM_VIEW/work" "$ROOT" ||
+    die "cannot mount an overlay over $ROOT; try as root, and not in a container"
+  cd "$ROOT" || exit
+  local log
+  log=$(cmake --preset asan 2>&1) || { printf '%s\n' "$log" >&2; die "cmake could not configure asan"; }
+}
+
+# build_in_view TARGET...   shows the end of the log when it fails; the whole is in build.log
+build_in_view() {
+  # Tests of whole nodes start the programs.
+  case "$1" in test_e2e_* | test_fault_*) set -- "$@" swarmd swarmctl swarm-keeper ;; esac
+  ninja -C build/asan -j "${SWARM_JOBS:-$(jobs)}" "$@" >build.log 2>&1 || { tail -n 40 build.log >&2; return 1; }
+}
+
+# test_in_view PROGRAM [DOCTEST OPTION...]   what it prints is in test.log
+test_in_view() {
+  SWARM_TEST_BIN_DIR="$ROOT/build/asan/bin" SWARM_SOURCE_DIR="$ROOT" timeout 300 "build/asan/bin/$1" "${@:2}" >test.log 2>&1
+}
+
 # How long the compiler works on a source, in seconds of a usual core; awk.
 source_seconds='function source_seconds(bytes) { return 2.1 + bytes / 4200 }'
 

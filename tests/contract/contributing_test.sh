@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The example of CONTRIBUTING.md does what the page says: its blocks apply to this checkout, are laid out, build and pass; and what the page says
+# of each forgotten file is what happens. Works in a view of the checkout, which stays as it is. Part of tools/test --full: a change of
+# command.proto builds much again.
+set -euo pipefail
+# shellcheck source=tools/lib.sh
+. "$(dirname "$0")/../../tools/lib.sh"
+enter_view "$@"
+
+page=CONTRIBUTING.md
+# All blocks as one patch, and the part of it that changes one file.
+blocks() { awk '/^```$/ { inside = 0 } inside; /^```diff$/ { inside = 1 }' "$page"; }
+part() { awk -v file="a/$1" '$1 == "---" { inside = $2 == file } inside' example.patch; }
+apply() { patch -p1 --fuzz=0 --silent "$@" >patch.log 2>&1 || { cat patch.log >&2; die "the example no longer applies; adapt it to the code"; }; }
+
+# What the page names as the one that reports: a source, a script or a program of the tests.
+check() {
+  case "$1" in
+    *.cpp) build_in_view "$ROOT/$1^" 2>/dev/null || { cat build.log; return 1; } ;;
+    *.sh) "$1" 2>&1 ;;
+    *)
+      build_in_view "$1" 2>/dev/null || { cat build.log; return 1; }
+      test_in_view "$1" || { cat test.log; return 1; }
+      ;;
+  esac
+}
+# reported FILE CHECK WORDS: without the file, the check fails and says so
+reported() {
+  part "$1" | apply --reverse
+  if check "$2" >check.log; then die "$1 is forgotten, and $2 reports nothing"; fi
+  grep -qF -e "$3" check.log || { tail -n 40 check.log >&2; die "$1 is forgotten, and $2 does not say: $3"; }
+  part "$1" | apply
+  note "without $1, $2 fails"
+}
+
+# all_reported ROWS; not on standard input, which the checks may read
+all_reported() {
+  local file by words
+  while IFS=$'\t' read -r -u 3 file by words; do reported "$file" "$by" "$words"; done 3<<<"$1"
+}
+
+blocks >example.patch
+mapfile -t files < <(sed -n 's/^--- a\///p' example.patch)
+# shellcheck disable=SC2016  # the page's quotes
+rows=$(sed -n 's/^| `\([^`]*\)` | `\([^`]*\)` | `\(.*\)` |$/\1\t\2\t\3/p' "$page")
+((${#files[@]} >= 5 && $(grep -c . <<<"$rows") >= 5)) || die "hardly any block or row found in $page: the search is wrong"
+apply <example.patch
+
+say "the example of $page: ${#files[@]} files"
+mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.[ch]pp$')
+clang-format-14 --dry-run --Werror "${sources[@]}" || die "the example is not laid out; see tools/format"
+# These fail before much is built.
+all_reported "$(awk -F '\t' '$2 ~ /\.cpp$/' <<<"$rows")"
+for name in test_domain test_cli tests/contract/documents_test.sh; do
+  check "$name" >check.log || { tail -n 40 check.log >&2; die "$name fails with the example"; }
+  note "$name passes with the example"
+done
+all_reported "$(awk -F '\t' '$2 !~ /\.cpp$/' <<<"$rows")"
+tools/proto-baseline >check.log || { cat check.log >&2; die "the example cannot be published"; }
+say "the example of $page holds"
