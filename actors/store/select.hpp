@@ -55,17 +55,9 @@ private:
 /// The smallest string above every string with that prefix; empty when there is none.
 std::string after_prefix(std::string prefix);
 
-/// The plan for a filter; `matches` and `before` of the same table say what it has to mean.
-selection plan(const domain::session_filter&);
-selection plan(const domain::credential_filter&);
-selection plan(const domain::task_filter&);
-selection plan(const domain::lock_filter&);
-selection plan(const domain::waiter_filter&);
-selection plan(const domain::message_filter&);
-selection plan(const domain::kv_filter&);
-selection plan(const domain::spawn_filter&);
-selection plan(const domain::subscription_filter&);
-selection plan(const domain::approval_filter&);
-selection plan(const domain::scope_state_filter&);
+/// The plan for a filter, one for each table; `matches` and `before` of the same table define what the plan has to find.
+#define SWARM_PLAN(row_type, filter_type, erased_name, patch_field) selection plan(const domain::filter_type&);
+SWARM_ROWS(SWARM_PLAN)
+#undef SWARM_PLAN
 
 } // namespace swarm
