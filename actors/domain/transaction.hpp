@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/domain/changes.hpp"
+#include "actors/domain/overlay.hpp"
 #include "actors/domain/rows.hpp"
 
 namespace swarm::domain {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/domain/changes.hpp"
+#include "actors/domain/overlay.hpp"
 #include "actors/store/sqlite_rows.hpp"
 
 namespace swarm {

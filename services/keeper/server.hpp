@@ -48,7 +48,7 @@ private:
   bool end_of_turn(bool quiet);
   main_children mains() const;
 
-  // server_peers.cpp: connections
+  // server_callers.cpp: connections
   void accept_all();
   void on_connection(unique_fd socket);
   bool may_connect(int socket) const;

@@ -8,8 +8,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/fabric/node_environment.hpp"
-#include "actors/runtime/complaints.hpp"
 #include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/log_limiter.hpp"
 #include "actors/runtime/restarts.hpp"
 
 namespace swarm {

@@ -10,8 +10,8 @@
 
 #include "actors/fabric/cluster/link_frames.hpp"
 #include "actors/fabric/node_environment.hpp"
-#include "actors/runtime/complaints.hpp"
 #include "actors/runtime/deadline_heap.hpp"
+#include "actors/runtime/log_limiter.hpp"
 #include "actors/runtime/parked.hpp"
 #include "actors/runtime/restarts.hpp"
 

@@ -1,4 +1,4 @@
-#include "tests/support/scripted_peer.hpp"
+#include "tests/support/scripted_node.hpp"
 
 #include <random>
 #include <stdexcept>

@@ -22,7 +22,7 @@
 #include "services/security/tls_probe.hpp"
 #include "tests/support/cluster_of_nodes.hpp"
 #include "tests/support/node_client.hpp"
-#include "tests/support/scripted_peer.hpp"
+#include "tests/support/scripted_node.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;

@@ -1,4 +1,4 @@
-#include "actors/domain/changes.hpp"
+#include "actors/domain/overlay.hpp"
 
 #include <algorithm>
 
