@@ -30,18 +30,18 @@ const char* root_examples = "Examples:\n"
                             "  swarmctl COMMAND --help\n"
                             "Exit status: 0 done, 1 refused or not found, 2 usage, 3 no node, 4 deadline.";
 
-std::unique_ptr<CLI::App> make_root(context& ctx) {
+std::unique_ptr<CLI::App> make_root(invocation& cli) {
   auto root = std::make_unique<CLI::App>(about, "swarmctl");
   root->footer(root_examples);
   root->require_subcommand(0, 1);
   root->allow_extras();
   root->set_help_flag("--help,-h", "show this help");
-  option(*root, "--scope", ctx.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
-  option(*root, "--context", ctx.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)");
-  option(*root, "--as", ctx.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
-  flag(*root, "--json", ctx.flags.json, "answer as JSON on stdout");
-  option(*root, "--timeout", ctx.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
-  flag(*root, "--no-autostart", ctx.flags.no_autostart, "do not start a node when none runs");
+  option(*root, "--scope", cli.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
+  option(*root, "--context", cli.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)");
+  option(*root, "--as", cli.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
+  flag(*root, "--json", cli.flags.json, "answer as JSON on stdout");
+  option(*root, "--timeout", cli.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
+  flag(*root, "--no-autostart", cli.flags.no_autostart, "do not start a node when none runs");
   return root;
 }
 
@@ -53,14 +53,14 @@ void set_up(CLI::App& app) {
     set_up(*sub);
 }
 
-CLI::App* add_verb(CLI::App& root, const verb& v, context& ctx) {
+CLI::App* add_verb(CLI::App& root, const verb& v, invocation& cli) {
   auto* app = root.add_subcommand(v.name, v.summary);
   if (v.alias)
     app->alias(v.alias);
   app->require_subcommand(0, 1);
   // Commands below it would show the root's otherwise.
   app->footer("");
-  v.build(*app, ctx);
+  v.build(*app, cli);
   set_up(*app);
   if (*v.examples)
     app->footer(std::string{"Examples:\n"} + v.examples);
@@ -152,84 +152,84 @@ void parse(CLI::App& root, std::vector<std::string> args) {
 }
 
 /// Splits off what follows `--` for commands that run a program; other commands get it as text.
-void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, context& ctx) {
+void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, invocation& cli) {
   auto dashes = std::find(args.begin(), args.end(), "--");
   if (named(root, args)->get_name() != v.program_of || dashes == args.end())
     return;
-  ctx.tail.assign(dashes + 1, args.end());
+  cli.tail.assign(dashes + 1, args.end());
   args.erase(dashes, args.end());
 }
 
-int report(context& ctx, const std::string& command, const failure& f) {
+int report(invocation& cli, const std::string& command, const failure& f) {
   std::string text = f.what();
   if (!text.empty())
-    ctx.io().error(f.verbatim ? text : "swarmctl" + (command.empty() ? "" : " " + command) + ": " + text);
+    cli.io().error(f.verbatim ? text : "swarmctl" + (command.empty() ? "" : " " + command) + ": " + text);
   if (f.exit_status == code::usage)
-    ctx.io().error("Try: swarmctl" + (command.empty() ? "" : " " + command) + " --help");
-  if (ctx.json_wanted() && f.exit_status != code::usage) {
+    cli.io().error("Try: swarmctl" + (command.empty() ? "" : " " + command) + " --help");
+  if (cli.json_wanted() && f.exit_status != code::usage) {
     if (f.body)
-      ctx.io().print(*f.body);
+      cli.io().print(*f.body);
     else if (!text.empty())
-      ctx.io().print({{"error", text}});
+      cli.io().print({{"error", text}});
   }
   return f.exit_status;
 }
 
-void speak_to_chosen(context& ctx, const verb& v) {
-  auto chosen = choose_node(ctx.flags.node, ctx.env(), ctx.choice).node;
+void speak_to_chosen(invocation& cli, const verb& v) {
+  auto chosen = choose_node(cli.flags.node, cli.env(), cli.choice).node;
   if (!chosen)
     return;
   if (chosen->elsewhere() && v.only_here)
     throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + v.only_here);
-  ctx.speak_to(*chosen);
-  ctx.door().finder.speak_to(*chosen);
+  cli.speak_to(*chosen);
+  cli.node().finder.speak_to(*chosen);
 }
 
-int dispatch_verb(context& ctx, std::vector<std::string> args, std::string& command) {
+int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& command) {
   auto verbs = all_verbs();
   auto word = command_word(args);
-  auto root = make_root(ctx);
+  auto root = make_root(cli);
   const auto* v = find_verb(verbs, word);
   if (!v) {
     if (word.empty() && std::find(args.begin(), args.end(), "--version") != args.end()) {
-      ctx.io().line("swarmctl " SWARM_VERSION);
+      cli.io().line("swarmctl " SWARM_VERSION);
       return code::ok;
     }
     // The flags before a command that is not there are checked as well.
     if (word.empty() && !help_wanted(*root, args))
       parse(*root, marked(std::move(args)));
     if (!word.empty() && word != "help") {
-      ctx.io().error("Unknown command: " + word);
-      ctx.io().error("See: swarmctl --help");
+      cli.io().error("Unknown command: " + word);
+      cli.io().error("See: swarmctl --help");
       return code::usage;
     }
-    ctx.io().raw(full_tree(ctx)->help());
+    cli.io().raw(full_tree(cli)->help());
     return code::ok;
   }
   command = v->name;
-  auto* app = add_verb(*root, *v, ctx);
+  auto* app = add_verb(*root, *v, cli);
   if (auto help = help_wanted(*root, args)) {
-    ctx.io().raw(*help);
+    cli.io().raw(*help);
     return code::ok;
   }
   if (v->refusal)
     throw failure(code::refused, v->refusal);
-  split_tail(args, *root, *v, ctx);
-  ctx.choice = v->node;
+  split_tail(args, *root, *v, cli);
+  cli.choice = v->node;
   parse(*root, marked(std::move(args)));
-  if (!ctx.action)
+  if (!cli.action)
     throw usage("which one? " + [&] {
       std::string names;
       for (auto* sub : app->get_subcommands({}))
         names += (names.empty() ? "" : ", ") + sub->get_name();
       return names;
     }());
-  ctx.flags.timeout_given = root->count("--timeout") > 0;
-  ctx.door().finder.set_timeout_ms(milliseconds_of(ctx.flags.timeout_s, "--timeout"));
-  if (ctx.flags.no_autostart)
-    ctx.door().finder.never_start();
-  speak_to_chosen(ctx, *v);
-  return ctx.action();
+  cli.flags.timeout_given = root->count("--timeout") > 0;
+  cli.node().finder.set_timeout_ms(milliseconds_of(cli.flags.timeout_s, "--timeout"));
+  if (cli.flags.no_autostart)
+    cli.node().finder.never_start();
+  speak_to_chosen(cli, *v);
+  return cli.action();
 }
 
 } // namespace
@@ -269,8 +269,8 @@ std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::mill
   return static_cast<std::int64_t>(seconds * 1000);
 }
 
-std::int64_t bounded_by_timeout(const context& ctx, std::int64_t wait_ms) {
-  auto timeout_ms = ctx.flags.timeout_given ? milliseconds_of(ctx.flags.timeout_s, "--timeout") : 0;
+std::int64_t bounded_by_timeout(const invocation& cli, std::int64_t wait_ms) {
+  auto timeout_ms = cli.flags.timeout_given ? milliseconds_of(cli.flags.timeout_s, "--timeout") : 0;
   return timeout_ms > 0 && (wait_ms == 0 || timeout_ms < wait_ms) ? timeout_ms : wait_ms;
 }
 
@@ -286,34 +286,34 @@ std::vector<verb> all_verbs() {
   return out;
 }
 
-std::unique_ptr<CLI::App> full_tree(context& ctx) {
-  auto root = make_root(ctx);
+std::unique_ptr<CLI::App> full_tree(invocation& cli) {
+  auto root = make_root(cli);
   for (const auto& v : all_verbs())
     if (!v.internal)
-      add_verb(*root, v, ctx);
+      add_verb(*root, v, cli);
   return root;
 }
 
 /// Everything travels as protobuf strings, which are UTF-8; a stray byte would otherwise end as a puzzle of the transport.
-void refuse_other_encodings(const context& ctx, const std::vector<std::string>& args) {
+void refuse_other_encodings(const invocation& cli, const std::vector<std::string>& args) {
   for (const auto& arg : args)
     if (!is_utf8(arg))
       throw usage("not UTF-8: " + escape_control(arg) + "; arbitrary bytes go through files or pipes");
-  if (!is_utf8(ctx.directory()))
-    throw failure(code::refused, "the name of the working directory is not UTF-8: " + escape_control(ctx.directory()) + "; call from another one");
+  if (!is_utf8(cli.directory()))
+    throw failure(code::refused, "the name of the working directory is not UTF-8: " + escape_control(cli.directory()) + "; call from another one");
 }
 
-int run(context& ctx, std::vector<std::string> args) {
+int run(invocation& cli, std::vector<std::string> args) {
   std::string command;
   // Known before parsing, so that a refusal to parse is reported the same way.
-  ctx.flags.json = std::find(args.begin(), std::find(args.begin(), args.end(), "--"), "--json") != std::find(args.begin(), args.end(), "--");
+  cli.flags.json = std::find(args.begin(), std::find(args.begin(), args.end(), "--"), "--json") != std::find(args.begin(), args.end(), "--");
   try {
-    refuse_other_encodings(ctx, args);
-    return dispatch_verb(ctx, std::move(args), command);
+    refuse_other_encodings(cli, args);
+    return dispatch_verb(cli, std::move(args), command);
   } catch (const failure& f) {
-    return report(ctx, command, f);
+    return report(cli, command, f);
   } catch (const std::exception& e) {
-    return report(ctx, command, failure{code::refused, e.what()});
+    return report(cli, command, failure{code::refused, e.what()});
   }
 }
 

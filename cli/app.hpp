@@ -9,6 +9,6 @@
 namespace swarm::cli {
 
 /// `args` without the program's name. Prints through the context's console and never throws.
-int run(context&, std::vector<std::string> args);
+int run(invocation&, std::vector<std::string> args);
 
 } // namespace swarm::cli

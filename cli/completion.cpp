@@ -158,17 +158,17 @@ std::string fish_completion(const CLI::App& root) {
 
 namespace {
 
-void build_completion(CLI::App& app, context& ctx) {
+void build_completion(CLI::App& app, invocation& cli) {
   auto shell = std::make_shared<std::string>();
   option(app, "shell", *shell, "bash, zsh or fish")->required();
-  on_run(app, ctx, [shell, &ctx] {
-    auto root = full_tree(ctx);
+  on_run(app, cli, [shell, &cli] {
+    auto root = full_tree(cli);
     if (*shell == "bash")
-      ctx.io().raw(bash_completion(*root));
+      cli.io().raw(bash_completion(*root));
     else if (*shell == "zsh")
-      ctx.io().raw(zsh_completion(*root));
+      cli.io().raw(zsh_completion(*root));
     else if (*shell == "fish")
-      ctx.io().raw(fish_completion(*root));
+      cli.io().raw(fish_completion(*root));
     else
       throw usage("completion takes bash, zsh or fish");
     return code::ok;

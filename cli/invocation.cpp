@@ -9,30 +9,30 @@
 
 namespace swarm::cli {
 
-context::context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory)
-  : door_(door), env_(env), io_(io), clock_(clock), directory_(std::move(directory)) {}
+invocation::invocation(ports node, const environment& env, console& io, const clock_port& clock, std::string directory)
+  : node_(node), env_(env), io_(io), clock_(clock), directory_(std::move(directory)) {}
 
-std::string context::scope() const { return scope_of(directory_); }
+std::string invocation::scope() const { return scope_of(directory_); }
 
-std::string context::named_scope() const {
+std::string invocation::named_scope() const {
   if (!flags.scope.empty())
     return flags.scope;
   if (auto name = env_.get("SWARM_MCP_SCOPE"); !name.empty())
     return name;
-  return node_ ? node_->scope : std::string{};
+  return target_ ? target_->scope : std::string{};
 }
 
-std::string context::scope_of(const std::string& directory) const {
+std::string invocation::scope_of(const std::string& directory) const {
   auto name = named_scope();
   if (elsewhere() && trimmed(name).empty())
     throw failure(code::usage, "which scope? A directory of this host means nothing to the node of another one: name it with --scope, or for good "
                                "with: swarmctl context set " +
-                                 node_->name + " --scope SCOPE");
+                                 target_->name + " --scope SCOPE");
   return resolve_scope(name, directory);
 }
 
-void context::speak_to(const node_context& c) {
-  node_ = c;
+void invocation::speak_to(const target& c) {
+  target_ = c;
   if (!c.elsewhere())
     return;
   auto name = std::string{trimmed(named_scope())};
@@ -46,9 +46,9 @@ void context::speak_to(const node_context& c) {
   directory_ = normalize_path(name, "/");
 }
 
-environment_list context::inheritable() const { return elsewhere() ? environment_list{} : env_.inheritable(); }
+environment_list invocation::inheritable() const { return elsewhere() ? environment_list{} : env_.inheritable(); }
 
-v1::Caller context::caller() const {
+v1::Caller invocation::caller() const {
   v1::Caller out;
   out.set_directory(directory_);
   out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
@@ -58,7 +58,7 @@ v1::Caller context::caller() const {
   return out;
 }
 
-v1::Command context::command() const {
+v1::Command invocation::command() const {
   v1::Command out;
   out.set_scope(scope());
   *out.mutable_caller() = caller();
@@ -66,56 +66,56 @@ v1::Command context::command() const {
   return out;
 }
 
-v1::Query context::query() const {
+v1::Query invocation::query() const {
   v1::Query out;
   out.set_scope(scope());
   *out.mutable_caller() = caller();
   return out;
 }
 
-v1::Reply context::decide(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) const {
-  return door_.coordination.execute(command, environment, extra_ms);
+v1::Reply invocation::decide(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) const {
+  return node_.coordination.execute(command, environment, extra_ms);
 }
 
-v1::Reply context::execute(const v1::Command& command, const environment_list& environment) const {
+v1::Reply invocation::execute(const v1::Command& command, const environment_list& environment) const {
   auto reply = decide(command, environment);
   if (reply.has_refusal())
     throw refused(reply);
   return reply;
 }
 
-v1::Answer context::ask(const v1::Query& query) const {
-  auto answer = door_.coordination.ask(query);
+v1::Answer invocation::ask(const v1::Query& query) const {
+  auto answer = node_.coordination.ask(query);
   if (answer.has_refusal())
     throw refused(answer.refusal());
   return answer;
 }
 
-v1::Session context::find(const std::string& who) const {
+v1::Session invocation::find(const std::string& who) const {
   auto q = query();
   q.mutable_find_session()->set_who(who);
   return ask(q).session();
 }
 
-std::optional<v1::Session> context::named_actor() const {
+std::optional<v1::Session> invocation::named_actor() const {
   auto who = flags.as.empty() ? env_.get("SWARM_MCP_INSTANCE_ID") : flags.as;
   if (who.empty())
     return std::nullopt;
   return find(who);
 }
 
-std::string context::named_actor_id() const {
+std::string invocation::named_actor_id() const {
   auto session = named_actor();
   return session ? session->id() : std::string{};
 }
 
-v1::Session context::actor() const {
+v1::Session invocation::actor() const {
   if (auto session = named_actor())
     return *session;
   return find("");
 }
 
-std::string context::file(std::string_view input, const std::optional<v1::Session>& session) const {
+std::string invocation::file(std::string_view input, const std::optional<v1::Session>& session) const {
   const auto in_scope = session ? session->scope() : scope();
   // In a linked worktree a file is locked under its path in the main one.
   auto locked = [&](const std::string& path) { return repository_path(path, in_scope); };
@@ -152,45 +152,45 @@ failure refused(const v1::Refusal& refusal) {
   return refused(reply);
 }
 
-std::vector<v1::Session> all_sessions(const context& ctx, const std::string& scope) {
-  auto q = ctx.query();
+std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& scope) {
+  auto q = cli.query();
   q.set_scope(scope);
   q.mutable_list_sessions();
   std::vector<v1::Session> out;
   ask_pages(
-    ctx, q, [](v1::Query& x) { return x.mutable_list_sessions()->mutable_page(); }, [](const v1::Answer& a) { return a.sessions().page(); },
+    cli, q, [](v1::Query& x) { return x.mutable_list_sessions()->mutable_page(); }, [](const v1::Answer& a) { return a.sessions().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.sessions().sessions().begin(), a.sessions().sessions().end()); });
   return out;
 }
 
-std::vector<v1::Task> all_tasks(const context& ctx, std::optional<v1::TaskStatus> status, bool by_creation) {
-  auto q = ctx.query();
+std::vector<v1::Task> all_tasks(const invocation& cli, std::optional<v1::TaskStatus> status, bool by_creation) {
+  auto q = cli.query();
   q.mutable_list_tasks()->set_by_creation(by_creation);
   if (status)
     q.mutable_list_tasks()->add_statuses(*status);
   std::vector<v1::Task> out;
   ask_pages(
-    ctx, q, [](v1::Query& x) { return x.mutable_list_tasks()->mutable_page(); }, [](const v1::Answer& a) { return a.tasks().page(); },
+    cli, q, [](v1::Query& x) { return x.mutable_list_tasks()->mutable_page(); }, [](const v1::Answer& a) { return a.tasks().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.tasks().tasks().begin(), a.tasks().tasks().end()); });
   return out;
 }
 
-std::vector<v1::LockView> all_locks(const context& ctx, const std::string& holder) {
-  auto q = ctx.query();
+std::vector<v1::LockView> all_locks(const invocation& cli, const std::string& holder) {
+  auto q = cli.query();
   q.mutable_list_locks()->set_holder(holder);
   std::vector<v1::LockView> out;
   ask_pages(
-    ctx, q, [](v1::Query& x) { return x.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    cli, q, [](v1::Query& x) { return x.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.locks().locks().begin(), a.locks().locks().end()); });
   return out;
 }
 
-std::vector<v1::KvEntry> all_kv(const context& ctx, const std::string& prefix) {
-  auto q = ctx.query();
+std::vector<v1::KvEntry> all_kv(const invocation& cli, const std::string& prefix) {
+  auto q = cli.query();
   q.mutable_list_kv()->set_prefix(prefix);
   std::vector<v1::KvEntry> out;
   ask_pages(
-    ctx, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
+    cli, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.kv_list().entries().begin(), a.kv_list().entries().end()); });
   return out;
 }

@@ -28,9 +28,9 @@ struct global_flags {
   bool no_autostart = false;
 };
 
-class context {
+class invocation {
 public:
-  context(ports door, const environment& env, console& io, const clock_port& clock, std::string directory);
+  invocation(ports node, const environment& env, console& io, const clock_port& clock, std::string directory);
 
   global_flags flags;
   /// Arguments after `--`, for the commands that run a program.
@@ -41,14 +41,14 @@ public:
   node_choice choice = node_choice::current;
 
   /// From here on it is about this node; throws `failure` when the scope named does not go with it.
-  void speak_to(const node_context&);
+  void speak_to(const target&);
   /// The node is on another host: directories, files and processes of this one mean nothing to it.
-  bool elsewhere() const noexcept { return node_ && node_->elsewhere(); }
+  bool elsewhere() const noexcept { return target_ && target_->elsewhere(); }
   /// What a worker inherits from this process.
   environment_list inheritable() const;
   const environment& env() const noexcept { return env_; }
   console& io() const noexcept { return io_; }
-  const ports& door() const noexcept { return door_; }
+  const ports& node() const noexcept { return node_; }
   std::int64_t now_ms() const { return clock_.unix_ms(); }
   /// For durations.
   std::int64_t boot_ms() const { return clock_.boot_ms(); }
@@ -88,12 +88,12 @@ public:
 
 private:
   std::string named_scope() const;
-  ports door_;
+  ports node_;
   const environment& env_;
   console& io_;
   const clock_port& clock_;
   std::string directory_;
-  std::optional<node_context> node_;
+  std::optional<target> target_;
 };
 
 /// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
@@ -103,9 +103,9 @@ int exit_code_of(v1::Refusal::Code) noexcept;
 
 /// Asks page after page. `list` gives the query's Page-carrying part, `answer` the page of rows; `take` gets each answer.
 template <class MutablePage, class PageOf, class Take>
-void ask_pages(const context& ctx, v1::Query query, MutablePage list, PageOf page_of, Take take) {
+void ask_pages(const invocation& cli, v1::Query query, MutablePage list, PageOf page_of, Take take) {
   for (;;) {
-    auto answer = ctx.ask(query);
+    auto answer = cli.ask(query);
     auto token = page_of(answer).token();
     take(answer);
     if (token.empty())
@@ -115,10 +115,10 @@ void ask_pages(const context& ctx, v1::Query query, MutablePage list, PageOf pag
 }
 
 /// Every session, task, lock of the scope, in list order.
-std::vector<v1::Session> all_sessions(const context&, const std::string& scope);
-std::vector<v1::Task> all_tasks(const context&, std::optional<v1::TaskStatus> status, bool by_creation);
-std::vector<v1::LockView> all_locks(const context&, const std::string& holder);
-std::vector<v1::KvEntry> all_kv(const context&, const std::string& prefix);
+std::vector<v1::Session> all_sessions(const invocation&, const std::string& scope);
+std::vector<v1::Task> all_tasks(const invocation&, std::optional<v1::TaskStatus> status, bool by_creation);
+std::vector<v1::LockView> all_locks(const invocation&, const std::string& holder);
+std::vector<v1::KvEntry> all_kv(const invocation&, const std::string& prefix);
 
 /// The non-empty parts between the commas of all values.
 std::vector<std::string> comma_separated(const std::vector<std::string>& values);

@@ -33,9 +33,9 @@ int run_swarmctl(std::vector<std::string> args) {
   settings.token = env.get("SWARM_TOKEN");
   settings.in_worker = env.in_worker();
   client node{std::move(settings)};
-  context ctx{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
+  invocation cli{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
   // Everything is written. Leaving through `node` would tear gRPC down, which costs more than the call.
-  std::quick_exit(run(ctx, std::move(args)));
+  std::quick_exit(run(cli, std::move(args)));
 }
 
 } // namespace

@@ -138,8 +138,8 @@ std::string agent_in_profiles(const std::string& launcher, const environment& pr
 }
 
 /// ~ and ~/x, as the contract's lists of roots may have them.
-std::string expand_home(const context& ctx, const std::string& path) {
-  auto home = ctx.env().get("HOME");
+std::string expand_home(const invocation& cli, const std::string& path) {
+  auto home = cli.env().get("HOME");
   return !home.empty() && (path == "~" || path.rfind("~/", 0) == 0) ? home + path.substr(1) : path;
 }
 
@@ -198,7 +198,7 @@ std::string agent_of(const std::string& harness, const environment& settings, co
   return found.empty() ? harness : found;
 }
 
-void check_identity_roots(const context& ctx, const environment& settings, const std::string& label, const std::string& directory,
+void check_identity_roots(const invocation& cli, const environment& settings, const std::string& label, const std::string& directory,
                           const std::string& file_root) {
   auto token = domain::identity_token(label);
   if (token.size() <= identity_prefix.size())
@@ -210,7 +210,7 @@ void check_identity_roots(const context& ctx, const environment& settings, const
   for (std::string each; std::getline(list, each, ':');) {
     if (each.empty())
       continue;
-    auto root = normalize_path(expand_home(ctx, each), ctx.directory());
+    auto root = normalize_path(expand_home(cli, each), cli.directory());
     if (is_inside(root, directory) && is_inside(root, file_root))
       return;
     listed += (any ? ", " : "") + root;
@@ -221,20 +221,20 @@ void check_identity_roots(const context& ctx, const environment& settings, const
                   "Registration blocked: " + token + " directory must be under one of " + listed + ". Set " + variable + " to override.");
 }
 
-worker_settings settings_of_worker(const context& ctx, const std::optional<v1::Session>& requester, const std::string& label,
+worker_settings settings_of_worker(const invocation& cli, const std::optional<v1::Session>& requester, const std::string& label,
                                    const std::string& harness, const std::string& directory) {
-  auto identity = requester ? domain::identity_token(requester->label()) : ctx.env().identity();
+  auto identity = requester ? domain::identity_token(requester->label()) : cli.env().identity();
   if (identity.empty())
     identity = domain::identity_token(label);
-  worker_settings out{harness, ctx.inheritable()};
+  worker_settings out{harness, cli.inheritable()};
   auto name = identity.rfind(identity_prefix, 0) == 0 ? identity.substr(identity_prefix.size()) : identity;
   if (name.empty())
     return out;
-  auto settings = settings_of(ctx.env(), name);
+  auto settings = settings_of(cli.env(), name);
   auto token = std::string{identity_prefix} + name;
   if (!directory.empty())
-    check_identity_roots(ctx, settings, token, directory, directory);
-  out.harness = agent_of(harness, settings, ctx.env());
+    check_identity_roots(cli, settings, token, directory, directory);
+  out.harness = agent_of(harness, settings, cli.env());
   set(out.environment, roots_variable(token), settings.get(roots_variable(token)));
   if (domain::is_agent(out.harness))
     set(out.environment, domain::launcher_variable(out.harness), settings.get(domain::launcher_variable(out.harness)));

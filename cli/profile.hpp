@@ -26,7 +26,7 @@ std::string agent_of(const std::string& harness, const environment& settings, co
 
 /// Refuses when the settings confine the label's identity ($SWARM_MCP_<NAME>_ROOTS) and no root holds both directories. It keeps one's
 /// own mistakes in bounds; who can set variables can change it.
-void check_identity_roots(const context&, const environment& settings, const std::string& label, const std::string& directory,
+void check_identity_roots(const invocation&, const environment& settings, const std::string& label, const std::string& directory,
                           const std::string& file_root);
 
 /// How a worker is asked for: the harness by its own name and the environment that its start needs.
@@ -36,7 +36,7 @@ struct worker_settings {
 };
 /// For a worker of the requester's identity, else of the one its label names. Throws `failure` when it may not start in `directory`; an
 /// empty one is not looked at.
-worker_settings settings_of_worker(const context&, const std::optional<v1::Session>& requester, const std::string& label, const std::string& harness,
-                                   const std::string& directory);
+worker_settings settings_of_worker(const invocation&, const std::optional<v1::Session>& requester, const std::string& label,
+                                   const std::string& harness, const std::string& directory);
 
 } // namespace swarm::cli

@@ -38,11 +38,11 @@ bool is_absolute_directory(const std::string& path) {
 }
 
 /// The fields of an entry, in the order they are written.
-constexpr std::pair<const char*, std::string node_context::*> fields[] = {
-  {"ssh", &node_context::ssh},
-  {"state_dir", &node_context::state_dir},
-  {"remote_state_dir", &node_context::remote_state_dir},
-  {"scope", &node_context::scope},
+constexpr std::pair<const char*, std::string target::*> fields[] = {
+  {"ssh", &target::ssh},
+  {"state_dir", &target::state_dir},
+  {"remote_state_dir", &target::remote_state_dir},
+  {"scope", &target::scope},
 };
 
 std::size_t line_of(const toml::node& node) { return std::max<std::size_t>(node.source().begin.line, 1); }
@@ -54,11 +54,11 @@ std::string text_of(const toml::node& node, const std::string& what) {
   return *value;
 }
 
-node_context parse_entry(const std::string& name, const toml::node& node) {
+target parse_entry(const std::string& name, const toml::node& node) {
   const auto* table = node.as_table();
   if (!table)
     throw unreadable(line_of(node), "context." + name + " must be a table: [context." + name + "]");
-  node_context out;
+  target out;
   out.name = name;
   for (const auto& [key, value] : *table) {
     auto field = std::find_if(std::begin(fields), std::end(fields), [k = key.str()](const auto& f) { return k == f.first; });
@@ -130,7 +130,7 @@ context_list contexts_of(const settings_file& file) {
   }
 }
 
-node_context named_in_file(const std::string& name, const std::string& source, const environment& env) {
+target named_in_file(const std::string& name, const std::string& source, const environment& env) {
   auto path = contexts_file(env);
   auto list = read_contexts(path);
   const auto* found = list.find(name);
@@ -142,12 +142,12 @@ node_context named_in_file(const std::string& name, const std::string& source, c
 
 } // namespace
 
-const node_context* context_list::find(std::string_view name) const {
-  auto i = std::find_if(contexts.begin(), contexts.end(), [&](const node_context& c) { return c.name == name; });
+const target* context_list::find(std::string_view name) const {
+  auto i = std::find_if(contexts.begin(), contexts.end(), [&](const target& c) { return c.name == name; });
   return i == contexts.end() ? nullptr : &*i;
 }
 
-std::string objection_to(const node_context& c) {
+std::string objection_to(const target& c) {
   if (c.name == default_context)
     return "\"default\" is the node of this user and cannot be another one";
   if (!is_context_name(c.name))

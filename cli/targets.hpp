@@ -19,14 +19,14 @@ inline constexpr std::size_t contexts_file_bytes_max = 256 * 1024;
 inline constexpr std::size_t context_value_bytes_max = 1024;
 
 struct context_list {
-  std::string current;                // empty = default
-  std::vector<node_context> contexts; // by name
+  std::string current;          // empty = default
+  std::vector<target> contexts; // by name
 
-  const node_context* find(std::string_view name) const;
+  const target* find(std::string_view name) const;
 };
 
 /// Why this cannot be an entry; empty when it can.
-std::string objection_to(const node_context&);
+std::string objection_to(const target&);
 
 /// $XDG_CONFIG_HOME/swarm/contexts.toml, else ~/.config/swarm/contexts.toml. Throws `failure` when neither can be formed.
 std::filesystem::path contexts_file(const environment&);
@@ -43,8 +43,8 @@ enum class node_choice {
 };
 
 struct chosen_node {
-  std::optional<node_context> node; // empty = the node of this user
-  std::string why;                  // --context, SWARM_CONTEXT, SWARM_HOME, current; empty when nothing says anything
+  std::optional<target> node; // empty = the node of this user
+  std::string why;            // --context, SWARM_CONTEXT, SWARM_HOME, current; empty when nothing says anything
 };
 
 /// `flag`: value of --context. Inside a worker the answer is the node it runs on. Throws `failure`.

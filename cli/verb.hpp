@@ -17,7 +17,7 @@ struct verb {
   const char* name;
   const char* summary;
   const char* examples;
-  void (*build)(CLI::App&, context&);
+  void (*build)(CLI::App&, invocation&);
   const char* alias = nullptr;
   /// The command of this verb, itself or one below it, that takes a program and its arguments after `--`. To any other command
   /// words after `--` are text.
@@ -64,7 +64,7 @@ std::span<const verb> dial_verbs();
 /// All of them, in the order the help shows.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
-std::unique_ptr<CLI::App> full_tree(context&);
+std::unique_ptr<CLI::App> full_tree(invocation&);
 
 // -- declaring options ---------------------------------------------------------------
 
@@ -88,19 +88,19 @@ inline constexpr std::chrono::milliseconds longest_wait{std::chrono::hours{24 * 
 /// node allows, for the refusal's text.
 std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::milliseconds most = longest_wait);
 /// The shorter of a wait (0 = without end) and --timeout, if that was given.
-std::int64_t bounded_by_timeout(const context&, std::int64_t wait_ms);
+std::int64_t bounded_by_timeout(const invocation&, std::int64_t wait_ms);
 
 /// Binds what the command does; its return value is the exit status.
 template <class Action>
-void on_run(CLI::App& app, context& ctx, Action action) {
-  app.callback([&app, &ctx, action] {
+void on_run(CLI::App& app, invocation& cli, Action action) {
+  app.callback([&app, &cli, action] {
     if (app.get_subcommands().empty())
-      ctx.action = action;
+      cli.action = action;
   });
 }
 
 /// `context list|show|use|set|delete`: the nodes that have names.
-void add_context_commands(CLI::App&, context&);
+void add_context_commands(CLI::App&, invocation&);
 
 /// `up --listen`: this node is the home of a cluster.
 struct cluster_options {
@@ -109,7 +109,7 @@ struct cluster_options {
   bool insecure = false;
 };
 /// Gives the recovery copy of the authority's key if there is a new one. It is shown already unless JSON is wanted.
-std::string found_cluster(const context&, const cluster_options&);
+std::string found_cluster(const invocation&, const cluster_options&);
 
 /// A mistake in the call: status 2, and where its help is.
 failure usage(const std::string& text);

@@ -4,10 +4,10 @@
 
 namespace swarm {
 
-node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-                         bearers& bearers, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(peers_, workers, bearers), context_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(context_),
-    ptys_(context_), node_(context_, std::move(root), hooks), cluster_(context_, of, transport) {
+node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
+                         token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
+  : callers_(table_, workers, tokens), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
+    ptys_(service_), node_(service_, std::move(root), hooks), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -27,7 +27,7 @@ node_server::node_server(caf::actor_system& sys, node_context_ptr node, std::sha
   if (!server_)
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, peers_, workers, hooks.keeper_pid);
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, workers, hooks.keeper_pid);
 }
 
 node_server::~node_server() { stop(std::chrono::milliseconds{0}); }

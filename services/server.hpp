@@ -14,8 +14,8 @@ namespace swarm {
 class node_server {
 public:
   /// Starts serving on the state directory's socket. Throws std::runtime_error.
-  node_server(caf::actor_system& sys, node_context_ptr node, std::shared_ptr<const entrance_board> board, const worker_registry& workers,
-              bearers& bearers, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks);
+  node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
+              token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks);
   ~node_server();
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
@@ -23,11 +23,11 @@ public:
   const std::shared_ptr<integrity_report>& integrity() const noexcept { return node_.integrity(); }
 
 private:
-  peer_table peers_;
+  caller_table table_;
   principals callers_;
   runtime::admission admission_;
   std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
-  service_context context_;
+  service_environment service_;
   coordination_service coordination_;
   pty_service ptys_;
   node_service node_;

@@ -27,7 +27,7 @@ bool about_the_node(const v1::Query& query);
 std::optional<v1::Refusal> authorize(const v1::Command& cmd);
 std::optional<v1::Refusal> authorize(const v1::Query& query);
 /// May the node that the command or query came from speak for the session or worker it names? Only for what lives there; this node's own
-/// callers have been looked at by the doors.
+/// callers have been identified by the services.
 std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_view& rows);
 std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_view& rows);
 

@@ -13,7 +13,7 @@ typename table<Row>::filter widened(typename table<Row>::filter f, std::size_t r
 }
 
 template <class Row>
-std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const changes<Row>& mine) {
+std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const overlay<Row>& mine) {
   if (mine.empty())
     return found;
   constexpr bool limited = requires { f.limit; };
@@ -39,13 +39,13 @@ std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::fi
 }
 
 template <class Row>
-std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine) {
+std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const overlay<Row>& mine) {
   // Each of our changes can hide at most one row of the base, so this many more make up for it.
   return laid_over<Row>(base.find(mine.empty() ? f : widened<Row>(f, mine.size())), f, mine);
 }
 
 template <class Row>
-std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine) {
+std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>::filter& f, const overlay<Row>& mine) {
   auto n = base.count(f);
   for (const auto& [k, row] : mine) {
     if (auto before = base.get(k); before && table<Row>::matches(f, *before))
@@ -58,9 +58,9 @@ std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>:
 
 #define SWARM_CHANGES(row)                                                                                                                           \
   template table<v1::row>::filter widened<v1::row>(table<v1::row>::filter, std::size_t);                                                             \
-  template std::vector<v1::row> laid_over(std::vector<v1::row>, const table<v1::row>::filter&, const changes<v1::row>&);                             \
-  template std::vector<v1::row> find_with(const table_view<v1::row>&, const table<v1::row>::filter&, const changes<v1::row>&);                       \
-  template std::uint64_t count_with(const table_view<v1::row>&, const table<v1::row>::filter&, const changes<v1::row>&);
+  template std::vector<v1::row> laid_over(std::vector<v1::row>, const table<v1::row>::filter&, const overlay<v1::row>&);                             \
+  template std::vector<v1::row> find_with(const table_view<v1::row>&, const table<v1::row>::filter&, const overlay<v1::row>&);                       \
+  template std::uint64_t count_with(const table_view<v1::row>&, const table<v1::row>::filter&, const overlay<v1::row>&);
 
 SWARM_CHANGES(Session)
 SWARM_CHANGES(Credential)

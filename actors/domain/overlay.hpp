@@ -12,7 +12,7 @@ namespace swarm::domain {
 
 /// By key; nothing = erased.
 template <class Row>
-using changes = std::map<std::string, std::optional<Row>>;
+using overlay = std::map<std::string, std::optional<Row>>;
 
 /// The filter with a limit higher by `rows`, for a search in a base of which so many rows may be hidden by changes.
 template <class Row>
@@ -20,14 +20,14 @@ typename table<Row>::filter widened(typename table<Row>::filter f, std::size_t r
 
 /// What a base would find if it held the changes; `found` is what it finds now, with the filter widened.
 template <class Row>
-std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const changes<Row>& mine);
+std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const overlay<Row>& mine);
 
 /// What `base` would find if it held the changes.
 template <class Row>
-std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine);
+std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const overlay<Row>& mine);
 
 /// The base's count, corrected by what has changed: counting must not read what it counts.
 template <class Row>
-std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>::filter& f, const changes<Row>& mine);
+std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>::filter& f, const overlay<Row>& mine);
 
 } // namespace swarm::domain

@@ -65,7 +65,7 @@ std::uint64_t moved(std::uint64_t total, bool before, bool after) {
 }
 
 template <class Row>
-void append_patches(v1::Batch& batch, const changes<Row>& changed) {
+void append_patches(v1::Batch& batch, const overlay<Row>& changed) {
   for (const auto& [key, row] : changed) {
     auto* patch = batch.add_patches();
     if (row) {

@@ -40,7 +40,7 @@ public:
 
   template <class Row>
   std::optional<Row> get(const std::string& k) const {
-    const auto& mine = std::get<changes<Row>>(overlays_);
+    const auto& mine = std::get<overlay<Row>>(overlays_);
     if (auto i = mine.find(k); i != mine.end())
       return i->second;
     return base_.row<Row>(k);
@@ -48,12 +48,12 @@ public:
 
   template <class Row>
   std::vector<Row> find(const typename table<Row>::filter& f) const {
-    return find_with<Row>(base_, f, std::get<changes<Row>>(overlays_));
+    return find_with<Row>(base_, f, std::get<overlay<Row>>(overlays_));
   }
 
   template <class Row>
   std::uint64_t count(const typename table<Row>::filter& f) const {
-    return count_with<Row>(base_, f, std::get<changes<Row>>(overlays_));
+    return count_with<Row>(base_, f, std::get<overlay<Row>>(overlays_));
   }
 
   template <class Row>
@@ -61,7 +61,7 @@ public:
     auto k = table<Row>::key(row);
     bytes_ += k.size() + row.ByteSizeLong();
     recount(k, &row);
-    std::get<changes<Row>>(overlays_)[std::move(k)] = std::move(row);
+    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::move(row);
   }
 
   template <class Row>
@@ -69,7 +69,7 @@ public:
     auto k = table<Row>::key(row);
     bytes_ += k.size() + 16;
     recount(k, static_cast<const Row*>(nullptr));
-    std::get<changes<Row>>(overlays_)[std::move(k)] = std::nullopt;
+    std::get<overlay<Row>>(overlays_)[std::move(k)] = std::nullopt;
   }
 
   /// True if `bytes` more of rows still fit a batch (limits::batch_encoded_bytes_max, less a reserve for the reply). Work of
@@ -139,8 +139,8 @@ private:
   std::uint64_t delete_events_below_ = 0;
   std::optional<v1::Reply> veto_;
   template <class... Rows>
-  using all_changes = std::tuple<changes<Rows>...>;
-  all_rows::in<all_changes> overlays_;
+  using all_overlays = std::tuple<overlay<Rows>...>;
+  all_rows::in<all_overlays> overlays_;
 };
 
 /// The text, or null when it is empty: for the payloads of events.

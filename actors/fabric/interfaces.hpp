@@ -6,14 +6,14 @@
 //     reader-N    reader_actor        queries (actors/store)
 //     pty-log     pty_log_actor       segment files of terminals
 //     processes   processes_actor     the keeper's children; parent of the pty actors
-//     federation  federation_actor    the other nodes of the cluster; parent of the peers
-//       <node>    peer_actor          one per other node: the link to it
+//     federation  federation_actor    the other nodes of the cluster; parent of the links
+//       <node>    link_actor          one per other node: the link to it
 //     scopes      front_actor         routes by scope; parent of the scopes
 //       <scope>   scope_actor         one per scope in use; parent of its families
 //         session/… task/… lock/… mailbox/… spawn/…
-//     door        door_actor          asks on behalf of calls that are over soon
+//     short-calls short_calls_actor   asks on behalf of calls that are over soon
 //
-// Services talk to the door, the front, the processes and the watch hub only. Payloads are shared and immutable.
+// Services talk to the short calls, the front, the processes and the watch hub only. Payloads are shared and immutable.
 #pragma once
 
 #include <cstdint>
@@ -136,11 +136,11 @@ using front_actor =
                    caf::reacts_to<kill_atom, std::string>>;
 
 /// Where calls from outside that are over soon ask their questions: an actor for each of them would cost more than the call itself.
-using door_actor = caf::typed_actor<
+using short_calls_actor = caf::typed_actor<
   // A call: begins, and answers itself when it knows.
-  caf::reacts_to<door_call_ptr>,
+  caf::reacts_to<any_short_call_ptr>,
   // Nobody waits for this call any more; it has ended or ends now.
-  caf::reacts_to<abort_atom, door_call_ptr>,
+  caf::reacts_to<abort_atom, any_short_call_ptr>,
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
@@ -193,7 +193,7 @@ using processes_actor = caf::typed_actor<
   caf::reacts_to<kill_atom, std::string>>;
 
 /// One other node: the link to it, what it asks of us and we of it.
-using peer_actor = caf::typed_actor<
+using link_actor = caf::typed_actor<
   // From the transport.
   caf::reacts_to<link_news_ptr>,
   // Asks the other node; waits for the link to come back until the request's timeout. Errors: errc::unavailable, errc::overloaded, or what
@@ -220,9 +220,9 @@ using peer_actor = caf::typed_actor<
 using federation_actor = caf::typed_actor<
   // From the transport.
   caf::reacts_to<link_news_ptr>,
-  // The cluster as this node's files have it, or as its home says: peers come and go.
+  // The cluster as this node's files have it, or as its home says: links come and go.
   caf::reacts_to<cluster_view_ptr>,
-  // Asks this node, directly or by the home. Errors: as peer_actor, errc::not_found for a node that is not of the cluster.
+  // Asks this node, directly or by the home. Errors: as link_actor, errc::not_found for a node that is not of the cluster.
   caf::replies_to<std::string, link_request_ptr>::with<link_response_ptr>,
   // Nobody waits for this request to that node any more.
   caf::reacts_to<abort_atom, std::string, link_request_ptr>,

@@ -39,13 +39,13 @@ auto spawn_blocking(caf::local_actor* self, bool detached, Behavior behavior, Ts
 
 reader_options reader_settings(const wiring& w) {
   reader_options o;
-  o.path = w.options.context->facts.dir.database().string();
-  o.clock = w.options.context->clock;
+  o.path = w.options.environment->facts.dir.database().string();
+  o.clock = w.options.environment->clock;
   o.node_id = w.options.ledger.node_id;
   o.user_identity = w.options.ledger.user_identity;
   o.barrier = w.barrier;
   o.writer = w.links.writer;
-  o.grace_until_ms = w.options.context->clock->unix_ms() + w.options.ledger.grace.count();
+  o.grace_until_ms = w.options.environment->clock->unix_ms() + w.options.ledger.grace.count();
   return o;
 }
 
@@ -59,7 +59,7 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
   }));
   out.push_back(part("writer", "writer", [w](caf::local_actor* self) {
     writer_options o;
-    o.path = w->options.context->facts.dir.database().string();
+    o.path = w->options.environment->facts.dir.database().string();
     o.ledger = w->options.ledger;
     o.ledger.barrier = w->barrier = std::make_shared<read_barrier>();
     o.sink = w->links.watch;
@@ -81,52 +81,52 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     }));
   }
   out.push_back(part("pty-log", "pty_log", [w](caf::local_actor* self) {
-    auto a = spawn_blocking(self, w->options.detached, pty_log, w->options.context);
+    auto a = spawn_blocking(self, w->options.detached, pty_log, w->options.environment);
     w->links.pty_log = a;
     return a;
   }));
   auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {
-    auto a = self->home_system().spawn(processes, w->options.context, w->links.pty_log);
+    auto a = self->home_system().spawn(processes, w->options.environment, w->links.pty_log);
     w->links.processes = a;
     return a;
   });
   processes_part.kills_below = true;
   out.push_back(std::move(processes_part));
   out.push_back(part("federation", "federation", [w](caf::local_actor* self) {
-    auto a = self->home_system().spawn(federation, w->options.context, w->links.watch, w->links.processes);
+    auto a = self->home_system().spawn(federation, w->options.environment, w->links.watch, w->links.processes);
     w->links.federation = a;
     return a;
   }));
   auto front_part = part("scopes", "front", [w](caf::local_actor* self) {
-    w->links.node = w->options.context;
+    w->links.node = w->options.environment;
     return self->home_system().spawn(front, w->links);
   });
   front_part.kills_below = true;
   out.push_back(std::move(front_part));
-  out.push_back(part("door", "door", [](caf::local_actor* self) { return self->home_system().spawn(door); }));
+  out.push_back(part("short-calls", "short-calls", [](caf::local_actor* self) { return self->home_system().spawn(short_calls); }));
   return out;
 }
 
 } // namespace
 
-node_entrances entrance_board::get() const {
+node_entries entry_actors::get() const {
   auto entrance = [this](auto& handle, const char* part) { handle = names_->find<std::decay_t<decltype(handle)>>(part); };
-  node_entrances out;
+  node_entries out;
   entrance(out.front, "node/scopes");
   entrance(out.watch, "node/watch");
   entrance(out.processes, "node/processes");
   entrance(out.federation, "node/federation");
   entrance(out.writer, "node/writer");
-  entrance(out.door, "node/door");
+  entrance(out.short_calls, "node/short-calls");
   entrance(out.maintenance, "node/reader-maintenance");
   return out;
 }
 
-front_actor entrance_board::wait_for_front(const front_actor& other_than, std::chrono::steady_clock::time_point deadline) const {
+front_actor entry_actors::wait_for_front(const front_actor& other_than, std::chrono::steady_clock::time_point deadline) const {
   return caf::actor_cast<front_actor>(names_->wait_for("node/scopes", caf::actor_cast<caf::strong_actor_ptr>(other_than), deadline));
 }
 
-runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board) {
+runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entry_actors> board) {
   auto w = std::make_shared<wiring>();
   w->options = std::move(options);
   auto supervision = w->options.supervision;
@@ -134,9 +134,9 @@ runtime::supervisor_actor start_node(caf::actor_system& sys, node_options option
   supervision.path = "node";
   // Below it the front waits for its scopes, and those for their entities: one that is silent there must not hide the others.
   supervision.tree_patience = 4 * limits::tree_patience();
-  auto context = w->options.context;
+  auto environment = w->options.environment;
   auto root = sys.spawn(runtime::supervisor, supervision, parts(w), board->names());
-  context->root->set(root);
+  environment->root->set(root);
   return root;
 }
 

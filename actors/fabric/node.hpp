@@ -1,4 +1,4 @@
-// The supervised tree of a node, and the doors' way into it.
+// The supervised tree of a node, and where its services enter it.
 #pragma once
 
 #include <chrono>
@@ -14,20 +14,20 @@
 namespace swarm {
 
 /// Handles the services may use; null while the part is being restarted (answer UNAVAILABLE, the caller repeats).
-struct node_entrances {
+struct node_entries {
   front_actor front;
   watch_hub_actor watch;
   processes_actor processes;
   federation_actor federation;
   writer_actor writer;
-  door_actor door;
+  short_calls_actor short_calls;
   reader_actor maintenance; // for backups and checks, which take long
 };
 
 /// What the services see of the registry that the supervisor keeps. Thread-safe.
-class entrance_board {
+class entry_actors {
 public:
-  node_entrances get() const;
+  node_entries get() const;
   /// Blocks until there is a front other than this one (null: any); null at the deadline. Not for actors.
   front_actor wait_for_front(const front_actor& other_than, std::chrono::steady_clock::time_point deadline) const;
   /// The actor system can only end when nobody holds its actors.
@@ -39,7 +39,7 @@ private:
 };
 
 struct node_options {
-  node_context_ptr context;
+  node_environment_ptr environment;
   ledger_options ledger;
   std::size_t readers = 2;
   /// Readers and the log of terminals get threads of their own; tests on the deterministic scheduler say false.
@@ -47,7 +47,7 @@ struct node_options {
   runtime::supervisor_options supervision;
 };
 
-/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, federation, front, door]. The board outlives it.
-runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entrance_board> board);
+/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, federation, front, short-calls]. The board outlives it.
+runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entry_actors> board);
 
 } // namespace swarm

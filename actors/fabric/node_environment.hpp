@@ -64,9 +64,9 @@ public:
 };
 
 /// Hears what ends a caller's rights once it is committed. Thread-safe.
-class bearer_port {
+class token_cache_port {
 public:
-  virtual ~bearer_port() = default;
+  virtual ~token_cache_port() = default;
   /// The token with this SHA-256 is nobody's any more.
   virtual void token_gone(const std::string& token_hash) = 0;
   virtual void session_gone(const std::string& session_id) = 0;
@@ -144,24 +144,24 @@ struct node_facts {
 };
 
 /// The node's facts and its ports to the world, which outlive every actor.
-struct node_context {
+struct node_environment {
   node_facts facts;
   const clock_port* clock = nullptr;
   process_port* processes = nullptr;
   process_watch_port* watch = nullptr;
   worker_table* workers = nullptr;
-  bearer_port* bearers = nullptr;  // may be null
-  link_port* links = nullptr;      // null: there are no other nodes
-  cluster_port* cluster = nullptr; // null: likewise
+  token_cache_port* tokens = nullptr; // may be null
+  link_port* links = nullptr;         // null: there are no other nodes
+  cluster_port* cluster = nullptr;    // null: likewise
   std::shared_ptr<tree_root> root = std::make_shared<tree_root>();
   /// For everything below the top supervisor: scopes, their entities, workers' actors, terminals.
   runtime::restart_options restarts;
 };
-using node_context_ptr = std::shared_ptr<const node_context>;
+using node_environment_ptr = std::shared_ptr<const node_environment>;
 
 /// Handles of the parts started before; replaced by the supervisor when it restarts them and everything after.
 struct node_links {
-  node_context_ptr node;
+  node_environment_ptr node;
   /// Of a scope's entities: the node that is home of the scope, whose writer and readers these are; empty = this one.
   std::string home;
   watch_hub_actor watch;
@@ -173,8 +173,8 @@ struct node_links {
 };
 
 /// A command the node itself sends: principal NODE, not remembered (such commands check the state they apply to).
-execution_ptr internal_command(const node_context&, const std::string& scope, std::function<void(v1::Command&)> fill);
+execution_ptr internal_command(const node_environment&, const std::string& scope, std::function<void(v1::Command&)> fill);
 /// A question the node itself asks: it sees everything.
-query_ptr internal_query(const node_context&, const std::string& scope, std::function<void(v1::Query&)> fill);
+query_ptr internal_query(const node_environment&, const std::string& scope, std::function<void(v1::Query&)> fill);
 
 } // namespace swarm

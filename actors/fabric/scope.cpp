@@ -363,11 +363,11 @@ void on_batch(self_ptr self, const batch_ptr& b) {
         wake_session(self, p.session());
       }
     } else if (p.has_erased() && p.erased().table() == v1::Erased::CREDENTIALS) {
-      if (auto* bearers = st.links.node->bearers)
-        bearers->token_gone(p.erased().key());
+      if (auto* tokens = st.links.node->tokens)
+        tokens->token_gone(p.erased().key());
     } else if (p.has_erased() && p.erased().table() == v1::Erased::SESSIONS) {
-      if (auto* bearers = st.links.node->bearers)
-        bearers->session_gone(p.erased().key());
+      if (auto* tokens = st.links.node->tokens)
+        tokens->session_gone(p.erased().key());
       if (auto who = st.sessions.peek(p.erased().key()))
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {

@@ -10,10 +10,10 @@
 
 namespace swarm {
 
-door_actor::behavior_type door(door_ptr self) {
+short_calls_actor::behavior_type short_calls(short_calls_ptr self) {
   runtime::install_defaults(self);
   return {
-    [self](const door_call_ptr& call) {
+    [self](const any_short_call_ptr& call) {
       try {
         call->begin(self);
       } catch (const std::exception& e) {
@@ -21,7 +21,7 @@ door_actor::behavior_type door(door_ptr self) {
         log::error({"a call failed: ", e.what()});
       }
     },
-    [](abort_atom, const door_call_ptr& call) { call->abort(); },
+    [](abort_atom, const any_short_call_ptr& call) { call->abort(); },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },
   };
 }

@@ -40,7 +40,7 @@ struct link_hello {
   std::string node_name;
   std::string version;
   std::uint64_t incarnation = 0;
-  std::uint64_t peer_incarnation = 0;
+  std::uint64_t other_incarnation = 0;
   std::uint64_t received = 0;
   std::uint64_t kept_from = 1;
   std::int64_t time_ms = 0;
@@ -70,7 +70,7 @@ struct link_options {
   /// Random, of this run of the node; not 0.
   std::uint64_t incarnation = 0;
   /// Who the certificate of the other side says it is.
-  std::string peer_id;
+  std::string other_id;
   std::uint32_t protocol = limits::link_protocol;
   std::uint32_t protocol_min = limits::link_protocol_min;
   std::size_t message_bytes_max = limits::link_message_bytes_max;
@@ -83,10 +83,10 @@ struct link_options {
 
 /// Both sides have said hello.
 struct link_up {
-  link_hello peer;
+  link_hello other;
   std::uint32_t protocol = 0; // the newest that both speak
   bool resumed = false;       // false: the numbers begin at 1
-  bool restarted = false;     // it is another run of the peer than the last one seen
+  bool restarted = false;     // the other node has restarted since the last hello
 };
 
 /// Nothing that was sent before can be relied on: it may have arrived or not. Everything unanswered is to be asked again.
@@ -101,10 +101,10 @@ struct link_delivery {
   std::size_t cost = 0; // for consumed()
 };
 
-/// This connection is to be ended: now if the peer said so, otherwise after what next_frame() still has.
+/// The owner must end this connection: at once if the other side closed it, else after sending what next_frame() still has.
 struct link_dropped {
   link_close why;
-  bool by_peer = false;
+  bool by_other = false;
 };
 
 struct link_counters {
@@ -121,11 +121,11 @@ struct link_counters {
 };
 
 /// Why this hello is none for us.
-std::optional<link_close> refusal_of(const link_hello& peer, const link_options& ours);
+std::optional<link_close> refusal_of(const link_hello& other, const link_options& ours);
 /// Whether a connection with these two hellos goes on with the link. Symmetric.
 bool goes_on(const link_hello& one, const link_hello& other);
 /// Of two connections between two nodes the one dialled by the lower node id stays. (Of two that the same node has dialled, the newer.)
-bool which_connection_stays(std::string_view own_id, std::string_view peer_id, bool dialled_by_me);
+bool which_connection_stays(std::string_view own_id, std::string_view other_id, bool dialled_by_me);
 
 /// Size{}(message) is its encoded size in bytes. A Message is copied for every frame that carries it: make it a pointer if it is large.
 template <class Message, class Size>
@@ -219,7 +219,7 @@ public:
       end({reason, std::move(text)});
   }
 
-  /// The link begins anew, whatever the peer has kept; a connection ends for that.
+  /// Resets the link, whatever the other side has kept. The connection ends.
   void forget() {
     close(link_reason::going, "the link begins anew");
     announce_lost(reset());
@@ -285,7 +285,7 @@ public:
 private:
   enum class phase : std::uint8_t {
     none,
-    greeting, // the peer's hello has not come
+    greeting, // the other side's hello has not come
     open,
     closing, // a close is to be written
     closed,  // nothing more, in either direction
@@ -307,7 +307,7 @@ private:
   /// Between two signs of life.
   link_time pause() const { return std::min(options_.heartbeat, options_.silence / 3); }
 
-  /// What the peer may have sent in all. Messages of before the link began anew count until they are dealt with.
+  /// What the other side may have sent in all. Messages from before a reset count until they are consumed.
   std::uint64_t credit_due() const { return received_total_ + (options_.window_bytes - unconsumed_); }
   /// Credit that has grown by so much is told at once. Less than what is left beside the largest message: nobody who waits for credit
   /// is left waiting when all was dealt with.
@@ -322,7 +322,7 @@ private:
     out.node_name = options_.node_name;
     out.version = options_.version;
     out.incarnation = options_.incarnation;
-    out.peer_incarnation = agreed_ ? peer_incarnation_ : 0;
+    out.other_incarnation = agreed_ ? other_incarnation_ : 0;
     out.received = received_;
     out.kept_from = acked_ + 1;
     out.time_ms = unix_ms;
@@ -333,7 +333,7 @@ private:
     auto before = std::exchange(now_, std::max(now, now_));
     if (phase_ != phase::greeting && phase_ != phase::open)
       return;
-    // Nobody called for long: the machine slept, or this process was stopped. The peer gets a chance to be heard.
+    // Nobody called for a long time: the machine slept, or this process was stopped. The other side gets a chance to be heard.
     if (now_ - before > 2 * pause()) {
       heard_ = std::max(heard_, now_ - options_.silence + pause());
       heartbeat_due_ = phase_ == phase::open;
@@ -355,22 +355,22 @@ private:
   }
   void end_for_protocol(std::string text) { end({link_reason::protocol, std::move(text)}); }
 
-  void greet(link_hello peer) {
-    if (auto refusal = refusal_of(peer, options_))
+  void greet(link_hello other) {
+    if (auto refusal = refusal_of(other, options_))
       return end(std::move(*refusal));
-    auto resumed = goes_on(hello_, peer);
-    if (resumed && peer.received > written_) // it is a hello of long ago, or the peer is not what it was
+    auto resumed = goes_on(hello_, other);
+    if (resumed && other.received > written_) // the hello is old, or the other side has lost its state
       return forget();
-    auto restarted = peer_incarnation_ != 0 && peer_incarnation_ != peer.incarnation;
-    peer_incarnation_ = peer.incarnation;
+    auto restarted = other_incarnation_ != 0 && other_incarnation_ != other.incarnation;
+    other_incarnation_ = other.incarnation;
     if (!resumed)
       begin_anew();
     // The hello may have been written long ago, on a connection that its writer has left: it acknowledges nothing yet.
-    next_ = resumed ? peer.received + 1 : 1;
+    next_ = resumed ? other.received + 1 : 1;
     phase_ = phase::open;
     must_speak_ = true; // the credit, and that its hello was read
-    auto protocol = std::min(options_.protocol, peer.protocol);
-    events_.push_back(link_up{std::move(peer), protocol, resumed, restarted});
+    auto protocol = std::min(options_.protocol, other.protocol);
+    events_.push_back(link_up{std::move(other), protocol, resumed, restarted});
   }
 
   void begin_anew() {
@@ -378,7 +378,7 @@ private:
     if (written_ != 0 || received_ != 0)
       return announce_lost(reset());
     // Nothing has gone either way: what waits can go on waiting.
-    peer_credit_ = given_ = 0;
+    other_credit_ = given_ = 0;
   }
 
   void announce_lost(std::vector<Message> lost) {
@@ -396,7 +396,7 @@ private:
     outbox_bytes_ = 0;
     agreed_ = false;
     acked_ = written_ = received_ = 0;
-    queued_total_ = received_total_ = peer_credit_ = given_ = 0;
+    queued_total_ = received_total_ = other_credit_ = given_ = 0;
     return lost;
   }
 
@@ -405,9 +405,9 @@ private:
     if (f.ack < acked_ || f.ack >= next_)
       return end_for_protocol("it acknowledges " + std::to_string(f.ack) + " after " + std::to_string(acked_) + ", and " + std::to_string(next_ - 1) +
                               " was the last message");
-    if (f.credit < peer_credit_)
+    if (f.credit < other_credit_)
       return end_for_protocol("it takes back credit");
-    peer_credit_ = f.credit;
+    other_credit_ = f.credit;
     acknowledge(f.ack);
     auto* message = std::get_if<Message>(&f.body);
     if (!message && f.seq != 0)
@@ -466,10 +466,10 @@ private:
     round_trip_ = round_trip_ ? *round_trip_ + (took - *round_trip_) / 8 : took;
   }
 
-  /// The next one, if the peer has room for it.
+  /// The next message, if the other side has room for it.
   const entry* next_message() const {
     auto at = next_ - acked_ - 1;
-    return at < outbox_.size() && outbox_[at].end <= peer_credit_ ? &outbox_[at] : nullptr;
+    return at < outbox_.size() && outbox_[at].end <= other_credit_ ? &outbox_[at] : nullptr;
   }
 
   frame write(const entry& e) {
@@ -519,14 +519,14 @@ private:
   std::optional<probe> probe_;
 
   // of the link
-  std::uint64_t peer_incarnation_ = 0; // as last seen
-  bool agreed_ = false;                // the peer has read a hello of this side since the numbers began
-  std::deque<entry> outbox_;           // from acked_ + 1 on
+  std::uint64_t other_incarnation_ = 0; // as last seen
+  bool agreed_ = false;                 // the other side has read a hello of this side since the last reset
+  std::deque<entry> outbox_;            // from acked_ + 1 on
   std::size_t outbox_bytes_ = 0;
   std::uint64_t acked_ = 0, written_ = 0; // of ours: has arrived; was ever sent
   std::uint64_t queued_total_ = 0;        // costs of all messages of ours
-  std::uint64_t peer_credit_ = 0;         // of them may have been sent
-  std::uint64_t received_ = 0;            // of the peer's
+  std::uint64_t other_credit_ = 0;        // of them may have been sent
+  std::uint64_t received_ = 0;            // of the other side's
   std::uint64_t received_total_ = 0;      // costs of those
   std::uint64_t given_ = 0;               // credit it was told of
   std::size_t unconsumed_ = 0;

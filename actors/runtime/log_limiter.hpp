@@ -12,7 +12,7 @@
 
 namespace swarm::runtime {
 
-class complaints {
+class log_limiter {
 public:
   /// True when it is to be said: it was not heard for long. `now_ms` of a clock that only goes forward.
   bool add(const std::string& why, std::int64_t now_ms) {

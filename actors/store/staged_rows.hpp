@@ -62,7 +62,7 @@ private:
   const sqlite_rows& stored_rows_;
   /// The last search and what it found, until a row changes: every lock asks the same of the sessions. Of that table only.
   mutable std::optional<std::pair<typename domain::table<Row>::filter, std::vector<Row>>> searched_;
-  domain::changes<Row> now_;
+  domain::overlay<Row> now_;
   /// Keys that came into now_, by recipient, some of which have gone again: an end of many sessions writes to everybody, and asks with each
   /// message how full that mailbox is. Of that table only.
   std::unordered_map<std::string, std::unordered_set<std::string>> by_recipient_;

@@ -30,7 +30,7 @@ constexpr std::size_t script_shown_bytes = limits::context_text_bytes_max;
 
 class hook_run {
 public:
-  hook_run(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input);
+  hook_run(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input);
   void run();
   /// Says in so many words that there is nothing against it.
   void answer_nothing() { say(json::object()); }
@@ -67,11 +67,11 @@ private:
   v1::Query query() const;
   v1::Reply decide(const v1::Command& c) const {
     hurry();
-    return ctx_.decide(c);
+    return cli_.decide(c);
   }
   v1::Answer ask(const v1::Query& q) const {
     hurry();
-    return ctx_.door().coordination.ask(q);
+    return cli_.node().coordination.ask(q);
   }
   std::vector<v1::LockView> locks() const;
   void report(v1::AgentReport::State);
@@ -85,9 +85,9 @@ private:
   /// Once: a host reads one answer.
   void say(const json& answer) {
     if (!std::exchange(answered_, true))
-      ctx_.io().print_compact(answer);
+      cli_.io().print_compact(answer);
   }
-  void note(const std::string& text) const { ctx_.io().error("swarmctl hook: " + text); }
+  void note(const std::string& text) const { cli_.io().error("swarmctl hook: " + text); }
   bool take_locks(const path_matcher&);
   bool passed_bounds();
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
@@ -99,7 +99,7 @@ private:
   std::vector<watched_file> changed_files(const std::vector<watched_file>&, std::int64_t since_ms) const;
   void tell_of(const std::vector<watched_file>&);
 
-  const context& ctx_;
+  const invocation& cli_;
   const hook_host& host_;
   hook_event event_;
   hook_options options_;
@@ -119,13 +119,13 @@ private:
   bool answered_ = false;
 };
 
-hook_run::hook_run(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input)
-  : ctx_(ctx), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
-    place_(place_of_event()), session_(event_text("session_id")), state_(ctx.door().finder.state_directory()),
+hook_run::hook_run(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input)
+  : cli_(cli), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
+    place_(place_of_event()), session_(event_text("session_id")), state_(cli.node().finder.state_directory()),
     // Half of it, so that the node is asked all the same.
-    store_(state_, host.name, session_, std::chrono::milliseconds{bounded_by_timeout(ctx, limits::hook_call_deadline().count()) / 2}),
-    worker_(!ctx.env().get("SWARM_MCP_INSTANCE_ID").empty() && !ctx.env().get("SWARM_TOKEN").empty()),
-    until_ms_(ctx.boot_ms() + bounded_by_timeout(ctx, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
+    store_(state_, host.name, session_, std::chrono::milliseconds{bounded_by_timeout(cli, limits::hook_call_deadline().count()) / 2}),
+    worker_(!cli.env().get("SWARM_MCP_INSTANCE_ID").empty() && !cli.env().get("SWARM_TOKEN").empty()),
+    until_ms_(cli.boot_ms() + bounded_by_timeout(cli, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
 
 bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
   bool waited = store_.kept_out();
@@ -143,29 +143,29 @@ std::string hook_run::event_text(const char* key) const {
 }
 
 std::string hook_run::place_of_event() const {
-  for (const auto& place : {event_text("cwd"), ctx_.env().get("SWARM_MCP_DIRECTORY"), ctx_.env().get("TERMINAL_CWD")})
+  for (const auto& place : {event_text("cwd"), cli_.env().get("SWARM_MCP_DIRECTORY"), cli_.env().get("TERMINAL_CWD")})
     if (!place.empty() && place.size() <= limits::path_bytes_max() && place.find('\0') == place.npos)
-      return normalize_path(place, ctx_.directory());
-  return ctx_.directory();
+      return normalize_path(place, cli_.directory());
+  return cli_.directory();
 }
 
 // -- the node -----------------------------------------------------------------------------------
 
 /// Every call ends by the hook's own deadline.
-void hook_run::hurry() const { ctx_.door().finder.set_timeout_ms(std::max<std::int64_t>(until_ms_ - ctx_.boot_ms(), 1)); }
+void hook_run::hurry() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(until_ms_ - cli_.boot_ms(), 1)); }
 
 v1::Command hook_run::command() const {
   v1::Command c;
   c.set_scope(me_.scope);
   c.set_actor(me_.id);
-  *c.mutable_caller() = ctx_.caller();
+  *c.mutable_caller() = cli_.caller();
   return c;
 }
 
 v1::Query hook_run::query() const {
   v1::Query q;
   q.set_scope(me_.scope);
-  *q.mutable_caller() = ctx_.caller();
+  *q.mutable_caller() = cli_.caller();
   return q;
 }
 
@@ -186,7 +186,7 @@ std::vector<v1::LockView> hook_run::locks() const {
 
 /// What the node makes of it is not the hook's matter, nor is a node that cannot be told.
 void hook_run::report(v1::AgentReport::State state) {
-  auto now = ctx_.now_ms();
+  auto now = cli_.now_ms();
   bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
   if (me_.id.empty() || known)
     return;
@@ -215,14 +215,14 @@ void hook_run::report(v1::AgentReport::State state) {
 
 /// A worker has its session from the one who started it.
 hook_memory hook_run::session_of_environment() const {
-  const auto& env = ctx_.env();
+  const auto& env = cli_.env();
   hook_memory m;
   m.id = env.get("SWARM_MCP_INSTANCE_ID");
-  m.directory = normalize_path(env.get("SWARM_MCP_DIRECTORY").empty() ? place_ : env.get("SWARM_MCP_DIRECTORY"), ctx_.directory());
+  m.directory = normalize_path(env.get("SWARM_MCP_DIRECTORY").empty() ? place_ : env.get("SWARM_MCP_DIRECTORY"), cli_.directory());
   m.root = git_root(m.directory);
   auto file_root = env.get("SWARM_MCP_FILE_ROOT");
-  m.file_root = file_root.empty() ? m.directory : normalize_path(file_root, ctx_.directory());
-  m.scope = ctx_.scope_of(m.directory);
+  m.file_root = file_root.empty() ? m.directory : normalize_path(file_root, cli_.directory());
+  m.scope = cli_.scope_of(m.directory);
   m.gateway = domain::has_token(env.get("SWARM_MCP_LABEL"), "mode:gateway");
   return m;
 }
@@ -231,14 +231,14 @@ hook_memory hook_run::known_session() const {
   auto known = store_.load();
   if (!known && session_.empty() && !worker_)
     known = hook_store::only_one(state_, host_.name);
-  if (worker_ && (!known || known->id != ctx_.env().get("SWARM_MCP_INSTANCE_ID")))
+  if (worker_ && (!known || known->id != cli_.env().get("SWARM_MCP_INSTANCE_ID")))
     return session_of_environment();
   return known.value_or(hook_memory{});
 }
 
 v1::Session hook_run::of_worker() const {
   auto q = query();
-  auto who = ctx_.env().get("SWARM_MCP_INSTANCE_ID");
+  auto who = cli_.env().get("SWARM_MCP_INSTANCE_ID");
   q.mutable_find_session()->set_who(who);
   auto answer = ask(q);
   if (answer.has_refusal() || answer.session().id() != who)
@@ -306,7 +306,7 @@ bool hook_run::is_me(const std::string& session) {
 }
 
 v1::Session hook_run::registered(const hook_identity& identity, const std::string& scope) {
-  const auto& env = ctx_.env();
+  const auto& env = cli_.env();
   me_.scope = scope;
   if (!env.get("SWARM_MCP_INSTANCE_ID").empty())
     if (auto present = of_worker(); !present.id().empty())
@@ -329,7 +329,7 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
     body->set_pid(agent->pid);
     body->set_pid_start(agent->start);
   }
-  check_identity_roots(ctx_, env, body->label(), body->directory(), body->file_root());
+  check_identity_roots(cli_, env, body->label(), body->directory(), body->file_root());
   auto reply = mcp::register_in_its_scope(c, [&](const v1::Command& each) { return decide(each); });
   if (reply.has_refusal())
     throw refused(reply);
@@ -345,8 +345,8 @@ void hook_run::session_start() {
     return;
   hook_store::remove_old(state_, limits::lease_max().count());
   auto platform = event_text("platform");
-  auto identity = identity_of(host_, ctx_.env(), session_, place_, ctx_.scope_of(place_), platform);
-  auto scope = ctx_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, place_) : ctx_.scope_of(place_);
+  auto identity = identity_of(host_, cli_.env(), session_, place_, cli_.scope_of(place_), platform);
+  auto scope = cli_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, place_) : cli_.scope_of(place_);
   std::string reason;
   try {
     auto s = registered(identity, scope);
@@ -384,7 +384,7 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
   g.id = me.id;
   g.gateway = me.gateway;
   try {
-    if (auto tracker = work_tracker_of(host_, ctx_.env(), identity.identity, place_, me.scope)) {
+    if (auto tracker = work_tracker_of(host_, cli_.env(), identity.identity, place_, me.scope)) {
       auto c = command();
       c.mutable_set_kv()->set_key(tracker->key);
       c.mutable_set_kv()->set_value(tracker->value);
@@ -397,7 +397,7 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
     if (!aloud)
       return;
     if (me.gateway)
-      g.soul = soul_of(host_, ctx_.env());
+      g.soul = soul_of(host_, cli_.env());
     auto q = query();
     q.set_viewer(me.id);
     if (auto known = mcp::gather_ambient(q, [&](const v1::Query& each) { return ask(each); }))
@@ -411,12 +411,12 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
 /// Of a session whose file is lost: the only one that carries its name in the label.
 hook_memory hook_run::session_by_label() const {
   hook_memory m;
-  m.scope = ctx_.scope_of(place_);
-  auto label = identity_of(host_, ctx_.env(), session_, place_, m.scope, {}).label;
+  m.scope = cli_.scope_of(place_);
+  auto label = identity_of(host_, cli_.env(), session_, place_, m.scope, {}).label;
   auto mark = label.substr(label.rfind("session:"));
   v1::Query q;
   q.set_scope(m.scope);
-  *q.mutable_caller() = ctx_.caller();
+  *q.mutable_caller() = cli_.caller();
   q.mutable_list_sessions()->set_label_contains(mark);
   auto answer = ask(q);
   std::size_t found = 0;
@@ -457,7 +457,7 @@ void hook_run::end_calls() {
     remember([&](hook_memory& m) {
       for (auto& c : m.calls)
         if (open(c))
-          c.to_ms = ctx_.now_ms();
+          c.to_ms = cli_.now_ms();
       return true;
     });
 }
@@ -674,7 +674,7 @@ bool hook_run::take_locks(const path_matcher& written) {
 void hook_run::watch(const std::vector<v1::LockView>& held) {
   tool_call_seen call;
   call.key = use_.key;
-  call.from_ms = ctx_.now_ms();
+  call.from_ms = cli_.now_ms();
   bool mine = false;
   for (const auto& l : held) {
     bool own = !l.hidden() && l.lock().session_id() == me_.id;
@@ -708,7 +708,7 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
 }
 
 void hook_run::pre_tool_use() {
-  use_ = tool_use_of(input_, {place_, ctx_.env().get("HOME")});
+  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
   me_ = known_session();
   bool writes = use_.what == tool_use::kind::write ? !use_.paths.empty() : use_.what == tool_use::kind::shell;
   if (writes && me_.id.empty()) {
@@ -796,7 +796,7 @@ void hook_run::tell_of(const std::vector<watched_file>& changed) {
 }
 
 void hook_run::post_tool_use() {
-  use_ = tool_use_of(input_, {place_, ctx_.env().get("HOME")});
+  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
   me_ = known_session();
   if (me_.id.empty())
     return;
@@ -807,7 +807,7 @@ void hook_run::post_tool_use() {
     remember([&](hook_memory& m) {
       for (auto& c : m.calls)
         if (c.key == use_.key) {
-          c.to_ms = ctx_.now_ms();
+          c.to_ms = cli_.now_ms();
           c.watched.clear();
         }
       return true;
@@ -823,7 +823,7 @@ void hook_run::post_tool_use() {
 void hook_run::run() {
   // Only the start of a session starts a node.
   if (event_ != hook_event::session_start)
-    ctx_.door().finder.never_start();
+    cli_.node().finder.never_start();
   bool guards = event_ == hook_event::pre_tool_use && options_.fail_closed;
   try {
     if (!input_.is_object()) {
@@ -859,15 +859,15 @@ void hook_run::run() {
 
 } // namespace
 
-void run_hook(const context& ctx, const hook_host& host, hook_event event, const hook_options& options, const std::string& input) {
+void run_hook(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input) {
   try {
-    hook_run hook{ctx, host, event, options, input};
+    hook_run hook{cli, host, event, options, input};
     hook.run();
     // With fail_closed Hermes takes silence for a failure.
     if (host.what == hook_host::kind::hermes && event == hook_event::pre_tool_use && options.fail_closed)
       hook.answer_nothing();
   } catch (const std::exception& e) {
-    ctx.io().error(std::string{"swarmctl hook: "} + e.what());
+    cli.io().error(std::string{"swarmctl hook: "} + e.what());
   }
 }
 

@@ -14,12 +14,12 @@ namespace {
 
 using mcp::json;
 
-std::vector<v1::Spawn> live_spawns(context& ctx) {
+std::vector<v1::Spawn> live_spawns(invocation& cli) {
   std::vector<v1::Spawn> out;
-  auto query = ctx.query();
+  auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(true);
   ask_pages(
-    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); },
+    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); },
     [](const v1::Answer& a) -> const auto& { return a.spawns().page(); },
     [&](const v1::Answer& a) { out.insert(out.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
   return out;
@@ -45,30 +45,30 @@ json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {
           {"reports", reports}};
 }
 
-int run_agents(context& ctx) {
-  auto spawns = live_spawns(ctx);
+int run_agents(invocation& cli) {
+  auto spawns = live_spawns(cli);
   json rows = json::array();
-  for (const auto& s : all_sessions(ctx, ctx.scope())) {
+  for (const auto& s : all_sessions(cli, cli.scope())) {
     auto worker = std::any_of(spawns.begin(), spawns.end(), [&](const auto& x) { return x.session_id() == s.id() && domain::is_agent(x.harness()); });
     if (worker || !s.reports().empty())
       rows.push_back(shown(s, spawns));
   }
-  if (ctx.json_wanted()) {
-    ctx.io().print(rows);
+  if (cli.json_wanted()) {
+    cli.io().print(rows);
     return code::ok;
   }
   if (rows.empty())
-    ctx.io().line("(no agents in scope " + ctx.scope() + ")");
+    cli.io().line("(no agents in scope " + cli.scope() + ")");
   for (const auto& r : rows) {
     auto text = [&](const char* member) { return r.at(member).is_string() ? r.at(member).get<std::string>() : std::string{"-"}; };
-    ctx.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  pty=" + short_id(text("pty")) +
+    cli.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  pty=" + short_id(text("pty")) +
                   "  task=" + short_id(text("task_id")) + "  " + text("label"));
   }
   return code::ok;
 }
 
-void build_agents(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_agents(ctx); });
+void build_agents(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_agents(cli); });
 }
 
 struct report_options {
@@ -79,14 +79,14 @@ struct report_options {
   std::string note;
 };
 
-int run_report(context& ctx, const report_options& o) {
+int run_report(invocation& cli, const report_options& o) {
   auto state = domain::agent_state_from(o.state);
   if (state == v1::AgentReport::STATE_UNSPECIFIED)
     throw usage("--state is one of working, idle, blocked, done, unknown");
   if (o.seq < 0)
     throw usage("--seq counts up from 1");
-  auto command = ctx.command();
-  auto who = ctx.actor().id();
+  auto command = cli.command();
+  auto who = cli.actor().id();
   command.set_actor(who);
   auto* body = command.mutable_report_agent();
   body->set_session_id(who);
@@ -95,22 +95,22 @@ int run_report(context& ctx, const report_options& o) {
   body->set_ttl_ms(milliseconds_of(o.ttl, "--ttl", limits::agent_report_ttl_max()));
   body->set_state(state);
   body->set_note(o.note);
-  auto session = ctx.execute(command).session().session();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"instance_id", session.id()}, {"state", mcp::agent_status(session)}});
+  auto session = cli.execute(command).session().session();
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"instance_id", session.id()}, {"state", mcp::agent_status(session)}});
   else
-    ctx.io().line(short_id(session.id()) + " is " + mcp::agent_status(session));
+    cli.io().line(short_id(session.id()) + " is " + mcp::agent_status(session));
   return code::ok;
 }
 
-void build_report(CLI::App& app, context& ctx) {
+void build_report(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<report_options>();
   option(app, "--state,state", o->state, "working, idle, blocked, done or unknown")->required();
   option(app, "--source", o->source, "who says so; the newest report of any source counts");
   option(app, "--seq", o->seq, "number of the report; one that is not above the source's last changes nothing");
   option(app, "--ttl", o->ttl, "seconds until it counts no more; 0 = until the next");
   option(app, "--note", o->note, "a text for people");
-  on_run(app, ctx, [o, &ctx] { return run_report(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_report(cli, *o); });
 }
 
 constexpr verb verbs[] = {

@@ -6,25 +6,25 @@ namespace swarm::cli {
 
 namespace {
 
-int run_context(context& ctx) {
-  auto me = ctx.actor();
-  auto query = ctx.query();
+int run_context(invocation& cli) {
+  auto me = cli.actor();
+  auto query = cli.query();
   query.set_scope(me.scope());
   query.set_viewer(me.id());
-  auto known = mcp::gather_ambient(query, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); });
+  auto known = mcp::gather_ambient(query, [&](const v1::Query& q) { return cli.node().coordination.ask(q); });
   if (!known)
     throw failure(code::refused, "instance " + me.id() + " has just ended");
   auto block = mcp::make_context_block(*known);
-  if (ctx.json_wanted())
-    ctx.io().print(block.value);
+  if (cli.json_wanted())
+    cli.io().print(block.value);
   else
-    ctx.io().raw(block.text);
+    cli.io().raw(block.text);
   return code::ok;
 }
 
-void build_context(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_context(ctx); });
-  add_context_commands(app, ctx);
+void build_context(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_context(cli); });
+  add_context_commands(app, cli);
 }
 
 constexpr verb verbs[] = {

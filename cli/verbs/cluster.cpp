@@ -62,9 +62,9 @@ std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
   return out;
 }
 
-void print_nodes(const context& ctx, const v1::ClusterView& view) {
-  auto& io = ctx.io();
-  if (ctx.json_wanted()) {
+void print_nodes(const invocation& cli, const v1::ClusterView& view) {
+  auto& io = cli.io();
+  if (cli.json_wanted()) {
     auto rows = json::array();
     for (const auto& n : view.nodes())
       rows.push_back(node_row(n));
@@ -77,7 +77,7 @@ void print_nodes(const context& ctx, const v1::ClusterView& view) {
     std::string labels;
     for (const auto& l : n.info().labels())
       labels += (labels.empty() ? "" : " ") + l.name() + "=" + l.value();
-    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), state_of(n, ctx.now_ms()),
+    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), state_of(n, cli.now_ms()),
                     n.info().address().empty() ? "-" : n.info().address(), n.info().version(),
                     n.info().workers_max() > 0 ? concat({n.info().workers(), "/", n.info().workers_max()}) : "-", labels});
   }
@@ -86,27 +86,27 @@ void print_nodes(const context& ctx, const v1::ClusterView& view) {
 
 // -- join-token ------------------------------------------------------------------------------------
 
-int run_create_token(const context& ctx, double ttl_s) {
+int run_create_token(const invocation& cli, double ttl_s) {
   v1::CreateJoinTokenRequest request;
   request.set_ttl_ms(milliseconds_of(ttl_s, "--ttl", limits::join_token_lifetime_max));
-  auto made = ctx.door().node.create_join_token(request);
-  auto left = std::max<std::int64_t>(made.expires_at_ms() - ctx.now_ms(), 0);
-  if (ctx.json_wanted()) {
-    ctx.io().print({{"token", made.token()}, {"expires_at_ms", made.expires_at_ms()}});
+  auto made = cli.node().node.create_join_token(request);
+  auto left = std::max<std::int64_t>(made.expires_at_ms() - cli.now_ms(), 0);
+  if (cli.json_wanted()) {
+    cli.io().print({{"token", made.token()}, {"expires_at_ms", made.expires_at_ms()}});
     return code::ok;
   }
-  ctx.io().error(
+  cli.io().error(
     concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME [--listen HOST:PORT]"}));
-  ctx.io().line(made.token());
+  cli.io().line(made.token());
   return code::ok;
 }
 
-void build_join_token(CLI::App& app, context& ctx) {
+void build_join_token(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* create = app.add_subcommand("create", "print a token with which one further host can join");
   auto ttl = std::make_shared<double>(0);
   option(*create, "--ttl", *ttl, "seconds it counts (600)");
-  on_run(*create, ctx, [ttl, &ctx] { return run_create_token(ctx, *ttl); });
+  on_run(*create, cli, [ttl, &cli] { return run_create_token(cli, *ttl); });
 }
 
 // -- join ------------------------------------------------------------------------------------------
@@ -117,57 +117,57 @@ struct join_options {
   std::string listen;
 };
 
-int run_join(context& ctx, const join_options& o) {
-  auto& finder = ctx.door().finder;
+int run_join(invocation& cli, const join_options& o) {
+  auto& finder = cli.node().finder;
   auto was_running = finder.running();
   finder.start(o.name);
-  auto status = ctx.door().node.status();
+  auto status = cli.node().node.status();
   if (was_running && !o.name.empty() && o.name != status.node_name())
     throw failure(code::refused,
                   concat({"a node named ", status.node_name(), " is running already; stop it with: swarmctl down, or leave --node-name out"}));
   v1::JoinClusterRequest request;
   request.set_token(o.token == "-" ? read_line_of(std::cin, limits::join_token_bytes_max) : o.token);
   request.set_listen(o.listen);
-  auto view = ctx.door().node.join_cluster(request);
-  if (!ctx.json_wanted())
-    ctx.io().line(concat({status.node_name(), " has joined the cluster ", view.cluster_id()}));
-  print_nodes(ctx, view);
+  auto view = cli.node().node.join_cluster(request);
+  if (!cli.json_wanted())
+    cli.io().line(concat({status.node_name(), " has joined the cluster ", view.cluster_id()}));
+  print_nodes(cli, view);
   return code::ok;
 }
 
-void build_join(CLI::App& app, context& ctx) {
+void build_join(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<join_options>();
   option(app, "token", o->token, "what `swarmctl join-token create` printed at the home; - reads it from standard input")->required();
   option(app, "--node-name", o->name, "name of this node (the host's)");
   option(app, "--listen", o->listen, "HOST:PORT at which other nodes reach this one (it only dials out)");
-  on_run(app, ctx, [o, &ctx] { return run_join(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_join(cli, *o); });
 }
 
 // -- nodes, node, ca -------------------------------------------------------------------------------
 
-void build_nodes(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] {
-    print_nodes(ctx, ctx.door().node.nodes());
+void build_nodes(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] {
+    print_nodes(cli, cli.node().node.nodes());
     return code::ok;
   });
 }
 
-int run_revoke(const context& ctx, const std::string& node) {
+int run_revoke(const invocation& cli, const std::string& node) {
   v1::RevokeNodeRequest request;
   request.set_node(node);
-  print_nodes(ctx, ctx.door().node.revoke_node(request));
+  print_nodes(cli, cli.node().node.revoke_node(request));
   return code::ok;
 }
 
-void build_node(CLI::App& app, context& ctx) {
+void build_node(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* revoke = app.add_subcommand("revoke", "end a node's membership for good: its certificate does not count any more");
   auto node = std::make_shared<std::string>();
   option(*revoke, "node", *node, "name or id of the node")->required();
-  on_run(*revoke, ctx, [node, &ctx] { return run_revoke(ctx, *node); });
+  on_run(*revoke, cli, [node, &cli] { return run_revoke(cli, *node); });
 }
 
-void build_drain(CLI::App& app, context& ctx) {
+void build_drain(CLI::App& app, invocation& cli) {
   struct drain_options {
     std::string node;
     bool off = false;
@@ -175,53 +175,53 @@ void build_drain(CLI::App& app, context& ctx) {
   auto o = std::make_shared<drain_options>();
   option(app, "node", o->node, "name or id of the node")->required();
   flag(app, "--off", o->off, "it takes new workers again");
-  on_run(app, ctx, [o, &ctx] {
+  on_run(app, cli, [o, &cli] {
     v1::DrainNodeRequest request;
     request.set_node(o->node);
     request.set_off(o->off);
-    print_nodes(ctx, ctx.door().node.drain_node(request));
+    print_nodes(cli, cli.node().node.drain_node(request));
     return code::ok;
   });
 }
 
-int run_leave(const context& ctx, bool force) {
+int run_leave(const invocation& cli, bool force) {
   v1::LeaveClusterRequest request;
   request.set_force(force);
-  auto reply = ctx.door().node.leave_cluster(request);
-  if (ctx.json_wanted()) {
-    ctx.io().print({{"ok", true}, {"warning", reply.warning().empty() ? json(nullptr) : json(reply.warning())}});
+  auto reply = cli.node().node.leave_cluster(request);
+  if (cli.json_wanted()) {
+    cli.io().print({{"ok", true}, {"warning", reply.warning().empty() ? json(nullptr) : json(reply.warning())}});
     return code::ok;
   }
   if (!reply.warning().empty())
-    ctx.io().error(reply.warning());
-  ctx.io().line("this node has left its cluster; named scopes are its own again");
+    cli.io().error(reply.warning());
+  cli.io().line("this node has left its cluster; named scopes are its own again");
   return code::ok;
 }
 
-void build_leave(CLI::App& app, context& ctx) {
+void build_leave(CLI::App& app, invocation& cli) {
   auto force = std::make_shared<bool>(false);
   flag(app, "--force", *force, "also with workers that run here, which end, and without the home when that does not answer");
-  on_run(app, ctx, [force, &ctx] { return run_leave(ctx, *force); });
+  on_run(app, cli, [force, &cli] { return run_leave(cli, *force); });
 }
 
-int run_unlock_authority(const context& ctx, const std::string& file) {
+int run_unlock_authority(const invocation& cli, const std::string& file) {
   v1::UnlockAuthorityRequest request;
   auto passphrase = read_passphrase(file, "Passphrase of the cluster's authority: ");
   request.set_passphrase(passphrase);
-  auto left = std::max<std::int64_t>(ctx.door().node.unlock_authority(request).until_ms() - ctx.now_ms(), 0);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"unlocked_ms", left}});
+  auto left = std::max<std::int64_t>(cli.node().node.unlock_authority(request).until_ms() - cli.now_ms(), 0);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"unlocked_ms", left}});
   else
-    ctx.io().line("the cluster's authority is unlocked for " + duration(left));
+    cli.io().line("the cluster's authority is unlocked for " + duration(left));
   return code::ok;
 }
 
-void build_ca(CLI::App& app, context& ctx) {
+void build_ca(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* unlock = app.add_subcommand("unlock", "hold the key of the cluster's authority in memory for ten minutes, to let nodes in");
   auto file = std::make_shared<std::string>();
   option(*unlock, "--passphrase-file", *file, "file whose first line is the passphrase; - = standard input (asked for on the terminal)");
-  on_run(*unlock, ctx, [file, &ctx] { return run_unlock_authority(ctx, *file); });
+  on_run(*unlock, cli, [file, &cli] { return run_unlock_authority(cli, *file); });
 }
 
 constexpr verb verbs[] = {
@@ -235,7 +235,7 @@ constexpr verb verbs[] = {
 };
 
 /// Members keep the address with which they joined.
-void warn_of_move(const context& ctx, const v1::ClusterView& before, const std::string& listen) {
+void warn_of_move(const invocation& cli, const v1::ClusterView& before, const std::string& listen) {
   std::string from, members;
   for (const auto& n : before.nodes())
     if (n.link() == v1::ClusterNode::SELF)
@@ -243,7 +243,7 @@ void warn_of_move(const context& ctx, const v1::ClusterView& before, const std::
     else if (n.link() != v1::ClusterNode::REVOKED)
       members += (members.empty() ? "" : ", ") + n.info().node_name();
   if (!from.empty() && from != listen && !members.empty())
-    ctx.io().error("Members look for this home at " + from + ": " + members + ". On each of them: swarmctl down, then write " + listen +
+    cli.io().error("Members look for this home at " + from + ": " + members + ". On each of them: swarmctl down, then write " + listen +
                    " for home_address into cluster/cluster.json of its state directory, then swarmctl up");
 }
 
@@ -251,23 +251,23 @@ void warn_of_move(const context& ctx, const v1::ClusterView& before, const std::
 
 std::span<const verb> cluster_verbs() { return verbs; }
 
-std::string found_cluster(const context& ctx, const cluster_options& o) {
+std::string found_cluster(const invocation& cli, const cluster_options& o) {
   v1::FoundRequest request;
   request.set_listen(o.listen);
   request.set_insecure(o.insecure);
-  const auto before = ctx.door().node.nodes();
+  const auto before = cli.node().node.nodes();
   // Only a new cluster has a new authority.
   if (before.cluster_id().empty() && !o.insecure)
     request.set_passphrase(new_passphrase(o.passphrase_file));
-  auto reply = ctx.door().node.found_cluster(request);
-  warn_of_move(ctx, before, o.listen);
-  if (!reply.recovery_copy().empty() && !ctx.json_wanted()) {
-    ctx.io().error(
+  auto reply = cli.node().node.found_cluster(request);
+  warn_of_move(cli, before, o.listen);
+  if (!reply.recovery_copy().empty() && !cli.json_wanted()) {
+    cli.io().error(
       "The key of the cluster's authority, encrypted with its passphrase. It is shown once: keep it somewhere else, in case this host is lost.");
-    ctx.io().error(reply.recovery_copy());
+    cli.io().error(reply.recovery_copy());
   }
-  if (o.insecure && !ctx.json_wanted())
-    ctx.io().error("The authority's key is kept without a passphrase: whoever can read this state directory can make nodes of this cluster.");
+  if (o.insecure && !cli.json_wanted())
+    cli.io().error("The authority's key is kept without a passphrase: whoever can read this state directory can make nodes of this cluster.");
   return reply.recovery_copy();
 }
 

@@ -15,14 +15,14 @@ namespace swarm::cli {
 
 namespace {
 
-std::string shown_name(const std::optional<node_context>& node) { return node ? node->name : default_context; }
+std::string shown_name(const std::optional<target>& node) { return node ? node->name : default_context; }
 
-std::string shown_node(const node_context& c) {
+std::string shown_node(const target& c) {
   auto place = c.elsewhere() ? c.ssh : c.state_dir;
   return c.remote_state_dir.empty() ? place : place + " (" + c.remote_state_dir + ")";
 }
 
-json context_row(const node_context& c, bool current) {
+json context_row(const target& c, bool current) {
   return {{"name", c.name},
           {"current", current},
           {"ssh", mcp::text_or_null(c.ssh)},
@@ -31,17 +31,17 @@ json context_row(const node_context& c, bool current) {
           {"scope", mcp::text_or_null(c.scope)}};
 }
 
-node_context context_of_user(context& ctx) {
-  node_context out;
+target context_of_user(invocation& cli) {
+  target out;
   out.name = default_context;
-  out.state_dir = ctx.door().finder.state_directory();
+  out.state_dir = cli.node().finder.state_directory();
   return out;
 }
 
 /// What commands of this environment go to. A name that counts and means nothing is no reason to show nothing.
-std::string counting(const context& ctx, std::string& why) {
+std::string counting(const invocation& cli, std::string& why) {
   try {
-    auto chosen = choose_node("", ctx.env(), node_choice::current);
+    auto chosen = choose_node("", cli.env(), node_choice::current);
     why = chosen.why;
     return shown_name(chosen.node);
   } catch (const failure& e) {
@@ -50,75 +50,75 @@ std::string counting(const context& ctx, std::string& why) {
   }
 }
 
-int run_list_contexts(context& ctx) {
-  auto path = contexts_file(ctx.env());
+int run_list_contexts(invocation& cli) {
+  auto path = contexts_file(cli.env());
   auto all = read_contexts(path).contexts;
-  all.insert(all.begin(), context_of_user(ctx));
+  all.insert(all.begin(), context_of_user(cli));
   std::string why;
-  auto now = counting(ctx, why);
-  if (ctx.json_wanted()) {
+  auto now = counting(cli, why);
+  if (cli.json_wanted()) {
     auto rows = json::array();
     for (const auto& c : all)
       rows.push_back(context_row(c, c.name == now));
-    ctx.io().print({{"current", mcp::text_or_null(now)}, {"why", mcp::text_or_null(why)}, {"file", path.string()}, {"contexts", rows}});
+    cli.io().print({{"current", mcp::text_or_null(now)}, {"why", mcp::text_or_null(why)}, {"file", path.string()}, {"contexts", rows}});
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
   rows.reserve(all.size());
   for (const auto& c : all)
     rows.push_back({c.name == now ? "*" : "", c.name, shown_node(c), c.scope.empty() ? "-" : c.scope});
-  ctx.io().text(table({"", "CONTEXT", "NODE", "SCOPE"}, rows));
+  cli.io().text(table({"", "CONTEXT", "NODE", "SCOPE"}, rows));
   if (now.empty())
-    ctx.io().error(why);
+    cli.io().error(why);
   else if (!why.empty() && why != "current")
-    ctx.io().error(why + " says that \"" + now + "\" counts, whatever context use has said");
+    cli.io().error(why + " says that \"" + now + "\" counts, whatever context use has said");
   return code::ok;
 }
 
-int run_show_context(context& ctx, const std::string& given) {
+int run_show_context(invocation& cli, const std::string& given) {
   auto name = given;
   if (name.empty())
-    name = shown_name(choose_node("", ctx.env(), node_choice::current).node);
+    name = shown_name(choose_node("", cli.env(), node_choice::current).node);
   std::string why;
-  auto now = counting(ctx, why);
-  auto shown = context_of_user(ctx);
+  auto now = counting(cli, why);
+  auto shown = context_of_user(cli);
   if (name != default_context) {
-    auto list = read_contexts(contexts_file(ctx.env()));
+    auto list = read_contexts(contexts_file(cli.env()));
     const auto* found = list.find(name);
     if (!found)
       throw failure(code::refused, "there is no context \"" + name + "\"; see: swarmctl context list");
     shown = *found;
   }
-  if (ctx.json_wanted()) {
-    ctx.io().print(context_row(shown, shown.name == now));
+  if (cli.json_wanted()) {
+    cli.io().print(context_row(shown, shown.name == now));
     return code::ok;
   }
-  ctx.io().line(shown.name + (shown.name == now ? " (counts now)" : ""));
+  cli.io().line(shown.name + (shown.name == now ? " (counts now)" : ""));
   if (shown.elsewhere())
-    ctx.io().line("  ssh        " + shown.ssh);
+    cli.io().line("  ssh        " + shown.ssh);
   auto state = shown.elsewhere() ? shown.remote_state_dir : shown.state_dir;
   if (!state.empty())
-    ctx.io().line("  state      " + state);
+    cli.io().line("  state      " + state);
   if (!shown.scope.empty())
-    ctx.io().line("  scope      " + shown.scope);
+    cli.io().line("  scope      " + shown.scope);
   return code::ok;
 }
 
-int run_use_context(context& ctx, const std::string& name) {
-  change_contexts(contexts_file(ctx.env()), [&](context_list& list) {
+int run_use_context(invocation& cli, const std::string& name) {
+  change_contexts(contexts_file(cli.env()), [&](context_list& list) {
     if (name != default_context && !list.find(name))
       throw failure(code::refused, "there is no context \"" + name + "\"; see: swarmctl context list");
     list.current = name == default_context ? "" : name;
   });
   std::string why;
-  auto now = counting(ctx, why);
-  if (ctx.json_wanted()) {
-    ctx.io().print({{"ok", true}, {"current", mcp::text_or_null(now)}});
+  auto now = counting(cli, why);
+  if (cli.json_wanted()) {
+    cli.io().print({{"ok", true}, {"current", mcp::text_or_null(now)}});
     return code::ok;
   }
-  ctx.io().line("commands go to " + name + " from now on");
+  cli.io().line("commands go to " + name + " from now on");
   if (now != name)
-    ctx.io().error("but not in this shell: " + why + " is set");
+    cli.io().error("but not in this shell: " + why + " is set");
   return code::ok;
 }
 
@@ -130,59 +130,59 @@ struct set_options {
 };
 
 /// The entry as it was, with what the call says in place of what it said.
-node_context changed(const context& ctx, const set_options& o, const node_context* before) {
-  auto out = before ? *before : node_context{};
+target changed(const invocation& cli, const set_options& o, const target* before) {
+  auto out = before ? *before : target{};
   out.name = o.name;
   if (!o.ssh.empty()) {
     out.ssh = o.ssh;
     out.state_dir.clear();
   }
   if (!o.state_dir.empty()) {
-    out.state_dir = normalize_path(o.state_dir, ctx.directory());
+    out.state_dir = normalize_path(o.state_dir, cli.directory());
     out.ssh.clear();
     out.remote_state_dir.clear();
   }
   if (!o.remote_state_dir.empty())
     out.remote_state_dir = o.remote_state_dir;
-  if (!ctx.flags.scope.empty())
-    out.scope = out.elsewhere() || is_named_scope(ctx.flags.scope) ? ctx.flags.scope : normalize_path(ctx.flags.scope, ctx.directory());
+  if (!cli.flags.scope.empty())
+    out.scope = out.elsewhere() || is_named_scope(cli.flags.scope) ? cli.flags.scope : normalize_path(cli.flags.scope, cli.directory());
   if (auto wrong = objection_to(out); !wrong.empty())
     throw usage(wrong);
   return out;
 }
 
-int run_set_context(context& ctx, const set_options& o) {
+int run_set_context(invocation& cli, const set_options& o) {
   if (!o.ssh.empty() && !o.state_dir.empty())
     throw usage("--ssh and --state-dir exclude each other: the node of another host, or another node of this one");
-  node_context made;
-  change_contexts(contexts_file(ctx.env()), [&](context_list& list) {
-    made = changed(ctx, o, list.find(o.name));
+  target made;
+  change_contexts(contexts_file(cli.env()), [&](context_list& list) {
+    made = changed(cli, o, list.find(o.name));
     std::erase_if(list.contexts, [&](const auto& c) { return c.name == o.name; });
     list.contexts.push_back(made);
   });
   std::string why;
-  if (ctx.json_wanted())
-    ctx.io().print(context_row(made, counting(ctx, why) == made.name));
+  if (cli.json_wanted())
+    cli.io().print(context_row(made, counting(cli, why) == made.name));
   else
-    ctx.io().line(made.name + " is " + shown_node(made) + "; go there with: swarmctl context use " + made.name);
+    cli.io().line(made.name + " is " + shown_node(made) + "; go there with: swarmctl context use " + made.name);
   return code::ok;
 }
 
-int run_delete_context(context& ctx, const std::string& name) {
+int run_delete_context(invocation& cli, const std::string& name) {
   if (name == default_context)
     throw failure(code::refused, "\"default\" is the node of this user and stays");
   bool was_current = false;
-  change_contexts(contexts_file(ctx.env()), [&](context_list& list) {
+  change_contexts(contexts_file(cli.env()), [&](context_list& list) {
     if (std::erase_if(list.contexts, [&](const auto& c) { return c.name == name; }) == 0)
       throw failure(code::refused, "there is no context \"" + name + "\"; see: swarmctl context list");
     was_current = list.current == name;
     if (was_current)
       list.current.clear();
   });
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"name", name}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"name", name}});
   else
-    ctx.io().line("forgot " + name + (was_current ? "; commands go to default from now on" : ""));
+    cli.io().line("forgot " + name + (was_current ? "; commands go to default from now on" : ""));
   return code::ok;
 }
 
@@ -199,11 +199,11 @@ unique_fd await_socket(const state_dir& dir, std::chrono::milliseconds time) {
   }
 }
 
-int run_dial(context& ctx, double wait_s) {
-  state_dir dir{ctx.door().finder.state_directory()};
+int run_dial(invocation& cli, double wait_s) {
+  state_dir dir{cli.node().finder.state_directory()};
   auto node = connect_at(dir.socket());
-  if (!node && !ctx.flags.no_autostart) {
-    ctx.door().finder.start("");
+  if (!node && !cli.flags.no_autostart) {
+    cli.node().finder.start("");
     node = connect_at(dir.socket());
   }
   if (auto wait_ms = milliseconds_of(wait_s, "--wait"); !node && wait_ms > 0)
@@ -215,17 +215,17 @@ int run_dial(context& ctx, double wait_s) {
   return code::ok;
 }
 
-void build_dial(CLI::App& app, context& ctx) {
+void build_dial(CLI::App& app, invocation& cli) {
   auto wait = std::make_shared<double>(0);
   option(app, "--wait", *wait, "seconds to wait for a node when none runs and none is to be started (0)");
-  on_run(app, ctx, [wait, &ctx] { return run_dial(ctx, *wait); });
+  on_run(app, cli, [wait, &cli] { return run_dial(cli, *wait); });
 }
 
 /// Binds what is about the file and not about a node.
 template <class Action>
-void on_run_here(CLI::App& app, context& ctx, Action action) {
-  on_run(app, ctx, action);
-  app.preparse_callback([&ctx](std::size_t) { ctx.choice = node_choice::own; });
+void on_run_here(CLI::App& app, invocation& cli, Action action) {
+  on_run(app, cli, action);
+  app.preparse_callback([&cli](std::size_t) { cli.choice = node_choice::own; });
 }
 
 constexpr verb verbs[] = {
@@ -241,25 +241,25 @@ constexpr verb verbs[] = {
 
 std::span<const verb> dial_verbs() { return verbs; }
 
-void add_context_commands(CLI::App& app, context& ctx) {
+void add_context_commands(CLI::App& app, invocation& cli) {
   auto name = std::make_shared<std::string>();
-  on_run_here(*app.add_subcommand("list", "the nodes that have names, and which one counts"), ctx, [&ctx] { return run_list_contexts(ctx); });
+  on_run_here(*app.add_subcommand("list", "the nodes that have names, and which one counts"), cli, [&cli] { return run_list_contexts(cli); });
   auto* show = app.add_subcommand("show", "one of them: the one named, or the one that counts");
   option(*show, "name", *name, "name of the context");
-  on_run_here(*show, ctx, [name, &ctx] { return run_show_context(ctx, *name); });
+  on_run_here(*show, cli, [name, &cli] { return run_show_context(cli, *name); });
   auto* use = app.add_subcommand("use", "let commands go there from now on; default = the node of this user");
   option(*use, "name", *name, "name of the context")->required();
-  on_run_here(*use, ctx, [name, &ctx] { return run_use_context(ctx, *name); });
+  on_run_here(*use, cli, [name, &cli] { return run_use_context(cli, *name); });
   auto* set = app.add_subcommand("set", "name a node, or change what its name means; --scope is the scope that counts there");
   auto o = std::make_shared<set_options>();
   option(*set, "name", o->name, "name of the context")->required();
   option(*set, "--ssh", o->ssh, "the node of another host: [USER@]HOST or ssh://[USER@]HOST[:PORT]");
   option(*set, "--state-dir", o->state_dir, "another node of this host: where it keeps its state");
   option(*set, "--remote-state-dir", o->remote_state_dir, "with --ssh: where the node keeps its state there");
-  on_run_here(*set, ctx, [o, &ctx] { return run_set_context(ctx, *o); });
+  on_run_here(*set, cli, [o, &cli] { return run_set_context(cli, *o); });
   auto* forget = app.add_subcommand("delete", "forget a name; the node goes on");
   option(*forget, "name", *name, "name of the context")->required();
-  on_run_here(*forget, ctx, [name, &ctx] { return run_delete_context(ctx, *name); });
+  on_run_here(*forget, cli, [name, &cli] { return run_delete_context(cli, *name); });
 }
 
 } // namespace swarm::cli

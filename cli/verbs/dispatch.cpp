@@ -40,10 +40,10 @@ std::string first_of(std::initializer_list<std::string> values) {
   return {};
 }
 
-std::string harness_of(const context& ctx, const dispatch_options& o) {
-  if (o.harness.empty() && !ctx.tail.empty())
+std::string harness_of(const invocation& cli, const dispatch_options& o) {
+  if (o.harness.empty() && !cli.tail.empty())
     return "exec";
-  return first_of({o.harness, ctx.env().get("SWARM_WORKER_HARNESS"), ctx.env().get("SWARM_DISPATCH_HARNESS")});
+  return first_of({o.harness, cli.env().get("SWARM_WORKER_HARNESS"), cli.env().get("SWARM_DISPATCH_HARNESS")});
 }
 
 void set_terminal_size(v1::Dispatch& body) {
@@ -54,8 +54,8 @@ void set_terminal_size(v1::Dispatch& body) {
   body.set_rows(size.ws_row);
 }
 
-v1::Command make_command(const context& ctx, const dispatch_options& o, const std::optional<v1::Session>& session) {
-  auto command = ctx.command();
+v1::Command make_command(const invocation& cli, const dispatch_options& o, const std::optional<v1::Session>& session) {
+  auto command = cli.command();
   command.set_actor(session ? session->id() : "");
   auto& body = *command.mutable_dispatch();
   body.set_title(joined(o.title));
@@ -64,7 +64,7 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_type(o.type);
   body.set_role(o.role);
   for (const auto& f : o.files)
-    body.add_files(ctx.file(f, session));
+    body.add_files(cli.file(f, session));
   body.set_has_files(!o.files.empty());
   body.set_priority(o.priority);
   for (const auto& id : comma_separated(o.depends_on))
@@ -74,14 +74,14 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   body.set_approval_required(o.approval_required);
   body.set_no_spawn(o.no_spawn);
   body.set_force_spawn(o.force_spawn);
-  body.set_spawner(first_of({o.spawner, ctx.env().get("SWARM_SPAWNER"), ctx.env().get("SWARM_DISPATCH_SPAWNER")}));
-  body.set_harness(harness_of(ctx, o));
+  body.set_spawner(first_of({o.spawner, cli.env().get("SWARM_SPAWNER"), cli.env().get("SWARM_DISPATCH_SPAWNER")}));
+  body.set_harness(harness_of(cli, o));
   body.set_label(o.label);
   for (const auto& g : o.grants)
     body.add_grants(g);
   body.set_name(o.name);
-  body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
-  for (const auto& word : ctx.tail)
+  body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
+  for (const auto& word : cli.tail)
     body.add_argv(word);
   body.set_retries(retries_of(o.retries));
   body.set_fresh(o.fresh);
@@ -93,16 +93,16 @@ v1::Command make_command(const context& ctx, const dispatch_options& o, const st
   return command;
 }
 
-void check(const context& ctx, const dispatch_options& o) {
+void check(const invocation& cli, const dispatch_options& o) {
   if (joined(o.title).find_first_not_of(" \t\n") == std::string::npos)
     throw usage("dispatch requires a title");
   if (!o.type.empty() && !domain::valid_task_type(o.type))
     throw usage(domain::invalid_task_type(o.type));
   retries_of(o.retries);
-  auto harness = harness_of(ctx, o);
-  if (harness == "exec" && ctx.tail.empty())
+  auto harness = harness_of(cli, o);
+  if (harness == "exec" && cli.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
-  if (harness != "exec" && !ctx.tail.empty())
+  if (harness != "exec" && !cli.tail.empty())
     throw usage("a command after -- goes with --harness exec");
   if (o.worktree && harness.empty())
     throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
@@ -164,12 +164,12 @@ std::string outcome_text(const json& details) {
   return out;
 }
 
-void print_result(context& ctx, const v1::Task& task, const outcome& o) {
-  print_output(ctx.io(), o.details);
+void print_result(invocation& cli, const v1::Task& task, const outcome& o) {
+  print_output(cli.io(), o.details);
   if (o.details.is_object())
-    ctx.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
+    cli.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
   else if (task.has_result() && !task.result().empty())
-    ctx.io().text(task.result());
+    cli.io().text(task.result());
 }
 
 void add_outcome(json& payload, const outcome& o) {
@@ -234,17 +234,17 @@ void explain_placement(console& io, const v1::DispatchReply& d) {
     io.error("placed on " + d.spawn().placement());
 }
 
-int already_ended(context& ctx, const v1::Command& command, const v1::DispatchReply& d) {
+int already_ended(invocation& cli, const v1::Command& command, const v1::DispatchReply& d) {
   auto o = outcome_of(d.task());
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto payload = payload_of(d);
     add_outcome(payload, o);
     add_worktree(payload, command, d.task());
-    ctx.io().print(payload);
+    cli.io().print(payload);
   } else {
-    ctx.io().line(status_text(d, d.task()));
-    print_result(ctx, d.task(), o);
-    print_worktree(ctx.io(), command, d.task());
+    cli.io().line(status_text(d, d.task()));
+    print_result(cli, d.task(), o);
+    print_worktree(cli.io(), command, d.task());
   }
   return o.exit_status;
 }
@@ -293,7 +293,7 @@ void add_worker(json& payload, const v1::DispatchReply& d, const task_follow& f,
 }
 
 /// Contract 3.3 step 16: whoever has waited for the end needs no mail about it.
-json consume_messages(const context& ctx, const v1::Command& dispatch, const v1::Task& task) {
+json consume_messages(const invocation& cli, const v1::Command& dispatch, const v1::Task& task) {
   auto out = json::array();
   if (dispatch.actor().empty())
     return out;
@@ -303,7 +303,7 @@ json consume_messages(const context& ctx, const v1::Command& dispatch, const v1:
   command.mutable_consume_messages()->set_limit(page);
   try {
     for (bool more = true; more;) {
-      auto reply = ctx.decide(command);
+      auto reply = cli.decide(command);
       for (const auto& m : reply.messages().messages())
         out.push_back(mcp::message(m));
       more = reply.messages().messages_size() == static_cast<int>(page);
@@ -326,19 +326,19 @@ std::string worker_text(const v1::DispatchReply& d, const task_follow& f, const 
 }
 
 /// Follows to the end of the task, of --wait-for-completion or of --timeout.
-int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
+int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
   options.bound = d.spawn().status() == v1::Spawn::RUNNING;
   auto completion_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
-  options.timeout_ms = bounded_by_timeout(ctx, completion_ms);
-  options.quiet = ctx.json_wanted();
-  auto f = follow_task(ctx, d.task(), revision, options);
+  options.timeout_ms = bounded_by_timeout(cli, completion_ms);
+  options.quiet = cli.json_wanted();
+  auto f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);
   bool completed = domain::is_terminal(f.task.status());
   auto result = outcome_of(f.task);
-  auto consumed = completed ? consume_messages(ctx, command, f.task) : json::array();
-  if (ctx.json_wanted()) {
+  auto consumed = completed ? consume_messages(cli, command, f.task) : json::array();
+  if (cli.json_wanted()) {
     auto payload = payload_of(d);
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
@@ -347,12 +347,12 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
       payload["consumed_completion_messages"] = consumed;
     add_outcome(payload, result);
     add_worktree(payload, command, f.task);
-    ctx.io().print(payload);
+    cli.io().print(payload);
   } else if (completed) {
-    print_result(ctx, f.task, result);
-    print_worktree(ctx.io(), command, f.task);
+    print_result(cli, f.task, result);
+    print_worktree(cli.io(), command, f.task);
   } else {
-    ctx.io().line(worker_text(d, f, result) +
+    cli.io().line(worker_text(d, f, result) +
                   (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
                   domain::to_text(f.task.status()));
   }
@@ -360,7 +360,7 @@ int follow_to_end(context& ctx, const dispatch_options& o, const v1::Command& co
 }
 
 /// Waits until the worker runs, as swarm-mcp's spawners do.
-int wait_until_bound(context& ctx, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
+int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
   options.until_bound = true;
   options.timeout_ms = milliseconds_of(o.wait_s, "--wait");
@@ -370,62 +370,62 @@ int wait_until_bound(context& ctx, const dispatch_options& o, const v1::Dispatch
   f.task = d.task();
   f.bound = running;
   if (!running && options.timeout_ms > 0)
-    f = follow_task(ctx, d.task(), revision, options);
+    f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);
   auto result = outcome_of(f.task);
   auto error = spawn_error(f, result);
   bool ran = f.bound || result.details.is_object();
   bool given_up = error.empty() && !ran && domain::is_terminal(f.task.status());
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto payload = payload_of(d);
     refresh_task(payload, f.task);
     add_worker(payload, d, f, result);
-    ctx.io().print(payload);
+    cli.io().print(payload);
   } else {
-    ctx.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f, result));
+    cli.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f, result));
   }
   return error.empty() && !given_up ? code::ok : code::refused;
 }
 
-int run_dispatch(context& ctx, const dispatch_options& o) {
-  check(ctx, o);
-  auto requester = ctx.named_actor();
-  auto command = make_command(ctx, o, requester);
+int run_dispatch(invocation& cli, const dispatch_options& o) {
+  check(cli, o);
+  auto requester = cli.named_actor();
+  auto command = make_command(cli, o, requester);
   auto& body = *command.mutable_dispatch();
   environment_list environment;
   if (!body.harness().empty()) {
-    auto worker = settings_of_worker(ctx, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
+    auto worker = settings_of_worker(cli, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
     body.set_harness(worker.harness);
     environment = std::move(worker.environment);
   }
-  auto reply = ctx.execute(command, environment);
+  auto reply = cli.execute(command, environment);
   if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
     reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
   if (o.placement.explain)
-    explain_placement(ctx.io(), d);
+    explain_placement(cli.io(), d);
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
-    return already_ended(ctx, command, d);
+    return already_ended(cli, command, d);
   bool spawned = asked_for_worker(d);
   bool exec = command.dispatch().harness() == "exec";
   if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
-    if (!ctx.json_wanted())
-      ctx.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
-    return follow_to_end(ctx, o, command, d, reply.revision());
+    if (!cli.json_wanted())
+      cli.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
+    return follow_to_end(cli, o, command, d, reply.revision());
   }
   // A task that waits for others or for approval has no worker to wait for.
   bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
   if (spawned && !waits)
-    return wait_until_bound(ctx, o, d, reply.revision());
-  if (ctx.json_wanted())
-    ctx.io().print(payload_of(d));
+    return wait_until_bound(cli, o, d, reply.revision());
+  if (cli.json_wanted())
+    cli.io().print(payload_of(d));
   else
-    ctx.io().line(status_text(d, d.task()));
+    cli.io().line(status_text(d, d.task()));
   return code::ok;
 }
 
-void build_dispatch(CLI::App& app, context& ctx) {
+void build_dispatch(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<dispatch_options>();
   words(app, "title", o->title, "what is to be done, at most " + byte_count(limits::title_bytes_max()))->required();
   option(app, "--harness", o->harness, domain::harness_names() + "; exec runs the command after --");
@@ -457,7 +457,7 @@ void build_dispatch(CLI::App& app, context& ctx) {
   option(app, "--wait-for-completion,--completion-wait", o->completion_s, "seconds to wait for the end");
   flag(app, "--no-nudge", o->no_nudge, "wake nobody");
   flag(app, "--force", o->force, "wake the worker even while it works");
-  on_run(app, ctx, [o, &ctx] { return run_dispatch(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_dispatch(cli, *o); });
 }
 
 constexpr verb verbs[] = {

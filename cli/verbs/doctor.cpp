@@ -40,14 +40,14 @@ void check_binary(report& r) {
 }
 
 /// False when no node answers: then nothing else can be asked.
-bool check_node(context& ctx, report& r) {
-  auto dir = ctx.door().finder.state_directory();
-  if (!ctx.door().finder.running()) {
+bool check_node(invocation& cli, report& r) {
+  auto dir = cli.node().finder.state_directory();
+  if (!cli.node().finder.running()) {
     r.add("database", "warn", "no node is running; it is made when the node starts: swarmctl up", {{"state_dir", dir}});
     r.add("node", "warn", "no node is running; start one with: swarmctl up");
     return false;
   }
-  auto s = ctx.door().node.status();
+  auto s = cli.node().node.status();
   dir = s.state_dir();
   r.add("database", "ok", state_dir{dir}.database().string(), {{"path", state_dir{dir}.database().string()}, {"schema_version", s.schema_version()}});
   bool same = s.version() == SWARM_VERSION;
@@ -60,11 +60,11 @@ bool check_node(context& ctx, report& r) {
   return true;
 }
 
-void check_disk(context& ctx, report& r) {
-  if (ctx.elsewhere())
+void check_disk(invocation& cli, report& r) {
+  if (cli.elsewhere())
     return r.add("disk", "info", "of another host; there: swarmctl doctor");
   std::error_code ec;
-  auto space = std::filesystem::space(ctx.door().finder.state_directory(), ec);
+  auto space = std::filesystem::space(cli.node().finder.state_directory(), ec);
   if (ec) {
     r.add("disk", "info", "the state directory does not exist yet");
     return;
@@ -73,11 +73,11 @@ void check_disk(context& ctx, report& r) {
   r.add("disk", status, byte_count(space.available) + " free", {{"available_bytes", space.available}});
 }
 
-void check_instances(context& ctx, report& r) {
+void check_instances(invocation& cli, report& r) {
   std::uint64_t live = 0;
   json stale = json::array();
-  for (const auto& s : all_sessions(ctx, ctx.scope())) {
-    if (domain::is_attended(s, ctx.now_ms()) || ctx.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
+  for (const auto& s : all_sessions(cli, cli.scope())) {
+    if (domain::is_attended(s, cli.now_ms()) || cli.now_ms() - s.heartbeat_ms() <= limits::session_stale().count())
       ++live;
     else
       stale.push_back(s.id());
@@ -90,57 +90,57 @@ void check_instances(context& ctx, report& r) {
         {{"instances", stale}});
 }
 
-void check_integrity(context& ctx, report& r) {
-  auto check = ctx.door().node.check({});
+void check_integrity(invocation& cli, report& r) {
+  auto check = cli.node().node.check({});
   r.add("integrity", check.ok() ? "ok" : "fail", check.ok() ? "the store is consistent" : check.text() + "; restore a backup");
 }
 
-void check_environment(context& ctx, report& r) {
+void check_environment(invocation& cli, report& r) {
   json details = json::object();
   for (auto name : {"SWARM_HOME", "SWARM_DB_PATH", "SWARM_MCP_BIN", "SWARM_MCP_SCOPE", "SWARM_MCP_INSTANCE_ID", "AGENT_IDENTITY", "SWARM_IDENTITY",
                     "SWARM_WORK_TRACKER"})
-    details[name] = mcp::text_or_null(ctx.env().get(name));
-  bool ignored = !ctx.env().get("SWARM_DB_PATH").empty();
+    details[name] = mcp::text_or_null(cli.env().get(name));
+  bool ignored = !cli.env().get("SWARM_DB_PATH").empty();
   r.add("env", ignored ? "warn" : "info",
         ignored ? "SWARM_DB_PATH has no effect here; SWARM_HOME names the state directory" : "variables as reported", details);
 }
 
 /// What install has to give, and how each agent's program that is here is set up.
-void check_hosts_into(context& ctx, report& r) {
-  auto share = share_directory(ctx.env().get("SWARM_SHARE"));
+void check_hosts_into(invocation& cli, report& r) {
+  auto share = share_directory(cli.env().get("SWARM_SHARE"));
   for (auto [name, part] : {std::pair{"skill_discovery", "skills"}, std::pair{"plugin_discovery", "agents"}}) {
     std::error_code ec;
     bool there = !share.empty() && std::filesystem::is_directory(share / part, ec);
     r.add(name, there ? "info" : "warn",
           there ? (share / part).string() : "the files that come with swarmctl are not found; SWARM_SHARE names their directory");
   }
-  if (ctx.env().get("HOME").empty())
+  if (cli.env().get("HOME").empty())
     return;
-  for (auto& check : check_hosts(ctx.env()))
+  for (auto& check : check_hosts(cli.env()))
     r.add(check.name.c_str(), check.status, check.message, std::move(check.details));
 }
 
-int run_doctor(context& ctx) {
-  ctx.door().finder.never_start();
+int run_doctor(invocation& cli) {
+  cli.node().finder.never_start();
   report r;
   check_binary(r);
-  bool node = check_node(ctx, r);
-  r.add("scope", "ok", ctx.scope(), {{"scope", ctx.scope()}, {"named", is_named_scope(ctx.scope())}});
+  bool node = check_node(cli, r);
+  r.add("scope", "ok", cli.scope(), {{"scope", cli.scope()}, {"named", is_named_scope(cli.scope())}});
   if (node)
-    check_instances(ctx, r);
-  check_hosts_into(ctx, r);
-  check_environment(ctx, r);
-  check_disk(ctx, r);
+    check_instances(cli, r);
+  check_hosts_into(cli, r);
+  check_environment(cli, r);
+  check_disk(cli, r);
   if (node)
-    check_integrity(ctx, r);
-  if (ctx.json_wanted()) {
+    check_integrity(cli, r);
+  if (cli.json_wanted()) {
     std::size_t failed = 0;
     for (const auto& c : r.checks())
       failed += c["status"] == "fail";
-    ctx.io().print({{"ok", !r.failed()}, {"failed", failed}, {"scope", ctx.scope()}, {"checks", r.checks()}});
+    cli.io().print({{"ok", !r.failed()}, {"failed", failed}, {"scope", cli.scope()}, {"checks", r.checks()}});
     return r.failed() ? code::refused : code::ok;
   }
-  auto& io = ctx.io();
+  auto& io = cli.io();
   for (const auto& c : r.checks()) {
     auto status = c["status"].get<std::string>();
     auto tag = status == "ok" ? "OK  " : status == "fail" ? "FAIL" : status == "warn" ? "WARN" : "INFO";
@@ -155,8 +155,8 @@ int run_doctor(context& ctx) {
   return r.failed() ? code::refused : code::ok;
 }
 
-void build_doctor(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_doctor(ctx); });
+void build_doctor(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_doctor(cli); });
 }
 
 constexpr verb verbs[] = {

@@ -5,12 +5,12 @@ namespace swarm::cli {
 
 namespace {
 
-void build_nothing(CLI::App&, context&) {}
+void build_nothing(CLI::App&, invocation&) {}
 
-void build_mcp(CLI::App& app, context& ctx) {
+void build_mcp(CLI::App& app, invocation& cli) {
   for (const auto& v : mcp_verbs())
     if (std::string_view{v.name} == "mcp")
-      v.build(app, ctx);
+      v.build(app, cli);
 }
 
 constexpr verb verbs[] = {

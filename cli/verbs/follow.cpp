@@ -20,11 +20,11 @@ std::int64_t number_in(const json& object, const char* name) {
   return i != object.end() && i->is_number_integer() ? i->get<std::int64_t>() : 0;
 }
 
-v1::Task current(const context& ctx, const v1::Task& task) {
-  auto query = ctx.query();
+v1::Task current(const invocation& cli, const v1::Task& task) {
+  auto query = cli.query();
   query.set_scope(task.scope());
   query.mutable_get_task()->set_task_id(task.id());
-  return ctx.ask(query).task();
+  return cli.ask(query).task();
 }
 
 /// One line on the terminal that says the command is alive; gone before anything else is printed.
@@ -106,22 +106,22 @@ void ticker::run(std::int64_t period_ms, std::int64_t timeout_ms) {
   }
 }
 
-follow_end follow_events(context& ctx, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
+follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick) {
   std::atomic<bool> late = false;
-  auto& door = ctx.door().coordination;
-  interrupt_guard guard{[&] { door.cancel(); }};
+  auto& coordination = cli.node().coordination;
+  interrupt_guard guard{[&] { coordination.cancel(); }};
   constexpr std::int64_t spin_ms = 120;
   ticker timer{on_tick ? spin_ms : 0, on_tick, timeout_ms, [&] {
                  late = true;
-                 door.cancel();
+                 coordination.cancel();
                }};
   std::optional<std::int64_t> away_since;
   bool go_on = true;
   while (go_on && !guard.interrupted() && !late) {
     auto end = stream_end::stopped;
     try {
-      end = door.watch(request, [&](const v1::WatchReply& reply) {
+      end = coordination.watch(request, [&](const v1::WatchReply& reply) {
         away_since.reset();
         for (const auto& e : reply.events())
           if (go_on)
@@ -142,8 +142,8 @@ follow_end follow_events(context& ctx, v1::WatchRequest request, std::int64_t ti
       request.set_from_now(true);
       go_on = on_reset();
     } else if (end == stream_end::lost) {
-      away_since = away_since.value_or(ctx.boot_ms());
-      if (static_cast<double>(ctx.boot_ms() - *away_since) > ctx.flags.timeout_s * 1000)
+      away_since = away_since.value_or(cli.boot_ms());
+      if (static_cast<double>(cli.boot_ms() - *away_since) > cli.flags.timeout_s * 1000)
         throw failure(code::deadline, "the node went away and did not come back by the deadline; see: swarmctl status");
     }
   }
@@ -182,42 +182,42 @@ std::string live_line(const v1::Event& e) {
   return {};
 }
 
-task_follow follow_task(context& ctx, v1::Task task, std::uint64_t after, const follow_options& options) {
+task_follow follow_task(invocation& cli, v1::Task task, std::uint64_t after, const follow_options& options) {
   task_follow out;
   out.task = std::move(task);
   out.bound = options.bound;
-  auto began = ctx.boot_ms();
+  auto began = cli.boot_ms();
   v1::WatchRequest request;
   request.set_scope(out.task.scope());
   request.set_after(after);
   request.set_from_now(after == 0);
   request.add_types("task.");
   request.add_types("spawn.");
-  spinner spin{ctx.io(), !options.quiet};
+  spinner spin{cli.io(), !options.quiet};
   auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && (out.bound || !out.spawn_error.empty())); };
   auto on = [&](const v1::Event& e) {
     if (!mcp::concerns(e, out.task.id()))
       return true;
     out.take(e);
     if (auto line = live_line(e); !line.empty() && !options.quiet)
-      spin.around([&] { ctx.io().painted_line(ctx.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + ctx.io().paint(colour_of(e), line)); });
+      spin.around([&] { cli.io().painted_line(cli.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + cli.io().paint(colour_of(e), line)); });
     // The row, not the event, decides: the event may be older than a later attempt.
     if (ends_task(e))
-      out.task = current(ctx, out.task);
+      out.task = current(cli, out.task);
     return !done();
   };
   auto on_reset = [&] {
-    out.task = current(ctx, out.task);
+    out.task = current(cli, out.task);
     return !done();
   };
   std::function<void()> tick;
   if (spin.shown())
-    tick = [&] { spin.tick(ctx.boot_ms() - began); };
+    tick = [&] { spin.tick(cli.boot_ms() - began); };
   if (!done())
-    out.end = follow_events(ctx, request, options.timeout_ms, on, on_reset, tick);
+    out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick);
   spin.around([] {});
-  out.task = current(ctx, out.task);
-  out.waited_ms = ctx.boot_ms() - began;
+  out.task = current(cli, out.task);
+  out.waited_ms = cli.boot_ms() - began;
   return out;
 }
 

@@ -37,7 +37,7 @@ enum class follow_end { finished, timed_out, interrupted };
 /// Delivers events after `request.after` until `on` returns false, Ctrl-C, or `timeout_ms` (0 = none). A node that goes away is
 /// waited for as long as --timeout says, and the stream resumes where it was. `on_reset` is called when the position is no
 /// longer kept; following then goes on from now.
-follow_end follow_events(context&, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
+follow_end follow_events(invocation&, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr);
 
 /// How following a task ended.
@@ -55,7 +55,7 @@ struct follow_options {
 };
 
 /// Follows a task to its end, printing what happens to it.
-task_follow follow_task(context&, v1::Task task, std::uint64_t after, const follow_options&);
+task_follow follow_task(invocation&, v1::Task task, std::uint64_t after, const follow_options&);
 
 /// The line that tells what an event means for the task; empty if it is not worth one.
 std::string live_line(const v1::Event&);

@@ -54,8 +54,8 @@ struct host_plan {
   bool written = false;
 };
 
-std::string shown_path(const context& ctx, const fs::path& path) {
-  auto home = ctx.env().get("HOME");
+std::string shown_path(const invocation& cli, const fs::path& path) {
+  auto home = cli.env().get("HOME");
   auto text = path.string();
   return home.size() > 1 && text.starts_with(home + "/") ? "~" + text.substr(home.size()) : text;
 }
@@ -123,7 +123,7 @@ void refuse_unwritable(const change& c) {
 }
 
 /// Everything that has to change for this host. Throws for a file that cannot be changed: then nothing of this host is.
-std::vector<change> changes_of(const context& ctx, const install_host& host, const request& r) {
+std::vector<change> changes_of(const invocation& cli, const install_host& host, const request& r) {
   std::vector<change> out;
   std::map<fs::path, settings_file> files;
   std::map<fs::path, std::string> after;
@@ -147,15 +147,15 @@ std::vector<change> changes_of(const context& ctx, const install_host& host, con
     try {
       after[path] = folded(host, path, now, seen, r.uninstall);
     } catch (const unreadable& e) {
-      throw failure(code::refused, shown_path(ctx, path) + ", " + objection_to(host, path, now, seen, r.uninstall, e));
+      throw failure(code::refused, shown_path(cli, path) + ", " + objection_to(host, path, now, seen, r.uninstall, e));
     } catch (const failure& e) {
-      throw failure(code::refused, shown_path(ctx, path) + ": " + e.what());
+      throw failure(code::refused, shown_path(cli, path) + ": " + e.what());
     }
     if (after[path] == now)
       continue;
     change c;
     c.file = file;
-    c.name = shown_path(ctx, path);
+    c.name = shown_path(cli, path);
     c.bytes = after[path];
     bool alone = is_ours_alone(host, path);
     if (r.uninstall && alone) {
@@ -170,7 +170,7 @@ std::vector<change> changes_of(const context& ctx, const install_host& host, con
     c.whole = alone && (!file.bytes || !c.keep);
     if (auto repository = repository_of(file); !repository.empty() && !r.in_repository)
       throw failure(code::refused,
-                    c.name + " lies in the Git repository " + shown_path(ctx, repository) + ", which others may get; --in-repository writes there");
+                    c.name + " lies in the Git repository " + shown_path(cli, repository) + ", which others may get; --in-repository writes there");
     refuse_unwritable(c);
     out.push_back(std::move(c));
   }
@@ -181,8 +181,8 @@ const char* action_of(const change& c) { return !c.file.bytes ? "create" : c.byt
 
 std::string diff_of(const change& c) { return unified_diff(c.file.bytes.value_or(""), c.bytes.value_or("")); }
 
-void show_diff(context& ctx, const change& c) {
-  auto& io = ctx.io();
+void show_diff(invocation& cli, const change& c) {
+  auto& io = cli.io();
   if (c.whole)
     return io.painted_line(io.paint(colour::bold, (c.bytes ? "+++ " : "--- ") + c.name) +
                            io.paint(colour::dim, c.bytes ? "  (new, comes with swarmctl)" : "  (came with swarmctl)"));
@@ -199,8 +199,8 @@ void show_diff(context& ctx, const change& c) {
 }
 
 /// One install at a time for this user. Without effect where the file system cannot lock a directory.
-unique_fd turn_of(const context& ctx) {
-  unique_fd home{open(ctx.env().get("HOME").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+unique_fd turn_of(const invocation& cli) {
+  unique_fd home{open(cli.env().get("HOME").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (home)
     while (flock(home.get(), LOCK_EX) != 0 && errno == EINTR)
       ;
@@ -224,7 +224,7 @@ void remove_empty_directories(const host_plan& plan) {
   }
 }
 
-void write_host(context& ctx, host_plan& plan, const request& r) {
+void write_host(invocation& cli, host_plan& plan, const request& r) {
   std::vector<change> done;
   auto left = std::move(plan.changes);
   auto write = [&] {
@@ -240,7 +240,7 @@ void write_host(context& ctx, host_plan& plan, const request& r) {
     } catch (const changed_meanwhile&) {
       if (attempt == attempts_max)
         throw failure(code::refused, "its settings change all the time; end it and try again");
-      left = changes_of(ctx, plan.host, r);
+      left = changes_of(cli, plan.host, r);
     } catch (const failure& e) {
       plan.changes = done;
       std::string before;
@@ -272,26 +272,26 @@ std::vector<std::string> names_wanted(const request& r) {
   return out;
 }
 
-host_plan planned(const context& ctx, const std::string& name, const request& r) {
+host_plan planned(const invocation& cli, const std::string& name, const request& r) {
   host_plan plan;
   plan.host.name = name;
   try {
     auto options = r.options;
     if (r.uninstall) {
       // What would give the files as they are shows what they were before, also if another one's entry made way.
-      options = options_as_installed(name, ctx.env(), options);
+      options = options_as_installed(name, cli.env(), options);
       options.force = true;
     }
-    plan.host = install_host_of(name, ctx.env(), options);
-    plan.changes = changes_of(ctx, plan.host, r);
+    plan.host = install_host_of(name, cli.env(), options);
+    plan.changes = changes_of(cli, plan.host, r);
   } catch (const std::exception& e) {
     plan.error = e.what();
   }
   return plan;
 }
 
-bool confirmed(context& ctx) {
-  ctx.io().raw_error("Apply this? [y/N] ");
+bool confirmed(invocation& cli) {
+  cli.io().raw_error("Apply this? [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
@@ -317,10 +317,10 @@ json as_json(const host_plan& plan) {
   return out;
 }
 
-void say_result(context& ctx, const host_plan& plan, const request& r) {
-  auto& io = ctx.io();
+void say_result(invocation& cli, const host_plan& plan, const request& r) {
+  auto& io = cli.io();
   if (!plan.error.empty())
-    return ctx.io().error("swarmctl install: " + plan.host.name + ": " + plan.error);
+    return cli.io().error("swarmctl install: " + plan.host.name + ": " + plan.error);
   if (plan.changes.empty())
     return io.line(plan.host.title + ": " + (r.uninstall ? "nothing of ours is there" : "nothing to do, it is set up"));
   io.line(plan.host.title + ": " + (plan.written ? (r.uninstall ? "taken out" : "set up") : "not written"));
@@ -328,67 +328,67 @@ void say_result(context& ctx, const host_plan& plan, const request& r) {
     return;
   for (const auto& c : plan.changes)
     if (!c.backup.empty())
-      io.line("  what was there: " + shown_path(ctx, c.backup));
+      io.line("  what was there: " + shown_path(cli, c.backup));
   for (const auto& note : plan.host.notes)
     if (!r.uninstall)
       io.line("  " + note);
 }
 
-int finish(context& ctx, const std::vector<host_plan>& plans, const request& r) {
+int finish(invocation& cli, const std::vector<host_plan>& plans, const request& r) {
   bool failed = std::any_of(plans.begin(), plans.end(), [](const host_plan& p) { return !p.error.empty(); });
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     json hosts = json::array();
     for (const auto& plan : plans)
       hosts.push_back(as_json(plan));
-    ctx.io().print({{"ok", !failed}, {"dry_run", r.dry_run}, {"program", r.options.program.string()}, {"hosts", hosts}});
+    cli.io().print({{"ok", !failed}, {"dry_run", r.dry_run}, {"program", r.options.program.string()}, {"hosts", hosts}});
   } else {
     for (const auto& plan : plans)
-      say_result(ctx, plan, r);
+      say_result(cli, plan, r);
     if (std::any_of(plans.begin(), plans.end(), [](const host_plan& p) { return p.written; }))
-      ctx.io().line("Sessions that run now go on as they were; new ones have it.");
+      cli.io().line("Sessions that run now go on as they were; new ones have it.");
   }
   return failed ? code::refused : code::ok;
 }
 
-int run_install(context& ctx, request r) {
-  r.options.program = program_for_settings(ctx.env());
-  r.options.share = share_directory(ctx.env().get("SWARM_SHARE"));
+int run_install(invocation& cli, request r) {
+  r.options.program = program_for_settings(cli.env());
+  r.options.share = share_directory(cli.env().get("SWARM_SHARE"));
   r.options.skill = !r.no_skill;
   auto names = names_wanted(r);
   bool chosen = !names.empty();
   std::vector<host_plan> plans;
   for (const auto& name : chosen ? names : install_host_names())
-    if (auto plan = planned(ctx, name, r); chosen || plan.host.found)
+    if (auto plan = planned(cli, name, r); chosen || plan.host.found)
       plans.push_back(std::move(plan));
   if (plans.empty())
     throw failure(code::refused, "none of claude, codex, opencode, gemini and hermes is on the path or has settings here; name one with --host");
   std::size_t count = 0;
   for (const auto& plan : plans)
     count += plan.changes.size();
-  if (!ctx.json_wanted())
+  if (!cli.json_wanted())
     for (const auto& plan : plans)
       for (const auto& c : plan.changes)
-        show_diff(ctx, c);
-  bool ask = !r.yes && isatty(STDIN_FILENO) == 1 && ctx.io().out_is_terminal();
-  if (r.dry_run || count == 0 || (ask && !confirmed(ctx)))
-    return finish(ctx, plans, r);
-  auto turn = turn_of(ctx);
+        show_diff(cli, c);
+  bool ask = !r.yes && isatty(STDIN_FILENO) == 1 && cli.io().out_is_terminal();
+  if (r.dry_run || count == 0 || (ask && !confirmed(cli)))
+    return finish(cli, plans, r);
+  auto turn = turn_of(cli);
   for (auto& plan : plans) {
     if (!plan.error.empty())
       continue;
     try {
       // Somebody may have been at it since it was shown.
-      plan.changes = changes_of(ctx, plan.host, r);
-      write_host(ctx, plan, r);
+      plan.changes = changes_of(cli, plan.host, r);
+      write_host(cli, plan, r);
     } catch (const std::exception& e) {
       plan.error = e.what();
     }
   }
-  return finish(ctx, plans, r);
+  return finish(cli, plans, r);
 }
 
-int run_init(context& ctx, const std::string& directory, bool force, bool dry_run) {
-  auto where = directory.empty() ? fs::path{ctx.directory()} : fs::path{ctx.directory()} / directory;
+int run_init(invocation& cli, const std::string& directory, bool force, bool dry_run) {
+  auto where = directory.empty() ? fs::path{cli.directory()} : fs::path{cli.directory()} / directory;
   std::error_code ec;
   if (!fs::is_directory(where, ec))
     throw failure(code::refused, where.string() + " is no directory");
@@ -396,21 +396,21 @@ int run_init(context& ctx, const std::string& directory, bool force, bool dry_ru
   plan.host.settings.push_back(project_setting(where.lexically_normal() / ".mcp.json", force));
   request r;
   r.in_repository = true; // it is made for one: a name, no path of this machine, no secret
-  plan.changes = changes_of(ctx, plan.host, r);
-  if (!ctx.json_wanted())
+  plan.changes = changes_of(cli, plan.host, r);
+  if (!cli.json_wanted())
     for (const auto& c : plan.changes)
-      show_diff(ctx, c);
+      show_diff(cli, c);
   if (!dry_run)
-    write_host(ctx, plan, r);
+    write_host(cli, plan, r);
   auto path = plan.host.settings[0].file.string();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"path", path}, {"changed", !plan.changes.empty() && !dry_run}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"path", path}, {"changed", !plan.changes.empty() && !dry_run}});
   else
-    ctx.io().line(plan.changes.empty() ? "nothing to do: " + path + " names the server" : (dry_run ? "not written: " : "wrote ") + path);
+    cli.io().line(plan.changes.empty() ? "nothing to do: " + path + " names the server" : (dry_run ? "not written: " : "wrote ") + path);
   return code::ok;
 }
 
-void build_install(CLI::App& app, context& ctx) {
+void build_install(CLI::App& app, invocation& cli) {
   auto r = std::make_shared<request>();
   option(app, "--host", r->hosts, "claude, codex, opencode, gemini, hermes, several with commas, or all; without it those that are found");
   flag(app, "--dry-run", r->dry_run, "show what would change and write nothing");
@@ -421,7 +421,7 @@ void build_install(CLI::App& app, context& ctx) {
   flag(app, "--no-skill", r->no_skill, "leave the skill out");
   flag(app, "--force", r->options.force, "take the place of another server or skill named swarm");
   flag(app, "--in-repository", r->in_repository, "write settings that lie in a Git repository, too");
-  on_run(app, ctx, [&ctx, r] { return run_install(ctx, *r); });
+  on_run(app, cli, [&cli, r] { return run_install(cli, *r); });
 }
 
 struct init_request {
@@ -431,13 +431,13 @@ struct init_request {
   bool no_skills = false;
 };
 
-void build_init(CLI::App& app, context& ctx) {
+void build_init(CLI::App& app, invocation& cli) {
   auto r = std::make_shared<init_request>();
   option(app, "--dir", r->directory, "the project (the working directory)");
   flag(app, "--dry-run", r->dry_run, "show what would change and write nothing");
   flag(app, "--force", r->force, "take the place of another server named swarm");
   flag(app, "--no-skills", r->no_skills, "as swarm-mcp has it; the skill comes with install, never with init");
-  on_run(app, ctx, [&ctx, r] { return run_init(ctx, r->directory, r->force, r->dry_run); });
+  on_run(app, cli, [&cli, r] { return run_init(cli, r->directory, r->force, r->dry_run); });
 }
 
 constexpr verb verbs[] = {

@@ -17,106 +17,106 @@ struct kv_options {
   std::int64_t fence = 0;
 };
 
-int run_list(context& ctx, const kv_options& o) {
-  auto entries = all_kv(ctx, o.prefix);
-  if (ctx.json_wanted()) {
+int run_list(invocation& cli, const kv_options& o) {
+  auto entries = all_kv(cli, o.prefix);
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& e : entries)
       out.push_back(mcp::kv_row(e));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (entries.empty())
-    ctx.io().line("(no kv entries)");
+    cli.io().line("(no kv entries)");
   for (const auto& e : entries)
-    ctx.io().line("  " + e.key() + "  (" + utc(e.updated_at_ms()) + ")");
+    cli.io().line("  " + e.key() + "  (" + utc(e.updated_at_ms()) + ")");
   return code::ok;
 }
 
-int run_get(context& ctx, const kv_options& o) {
-  auto query = ctx.query();
+int run_get(invocation& cli, const kv_options& o) {
+  auto query = cli.query();
   query.mutable_get_kv()->set_key(o.key);
-  auto answer = ctx.door().coordination.ask(query);
+  auto answer = cli.node().coordination.ask(query);
   if (answer.refusal().code() == v1::Refusal::NOT_FOUND)
     throw failure(code::refused, "", json(nullptr));
   if (answer.has_refusal())
     throw refused(answer.refusal());
-  if (!ctx.json_wanted()) {
+  if (!cli.json_wanted()) {
     // On a terminal the value is escaped; in a pipe it is what was stored.
-    if (ctx.io().out_is_terminal())
-      ctx.io().text(answer.kv().value());
+    if (cli.io().out_is_terminal())
+      cli.io().text(answer.kv().value());
     else
-      ctx.io().raw(answer.kv().value() + "\n");
+      cli.io().raw(answer.kv().value() + "\n");
     return code::ok;
   }
   auto out = mcp::kv_value(answer.kv());
   out["revision"] = answer.kv().revision();
   if (answer.kv().expires_at_ms() != 0)
     out["expires_at"] = mcp::seconds(answer.kv().expires_at_ms());
-  ctx.io().print(out);
+  cli.io().print(out);
   return code::ok;
 }
 
-v1::Command acting(const context& ctx) {
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+v1::Command acting(const invocation& cli) {
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   return command;
 }
 
 /// --lock and --fence: the write happens only while the lock is held with that fence, by the instance that `lock` acts for.
 template <class Write>
-void guard(const context& ctx, const kv_options& o, v1::Command& command, Write& body) {
+void guard(const invocation& cli, const kv_options& o, v1::Command& command, Write& body) {
   if (o.lock.empty() && o.fence == 0)
     return;
   if (o.lock.empty() || o.fence <= 0)
     throw usage("--lock FILE and --fence N belong together; `lock --json` gave the fence");
-  auto session = ctx.actor();
+  auto session = cli.actor();
   command.set_actor(session.id());
-  body.mutable_guard()->set_path(ctx.file(o.lock, session));
+  body.mutable_guard()->set_path(cli.file(o.lock, session));
   body.mutable_guard()->set_fence(static_cast<std::uint64_t>(o.fence));
 }
 
-int run_set(context& ctx, const kv_options& o) {
-  auto command = acting(ctx);
+int run_set(invocation& cli, const kv_options& o) {
+  auto command = acting(cli);
   auto* body = command.mutable_set_kv();
   body->set_key(o.key);
   body->set_value(joined(o.value));
   body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::kv_ttl_max()));
-  guard(ctx, o, command, *body);
+  guard(cli, o, command, *body);
   if (o.if_revision >= 0) {
     body->set_compare(true);
     body->set_expected_revision(static_cast<std::uint64_t>(o.if_revision));
   }
-  auto reply = ctx.execute(command);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"key", o.key}, {"revision", reply.kv_written().entry().revision()}});
+  auto reply = cli.execute(command);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"key", o.key}, {"revision", reply.kv_written().entry().revision()}});
   else
-    ctx.io().line("set " + o.key);
+    cli.io().line("set " + o.key);
   return code::ok;
 }
 
-int run_append(context& ctx, const kv_options& o) {
-  auto command = acting(ctx);
+int run_append(invocation& cli, const kv_options& o) {
+  auto command = acting(cli);
   command.mutable_append_kv()->set_key(o.key);
   command.mutable_append_kv()->set_json(joined(o.value));
-  guard(ctx, o, command, *command.mutable_append_kv());
-  auto length = ctx.execute(command).kv_written().items();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"key", o.key}, {"length", length}});
+  guard(cli, o, command, *command.mutable_append_kv());
+  auto length = cli.execute(command).kv_written().items();
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"key", o.key}, {"length", length}});
   else
-    ctx.io().line("appended to " + o.key + " (length=" + std::to_string(length) + ")");
+    cli.io().line("appended to " + o.key + " (length=" + std::to_string(length) + ")");
   return code::ok;
 }
 
-int run_delete(context& ctx, const kv_options& o) {
-  auto command = acting(ctx);
+int run_delete(invocation& cli, const kv_options& o) {
+  auto command = acting(cli);
   command.mutable_delete_kv()->set_key(o.key);
-  guard(ctx, o, command, *command.mutable_delete_kv());
-  ctx.execute(command);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"key", o.key}});
+  guard(cli, o, command, *command.mutable_delete_kv());
+  cli.execute(command);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"key", o.key}});
   else
-    ctx.io().line("deleted " + o.key);
+    cli.io().line("deleted " + o.key);
   return code::ok;
 }
 
@@ -131,26 +131,26 @@ void guard_options(CLI::App& app, kv_options& o) {
   option(app, "--fence", o.fence, "fencing number that lock --json gave");
 }
 
-void build_kv(CLI::App& app, context& ctx) {
+void build_kv(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<kv_options>();
   option(app, "--prefix", o->prefix, "only keys that start with this (% and _ are wildcards)");
-  on_run(app, ctx, [o, &ctx] { return run_list(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_list(cli, *o); });
   auto* list = app.add_subcommand("list", "list the keys");
-  on_run(*list, ctx, [o, &ctx] { return run_list(ctx, *o); });
-  on_run(*keyed(app, "get", "print a value; exit 1 if it is missing", *o), ctx, [o, &ctx] { return run_get(ctx, *o); });
+  on_run(*list, cli, [o, &cli] { return run_list(cli, *o); });
+  on_run(*keyed(app, "get", "print a value; exit 1 if it is missing", *o), cli, [o, &cli] { return run_get(cli, *o); });
   auto* set = keyed(app, "set", "write a value", *o);
   words(*set, "value", o->value, "the text")->required();
   option(*set, "--ttl", o->ttl_s, "seconds until it expires");
   option(*set, "--if-revision", o->if_revision, "only if the entry has this revision; 0 = only if the key is new");
   guard_options(*set, *o);
-  on_run(*set, ctx, [o, &ctx] { return run_set(ctx, *o); });
+  on_run(*set, cli, [o, &cli] { return run_set(cli, *o); });
   auto* append = keyed(app, "append", "append a JSON value to an array", *o);
   words(*append, "json", o->value, "the value as JSON")->required();
   guard_options(*append, *o);
-  on_run(*append, ctx, [o, &ctx] { return run_append(ctx, *o); });
+  on_run(*append, cli, [o, &cli] { return run_append(cli, *o); });
   auto* del = keyed(app, "del", "delete a key", *o);
   guard_options(*del, *o);
-  on_run(*del, ctx, [o, &ctx] { return run_delete(ctx, *o); });
+  on_run(*del, cli, [o, &cli] { return run_delete(cli, *o); });
 }
 
 constexpr verb verbs[] = {

@@ -20,7 +20,7 @@ struct lock_options {
   std::int64_t fence = 0;
 };
 
-failure lock_failure(const context& ctx, const v1::Reply& reply, const char* what) {
+failure lock_failure(const invocation& cli, const v1::Reply& reply, const char* what) {
   auto one_line = [](const std::string& foreign) { return escape_control(foreign, false); };
   auto text = std::string{what} + " failed: " + one_line(reply.refusal().text());
   const auto& active = reply.lock().active();
@@ -30,72 +30,72 @@ failure lock_failure(const context& ctx, const v1::Reply& reply, const char* wha
       text += " (" + one_line(active.lock().note()) + ")";
     text += ". Wait in line with: swarmctl lock " + one_line(active.lock().path()) + " --wait SECONDS";
   }
-  failure f{exit_code_of(reply.refusal().code()), text, mcp::lock_reply(reply, ctx.now_ms())};
+  failure f{exit_code_of(reply.refusal().code()), text, mcp::lock_reply(reply, cli.now_ms())};
   f.verbatim = true;
   return f;
 }
 
-void give_up_place(const context& ctx, const v1::Command& waiting) {
+void give_up_place(const invocation& cli, const v1::Command& waiting) {
   auto command = waiting;
   auto path = waiting.acquire_lock().path();
   command.mutable_cancel_lock_wait()->set_path(path);
-  ctx.decide(command);
+  cli.decide(command);
 }
 
 /// Whoever stops waiting, by Ctrl-C or by the deadline, leaves the line.
-v1::Reply acquire(const context& ctx, const v1::Command& command) {
+v1::Reply acquire(const invocation& cli, const v1::Command& command) {
   if (command.acquire_lock().wait_ms() == 0)
-    return ctx.decide(command);
-  interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
+    return cli.decide(command);
+  interrupt_guard guard{[&] { cli.node().coordination.cancel(); }};
   try {
-    auto reply = ctx.decide(command, {}, command.acquire_lock().wait_ms());
+    auto reply = cli.decide(command, {}, command.acquire_lock().wait_ms());
     if (reply.has_lock_waiting())
       throw failure(code::deadline, "still in line for " + command.acquire_lock().path() + " at the deadline");
     return reply;
   } catch (const failure& f) {
     if (guard.interrupted() || f.exit_status == code::deadline)
-      give_up_place(ctx, command);
+      give_up_place(cli, command);
     if (guard.interrupted())
       throw failure(code::interrupted, "gave up waiting for " + command.acquire_lock().path());
     throw;
   }
 }
 
-int run_lock(context& ctx, const lock_options& o, const std::string& name) {
-  auto session = ctx.actor();
-  auto command = ctx.command();
+int run_lock(invocation& cli, const lock_options& o, const std::string& name) {
+  auto session = cli.actor();
+  auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_acquire_lock();
-  body->set_path(ctx.file(name, session));
+  body->set_path(cli.file(name, session));
   body->set_note(o.note);
   body->set_task_id(o.task);
   body->set_exclusive(o.exclusive);
   body->set_wait_ms(milliseconds_of(o.wait_s, "--wait", limits::lock_wait_max()));
   body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::lock_ttl_max()));
-  auto reply = acquire(ctx, command);
+  auto reply = acquire(cli, command);
   if (reply.has_refusal())
-    throw lock_failure(ctx, reply, "lock");
+    throw lock_failure(cli, reply, "lock");
   const auto& lock = reply.lock().lock();
-  if (!ctx.json_wanted()) {
-    ctx.io().line("locked " + lock.path());
+  if (!cli.json_wanted()) {
+    cli.io().line("locked " + lock.path());
     return code::ok;
   }
-  auto out = mcp::lock_reply(reply, ctx.now_ms());
+  auto out = mcp::lock_reply(reply, cli.now_ms());
   out["file"] = lock.path();
   out["fence"] = lock.fence();
   if (lock.deadline_ms() != 0)
     out["expires_at"] = mcp::seconds(lock.deadline_ms());
-  ctx.io().print(out);
+  cli.io().print(out);
   return code::ok;
 }
 
-int run_verify(context& ctx, const lock_options& o, const std::string& name) {
+int run_verify(invocation& cli, const lock_options& o, const std::string& name) {
   if (o.fence <= 0)
     throw usage("lock verify needs --fence N, the number that `lock --json` gave");
-  auto query = ctx.query();
-  query.mutable_verify_lock()->set_path(ctx.file(name, ctx.named_actor()));
+  auto query = cli.query();
+  query.mutable_verify_lock()->set_path(cli.file(name, cli.named_actor()));
   query.mutable_verify_lock()->set_fence(static_cast<std::uint64_t>(o.fence));
-  auto verified = ctx.ask(query).lock_verified();
+  auto verified = cli.ask(query).lock_verified();
   auto file = query.verify_lock().path();
   json out = {{"ok", verified.valid()}, {"file", file}, {"fence", o.fence}};
   if (verified.has_lock())
@@ -104,14 +104,14 @@ int run_verify(context& ctx, const lock_options& o, const std::string& name) {
     failure f{code::refused, "fence " + std::to_string(o.fence) + " no longer holds " + file + "; lock it again before you write", out};
     throw f;
   }
-  if (ctx.json_wanted())
-    ctx.io().print(out);
+  if (cli.json_wanted())
+    cli.io().print(out);
   else
-    ctx.io().line("valid: fence " + std::to_string(o.fence) + " holds " + file);
+    cli.io().line("valid: fence " + std::to_string(o.fence) + " holds " + file);
   return code::ok;
 }
 
-void build_lock(CLI::App& app, context& ctx) {
+void build_lock(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<lock_options>();
   words(app, "file", o->args, "file to lock; or: verify FILE --fence N")->required();
   option(app, "--note", o->note, "why, shown to others");
@@ -120,12 +120,12 @@ void build_lock(CLI::App& app, context& ctx) {
   option(app, "--wait", o->wait_s, "seconds to wait in line");
   option(app, "--ttl", o->ttl_s, "seconds after which the lock ends by itself");
   option(app, "--fence", o->fence, "with verify: fencing number to check");
-  on_run(app, ctx, [o, &ctx] {
+  on_run(app, cli, [o, &cli] {
     // A file may be called "verify": then it is the only word.
     bool verify = o->args.size() == 2 && o->args[0] == "verify";
     if (o->args.size() > 1 && !verify)
       throw usage("lock takes one file");
-    return verify ? run_verify(ctx, *o, o->args[1]) : run_lock(ctx, *o, o->args[0]);
+    return verify ? run_verify(cli, *o, o->args[1]) : run_lock(cli, *o, o->args[0]);
   });
 }
 
@@ -134,53 +134,53 @@ struct unlock_options {
   std::int64_t fence = 0;
 };
 
-int run_unlock(context& ctx, const unlock_options& o) {
-  auto session = ctx.actor();
-  auto command = ctx.command();
+int run_unlock(invocation& cli, const unlock_options& o) {
+  auto session = cli.actor();
+  auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_release_lock();
-  body->set_path(ctx.file(o.file, session));
+  body->set_path(cli.file(o.file, session));
   body->set_fence(static_cast<std::uint64_t>(std::max<std::int64_t>(o.fence, 0)));
   auto path = body->path();
-  ctx.execute(command);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"file", path}});
+  cli.execute(command);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"file", path}});
   else
-    ctx.io().line("unlocked " + path);
+    cli.io().line("unlocked " + path);
   return code::ok;
 }
 
-void build_unlock(CLI::App& app, context& ctx) {
+void build_unlock(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<unlock_options>();
   option(app, "file", o->file, "file to unlock")->required();
   option(app, "--fence", o->fence, "release only the grant with this fencing number");
-  on_run(app, ctx, [o, &ctx] { return run_unlock(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_unlock(cli, *o); });
 }
 
-int run_locks(context& ctx) {
-  auto locks = all_locks(ctx, ctx.flags.as.empty() ? "" : ctx.find(ctx.flags.as).id());
-  if (ctx.json_wanted()) {
+int run_locks(invocation& cli) {
+  auto locks = all_locks(cli, cli.flags.as.empty() ? "" : cli.find(cli.flags.as).id());
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& view : locks)
       out.push_back(lock_row(view));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (locks.empty())
-    ctx.io().line("(no locks)");
+    cli.io().line("(no locks)");
   for (const auto& view : locks) {
     auto who = view.hidden() ? hidden_holder : view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
     if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
       who += " (pane " + pane + ")";
     auto line = view.waiters() == 0 ? std::string{} : " (" + std::to_string(view.waiters()) + " waiting)";
-    ctx.io().painted_line("  " + ctx.io().paint(colour::cyan, who) + "  " + ctx.io().paint(colour::none, view.lock().path()) + "  — " +
-                          ctx.io().paint(colour::dim, view.lock().note()) + ctx.io().paint(colour::yellow, line));
+    cli.io().painted_line("  " + cli.io().paint(colour::cyan, who) + "  " + cli.io().paint(colour::none, view.lock().path()) + "  — " +
+                          cli.io().paint(colour::dim, view.lock().note()) + cli.io().paint(colour::yellow, line));
   }
   return code::ok;
 }
 
-void build_locks(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_locks(ctx); });
+void build_locks(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_locks(cli); });
 }
 
 constexpr verb verbs[] = {

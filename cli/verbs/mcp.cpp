@@ -118,17 +118,17 @@ private:
 
 class process_host final : public mcp::host {
 public:
-  explicit process_host(const context& ctx) : ctx_(ctx) {}
+  explicit process_host(const invocation& cli) : cli_(cli) {}
 
   std::unique_ptr<mcp::connection> connect(const std::string& token, start when) const override {
-    return std::make_unique<port_connection>(ctx_.door().finder.connect(token, when == start::if_needed));
+    return std::make_unique<port_connection>(cli_.node().finder.connect(token, when == start::if_needed));
   }
-  std::string variable(std::string_view name) const override { return ctx_.env().get(name); }
-  v1::Caller caller() const override { return ctx_.command().caller(); }
-  std::string working_directory() const override { return ctx_.directory(); }
-  std::string state_directory() const override { return ctx_.door().finder.state_directory(); }
-  std::int64_t now_ms() const override { return ctx_.now_ms(); }
-  std::int64_t boot_ms() const override { return ctx_.boot_ms(); }
+  std::string variable(std::string_view name) const override { return cli_.env().get(name); }
+  v1::Caller caller() const override { return cli_.command().caller(); }
+  std::string working_directory() const override { return cli_.directory(); }
+  std::string state_directory() const override { return cli_.node().finder.state_directory(); }
+  std::int64_t now_ms() const override { return cli_.now_ms(); }
+  std::int64_t boot_ms() const override { return cli_.boot_ms(); }
   std::string new_token() const override { return to_hex(random_bytes(32)); }
   std::pair<std::int64_t, std::uint64_t> process() const override { return {getpid(), pid_start_time(getpid()).value_or(0)}; }
   kinship kin_of(std::int64_t pid, std::uint64_t began) const override {
@@ -139,30 +139,30 @@ public:
     return is_descendant(getpid(), static_cast<pid_t>(pid)) == false ? kinship::stranger : kinship::unclear;
   }
   void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const override {
-    check_identity_roots(ctx_, ctx_.env(), label, directory, file_root);
+    check_identity_roots(cli_, cli_.env(), label, directory, file_root);
   }
   mcp::worker_settings worker(const v1::Session& requester, const std::string& label, const std::string& harness,
                               const std::string& directory) const override {
-    auto settings = settings_of_worker(ctx_, requester, label, harness, directory);
+    auto settings = settings_of_worker(cli_, requester, label, harness, directory);
     return {std::move(settings.harness), std::move(settings.environment)};
   }
-  void note(const std::string& text) const override { ctx_.io().error("swarmctl mcp: " + text); }
+  void note(const std::string& text) const override { cli_.io().error("swarmctl mcp: " + text); }
 
 private:
-  const context& ctx_;
+  const invocation& cli_;
 };
 
-int run_mcp(context& ctx) {
-  if (!ctx.flags.timeout_given)
-    ctx.door().finder.set_timeout_ms(limits::mcp_restart_wait().count());
-  process_host process{ctx};
+int run_mcp(invocation& cli) {
+  if (!cli.flags.timeout_given)
+    cli.node().finder.set_timeout_ms(limits::mcp_restart_wait().count());
+  process_host process{cli};
   mcp::tool_table tools;
   mcp::add_tools(tools);
   return mcp::serve_stdio(process, tools, STDIN_FILENO, STDOUT_FILENO);
 }
 
-void build_mcp(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_mcp(ctx); });
+void build_mcp(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_mcp(cli); });
 }
 
 constexpr verb verbs[] = {

@@ -18,41 +18,41 @@ struct list_options {
   std::int64_t limit = 50;
 };
 
-int run_messages(context& ctx, const list_options& o) {
+int run_messages(invocation& cli, const list_options& o) {
   if (o.limit < 1 || o.limit > 1000)
     throw usage("--limit takes 1 to 1000");
-  auto query = ctx.query();
+  auto query = cli.query();
   auto* body = query.mutable_list_messages();
   if (!o.to.empty())
-    body->set_to(ctx.find(o.to).id());
+    body->set_to(cli.find(o.to).id());
   if (!o.from.empty())
-    body->set_from(ctx.find(o.from).id());
+    body->set_from(cli.find(o.from).id());
   body->set_limit(static_cast<std::uint32_t>(o.limit));
-  auto messages = ctx.ask(query).messages();
-  if (ctx.json_wanted()) {
+  auto messages = cli.ask(query).messages();
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& m : messages.messages())
       out.push_back(message_row(m));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (messages.messages().empty())
-    ctx.io().line("(no messages)");
+    cli.io().line("(no messages)");
   for (const auto& m : messages.messages()) {
     auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) +
                 " → " + short_id(m.recipient());
-    ctx.io().painted_line(ctx.io().paint(m.read() ? colour::dim : colour::bold, head));
-    ctx.io().painted_line("    " + hanging(m.content()));
+    cli.io().painted_line(cli.io().paint(m.read() ? colour::dim : colour::bold, head));
+    cli.io().painted_line("    " + hanging(m.content()));
   }
   return code::ok;
 }
 
-void build_messages(CLI::App& app, context& ctx) {
+void build_messages(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<list_options>();
   option(app, "--to", o->to, "only to this instance");
   option(app, "--from", o->from, "only from this instance");
   option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
-  on_run(app, ctx, [o, &ctx] { return run_messages(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_messages(cli, *o); });
 }
 
 struct text_options {
@@ -62,46 +62,46 @@ struct text_options {
 
 std::string sender_of(const v1::Command& command) { return command.actor().empty() ? "operator" : command.actor(); }
 
-int run_send(context& ctx, const text_options& o) {
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+int run_send(invocation& cli, const text_options& o) {
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_send_message();
-  body->set_recipient(ctx.find(o.to).id());
+  body->set_recipient(cli.find(o.to).id());
   body->set_content(joined(o.text));
   body->set_relaxed(true);
   auto recipient = body->recipient();
   // Inside a worker the node knows better than the command who sends.
-  auto sender = ctx.execute(command).message_sent().prompt().sender();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"sender", sender}, {"recipient", recipient}, {"scope", command.scope()}});
+  auto sender = cli.execute(command).message_sent().prompt().sender();
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"sender", sender}, {"recipient", recipient}, {"scope", command.scope()}});
   else
-    ctx.io().line("sent " + short_id(sender) + " → " + short_id(recipient));
+    cli.io().line("sent " + short_id(sender) + " → " + short_id(recipient));
   return code::ok;
 }
 
-void build_send(CLI::App& app, context& ctx) {
+void build_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<text_options>();
   option(app, "--to", o->to, "recipient: id, id prefix or part of its label")->required();
   words(app, "text", o->text, "the message")->required();
-  on_run(app, ctx, [o, &ctx] { return run_send(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_send(cli, *o); });
 }
 
-int run_broadcast(context& ctx, const text_options& o) {
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+int run_broadcast(invocation& cli, const text_options& o) {
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   command.mutable_broadcast()->set_content(joined(o.text));
-  auto count = ctx.execute(command).broadcast_sent().recipients();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"sender", sender_of(command)}, {"scope", command.scope()}, {"count", count}});
+  auto count = cli.execute(command).broadcast_sent().recipients();
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"sender", sender_of(command)}, {"scope", command.scope()}, {"count", count}});
   else
-    ctx.io().line("broadcast to " + std::to_string(count) + " recipient(s)");
+    cli.io().line("broadcast to " + std::to_string(count) + " recipient(s)");
   return code::ok;
 }
 
-void build_broadcast(CLI::App& app, context& ctx) {
+void build_broadcast(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<text_options>();
   words(app, "text", o->text, "the message")->required();
-  on_run(app, ctx, [o, &ctx] { return run_broadcast(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_broadcast(cli, *o); });
 }
 
 struct prompt_options {
@@ -113,18 +113,18 @@ struct prompt_options {
   std::vector<std::string> text; // positional form: WHO TEXT…
 };
 
-bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& prompt, std::uint64_t revision) {
+bool was_nudged(invocation& cli, const std::string& scope, const v1::PromptResult& prompt, std::uint64_t revision) {
   auto told = false;
   auto look = [&] {
-    auto query = ctx.query();
+    auto query = cli.query();
     query.set_scope(scope);
     mcp::ask_for_nudge(query, prompt);
-    told = mcp::was_nudged(ctx.ask(query), prompt);
+    told = mcp::was_nudged(cli.ask(query), prompt);
     return !told;
   };
   try {
     follow_events(
-      ctx, mcp::nudge_events(scope, prompt, revision), bounded_by_timeout(ctx, limits::nudge_wait().count()),
+      cli, mcp::nudge_events(scope, prompt, revision), bounded_by_timeout(cli, limits::nudge_wait().count()),
       [&](const v1::Event& e) {
         auto heard = mcp::heard_in(e, prompt);
         told = heard == mcp::hearing::yes;
@@ -137,7 +137,7 @@ bool was_nudged(context& ctx, const std::string& scope, const v1::PromptResult& 
   return told;
 }
 
-int run_prompt(context& ctx, prompt_options o) {
+int run_prompt(invocation& cli, prompt_options o) {
   if (o.to.empty() && !o.text.empty()) {
     o.to = o.text.front();
     o.text.erase(o.text.begin());
@@ -146,32 +146,32 @@ int run_prompt(context& ctx, prompt_options o) {
     o.message = joined(o.text);
   if (o.to.empty() || o.message.empty())
     throw usage("prompt-peer needs --to WHO and --message TEXT");
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_send_message();
-  body->set_recipient(ctx.find(o.to).id());
+  body->set_recipient(cli.find(o.to).id());
   body->set_content(o.message);
   body->set_task_id(o.task);
   body->set_prompt(true);
   body->set_relaxed(true);
   body->set_no_wake(o.no_nudge);
   body->set_force_wake(o.force);
-  const auto reply = ctx.execute(command);
+  const auto reply = cli.execute(command);
   auto prompt = reply.message_sent().prompt();
   if (o.no_nudge)
     prompt.set_skipped(nudge_off);
   const auto error =
-    mcp::wakes_somebody(prompt) && !was_nudged(ctx, command.scope(), prompt, reply.revision()) ? mcp::nudge_error(prompt) : std::string{};
-  if (ctx.json_wanted()) {
-    ctx.io().print(mcp::prompt(prompt, error));
+    mcp::wakes_somebody(prompt) && !was_nudged(cli, command.scope(), prompt, reply.revision()) ? mcp::nudge_error(prompt) : std::string{};
+  if (cli.json_wanted()) {
+    cli.io().print(mcp::prompt(prompt, error));
     return code::ok;
   }
   auto woken = prompt.skipped().empty() && error.empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + error + ")";
-  ctx.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
+  cli.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
   return code::ok;
 }
 
-void build_prompt(CLI::App& app, context& ctx) {
+void build_prompt(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<prompt_options>();
   option(app, "--to", o->to, "recipient: id, id prefix or part of its label");
   option(app, "--message", o->message, "the text");
@@ -179,7 +179,7 @@ void build_prompt(CLI::App& app, context& ctx) {
   flag(app, "--force", o->force, "wake the peer even while it works");
   flag(app, "--no-nudge", o->no_nudge, "store the message, wake nobody");
   words(app, "text", o->text, "WHO TEXT… instead of the flags");
-  on_run(app, ctx, [o, &ctx] { return run_prompt(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_prompt(cli, *o); });
 }
 
 struct handle_options {
@@ -193,7 +193,7 @@ std::string shown_match(const json& m) {
   return short_id(m.at("instance_id").get<std::string>()) + (label.is_string() ? " (" + label.get<std::string>() + ")" : "");
 }
 
-int run_resolve(context& ctx, const handle_options& o) {
+int run_resolve(invocation& cli, const handle_options& o) {
   auto handle = std::string{trimmed(o.handle)};
   if (handle.empty())
     throw usage("resolve_workspace_handle requires handle");
@@ -203,10 +203,10 @@ int run_resolve(context& ctx, const handle_options& o) {
   if (backend && !mcp::find_workspace_backend(*backend))
     throw failure(code::refused,
                   "Unsupported workspace backend \"" + o.backend + "\". Currently registered: " + mcp::workspace_backend_names() + ".");
-  auto found = mcp::resolve_handle({[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, {}}, handle,
+  auto found = mcp::resolve_handle({[&] { return cli.query(); }, [&](const v1::Query& q) { return cli.node().coordination.ask(q); }, {}}, handle,
                                    backend, o.kind);
-  if (ctx.json_wanted()) {
-    ctx.io().print(found);
+  if (cli.json_wanted()) {
+    cli.io().print(found);
     return code::ok;
   }
   auto text = found.at("backend").get<std::string>() + ":" + handle;
@@ -220,16 +220,16 @@ int run_resolve(context& ctx, const handle_options& o) {
     for (std::size_t i = 0; i < matches.size(); ++i)
       text += (i == 0 ? "" : ", ") + shown_match(matches[i]);
   }
-  ctx.io().line(text);
+  cli.io().line(text);
   return code::ok;
 }
 
-void build_resolve(CLI::App& app, context& ctx) {
+void build_resolve(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<handle_options>();
   option(app, "handle", o->handle, "workspace handle")->required();
   option(app, "--backend", o->backend, "workspace backend: pty, herdr; the one that knows the handle when not given");
   option(app, "--kind", o->kind, "kind of handle (pane)");
-  on_run(app, ctx, [o, &ctx] { return run_resolve(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_resolve(cli, *o); });
 }
 
 struct peek_options {
@@ -238,22 +238,22 @@ struct peek_options {
   bool visible = false;
 };
 
-int run_peek(context& ctx, const peek_options& o) {
+int run_peek(invocation& cli, const peek_options& o) {
   if (o.lines < 1 || o.lines > static_cast<std::int64_t>(limits::peek_lines_max()))
     throw usage("--lines takes 1 to " + std::to_string(limits::peek_lines_max()));
-  auto peer = ctx.find(o.who);
+  auto peer = cli.find(o.who);
   auto read = [&](const std::string& pty) {
     v1::ReadPtyRequest request;
     request.set_id(pty);
     request.set_tail(true);
     std::string out;
-    ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) {
+    cli.node().ptys.read(request, [&](const v1::PtyChunk& chunk) {
       out += chunk.data();
       return true;
     });
     return out;
   };
-  mcp::workspace_access node{[&] { return ctx.query(); }, [&](const v1::Query& q) { return ctx.door().coordination.ask(q); }, read};
+  mcp::workspace_access node{[&] { return cli.query(); }, [&](const v1::Query& q) { return cli.node().coordination.ask(q); }, read};
   auto found = mcp::find_workspace(node, peer.id());
   if (!found.place)
     throw failure(code::refused, found.reason);
@@ -261,23 +261,23 @@ int run_peek(context& ctx, const peek_options& o) {
   if (!backend->read)
     throw failure(code::refused, "workspace backend " + found.place->backend + " does not support reading handles");
   auto text = backend->read(node, peer, found.place->handle, static_cast<std::size_t>(o.lines), o.visible);
-  if (ctx.json_wanted())
-    ctx.io().print({{"instance_id", peer.id()},
+  if (cli.json_wanted())
+    cli.io().print({{"instance_id", peer.id()},
                     {"workspace_backend", found.place->backend},
                     {"workspace_handle", found.place->handle},
                     {"agent_status", mcp::agent_status(peer)},
                     {"text", text}});
   else
-    ctx.io().raw(text);
+    cli.io().raw(text);
   return code::ok;
 }
 
-void build_peek(CLI::App& app, context& ctx) {
+void build_peek(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<peek_options>();
   option(app, "who", o->who, "id, id prefix or part of its label")->required();
   option(app, "--lines", o->lines, "at most so many lines, the last ones");
   flag(app, "--visible", o->visible, "what is on its screen, without what has scrolled off");
-  on_run(app, ctx, [o, &ctx] { return run_peek(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_peek(cli, *o); });
 }
 
 constexpr verb verbs[] = {

@@ -8,11 +8,11 @@ namespace swarm::cli {
 
 namespace {
 
-void need_running(context& ctx) {
-  ctx.door().finder.never_start();
-  if (!ctx.door().finder.running())
-    throw failure(code::no_node, "no node is running for " + ctx.door().finder.state_directory() +
-                                   (ctx.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
+void need_running(invocation& cli) {
+  cli.node().finder.never_start();
+  if (!cli.node().finder.running())
+    throw failure(code::no_node, "no node is running for " + cli.node().finder.state_directory() +
+                                   (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
 }
 
 json status_row(const v1::NodeStatus& s) {
@@ -36,9 +36,9 @@ json status_row(const v1::NodeStatus& s) {
           {"integrity", s.integrity()}};
 }
 
-int print_status(context& ctx, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
-  auto& io = ctx.io();
-  if (ctx.json_wanted()) {
+int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
+  auto& io = cli.io();
+  if (cli.json_wanted()) {
     auto row = status_row(s);
     if (!recovery_copy.empty())
       row["recovery_copy"] = recovery_copy; // it is there this once
@@ -62,26 +62,26 @@ struct up_options {
   cluster_options cluster;
 };
 
-int run_up(context& ctx, const up_options& o) {
+int run_up(invocation& cli, const up_options& o) {
   if (o.foreground && !o.cluster.listen.empty())
     throw usage("--foreground and --listen exclude each other: a node remembers where it listens");
   if (o.foreground) {
-    if (ctx.door().finder.running())
+    if (cli.node().finder.running())
       throw failure(code::refused, "a node is running already; stop it with: swarmctl down");
-    ctx.door().finder.start_in_foreground(o.name);
+    cli.node().finder.start_in_foreground(o.name);
   }
-  bool was_running = ctx.door().finder.running();
-  ctx.door().finder.start(o.name);
-  auto s = ctx.door().node.status();
+  bool was_running = cli.node().finder.running();
+  cli.node().finder.start(o.name);
+  auto s = cli.node().node.status();
   if (was_running && !o.name.empty() && o.name != s.node_name())
     throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
   std::string recovery_copy;
   if (!o.cluster.listen.empty())
-    recovery_copy = found_cluster(ctx, o.cluster);
-  return print_status(ctx, s, recovery_copy);
+    recovery_copy = found_cluster(cli, o.cluster);
+  return print_status(cli, s, recovery_copy);
 }
 
-void build_up(CLI::App& app, context& ctx) {
+void build_up(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<up_options>();
   flag(app, "--foreground", o->foreground, "stay in this terminal until Ctrl-C");
   option(app, "--node-name", o->name, "name of the node (the host's)");
@@ -89,43 +89,43 @@ void build_up(CLI::App& app, context& ctx) {
   option(app, "--passphrase-file", o->cluster.passphrase_file,
          "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input");
   flag(app, "--insecure-ca", o->cluster.insecure, "with --listen: keep the authority's key without a passphrase, for trials");
-  on_run(app, ctx, [o, &ctx] { return run_up(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_up(cli, *o); });
 }
 
-int run_down(context& ctx, bool keep_programs) {
-  ctx.door().finder.never_start();
-  if (!ctx.door().finder.running()) {
-    if (ctx.json_wanted())
-      ctx.io().print({{"ok", true}, {"pid", nullptr}});
+int run_down(invocation& cli, bool keep_programs) {
+  cli.node().finder.never_start();
+  if (!cli.node().finder.running()) {
+    if (cli.json_wanted())
+      cli.io().print({{"ok", true}, {"pid", nullptr}});
     else
-      ctx.io().line("no node is running");
+      cli.io().line("no node is running");
     return code::ok;
   }
   v1::ShutdownRequest request;
   request.set_keep_keeper(keep_programs);
-  auto began = ctx.boot_ms();
-  auto pid = ctx.door().node.shutdown(request).pid();
-  auto left = milliseconds_of(ctx.flags.timeout_s, "--timeout") - (ctx.boot_ms() - began);
+  auto began = cli.boot_ms();
+  auto pid = cli.node().node.shutdown(request).pid();
+  auto left = milliseconds_of(cli.flags.timeout_s, "--timeout") - (cli.boot_ms() - began);
   // Whoever reads "stopped" may start another one or move the state directory.
-  if (!ctx.door().finder.wait_for_exit(pid, left))
+  if (!cli.node().finder.wait_for_exit(pid, left))
     throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"pid", pid}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"pid", pid}});
   else
-    ctx.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
+    cli.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
   return code::ok;
 }
 
-void build_down(CLI::App& app, context& ctx) {
+void build_down(CLI::App& app, invocation& cli) {
   auto keep = std::make_shared<bool>(false);
   flag(app, "--keep-programs", *keep, "let programs in terminals go on");
-  on_run(app, ctx, [keep, &ctx] { return run_down(ctx, *keep); });
+  on_run(app, cli, [keep, &cli] { return run_down(cli, *keep); });
 }
 
-void build_status(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] {
-    need_running(ctx);
-    return print_status(ctx, ctx.door().node.status());
+void build_status(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] {
+    need_running(cli);
+    return print_status(cli, cli.node().node.status());
   });
 }
 
@@ -161,21 +161,21 @@ std::string last_part(const v1::ActorGraph& graph, int i, std::size_t depth) {
   return path;
 }
 
-int run_graph(context& ctx, bool here) {
-  need_running(ctx);
+int run_graph(invocation& cli, bool here) {
+  need_running(cli);
   v1::GraphRequest request;
   request.set_here(here);
-  if (!ctx.flags.scope.empty())
-    request.set_scope(ctx.scope());
-  auto graph = ctx.door().node.graph(request);
-  if (ctx.json_wanted()) {
+  if (!cli.flags.scope.empty())
+    request.set_scope(cli.scope());
+  auto graph = cli.node().node.graph(request);
+  if (cli.json_wanted()) {
     auto nodes = json::array();
     for (const auto& n : graph.nodes())
       nodes.push_back(graph_row(n));
-    ctx.io().print({{"nodes", nodes}});
+    cli.io().print({{"nodes", nodes}});
     return code::ok;
   }
-  auto& io = ctx.io();
+  auto& io = cli.io();
   auto depth = depths(graph);
   for (int i = 0; i < graph.nodes_size(); ++i) {
     const auto& n = graph.nodes(i);
@@ -190,37 +190,37 @@ int run_graph(context& ctx, bool here) {
   return code::ok;
 }
 
-void build_graph(CLI::App& app, context& ctx) {
+void build_graph(CLI::App& app, invocation& cli) {
   auto here = std::make_shared<bool>(false);
   flag(app, "--here", *here, "only this node, not the others of its cluster");
-  on_run(app, ctx, [here, &ctx] { return run_graph(ctx, *here); });
+  on_run(app, cli, [here, &cli] { return run_graph(cli, *here); });
 }
 
-int run_backup(context& ctx, const std::string& file) {
-  if (ctx.elsewhere() && !file.starts_with('/'))
+int run_backup(invocation& cli, const std::string& file) {
+  if (cli.elsewhere() && !file.starts_with('/'))
     throw usage("the node writes the file on its own host: give an absolute path of that host");
   v1::BackupRequest request;
-  request.set_path(normalize_path(file, ctx.directory()));
-  auto reply = ctx.door().node.backup(request);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}});
+  request.set_path(normalize_path(file, cli.directory()));
+  auto reply = cli.node().node.backup(request);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}});
   else
-    ctx.io().line("backed up to " + request.path() + " (" + byte_count(reply.bytes()) + ")");
+    cli.io().line("backed up to " + request.path() + " (" + byte_count(reply.bytes()) + ")");
   return code::ok;
 }
 
-void build_backup(CLI::App& app, context& ctx) {
+void build_backup(CLI::App& app, invocation& cli) {
   auto file = std::make_shared<std::string>();
   option(app, "file", *file, "file to write; must not exist")->required();
-  on_run(app, ctx, [file, &ctx] { return run_backup(ctx, *file); });
+  on_run(app, cli, [file, &cli] { return run_backup(cli, *file); });
 }
 
-void build_version(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] {
-    if (ctx.json_wanted())
-      ctx.io().print({{"version", SWARM_VERSION}});
+void build_version(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] {
+    if (cli.json_wanted())
+      cli.io().print({{"version", SWARM_VERSION}});
     else
-      ctx.io().line("swarmctl " SWARM_VERSION);
+      cli.io().line("swarmctl " SWARM_VERSION);
     return code::ok;
   });
 }

@@ -18,29 +18,29 @@ namespace {
 
 // -- inspect -----------------------------------------------------------------------------
 
-v1::Messages recent_messages(const context& ctx) {
-  auto query = ctx.query();
+v1::Messages recent_messages(const invocation& cli) {
+  auto query = cli.query();
   query.mutable_list_messages()->set_limit(20);
-  return ctx.ask(query).messages();
+  return cli.ask(query).messages();
 }
 
-json inspection(const context& ctx) {
-  json out = {{"scope", ctx.scope()}};
+json inspection(const invocation& cli) {
+  json out = {{"scope", cli.scope()}};
   auto& instances = out["instances"] = json::array();
-  for (const auto& s : all_sessions(ctx, ctx.scope()))
+  for (const auto& s : all_sessions(cli, cli.scope()))
     instances.push_back(mcp::peer(s));
   auto& messages = out["messages"] = json::array();
-  const auto recent = recent_messages(ctx);
+  const auto recent = recent_messages(cli);
   for (const auto& m : recent.messages())
     messages.push_back(message_row(m));
   auto& tasks = out["tasks"] = json::array();
-  for (const auto& t : all_tasks(ctx, std::nullopt, true))
+  for (const auto& t : all_tasks(cli, std::nullopt, true))
     tasks.push_back(mcp::task(t));
   auto& locks = out["locks"] = json::array();
-  for (const auto& l : all_locks(ctx, ""))
+  for (const auto& l : all_locks(cli, ""))
     locks.push_back(lock_row(l));
   auto& kv = out["kv"] = json::array();
-  for (const auto& e : all_kv(ctx, ""))
+  for (const auto& e : all_kv(cli, ""))
     kv.push_back(mcp::kv_row(e));
   return out;
 }
@@ -49,10 +49,10 @@ std::string string_or_dash(const json& value) {
   return value.is_string() && !value.get_ref<const std::string&>().empty() ? value.get<std::string>() : "-";
 }
 
-int run_inspect(context& ctx) {
-  auto all = inspection(ctx);
-  auto& io = ctx.io();
-  if (ctx.json_wanted()) {
+int run_inspect(invocation& cli) {
+  auto all = inspection(cli);
+  auto& io = cli.io();
+  if (cli.json_wanted()) {
     io.print(all);
     return code::ok;
   }
@@ -76,8 +76,8 @@ int run_inspect(context& ctx) {
   return code::ok;
 }
 
-void build_inspect(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_inspect(ctx); });
+void build_inspect(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_inspect(cli); });
 }
 
 // -- cleanup -----------------------------------------------------------------------------
@@ -98,33 +98,33 @@ void add(v1::SweepReport& sum, const v1::SweepReport& more) {
 }
 
 /// One sweep is of bounded size, so they go on until nothing is due.
-void sweep(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
-  auto command = ctx.command();
+void sweep(const invocation& cli, const std::string& scope, v1::SweepReport& sum) {
+  auto command = cli.command();
   command.set_scope(scope);
   command.mutable_sweep()->set_mode("manual");
   for (bool more = true; more;) {
-    auto report = ctx.execute(command).sweep();
+    auto report = cli.execute(command).sweep();
     add(sum, report);
     more = report.more();
   }
 }
 
 /// What the next sweep would do.
-void preview(const context& ctx, const std::string& scope, v1::SweepReport& sum) {
-  auto query = ctx.query();
+void preview(const invocation& cli, const std::string& scope, v1::SweepReport& sum) {
+  auto query = cli.query();
   query.set_scope(scope);
   query.mutable_preview_sweep();
-  add(sum, ctx.ask(query).sweep());
+  add(sum, cli.ask(query).sweep());
 }
 
-std::vector<std::string> scopes_to_clean(const context& ctx, bool all) {
+std::vector<std::string> scopes_to_clean(const invocation& cli, bool all) {
   if (!all)
-    return {ctx.scope()};
-  auto query = ctx.query();
+    return {cli.scope()};
+  auto query = cli.query();
   query.mutable_list_scopes();
   std::vector<std::string> out;
   ask_pages(
-    ctx, query, [](v1::Query& q) { return q.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
+    cli, query, [](v1::Query& q) { return q.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
     [&](const v1::Answer& a) {
       for (const auto& s : a.scopes().scopes())
         out.push_back(s.scope());
@@ -132,36 +132,36 @@ std::vector<std::string> scopes_to_clean(const context& ctx, bool all) {
   return out;
 }
 
-int run_cleanup(context& ctx, bool dry_run) {
-  bool all = ctx.flags.scope.empty() && ctx.env().get("SWARM_MCP_SCOPE").empty();
+int run_cleanup(invocation& cli, bool dry_run) {
+  bool all = cli.flags.scope.empty() && cli.env().get("SWARM_MCP_SCOPE").empty();
   v1::SweepReport sum;
   sum.set_dry_run(dry_run);
-  for (const auto& scope : scopes_to_clean(ctx, all))
-    dry_run ? preview(ctx, scope, sum) : sweep(ctx, scope, sum);
-  auto report = mcp::cleanup(sum, all ? std::string{} : ctx.scope(), "manual", ctx.now_ms());
-  if (ctx.json_wanted()) {
-    ctx.io().print(report);
+  for (const auto& scope : scopes_to_clean(cli, all))
+    dry_run ? preview(cli, scope, sum) : sweep(cli, scope, sum);
+  auto report = mcp::cleanup(sum, all ? std::string{} : cli.scope(), "manual", cli.now_ms());
+  if (cli.json_wanted()) {
+    cli.io().print(report);
     return code::ok;
   }
-  ctx.io().line(std::string{dry_run ? "would clean " : "cleaned "} + (all ? "all scopes" : ctx.scope()));
+  cli.io().line(std::string{dry_run ? "would clean " : "cleaned "} + (all ? "all scopes" : cli.scope()));
   for (const auto& [name, value] : report.items())
     if (value.is_number() && name != "at")
-      ctx.io().line("  " + name + ": " + mcp::dump(value, -1));
+      cli.io().line("  " + name + ": " + mcp::dump(value, -1));
   return code::ok;
 }
 
-void build_cleanup(CLI::App& app, context& ctx) {
+void build_cleanup(CLI::App& app, invocation& cli) {
   auto dry_run = std::make_shared<bool>(false);
   flag(app, "--dry-run", *dry_run, "count, change nothing");
-  on_run(app, ctx, [dry_run, &ctx] { return run_cleanup(ctx, *dry_run); });
+  on_run(app, cli, [dry_run, &cli] { return run_cleanup(cli, *dry_run); });
 }
 
 // -- roles -------------------------------------------------------------------------------
 
 /// `.swarm-role` of the working directory or the nearest one above it, not beyond the scope (contract 5.3); empty when there is none.
-std::filesystem::path role_file(const context& ctx) {
-  const auto scope = ctx.scope();
-  for (std::filesystem::path directory = ctx.directory();; directory = directory.parent_path()) {
+std::filesystem::path role_file(const invocation& cli) {
+  const auto scope = cli.scope();
+  for (std::filesystem::path directory = cli.directory();; directory = directory.parent_path()) {
     std::error_code ec;
     if (auto file = directory / ".swarm-role"; std::filesystem::is_regular_file(file, ec))
       return file;
@@ -183,12 +183,12 @@ std::string role_in(const std::filesystem::path& file) {
 }
 
 /// What the label says, else what a session that starts here would get (contract 5.3).
-std::string routing_role(const context& ctx, const std::string& label, const std::filesystem::path& file) {
+std::string routing_role(const invocation& cli, const std::string& label, const std::filesystem::path& file) {
   if (auto role = domain::role_of(label); !role.empty())
     return role;
   auto role = file.empty() ? std::string{} : role_in(file);
   if (role.empty())
-    role = trimmed(ctx.env().get("SWARM_AGENT_ROLE"));
+    role = trimmed(cli.env().get("SWARM_AGENT_ROLE"));
   if (role.empty() && domain::has_token(label, domain::gateway_token))
     return "planner";
   for (auto& c : role)
@@ -196,50 +196,50 @@ std::string routing_role(const context& ctx, const std::string& label, const std
   return role == "worker" ? std::string{} : role;
 }
 
-json current_role(const context& ctx) {
+json current_role(const invocation& cli) {
   json out = {{"instance_id", nullptr}, {"label", nullptr}, {"routing_role", nullptr}, {"mode", nullptr}};
-  std::string label = ctx.env().get("SWARM_MCP_LABEL");
+  std::string label = cli.env().get("SWARM_MCP_LABEL");
   // Advice only: without a node or an instance the environment speaks alone.
   try {
-    if (auto session = ctx.named_actor()) {
+    if (auto session = cli.named_actor()) {
       out["instance_id"] = session->id();
       label = session->label();
     }
   } catch (const failure&) {
   }
   out["label"] = mcp::text_or_null(label);
-  auto file = role_file(ctx);
-  out["routing_role"] = mcp::text_or_null(routing_role(ctx, label, file));
+  auto file = role_file(cli);
+  out["routing_role"] = mcp::text_or_null(routing_role(cli, label, file));
   if (domain::has_token(label, domain::gateway_token))
     out["mode"] = "gateway";
   json env = json::object();
   for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_AGENT_ROLE", "SWARM_MCP_LABEL"})
-    env[name] = mcp::text_or_null(ctx.env().get(name));
+    env[name] = mcp::text_or_null(cli.env().get(name));
   out["env"] = env;
   out["swarm_role_file"] = mcp::text_or_null(file.string());
-  out["cwd"] = ctx.directory();
-  out["scope"] = ctx.scope();
+  out["cwd"] = cli.directory();
+  out["scope"] = cli.scope();
   return out;
 }
 
-int run_roles(context& ctx) {
+int run_roles(invocation& cli) {
   json modes = {"gateway", "worker"};
   json roles = {"planner", "implementer", "reviewer", "researcher", "generalist"};
-  auto current = current_role(ctx);
-  if (ctx.json_wanted()) {
-    ctx.io().print({{"plugin_modes", modes}, {"routing_roles", roles}, {"current", current}});
+  auto current = current_role(cli);
+  if (cli.json_wanted()) {
+    cli.io().print({{"plugin_modes", modes}, {"routing_roles", roles}, {"current", current}});
     return code::ok;
   }
-  ctx.io().line("routing roles (label tokens role:<name>): planner, implementer, reviewer, researcher, generalist");
-  ctx.io().line("modes: gateway (label token mode:gateway: may dispatch), worker");
+  cli.io().line("routing roles (label tokens role:<name>): planner, implementer, reviewer, researcher, generalist");
+  cli.io().line("modes: gateway (label token mode:gateway: may dispatch), worker");
   for (const auto& [name, value] : current.items())
     if (!value.is_object())
-      ctx.io().line("  " + name + ": " + string_or_dash(value));
+      cli.io().line("  " + name + ": " + string_or_dash(value));
   return code::ok;
 }
 
-void build_roles(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_roles(ctx); });
+void build_roles(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_roles(cli); });
 }
 
 constexpr verb verbs[] = {

@@ -18,13 +18,13 @@ namespace swarm::cli {
 
 namespace {
 
-std::vector<v1::PtyInfo> all_ptys(const context& ctx, bool all_scopes) {
+std::vector<v1::PtyInfo> all_ptys(const invocation& cli, bool all_scopes) {
   v1::ListPtysRequest request;
-  request.set_scope(ctx.scope());
+  request.set_scope(cli.scope());
   request.set_all_scopes(all_scopes);
   std::vector<v1::PtyInfo> out;
   for (;;) {
-    auto list = ctx.door().ptys.list(request);
+    auto list = cli.node().ptys.list(request);
     out.insert(out.end(), list.ptys().begin(), list.ptys().end());
     if (list.page().token().empty())
       return out;
@@ -36,10 +36,10 @@ constexpr std::size_t full_id_bytes = 36;
 
 /// Exact id, unique prefix of an id, or a name. The list may not know a terminal that ended before the node's start, while its
 /// output is still kept: a full id is the node's to judge.
-std::string find_pty(const context& ctx, const std::string& who) {
+std::string find_pty(const invocation& cli, const std::string& who) {
   std::vector<std::string> prefixed;
   std::vector<std::string> named;
-  for (const auto& p : all_ptys(ctx, true)) {
+  for (const auto& p : all_ptys(cli, true)) {
     if (p.id() == who)
       return who;
     if (p.id().rfind(who, 0) == 0)
@@ -91,38 +91,38 @@ struct new_options {
   size_options size;
 };
 
-int run_new(context& ctx, const new_options& o) {
+int run_new(invocation& cli, const new_options& o) {
   v1::CreatePtyRequest request;
-  request.set_scope(ctx.scope());
-  for (const auto& word : ctx.tail)
+  request.set_scope(cli.scope());
+  for (const auto& word : cli.tail)
     request.add_argv(word);
-  request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
+  request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
   *request.mutable_size() = size_of(o.size);
-  for (const auto& [name, value] : ctx.inheritable()) {
+  for (const auto& [name, value] : cli.inheritable()) {
     auto* variable = request.add_environment();
     variable->set_name(name);
     variable->set_value(value);
   }
   request.set_name(o.name);
-  auto info = ctx.door().ptys.create(request);
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::pty(info));
+  auto info = cli.node().ptys.create(request);
+  if (cli.json_wanted())
+    cli.io().print(mcp::pty(info));
   else
-    ctx.io().line(info.id());
+    cli.io().line(info.id());
   return code::ok;
 }
 
-int run_list(context& ctx, bool all) {
-  auto list = all_ptys(ctx, all);
-  if (ctx.json_wanted()) {
+int run_list(invocation& cli, bool all) {
+  auto list = all_ptys(cli, all);
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& p : list)
       out.push_back(mcp::pty(p));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (list.empty()) {
-    ctx.io().line("(no terminals)");
+    cli.io().line("(no terminals)");
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
@@ -133,7 +133,7 @@ int run_list(context& ctx, bool all) {
     rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state, std::to_string(p.pid()), byte_count(p.end()),
                     joined({p.argv().begin(), p.argv().end()})});
   }
-  ctx.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
+  cli.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
   return code::ok;
 }
 
@@ -185,17 +185,17 @@ struct read_state {
   std::string data; // with --json everything; escaped, what is not printed yet
 };
 
-bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
+bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
   if (chunk.gap() != 0)
-    ctx.io().error(std::to_string(chunk.gap()) + " bytes before offset " + std::to_string(chunk.offset()) + " are no longer kept");
+    cli.io().error(std::to_string(chunk.gap()) + " bytes before offset " + std::to_string(chunk.offset()) + " are no longer kept");
   if (!std::exchange(state.started, true))
     state.first = chunk.offset();
   if (!chunk.data().empty() || chunk.gap() != 0)
     state.next = chunk.offset() + chunk.data().size();
-  if (ctx.json_wanted())
+  if (cli.json_wanted())
     state.data += chunk.data();
   else
-    ctx.io().raw(state.escaped ? escaped_output(state.data, chunk.data(), chunk.ended()) : chunk.data());
+    cli.io().raw(state.escaped ? escaped_output(state.data, chunk.data(), chunk.ended()) : chunk.data());
   if (chunk.ended()) {
     state.ended = true;
     state.exit_status = chunk.exit_status();
@@ -204,32 +204,32 @@ bool take(context& ctx, read_state& state, const v1::PtyChunk& chunk) {
   return !state.ended;
 }
 
-int run_read(context& ctx, const read_options& o) {
+int run_read(invocation& cli, const read_options& o) {
   v1::ReadPtyRequest request;
-  request.set_id(find_pty(ctx, o.who));
+  request.set_id(find_pty(cli, o.who));
   request.set_from(static_cast<std::uint64_t>(std::max<std::int64_t>(o.from, 0)));
   request.set_follow(o.follow);
   request.set_tail(o.from < 0 && o.bytes > 0);
   request.set_max_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(o.bytes, 0)));
   read_state state;
   state.next = request.from();
-  state.escaped = !ctx.json_wanted() && !o.raw && ctx.io().out_is_terminal();
-  interrupt_guard guard{[&] { ctx.door().coordination.cancel(); }};
+  state.escaped = !cli.json_wanted() && !o.raw && cli.io().out_is_terminal();
+  interrupt_guard guard{[&] { cli.node().coordination.cancel(); }};
   std::atomic<bool> late = false;
-  ticker timer{0, nullptr, o.follow ? bounded_by_timeout(ctx, 0) : 0, [&] {
+  ticker timer{0, nullptr, o.follow ? bounded_by_timeout(cli, 0) : 0, [&] {
                  late = true;
-                 ctx.door().coordination.cancel();
+                 cli.node().coordination.cancel();
                }};
   // A stream that was cut goes on at the next offset: every byte is printed once.
   for (auto end = stream_end::lost; !late && (end == stream_end::lost || end == stream_end::too_slow);) {
-    end = ctx.door().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(ctx, state, chunk); });
+    end = cli.node().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(cli, state, chunk); });
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
   }
   if (state.escaped)
-    ctx.io().raw(escaped_output(state.data, {}, true));
-  if (ctx.json_wanted())
-    ctx.io().print({{"id", request.id()},
+    cli.io().raw(escaped_output(state.data, {}, true));
+  if (cli.json_wanted())
+    cli.io().print({{"id", request.id()},
                     {"from", state.first},
                     {"next", state.next},
                     {"data", state.data},
@@ -259,7 +259,7 @@ std::string standard_input() {
   return out;
 }
 
-int run_send(context& ctx, const send_options& o) {
+int run_send(invocation& cli, const send_options& o) {
   auto text = o.from_stdin ? standard_input() : joined(o.text);
   if (o.enter)
     text += '\r';
@@ -267,50 +267,50 @@ int run_send(context& ctx, const send_options& o) {
     throw usage("pty send needs text, --enter or --stdin");
   if (o.fence < 0)
     throw usage("--fence takes the number of the claim that the worker works under; `swarmctl claim --json` and the event task.claimed show it");
-  auto id = find_pty(ctx, o.who);
+  auto id = find_pty(cli, o.who);
   std::uint64_t accepted = 0;
   for (std::size_t at = 0; at < text.size(); at += limits::pty_input_bytes_max) {
     v1::SendPtyRequest request;
     request.set_pty_id(id);
     request.set_data(text.substr(at, limits::pty_input_bytes_max));
     request.set_fence(static_cast<std::uint64_t>(o.fence));
-    accepted += ctx.door().ptys.send(request).accepted();
+    accepted += cli.node().ptys.send(request).accepted();
   }
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
   else
-    ctx.io().line("sent " + std::to_string(accepted) + " bytes to " + short_id(id));
+    cli.io().line("sent " + std::to_string(accepted) + " bytes to " + short_id(id));
   return code::ok;
 }
 
-int run_resize(context& ctx, const std::string& who, const size_options& o) {
+int run_resize(invocation& cli, const std::string& who, const size_options& o) {
   v1::ResizePtyRequest request;
-  request.set_pty_id(find_pty(ctx, who));
+  request.set_pty_id(find_pty(cli, who));
   *request.mutable_size() = size_of(o);
-  auto info = ctx.door().ptys.resize(request);
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::pty(info));
+  auto info = cli.node().ptys.resize(request);
+  if (cli.json_wanted())
+    cli.io().print(mcp::pty(info));
   else
-    ctx.io().line("resized " + short_id(info.id()) + " to " + std::to_string(info.size().columns()) + "x" + std::to_string(info.size().rows()));
+    cli.io().line("resized " + short_id(info.id()) + " to " + std::to_string(info.size().columns()) + "x" + std::to_string(info.size().rows()));
   return code::ok;
 }
 
-int run_kill(context& ctx, const std::string& who, std::int64_t signal) {
+int run_kill(invocation& cli, const std::string& who, std::int64_t signal) {
   if (signal < 0 || signal > 64)
     throw usage("--signal takes a number, 0 to 64; 0 = hang up, terminate, then kill");
   v1::KillPtyRequest request;
-  request.set_pty_id(find_pty(ctx, who));
+  request.set_pty_id(find_pty(cli, who));
   request.set_signal(static_cast<int>(signal));
-  auto info = ctx.door().ptys.kill(request);
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::pty(info));
+  auto info = cli.node().ptys.kill(request);
+  if (cli.json_wanted())
+    cli.io().print(mcp::pty(info));
   else
-    ctx.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
+    cli.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
   return code::ok;
 }
 
-bool is_running(const context& ctx, const std::string& id) {
-  auto list = all_ptys(ctx, true);
+bool is_running(const invocation& cli, const std::string& id) {
+  auto list = all_ptys(cli, true);
   return std::any_of(list.begin(), list.end(), [&](const v1::PtyInfo& p) { return p.id() == id && p.running(); });
 }
 
@@ -319,19 +319,19 @@ struct attach_options {
   std::string detach_key = "^]";
 };
 
-int run_attach(context& ctx, const attach_options& o) {
+int run_attach(invocation& cli, const attach_options& o) {
   auto key = parse_detach_key(o.detach_key);
   if (!key)
     throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
-  auto id = find_pty(ctx, o.who);
+  auto id = find_pty(cli, o.who);
   // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
-  bool stay = isatty(STDIN_FILENO) != 1 && !is_running(ctx, id);
-  auto end = attach_terminal(ctx.door().ptys, id, *key, stay);
+  bool stay = isatty(STDIN_FILENO) != 1 && !is_running(cli, id);
+  auto end = attach_terminal(cli.node().ptys, id, *key, stay);
   if (end.detached) {
-    ctx.io().error("detached from " + short_id(id) + "; the program goes on");
+    cli.io().error("detached from " + short_id(id) + "; the program goes on");
     return code::ok;
   }
-  ctx.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)
+  cli.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)
                                  : "the program ended with exit status " + std::to_string(end.exit_status));
   return end.signal != 0 ? 128 + end.signal : end.exit_status;
 }
@@ -344,53 +344,53 @@ CLI::App* of_terminal(CLI::App& app, const char* name, const char* help, std::st
   return sub;
 }
 
-void build_pty_reading(CLI::App& app, context& ctx) {
+void build_pty_reading(CLI::App& app, invocation& cli) {
   auto all = std::make_shared<bool>(false);
   auto* list = app.add_subcommand("list", "list terminals");
   flag(*list, "--all", *all, "of every scope");
-  on_run(*list, ctx, [all, &ctx] { return run_list(ctx, *all); });
+  on_run(*list, cli, [all, &cli] { return run_list(cli, *all); });
   auto r = std::make_shared<read_options>();
   auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
   option(*read, "--from", r->from, "start at this offset (the oldest kept)");
   option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
   flag(*read, "--follow", r->follow, "go on until the program ends");
   flag(*read, "--raw", r->raw, "control characters as they are on a terminal too; into a pipe or file they always are");
-  on_run(*read, ctx, [r, &ctx] { return run_read(ctx, *r); });
+  on_run(*read, cli, [r, &cli] { return run_read(cli, *r); });
 }
 
-void build_pty_writing(CLI::App& app, context& ctx) {
+void build_pty_writing(CLI::App& app, invocation& cli) {
   auto s = std::make_shared<send_options>();
   auto* send = of_terminal(app, "send", "type into a terminal", s->who);
   words(*send, "text", s->text, "what to type");
   flag(*send, "--enter", s->enter, "and press Enter");
   flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
   option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
-  on_run(*send, ctx, [s, &ctx] { return run_send(ctx, *s); });
+  on_run(*send, cli, [s, &cli] { return run_send(cli, *s); });
   auto size = std::make_shared<size_options>();
   auto resized = std::make_shared<std::string>();
   auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
   size_flags(*resize, *size);
-  on_run(*resize, ctx, [size, resized, &ctx] { return run_resize(ctx, *resized, *size); });
+  on_run(*resize, cli, [size, resized, &cli] { return run_resize(cli, *resized, *size); });
   auto killed = std::make_shared<std::string>();
   auto signal = std::make_shared<std::int64_t>(0);
   auto* kill = of_terminal(app, "kill", "end the program and everything below it", *killed);
   option(*kill, "--signal", *signal, "send only this signal");
-  on_run(*kill, ctx, [killed, signal, &ctx] { return run_kill(ctx, *killed, *signal); });
+  on_run(*kill, cli, [killed, signal, &cli] { return run_kill(cli, *killed, *signal); });
   auto a = std::make_shared<attach_options>();
   auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches", a->who);
   option(*attach, "--detach-key", a->detach_key, "key that detaches, such as ^] (default) or ^A");
-  on_run(*attach, ctx, [a, &ctx] { return run_attach(ctx, *a); });
+  on_run(*attach, cli, [a, &cli] { return run_attach(cli, *a); });
 }
 
-void build_pty(CLI::App& app, context& ctx) {
+void build_pty(CLI::App& app, invocation& cli) {
   auto n = std::make_shared<new_options>();
   auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
   option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
   option(*create, "--directory", n->directory, "working directory (the current one)");
   size_flags(*create, n->size);
-  on_run(*create, ctx, [n, &ctx] { return run_new(ctx, *n); });
-  build_pty_reading(app, ctx);
-  build_pty_writing(app, ctx);
+  on_run(*create, cli, [n, &cli] { return run_new(cli, *n); });
+  build_pty_reading(app, cli);
+  build_pty_writing(app, cli);
 }
 
 constexpr verb verbs[] = {

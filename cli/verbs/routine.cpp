@@ -28,8 +28,8 @@ struct routine_options {
   bool dry_run = false, wait = false, no_spawn = false, force_spawn = false, fresh = false, yes = false;
 };
 
-routines::places places_of(const context& ctx) {
-  return routines::places_of(ctx.directory(), ctx.door().finder.state_directory(), ctx.env().get("SWARM_SHARE"));
+routines::places places_of(const invocation& cli) {
+  return routines::places_of(cli.directory(), cli.node().finder.state_directory(), cli.env().get("SWARM_SHARE"));
 }
 
 routines::routine_file find(const routines::places& where, const std::string& name) {
@@ -54,18 +54,18 @@ void print_lines(console& io, const std::string& indent, std::string_view text) 
 
 // -- list, show, trust -------------------------------------------------------------------
 
-int run_list(context& ctx) {
-  auto where = places_of(ctx);
+int run_list(invocation& cli) {
+  auto where = places_of(cli);
   auto all = routines::list(where);
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& r : all)
       out.push_back(routines::list_row(where, r));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (all.empty()) {
-    ctx.io().line("(no routines)");
+    cli.io().line("(no routines)");
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
@@ -76,7 +76,7 @@ int run_list(context& ctx) {
     rows.push_back({escape_control(r.full_name(), false), state,
                     escape_control(problems.empty() ? r.content.value.summary : "see: swarmctl routine show " + r.full_name(), false)});
   }
-  ctx.io().text(table({"ROUTINE", "STATE", "WHAT IT DOES"}, rows));
+  cli.io().text(table({"ROUTINE", "STATE", "WHAT IT DOES"}, rows));
   return code::ok;
 }
 
@@ -120,35 +120,35 @@ void print_routine(console& io, const routines::routine_file& routine, const std
     print_step(io, s);
 }
 
-int run_show(context& ctx, const routine_options& o) {
-  auto where = places_of(ctx);
+int run_show(invocation& cli, const routine_options& o) {
+  auto where = places_of(cli);
   auto routine = find(where, o.name);
   auto trust = routines::trust_of(where, routine);
-  if (ctx.json_wanted()) {
-    ctx.io().print(routines::routine_json(routine, trust == routines::trust::given));
+  if (cli.json_wanted()) {
+    cli.io().print(routines::routine_json(routine, trust == routines::trust::given));
     return routine.usable() ? code::ok : code::refused;
   }
   refuse_problems(routine);
-  print_routine(ctx.io(), routine, routine.from == routines::origin::repository ? routines::to_text(trust) : "");
+  print_routine(cli.io(), routine, routine.from == routines::origin::repository ? routines::to_text(trust) : "");
   return code::ok;
 }
 
-bool confirmed(context& ctx) {
-  ctx.io().raw("Trust this routine? [y/N] ");
+bool confirmed(invocation& cli) {
+  cli.io().raw("Trust this routine? [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 /// Variables can be taken away; the node knows its workers' processes. What only the operator may ask it, it answers nobody else.
-void refuse_workers(context& ctx) {
+void refuse_workers(invocation& cli) {
   const failure refused{code::refused, "trusting a routine is for a person to do, not for a worker"};
-  if (ctx.env().in_worker())
+  if (cli.env().in_worker())
     throw refused;
   v1::GraphRequest nothing_much;
   nothing_much.set_scope("no path has this");
   try {
-    ctx.door().node.graph(nothing_much);
+    cli.node().node.graph(nothing_much);
   } catch (const failure& f) {
     if (f.exit_status == code::refused)
       throw refused;
@@ -156,35 +156,35 @@ void refuse_workers(context& ctx) {
   }
 }
 
-int run_trust(context& ctx, const routine_options& o) {
-  refuse_workers(ctx);
-  auto where = places_of(ctx);
+int run_trust(invocation& cli, const routine_options& o) {
+  refuse_workers(cli);
+  auto where = places_of(cli);
   auto routine = find(where, o.name);
   refuse_problems(routine);
   if (routine.from != routines::origin::repository)
     throw failure(code::refused, "the routine " + routine.full_name() + " needs no trust; only those of a repository do");
   auto before = routines::trust_of(where, routine);
-  if (!ctx.json_wanted()) {
+  if (!cli.json_wanted()) {
     // The bytes themselves: what runs is what was shown.
-    ctx.io().line(routine.file.string() + ":");
-    ctx.io().text(routine.text);
-    ctx.io().line("digest: " + routine.digest);
+    cli.io().line(routine.file.string() + ":");
+    cli.io().text(routine.text);
+    cli.io().line("digest: " + routine.digest);
   }
-  bool asks = !ctx.json_wanted() && isatty(STDIN_FILENO) != 0 && ctx.io().out_is_terminal();
-  if (before != routines::trust::given && !o.yes && (!asks || !confirmed(ctx)))
+  bool asks = !cli.json_wanted() && isatty(STDIN_FILENO) != 0 && cli.io().out_is_terminal();
+  if (before != routines::trust::given && !o.yes && (!asks || !confirmed(cli)))
     throw failure(code::refused, asks ? "not trusted" : "not trusted: there is no terminal to ask at; read the file, then repeat with --yes");
   if (before != routines::trust::given)
     try {
-      routines::trust_it(where, routine, ctx.now_ms());
+      routines::trust_it(where, routine, cli.now_ms());
     } catch (const std::runtime_error& e) {
       throw failure(code::refused, e.what());
     }
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto out = routines::routine_json(routine, true);
     out["existing"] = before == routines::trust::given;
-    ctx.io().print(out);
+    cli.io().print(out);
   } else {
-    ctx.io().line((before == routines::trust::given ? "trusted already: " : "trusted: ") + routine.full_name());
+    cli.io().line((before == routines::trust::given ? "trusted already: " : "trusted: ") + routine.full_name());
   }
   return code::ok;
 }
@@ -222,35 +222,35 @@ prepared prepare(const routines::places& where, const routines::routine_file& ro
   throw failure(code::refused, text + "\nSee: swarmctl routine show " + routine.full_name());
 }
 
-std::string harness_of(const context& ctx, const routine_options& o) {
+std::string harness_of(const invocation& cli, const routine_options& o) {
   if (!o.harness.empty())
     return o.harness;
-  auto own = ctx.env().get("SWARM_WORKER_HARNESS");
-  return own.empty() ? ctx.env().get("SWARM_DISPATCH_HARNESS") : own;
+  auto own = cli.env().get("SWARM_WORKER_HARNESS");
+  return own.empty() ? cli.env().get("SWARM_DISPATCH_HARNESS") : own;
 }
 
-routines::ports ports_of(const context& ctx, coordination_port& node, const std::optional<v1::Session>& requester, const std::string& root) {
+routines::ports ports_of(const invocation& cli, coordination_port& node, const std::optional<v1::Session>& requester, const std::string& root) {
   routines::ports out;
-  out.command = ctx.command();
+  out.command = cli.command();
   out.command.set_actor(requester ? requester->id() : "");
-  out.query = ctx.query();
+  out.query = cli.query();
   out.query.set_viewer(out.command.actor());
   out.execute = [&node](const v1::Command& command, const environment_list& environment) { return node.execute(command, environment); };
   out.ask = [&node](const v1::Query& query) { return node.ask(query); };
-  out.worker_of = [&ctx, requester, root](const std::string& harness) {
-    auto settings = settings_of_worker(ctx, requester, "", harness, root);
+  out.worker_of = [&cli, requester, root](const std::string& harness) {
+    auto settings = settings_of_worker(cli, requester, "", harness, root);
     return routines::ports::worker{settings.harness, std::move(settings.environment)};
   };
-  out.file = [&ctx, requester](const std::string& path) { return ctx.file(path, requester); };
+  out.file = [&cli, requester](const std::string& path) { return cli.file(path, requester); };
   return out;
 }
 
-routines::wishes wishes_of(const context& ctx, const std::optional<v1::Session>& requester, const routine_options& o) {
+routines::wishes wishes_of(const invocation& cli, const std::optional<v1::Session>& requester, const routine_options& o) {
   routines::wishes out;
   out.identity = requester ? domain::identity_token(requester->label()) : "";
-  if (auto name = domain::identity_name(ctx.env().identity()); !requester && !name.empty())
+  if (auto name = domain::identity_name(cli.env().identity()); !requester && !name.empty())
     out.identity = "identity:" + name;
-  out.harness = harness_of(ctx, o);
+  out.harness = harness_of(cli, o);
   out.parent_task_id = o.parent;
   out.spawn = !o.no_spawn;
   out.force_spawn = o.force_spawn;
@@ -309,7 +309,7 @@ void print_event(console& io, const v1::Event& e, const std::string& step) {
     io.painted_line(io.paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + io.paint(colour::bold, step) + "  " + io.paint(colour::none, line));
 }
 
-follow_end follow(context& ctx, routines::run& run, const routines::ports& ports) {
+follow_end follow(invocation& cli, routines::run& run, const routines::ports& ports) {
   run.refresh(ports);
   if (run.over())
     return follow_end::finished;
@@ -323,8 +323,8 @@ follow_end follow(context& ctx, routines::run& run, const routines::ports& ports
     auto step = run.step_of(e);
     if (step.empty())
       return true;
-    if (!ctx.json_wanted())
-      print_event(ctx.io(), e, step);
+    if (!cli.json_wanted())
+      print_event(cli.io(), e, step);
     run.note(ports, e);
     return !run.over();
   };
@@ -332,48 +332,48 @@ follow_end follow(context& ctx, routines::run& run, const routines::ports& ports
     run.refresh(ports);
     return !run.over();
   };
-  return follow_events(ctx, request, bounded_by_timeout(ctx, 0), on, on_reset);
+  return follow_events(cli, request, bounded_by_timeout(cli, 0), on, on_reset);
 }
 
-int wait_for_end(context& ctx, routines::run& run, const routines::ports& ports) {
-  auto began = ctx.boot_ms();
-  auto end = follow(ctx, run, ports);
+int wait_for_end(invocation& cli, routines::run& run, const routines::ports& ports) {
+  auto began = cli.boot_ms();
+  auto end = follow(cli, run, ports);
   if (end == follow_end::interrupted)
     throw failure(code::interrupted, "stopped following; the run goes on. Follow it again with the same command");
   bool over = run.over();
   run.conclude(ports);
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto out = run.report(true);
-    out["completion"] = {{"status", over ? "completed" : "timeout"}, {"outcome", run.counts()}, {"waited_ms", ctx.boot_ms() - began}};
-    ctx.io().print(out);
+    out["completion"] = {{"status", over ? "completed" : "timeout"}, {"outcome", run.counts()}, {"waited_ms", cli.boot_ms() - began}};
+    cli.io().print(out);
   } else {
-    print_outcome(ctx.io(), run);
+    print_outcome(cli.io(), run);
   }
-  if (!over && !ctx.json_wanted())
+  if (!over && !cli.json_wanted())
     throw failure(code::deadline, "the deadline of --timeout passed; the run goes on. Follow it again with the same command");
   if (!over)
     return code::deadline;
   return run.succeeded() ? code::ok : code::refused;
 }
 
-int run_dry(context& ctx, const routines::routine_file& routine, const prepared& p, const std::string& objection) {
-  if (ctx.json_wanted()) {
+int run_dry(invocation& cli, const routines::routine_file& routine, const prepared& p, const std::string& objection) {
+  if (cli.json_wanted()) {
     auto out = routines::plan_json(routine, p.values, p.plan);
     out["dry_run"] = true;
     out["trusted"] = objection.empty();
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
-  ctx.io().line("would run " + routine.full_name() + ", in this order:");
+  cli.io().line("would run " + routine.full_name() + ", in this order:");
   for (const auto& s : p.plan)
-    print_step(ctx.io(), s.what);
+    print_step(cli.io(), s.what);
   if (!objection.empty())
-    ctx.io().error("swarmctl routine: " + objection);
+    cli.io().error("swarmctl routine: " + objection);
   return code::ok;
 }
 
-int run_run(context& ctx, const routine_options& o) {
-  auto where = places_of(ctx);
+int run_run(invocation& cli, const routine_options& o) {
+  auto where = places_of(cli);
   auto routine = find(where, o.name);
   refuse_problems(routine);
   auto objection = routines::objection(where, routine);
@@ -381,25 +381,25 @@ int run_run(context& ctx, const routine_options& o) {
     throw failure(code::refused, objection);
   auto ready = prepare(where, routine, o);
   if (o.dry_run)
-    return run_dry(ctx, routine, ready, objection);
-  auto requester = ctx.named_actor();
+    return run_dry(cli, routine, ready, objection);
+  auto requester = cli.named_actor();
   // Steps are routed while the events come: a call on the events' own connection would take its cancelling away from it.
-  auto further = o.wait ? ctx.door().finder.connect("", !ctx.flags.no_autostart) : nullptr;
-  auto ports = ports_of(ctx, further ? static_cast<coordination_port&>(*further) : ctx.door().coordination, requester, where.root);
-  routines::run run{routine, std::move(ready.values), std::move(ready.plan), where.root, wishes_of(ctx, requester, o)};
+  auto further = o.wait ? cli.node().finder.connect("", !cli.flags.no_autostart) : nullptr;
+  auto ports = ports_of(cli, further ? static_cast<coordination_port&>(*further) : cli.node().coordination, requester, where.root);
+  routines::run run{routine, std::move(ready.values), std::move(ready.plan), where.root, wishes_of(cli, requester, o)};
   try {
     run.start(ports);
   } catch (const routines::refused_run& e) {
     throw failure(code::refused, e.what());
   }
   for (const auto& problem : run.problems())
-    ctx.io().error("swarmctl routine: " + problem);
-  if (!ctx.json_wanted())
-    print_begun(ctx.io(), run.report(false));
+    cli.io().error("swarmctl routine: " + problem);
+  if (!cli.json_wanted())
+    print_begun(cli.io(), run.report(false));
   if (o.wait)
-    return wait_for_end(ctx, run, ports);
-  if (ctx.json_wanted())
-    ctx.io().print(run.report(false));
+    return wait_for_end(cli, run, ports);
+  if (cli.json_wanted())
+    cli.io().print(run.report(false));
   return run.problems().empty() ? code::ok : code::refused;
 }
 
@@ -409,10 +409,10 @@ CLI::App* named(CLI::App& app, const char* name, const char* help, routine_optio
   return sub;
 }
 
-void build_routine(CLI::App& app, context& ctx) {
+void build_routine(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<routine_options>();
-  on_run(*app.add_subcommand("list", "the routines of this repository, yours, and those that are shipped"), ctx, [&ctx] { return run_list(ctx); });
-  on_run(*named(app, "show", "what a routine does, and what is wrong with its file", *o), ctx, [o, &ctx] { return run_show(ctx, *o); });
+  on_run(*app.add_subcommand("list", "the routines of this repository, yours, and those that are shipped"), cli, [&cli] { return run_list(cli); });
+  on_run(*named(app, "show", "what a routine does, and what is wrong with its file", *o), cli, [o, &cli] { return run_show(cli, *o); });
   auto* run = named(app, "run", "make its steps tasks and get them done", *o);
   option(*run, "--set", o->set, "NAME=VALUE of a parameter (repeatable)");
   flag(*run, "--dry-run", o->dry_run, "only show what would be done");
@@ -422,10 +422,10 @@ void build_routine(CLI::App& app, context& ctx) {
   option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)");
   option(*run, "--parent-task", o->parent, "the task it is part of");
   flag(*run, "--fresh", o->fresh, "a new run even while the same one goes on");
-  on_run(*run, ctx, [o, &ctx] { return run_run(ctx, *o); });
+  on_run(*run, cli, [o, &cli] { return run_run(cli, *o); });
   auto* trust = named(app, "trust", "let a routine of the repository run as it is now", *o);
   flag(*trust, "--yes", o->yes, "do not ask");
-  on_run(*trust, ctx, [o, &ctx] { return run_trust(ctx, *o); });
+  on_run(*trust, cli, [o, &cli] { return run_trust(cli, *o); });
 }
 
 constexpr verb verbs[] = {

@@ -15,8 +15,8 @@ json checkout_row(const v1::Checkout& c) {
 }
 
 /// The directory itself when there is no repository around it.
-std::string root_of(const context& ctx, const std::string& directory) {
-  return git_root(directory.empty() ? ctx.directory() : normalize_path(directory, ctx.directory()));
+std::string root_of(const invocation& cli, const std::string& directory) {
+  return git_root(directory.empty() ? cli.directory() : normalize_path(directory, cli.directory()));
 }
 
 /// Name of the node that is home of what is shared; empty without a cluster.
@@ -28,13 +28,13 @@ std::string home_of(const v1::ClusterView& view) {
 }
 
 /// `shared`: those that hosts share, as their home knows them.
-std::vector<std::string> scopes_of(const context& ctx, bool shared) {
+std::vector<std::string> scopes_of(const invocation& cli, bool shared) {
   std::vector<std::string> out;
-  auto q = ctx.query();
+  auto q = cli.query();
   q.clear_scope();
   q.mutable_list_scopes()->set_shared(shared);
   ask_pages(
-    ctx, q, [](v1::Query& x) { return x.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
+    cli, q, [](v1::Query& x) { return x.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
     [&](const v1::Answer& a) {
       for (const auto& s : a.scopes().scopes())
         out.push_back(s.scope());
@@ -47,10 +47,10 @@ struct scope_names {
   std::set<std::string> all;
   std::string missing;
 };
-scope_names known_scopes(const context& ctx, const v1::ClusterView& view, const v1::CheckoutList& checkouts) {
+scope_names known_scopes(const invocation& cli, const v1::ClusterView& view, const v1::CheckoutList& checkouts) {
   scope_names out;
   auto add = [&](bool shared) {
-    for (auto& name : scopes_of(ctx, shared))
+    for (auto& name : scopes_of(cli, shared))
       out.all.insert(std::move(name));
   };
   add(false);
@@ -71,11 +71,11 @@ scope_names known_scopes(const context& ctx, const v1::ClusterView& view, const 
   return out;
 }
 
-int run_list(const context& ctx) {
-  const auto checkouts = ctx.door().node.checkouts();
-  const auto view = ctx.door().node.nodes();
+int run_list(const invocation& cli) {
+  const auto checkouts = cli.node().node.checkouts();
+  const auto view = cli.node().node.nodes();
   const auto home = home_of(view);
-  const auto names = known_scopes(ctx, view, checkouts);
+  const auto names = known_scopes(cli, view, checkouts);
   auto rows = json::array();
   std::vector<std::vector<std::string>> cells;
   for (const auto& name : names.all) {
@@ -103,53 +103,53 @@ int run_list(const context& ctx) {
                      shown.empty() ? "-" : shown, hosts_shown.empty() ? "-" : hosts_shown});
   }
   if (!names.missing.empty())
-    ctx.io().error("swarmctl scope list: " + names.missing);
-  if (ctx.json_wanted())
-    ctx.io().print({{"scopes", rows}, {"complete", names.missing.empty()}});
+    cli.io().error("swarmctl scope list: " + names.missing);
+  if (cli.json_wanted())
+    cli.io().print({{"scopes", rows}, {"complete", names.missing.empty()}});
   else if (cells.empty())
-    ctx.io().line("no scopes yet: one begins with its first session");
+    cli.io().line("no scopes yet: one begins with its first session");
   else
-    ctx.io().text(table({"SCOPE", "", "CHECKOUTS HERE", "CHECKOUTS ON"}, cells));
+    cli.io().text(table({"SCOPE", "", "CHECKOUTS HERE", "CHECKOUTS ON"}, cells));
   return code::ok;
 }
 
-void print_checkouts(const context& ctx, const v1::CheckoutList& list) {
-  if (ctx.json_wanted()) {
+void print_checkouts(const invocation& cli, const v1::CheckoutList& list) {
+  if (cli.json_wanted()) {
     auto rows = json::array();
     for (const auto& c : list.checkouts())
       rows.push_back(checkout_row(c));
-    return ctx.io().print({{"checkouts", rows}});
+    return cli.io().print({{"checkouts", rows}});
   }
   if (list.checkouts().empty())
-    return ctx.io().line("no directory of this host is a checkout of a shared scope");
+    return cli.io().line("no directory of this host is a checkout of a shared scope");
   std::vector<std::vector<std::string>> cells;
   for (const auto& c : list.checkouts())
     cells.push_back({c.root(), c.scope(), c.remote().empty() ? "-" : c.remote(), c.declared() ? "shared" : "learned from a session"});
-  ctx.io().text(table({"CHECKOUT", "SCOPE", "REMOTE", ""}, cells));
+  cli.io().text(table({"CHECKOUT", "SCOPE", "REMOTE", ""}, cells));
 }
 
-int run_share(const context& ctx, const std::string& directory, const std::string& name) {
+int run_share(const invocation& cli, const std::string& directory, const std::string& name) {
   v1::ShareScopeRequest request;
-  request.set_root(root_of(ctx, directory));
+  request.set_root(root_of(cli, directory));
   request.set_scope(name);
   if (!name.empty() && !is_named_scope(name))
     throw usage("--as takes a name without a slash; without --as the git remote names the scope");
-  print_checkouts(ctx, ctx.door().node.share_scope(request));
+  print_checkouts(cli, cli.node().node.share_scope(request));
   return code::ok;
 }
 
-int run_unshare(const context& ctx, const std::string& directory) {
+int run_unshare(const invocation& cli, const std::string& directory) {
   v1::UnshareScopeRequest request;
-  request.set_root(root_of(ctx, directory));
-  print_checkouts(ctx, ctx.door().node.unshare_scope(request));
+  request.set_root(root_of(cli, directory));
+  print_checkouts(cli, cli.node().node.unshare_scope(request));
   return code::ok;
 }
 
 /// What a command in the directory would speak about.
-int run_show(const context& ctx, const std::string& directory) {
-  const auto where = directory.empty() ? ctx.directory() : normalize_path(directory, ctx.directory());
-  const auto named = ctx.scope_of(where);
-  const auto checkouts = ctx.door().node.checkouts();
+int run_show(const invocation& cli, const std::string& directory) {
+  const auto where = directory.empty() ? cli.directory() : normalize_path(directory, cli.directory());
+  const auto named = cli.scope_of(where);
+  const auto checkouts = cli.node().node.checkouts();
   std::string scope = named;
   const v1::Checkout* inside = nullptr;
   for (const auto& c : checkouts.checkouts()) {
@@ -161,41 +161,41 @@ int run_show(const context& ctx, const std::string& directory) {
   if (inside && inside->scope() != scope)
     inside = nullptr;
   const auto shared = is_named_scope(scope);
-  const auto home = shared ? home_of(ctx.door().node.nodes()) : std::string{};
-  if (ctx.json_wanted()) {
-    ctx.io().print({{"directory", where},
+  const auto home = shared ? home_of(cli.node().node.nodes()) : std::string{};
+  if (cli.json_wanted()) {
+    cli.io().print({{"directory", where},
                     {"scope", scope},
                     {"shared", shared},
                     {"home", home.empty() ? json(nullptr) : json(home)},
                     {"checkout", inside ? checkout_row(*inside) : json(nullptr)}});
     return code::ok;
   }
-  ctx.io().line(scope + (!shared        ? ": of this host alone; share it with: swarmctl scope share"
+  cli.io().line(scope + (!shared        ? ": of this host alone; share it with: swarmctl scope share"
                          : home.empty() ? ": shared"
                                         : ": shared, its home is " + home));
   if (inside)
-    ctx.io().line("paths are relative to " + inside->root());
+    cli.io().line("paths are relative to " + inside->root());
   else if (shared)
-    ctx.io().line(where + " lies in no checkout of it: paths stay as they are");
+    cli.io().line(where + " lies in no checkout of it: paths stay as they are");
   return code::ok;
 }
 
-void build_scope(CLI::App& app, context& ctx) {
+void build_scope(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto directory = std::make_shared<std::string>();
   auto name = std::make_shared<std::string>();
   auto* list = app.add_subcommand("list", "the scopes of this node and the shared ones, and where checkouts of them are");
-  on_run(*list, ctx, [&ctx] { return run_list(ctx); });
+  on_run(*list, cli, [&cli] { return run_list(cli); });
   auto* share = app.add_subcommand("share", "make a repository's directory part of the scope that all hosts share; once in each checkout");
   option(*share, "directory", *directory, "in the repository (the working directory)");
   option(*share, "--as", *name, "name of the scope (git: and the remote \"origin\", without credentials)");
-  on_run(*share, ctx, [directory, name, &ctx] { return run_share(ctx, *directory, *name); });
+  on_run(*share, cli, [directory, name, &cli] { return run_share(cli, *directory, *name); });
   auto* unshare = app.add_subcommand("unshare", "make the directory a scope of its own again");
   option(*unshare, "directory", *directory, "in the repository (the working directory)");
-  on_run(*unshare, ctx, [directory, &ctx] { return run_unshare(ctx, *directory); });
+  on_run(*unshare, cli, [directory, &cli] { return run_unshare(cli, *directory); });
   auto* show = app.add_subcommand("show", "which scope a command in the directory speaks about");
   option(*show, "directory", *directory, "any (the working directory)");
-  on_run(*show, ctx, [directory, &ctx] { return run_show(ctx, *directory); });
+  on_run(*show, cli, [directory, &cli] { return run_show(cli, *directory); });
 }
 
 constexpr verb verbs[] = {

@@ -23,20 +23,20 @@ struct register_options {
   std::int64_t limit = 50;
 };
 
-v1::Command registration(const context& ctx, const register_options& o) {
+v1::Command registration(const invocation& cli, const register_options& o) {
   auto value = o.directory.empty() ? o.positional : o.directory;
   if (value.empty())
-    value = ctx.env().get("SWARM_MCP_DIRECTORY");
-  auto directory = normalize_path(value.empty() ? "." : value, ctx.directory());
-  auto file_root = o.file_root.empty() ? ctx.env().get("SWARM_MCP_FILE_ROOT") : o.file_root;
-  auto command = ctx.command();
-  command.set_scope(ctx.scope_of(directory));
+    value = cli.env().get("SWARM_MCP_DIRECTORY");
+  auto directory = normalize_path(value.empty() ? "." : value, cli.directory());
+  auto file_root = o.file_root.empty() ? cli.env().get("SWARM_MCP_FILE_ROOT") : o.file_root;
+  auto command = cli.command();
+  command.set_scope(cli.scope_of(directory));
   auto* body = command.mutable_register_session();
   body->set_directory(directory);
   body->set_root(git_root(directory));
-  body->set_file_root(file_root.empty() ? directory : normalize_path(file_root, ctx.directory()));
-  body->set_label(o.label.empty() ? ctx.env().get("SWARM_MCP_LABEL") : o.label);
-  body->set_preassigned_id(ctx.env().get("SWARM_MCP_INSTANCE_ID"));
+  body->set_file_root(file_root.empty() ? directory : normalize_path(file_root, cli.directory()));
+  body->set_label(o.label.empty() ? cli.env().get("SWARM_MCP_LABEL") : o.label);
+  body->set_preassigned_id(cli.env().get("SWARM_MCP_INSTANCE_ID"));
   body->set_adopt_session_id(o.adopt);
   body->set_lease_ms(o.lease_s * 1000);
   for (const auto& g : o.grants)
@@ -44,25 +44,25 @@ v1::Command registration(const context& ctx, const register_options& o) {
   return command;
 }
 
-v1::Reply register_session(const context& ctx, const register_options& o) {
-  auto command = registration(ctx, o);
+v1::Reply register_session(const invocation& cli, const register_options& o) {
+  auto command = registration(cli, o);
   const auto& body = command.register_session();
-  check_identity_roots(ctx, ctx.env(), body.label(), body.directory(), body.file_root());
-  return mcp::register_in_its_scope(command, [&](const v1::Command& c) { return ctx.execute(c); });
+  check_identity_roots(cli, cli.env(), body.label(), body.directory(), body.file_root());
+  return mcp::register_in_its_scope(command, [&](const v1::Command& c) { return cli.execute(c); });
 }
 
-int run_register(context& ctx, const register_options& o) {
+int run_register(invocation& cli, const register_options& o) {
   if (o.lease_s < 0)
     throw usage("--lease-seconds takes a number of seconds, 0 or more");
-  auto session = register_session(ctx, o).session().session();
-  if (!ctx.json_wanted()) {
-    ctx.io().line("registered " + session.id());
+  auto session = register_session(cli, o).session().session();
+  if (!cli.json_wanted()) {
+    cli.io().line("registered " + session.id());
     return code::ok;
   }
   auto out = mcp::instance(session);
   if (o.lease_s > 0)
     out["heartbeat"] = mcp::seconds(session.heartbeat_ms());
-  ctx.io().print(out);
+  cli.io().print(out);
   return code::ok;
 }
 
@@ -75,43 +75,43 @@ void registration_options(CLI::App& app, register_options& o) {
   option(app, "--grant", o.grants, "a right of the session: spawn, pty, cross_identity (operator only; may be repeated)");
 }
 
-void build_register(CLI::App& app, context& ctx) {
+void build_register(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
   option(app, "--lease-seconds", o->lease_s, "the instance lives this long; without it, " + duration(limits::session_reclaim().count()));
-  on_run(app, ctx, [o, &ctx] { return run_register(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_register(cli, *o); });
 }
 
 /// The session a bootstrap speaks for: adopted, named, or made under the preassigned id.
-v1::Session bootstrap_session(const context& ctx, const register_options& o) {
+v1::Session bootstrap_session(const invocation& cli, const register_options& o) {
   if (!o.adopt.empty()) {
-    auto command = registration(ctx, o);
+    auto command = registration(cli, o);
     command.mutable_register_session()->set_adopt_only(true);
-    auto reply = ctx.decide(command);
+    auto reply = cli.decide(command);
     if (reply.has_refusal())
       throw refused(reply);
     return reply.session().session();
   }
-  auto preassigned = ctx.env().get("SWARM_MCP_INSTANCE_ID");
-  if (preassigned.empty() || !ctx.flags.as.empty())
-    return ctx.actor();
-  auto query = ctx.query();
+  auto preassigned = cli.env().get("SWARM_MCP_INSTANCE_ID");
+  if (preassigned.empty() || !cli.flags.as.empty())
+    return cli.actor();
+  auto query = cli.query();
   query.mutable_find_session()->set_who(preassigned);
-  auto answer = ctx.door().coordination.ask(query);
+  auto answer = cli.node().coordination.ask(query);
   if (!answer.has_refusal())
     return answer.session();
-  return register_session(ctx, o).session().session();
+  return register_session(cli, o).session().session();
 }
 
-json work_tracker(const context& ctx, const v1::Session& session) {
+json work_tracker(const invocation& cli, const v1::Session& session) {
   auto identity = domain::identity_name(domain::identity_token(session.label()));
   for (const auto& name : {identity, std::string{"default"}}) {
     if (name.empty())
       continue;
-    auto query = ctx.query();
+    auto query = cli.query();
     query.set_scope(session.scope());
     query.mutable_get_kv()->set_key("config/work_tracker/" + name);
-    auto answer = ctx.door().coordination.ask(query);
+    auto answer = cli.node().coordination.ask(query);
     if (answer.has_refusal())
       continue;
     auto value = domain::parse_json(answer.kv().value());
@@ -122,77 +122,77 @@ json work_tracker(const context& ctx, const v1::Session& session) {
   return nullptr;
 }
 
-int run_bootstrap(context& ctx, const register_options& o) {
+int run_bootstrap(invocation& cli, const register_options& o) {
   if (o.limit < 1 || o.limit > 200)
     throw usage("--limit takes 1 to 200");
-  auto session = bootstrap_session(ctx, o);
+  auto session = bootstrap_session(cli, o);
   auto peers = json::array();
-  for (const auto& peer : all_sessions(ctx, session.scope()))
+  for (const auto& peer : all_sessions(cli, session.scope()))
     if (peer.id() != session.id())
       peers.push_back(mcp::peer(peer));
-  auto command = ctx.command();
+  auto command = cli.command();
   command.set_scope(session.scope());
   command.set_actor(session.id());
   command.mutable_consume_messages()->set_limit(static_cast<std::uint32_t>(o.limit));
   auto unread = json::array();
-  const auto consumed = ctx.execute(command);
+  const auto consumed = cli.execute(command);
   for (const auto& m : consumed.messages().messages())
     unread.push_back(mcp::message(m));
-  auto query = ctx.query();
+  auto query = cli.query();
   query.set_scope(session.scope());
   query.mutable_task_snapshot()->set_include_terminal(true);
-  auto tasks = mcp::snapshot(ctx.ask(query).snapshot());
-  ctx.io().print({{"instance", mcp::instance(session)},
+  auto tasks = mcp::snapshot(cli.ask(query).snapshot());
+  cli.io().print({{"instance", mcp::instance(session)},
                   {"peers", peers},
                   {"unread_messages", unread},
                   {"tasks", tasks},
-                  {"work_tracker", work_tracker(ctx, session)}});
+                  {"work_tracker", work_tracker(cli, session)}});
   return code::ok;
 }
 
-void build_bootstrap(CLI::App& app, context& ctx) {
+void build_bootstrap(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
   option(app, "--limit", o->limit, "at most this many unread messages, 1 to 200 (50)");
-  on_run(app, ctx, [o, &ctx] { return run_bootstrap(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_bootstrap(cli, *o); });
 }
 
-int run_deregister(context& ctx) {
-  auto session = ctx.actor();
-  auto command = ctx.command();
+int run_deregister(invocation& cli) {
+  auto session = cli.actor();
+  auto command = cli.command();
   command.set_scope(session.scope());
   command.set_actor(session.id());
   command.mutable_deregister_session()->set_session_id(session.id());
-  ctx.execute(command);
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"id", session.id()}, {"scope", session.scope()}});
+  cli.execute(command);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"id", session.id()}, {"scope", session.scope()}});
   else
-    ctx.io().line("deregistered " + session.id());
+    cli.io().line("deregistered " + session.id());
   return code::ok;
 }
 
-void build_deregister(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_deregister(ctx); });
+void build_deregister(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_deregister(cli); });
 }
 
-int run_whoami(context& ctx) {
+int run_whoami(invocation& cli) {
   v1::Session session;
   try {
-    session = ctx.actor();
+    session = cli.actor();
   } catch (const failure& f) {
     if (f.exit_status != code::refused)
       throw;
     throw failure(f.exit_status, f.what(), json(nullptr));
   }
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::instance(session));
+  if (cli.json_wanted())
+    cli.io().print(mcp::instance(session));
   else
-    ctx.io().line(session.id() + "  " + (session.label().empty() ? "-" : session.label()) + "  scope=" + session.scope());
+    cli.io().line(session.id() + "  " + (session.label().empty() ? "-" : session.label()) + "  scope=" + session.scope());
   return code::ok;
 }
 
-void build_whoami(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_whoami(ctx); });
+void build_whoami(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_whoami(cli); });
 }
 
 json cli_instance_row(const v1::Session& s) {
@@ -221,52 +221,52 @@ std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) 
   return std::string{word} + " (" + std::to_string(age / 1000) + "s)";
 }
 
-int run_instances(context& ctx) {
-  auto sessions = all_sessions(ctx, ctx.scope());
-  if (ctx.json_wanted()) {
+int run_instances(invocation& cli) {
+  auto sessions = all_sessions(cli, cli.scope());
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& s : sessions)
       out.push_back(cli_instance_row(s));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (sessions.empty()) {
-    ctx.io().line("(no instances in scope " + ctx.scope() + ")");
+    cli.io().line("(no instances in scope " + cli.scope() + ")");
     return code::ok;
   }
-  ctx.io().line("scope: " + ctx.scope());
+  cli.io().line("scope: " + cli.scope());
   for (const auto& s : sessions) {
     auto c = colour::none;
-    auto presence = presence_text(s, ctx.now_ms(), c);
-    ctx.io().painted_line("  " + short_id(s.id()) + "  " + ctx.io().paint(colour::cyan, s.label().empty() ? "-" : s.label()) +
-                          "  pid=" + std::to_string(s.pid()) + "  " + ctx.io().paint(c, presence) +
-                          (s.workspace().pane_id().empty() ? "" : "  pane=" + ctx.io().paint(colour::none, s.workspace().pane_id())));
+    auto presence = presence_text(s, cli.now_ms(), c);
+    cli.io().painted_line("  " + short_id(s.id()) + "  " + cli.io().paint(colour::cyan, s.label().empty() ? "-" : s.label()) +
+                          "  pid=" + std::to_string(s.pid()) + "  " + cli.io().paint(c, presence) +
+                          (s.workspace().pane_id().empty() ? "" : "  pane=" + cli.io().paint(colour::none, s.workspace().pane_id())));
   }
   return code::ok;
 }
 
-void build_instances(CLI::App& app, context& ctx) {
-  on_run(app, ctx, [&ctx] { return run_instances(ctx); });
+void build_instances(CLI::App& app, invocation& cli) {
+  on_run(app, cli, [&cli] { return run_instances(cli); });
 }
 
-int run_remove(context& ctx, const std::string& who) {
-  auto target = ctx.find(who);
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+int run_remove(invocation& cli, const std::string& who) {
+  auto target = cli.find(who);
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   command.mutable_remove_session()->set_session_id(target.id());
-  ctx.execute(command);
+  cli.execute(command);
   auto name = target.label().empty() ? target.id() : target.label();
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"id", target.id()}, {"scope", target.scope()}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"id", target.id()}, {"scope", target.scope()}});
   else
-    ctx.io().line("Removed instance " + name + " (" + target.id() + "). Tasks released, locks cleared.");
+    cli.io().line("Removed instance " + name + " (" + target.id() + "). Tasks released, locks cleared.");
   return code::ok;
 }
 
-void build_remove(CLI::App& app, context& ctx) {
+void build_remove(CLI::App& app, invocation& cli) {
   auto who = std::make_shared<std::string>();
   option(app, "who", *who, "id, id prefix or part of its label")->required();
-  on_run(app, ctx, [who, &ctx] { return run_remove(ctx, *who); });
+  on_run(app, cli, [who, &cli] { return run_remove(cli, *who); });
 }
 
 constexpr verb verbs[] = {

@@ -49,23 +49,23 @@ struct spawn_options {
   std::int64_t retries = 0;
 };
 
-int run_spawn(context& ctx, const spawn_options& o) {
+int run_spawn(invocation& cli, const spawn_options& o) {
   auto retries = retries_of(o.retries);
-  auto harness = o.harness.empty() ? std::string{ctx.tail.empty() ? "" : "exec"} : o.harness;
+  auto harness = o.harness.empty() ? std::string{cli.tail.empty() ? "" : "exec"} : o.harness;
   if (harness.empty())
     throw usage("spawn needs --harness NAME, or a command after --");
-  auto command = ctx.command();
-  auto requester = ctx.named_actor();
+  auto command = cli.command();
+  auto requester = cli.named_actor();
   command.set_actor(requester ? requester->id() : "");
   auto* body = command.mutable_request_spawn();
   body->set_role(o.role);
   // Without a key every call asks for a worker of its own.
   body->set_key(o.key.empty() ? random_uuid() : o.key);
   body->set_intent(o.intent);
-  body->set_directory(normalize_path(o.directory.empty() ? "." : o.directory, ctx.directory()));
-  auto worker = settings_of_worker(ctx, requester, o.label, harness, body->directory());
+  body->set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
+  auto worker = settings_of_worker(cli, requester, o.label, harness, body->directory());
   body->set_harness(worker.harness);
-  for (const auto& word : ctx.tail)
+  for (const auto& word : cli.tail)
     body->add_argv(word);
   body->set_label(o.label);
   for (const auto& g : o.grants)
@@ -75,19 +75,19 @@ int run_spawn(context& ctx, const spawn_options& o) {
   body->set_worktree(o.worktree);
   set_placement(*body, o.placement);
   body->set_retries(retries);
-  auto reply = ctx.execute(command, worker.environment).spawn();
-  if (ctx.json_wanted()) {
+  auto reply = cli.execute(command, worker.environment).spawn();
+  if (cli.json_wanted()) {
     auto out = spawn_row(reply.spawn());
     out["existing"] = reply.existing();
-    ctx.io().print(out);
+    cli.io().print(out);
   } else {
-    ctx.io().line(std::string{reply.existing() ? "existing" : "asked for"} + " worker " + reply.spawn().id() + " [" +
+    cli.io().line(std::string{reply.existing() ? "existing" : "asked for"} + " worker " + reply.spawn().id() + " [" +
                   mcp::spawn_status(reply.spawn().status()) + "]");
   }
   return code::ok;
 }
 
-void build_spawn(CLI::App& app, context& ctx) {
+void build_spawn(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<spawn_options>();
   option(app, "--role", o->role, "role of the worker (implementer)");
   option(app, "--key", o->key, "the same key gives the same worker while it lives and 24 h after");
@@ -101,7 +101,7 @@ void build_spawn(CLI::App& app, context& ctx) {
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
-  on_run(app, ctx, [o, &ctx] { return run_spawn(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_spawn(cli, *o); });
 }
 
 struct spawns_options {
@@ -109,23 +109,23 @@ struct spawns_options {
   std::string task;
 };
 
-int run_spawns(context& ctx, const spawns_options& o) {
-  auto query = ctx.query();
+int run_spawns(invocation& cli, const spawns_options& o) {
+  auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(o.live);
   query.mutable_list_spawns()->set_task_id(o.task);
   std::vector<v1::Spawn> spawns;
   ask_pages(
-    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
+    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
     [&](const v1::Answer& a) { spawns.insert(spawns.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& s : spawns)
       out.push_back(spawn_row(s));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (spawns.empty()) {
-    ctx.io().line("(no spawns)");
+    cli.io().line("(no spawns)");
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
@@ -135,15 +135,15 @@ int run_spawns(context& ctx, const spawns_options& o) {
                     s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
                     s.reason().empty() ? "-" : s.reason()});
   }
-  ctx.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));
+  cli.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));
   return code::ok;
 }
 
-void build_spawns(CLI::App& app, context& ctx) {
+void build_spawns(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<spawns_options>();
   flag(app, "--live", o->live, "only those that are wanted or run");
   option(app, "--task,--task-id", o->task, "only those for this task");
-  on_run(app, ctx, [o, &ctx] { return run_spawns(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_spawns(cli, *o); });
 }
 
 // -- approvals -------------------------------------------------------------------------
@@ -162,40 +162,40 @@ json approval_row(const v1::Approval& a) {
           {"decided_at", mcp::seconds_or_null(a.decided_at_ms())}};
 }
 
-v1::ApprovalList approvals(const context& ctx, bool open_only) {
-  auto query = ctx.query();
+v1::ApprovalList approvals(const invocation& cli, bool open_only) {
+  auto query = cli.query();
   query.mutable_list_approvals()->set_open_only(open_only);
-  return ctx.ask(query).approvals();
+  return cli.ask(query).approvals();
 }
 
-int run_approvals(context& ctx, bool all) {
-  auto list = approvals(ctx, !all);
-  if (ctx.json_wanted()) {
+int run_approvals(invocation& cli, bool all) {
+  auto list = approvals(cli, !all);
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& a : list.approvals())
       out.push_back(approval_row(a));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (list.approvals().empty())
-    ctx.io().line("(no approvals)");
+    cli.io().line("(no approvals)");
   // Those are a state of the task, without a row here.
-  if (list.approvals().empty() && !all_tasks(ctx, v1::APPROVAL_REQUIRED, true).empty())
-    ctx.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
+  if (list.approvals().empty() && !all_tasks(cli, v1::APPROVAL_REQUIRED, true).empty())
+    cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
   for (const auto& a : list.approvals()) {
     std::string options;
     for (const auto& o : a.options())
       options += (options.empty() ? "" : "|") + o;
-    ctx.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + a.subject() + "  " +
+    cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + a.subject() + "  " +
                   (a.decision().empty() ? "[" + options + "]" : a.decision()));
   }
   return code::ok;
 }
 
-void build_approvals(CLI::App& app, context& ctx) {
+void build_approvals(CLI::App& app, invocation& cli) {
   auto all = std::make_shared<bool>(false);
   flag(app, "--all", *all, "the decided ones too");
-  on_run(app, ctx, [all, &ctx] { return run_approvals(ctx, *all); });
+  on_run(app, cli, [all, &cli] { return run_approvals(cli, *all); });
 }
 
 struct decide_options {
@@ -203,32 +203,32 @@ struct decide_options {
   std::string choice;
 };
 
-int run_decide(context& ctx, const decide_options& o) {
-  auto list = approvals(ctx, true);
+int run_decide(invocation& cli, const decide_options& o) {
+  auto list = approvals(cli, true);
   const v1::Approval* wanted = nullptr;
   for (const auto& a : list.approvals())
     if (a.id() == o.id)
       wanted = &a;
   if (!wanted)
     throw failure(code::refused, "no open approval " + o.id + "; see: swarmctl approvals");
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   command.mutable_decide_approval()->set_approval_id(o.id);
   command.mutable_decide_approval()->set_option(o.choice);
   command.mutable_decide_approval()->set_action_digest(wanted->action_digest());
-  auto decided = ctx.execute(command).approval();
-  if (ctx.json_wanted())
-    ctx.io().print(approval_row(decided));
+  auto decided = cli.execute(command).approval();
+  if (cli.json_wanted())
+    cli.io().print(approval_row(decided));
   else
-    ctx.io().line("decided " + decided.id() + ": " + decided.decision());
+    cli.io().line("decided " + decided.id() + ": " + decided.decision());
   return code::ok;
 }
 
-void build_decide(CLI::App& app, context& ctx) {
+void build_decide(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<decide_options>();
   option(app, "approval-id", o->id, "the approval's full id")->required();
   option(app, "choice", o->choice, "one of its options")->required();
-  on_run(app, ctx, [o, &ctx] { return run_decide(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
 }
 
 constexpr verb verbs[] = {

@@ -10,7 +10,7 @@ namespace swarm::cli {
 namespace {
 
 /// Tasks of people have no session; the assignee's own verbs do.
-std::string acting_session(const context& ctx) { return ctx.actor().id(); }
+std::string acting_session(const invocation& cli) { return cli.actor().id(); }
 
 failure task_failure(const v1::Reply& reply, const char* what) {
   auto f = refused(reply);
@@ -32,53 +32,53 @@ json cli_task_row(const v1::Task& t) {
           {"created_at", mcp::seconds(t.created_at_ms())}};
 }
 
-int run_tasks(context& ctx, const std::string& status) {
+int run_tasks(invocation& cli, const std::string& status) {
   std::optional<v1::TaskStatus> wanted;
   if (!status.empty()) {
     wanted = domain::task_status_from(status);
     if (*wanted == v1::TASK_STATUS_UNSPECIFIED)
       throw usage("unknown status \"" + status + "\"; one of open, claimed, in_progress, done, failed, cancelled, blocked, approval_required");
   }
-  auto tasks = all_tasks(ctx, wanted, true);
-  if (ctx.json_wanted()) {
+  auto tasks = all_tasks(cli, wanted, true);
+  if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& t : tasks)
       out.push_back(cli_task_row(t));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
   if (tasks.empty())
-    ctx.io().line("(no tasks)");
+    cli.io().line("(no tasks)");
   for (const auto& t : tasks)
-    ctx.io().line("  " + short_id(t.id()) + "  [" + domain::to_text(t.status()) + "]  " + t.type() + "  p" + std::to_string(t.priority()) +
+    cli.io().line("  " + short_id(t.id()) + "  [" + domain::to_text(t.status()) + "]  " + t.type() + "  p" + std::to_string(t.priority()) +
                   "  assignee=" + short_id(t.assignee()) + "  " + t.title());
   return code::ok;
 }
 
-void build_tasks(CLI::App& app, context& ctx) {
+void build_tasks(CLI::App& app, invocation& cli) {
   auto status = std::make_shared<std::string>();
   option(app, "--status", *status, "only tasks in this status");
-  on_run(app, ctx, [status, &ctx] { return run_tasks(ctx, *status); });
+  on_run(app, cli, [status, &cli] { return run_tasks(cli, *status); });
 }
 
-int run_task(context& ctx, const std::string& id) {
-  auto query = ctx.query();
+int run_task(invocation& cli, const std::string& id) {
+  auto query = cli.query();
   query.mutable_get_task()->set_task_id(id);
-  auto row = mcp::task(ctx.ask(query).task());
-  if (ctx.json_wanted()) {
-    ctx.io().print(row);
+  auto row = mcp::task(cli.ask(query).task());
+  if (cli.json_wanted()) {
+    cli.io().print(row);
     return code::ok;
   }
   for (const auto& [name, value] : row.items())
     if (!value.is_null())
-      ctx.io().painted_line(name + ": " + hanging(value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
+      cli.io().painted_line(name + ": " + hanging(value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
   return code::ok;
 }
 
-void build_task(CLI::App& app, context& ctx) {
+void build_task(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
   option(app, "task-id", *id, "the task's full id")->required();
-  on_run(app, ctx, [id, &ctx] { return run_task(ctx, *id); });
+  on_run(app, cli, [id, &cli] { return run_task(cli, *id); });
 }
 
 // -- asking for work -----------------------------------------------------------------
@@ -98,7 +98,7 @@ struct request_options {
   bool force = false;
 };
 
-int run_request(context& ctx, request_options o) {
+int run_request(invocation& cli, request_options o) {
   if (o.type.empty() && !o.title.empty()) {
     o.type = o.title.front();
     o.title.erase(o.title.begin());
@@ -107,8 +107,8 @@ int run_request(context& ctx, request_options o) {
     throw usage(domain::invalid_task_type(o.type));
   if (joined(o.title).empty())
     throw usage("request-task needs a title");
-  auto session = ctx.named_actor();
-  auto command = ctx.command();
+  auto session = cli.named_actor();
+  auto command = cli.command();
   command.set_actor(session ? session->id() : "");
   auto* body = command.mutable_create_tasks();
   body->set_detect_tracker(true);
@@ -118,7 +118,7 @@ int run_request(context& ctx, request_options o) {
   spec->set_title(joined(o.title));
   spec->set_description(o.description);
   for (const auto& f : o.files)
-    spec->add_files(ctx.file(f, session));
+    spec->add_files(cli.file(f, session));
   spec->set_has_files(!o.files.empty());
   spec->set_priority(o.priority);
   for (const auto& d : comma_separated(o.depends_on))
@@ -126,12 +126,12 @@ int run_request(context& ctx, request_options o) {
   spec->set_idempotency_key(o.key);
   spec->set_parent_task_id(o.parent);
   if (!o.assignee.empty())
-    spec->set_assignee(ctx.find(o.assignee).id());
+    spec->set_assignee(cli.find(o.assignee).id());
   spec->set_approval_required(o.approval_required);
-  auto created = ctx.execute(command).tasks_created();
+  auto created = cli.execute(command).tasks_created();
   const auto& task = created.tasks(0).task();
-  if (!ctx.json_wanted()) {
-    ctx.io().line(std::string{created.tasks(0).existing() ? "existing" : "created"} + " task " + task.id() + " [" + domain::to_text(task.status()) +
+  if (!cli.json_wanted()) {
+    cli.io().line(std::string{created.tasks(0).existing() ? "existing" : "created"} + " task " + task.id() + " [" + domain::to_text(task.status()) +
                   "] " + task.title());
     return code::ok;
   }
@@ -145,11 +145,11 @@ int run_request(context& ctx, request_options o) {
       prompt.set_skipped(nudge_off);
     out["prompt"] = mcp::prompt(prompt);
   }
-  ctx.io().print(out);
+  cli.io().print(out);
   return code::ok;
 }
 
-void build_request(CLI::App& app, context& ctx) {
+void build_request(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<request_options>();
   words(app, "title", o->title, "TYPE TITLE…, or with --type just the title")->required();
   option(app, "--type", o->type, domain::task_types_text);
@@ -163,7 +163,7 @@ void build_request(CLI::App& app, context& ctx) {
   flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
   flag(app, "--no-nudge", o->no_nudge, "wake nobody");
   flag(app, "--force", o->force, "wake the assignee even while it works");
-  on_run(app, ctx, [o, &ctx] { return run_request(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_request(cli, *o); });
 }
 
 // -- working -------------------------------------------------------------------------
@@ -175,31 +175,31 @@ struct claim_options {
   std::vector<std::string> files;
 };
 
-int run_claim(context& ctx, const claim_options& o) {
-  auto command = ctx.command();
-  command.set_actor(acting_session(ctx));
+int run_claim(invocation& cli, const claim_options& o) {
+  auto command = cli.command();
+  command.set_actor(acting_session(cli));
   command.mutable_claim_task()->set_task_id(o.id);
   command.mutable_claim_task()->set_ignore_unread_messages(o.force);
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "claim");
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"task_id", o.id}, {"fence", reply.task().task().fence()}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"task_id", o.id}, {"fence", reply.task().task().fence()}});
   else
-    ctx.io().line("claimed " + o.id);
+    cli.io().line("claimed " + o.id);
   return code::ok;
 }
 
-void build_claim(CLI::App& app, context& ctx) {
+void build_claim(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<claim_options>();
   option(app, "task-id", o->id, "the task's full id")->required();
   flag(app, "--force", o->force, "although messages are unread");
-  on_run(app, ctx, [o, &ctx] { return run_claim(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_claim(cli, *o); });
 }
 
-int run_claim_next(context& ctx, const claim_options& o) {
-  auto session = ctx.actor();
-  auto command = ctx.command();
+int run_claim_next(invocation& cli, const claim_options& o) {
+  auto session = cli.actor();
+  auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_claim_next_task();
   for (const auto& type : comma_separated(o.types)) {
@@ -208,24 +208,24 @@ int run_claim_next(context& ctx, const claim_options& o) {
     body->add_types(type);
   }
   for (const auto& f : o.files)
-    body->add_files(ctx.file(f, session));
+    body->add_files(cli.file(f, session));
   body->set_ignore_unread_messages(o.force);
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "claim-next");
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::claimed_next(reply.task()));
+  if (cli.json_wanted())
+    cli.io().print(mcp::claimed_next(reply.task()));
   else
-    ctx.io().line("claimed " + reply.task().task().id() + "  " + reply.task().task().title());
+    cli.io().line("claimed " + reply.task().task().id() + "  " + reply.task().task().title());
   return code::ok;
 }
 
-void build_claim_next(CLI::App& app, context& ctx) {
+void build_claim_next(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<claim_options>();
   option(app, "--type", o->types, "only these types, comma-separated");
   option(app, "--file", o->files, "only tasks that name this file (repeatable)");
   flag(app, "--force", o->force, "although messages are unread");
-  on_run(app, ctx, [o, &ctx] { return run_claim_next(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_claim_next(cli, *o); });
 }
 
 struct update_options {
@@ -237,13 +237,13 @@ struct update_options {
 
 std::uint64_t fence_of(std::int64_t fence) { return static_cast<std::uint64_t>(std::max<std::int64_t>(fence, 0)); }
 
-int run_update(context& ctx, const update_options& o) {
+int run_update(invocation& cli, const update_options& o) {
   auto status = domain::task_status_from(o.status);
   if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
     throw usage("update-task requires --status one of done|failed|cancelled");
-  auto command = ctx.command();
+  auto command = cli.command();
   // A person may cancel; done and failed are the assignee's to say.
-  command.set_actor(status == v1::CANCELLED ? ctx.named_actor_id() : acting_session(ctx));
+  command.set_actor(status == v1::CANCELLED ? cli.named_actor_id() : acting_session(cli));
   auto* body = command.mutable_update_task();
   body->set_task_id(o.id);
   body->set_status(status);
@@ -251,23 +251,23 @@ int run_update(context& ctx, const update_options& o) {
   body->set_has_result(!o.note.empty());
   body->set_fence(fence_of(o.fence));
   body->set_quiet(true);
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "update-task");
-  if (ctx.json_wanted())
-    ctx.io().print({{"ok", true}, {"task_id", o.id}, {"status", o.status}});
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"task_id", o.id}, {"status", o.status}});
   else
-    ctx.io().line("task " + o.id + " -> " + o.status);
+    cli.io().line("task " + o.id + " -> " + o.status);
   return code::ok;
 }
 
-void build_update(CLI::App& app, context& ctx) {
+void build_update(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<update_options>();
   option(app, "task-id", o->id, "the task's full id")->required();
   option(app, "--status", o->status, "done, failed or cancelled");
   option(app, "--note", o->note, "the result");
   option(app, "--fence", o->fence, "only while this claim still holds");
-  on_run(app, ctx, [o, &ctx] { return run_update(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_update(cli, *o); });
 }
 
 struct complete_options {
@@ -296,19 +296,19 @@ void add_test(v1::CompleteTask& body, const std::string& text) {
 
 std::string json_text(const std::string& text) { return json::accept(text) ? text : json(text).dump(); }
 
-int run_complete(context& ctx, const complete_options& o) {
+int run_complete(invocation& cli, const complete_options& o) {
   auto status = domain::task_status_from(o.status);
   if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
     throw usage("complete-task takes --status done|failed|cancelled");
-  auto session = ctx.actor();
-  auto command = ctx.command();
+  auto session = cli.actor();
+  auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_complete_task();
   body->set_task_id(o.id);
   body->set_status(status);
   body->set_summary(o.summary);
   for (const auto& f : o.files)
-    body->add_files_changed(ctx.file(f, session));
+    body->add_files_changed(cli.file(f, session));
   for (const auto& t : o.tests)
     add_test(*body, t);
   for (const auto& f : o.followups)
@@ -318,17 +318,17 @@ int run_complete(context& ctx, const complete_options& o) {
   if (!o.tracker_skipped.empty())
     body->set_tracker_update_skipped(json_text(o.tracker_skipped)), body->set_has_tracker_update_skipped(true);
   body->set_fence(fence_of(o.fence));
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "complete-task");
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::task_completed(reply.task()));
+  if (cli.json_wanted())
+    cli.io().print(mcp::task_completed(reply.task()));
   else
-    ctx.io().line("task " + o.id + " -> " + domain::to_text(reply.task().task().status()));
+    cli.io().line("task " + o.id + " -> " + domain::to_text(reply.task().task().status()));
   return code::ok;
 }
 
-void build_complete(CLI::App& app, context& ctx) {
+void build_complete(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<complete_options>();
   option(app, "task-id", o->id, "the task's full id")->required();
   option(app, "--status", o->status, "done (default), failed or cancelled");
@@ -339,7 +339,7 @@ void build_complete(CLI::App& app, context& ctx) {
   option(app, "--tracker-update", o->tracker, "what was written to the tracker (JSON or text)");
   option(app, "--tracker-update-skipped", o->tracker_skipped, "why nothing was written (JSON or text)");
   option(app, "--fence", o->fence, "only while this claim still holds");
-  on_run(app, ctx, [o, &ctx] { return run_complete(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_complete(cli, *o); });
 }
 
 struct progress_options {
@@ -351,9 +351,9 @@ struct progress_options {
   std::int64_t fence = 0;
 };
 
-int run_progress(context& ctx, const progress_options& o) {
-  auto command = ctx.command();
-  command.set_actor(acting_session(ctx));
+int run_progress(invocation& cli, const progress_options& o) {
+  auto command = cli.command();
+  command.set_actor(acting_session(cli));
   auto* body = command.mutable_report_progress();
   body->set_task_id(o.id);
   body->set_summary(joined(o.summary));
@@ -362,17 +362,17 @@ int run_progress(context& ctx, const progress_options& o) {
   body->set_expected_next_update_at_ms(std::max<std::int64_t>(o.next_at_s, 0) * 1000);
   body->set_set_expected_next_update_at(o.next_at_s >= 0);
   body->set_fence(fence_of(o.fence));
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "report-progress");
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::progress(reply.task()));
+  if (cli.json_wanted())
+    cli.io().print(mcp::progress(reply.task()));
   else
-    ctx.io().line("progress of " + o.id + ": " + body->summary());
+    cli.io().line("progress of " + o.id + ": " + body->summary());
   return code::ok;
 }
 
-void build_progress(CLI::App& app, context& ctx) {
+void build_progress(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<progress_options>();
   option(app, "task-id", o->id, "the task's full id")->required();
   words(app, "summary", o->summary, "where the work stands")->required();
@@ -380,27 +380,27 @@ void build_progress(CLI::App& app, context& ctx) {
   flag(app, "--unblocked", o->unblocked, "it waits no longer");
   option(app, "--expected-next-update-at", o->next_at_s, "Unix seconds; 0 clears");
   option(app, "--fence", o->fence, "only while this claim still holds");
-  on_run(app, ctx, [o, &ctx] { return run_progress(ctx, *o); });
+  on_run(app, cli, [o, &cli] { return run_progress(cli, *o); });
 }
 
-int run_approve(context& ctx, const std::string& id) {
-  auto command = ctx.command();
-  command.set_actor(ctx.named_actor_id());
+int run_approve(invocation& cli, const std::string& id) {
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
   command.mutable_approve_task()->set_task_id(id);
-  auto reply = ctx.decide(command);
+  auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "approve");
-  if (ctx.json_wanted())
-    ctx.io().print(mcp::approved(reply.task()));
+  if (cli.json_wanted())
+    cli.io().print(mcp::approved(reply.task()));
   else
-    ctx.io().line("approved " + id + " -> " + domain::to_text(reply.task().task().status()));
+    cli.io().line("approved " + id + " -> " + domain::to_text(reply.task().task().status()));
   return code::ok;
 }
 
-void build_approve(CLI::App& app, context& ctx) {
+void build_approve(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
   option(app, "task-id", *id, "the task's full id")->required();
-  on_run(app, ctx, [id, &ctx] { return run_approve(ctx, *id); });
+  on_run(app, cli, [id, &cli] { return run_approve(cli, *id); });
 }
 
 constexpr verb verbs[] = {

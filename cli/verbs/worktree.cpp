@@ -23,15 +23,15 @@ struct work {
   bool ended = false;
 };
 
-v1::Query about(const context& ctx, const worker_tree& t) {
-  auto query = ctx.query();
+v1::Query about(const invocation& cli, const worker_tree& t) {
+  auto query = cli.query();
   query.set_scope(t.scope);
   return query;
 }
 
 /// An answer of the right kind, or nothing when there is no such thing any more.
-std::optional<v1::Answer> find(const context& ctx, const v1::Query& query) {
-  auto answer = ctx.door().coordination.ask(query);
+std::optional<v1::Answer> find(const invocation& cli, const v1::Query& query) {
+  auto answer = cli.node().coordination.ask(query);
   if (answer.refusal().code() == v1::Refusal::NOT_FOUND)
     return std::nullopt;
   if (answer.has_refusal())
@@ -39,26 +39,26 @@ std::optional<v1::Answer> find(const context& ctx, const v1::Query& query) {
   return answer;
 }
 
-work work_of(const context& ctx, const worker_tree& t) {
+work work_of(const invocation& cli, const worker_tree& t) {
   work out;
   // Another node's task: who works on it cannot be said here.
-  if (t.home != ctx.door().finder.state_directory())
+  if (t.home != cli.node().finder.state_directory())
     return out;
   out.ended = true;
   if (!t.task_id.empty()) {
-    auto query = about(ctx, t);
+    auto query = about(cli, t);
     query.mutable_get_task()->set_task_id(t.task_id);
-    if (auto answer = find(ctx, query)) {
+    if (auto answer = find(cli, query)) {
       out.title = answer->task().title();
       out.status = domain::to_text(answer->task().status());
       out.ended = domain::is_terminal(answer->task().status());
     }
     return out;
   }
-  auto query = about(ctx, t);
+  auto query = about(cli, t);
   query.mutable_list_spawns()->set_live_only(true);
   ask_pages(
-    ctx, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
+    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
     [&](const v1::Answer& a) {
       for (const auto& s : a.spawns().spawns())
         out.ended = out.ended && s.id() != t.spawn_id;
@@ -68,10 +68,10 @@ work work_of(const context& ctx, const worker_tree& t) {
 }
 
 /// Why its worker may still come to work in it; empty when it has ended.
-std::string still_wanted(const context& ctx, const worker_tree& t, const tree_state& s, const work& w) {
+std::string still_wanted(const invocation& cli, const worker_tree& t, const tree_state& s, const work& w) {
   if (s.in_use)
     return "its worker runs";
-  if (t.home != ctx.door().finder.state_directory())
+  if (t.home != cli.node().finder.state_directory())
     return "its task is known to another node, with SWARM_HOME=" + t.home;
   return w.ended ? std::string{} : t.task_id.empty() ? "its worker has not ended" : "its task has not ended: " + w.status;
 }
@@ -138,13 +138,13 @@ json list_row(const worker_tree& t, const tree_state& s, const work& w) {
   return out;
 }
 
-int run_list(context& ctx) {
-  worker_trees trees{ctx.directory()};
+int run_list(invocation& cli) {
+  worker_trees trees{cli.directory()};
   auto out = json::array();
   std::vector<std::vector<std::string>> rows;
   for (const auto& t : trees.list()) {
     auto s = trees.look(t);
-    auto w = work_of(ctx, t);
+    auto w = work_of(cli, t);
     out.push_back(list_row(t, s, w));
     rows.push_back({short_id(t.key()), t.branch, w.status.empty() ? "-" : w.status, "+" + std::to_string(s.ahead) + " -" + std::to_string(s.behind),
                     !s.present  ? "gone"
@@ -152,19 +152,19 @@ int run_list(context& ctx) {
                                 : "clean",
                     t.path});
   }
-  if (ctx.json_wanted())
-    ctx.io().print(out);
+  if (cli.json_wanted())
+    cli.io().print(out);
   else if (rows.empty())
-    ctx.io().line("(no worktrees)");
+    cli.io().line("(no worktrees)");
   else
-    ctx.io().painted_line(table({"TASK", "BRANCH", "STATUS", "COMMITS", "FILES", "PATH"}, rows));
+    cli.io().painted_line(table({"TASK", "BRANCH", "STATUS", "COMMITS", "FILES", "PATH"}, rows));
   return code::ok;
 }
 
 // -- diff --------------------------------------------------------------------------------------
 
-int run_diff(context& ctx, const std::string& who) {
-  worker_trees trees{ctx.directory()};
+int run_diff(invocation& cli, const std::string& who) {
+  worker_trees trees{cli.directory()};
   auto t = chosen(trees, who);
   auto s = trees.look(t);
   auto from = t.base;
@@ -181,7 +181,7 @@ int run_diff(context& ctx, const std::string& who) {
   std::vector<std::string> untracked;
   if (s.present)
     untracked = nul_separated(git{t.path}.output({"ls-files", "--others", "--exclude-standard", "-z"}));
-  if (ctx.json_wanted()) {
+  if (cli.json_wanted()) {
     auto out = row_start(t);
     out["base"] = from;
     out["diff"] = to_utf8(diff.out);
@@ -190,31 +190,31 @@ int run_diff(context& ctx, const std::string& who) {
     out["untracked"] = json::array();
     for (const auto& name : untracked)
       out["untracked"].push_back(to_utf8(name));
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
-  if (ctx.io().out_is_terminal())
-    ctx.io().text(diff.out);
+  if (cli.io().out_is_terminal())
+    cli.io().text(diff.out);
   else
-    ctx.io().raw(diff.out);
+    cli.io().raw(diff.out);
   // Not on stdout: that is a patch.
   for (const auto& name : untracked)
-    ctx.io().error("untracked: " + escape_control(name, false));
+    cli.io().error("untracked: " + escape_control(name, false));
   if (!diff.complete)
-    ctx.io().error("cut off: the diff is longer than " + byte_count(limits::git_output_bytes_max));
+    cli.io().error("cut off: the diff is longer than " + byte_count(limits::git_output_bytes_max));
   return code::ok;
 }
 
 // -- merge ---------------------------------------------------------------------------------------
 
 /// Locks of the repository's files, by their names in it.
-std::map<std::string, v1::LockView> locks_of_files(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+std::map<std::string, v1::LockView> locks_of_files(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
   std::map<std::string, v1::LockView> out;
   const auto root = repository_path(trees.root(), t.scope) + "/";
-  auto query = about(ctx, t);
+  auto query = about(cli, t);
   query.mutable_list_locks();
   ask_pages(
-    ctx, query, [](v1::Query& q) { return q.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
+    cli, query, [](v1::Query& q) { return q.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
     [&](const v1::Answer& a) {
       for (const auto& view : a.locks().locks())
         if (view.lock().path().starts_with(root))
@@ -224,12 +224,12 @@ std::map<std::string, v1::LockView> locks_of_files(const context& ctx, const wor
 }
 
 /// Those of others on files that the merge would change.
-std::vector<v1::LockView> locks_in_the_way(const context& ctx, const worker_trees& trees, const worker_tree& t) {
+std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
   std::vector<v1::LockView> out;
-  const auto locks = locks_of_files(ctx, trees, t);
+  const auto locks = locks_of_files(cli, trees, t);
   if (locks.empty())
     return out;
-  const auto me = ctx.named_actor_id();
+  const auto me = cli.named_actor_id();
   constexpr std::size_t names_per_question = 200;
   for (auto at = locks.begin(); at != locks.end();) {
     std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
@@ -327,11 +327,11 @@ struct conflict_task {
   bool existing = false;
 };
 
-conflict_task make_conflict_task(context& ctx, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w,
+conflict_task make_conflict_task(invocation& cli, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w,
                                  const std::string& into, const conflict& c) {
-  auto command = ctx.command();
+  auto command = cli.command();
   command.set_scope(t.scope);
-  command.set_actor(ctx.named_actor_id());
+  command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_create_tasks();
   body->set_relaxed(true);
   auto* spec = body->add_tasks();
@@ -345,12 +345,12 @@ conflict_task make_conflict_task(context& ctx, const worker_trees& trees, const 
   spec->set_idempotency_key("worktree-merge:" + t.key() + ":" + s.tip + ":" + trees.commit("HEAD"));
   if (!w.status.empty() && !t.task_id.empty())
     spec->set_fixes_task_id(t.task_id);
-  auto created = ctx.execute(command).tasks_created();
+  auto created = cli.execute(command).tasks_created();
   return {created.tasks(0).task().id(), created.tasks(0).existing()};
 }
 
-void check_mergeable(const context& ctx, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w) {
-  if (auto why = still_wanted(ctx, t, s, w); !why.empty())
+void check_mergeable(const invocation& cli, const worker_trees& trees, const worker_tree& t, const tree_state& s, const work& w) {
+  if (auto why = still_wanted(cli, t, s, w); !why.empty())
     throw failure(code::refused, t.branch + " is not merged: " + why);
   if (s.tip.empty())
     throw failure(code::refused, "there is no branch " + t.branch + " any more");
@@ -382,24 +382,24 @@ void check_mergeable(const context& ctx, const worker_trees& trees, const worker
                 out);
 }
 
-int run_merge(context& ctx, const std::string& who, bool force) {
-  worker_trees trees{ctx.directory()};
+int run_merge(invocation& cli, const std::string& who, bool force) {
+  worker_trees trees{cli.directory()};
   auto guard = trees.lock();
   auto t = chosen(trees, who);
   auto s = trees.look(t);
-  auto w = work_of(ctx, t);
-  check_mergeable(ctx, trees, t, s, w);
-  auto locked = locks_in_the_way(ctx, trees, t);
+  auto w = work_of(cli, t);
+  check_mergeable(cli, trees, t, s, w);
+  auto locked = locks_in_the_way(cli, trees, t);
   if (!locked.empty() && !force)
     refuse_for_locks(t, locked);
   auto into = trees.home_branch();
   auto result = merge_branch(trees, t, "Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title));
   if (result.stopped)
-    report_conflict(t, into, *result.stopped, make_conflict_task(ctx, trees, t, s, w, into, *result.stopped));
+    report_conflict(t, into, *result.stopped, make_conflict_task(cli, trees, t, s, w, into, *result.stopped));
   auto kept = trees.remove(t);
   for (const auto& view : locked)
-    ctx.io().error("merged over a lock: " + shown_lock(view));
-  if (ctx.json_wanted()) {
+    cli.io().error("merged over a lock: " + shown_lock(view));
+  if (cli.json_wanted()) {
     auto out = row_start(t);
     out["merged"] = true;
     out["locked"] = shown_locks(locked);
@@ -408,66 +408,66 @@ int run_merge(context& ctx, const std::string& who, bool force) {
     out["commits"] = s.ahead;
     out["removed"] = kept.empty();
     out["problem"] = mcp::text_or_null(kept);
-    ctx.io().print(out);
+    cli.io().print(out);
     return code::ok;
   }
-  ctx.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " + std::to_string(s.ahead) + " commits)");
+  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " + std::to_string(s.ahead) + " commits)");
   if (!kept.empty())
-    ctx.io().error("its worktree stays: " + escape_control(kept, false));
+    cli.io().error("its worktree stays: " + escape_control(kept, false));
   return code::ok;
 }
 
 // -- prune -----------------------------------------------------------------------------------------
 
-std::string reason_to_keep(const context& ctx, const worker_tree& t, const tree_state& s) {
-  if (auto why = still_wanted(ctx, t, s, work_of(ctx, t)); !why.empty())
+std::string reason_to_keep(const invocation& cli, const worker_tree& t, const tree_state& s) {
+  if (auto why = still_wanted(cli, t, s, work_of(cli, t)); !why.empty())
     return why;
   if (auto why = uncommitted(s); !why.empty())
     return why;
   return s.merged ? std::string{} : "unmerged commits: " + std::to_string(s.ahead);
 }
 
-int run_prune(context& ctx, bool dry_run) {
-  worker_trees trees{ctx.directory()};
+int run_prune(invocation& cli, bool dry_run) {
+  worker_trees trees{cli.directory()};
   auto guard = trees.lock();
   auto removed = json::array();
   auto kept = json::array();
   for (const auto& t : trees.list()) {
-    auto why = reason_to_keep(ctx, t, trees.look(t));
+    auto why = reason_to_keep(cli, t, trees.look(t));
     if (why.empty() && !dry_run)
       why = trees.remove(t);
     auto row = row_start(t);
     if (!why.empty())
       row["reason"] = to_utf8(why);
     (why.empty() ? removed : kept).push_back(row);
-    if (!ctx.json_wanted())
-      ctx.io().line(why.empty() ? (dry_run ? "would remove " : "removed ") + t.path + " and " + t.branch : "kept " + t.path + ": " + why);
+    if (!cli.json_wanted())
+      cli.io().line(why.empty() ? (dry_run ? "would remove " : "removed ") + t.path + " and " + t.branch : "kept " + t.path + ": " + why);
   }
-  if (ctx.json_wanted())
-    ctx.io().print({{"dry_run", dry_run}, {"removed", removed}, {"kept", kept}});
+  if (cli.json_wanted())
+    cli.io().print({{"dry_run", dry_run}, {"removed", removed}, {"kept", kept}});
   else if (removed.empty() && kept.empty())
-    ctx.io().line("(no worktrees)");
+    cli.io().line("(no worktrees)");
   return code::ok;
 }
 
-void build_worktree(CLI::App& app, context& ctx) {
+void build_worktree(CLI::App& app, invocation& cli) {
   auto task = std::make_shared<std::string>();
   auto dry_run = std::make_shared<bool>(false);
   auto force = std::make_shared<bool>(false);
-  on_run(app, ctx, [&ctx] { return run_list(ctx); });
-  on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), ctx, [&ctx] { return run_list(ctx); });
+  on_run(app, cli, [&cli] { return run_list(cli); });
+  on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), cli, [&cli] { return run_list(cli); });
   auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
   option(*diff, "task", *task, "task id, its beginning, or the branch")->required();
-  on_run(*diff, ctx, [task, &ctx] { return run_diff(ctx, *task); });
+  on_run(*diff, cli, [task, &cli] { return run_diff(cli, *task); });
   auto* merge = app.add_subcommand("merge", "merge its branch into the one checked out here; a conflict becomes a task");
   option(*merge, "task", *task, "task id, its beginning, or the branch")->required();
   flag(*merge, "--force", *force, "also over the locks of others");
-  on_run(*merge, ctx, [task, force, &ctx] { return run_merge(ctx, *task, *force); });
+  on_run(*merge, cli, [task, force, &cli] { return run_merge(cli, *task, *force); });
   auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");
   flag(*prune, "--dry-run", *dry_run, "only say which");
-  on_run(*prune, ctx, [dry_run, &ctx] { return run_prune(ctx, *dry_run); });
+  on_run(*prune, cli, [dry_run, &cli] { return run_prune(cli, *dry_run); });
   auto* exec = app.add_subcommand("exec", "run a worker's program in its worktree (dispatch --worktree calls it)");
-  on_run(*exec, ctx, [&ctx] { return run_in_worktree(ctx); });
+  on_run(*exec, cli, [&cli] { return run_in_worktree(cli); });
 }
 
 constexpr verb verbs[] = {

@@ -24,12 +24,12 @@ namespace {
 constexpr int not_found_status = 127;
 constexpr int not_runnable_status = 126;
 
-worker_tree wanted_tree(const context& ctx) {
+worker_tree wanted_tree(const invocation& cli) {
   worker_tree t;
-  t.task_id = ctx.env().get("SWARM_TASK_ID");
-  t.spawn_id = ctx.env().get("SWARM_SPAWN_ID");
-  t.scope = ctx.scope();
-  t.home = ctx.door().finder.state_directory();
+  t.task_id = cli.env().get("SWARM_TASK_ID");
+  t.spawn_id = cli.env().get("SWARM_SPAWN_ID");
+  t.scope = cli.scope();
+  t.home = cli.node().finder.state_directory();
   if (t.key().empty())
     throw usage("worktree exec runs inside a worker; see: swarmctl dispatch --worktree");
   if (!is_plain_name(t.key()))
@@ -38,11 +38,11 @@ worker_tree wanted_tree(const context& ctx) {
 }
 
 /// The directory in the worktree that stands for the one we were started in. A part of it that is not in git is made.
-std::string same_place(const context& ctx, const worker_trees& trees, const worker_tree& t) {
-  auto here = find_git_tree(ctx.directory());
-  if (!here || here->root != trees.root() || ctx.directory() == here->root)
+std::string same_place(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
+  auto here = find_git_tree(cli.directory());
+  if (!here || here->root != trees.root() || cli.directory() == here->root)
     return t.path;
-  auto out = t.path + ctx.directory().substr(here->root.size());
+  auto out = t.path + cli.directory().substr(here->root.size());
   std::error_code ec;
   fs::create_directories(out, ec);
   if (ec)
@@ -116,20 +116,20 @@ void tidy_up(const worker_trees& trees, const worker_tree& t, int used) {
 
 } // namespace
 
-int run_in_worktree(context& ctx) {
-  if (ctx.tail.empty() || ctx.tail.front().empty())
+int run_in_worktree(invocation& cli) {
+  if (cli.tail.empty() || cli.tail.front().empty())
     throw usage("worktree exec needs a program after --");
-  auto wanted = wanted_tree(ctx);
-  worker_trees trees{ctx.directory()};
+  auto wanted = wanted_tree(cli);
+  worker_trees trees{cli.directory()};
   worker_tree tree;
   unique_fd used;
   {
     auto guard = trees.lock();
     signals_held held;
-    tree = trees.make(std::move(wanted), ctx.env());
+    tree = trees.make(std::move(wanted), cli.env());
     used = worker_trees::use(tree);
   }
-  auto status = run_child(ctx.tail, same_place(ctx, trees, tree), tree.path);
+  auto status = run_child(cli.tail, same_place(cli, trees, tree), tree.path);
   if (status == 0) {
     if (chdir("/") == 0)
       tidy_up(trees, tree, used.get());

@@ -6,6 +6,6 @@
 namespace swarm::cli {
 
 /// `swarmctl worktree exec -- PROGRAM ARGUMENT...`, in a worker's terminal: its exit status is the program's, its end by a signal, too.
-int run_in_worktree(context&);
+int run_in_worktree(invocation&);
 
 } // namespace swarm::cli

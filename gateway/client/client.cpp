@@ -462,7 +462,7 @@ std::unique_ptr<pty_stream> client::attach() {
   });
 }
 
-void client::speak_to(const node_context& c) {
+void client::speak_to(const target& c) {
   // The token of this process is of the node it came from.
   settings_.token.clear();
   if (c.elsewhere())

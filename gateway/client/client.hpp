@@ -24,7 +24,7 @@ struct client_settings {
   bool may_start = true;  // start swarmd when none answers
   bool in_worker = false; // never start one from inside a worker
   std::int64_t timeout_ms = 30'000;
-  std::optional<node_context> elsewhere; // the node of another host, behind ssh
+  std::optional<target> elsewhere; // the node of another host, behind ssh
 };
 
 class client final : public node_line, public node_port, public node_finder {
@@ -67,7 +67,7 @@ public:
   void start(const std::string& node_name) override;
   void start_in_foreground(const std::string& node_name) override;
   bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
-  void speak_to(const node_context&) override;
+  void speak_to(const target&) override;
   std::string state_directory() override;
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }

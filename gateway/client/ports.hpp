@@ -16,7 +16,7 @@ namespace swarm::cli {
 
 namespace v1 = ::swarm::v1;
 
-struct node_context;
+struct target;
 using environment_list = std::vector<std::pair<std::string, std::string>>;
 
 /// How a stream ended.
@@ -103,7 +103,7 @@ public:
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
   /// Before anything else: the node to find is this one, not the one of this user.
-  virtual void speak_to(const node_context&) = 0;
+  virtual void speak_to(const target&) = 0;
   /// After `shutdown` answered with this pid: waits until that process has ended. False when it is still there after the time.
   virtual bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) = 0;
   /// Calls made from now on refuse instead of starting a node.

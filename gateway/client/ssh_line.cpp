@@ -63,7 +63,7 @@ std::unique_ptr<ssh_line> start_ssh(std::vector<std::string> args) {
   return std::make_unique<ssh_line>(std::move(ours), child.pid, std::move(*process));
 }
 
-failure ended_early(const node_context& c, int status) {
+failure ended_early(const target& c, int status) {
   auto host = parse_ssh_host(c.ssh)->destination;
   auto text = status == status_of_ssh      ? "ssh could not connect to " + host
               : status == status_not_found ? host + " has no swarmctl on the PATH of commands over ssh"
@@ -151,7 +151,7 @@ ssh_line::~ssh_line() {
 
 int ssh_line::exit_status() { return wait_for_child(std::exchange(pid_, 0)); }
 
-std::vector<std::string> ssh_arguments(const node_context& c, const dial_options& o, std::chrono::seconds connect_within) {
+std::vector<std::string> ssh_arguments(const target& c, const dial_options& o, std::chrono::seconds connect_within) {
   auto host = *parse_ssh_host(c.ssh);
   std::vector<std::string> out{"ssh", "-T"};
   if (!host.port.empty())
@@ -173,12 +173,12 @@ std::vector<std::string> ssh_arguments(const node_context& c, const dial_options
   return out;
 }
 
-std::string ssh_by_hand(const node_context& c) {
+std::string ssh_by_hand(const target& c) {
   auto host = *parse_ssh_host(c.ssh);
   return "ssh " + (host.port.empty() ? "" : "-p " + host.port + " ") + host.destination;
 }
 
-std::unique_ptr<ssh_line> open_ssh_line(const node_context& c, const dial_options& o, milliseconds time, int cancel) {
+std::unique_ptr<ssh_line> open_ssh_line(const target& c, const dial_options& o, milliseconds time, int cancel) {
   const auto until = steady_clock::now() + time;
   auto line = start_ssh(ssh_arguments(c, o, std::chrono::ceil<std::chrono::seconds>(time)));
   std::string words;

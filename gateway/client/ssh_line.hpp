@@ -45,12 +45,12 @@ private:
 };
 
 /// A line to the node, or null when none runs there or `cancel` became readable. Throws `failure` when ssh or the other side did not work.
-std::unique_ptr<ssh_line> open_ssh_line(const node_context&, const dial_options&, std::chrono::milliseconds time, int cancel);
+std::unique_ptr<ssh_line> open_ssh_line(const target&, const dial_options&, std::chrono::milliseconds time, int cancel);
 
 /// The arguments of ssh, its name first.
-std::vector<std::string> ssh_arguments(const node_context&, const dial_options&, std::chrono::seconds connect_within);
+std::vector<std::string> ssh_arguments(const target&, const dial_options&, std::chrono::seconds connect_within);
 /// `ssh …` as a person types it to reach the host.
-std::string ssh_by_hand(const node_context&);
+std::string ssh_by_hand(const target&);
 
 /// Greets on `out`, then copies what comes on `in` to the node and back until either side ends.
 void copy_both_ways(int in, int out, int node);

@@ -16,7 +16,7 @@ struct ssh_host {
 /// Of `[USER@]HOST` or `ssh://[USER@]HOST[:PORT]`; empty for anything else.
 std::optional<ssh_host> parse_ssh_host(std::string_view);
 
-struct node_context {
+struct target {
   std::string name;
   std::string ssh;              // host of the node; empty = this one
   std::string state_dir;        // without ssh: where the node keeps its state

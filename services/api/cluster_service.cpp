@@ -63,11 +63,11 @@ void blocking_worker::run() {
   }
 }
 
-cluster_service::cluster_service(service_context context, cluster& of, links& transport)
-  : context_(std::move(context)), cluster_(of), links_(transport),
+cluster_service::cluster_service(service_environment service, cluster& of, links& transport)
+  : service_(std::move(service)), cluster_(of), links_(transport),
     enrollment_(
-      of, *context_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.tell_refused(std::move(why)); }),
-    renewal_(of, transport, *context_.node->clock, [this] { take_certificate(); }) {
+      of, *service_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.tell_refused(std::move(why)); }),
+    renewal_(of, transport, *service_.node->clock, [this] { take_certificate(); }) {
   links_.answer_by(this);
   cluster_.on_unlocked([this] { renewal_.wake(); });
 }
@@ -102,14 +102,14 @@ void cluster_service::take_certificate() {
 
 /// The actor looks at the files' view of the cluster anew.
 void cluster_service::tell_federation() {
-  if (auto federation = context_.board->get().federation)
+  if (auto federation = service_.board->get().federation)
     caf::anon_send(federation, std::make_shared<const v1::ClusterView>(cluster_.view()));
 }
 
 /// For the operator; `act` gives what went wrong.
 template <class Act>
 grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerContext* ctx, Act act) {
-  auto in = admit_operator(context_, *ctx);
+  auto in = admit_operator(service_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
   auto* reactor = ctx->DefaultReactor();
@@ -133,11 +133,11 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
       return security_failure{security_error::malformed, "the passphrase is longer than 1 KiB"};
     cluster_facts made;
     made.cluster_id = random_uuid();
-    made.node_id = made.home_id = context_.node->facts.node_id;
-    made.home_name = context_.node->facts.node_name;
+    made.node_id = made.home_id = service_.node->facts.node_id;
+    made.home_name = service_.node->facts.node_name;
     made.home_address = made.listen = req.listen();
     auto copy =
-      authority.found(made, req.insecure() ? std::nullopt : std::optional<std::string_view>{req.passphrase()}, context_.node->clock->unix_ms());
+      authority.found(made, req.insecure() ? std::nullopt : std::optional<std::string_view>{req.passphrase()}, service_.node->clock->unix_ms());
     if (!copy)
       return copy.failure();
     rep.set_recovery_copy(copy->view().data(), copy->size());
@@ -173,7 +173,7 @@ grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerC
 
 grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerContext* ctx, const v1::JoinClusterRequest* req, v1::ClusterView* rep) {
   return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
-    const auto& node = *context_.node;
+    const auto& node = *service_.node;
     if (req->token().size() > limits::join_token_bytes_max)
       return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
     if (auto failed = join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms()))
@@ -191,8 +191,8 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext* ctx, const v1::ListNodesRequest*, v1::ClusterView* rep) {
-  return for_operator(context_, ctx, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto federation = context_.board->get().federation;
+  return for_operator(service_, ctx, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto federation = service_.board->get().federation;
     if (!federation)
       return answer->finish(to_status(errc::unavailable));
     ask(self, federation, list_atom_v)
@@ -210,7 +210,7 @@ grpc::ServerUnaryReactor* cluster_service::UnlockAuthority(grpc::CallbackServerC
   return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
     if (req->passphrase().size() > limits::passphrase_bytes_max)
       return security_failure{security_error::malformed, "the passphrase is longer than 1 KiB"};
-    auto until = cluster_.authority().unlock(req->passphrase(), context_.node->clock->unix_ms());
+    auto until = cluster_.authority().unlock(req->passphrase(), service_.node->clock->unix_ms());
     if (!until)
       return until.failure();
     rep->set_until_ms(*until);
@@ -234,7 +234,7 @@ grpc::ServerUnaryReactor* cluster_service::RevokeNode(grpc::CallbackServerContex
 
 /// Shared scopes are another node's from now on, or this one's: whoever looks after them here begins anew.
 void cluster_service::begin_scopes_anew() {
-  if (auto front = context_.board->get().front)
+  if (auto front = service_.board->get().front)
     runtime::kill(front);
 }
 
@@ -250,9 +250,9 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
   if (!channel)
     return channel.failure();
   auto stub = v1::Federation::NewStub(*channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
-  auto s = call(*stub, context);
+  grpc::ClientContext service;
+  service.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  auto s = call(*stub, service);
   if (s.ok())
     return std::nullopt;
   auto away = s.error_code() == grpc::StatusCode::UNAVAILABLE || s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -293,7 +293,7 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
              })) {
     if (!force)
       return security_failure{failed->code, failed->text + "; --force leaves without it"};
-    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", context_.node->facts.node_name}));
+    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", service_.node->facts.node_name}));
   }
   if (auto failed = cluster_.authority().leave())
     return failed;
@@ -308,8 +308,8 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
 
 grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerContext* ctx, const v1::LeaveClusterRequest* req,
                                                         v1::LeaveClusterReply* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto processes = context_.board->get().processes;
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto processes = service_.board->get().processes;
     if (!processes)
       return answer->finish(to_status(errc::unavailable));
     auto go = [this, answer, force = req->force(), rep, processes](const std::vector<std::string>& running) {
@@ -344,7 +344,7 @@ grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerCont
 
 void cluster_service::renew(const std::string& node_id, const v1::RenewRequest& req, v1::RenewReply& rep, done finished) {
   auto posted = for_nodes_.post([this, node_id, &req, &rep, finished] {
-    auto now = context_.node->clock->unix_ms();
+    auto now = service_.node->clock->unix_ms();
     auto& authority = cluster_.authority();
     if (authority.locked(now))
       return finished({grpc::StatusCode::FAILED_PRECONDITION, "the cluster's authority is locked: run `swarmctl ca unlock` there"});
@@ -388,13 +388,13 @@ void cluster_service::drain(const std::string& node_id, const v1::DrainNodeReque
 namespace {
 
 /// Whether something of the scope is alive that would be lost to whoever looks for it elsewhere; `root`: only sessions that stand there.
-void if_unused(caf::event_based_actor* self, const service_context& context, const std::string& scope, const std::string& root,
+void if_unused(caf::event_based_actor* self, const service_environment& service, const std::string& scope, const std::string& root,
                std::function<void()> next, unary_ptr answer) {
-  auto front = context.board->get().front;
+  auto front = service.board->get().front;
   if (!front)
     return answer->finish(to_status(errc::unavailable));
-  auto q = internal_query(*context.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
-  auto tasks = internal_query(*context.node, scope, [](v1::Query& x) {
+  auto q = internal_query(*service.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
+  auto tasks = internal_query(*service.node, scope, [](v1::Query& x) {
     for (auto s : {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED})
       x.mutable_list_tasks()->add_statuses(s);
     x.mutable_list_tasks()->mutable_page()->set_size(1);
@@ -402,7 +402,7 @@ void if_unused(caf::event_based_actor* self, const service_context& context, con
   auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
   ask(self, front, q)
     .then(
-      [=, here = context.node->facts.node_id](const answer_ptr& a) {
+      [=, here = service.node->facts.node_id](const answer_ptr& a) {
         std::size_t alive = 0;
         for (const auto& s : a->sessions().sessions())
           alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
@@ -433,7 +433,7 @@ bool is_root(const std::string& root) {
 } // namespace
 
 grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContext* ctx, const v1::ShareScopeRequest* req, v1::CheckoutList* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (!is_root(req->root()))
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "the root of a checkout is an absolute path"});
     if (req->scope().size() > limits::path_bytes_max() || (!req->scope().empty() && !is_named_scope(req->scope())))
@@ -461,13 +461,13 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
     // Whoever works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
     auto known = cluster_.shared().stored(c.scope(), c.root()) != c.root();
     auto then =
-      known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, context_, c.scope(), c.root(), share, answer); };
-    if_unused(self, context_, c.root(), {}, then, answer);
+      known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, service_, c.scope(), c.root(), share, answer); };
+    if_unused(self, service_, c.root(), {}, then, answer);
   });
 }
 
 grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerContext* ctx, const v1::UnshareScopeRequest* req, v1::CheckoutList* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto unshare = [this, answer, rep, root = req->root()] {
       auto posted = worker_.post([this, answer, rep, root] {
         auto failed = cluster_.shared().unshare(root);
@@ -482,13 +482,13 @@ grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerCont
     const auto all = cluster_.shared().list();
     for (const auto& c : all.checkouts())
       if (c.root() == req->root())
-        return if_unused(self, context_, c.scope(), c.root(), unshare, answer);
+        return if_unused(self, service_, c.scope(), c.root(), unshare, answer);
     unshare(); // says that there is none
   });
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListCheckouts(grpc::CallbackServerContext* ctx, const v1::ListCheckoutsRequest*, v1::CheckoutList* rep) {
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   if (in.status.ok())
     *rep = cluster_.shared().list();
   return finish_now(in.status);

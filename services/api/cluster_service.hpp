@@ -35,7 +35,7 @@ private:
 
 class cluster_service final : public v1::Cluster::CallbackService, private node_requests {
 public:
-  cluster_service(service_context context, cluster& of, links& transport);
+  cluster_service(service_environment service, cluster& of, links& transport);
   ~cluster_service() override;
 
   /// Listens where the files say, and lets the links begin.
@@ -71,7 +71,7 @@ private:
   /// There is a new certificate: connections from now on show it.
   void take_certificate();
 
-  service_context context_;
+  service_environment service_;
   cluster& cluster_;
   links& links_;
   enrollment enrollment_;

@@ -10,7 +10,7 @@ namespace swarm {
 
 class coordination_service final : public v1::Coordination::CallbackService {
 public:
-  explicit coordination_service(service_context context) : context_(std::move(context)) {}
+  explicit coordination_service(service_environment service) : service_(std::move(service)) {}
 
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext*, const v1::ExecuteRequest*, v1::Reply*) override;
   grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* Pipeline(grpc::CallbackServerContext*) override;
@@ -20,7 +20,7 @@ public:
   grpc::ServerWriteReactor<v1::AttachReply>* Attach(grpc::CallbackServerContext*, const v1::AttachRequest*) override;
 
 private:
-  service_context context_;
+  service_environment service_;
   std::atomic<std::uint64_t> next_stream_{1};
 };
 

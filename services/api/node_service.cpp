@@ -16,21 +16,21 @@ constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the 
 } // namespace
 
 grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  return run_unary(context_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
-    const auto& facts = context_.node->facts;
+  return run_unary(service_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+    const auto& facts = service_.node->facts;
     rep->set_pid(getpid());
     rep->set_version(facts.version);
     rep->set_node_name(facts.node_name);
     rep->set_node_id(facts.node_id);
     rep->set_state_dir(facts.dir.root.string());
-    rep->set_uptime_ms(context_.node->clock->boot_ms() - started_ms_);
+    rep->set_uptime_ms(service_.node->clock->boot_ms() - started_ms_);
     rep->set_keeper_pid(hooks_.keeper_pid());
-    rep->set_calls_in_flight(context_.admission.in_flight());
+    rep->set_calls_in_flight(service_.admission.in_flight());
     rep->set_integrity(integrity_->text());
-    auto board = context_.board->get();
+    auto board = service_.board->get();
     // A node whose store is restarting still says who it is.
     if (!board.writer || !board.front || !board.processes)
       return answer->finish(grpc::Status::OK);
@@ -44,7 +44,7 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
           rep->set_low_disk(s->low_disk);
           if (rep->integrity() == "unchecked")
             rep->set_integrity(s->integrity);
-          auto q = internal_query(*context_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
+          auto q = internal_query(*service_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
           ask(self, board.front, q)
             .then(
               [=](const answer_ptr& a) {
@@ -68,13 +68,13 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
 
 grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, const v1::GraphRequest* req, v1::ActorGraph* rep) {
   // Its paths name everybody's scopes and files.
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     ask(self, root_, tree_atom_v)
       .then(
         [this, self, answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
           add_rows(*rep, rows, req->scope(), "");
-          auto federation = context_.board->get().federation;
-          if (req->here() || !federation || context_.node->cluster->view().nodes_size() < 2)
+          auto federation = service_.board->get().federation;
+          if (req->here() || !federation || service_.node->cluster->view().nodes_size() < 2)
             return answer->finish(grpc::Status::OK);
           ask(self, federation, tree_atom_v, req->scope())
             .then(
@@ -89,10 +89,10 @@ grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx, const v1::BackupRequest* req, v1::BackupReply* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (req->path().empty() || req->path().front() != '/')
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
-    auto reader = context_.board->get().maintenance;
+    auto reader = service_.board->get().maintenance;
     if (!reader)
       return answer->finish(to_status(errc::unavailable));
     ask(self, reader, backup_atom_v, req->path())
@@ -107,11 +107,11 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
 }
 
 grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, const v1::CheckRequest* req, v1::CheckReply* rep) {
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
-  return run_unary(context_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto reader = context_.board->get().maintenance;
+  return run_unary(service_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    auto reader = service_.board->get().maintenance;
     if (!reader)
       return answer->finish(to_status(errc::unavailable));
     ask(self, reader, check_atom_v, req->full())
@@ -127,7 +127,7 @@ grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
     rep->set_pid(getpid());
     // The request lives no longer than the call.
     auto keep_keeper = req->keep_keeper();
@@ -137,7 +137,7 @@ grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ct
 }
 
 grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* ctx, const v1::KillActorRequest* req, v1::KillActorReply* rep) {
-  return for_operator(context_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     // The root is "node", and has no name for itself.
     auto path = req->path() == "node" ? std::string{} : req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
     ask(self, root_, kill_atom_v, path)

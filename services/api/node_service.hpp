@@ -30,8 +30,8 @@ public:
     std::function<std::int64_t()> keeper_pid;
     std::function<void(bool keep_keeper)> stop; // posts and returns
   };
-  node_service(service_context context, runtime::supervisor_actor root, hooks h)
-    : context_(std::move(context)), root_(std::move(root)), hooks_(std::move(h)), started_ms_(context_.node->clock->boot_ms()) {}
+  node_service(service_environment service, runtime::supervisor_actor root, hooks h)
+    : service_(std::move(service)), root_(std::move(root)), hooks_(std::move(h)), started_ms_(service_.node->clock->boot_ms()) {}
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext*, const v1::NodeStatusRequest*, v1::NodeStatus*) override;
   grpc::ServerUnaryReactor* Graph(grpc::CallbackServerContext*, const v1::GraphRequest*, v1::ActorGraph*) override;
@@ -44,7 +44,7 @@ public:
   const std::shared_ptr<integrity_report>& integrity() const noexcept { return integrity_; }
 
 private:
-  service_context context_;
+  service_environment service_;
   runtime::supervisor_actor root_;
   hooks hooks_;
   std::int64_t started_ms_;

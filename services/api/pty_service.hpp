@@ -8,7 +8,7 @@ namespace swarm {
 
 class pty_service final : public v1::Ptys::CallbackService {
 public:
-  explicit pty_service(service_context context) : context_(std::move(context)) {}
+  explicit pty_service(service_environment service) : service_(std::move(service)) {}
 
   grpc::ServerUnaryReactor* Create(grpc::CallbackServerContext*, const v1::CreatePtyRequest*, v1::PtyInfo*) override;
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext*, const v1::ListPtysRequest*, v1::PtyList*) override;
@@ -19,11 +19,11 @@ public:
   grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* Attach(grpc::CallbackServerContext*) override;
 
 private:
-  service_context context_;
+  service_environment service_;
 };
 
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
-void with_terminal(caf::event_based_actor* self, const service_context&, const std::string& id, const v1::Principal& who,
+void with_terminal(caf::event_based_actor* self, const service_environment&, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
 /// Terminals are for the operator, for gateways, and for sessions granted "pty"; a session may always use its own.
 grpc::Status may_use_terminal(const v1::Principal&, const std::string& session_of_terminal);

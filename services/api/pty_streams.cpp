@@ -45,12 +45,12 @@ void pull(caf::stateful_actor<State>* self) {
 }
 
 /// A session may look at the screen of a peer that it can see.
-void look_at_peer(caf::event_based_actor* self, const service_context& context, const v1::Principal& p, const pty_info_ptr& info,
+void look_at_peer(caf::event_based_actor* self, const service_environment& service, const v1::Principal& p, const pty_info_ptr& info,
                   std::function<void()> next, std::function<void()> refuse) {
-  auto front = context.board->get().front;
+  auto front = service.board->get().front;
   if (!front || info->session_id().empty() || info->scope().empty())
     return refuse();
-  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+  auto q = internal_query(*service.node, info->scope(), [&](v1::Query& x) {
     *x.mutable_principal() = p;
     x.set_viewer(p.id());
     x.mutable_find_session()->set_who(info->session_id());
@@ -65,18 +65,18 @@ void look_at_peer(caf::event_based_actor* self, const service_context& context, 
 }
 
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const service_context& context, const claim& who, const std::string& id, bool look_only,
+void open_terminal(caf::stateful_actor<State>* self, const service_environment& service, const claim& who, const std::string& id, bool look_only,
                    std::function<void()> opened) {
   auto refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
   };
   with_lasting_principal(
-    self, context, who,
+    self, service, who,
     [=](const v1::Principal& p) {
       self->state.principal = p;
       with_terminal(
-        self, context, id, p,
+        self, service, id, p,
         [=](pty_actor terminal) {
           ask(self, terminal, status_atom_v)
             .then(
@@ -91,7 +91,7 @@ void open_terminal(caf::stateful_actor<State>* self, const service_context& cont
                   return go();
                 if (!look_only)
                   return refuse(s);
-                look_at_peer(self, context, p, info, go, [=] { refuse(s); });
+                look_at_peer(self, service, p, info, go, [=] { refuse(s); });
               },
               [refuse](caf::error& e) { refuse(to_status(e)); });
         },
@@ -130,7 +130,7 @@ struct read_state : output_state {
   }
 };
 
-caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_context context, claim who, v1::ReadPtyRequest req, read_reactor_ptr io) {
+caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environment service, claim who, v1::ReadPtyRequest req, read_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.io = std::move(io);
@@ -140,7 +140,7 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_context 
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
   st.limit = req.follow() ? 0 : req.max_bytes();
-  open_terminal(self, context, who, req.id(), req.tail() && !req.follow(), [] {});
+  open_terminal(self, service, who, req.id(), req.tail() && !req.follow(), [] {});
   return {[self](tick_atom) {
     if (std::exchange(self->state.waiting_for_room, false))
       pull(self);
@@ -185,7 +185,7 @@ void attach_reactor::OnReadDone(bool ok) {
 
 struct attach_state : output_state {
   static inline const char* name = "pty-attachment";
-  std::shared_ptr<service_context> context;
+  std::shared_ptr<service_environment> service;
   claim who;
   attach_reactor_ptr io;
   ~attach_state() {
@@ -210,10 +210,10 @@ void apply(attach_self self, const v1::AttachFrame& f) {
     .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
 }
 
-caf::behavior attachment(attach_self self, service_context context, claim who, attach_reactor_ptr io) {
+caf::behavior attachment(attach_self self, service_environment service, claim who, attach_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
-  st.context = std::make_shared<service_context>(std::move(context));
+  st.service = std::make_shared<service_environment>(std::move(service));
   st.who = std::move(who);
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
@@ -229,7 +229,7 @@ caf::behavior attachment(attach_self self, service_context context, claim who, a
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, *s.context, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
+      open_terminal(self, *s.service, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
     },
     [self](gone_atom) {
       self->state.io->close(grpc::Status::OK);
@@ -246,25 +246,25 @@ caf::behavior attachment(attach_self self, service_context context, claim who, a
 
 grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
   auto io = std::make_shared<read_reactor>();
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
   else if (auto wrong = wrong_with(*req))
     io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
-    context_.system.spawn(pty_reader, context_, in.who, *req, io);
+    service_.system.spawn(pty_reader, service_, in.who, *req, io);
   return io.get();
 }
 
 grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {
   auto io = std::make_shared<attach_reactor>();
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
   else
-    context_.system.spawn(attachment, context_, in.who, io);
+    service_.system.spawn(attachment, service_, in.who, io);
   return io.get();
 }
 

@@ -7,13 +7,13 @@
 
 namespace swarm {
 
-void with_terminal(caf::event_based_actor* self, const service_context& context, const std::string& id, const v1::Principal& who,
+void with_terminal(caf::event_based_actor* self, const service_environment& service, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse) {
-  auto processes = context.board->get().processes;
+  auto processes = service.board->get().processes;
   if (!processes)
     return refuse(to_status(errc::unavailable));
-  auto elsewhere = [self, context, federation = context.board->get().federation, id, who, next, refuse](caf::error& e) {
-    if (e != errc::not_found || !federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty())
+  auto elsewhere = [self, service, federation = service.board->get().federation, id, who, next, refuse](caf::error& e) {
+    if (e != errc::not_found || !federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty())
       return refuse(to_status(e));
     ask(self, federation, pty_atom_v, id, std::make_shared<const v1::Principal>(who))
       .then([next](const pty_actor& p) { next(p); }, [refuse](caf::error& x) { refuse(to_status(x)); });
@@ -36,14 +36,14 @@ void answer_info(unary_ptr answer, Reply* rep, const pty_info_ptr& info) {
 }
 
 /// Whether a task that the terminal's session has in progress was claimed under this fence.
-void ask_fence(caf::event_based_actor* self, const service_context& context, const pty_info_ptr& info, std::uint64_t fence, const std::string& page,
-               std::function<void(bool)> next, std::function<void(grpc::Status)> refuse) {
-  auto front = context.board->get().front;
+void ask_fence(caf::event_based_actor* self, const service_environment& service, const pty_info_ptr& info, std::uint64_t fence,
+               const std::string& page, std::function<void(bool)> next, std::function<void(grpc::Status)> refuse) {
+  auto front = service.board->get().front;
   if (!front)
     return refuse(to_status(errc::unavailable));
   if (info->session_id().empty())
     return next(false);
-  auto q = internal_query(*context.node, info->scope(), [&](v1::Query& x) {
+  auto q = internal_query(*service.node, info->scope(), [&](v1::Query& x) {
     auto* l = x.mutable_list_tasks();
     l->add_statuses(v1::IN_PROGRESS);
     l->set_assignee(info->session_id());
@@ -56,7 +56,7 @@ void ask_fence(caf::event_based_actor* self, const service_context& context, con
           if (t.fence() == fence)
             return next(true);
         if (auto more = a->tasks().page().token(); !more.empty())
-          return ask_fence(self, context, info, fence, more, next, refuse);
+          return ask_fence(self, service, info, fence, more, next, refuse);
         next(false);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
@@ -64,19 +64,19 @@ void ask_fence(caf::event_based_actor* self, const service_context& context, con
 
 /// Runs `act(terminal)` for a caller who may use it.
 template <class Request, class Act>
-grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
-  auto in = admit(context, *ctx);
+grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
+  auto in = admit(service, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
   if (auto wrong = wrong_with(req))
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(context.system, in.slot, [context, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+  return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
     with_principal(
-      self, context, who,
+      self, service, who,
       [=](const v1::Principal& principal) {
         with_terminal(
-          self, context, id, principal,
+          self, service, id, principal,
           [=](pty_actor terminal) {
             ask(self, terminal, status_atom_v)
               .then(
@@ -94,7 +94,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_context& context, grpc::Call
 }
 
 /// Follows the spawn's events until its program runs, then reports its terminal.
-void await_running(caf::event_based_actor* self, const service_context& context, std::string scope, std::string id, const v1::Principal& who,
+void await_running(caf::event_based_actor* self, const service_environment& service, std::string scope, std::string id, const v1::Principal& who,
                    std::uint64_t after, unary_ptr answer, v1::PtyInfo* rep) {
   auto poll = std::make_shared<watch_poll>();
   poll->scope = scope;
@@ -102,7 +102,7 @@ void await_running(caf::event_based_actor* self, const service_context& context,
   poll->types = {"spawn."};
   poll->subject = id;
   poll_events(
-    self, context, poll,
+    self, service, poll,
     [=](const watch_page_ptr& page) {
       if (page->too_old)
         return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
@@ -111,14 +111,14 @@ void await_running(caf::event_based_actor* self, const service_context& context,
           return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
         if (e.type() == "spawn.running" || e.type() == "spawn.ended")
           return with_terminal(
-            self, context, id, who,
+            self, service, id, who,
             [=](pty_actor terminal) {
               ask(self, terminal, status_atom_v)
                 .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
             },
             [=](grpc::Status s) { answer->finish(std::move(s)); });
       }
-      await_running(self, context, scope, id, who, page->revision, answer, rep);
+      await_running(self, service, scope, id, who, page->revision, answer, rep);
     },
     [=](grpc::Status e) { answer->finish(std::move(e)); });
 }
@@ -140,19 +140,19 @@ void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1:
 } // namespace
 
 grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
   if (auto wrong = wrong_with(*req))
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(context_.system, in.slot,
-                   [context = context_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return run_unary(service_.system, in.slot,
+                   [service = service_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
                      auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
                      with_principal(
-                       self, context, who,
+                       self, service, who,
                        [=](const v1::Principal& principal) {
-                         auto prepared = prepare(context, spawn_request(*req), principal, patience);
-                         auto front = context.board->get().front;
+                         auto prepared = prepare(service, spawn_request(*req), principal, patience);
+                         auto front = service.board->get().front;
                          if (!prepared.status.ok() || !front)
                            return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
                          if (prepared.refusal)
@@ -164,13 +164,13 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
                                  return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
                                // The request itself is the last event seen; what follows is news of the process.
                                auto await = [=, scope = prepared.call->what->command.scope()] {
-                                 await_running(self, context, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+                                 await_running(self, service, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
                                };
                                if (!r->repeated() && !r->spawn().existing())
                                  return await();
                                // Asked for before: it may run already, and nothing more would be heard of its start.
                                with_terminal(
-                                 self, context, r->spawn().spawn().id(), principal,
+                                 self, service, r->spawn().spawn().id(), principal,
                                  [=](pty_actor terminal) {
                                    ask(self, terminal, status_atom_v)
                                      .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
@@ -184,25 +184,25 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   if (!in.status.ok())
     return finish_now(in.status);
   if (auto wrong = wrong_with(*req))
     return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(context_.system, in.slot, [context = context_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
     with_principal(
-      self, context, who,
+      self, service, who,
       [=](const v1::Principal& principal) {
-        auto processes = context.board->get().processes;
+        auto processes = service.board->get().processes;
         if (!processes)
           return refuse(to_status(errc::unavailable));
-        auto scope = req->all_scopes() ? std::string{} : context.nodes.shared().scope_of(req->scope());
+        auto scope = req->all_scopes() ? std::string{} : service.nodes.shared().scope_of(req->scope());
         ask(self, processes, list_atom_v, scope)
           .then(
             [=](const std::vector<pty_info_ptr>& here) {
-              auto federation = context.board->get().federation;
-              if (!federation || !context.node->cluster || context.node->cluster->view().cluster_id().empty()) {
+              auto federation = service.board->get().federation;
+              if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty()) {
                 fill_page(*rep, here, principal, req->page());
                 return answer->finish(grpc::Status::OK);
               }
@@ -223,8 +223,8 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(context_, ctx, *req,
-                     [context = context_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
+  return on_terminal(service_, ctx, *req,
+                     [service = service_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
                        auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
@@ -243,13 +243,13 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
                        };
                        if (req->fence() == 0)
                          return type(true);
-                       ask_fence(self, context, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
+                       ask_fence(self, service, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
                      });
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
   return on_terminal(
-    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
       ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
     });
@@ -257,7 +257,7 @@ grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, 
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
   return on_terminal(
-    context_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
       ask(self, terminal, kill_atom_v, req->signal())
         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
     });

@@ -53,7 +53,7 @@ void pipeline_reactor::drained() {
 /// Replies leave in the order of the requests, however the commands overtake each other inside.
 struct pipeline_state {
   static inline const char* name = "pipeline";
-  std::shared_ptr<service_context> context;
+  std::shared_ptr<service_environment> service;
   v1::Principal principal;
   pipeline_ptr io;
   std::uint64_t next_in = 0, next_out = 0;
@@ -127,8 +127,8 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   auto& st = self->state;
   auto at = st.next_in++;
   auto seq = req.id().seq();
-  auto prepared = prepare(*st.context, req, st.principal);
-  auto front = st.context->board->get().front;
+  auto prepared = prepare(*st.service, req, st.principal);
+  auto front = st.service->board->get().front;
   if (prepared.refusal) {
     v1::Reply r;
     *r.mutable_refusal() = *prepared.refusal;
@@ -136,21 +136,21 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   }
   if (!prepared.status.ok() || !front)
     return answer_one(self, at, seq, nullptr, prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
-  if (auto gone = leaves_line(*st.context, prepared.call))
+  if (auto gone = leaves_line(*st.service, prepared.call))
     st.leave.emplace(at, std::move(gone));
   ask(self, front, prepared.call)
     .then([self, at, seq, paths = prepared.paths](const reply_ptr& r) { answer_one(self, at, seq, r.get(), grpc::Status::OK, paths); },
           [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
 }
 
-caf::behavior pipeline(pipeline_self self, service_context context, claim who, pipeline_ptr io) {
+caf::behavior pipeline(pipeline_self self, service_environment service, claim who, pipeline_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
-  st.context = std::make_shared<service_context>(std::move(context));
+  st.service = std::make_shared<service_environment>(std::move(service));
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_principal(
-    self, *st.context, who,
+    self, *st.service, who,
     [self](const v1::Principal& p) {
       self->state.principal = p;
       read_if_room(self);
@@ -201,7 +201,7 @@ using watch_reactor_ptr = std::shared_ptr<watch_reactor>;
 
 struct watch_state {
   static inline const char* name = "watcher";
-  std::shared_ptr<service_context> context;
+  std::shared_ptr<service_environment> service;
   v1::WatchRequest request;
   path_view paths;
   v1::Principal principal;
@@ -243,7 +243,7 @@ query_ptr event_query(watch_self self, std::function<void(v1::ListEvents&)> fill
 
 /// From the store, until the end of what it has; then live from the hub.
 void read_store(watch_self self) {
-  auto front = self->state.context->board->get().front;
+  auto front = self->state.service->board->get().front;
   if (!front)
     return finish(self, to_status(errc::unavailable));
   auto& st = self->state;
@@ -292,7 +292,7 @@ void read_hub(watch_self self) {
   poll->types.assign(st.request.types().begin(), st.request.types().end());
   poll->subject = st.request.subject();
   poll_events(
-    self, *st.context, poll,
+    self, *st.service, poll,
     [self](const watch_page_ptr& p) {
       auto& s = self->state;
       if (p->too_old)
@@ -312,7 +312,7 @@ void next_page(watch_self self) { self->state.caught_up ? read_hub(self) : read_
 /// Where to start: the request's revision, now, or a subscription's cursor.
 void begin(watch_self self) {
   auto& st = self->state;
-  auto front = st.context->board->get().front;
+  auto front = st.service->board->get().front;
   if (!front)
     return finish(self, to_status(errc::unavailable));
   st.after = st.request.after();
@@ -341,17 +341,17 @@ void begin(watch_self self) {
       [self](caf::error& e) { finish(self, to_status(e)); });
 }
 
-caf::behavior watcher(watch_self self, service_context context, claim who, v1::WatchRequest request, watch_reactor_ptr io) {
+caf::behavior watcher(watch_self self, service_environment service, claim who, v1::WatchRequest request, watch_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
-  st.context = std::make_shared<service_context>(std::move(context));
+  st.service = std::make_shared<service_environment>(std::move(service));
   st.request = std::move(request);
-  st.paths = path_view{st.context->nodes.shared(), *st.request.mutable_scope(), {}};
+  st.paths = path_view{st.service->nodes.shared(), *st.request.mutable_scope(), {}};
   st.paths.to_store(st.request);
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_lasting_principal(
-    self, *st.context, who,
+    self, *st.service, who,
     [self](const v1::Principal& p) {
       self->state.principal = p;
       begin(self);
@@ -385,16 +385,16 @@ struct attach_state {
   }
 };
 
-caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_context context, claim who, v1::AttachRequest request, std::uint64_t stream,
-                         attach_reactor_ptr io) {
+caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_environment service, claim who, v1::AttachRequest request,
+                         std::uint64_t stream, attach_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.request = std::move(request);
-  st.request.set_scope(context.nodes.shared().scope_of(st.request.scope()));
+  st.request.set_scope(service.nodes.shared().scope_of(st.request.scope()));
   st.stream = stream;
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
-  st.front = context.board->get().front;
+  st.front = service.board->get().front;
   auto close = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
@@ -403,7 +403,7 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_contex
     close(to_status(errc::unavailable));
   else
     with_principal(
-      self, context, who,
+      self, service, who,
       [self, close](const v1::Principal& p) {
         auto& s = self->state;
         if (p.kind() == v1::Principal::SESSION && p.id() != s.request.session_id())
@@ -428,38 +428,38 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_contex
 
 grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* coordination_service::Pipeline(grpc::CallbackServerContext* ctx) {
   auto io = std::make_shared<pipeline_reactor>();
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
   else
-    context_.system.spawn(pipeline, context_, in.who, io);
+    service_.system.spawn(pipeline, service_, in.who, io);
   return io.get();
 }
 
 grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::CallbackServerContext* ctx, const v1::WatchRequest* req) {
   auto io = std::make_shared<watch_reactor>();
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
   else if (auto wrong = wrong_with(*req))
     io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
-    context_.system.spawn(watcher, context_, in.who, *req, io);
+    service_.system.spawn(watcher, service_, in.who, *req, io);
   return io.get();
 }
 
 grpc::ServerWriteReactor<v1::AttachReply>* coordination_service::Attach(grpc::CallbackServerContext* ctx, const v1::AttachRequest* req) {
   auto io = std::make_shared<attach_reactor>();
-  auto in = admit(context_, *ctx);
+  auto in = admit(service_, *ctx);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);
   else if (auto wrong = wrong_with(*req))
     io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
   else
-    context_.system.spawn(attachment, context_, in.who, *req, next_stream_++, io);
+    service_.system.spawn(attachment, service_, in.who, *req, next_stream_++, io);
   return io.get();
 }
 

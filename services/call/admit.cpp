@@ -9,15 +9,15 @@
 
 namespace swarm {
 
-admitted admit(const service_context& context, const grpc::CallbackServerContext& ctx) {
+admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx) {
   admitted out;
-  out.who = context.callers.identify(ctx);
+  out.who = service.callers.identify(ctx);
   if (out.who.refused) {
     out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
-  auto slot = context.admission.enter(key);
+  auto slot = service.admission.enter(key);
   if (!slot) {
     out.status = to_status(errc::overloaded);
     return out;
@@ -31,12 +31,12 @@ namespace {
 prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
 
 /// What only the node knows is written over whatever the caller sent.
-void complete(const service_context& context, v1::Command& cmd, const v1::Principal& who) {
+void complete(const service_environment& service, v1::Command& cmd, const v1::Principal& who) {
   *cmd.mutable_principal() = who;
   if (who.kind() == v1::Principal::SESSION && cmd.actor().empty())
     cmd.set_actor(who.id());
   if (cmd.has_register_session())
-    cmd.mutable_register_session()->set_node_id(context.node->facts.node_id);
+    cmd.mutable_register_session()->set_node_id(service.node->facts.node_id);
   auto directory = cmd.caller().directory();
   if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
     cmd.mutable_dispatch()->set_directory(directory);
@@ -57,10 +57,10 @@ std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vecto
 }
 
 /// The node that starts the worker a command asks for, and whether it can; both are the home's to say when that is another node.
-std::optional<v1::Refusal> check_worker(const service_context& context, v1::Command& cmd, const std::vector<std::string>& environment,
+std::optional<v1::Refusal> check_worker(const service_environment& service, v1::Command& cmd, const std::vector<std::string>& environment,
                                         path_view& paths) {
-  const auto* cluster = context.node->cluster;
-  const auto& here = context.node->facts.node_id;
+  const auto* cluster = service.node->cluster;
+  const auto& here = service.node->facts.node_id;
   if (!cluster)
     return check_harness_here(cmd, environment, paths);
   if (!cluster->home_of(cmd.scope()).empty())
@@ -88,7 +88,7 @@ std::optional<v1::Refusal> check_worker(const service_context& context, v1::Comm
 
 } // namespace
 
-prepared_call prepare(const service_context& context, const v1::ExecuteRequest& req, const v1::Principal& who,
+prepared_call prepare(const service_environment& service, const v1::ExecuteRequest& req, const v1::Principal& who,
                       const std::optional<std::chrono::milliseconds>& patience) {
   if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
@@ -106,29 +106,29 @@ prepared_call prepare(const service_context& context, const v1::ExecuteRequest& 
   exec->id = req.id();
   exec->command = req.command();
   auto& cmd = exec->command;
-  complete(context, cmd, who);
-  path_view paths{context.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
+  complete(service, cmd, who);
+  path_view paths{service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
   paths.to_store(cmd);
   // Hosts that are in no cluster have nobody to name their files for.
-  if (cmd.has_register_session() && context.node->cluster && context.node->cluster->is_shared(cmd.scope()) &&
-      context.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
-    context.nodes.checkouts_changed();
+  if (cmd.has_register_session() && service.node->cluster && service.node->cluster->is_shared(cmd.scope()) &&
+      service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+    service.nodes.checkouts_changed();
   // What a repeated request is known by is what the client has sent, not where its worker was to start that time.
   exec->digest = domain::digest_of(cmd);
-  auto refusal = check_worker(context, cmd, c->environment, paths);
+  auto refusal = check_worker(service, cmd, c->environment, paths);
   exec->valid = !domain::validate(cmd);
   c->what = exec;
   return {std::move(c), grpc::Status::OK, std::move(refusal), std::move(paths)};
 }
 
-std::function<void()> leaves_line(const service_context& context, call_ptr c) {
+std::function<void()> leaves_line(const service_environment& service, call_ptr c) {
   const auto& command = c->what->command;
   const auto stands_in_line = command.has_acquire_lock() && command.acquire_lock().wait_ms() > 0;
-  const auto* cluster = context.node->cluster;
+  const auto* cluster = service.node->cluster;
   if (!stands_in_line && (!cluster || cluster->home_of(command.scope()).empty()))
     return nullptr;
   // A client of a node that stops comes back to its place.
-  return [stopping = context.stopping, board = context.board, c = std::move(c)] {
+  return [stopping = service.stopping, board = service.board, c = std::move(c)] {
     if (auto front = board->get().front; front && !*stopping)
       caf::anon_send(front, abort_atom_v, c);
   };

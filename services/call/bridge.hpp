@@ -1,7 +1,7 @@
 // The only place where gRPC threads and actors meet.
 //
 //  * a gRPC thread never waits for another thread: it posts, does what it can of a short call itself, and returns;
-//  * a call that is over soon is worked on by the door, one that may wait or takes several steps by an actor of its own;
+//  * a call that is over soon is worked on by the actor of short calls, one that may wait or takes several steps by an actor of its own;
 //  * every call is finished exactly once on every path, the death of its actor included;
 //  * a cancelled call (the client left, or its deadline passed: gRPC cancels it here too) ends its actor;
 //  * reads start only when the actor asks for more, writes go through a bounded queue: back-pressure reaches HTTP/2.
@@ -111,11 +111,11 @@ grpc::ServerUnaryReactor* run_unary(caf::actor_system& sys, std::shared_ptr<void
   return reactor;
 }
 
-/// A call the door works on. `run(door, call)` asks and keeps the call in its continuations, which touch the request and the reply
-/// only while the call is open: after that they are gone.
-class short_call final : public door_call, public std::enable_shared_from_this<short_call> {
+/// A call that the actor of short calls works on. `run(short_calls, call)` asks and keeps the call in its continuations, which touch the request and
+/// the reply only while the call is open: after that they are gone.
+class short_call final : public any_short_call, public std::enable_shared_from_this<short_call> {
 public:
-  using work = std::function<void(door_ptr, std::shared_ptr<short_call>)>;
+  using work = std::function<void(short_calls_ptr, std::shared_ptr<short_call>)>;
 
   short_call(grpc::ServerUnaryReactor* reactor, work run, std::shared_ptr<std::atomic<bool>> over)
     : answer_(reactor), run_(std::move(run)), over_(std::move(over)) {}
@@ -127,9 +127,9 @@ public:
     answer_.finish(std::move(status));
     over_->store(true, std::memory_order_relaxed);
   }
-  void begin(door_ptr door) override {
+  void begin(short_calls_ptr short_calls) override {
     if (auto run = std::exchange(run_, nullptr); open())
-      run(door, shared_from_this());
+      run(short_calls, shared_from_this());
   }
   void abort() override {
     auto gone = std::exchange(on_abort_, nullptr);
@@ -148,18 +148,18 @@ using short_call_ptr = std::shared_ptr<short_call>;
 
 class short_reactor final : public grpc::ServerUnaryReactor {
 public:
-  short_reactor(door_actor door, std::shared_ptr<void> keep) : door_(std::move(door)), kept_(std::move(keep)) {}
+  short_reactor(short_calls_actor short_calls, std::shared_ptr<void> keep) : short_calls_(std::move(short_calls)), kept_(std::move(keep)) {}
   /// Goes as far as it can on this thread; the rest, if any, on others.
   void begin(caf::actor_system& sys, short_call::work run) {
     auto over = std::make_shared<std::atomic<bool>>(false);
     auto call = std::make_shared<short_call>(this, std::move(run), over);
     call_ = call;
     runtime::run_here(
-      sys, [&] { caf::anon_send(door_, door_call_ptr{std::move(call)}); }, [&] { return over->load(std::memory_order_relaxed); });
+      sys, [&] { caf::anon_send(short_calls_, any_short_call_ptr{std::move(call)}); }, [&] { return over->load(std::memory_order_relaxed); });
   }
   void OnCancel() override {
     if (auto call = call_.lock())
-      caf::anon_send(door_, abort_atom_v, door_call_ptr{std::move(call)});
+      caf::anon_send(short_calls_, abort_atom_v, any_short_call_ptr{std::move(call)});
     comes_before(this);
   }
   void OnDone() override {
@@ -170,14 +170,15 @@ public:
   bool InternalInlineable() override { return true; }
 
 private:
-  door_actor door_;
+  short_calls_actor short_calls_;
   std::weak_ptr<short_call> call_;
   std::shared_ptr<void> kept_;
 };
 
-/// Hands the call to the door. `keep` lives until the call is over, for instance an admission slot.
-inline grpc::ServerUnaryReactor* run_short(caf::actor_system& sys, const door_actor& door, std::shared_ptr<void> keep, short_call::work run) {
-  auto* reactor = new short_reactor{door, std::move(keep)};
+/// Hands the call to the actor of short calls. `keep` lives until the call is over, for instance an admission slot.
+inline grpc::ServerUnaryReactor* run_short(caf::actor_system& sys, const short_calls_actor& short_calls, std::shared_ptr<void> keep,
+                                           short_call::work run) {
+  auto* reactor = new short_reactor{short_calls, std::move(keep)};
   reactor->begin(sys, std::move(run));
   comes_before(reactor);
   return reactor;

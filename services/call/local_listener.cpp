@@ -60,9 +60,9 @@ bool is_in_worker_tree(pid_t pid, pid_t keeper) {
 
 } // namespace
 
-local_listener::local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers,
+local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const worker_registry& workers,
                                std::function<std::int64_t()> keeper_pid)
-  : dir_(dir), server_(server), peers_(peers), workers_(workers), keeper_pid_(std::move(keeper_pid)), acceptor_(listen_at(dir.socket(), backlog)),
+  : dir_(dir), server_(server), table_(table), workers_(workers), keeper_pid_(std::move(keeper_pid)), acceptor_(listen_at(dir.socket(), backlog)),
     next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
@@ -116,7 +116,7 @@ void local_listener::admit(unique_fd connection) {
     log::warn({"a connection of process ", cred.pid, " is refused: ", connections_.size(), " are open (connections_max)"});
     return;
   }
-  peer p;
+  caller_process p;
   p.pid = cred.pid;
   if (auto worker = workers_.of_tree(cred.pid)) {
     p.in_worker_tree = true;
@@ -135,7 +135,7 @@ void local_listener::admit(unique_fd connection) {
   }
   next_fd_ = fd + 1 >= highest_fd() ? first_connection_fd : fd + 1;
   connections_[fd] = inode_of(fd);
-  peers_.put(fd, std::move(p));
+  table_.put(fd, std::move(p));
   grpc::AddInsecureChannelFromFd(&server_, fd); // owns it from here
 }
 

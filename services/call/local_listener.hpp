@@ -20,7 +20,7 @@ class local_listener {
 public:
   /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
   /// std::runtime_error. `keeper_pid` tells which process tree the workers live in (0 = none yet).
-  local_listener(const state_dir& dir, grpc::Server& server, peer_table& peers, const worker_registry& workers,
+  local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const worker_registry& workers,
                  std::function<std::int64_t()> keeper_pid);
   /// Stops accepting and removes the socket file; connections stay with gRPC.
   ~local_listener();
@@ -33,7 +33,7 @@ private:
 
   state_dir dir_;
   grpc::Server& server_;
-  peer_table& peers_;
+  caller_table& table_;
   const worker_registry& workers_;
   std::function<std::int64_t()> keeper_pid_;
   acceptor acceptor_;

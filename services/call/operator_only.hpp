@@ -6,8 +6,8 @@
 namespace swarm {
 
 /// Lets the operator in, outside every worker; everybody else gets the status to refuse the call with.
-inline admitted admit_operator(const service_context& context, const grpc::CallbackServerContext& ctx) {
-  auto in = admit(context, ctx);
+inline admitted admit_operator(const service_environment& service, const grpc::CallbackServerContext& ctx) {
+  auto in = admit(service, ctx);
   if (in.status.ok() && (!in.who.token_hash.empty() || in.who.principal.kind() != v1::Principal::OPERATOR))
     in.status = {grpc::StatusCode::PERMISSION_DENIED, "only the operator, outside every worker, may do that"};
   return in;
@@ -15,9 +15,9 @@ inline admitted admit_operator(const service_context& context, const grpc::Callb
 
 /// Runs `act` for the operator; everybody else is refused.
 template <class Act>
-grpc::ServerUnaryReactor* for_operator(const service_context& context, grpc::CallbackServerContext* ctx, Act act) {
-  auto in = admit_operator(context, *ctx);
-  return in.status.ok() ? run_unary(context.system, in.slot, act) : finish_now(in.status);
+grpc::ServerUnaryReactor* for_operator(const service_environment& service, grpc::CallbackServerContext* ctx, Act act) {
+  auto in = admit_operator(service, *ctx);
+  return in.status.ok() ? run_unary(service.system, in.slot, act) : finish_now(in.status);
 }
 
 } // namespace swarm

@@ -53,7 +53,7 @@ std::optional<v1::Principal> worker_registry::of_token(std::string_view token_ha
   return i == by_token_.end() ? std::nullopt : std::optional{i->second};
 }
 
-std::optional<v1::Principal> bearers::resolved(const std::string& token_hash) const {
+std::optional<v1::Principal> token_cache::resolved(const std::string& token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = resolved_.find(token_hash);
   if (i == resolved_.end() || now_ms_() - i->second.at_ms > limits::resolved_token_age.count())
@@ -61,9 +61,9 @@ std::optional<v1::Principal> bearers::resolved(const std::string& token_hash) co
   return i->second.who;
 }
 
-void bearers::remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at) {
+void token_cache::remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at) {
   std::lock_guard guard{mutex_};
-  if (losses_ != asked_at)
+  if (invalidations_ != asked_at)
     return; // it may have gone meanwhile
   if (resolved_.insert_or_assign(token_hash, known{who, now_ms_()}).second)
     order_.push_back(token_hash);
@@ -73,9 +73,9 @@ void bearers::remember(const std::string& token_hash, const v1::Principal& who, 
   }
 }
 
-std::shared_ptr<void> bearers::attend(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone) {
+std::shared_ptr<void> token_cache::watch(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone) {
   std::lock_guard guard{mutex_};
-  if (losses_ != asked_at)
+  if (invalidations_ != asked_at)
     return nullptr;
   attending_.emplace(++last_attendance_, attendance{session_id, std::move(gone)});
   return {this, [this, number = last_attendance_](void*) {
@@ -84,17 +84,17 @@ std::shared_ptr<void> bearers::attend(const std::string& session_id, std::uint64
           }};
 }
 
-void bearers::token_gone(const std::string& token_hash) {
+void token_cache::token_gone(const std::string& token_hash) {
   std::lock_guard guard{mutex_};
-  ++losses_;
+  ++invalidations_;
   resolved_.erase(token_hash);
 }
 
-void bearers::session_gone(const std::string& session_id) {
+void token_cache::session_gone(const std::string& session_id) {
   std::vector<std::function<void()>> told;
   {
     std::lock_guard guard{mutex_};
-    ++losses_;
+    ++invalidations_;
     for (auto& [number, a] : attending_)
       if (a.session_id == session_id)
         told.push_back(std::exchange(a.gone, nullptr));
@@ -104,25 +104,25 @@ void bearers::session_gone(const std::string& session_id) {
       gone();
 }
 
-void peer_table::put(int fd, peer p) {
+void caller_table::put(int fd, caller_process p) {
   std::lock_guard guard{mutex_};
-  peers_[fd] = std::move(p);
+  table_[fd] = std::move(p);
 }
 
-std::optional<peer> peer_table::find(int fd) const {
+std::optional<caller_process> caller_table::find(int fd) const {
   std::lock_guard guard{mutex_};
-  auto i = peers_.find(fd);
-  return i == peers_.end() ? std::nullopt : std::optional{i->second};
+  auto i = table_.find(fd);
+  return i == table_.end() ? std::nullopt : std::optional{i->second};
 }
 
 claim principals::identify(const grpc::ServerContextBase& ctx) const {
   claim out;
-  out.at = bearers_.losses();
+  out.at = tokens_.invalidations();
   auto name = ctx.peer();
   int fd = -1;
   if (name.rfind("fd:", 0) == 0)
     std::from_chars(name.data() + 3, name.data() + name.size(), fd);
-  auto who = peers_.find(fd);
+  auto who = table_.find(fd);
   if (!who) {
     out.refused = true;
     return out;
@@ -133,7 +133,7 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
     auto hash = sha256(from_hex({i->second.data(), i->second.size()}));
     auto who_shows_it = workers_.of_token(hash);
     if (!who_shows_it)
-      who_shows_it = bearers_.resolved(hash);
+      who_shows_it = tokens_.resolved(hash);
     if (who_shows_it)
       out.principal = std::move(*who_shows_it);
     else

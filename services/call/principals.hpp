@@ -20,7 +20,7 @@
 namespace swarm {
 
 /// The process at the other end of an accepted connection, as it was when it connected.
-struct peer {
+struct caller_process {
   std::int64_t pid = 0;
   bool in_worker_tree = false;
   v1::Principal worker; // whose tree it is in; without an id for strays
@@ -47,20 +47,20 @@ private:
 };
 
 /// Who bears which token, as the store has said, and what lasts only as long as its session. Thread-safe; outlives the actors.
-class bearers final : public bearer_port {
+class token_cache final : public token_cache_port {
 public:
   /// `now_ms`: a clock that only goes forward, in milliseconds.
-  explicit bearers(std::function<std::int64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
+  explicit token_cache(std::function<std::int64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
 
   /// Grows with every token and session that goes: what was asked of the store at a number that is past may be out of date.
-  std::uint64_t losses() const noexcept { return losses_; }
+  std::uint64_t invalidations() const noexcept { return invalidations_; }
   /// What has been remembered; bounded, oldest out, and for limits::resolved_token_age only.
   std::optional<v1::Principal> resolved(const std::string& token_hash) const;
   /// `asked_at`: losses() before the store was asked.
   void remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at);
   /// Calls `gone` once, from any thread, when the session goes, unless what is returned has been dropped before. Null when a session or
   /// token has gone since `asked_at`: this one may have been it.
-  std::shared_ptr<void> attend(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone);
+  std::shared_ptr<void> watch(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone);
 
   void token_gone(const std::string& token_hash) override;
   void session_gone(const std::string& session_id) override;
@@ -76,7 +76,7 @@ private:
   };
   std::function<std::int64_t()> now_ms_;
   mutable std::mutex mutex_;
-  std::atomic<std::uint64_t> losses_ = 0; // changed under the mutex
+  std::atomic<std::uint64_t> invalidations_ = 0; // changed under the mutex
   std::unordered_map<std::string, known> resolved_;
   std::list<std::string> order_;
   std::uint64_t last_attendance_ = 0;
@@ -85,14 +85,14 @@ private:
 
 /// Connection number to process. gRPC names a connection made from a descriptor "fd:N"; N is handed out in rotation, so that it
 /// is not reused while a call of the old connection may still be looking.
-class peer_table {
+class caller_table {
 public:
-  void put(int fd, peer p);
-  std::optional<peer> find(int fd) const;
+  void put(int fd, caller_process p);
+  std::optional<caller_process> find(int fd) const;
 
 private:
   mutable std::mutex mutex_;
-  std::unordered_map<int, peer> peers_;
+  std::unordered_map<int, caller_process> table_;
 };
 
 /// What the connection and the metadata say, before the store was asked about a token.
@@ -106,16 +106,16 @@ struct claim {
 /// Tells who calls. Thread-safe.
 class principals {
 public:
-  principals(const peer_table& peers, const worker_registry& workers, swarm::bearers& bearers)
-    : peers_(peers), workers_(workers), bearers_(bearers) {}
+  principals(const caller_table& table, const worker_registry& workers, swarm::token_cache& tokens)
+    : table_(table), workers_(workers), tokens_(tokens) {}
   /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
-  swarm::bearers& bearers() const noexcept { return bearers_; }
+  swarm::token_cache& tokens() const noexcept { return tokens_; }
 
 private:
-  const peer_table& peers_;
+  const caller_table& table_;
   const worker_registry& workers_;
-  swarm::bearers& bearers_;
+  swarm::token_cache& tokens_;
 };
 
 /// Who a session's token makes its bearer.

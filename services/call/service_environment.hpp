@@ -15,10 +15,10 @@
 namespace swarm {
 
 /// What every service of a node shares.
-struct service_context {
+struct service_environment {
   caf::actor_system& system;
-  std::shared_ptr<const entrance_board> board;
-  node_context_ptr node;
+  std::shared_ptr<const entry_actors> board;
+  node_environment_ptr node;
   principals& callers;
   runtime::admission& admission;
   /// The node ends the calls that are under way, not their clients.
@@ -34,27 +34,27 @@ struct admitted {
 };
 
 /// Finds the caller and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at once.
-admitted admit(const service_context&, const grpc::CallbackServerContext&);
+admitted admit(const service_environment&, const grpc::CallbackServerContext&);
 
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
 /// token. `refuse(status)` otherwise.
 template <class Self, class Next, class Refuse>
-void with_principal(Self* self, const service_context& context, const claim& who, Next next, Refuse refuse) {
+void with_principal(Self* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
   if (who.token_hash.empty())
     return next(who.principal);
-  auto front = context.board->get().front;
+  auto front = service.board->get().front;
   if (!front)
     return refuse(to_status(errc::unavailable));
   auto hash = who.token_hash;
-  auto q = internal_query(*context.node, "", [&](v1::Query& x) { x.mutable_resolve_token()->set_token_hash(hash); });
-  auto* callers = &context.callers;
+  auto q = internal_query(*service.node, "", [&](v1::Query& x) { x.mutable_resolve_token()->set_token_hash(hash); });
+  auto* callers = &service.callers;
   ask(self, front, q)
     .then(
       [next, refuse, callers, hash, at = who.at](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
         auto bearer = principal_of(a->session());
-        callers->bearers().remember(hash, bearer, at);
+        callers->tokens().remember(hash, bearer, at);
         next(bearer);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
@@ -62,14 +62,14 @@ void with_principal(Self* self, const service_context& context, const claim& who
 
 /// The same for what lasts: a session's ends with the session.
 template <class Next, class Refuse>
-void with_lasting_principal(caf::event_based_actor* self, const service_context& context, const claim& who, Next next, Refuse refuse) {
+void with_lasting_principal(caf::event_based_actor* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
   with_principal(
-    self, context, who,
-    [self, callers = &context.callers, at = who.at, next, refuse](const v1::Principal& p) {
+    self, service, who,
+    [self, callers = &service.callers, at = who.at, next, refuse](const v1::Principal& p) {
       if (p.kind() != v1::Principal::SESSION)
         return next(p);
       auto stays =
-        callers->bearers().attend(p.id(), at, [me = caf::actor_cast<caf::actor>(self)] { caf::anon_send_exit(me, caf::exit_reason::user_shutdown); });
+        callers->tokens().watch(p.id(), at, [me = caf::actor_cast<caf::actor>(self)] { caf::anon_send_exit(me, caf::exit_reason::user_shutdown); });
       if (!stays)
         return refuse(to_status(errc::unavailable));
       self->attach_functor([stays] {});
@@ -79,13 +79,13 @@ void with_lasting_principal(caf::event_based_actor* self, const service_context&
 }
 
 /// What was asked of another node is taken back when nobody waits for the answer any more.
-class asked_elsewhere {
+class forwarded {
 public:
-  asked_elsewhere(federation_actor federation, std::string node_id, link_request_ptr request)
+  forwarded(federation_actor federation, std::string node_id, link_request_ptr request)
     : federation_(std::move(federation)), node_id_(std::move(node_id)), request_(std::move(request)) {}
-  asked_elsewhere(const asked_elsewhere&) = delete;
-  asked_elsewhere& operator=(const asked_elsewhere&) = delete;
-  ~asked_elsewhere() {
+  forwarded(const forwarded&) = delete;
+  forwarded& operator=(const forwarded&) = delete;
+  ~forwarded() {
     if (!answered)
       caf::anon_send(federation_, abort_atom_v, node_id_, request_);
   }
@@ -99,9 +99,9 @@ private:
 
 /// Polls for events where the scope's home is: at the hub of this node, or over the link to another one.
 template <class Self, class OnPage, class OnError>
-void poll_events(Self* self, const service_context& context, const watch_poll_ptr& poll, OnPage on_page, OnError on_error) {
-  auto board = context.board->get();
-  auto home = context.node->cluster ? context.node->cluster->home_of(poll->scope) : std::string{};
+void poll_events(Self* self, const service_environment& service, const watch_poll_ptr& poll, OnPage on_page, OnError on_error) {
+  auto board = service.board->get();
+  auto home = service.node->cluster ? service.node->cluster->home_of(poll->scope) : std::string{};
   if (!board.watch || !board.federation)
     return on_error(to_status(errc::unavailable));
   if (home.empty()) {
@@ -109,7 +109,7 @@ void poll_events(Self* self, const service_context& context, const watch_poll_pt
     return;
   }
   auto request = to_link(*poll);
-  auto asked = std::make_shared<asked_elsewhere>(board.federation, home, request);
+  auto asked = std::make_shared<forwarded>(board.federation, home, request);
   ask(self, board.federation, home, request)
     .then(
       [=](const link_response_ptr& r) {
@@ -119,7 +119,7 @@ void poll_events(Self* self, const service_context& context, const watch_poll_pt
           return on_error(to_status(page.error()));
         // The other node does not wait for ever.
         if ((*page)->events.empty() && !(*page)->too_old && poll->wait)
-          return poll_events(self, context, poll, on_page, on_error);
+          return poll_events(self, service, poll, on_page, on_error);
         on_page(*page);
       },
       [asked, on_error](caf::error& e) {
@@ -130,7 +130,7 @@ void poll_events(Self* self, const service_context& context, const watch_poll_pt
 
 /// To be done when the client of this command goes unanswered: it leaves the line it may stand in, and is not put to another node any more.
 /// Null when there is nothing to do.
-std::function<void()> leaves_line(const service_context&, call_ptr);
+std::function<void()> leaves_line(const service_environment&, call_ptr);
 
 /// Checks a request's outer bounds and makes the call the front understands. A status instead when it breaks one, a refusal when
 /// this node cannot run what is asked for (decided before any state changes). `patience`: how long the client waits, if it has said so.
@@ -140,7 +140,7 @@ struct prepared_call {
   std::optional<v1::Refusal> refusal;
   path_view paths = {}; // in which the reply is shown
 };
-prepared_call prepare(const service_context&, const v1::ExecuteRequest&, const v1::Principal&,
+prepared_call prepare(const service_environment&, const v1::ExecuteRequest&, const v1::Principal&,
                       const std::optional<std::chrono::milliseconds>& patience = {});
 
 } // namespace swarm

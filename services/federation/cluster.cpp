@@ -210,8 +210,8 @@ void cluster::keep(const v1::ClusterView& said) {
 
 namespace {
 
-/// What a peer knows of the node at its other end. Who is in the cluster, drains or has left, and where it is, the home knows itself, and
-/// perhaps newer than the peers were asked.
+/// What a linked node knows of the node at its other end. Membership, draining and addresses are the home's own knowledge, perhaps newer than
+/// what the linked nodes answered.
 void take_report(v1::ClusterNode& known, const v1::ClusterNode& said) {
   if (said.link() == v1::ClusterNode::REVOKED || known.link() == v1::ClusterNode::REVOKED)
     return;
@@ -262,7 +262,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
   if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
     return false;
   auto before = view_.nodes_size();
-  // Its own row is the one that it calls so; the other view is this node's own, with what its peers have said.
+  // Its own row is the one that it calls so; the other view is this node's own, with what its linked nodes have said.
   auto from_home = !home_.empty() && std::any_of(said.nodes().begin(), said.nodes().end(),
                                                  [&](const auto& n) { return n.info().node_id() == home_ && n.link() == v1::ClusterNode::SELF; });
   // One that waits for it is told with every view: that it was locked before, this node may not have heard.

@@ -1,4 +1,4 @@
-// The door by which a new node comes in: a listener of its own, open only while a join token is.
+// The join listener, through which a new node comes in. It is open only while a join token is valid.
 #pragma once
 
 #include <condition_variable>

@@ -451,17 +451,17 @@ private:
   links& owner_;
 };
 
-/// What the doorman looks in, and does not find any more while the server ends: gRPC may keep him longer.
-struct links::doorman_book {
+/// The verifier's way to its owner. It is cut when the server ends, because gRPC may keep the verifier longer.
+struct links::verifier_book {
   std::mutex mutex;
   links* owner = nullptr;
 };
 
 /// Looks at the certificate that a connection begins with, in gRPC's place: that would not say what is wrong with it, nor that anything is.
 /// Whoever holds its key has been made sure of by then.
-class links::doorman final : public grpc::experimental::ExternalCertificateVerifier {
+class links::member_verifier final : public grpc::experimental::ExternalCertificateVerifier {
 public:
-  explicit doorman(std::shared_ptr<doorman_book> b) : book_(std::move(b)) {}
+  explicit member_verifier(std::shared_ptr<verifier_book> b) : book_(std::move(b)) {}
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* shown, std::function<void(grpc::Status)>, grpc::Status* status) override {
     auto pem = shown->peer_cert();
@@ -481,7 +481,7 @@ public:
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
 
 private:
-  std::shared_ptr<doorman_book> book_;
+  std::shared_ptr<verifier_book> book_;
 };
 
 links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {
@@ -542,9 +542,9 @@ std::optional<std::string> links::serve(const std::string& address) {
   tls.watch_identity_key_cert_pairs();
   tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   std::lock_guard guard{mutex_};
-  book_ = std::make_shared<doorman_book>();
+  book_ = std::make_shared<verifier_book>();
   book_->owner = this;
-  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<doorman>(book_));
+  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<member_verifier>(book_));
   service_ = std::make_unique<service>(*this);
   grpc::ServerBuilder builder;
   int port = 0;

@@ -76,7 +76,7 @@ public:
   void listen(link_listener) override;
   void dial(const v1::NodeAddress&, link_lane) override;
   void hang_up(const std::string& node_id, link_lane) override;
-  /// Somebody of whom nobody knows who it is was not let in, here or at another door of the cluster.
+  /// An unidentified caller was refused, here or at another listener of the cluster.
   void tell_refused(std::string why);
   /// Who answers what nodes ask beside the link; outlives the serving.
   void answer_by(node_requests*);
@@ -90,8 +90,8 @@ public:
 
 private:
   class service;
-  class doorman;
-  struct doorman_book;
+  class member_verifier;
+  struct verifier_book;
   void stop_serving(); // by whoever holds `serving_`
 
   authority_store& authority_;
@@ -102,7 +102,7 @@ private:
   std::mutex mutex_;
   node_requests* requests_ = nullptr;
   std::unique_ptr<service> service_;
-  std::shared_ptr<doorman_book> book_;
+  std::shared_ptr<verifier_book> book_;
   std::unique_ptr<grpc::Server> server_;
   std::thread sweeping_{[board = board_] { board->sweep(); }};
 };

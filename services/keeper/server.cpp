@@ -164,8 +164,8 @@ bool server::end_of_turn(bool quiet) {
   auto left = send_advanced(quiet);
   ++turn_;
   flush_client();
-  auto client = peers_.find(client_);
-  if (leaving_ && (client == peers_.end() || client->second->stream.queued_bytes() == 0))
+  auto client = callers_.find(client_);
+  if (leaving_ && (client == callers_.end() || client->second->stream.queued_bytes() == 0))
     loop_.stop();
   return left;
 }

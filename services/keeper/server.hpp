@@ -31,11 +31,11 @@ public:
   void run();
 
 private:
-  struct peer {
+  struct caller {
     frame_stream stream;
     event_loop::token watch = 0;
   };
-  using peer_id = std::uint64_t; // 0 is nobody
+  using caller_id = std::uint64_t; // 0 is nobody
 
   // server.cpp: life
   void on_signals();
@@ -52,10 +52,10 @@ private:
   void accept_all();
   void on_connection(unique_fd socket);
   bool may_connect(int socket) const;
-  void on_peer(peer_id, std::uint32_t events);
-  bool handle(peer_id, const std::string& message);
-  bool greet(peer_id, const internal::Hello&);
-  void drop(peer_id, std::string_view why);
+  void on_caller(caller_id, std::uint32_t events);
+  bool handle(caller_id, const std::string& message);
+  bool greet(caller_id, const internal::Hello&);
+  void drop(caller_id, std::string_view why);
   void send(const internal::FromKeeper&, int fd = -1);
   void flush_client();
 
@@ -93,9 +93,9 @@ private:
   };
   std::map<std::string, advance> advanced_;
   std::uint64_t turn_ = 1;
-  std::map<peer_id, std::unique_ptr<peer>> peers_;
-  peer_id last_peer_ = 0;
-  peer_id client_ = 0;
+  std::map<caller_id, std::unique_ptr<caller>> callers_;
+  caller_id last_caller_ = 0;
+  caller_id client_ = 0;
   bool quitting_ = false;
   bool leaving_ = false;
   event_loop::token idle_timer_ = 0;

@@ -21,17 +21,17 @@ void server::on_connection(unique_fd socket) {
   if (!may_connect(socket.get()))
     return log_.line("refused a connection");
   // Of those that have not said hello yet the oldest gives way.
-  if (peers_.size() > limits::keeper_strangers_max)
-    for (const auto& [id, p] : peers_)
+  if (callers_.size() > limits::keeper_strangers_max)
+    for (const auto& [id, p] : callers_)
       if (id != client_) {
         drop(id, "too many connections");
         break;
       }
-  auto id = ++last_peer_;
-  auto p = std::make_unique<peer>(peer{frame_stream{std::move(socket)}});
-  p->watch = loop_.watch(p->stream.fd(), EPOLLIN, [this, id](std::uint32_t events) { on_peer(id, events); });
+  auto id = ++last_caller_;
+  auto p = std::make_unique<caller>(caller{frame_stream{std::move(socket)}});
+  p->watch = loop_.watch(p->stream.fd(), EPOLLIN, [this, id](std::uint32_t events) { on_caller(id, events); });
   if (p->watch != 0)
-    peers_.emplace(id, std::move(p));
+    callers_.emplace(id, std::move(p));
 }
 
 /// Our own user, and no program that we run: a worker must not command its own parent.
@@ -43,9 +43,9 @@ bool server::may_connect(int socket) const {
   return is_descendant(who.pid, getpid()) == false;
 }
 
-void server::on_peer(peer_id id, std::uint32_t events) {
-  auto i = peers_.find(id);
-  if (i == peers_.end())
+void server::on_caller(caller_id id, std::uint32_t events) {
+  auto i = callers_.find(id);
+  if (i == callers_.end())
     return;
   auto& stream = i->second->stream;
   if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0)
@@ -57,7 +57,7 @@ void server::on_peer(peer_id id, std::uint32_t events) {
   while (stream.next(message)) {
     if (!handle(id, message))
       return drop(id, "a malformed or unexpected frame");
-    if (peers_.count(id) == 0)
+    if (callers_.count(id) == 0)
       return;
   }
   if (status == frame_stream::status::malformed)
@@ -66,7 +66,7 @@ void server::on_peer(peer_id id, std::uint32_t events) {
     drop(id, "closed");
 }
 
-bool server::handle(peer_id id, const std::string& message) {
+bool server::handle(caller_id id, const std::string& message) {
   internal::ToKeeper m;
   if (!m.ParseFromString(message) || m.body_case() == internal::ToKeeper::BODY_NOT_SET)
     return false;
@@ -78,21 +78,21 @@ bool server::handle(peer_id id, const std::string& message) {
   return true;
 }
 
-bool server::greet(peer_id id, const internal::Hello& hello) {
+bool server::greet(caller_id id, const internal::Hello& hello) {
   internal::FromKeeper m;
   auto& w = *m.mutable_welcome();
   w.set_protocol(protocol_version);
   w.set_keeper_pid(getpid());
   w.set_children(static_cast<std::uint32_t>(children_.size()));
   if (hello.protocol() != protocol_version) {
-    auto& stream = peers_.at(id)->stream;
+    auto& stream = callers_.at(id)->stream;
     stream.queue(encode_frame(m));
     stream.flush();
     return false;
   }
   // What the old one had sent counts, and is in the list that the new one gets.
   if (client_ != 0)
-    on_peer(client_, EPOLLIN);
+    on_caller(client_, EPOLLIN);
   if (client_ != 0)
     drop(client_, "replaced by a new client");
   client_ = id;
@@ -111,13 +111,13 @@ bool server::greet(peer_id id, const internal::Hello& hello) {
   return true;
 }
 
-void server::drop(peer_id id, std::string_view why) {
-  auto i = peers_.find(id);
-  if (i == peers_.end())
+void server::drop(caller_id id, std::string_view why) {
+  auto i = callers_.find(id);
+  if (i == callers_.end())
     return;
   log_.line((id == client_ ? "client dropped: " : "connection dropped: ") + std::string{why});
   loop_.remove(i->second->watch);
-  peers_.erase(i);
+  callers_.erase(i);
   if (id != client_)
     return;
   client_ = 0;
@@ -125,8 +125,8 @@ void server::drop(peer_id id, std::string_view why) {
 }
 
 void server::send(const internal::FromKeeper& m, int fd) {
-  auto i = peers_.find(client_);
-  if (client_ == 0 || i == peers_.end())
+  auto i = callers_.find(client_);
+  if (client_ == 0 || i == callers_.end())
     return;
   auto& stream = i->second->stream;
   unique_fd attached;
@@ -141,8 +141,8 @@ void server::send(const internal::FromKeeper& m, int fd) {
 }
 
 void server::flush_client() {
-  auto i = peers_.find(client_);
-  if (client_ == 0 || i == peers_.end())
+  auto i = callers_.find(client_);
+  if (client_ == 0 || i == callers_.end())
     return;
   auto& p = *i->second;
   if (p.stream.flush() == frame_stream::status::closed)

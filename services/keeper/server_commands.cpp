@@ -203,8 +203,8 @@ bool server::send_advanced(bool quiet) {
   }
   auto left = false;
   for (auto i = advanced_.begin(); i != advanced_.end();) {
-    auto client = peers_.find(client_);
-    if (client == peers_.end() || client->second->stream.queued_bytes() > advanced_backlog_bytes)
+    auto client = callers_.find(client_);
+    if (client == callers_.end() || client->second->stream.queued_bytes() > advanced_backlog_bytes)
       return false; // when it has taken them there is a turn
     auto c = find(i->first);
     if (c && !quiet && i->second.turn == turn_ && c->output_end() - i->second.since < limits::pty_chunk_bytes_max) {

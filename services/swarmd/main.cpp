@@ -150,7 +150,7 @@ private:
   std::atomic<bool> keep_keeper_{true};
 };
 
-bool wait_until_booted(caf::actor_system& sys, const entrance_board& board) {
+bool wait_until_booted(caf::actor_system& sys, const entry_actors& board) {
   caf::scoped_actor me{sys};
   auto deadline = std::chrono::steady_clock::now() + 60s;
   // One whose front dies while it boots is started again, with another front.
@@ -163,7 +163,7 @@ bool wait_until_booted(caf::actor_system& sys, const entrance_board& board) {
   return false;
 }
 
-void check_integrity_in_background(caf::actor_system& sys, const entrance_board& board, const std::shared_ptr<integrity_report>& report) {
+void check_integrity_in_background(caf::actor_system& sys, const entry_actors& board, const std::shared_ptr<integrity_report>& report) {
   auto reader = board.get().maintenance;
   if (!reader)
     return;
@@ -231,9 +231,9 @@ std::uint64_t random_incarnation() {
 int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   auto identity = load_identity(dir, args.node_name);
   prepare_store(dir);
-  auto board = std::make_shared<entrance_board>();
+  auto board = std::make_shared<entry_actors>();
   worker_registry workers;
-  bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
+  token_cache known_bearers{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
   stop_signal stop;
 
@@ -242,33 +242,33 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   keeper_options.program = std::filesystem::path{program_directory()} / "swarm-keeper";
   keeper_link keeper{keeper_options};
 
-  auto context = std::make_shared<node_context>();
-  context->facts.node_id = identity.id;
-  context->facts.node_name = identity.name;
-  context->facts.user_identity = "user:" + user_name();
-  context->facts.version = SWARM_VERSION;
-  context->facts.dir = dir;
-  context->facts.program_dir = program_directory();
-  context->facts.token_key = identity.key;
-  context->facts.base_environment = clean_environment();
-  context->clock = &system_clock_port();
-  context->processes = &keeper;
-  context->watch = &watch;
-  context->workers = &workers;
-  context->bearers = &known_bearers;
+  auto environment = std::make_shared<node_environment>();
+  environment->facts.node_id = identity.id;
+  environment->facts.node_name = identity.name;
+  environment->facts.user_identity = "user:" + user_name();
+  environment->facts.version = SWARM_VERSION;
+  environment->facts.dir = dir;
+  environment->facts.program_dir = program_directory();
+  environment->facts.token_key = identity.key;
+  environment->facts.base_environment = clean_environment();
+  environment->clock = &system_clock_port();
+  environment->processes = &keeper;
+  environment->watch = &watch;
+  environment->workers = &workers;
+  environment->tokens = &known_bearers;
 
-  context->facts.incarnation = random_incarnation();
-  auto clustered = cluster::open(dir, context->facts, *context->clock);
-  clustered->describe(describe_host(context->facts.base_environment));
-  links transport{clustered->authority(), *context->clock};
-  context->cluster = clustered.get();
-  context->links = &transport;
+  environment->facts.incarnation = random_incarnation();
+  auto clustered = cluster::open(dir, environment->facts, *environment->clock);
+  clustered->describe(describe_host(environment->facts.base_environment));
+  links transport{clustered->authority(), *environment->clock};
+  environment->cluster = clustered.get();
+  environment->links = &transport;
 
   node_options options;
-  options.context = context;
+  options.environment = environment;
   options.ledger.new_uuid = random_uuid;
   options.ledger.node_id = identity.id;
-  options.ledger.user_identity = context->facts.user_identity;
+  options.ledger.user_identity = environment->facts.user_identity;
 
   runtime::shutdown stopping;
   auto cfg =
@@ -284,7 +284,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     _exit(1);
   }
   auto server =
-    std::make_unique<node_server>(sys, context, board, workers, known_bearers, *clustered, transport, root,
+    std::make_unique<node_server>(sys, environment, board, workers, known_bearers, *clustered, transport, root,
                                   node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
   log::info({"swarmd ", SWARM_VERSION, " serves ", dir.root.string(), " as ", identity.name, " (", identity.id, ")"});
@@ -293,7 +293,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   is_stopping = true;
   log::info({"stopping", stop.keep_keeper() ? "; programs in terminals go on" : ""});
 
-  stopping.add("doors", 2s, [&](auto grace) { return server->stop(grace); });
+  stopping.add("listeners", 2s, [&](auto grace) { return server->stop(grace); });
   if (!stop.keep_keeper())
     stopping.add("programs", 3 * limits::kill_grace(), [&](auto) {
       end_keeper(keeper);

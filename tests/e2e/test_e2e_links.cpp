@@ -123,7 +123,7 @@ v1::LinkRequest question() {
 }
 
 /// Everything the home answers until it has answered this one.
-std::vector<std::uint64_t> answers_until(peer_stream& s, std::uint64_t last) {
+std::vector<std::uint64_t> answers_until(link_stream& s, std::uint64_t last) {
   std::vector<std::uint64_t> out;
   while (auto f = s.next()) {
     if (f->message().has_response())
@@ -274,7 +274,7 @@ std::size_t version_chosen(const std::string& record) {
 /// Shows a home's name under an authority of its own, and keeps all that is said to it within TLS.
 class false_home {
 public:
-  false_home(const authority& ca, const peer_identity& shown)
+  false_home(const authority& ca, const member_identity& shown)
     : key_(value_of(key_pair::from_pem(shown.key_pem))), thread_([this, certificate = value_of(certificate_from_pem(shown.chain_pem)),
                                                                   of_authority = ca.certificate()] { run(certificate, of_authority); }) {}
   ~false_home() {
@@ -380,9 +380,9 @@ TEST_CASE("a peer of the protocol before is a node like the others, over its one
   c.join(b, "b");
   auto bob = register_shared(b, "name:bob");
   std::atomic<int> reads = 0;
-  auto who = join_as_peer(c.token(), "old");
+  auto who = join_as_member(c.token(), "old");
   const auto old_id = who.node_id;
-  scripted_peer old{who, 1, 1, 0, [&](const v1::LinkRequest& r, v1::LinkResponse& out) {
+  scripted_node old{who, 1, 1, 0, [&](const v1::LinkRequest& r, v1::LinkResponse& out) {
                       auto described = [&](v1::PtyInfo& pty) {
                         pty.set_id("of-old");
                         pty.set_node_id(old_id);
@@ -431,7 +431,7 @@ TEST_CASE("a peer of the protocol before is a node like the others, over its one
 
 TEST_CASE("a peer that is newer, of another cluster or not the node of its certificate is refused, and said once") {
   cluster_of_nodes c;
-  auto who = join_as_peer(c.token(), "odd");
+  auto who = join_as_member(c.token(), "odd");
   struct wrong {
     const char* what;
     std::function<void(v1::LinkHello&)> change;
@@ -451,7 +451,7 @@ TEST_CASE("a peer that is newer, of another cluster or not the node of its certi
   for (const auto& w : all)
     for (int i = 0; i < dials; ++i) {
       CAPTURE(w.what);
-      peer_stream s{who};
+      link_stream s{who};
       auto f = hello_frame(who);
       w.change(*f.mutable_hello());
       REQUIRE(s.write(f));
@@ -470,7 +470,7 @@ TEST_CASE("a peer that is newer, of another cluster or not the node of its certi
   CHECK(nodes_of(c.home) == 2);
   CHECK(cluster_of_nodes::link_seen_by(c.home, "odd") == "down");
   // Another node's name is not taken; the link stands.
-  auto s = std::make_unique<peer_stream>(who);
+  auto s = std::make_unique<link_stream>(who);
   auto f = hello_frame(who);
   f.mutable_hello()->set_node_name("a");
   REQUIRE(s->write(f));
@@ -511,7 +511,7 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");
-  auto who = join_as_peer(c.token(), "odd");
+  auto who = join_as_member(c.token(), "odd");
   auto ours = authority_of(c.home);
   auto now = system_clock_port().unix_ms();
   auto other = authority::create(who.cluster_id, now);
@@ -525,15 +525,15 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   auto foreign = certified_by(*other, who, now - day_ms, now + day_ms);
   auto early = certified_by(ours, who, now + day_ms, now + 2 * day_ms);
   auto late = certified_by(ours, who, now - 2 * day_ms, now - day_ms);
-  auto gone = join_as_peer(c.token(), "gone");
+  auto gone = join_as_member(c.token(), "gone");
   REQUIRE(c.home.ctl({"node", "revoke", "gone"}).status == 0);
   // It has left and come again, with another certificate.
-  auto retired = join_as_peer(c.token(), "again");
+  auto retired = join_as_member(c.token(), "again");
   REQUIRE(answer_to(all_calls[3], channel_of(retired)).ok());
-  auto anew = join_as_peer(c.token(), "again", retired.node_id);
+  auto anew = join_as_member(c.token(), "again", retired.node_id);
   struct wrong {
     const char* what;
-    const peer_identity& who;
+    const member_identity& who;
     std::string text;
   };
   const std::vector<wrong> all{{"another authority's", foreign, "was not made by this cluster's authority"},
@@ -558,19 +558,19 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   }
   CHECK(cluster_of_nodes::link_seen_by(c.home, "gone") == "revoked");
   CHECK(b.ctl(in_shared({"kv", "set", "k", "1"})).status == 0);
-  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
-  CHECK(scripted_peer(anew, limits::link_protocol, 1).up());
+  CHECK(scripted_node(who, limits::link_protocol, 1).up());
+  CHECK(scripted_node(anew, limits::link_protocol, 1).up());
 }
 
 TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also while it reads nothing, and is refused on a connection that stands") {
   cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 4000\n"};
   constexpr std::uint64_t credit = std::uint64_t{1} << 30;
-  auto talk_until_cut_off = [](peer_stream& s) {
+  auto talk_until_cut_off = [](link_stream& s) {
     static constexpr auto before_its_own_deadline = 3 * patience / 2;
     return std::async(std::launch::async, [&s] { return eventually([&s] { return !s.write(plain(0, 0, credit)); }, before_its_own_deadline); });
   };
 
-  auto odd = join_as_peer(c.token(), "odd");
+  auto odd = join_as_member(c.token(), "odd");
   auto standing = channel_of(odd);
   {
     grpc::ClientContext context;
@@ -583,11 +583,11 @@ TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also 
   auto control_cut = talk_until_cut_off(*control), bulk_cut = talk_until_cut_off(*bulk);
 
   // More is on its way to it than gRPC takes in unread: the last word of the home does not get through.
-  auto deaf = join_as_peer(c.token(), "deaf");
+  auto deaf = join_as_member(c.token(), "deaf");
   constexpr std::size_t value_bytes = 100'000;
   constexpr std::size_t answers = 3 * limits::grpc_message_bytes_max / value_bytes;
   REQUIRE(c.home.ctl(in_shared({"kv", "set", "large", std::string(value_bytes, 'x')})).status == 0);
-  peer_stream unread{deaf, link_lane::control, false};
+  link_stream unread{deaf, link_lane::control, false};
   REQUIRE(unread.write(hello_frame(deaf)));
   for (v1::LinkFrame of_home; of_home.credit() == 0;)
     REQUIRE(unread.read(of_home));
@@ -653,21 +653,21 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
   auto bob = register_shared(b, "name:bob");
   REQUIRE(b.ctl(in_shared({"lock", "/src/f", "--as", bob})).status == 0);
   auto pid = c.home.node_pid();
-  auto who = join_as_peer(c.token(), "odd");
+  auto who = join_as_member(c.token(), "odd");
 
   {
     INFO("what ends the connection");
     struct wrong {
       std::string text;
-      std::function<void(peer_stream&)> say;
+      std::function<void(link_stream&)> say;
     };
-    const std::vector<wrong> all{{"a second hello", [&](peer_stream& s) { s.write(hello_frame(who)); }},
-                                 {"message 3 came, and 1 was next", [](peer_stream& s) { s.write(message_frame(3, question(), 1)); }},
-                                 {"a message without a number", [](peer_stream& s) { s.write(message_frame(0, question(), 1)); }},
-                                 {"a number without a message", [](peer_stream& s) { s.write(plain(1, 0, 0)); }},
-                                 {"it acknowledges 999 after 0", [](peer_stream& s) { s.write(plain(0, 999, 0)); }},
-                                 {"it takes back credit", [](peer_stream& s) { s.write(plain(0, 0, 1'000)) && s.write(plain(0, 0, 10)); }},
-                                 {"bytes", [](peer_stream& s) {
+    const std::vector<wrong> all{{"a second hello", [&](link_stream& s) { s.write(hello_frame(who)); }},
+                                 {"message 3 came, and 1 was next", [](link_stream& s) { s.write(message_frame(3, question(), 1)); }},
+                                 {"a message without a number", [](link_stream& s) { s.write(message_frame(0, question(), 1)); }},
+                                 {"a number without a message", [](link_stream& s) { s.write(plain(1, 0, 0)); }},
+                                 {"it acknowledges 999 after 0", [](link_stream& s) { s.write(plain(0, 999, 0)); }},
+                                 {"it takes back credit", [](link_stream& s) { s.write(plain(0, 0, 1'000)) && s.write(plain(0, 0, 10)); }},
+                                 {"bytes", [](link_stream& s) {
                                     auto r = question();
                                     r.mutable_query()->mutable_get_kv()->set_key(std::string(limits::link_message_bytes_max, 'x'));
                                     s.write(message_frame(1, r, 1));
@@ -732,7 +732,7 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
 
   {
     INFO("who does not belong to the node that asks");
-    scripted_peer odd{who, limits::link_protocol, 1};
+    scripted_node odd{who, limits::link_protocol, 1};
     REQUIRE(odd.up());
     auto refused = [&](const v1::LinkRequest& r) {
       auto said = odd.ask(r);
@@ -775,7 +775,7 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
   v1::CheckReply found;
   REQUIRE(client.node().Check(&context, whole, &found).ok());
   CHECK(found.ok());
-  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+  CHECK(scripted_node(who, limits::link_protocol, 1).up());
 }
 
 TEST_CASE("a peer that floods and does not read is cut off, and the others are served meanwhile") {
@@ -791,13 +791,13 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
   test_node b;
   configure(b, "link_heartbeat = 1000\nlink_silence = 2000\n");
   c.join(b, "b");
-  auto who = join_as_peer(c.token(), "flood");
+  auto who = join_as_member(c.token(), "flood");
   const auto pid = c.home.node_pid();
   const auto before = resident_bytes(pid);
   std::atomic<bool> ended = false;
   std::atomic<std::uint64_t> most = 0;
   auto flood = [&](const std::function<v1::LinkFrame(std::uint64_t)>& frame) {
-    peer_stream s{who, link_lane::control, false};
+    link_stream s{who, link_lane::control, false};
     if (!s.write(hello_frame(who)))
       return false;
     std::uint64_t seq = 0;
@@ -833,13 +833,13 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
   CHECK(most - std::min(before, most.load()) < 128u * 1024 * 1024);
   CHECK(lines_with(c.home, "the link to the node flood ends: it sends more than it was given credit for") == 1);
   CHECK(counted(c.home, peer_row("flood")) >= 2);
-  CHECK(scripted_peer(who, limits::link_protocol, 1).up());
+  CHECK(scripted_node(who, limits::link_protocol, 1).up());
 }
 
 TEST_CASE("a peer that asks for more than may be under way is refused the rest, until it takes something back or begins anew") {
   constexpr std::uint64_t most = 512;
   cluster_of_nodes c{"link_requests_max = " + std::to_string(most) + "\n"};
-  auto who = join_as_peer(c.token(), "greedy");
+  auto who = join_as_member(c.token(), "greedy");
   auto at_once = [&](std::uint64_t n) {
     return eventually([&] { return detail_of(c.home, peer_row("greedy")).find(", " + std::to_string(n) + " asked of us") != std::string::npos; });
   };
@@ -907,10 +907,10 @@ TEST_CASE("a peer that asks for more than may be under way is refused the rest, 
 
 TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
   cluster_of_nodes c;
-  auto who = join_as_peer(c.token(), "late");
+  auto who = join_as_member(c.token(), "late");
   std::string olga;
   for (auto hours : {1, 1, 1}) {
-    scripted_peer peer{who, limits::link_protocol, 1, hours * 3'600'000};
+    scripted_node peer{who, limits::link_protocol, 1, hours * 3'600'000};
     REQUIRE(peer.up());
     auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "late")["clock_offset_ms"].get<std::int64_t>(); };
     CHECK(eventually([&] { return std::abs(off() - 3'600'000) < 60'000; }));
@@ -925,23 +925,23 @@ TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and
     CHECK(locked->reply().lock().has_lock());
   }
   CHECK(lines_with(c.home, "the clock of the node late is") == 1);
-  scripted_peer right{who, limits::link_protocol, 1};
+  scripted_node right{who, limits::link_protocol, 1};
   REQUIRE(right.up());
   CHECK(eventually([&] { return c.home.ctl({"nodes"}).out.find(" ahead") == std::string::npos; }));
 }
 
 TEST_CASE("a peer that says a time that cannot be is linked and shown as one whose clock is off") {
   cluster_of_nodes c;
-  auto who = join_as_peer(c.token(), "odd");
+  auto who = join_as_member(c.token(), "odd");
   auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "odd")["clock_offset_ms"].get<std::int64_t>(); };
   constexpr auto year_ms = std::int64_t{365} * 24 * 3'600'000;
   {
-    scripted_peer past{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::min()};
+    scripted_node past{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::min()};
     REQUIRE(past.up());
     CHECK(eventually([&] { return off() < -year_ms; }));
     CHECK(c.home.ctl({"nodes"}).out.find(" behind") != std::string::npos);
   }
-  scripted_peer future{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::max() - 2 * system_clock_port().unix_ms()};
+  scripted_node future{who, limits::link_protocol, 1, std::numeric_limits<std::int64_t>::max() - 2 * system_clock_port().unix_ms()};
   REQUIRE(future.up());
   CHECK(eventually([&] { return off() > year_ms; }));
   CHECK(c.home.ctl({"nodes"}).out.find(" ahead") != std::string::npos);
@@ -1043,7 +1043,7 @@ TEST_CASE("a host says nothing within TLS to a server that its token does not me
   auto token = value_of(parse_join_token(c.token()));
   auto now = system_clock_port().unix_ms();
   auto other = value_of(authority::create(random_uuid(), now));
-  peer_identity home;
+  member_identity home;
   home.node_id = token.home_id;
   constexpr std::int64_t hour_ms = 3'600'000;
   false_home there{other, certified_by(other, home, now - hour_ms, now + hour_ms)};

@@ -48,7 +48,7 @@ TEST_CASE("waiters for a lock keep their places when the lock's actor, its scope
   for (int i = 0; i < 3; ++i)
     waiters.push_back(std::make_unique<fault_client>(node, history, "w" + std::to_string(i)));
   int n = 0;
-  for (const auto* victim : {"lock", "scope", "scopes", "writer", "watch", "reader-0", "door"}) {
+  for (const auto* victim : {"lock", "scope", "scopes", "writer", "watch", "reader-0", "short-calls"}) {
     CAPTURE(std::string{victim});
     auto path = node.work() + "/file" + std::to_string(++n);
     REQUIRE(holder.acquire(path, 0, 20s));

@@ -84,21 +84,21 @@ public:
   // -- the node ------------------------------------------------------------------------------
 
   void start() {
-    auto context = std::make_shared<node_context>();
-    context->facts.node_id = "node-1";
-    context->facts.node_name = "test";
-    context->facts.user_identity = "user:ada";
-    context->facts.dir = state.dir;
-    context->facts.program_dir = "/opt/swarm/bin";
-    context->facts.token_key = std::string(32, 'k');
-    context->facts.base_environment = {"PATH=/usr/bin:/bin", "ORIGIN=node"};
-    context->clock = &w.clock;
-    context->processes = &keeper;
-    context->watch = &watch;
-    context->workers = &workers;
-    context->restarts = restarts;
+    auto environment = std::make_shared<node_environment>();
+    environment->facts.node_id = "node-1";
+    environment->facts.node_name = "test";
+    environment->facts.user_identity = "user:ada";
+    environment->facts.dir = state.dir;
+    environment->facts.program_dir = "/opt/swarm/bin";
+    environment->facts.token_key = std::string(32, 'k');
+    environment->facts.base_environment = {"PATH=/usr/bin:/bin", "ORIGIN=node"};
+    environment->clock = &w.clock;
+    environment->processes = &keeper;
+    environment->watch = &watch;
+    environment->workers = &workers;
+    environment->restarts = restarts;
     node_options options;
-    options.context = context;
+    options.environment = environment;
     options.ledger.clock = &w.clock;
     options.ledger.new_uuid = uuids_;
     options.ledger.node_id = "node-1";
@@ -107,10 +107,10 @@ public:
     options.detached = false;
     options.supervision.max_restarts = 1'000'000;
     // As swarmd does: readers refuse a file the writer has not migrated yet. A new store has nothing to be lenient about.
-    if (!std::filesystem::exists(context->facts.dir.database()))
+    if (!std::filesystem::exists(environment->facts.dir.database()))
       options.ledger.grace = std::chrono::milliseconds{0};
     {
-      sqlite::connection file{context->facts.dir.database().string(), sqlite::open_options{}};
+      sqlite::connection file{environment->facts.dir.database().string(), sqlite::open_options{}};
       migrate(file);
     }
     root = start_node(w.sys, std::move(options), board);
@@ -335,7 +335,7 @@ private:
 
 public:
   scratch_state state;
-  std::shared_ptr<entrance_board> board = std::make_shared<entrance_board>();
+  std::shared_ptr<entry_actors> board = std::make_shared<entry_actors>();
   fake_keeper keeper;
   fake_process_watch watch;
   fake_worker_table workers;

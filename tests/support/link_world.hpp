@@ -36,7 +36,7 @@ inline runtime::link_options link_options_of(std::size_t side, std::uint64_t inc
   runtime::link_options o;
   o.cluster_id = "cluster";
   o.node_id = o.node_name = side == 0 ? "a" : "b";
-  o.peer_id = side == 0 ? "b" : "a";
+  o.other_id = side == 0 ? "b" : "a";
   o.version = "0.1.0";
   o.incarnation = incarnation;
   o.message_bytes_max = 1'000;
@@ -323,13 +323,13 @@ private:
 
   void deliver(std::size_t s, const runtime::link_delivery<link_note>& d) {
     auto& me = sides_[s];
-    auto& peer = sides_[1 - s];
+    auto& other = sides_[1 - s];
     holds(d.message.serial > me.heard, "a message comes once, and in order");
     me.heard = d.message.serial;
     me.held.push_back(d.cost);
-    auto first = peer.pending.begin();
-    holds(first == peer.pending.end() || *first >= d.message.serial, "no message is left out");
-    peer.pending.erase(d.message.serial);
+    auto first = other.pending.begin();
+    holds(first == other.pending.end() || *first >= d.message.serial, "no message is left out");
+    other.pending.erase(d.message.serial);
     ++delivered;
   }
 
@@ -347,7 +347,7 @@ private:
     silent += reason == runtime::link_reason::silent ? 1 : 0;
     auto c = *sides_[s].on;
     auto written = 0;
-    while (!d.by_peer && !connections_[c].severed) {
+    while (!d.by_other && !connections_[c].severed) {
       auto f = sides_[s].end->next_frame(id_of(s), now_);
       if (!f)
         break;

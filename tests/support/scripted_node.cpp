@@ -29,14 +29,14 @@ T value_of(fallible<T> f) {
   return *std::move(f);
 }
 
-runtime::link_options options_of(const peer_identity& who, std::uint32_t protocol, std::uint32_t protocol_min) {
+runtime::link_options options_of(const member_identity& who, std::uint32_t protocol, std::uint32_t protocol_min) {
   runtime::link_options o;
   o.cluster_id = who.cluster_id;
   o.node_id = who.node_id;
   o.node_name = who.node_name;
   o.version = "scripted";
   o.incarnation = random_incarnation();
-  o.peer_id = who.home_id;
+  o.other_id = who.home_id;
   o.protocol = protocol;
   o.protocol_min = protocol_min;
   return o;
@@ -44,7 +44,7 @@ runtime::link_options options_of(const peer_identity& who, std::uint32_t protoco
 
 } // namespace
 
-peer_identity join_as_peer(const std::string& token, const std::string& name, const std::string& node_id) {
+member_identity join_as_member(const std::string& token, const std::string& name, const std::string& node_id) {
   temp_dir files;
   fs::permissions(files.path(), fs::perms::owner_all);
   node_facts facts;
@@ -66,7 +66,7 @@ authority authority_of(const test_node& home) {
     authority::from(value_of(store->credentials()).authority_der, value_of(open_key(file_text(home.dir().root / "cluster/ca.key"), ""))));
 }
 
-peer_identity certified_by(const authority& ca, peer_identity who, std::int64_t from_ms, std::int64_t to_ms) {
+member_identity certified_by(const authority& ca, member_identity who, std::int64_t from_ms, std::int64_t to_ms) {
   auto key = value_of(key_pair::generate());
   auto x = openssl::read_x509(value_of(ca.issue(value_of(make_csr(key, "a node")), who.node_id, unix_ms())));
   if (!ASN1_TIME_set(X509_getm_notBefore(x.get()), from_ms / 1000) || !ASN1_TIME_set(X509_getm_notAfter(x.get()), to_ms / 1000) ||
@@ -80,7 +80,7 @@ peer_identity certified_by(const authority& ca, peer_identity who, std::int64_t 
 
 // -- one connection --------------------------------------------------------------------------
 
-std::shared_ptr<grpc::Channel> channel_of(const peer_identity& who) {
+std::shared_ptr<grpc::Channel> channel_of(const member_identity& who) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = who.authority_pem;
   if (!who.chain_pem.empty()) {
@@ -94,7 +94,7 @@ std::shared_ptr<grpc::Channel> channel_of(const peer_identity& who) {
   return grpc::CreateCustomChannel(who.home_address, grpc::SslCredentials(tls), arguments);
 }
 
-peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) : channel_(channel_of(who)) {
+link_stream::link_stream(const member_identity& who, link_lane lane, bool reads) : channel_(channel_of(who)) {
   context_.set_deadline(std::chrono::system_clock::now() + 2 * patience);
   const auto* method = lane == link_lane::bulk ? "/swarm.v1.Federation/Bulk" : "/swarm.v1.Federation/Link";
   using factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -103,9 +103,9 @@ peer_stream::peer_stream(const peer_identity& who, link_lane lane, bool reads) :
     reader_ = std::thread{[this] { read_all(); }};
 }
 
-peer_stream::~peer_stream() { end(); }
+link_stream::~link_stream() { end(); }
 
-bool peer_stream::read(v1::LinkFrame& f) {
+bool link_stream::read(v1::LinkFrame& f) {
   grpc::ByteBuffer bytes;
   if (!stream_->Read(&bytes))
     return false;
@@ -113,7 +113,7 @@ bool peer_stream::read(v1::LinkFrame& f) {
   return f.ParseFromZeroCopyStream(&reader);
 }
 
-void peer_stream::read_all() {
+void link_stream::read_all() {
   grpc::ByteBuffer bytes;
   while (stream_->Read(&bytes)) {
     v1::LinkFrame f;
@@ -129,9 +129,9 @@ void peer_stream::read_all() {
   changed_.notify_all();
 }
 
-bool peer_stream::write(const v1::LinkFrame& f) { return write_bytes(f.SerializeAsString()); }
+bool link_stream::write(const v1::LinkFrame& f) { return write_bytes(f.SerializeAsString()); }
 
-bool peer_stream::write_bytes(const std::string& bytes) {
+bool link_stream::write_bytes(const std::string& bytes) {
   {
     std::lock_guard guard{mutex_};
     if (over_)
@@ -141,7 +141,7 @@ bool peer_stream::write_bytes(const std::string& bytes) {
   return stream_->Write(grpc::ByteBuffer{&slice, 1});
 }
 
-std::optional<v1::LinkFrame> peer_stream::next(std::chrono::milliseconds deadline) {
+std::optional<v1::LinkFrame> link_stream::next(std::chrono::milliseconds deadline) {
   std::unique_lock lock{mutex_};
   changed_.wait_for(lock, deadline, [&] { return !frames_.empty() || over_; });
   if (frames_.empty())
@@ -151,7 +151,7 @@ std::optional<v1::LinkFrame> peer_stream::next(std::chrono::milliseconds deadlin
   return f;
 }
 
-std::optional<v1::LinkClose> peer_stream::close_of_home(std::chrono::milliseconds deadline) {
+std::optional<v1::LinkClose> link_stream::close_of_home(std::chrono::milliseconds deadline) {
   auto until = std::chrono::steady_clock::now() + deadline;
   while (std::chrono::steady_clock::now() < until) {
     auto f = next(deadline);
@@ -163,12 +163,12 @@ std::optional<v1::LinkClose> peer_stream::close_of_home(std::chrono::millisecond
   return std::nullopt;
 }
 
-bool peer_stream::over(std::chrono::milliseconds deadline) {
+bool link_stream::over(std::chrono::milliseconds deadline) {
   std::unique_lock lock{mutex_};
   return changed_.wait_for(lock, deadline, [&] { return over_; });
 }
 
-grpc::Status peer_stream::end() {
+grpc::Status link_stream::end() {
   if (status_)
     return *status_;
   {
@@ -182,7 +182,7 @@ grpc::Status peer_stream::end() {
   return *status_;
 }
 
-v1::LinkFrame hello_frame(const peer_identity& who, std::uint32_t protocol, std::uint32_t protocol_min) {
+v1::LinkFrame hello_frame(const member_identity& who, std::uint32_t protocol, std::uint32_t protocol_min) {
   v1::LinkFrame f;
   auto& h = *f.mutable_hello();
   h.set_protocol(protocol);
@@ -197,8 +197,8 @@ v1::LinkFrame hello_frame(const peer_identity& who, std::uint32_t protocol, std:
   return f;
 }
 
-std::unique_ptr<peer_stream> linked_stream(const peer_identity& who, link_lane lane) {
-  auto s = std::make_unique<peer_stream>(who, lane);
+std::unique_ptr<link_stream> linked_stream(const member_identity& who, link_lane lane) {
+  auto s = std::make_unique<link_stream>(who, lane);
   s->write(hello_frame(who));
   while (auto f = s->next())
     if (f->credit() > 0)
@@ -208,11 +208,11 @@ std::unique_ptr<peer_stream> linked_stream(const peer_identity& who, link_lane l
 
 // -- a link ------------------------------------------------------------------------------------
 
-scripted_peer::scripted_peer(peer_identity who, std::uint32_t protocol, std::uint32_t protocol_min, std::int64_t clock_offset_ms, answers a)
+scripted_node::scripted_node(member_identity who, std::uint32_t protocol, std::uint32_t protocol_min, std::int64_t clock_offset_ms, answers a)
   : who_(std::move(who)), clock_offset_ms_(clock_offset_ms), answers_(std::move(a)), link_(options_of(who_, protocol, protocol_min)), stream_(who_),
     thread_([this] { run(); }) {}
 
-scripted_peer::~scripted_peer() {
+scripted_node::~scripted_node() {
   {
     std::lock_guard guard{mutex_};
     ending_ = true;
@@ -221,7 +221,7 @@ scripted_peer::~scripted_peer() {
 }
 
 /// False: the link is over.
-bool scripted_peer::take_events() {
+bool scripted_node::take_events() {
   for (auto& e : link_.take_events()) {
     if (std::holds_alternative<runtime::link_up>(e)) {
       up_ = true;
@@ -247,7 +247,7 @@ bool scripted_peer::take_events() {
   return true;
 }
 
-void scripted_peer::run() {
+void scripted_node::run() {
   std::unique_lock lock{mutex_};
   connection_ = link_.connected(link_now(), unix_ms() + clock_offset_ms_);
   while (!ending_) {
@@ -275,12 +275,12 @@ void scripted_peer::run() {
   }
 }
 
-bool scripted_peer::up(std::chrono::milliseconds deadline) {
+bool scripted_node::up(std::chrono::milliseconds deadline) {
   std::unique_lock lock{mutex_};
   return changed_.wait_for(lock, deadline, [&] { return up_; });
 }
 
-std::optional<v1::LinkResponse> scripted_peer::ask(v1::LinkRequest r, std::chrono::milliseconds deadline) {
+std::optional<v1::LinkResponse> scripted_node::ask(v1::LinkRequest r, std::chrono::milliseconds deadline) {
   std::unique_lock lock{mutex_};
   auto id = next_id_++;
   r.set_id(id);

@@ -1,4 +1,4 @@
-// A node of the cluster that the test plays: it comes in by the real door, and then says on its links whatever the test wants.
+// A node of the cluster that the test plays: it joins through the real join listener, and then says on its links whatever the test wants.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@
 namespace swarm::testing {
 
 /// Who a peer is, where it calls, and what it shows there.
-struct peer_identity {
+struct member_identity {
   std::string cluster_id;
   std::string node_id;
   std::string node_name;
@@ -33,23 +33,23 @@ struct peer_identity {
 };
 
 /// Comes in with the token, as `swarmctl join` does; a node of that id comes again. Throws with the reason when it is not let in.
-peer_identity join_as_peer(const std::string& token, const std::string& name, const std::string& node_id = {});
+member_identity join_as_member(const std::string& token, const std::string& name, const std::string& node_id = {});
 /// The authority of a cluster whose key is kept without a passphrase.
 authority authority_of(const test_node& home);
 /// Another key and certificate for the same node, of this authority, which counts from then to then.
-peer_identity certified_by(const authority&, peer_identity, std::int64_t from_ms, std::int64_t to_ms);
+member_identity certified_by(const authority&, member_identity, std::int64_t from_ms, std::int64_t to_ms);
 
 /// To the home, as this peer; nothing is connected before the first call.
-std::shared_ptr<grpc::Channel> channel_of(const peer_identity&);
+std::shared_ptr<grpc::Channel> channel_of(const member_identity&);
 
 /// One connection. Nothing is said on it but what the test says.
-class peer_stream {
+class link_stream {
 public:
   /// `reads`: what the home says is taken in.
-  explicit peer_stream(const peer_identity&, link_lane lane = link_lane::control, bool reads = true);
-  ~peer_stream();
-  peer_stream(const peer_stream&) = delete;
-  peer_stream& operator=(const peer_stream&) = delete;
+  explicit link_stream(const member_identity&, link_lane lane = link_lane::control, bool reads = true);
+  ~link_stream();
+  link_stream(const link_stream&) = delete;
+  link_stream& operator=(const link_stream&) = delete;
 
   /// False: the connection is over.
   bool write(const v1::LinkFrame&);
@@ -78,35 +78,35 @@ private:
   std::thread reader_;
 };
 
-v1::LinkFrame hello_frame(const peer_identity&, std::uint32_t protocol = limits::link_protocol, std::uint32_t protocol_min = 1);
+v1::LinkFrame hello_frame(const member_identity&, std::uint32_t protocol = limits::link_protocol, std::uint32_t protocol_min = 1);
 /// A connection with both hellos said and the home's credit given.
-std::unique_ptr<peer_stream> linked_stream(const peer_identity&, link_lane lane = link_lane::control);
+std::unique_ptr<link_stream> linked_stream(const member_identity&, link_lane lane = link_lane::control);
 
 /// A peer that keeps the link protocol as the product does, with options of its own, on one connection.
-class scripted_peer {
+class scripted_node {
 public:
   /// Answers what the home asks; what it leaves empty is answered as not found.
   using answers = std::function<void(const v1::LinkRequest&, v1::LinkResponse&)>;
 
-  scripted_peer(peer_identity, std::uint32_t protocol, std::uint32_t protocol_min, std::int64_t clock_offset_ms = 0, answers = {});
-  ~scripted_peer();
+  scripted_node(member_identity, std::uint32_t protocol, std::uint32_t protocol_min, std::int64_t clock_offset_ms = 0, answers = {});
+  ~scripted_node();
 
   bool up(std::chrono::milliseconds deadline = patience);
   /// Nothing at the deadline.
   std::optional<v1::LinkResponse> ask(v1::LinkRequest, std::chrono::milliseconds deadline = patience);
-  const peer_identity& identity() const { return who_; }
+  const member_identity& identity() const { return who_; }
 
 private:
   void run();
   bool take_events();
-  const peer_identity who_;
+  const member_identity who_;
   const std::int64_t clock_offset_ms_;
   const answers answers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   federation_link link_;
   federation_link::connection connection_ = 0;
-  peer_stream stream_;
+  link_stream stream_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, v1::LinkResponse> answered_;
   bool up_ = false;

@@ -26,7 +26,7 @@ void star::start(side s, std::size_t node) {
   runtime::link_options o;
   o.cluster_id = "cluster";
   o.node_id = s == home ? home_id : node_id(node);
-  o.peer_id = s == home ? node_id(node) : home_id;
+  o.other_id = s == home ? node_id(node) : home_id;
   o.node_name = s == home ? "home" : "n" + std::to_string(node);
   o.version = "0.1.0";
   o.incarnation = ++incarnations_;
@@ -169,7 +169,7 @@ void star::take_events(side s, std::size_t node) {
       // What is small counts as dealt with at once, as peer does it; nothing large is asked here.
       spoke.end[s]->consumed(d->cost);
       events_.message(s, node, *d->message);
-    } else if (std::get<runtime::link_dropped>(e).by_peer)
+    } else if (std::get<runtime::link_dropped>(e).by_other)
       detach(s, node);
   }
 }

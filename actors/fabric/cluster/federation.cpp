@@ -43,7 +43,7 @@ void start(self_ptr self, const std::string& id, federation_state::member& m) {
   auto& st = self->state;
   // Members call their home, which may not be able to call them.
   auto dials = st.node->cluster->shared_home() == id && !m.address.address().empty();
-  m.who = self->spawn<caf::monitored>(peer, st.node, m.address, dials, caf::actor_cast<federation_actor>(self), st.watch, st.processes);
+  m.who = self->spawn<caf::monitored>(link, st.node, m.address, dials, caf::actor_cast<federation_actor>(self), st.watch, st.processes);
   m.since_ms = st.node->clock->boot_ms();
   if (st.front)
     caf::anon_send(m.who, attach_atom_v, st.front);
@@ -99,12 +99,12 @@ void take_view(self_ptr self, const v1::ClusterView& view) {
 }
 
 /// The link to the node, or to the home, which passes on what is asked of another member.
-peer_actor way_to(self_ptr self, const std::string& node_id) {
+link_actor way_to(self_ptr self, const std::string& node_id) {
   auto& st = self->state;
   auto i = st.members.find(node_id);
   if (i == st.members.end() && st.node->cluster)
     i = st.members.find(st.node->cluster->shared_home());
-  return i == st.members.end() ? peer_actor{} : i->second.who;
+  return i == st.members.end() ? link_actor{} : i->second.who;
 }
 
 caf::result<link_response_ptr> ask(self_ptr self, const std::string& node_id, const link_request_ptr& request) {
@@ -125,7 +125,7 @@ link_request_ptr by(const v1::Principal& who, std::function<void(v1::LinkRequest
   return r;
 }
 
-/// Asks all peers that are linked side by side; `each` for every answer, `done` when the last has come or failed.
+/// Asks all linked nodes at once; `each` for every answer, `done` when the last has come or failed.
 void ask_all(self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done) {
   auto left = std::make_shared<std::size_t>(1);
   auto step = [left, done] {
@@ -240,7 +240,7 @@ caf::result<graph_ptr> graph_of_others(self_ptr self, const std::string& filter)
 
 // -- how the nodes are -----------------------------------------------------------------------
 
-/// Answers once every peer has said how it is, or its patience is over.
+/// Answers once every linked node has reported its state, or its time is over.
 void collect(self_ptr self, std::function<void(v1::ClusterView)> done) {
   auto& st = self->state;
   auto view = std::make_shared<v1::ClusterView>(st.node->cluster ? st.node->cluster->view() : v1::ClusterView{});
@@ -251,7 +251,7 @@ void collect(self_ptr self, std::function<void(v1::ClusterView)> done) {
   };
   for (int i = 0; i < view->nodes_size(); ++i) {
     auto known = st.members.find(view->nodes(i).info().node_id());
-    auto who = known == st.members.end() ? peer_actor{} : known->second.who;
+    auto who = known == st.members.end() ? link_actor{} : known->second.who;
     if (!who)
       continue;
     ++*left;
@@ -360,7 +360,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   for (const auto& [id, m] : st.members) {
     runtime::tree_entry row;
     row.path = m.address.node_name().empty() ? id : m.address.node_name();
-    row.kind = "peer";
+    row.kind = "link";
     row.restarts = m.failures.failures();
     if (!m.who) {
       out->add_waiting(std::move(row));
@@ -374,7 +374,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
 
 } // namespace
 
-federation_actor::behavior_type federation(self_ptr self, node_context_ptr node, watch_hub_actor watch, processes_actor processes) {
+federation_actor::behavior_type federation(self_ptr self, node_environment_ptr node, watch_hub_actor watch, processes_actor processes) {
   runtime::install_defaults(self);
   self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
   auto& st = self->state;
@@ -441,7 +441,7 @@ federation_actor::behavior_type federation(self_ptr self, node_context_ptr node,
     [self](tick_atom, std::uint64_t stamp) {
       if (stamp != 0 && self->state.timer.fired(stamp))
         return start_due(self);
-      pass_on(self); // a peer has news
+      pass_on(self); // a link has news
     },
     [self](tree_atom) { return tree(self); },
   };

@@ -18,27 +18,27 @@ struct federation_state {
   static inline const char* name = "federation";
 
   struct member {
-    peer_actor who; // null while it is down
+    link_actor who; // null while it is down
     v1::NodeAddress address;
     bool revoked = false;
     std::int64_t since_ms = 0;
     runtime::restart_record failures;
   };
 
-  node_context_ptr node;
+  node_environment_ptr node;
   watch_hub_actor watch;
   processes_actor processes;
   front_actor front;
   std::map<std::string, member> members;   // by node id
   runtime::deadline_heap<std::string> due; // those to be started again
   runtime::single_timer timer;
-  runtime::complaints refused; // connections of who is no node that this one is linked to
-  bool asking = false;         // the peers are asked how they are
-  bool changed = false;        // and have news since
+  runtime::log_limiter refused; // connections of who is no node that this one is linked to
+  bool asking = false;          // the linked nodes are asked for their state
+  bool changed = false;         // and have news since
   ~federation_state();
 };
 
-federation_actor::behavior_type federation(federation_actor::stateful_pointer<federation_state> self, node_context_ptr node, watch_hub_actor watch,
-                                           processes_actor processes);
+federation_actor::behavior_type federation(federation_actor::stateful_pointer<federation_state> self, node_environment_ptr node,
+                                           watch_hub_actor watch, processes_actor processes);
 
 } // namespace swarm

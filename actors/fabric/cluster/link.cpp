@@ -14,7 +14,7 @@
 
 namespace swarm {
 
-peer_state::~peer_state() {
+link_state::~link_state() {
   for (const auto& [id, asked_of_us] : jobs)
     if (asked_of_us.helper)
       runtime::ask_to_end(asked_of_us.helper);
@@ -40,7 +40,7 @@ namespace {
 using link_internal::pump;
 using link_internal::self_ptr;
 using runtime::link_time;
-using lane = peer_state::lane;
+using lane = link_state::lane;
 
 /// A dial that has come to nothing by then, neither connected nor failed, is given up.
 constexpr auto dial_patience = 3 * limits::link_connect_timeout;
@@ -101,7 +101,7 @@ std::optional<link_lane> lane_for(self_ptr self, const v1::LinkRequest& r) {
 }
 
 /// A key goes before a flood: while somebody types, each read of much output waits until what it sets off is likely to be over.
-bool is_held(self_ptr self, const peer_state::question& q) {
+bool is_held(self_ptr self, const link_state::question& q) {
   auto& st = self->state;
   auto until = std::min(st.typed_ms, q.asked_ms) + limits::link_bulk_hold.count();
   if (boot_ms(self) >= until)
@@ -111,7 +111,7 @@ bool is_held(self_ptr self, const peer_state::question& q) {
 }
 
 /// Puts it, if that is possible just now.
-std::optional<errc> put_question(self_ptr self, std::uint64_t id, peer_state::question& q) {
+std::optional<errc> put_question(self_ptr self, std::uint64_t id, link_state::question& q) {
   auto where = lane_for(self, *q.request);
   if (!where || (*where == link_lane::bulk && is_held(self, q)))
     return std::nullopt;
@@ -140,7 +140,7 @@ void take_back(self_ptr self, std::uint64_t id, link_lane where) {
 }
 
 /// What was put and not answered may have happened, or may happen yet.
-caf::error not_reached(self_ptr self, const peer_state::question& q) {
+caf::error not_reached(self_ptr self, const link_state::question& q) {
   const auto& st = self->state;
   if (q.put && q.request->has_execute())
     return fail(errc::unknown_outcome);
@@ -157,7 +157,7 @@ caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& reques
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
-  auto& q = st.asked.emplace(id, peer_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt})
+  auto& q = st.asked.emplace(id, link_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt})
               .first->second;
   if (auto refused = put_question(self, id, q)) {
     q.answer.answer(fail(*refused, concat({"too much waits for the node ", name_of(self)})));
@@ -203,13 +203,13 @@ v1::NodeInfo bounded(v1::NodeInfo info) {
 void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std::size_t cost) {
   auto& st = self->state;
   if (m.has_request())
-    return peer_serve::serve(self, which, m.request(), cost);
+    return link_serve::serve(self, which, m.request(), cost);
   lane_of(self, which).link->consumed(cost);
   auto* cluster = st.node->cluster;
   if (m.has_response()) {
     take_answer(self, m.response());
   } else if (m.has_cancel()) {
-    peer_serve::cancel(self, m.cancel().id());
+    link_serve::cancel(self, m.cancel().id());
   } else if (m.has_node() && m.node().node_id() == st.address.node_id()) {
     st.info = bounded(m.node());
     caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
@@ -223,7 +223,7 @@ void take_message(self_ptr self, link_lane which, const v1::LinkMessage& m, std:
   }
 }
 
-/// A peer that connects again and again and is refused each time does not fill the log.
+/// A node that connects again and again, and is refused each time, does not fill the log.
 void complain(self_ptr self, const std::string& why) {
   auto& st = self->state;
   if (st.refused.add(why, boot_ms(self)))
@@ -282,12 +282,13 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   l.redials = {};
   if (which == link_lane::bulk)
     return put_waiting(self);
-  log::info({"linked to the node ", up.peer.node_name, " (", up.peer.node_id, ", version ", up.peer.version, ")", up.resumed ? ", as before" : ""});
+  log::info(
+    {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
   st.gone_at_ms = 0;
   st.unreached = {};
-  take_name(self, up.peer.node_name);
-  look_at_clock(self, up.peer.time_ms);
+  take_name(self, up.other.node_name);
+  look_at_clock(self, up.other.time_ms);
   st.said_info.clear();
   tell_about_us(self);
   put_waiting(self);
@@ -300,13 +301,13 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
 
 /// What was asked may have arrived or not: it is asked again, under the same request ids. What was worked on is asked again, too.
 void on_begun_anew(self_ptr self, link_lane which) {
-  peer_serve::forget_all(self, which);
+  link_serve::forget_all(self, which);
   for (auto& [id, q] : self->state.asked)
     if (q.put == which)
       q.put.reset(); // until the link is up
 }
 
-/// It ends when the peer has read what was said last; one that does not read keeps nothing of ours for ever.
+/// The connection ends when the other node has read the last frame, or after a time if it does not read.
 void leave(self_ptr self, lane& l) {
   l.connection->close();
   if (l.leaving)
@@ -361,11 +362,11 @@ void dial(self_ptr self, link_lane which) {
   st.node->links->dial(st.address, which);
 }
 
-/// Not of the moment: the next connection may end like this one. This side says that it goes when the peer does not take what waits for it.
+/// Not of the moment: the next connection may end like this one. This side closes with `going` when the other node does not take what waits for it.
 bool is_refusal(const runtime::link_dropped& dropped) {
   using runtime::link_reason;
   auto why = dropped.why.reason;
-  return why != link_reason::duplicate && why != link_reason::silent && (why != link_reason::going || !dropped.by_peer);
+  return why != link_reason::duplicate && why != link_reason::silent && (why != link_reason::going || !dropped.by_other);
 }
 
 void take_events(self_ptr self, link_lane which) {
@@ -378,18 +379,18 @@ void take_events(self_ptr self, link_lane which) {
     else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e))
       take_message(self, which, *d->message, d->cost);
     else if (auto* dropped = std::get_if<runtime::link_dropped>(&e)) {
-      auto why = concat({dropped->by_peer ? "it says: " : "", escape_control(dropped->why.text, false)});
+      auto why = concat({dropped->by_other ? "it says: " : "", escape_control(dropped->why.text, false)});
       st.last_failure = dropped->why.text;
       if (is_refusal(*dropped))
         complain(self, why);
       else
         log::warn({"the link to the node ", name_of(self), " ends: ", why});
-      if (!dropped->by_peer)
-        lane_of(self, which).writing = false; // the last word does not wait for a peer that reads nothing
+      if (!dropped->by_other)
+        lane_of(self, which).writing = false; // the close does not wait for a node that reads nothing
       // Of a side that is not heard there is nothing to wait for, the end of a write least of all.
       if (dropped->why.reason == runtime::link_reason::silent && lane_of(self, which).connection)
         lane_of(self, which).connection->abort();
-      if (dropped->by_peer || dropped->why.reason == runtime::link_reason::silent)
+      if (dropped->by_other || dropped->why.reason == runtime::link_reason::silent)
         end_connection(self, which);
     }
   }
@@ -473,7 +474,7 @@ void on_news(self_ptr self, const link_news& news) {
 
 void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
-  if (st.revoked || !peer_serve::is_home_of(self, b->scope()) || !concerns(*b, st.address.node_id()))
+  if (st.revoked || !link_serve::is_home_of(self, b->scope()) || !concerns(*b, st.address.node_id()))
     return;
   auto& l = lane_of(self, link_lane::control);
   // Until it says itself how busy it is.
@@ -573,7 +574,7 @@ void open_links(self_ptr self) {
   o.node_name = st.node->facts.node_name;
   o.version = st.node->facts.version;
   o.incarnation = st.node->facts.incarnation;
-  o.peer_id = st.address.node_id();
+  o.other_id = st.address.node_id();
   for (auto& l : st.lanes)
     l.link.emplace(o);
 }
@@ -590,7 +591,7 @@ void link_internal::pump(self_ptr self) {
   arm(self);
 }
 
-peer_actor::behavior_type peer(self_ptr self, node_context_ptr node, v1::NodeAddress address, bool dials, federation_actor parent,
+link_actor::behavior_type link(self_ptr self, node_environment_ptr node, v1::NodeAddress address, bool dials, federation_actor parent,
                                watch_hub_actor watch_hub, processes_actor processes) {
   runtime::install_defaults(self);
   auto& st = self->state;

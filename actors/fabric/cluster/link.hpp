@@ -17,8 +17,8 @@
 
 namespace swarm {
 
-struct peer_state {
-  static inline const char* name = "peer";
+struct link_state {
+  static inline const char* name = "link";
 
   /// One of the two links and the connection that carries it.
   struct lane {
@@ -56,7 +56,7 @@ struct peer_state {
     link_request_ptr on;  // as it was passed on to another node
   };
 
-  node_context_ptr node;
+  node_environment_ptr node;
   v1::NodeAddress address;
   bool dials = false; // we call it, not it us
   federation_actor parent;
@@ -66,9 +66,9 @@ struct peer_state {
 
   std::array<lane, link_lanes> lanes;
   std::string last_failure;
-  runtime::complaints refused;   // connections that ended because one side does not take the other
-  runtime::complaints unreached; // since it was linked last
-  bool clock_off = false;        // as said last
+  runtime::log_limiter refused;   // connections that ended because one side does not take the other
+  runtime::log_limiter unreached; // since it was linked last
+  bool clock_off = false;         // as said last
 
   std::map<std::uint64_t, question> asked;
   std::uint64_t next_id = 1;
@@ -84,10 +84,10 @@ struct peer_state {
   std::int64_t gone_at_ms = 0; // boot time at which it counts as gone; 0: it is there, or has been told of
   bool revoked = false;
   runtime::single_timer timer;
-  ~peer_state();
+  ~link_state();
 };
 
-peer_actor::behavior_type peer(peer_actor::stateful_pointer<peer_state> self, node_context_ptr node, v1::NodeAddress address, bool dials,
+link_actor::behavior_type link(link_actor::stateful_pointer<link_state> self, node_environment_ptr node, v1::NodeAddress address, bool dials,
                                federation_actor parent, watch_hub_actor watch, processes_actor processes);
 
 /// Whether a node has to hear of this batch: it is about its sessions or workers, or about something that ends rights or work anywhere.

@@ -24,7 +24,7 @@ v1::LinkHello hello_to_wire(const runtime::link_hello& h) {
   out.set_node_name(h.node_name);
   out.set_version(h.version);
   out.set_incarnation(h.incarnation);
-  out.set_peer_incarnation(h.peer_incarnation);
+  out.set_peer_incarnation(h.other_incarnation);
   out.set_received(h.received);
   out.set_kept_from(h.kept_from);
   out.set_time_ms(h.time_ms);

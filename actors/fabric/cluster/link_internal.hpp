@@ -5,7 +5,7 @@
 
 namespace swarm::link_internal {
 
-using self_ptr = peer_actor::stateful_pointer<peer_state>;
+using self_ptr = link_actor::stateful_pointer<link_state>;
 
 /// Sends what the link has to send, and does what it wants.
 void pump(self_ptr self);

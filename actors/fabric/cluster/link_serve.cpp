@@ -14,7 +14,7 @@
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
-namespace swarm::peer_serve {
+namespace swarm::link_serve {
 
 bool is_home_of(self_ptr self, const std::string& scope) {
   auto* cluster = self->state.node->cluster;
@@ -23,11 +23,11 @@ bool is_home_of(self_ptr self, const std::string& scope) {
 
 namespace {
 
-using ticket = peer_state::ticket;
+using ticket = link_state::ticket;
 
-peer_state::lane& lane_of(self_ptr self, const ticket& t) { return self->state.lanes[static_cast<std::size_t>(t.lane)]; }
+link_state::lane& lane_of(self_ptr self, const ticket& t) { return self->state.lanes[static_cast<std::size_t>(t.lane)]; }
 
-peer_state::job* job_of(self_ptr self, const ticket& t) {
+link_state::job* job_of(self_ptr self, const ticket& t) {
   auto i = self->state.jobs.find({t.lane, t.id});
   return i == self->state.jobs.end() || t.epoch != lane_of(self, t).epoch ? nullptr : &i->second;
 }
@@ -403,7 +403,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
 namespace {
 
 /// Nobody there waits for it any more; `asks_again`: on this way.
-void stop_job(self_ptr self, link_lane lane, peer_state::job& j, bool asks_again) {
+void stop_job(self_ptr self, link_lane lane, link_state::job& j, bool asks_again) {
   auto& st = self->state;
   st.lanes[static_cast<std::size_t>(lane)].link->consumed(j.cost);
   if (const auto* waits = j.call ? &j.call->what->command.acquire_lock() : nullptr; waits && waits->wait_ms() > 0 && st.front) {
@@ -438,4 +438,4 @@ void forget_all(self_ptr self, link_lane lane) {
     }
 }
 
-} // namespace swarm::peer_serve
+} // namespace swarm::link_serve

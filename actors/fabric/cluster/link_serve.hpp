@@ -1,9 +1,9 @@
-// What another node asks of this one: the half of the peer actor that answers.
+// What another node asks of this one: the half of the link actor that answers.
 #pragma once
 
 #include "actors/fabric/cluster/link_internal.hpp"
 
-namespace swarm::peer_serve {
+namespace swarm::link_serve {
 
 using link_internal::self_ptr;
 
@@ -17,4 +17,4 @@ void cancel(self_ptr self, std::uint64_t id);
 /// The link has begun anew: what was asked on it is asked again.
 void forget_all(self_ptr self, link_lane lane);
 
-} // namespace swarm::peer_serve
+} // namespace swarm::link_serve

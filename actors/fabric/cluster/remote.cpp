@@ -53,7 +53,7 @@ link_request_ptr to_link(const v1::Query& query, const link_patience& patience) 
 link_request_ptr to_link(const v1::WaitRequest& wait) {
   auto r = std::make_shared<v1::LinkRequest>();
   r->set_timeout_ms(limits::call_deadline_default().count() + (wait.timeout_ms() > 0 ? wait.timeout_ms() : limits::server_wait_max().count()));
-  // The door has seen to it that a session waits for itself only.
+  // The services have checked that a session waits only for itself.
   r->mutable_principal()->set_kind(v1::Principal::SESSION);
   r->mutable_principal()->set_id(wait.session_id());
   *r->mutable_wait() = wait;
@@ -204,7 +204,7 @@ template <class T, class Put, class Take>
 caf::result<T> ask_pty(pty_self self, std::chrono::milliseconds timeout, Put put, Take take) {
   auto request = std::make_shared<v1::LinkRequest>();
   request->set_timeout_ms(timeout.count());
-  // The door of this node has looked at who asks; the other node looks at its own rules.
+  // This node's services have identified the caller; the other node applies its own rules.
   *request->mutable_principal() = *self->state.who;
   request->set_to_node(self->state.node_id);
   put(*request);

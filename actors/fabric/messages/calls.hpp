@@ -27,11 +27,11 @@ using call_ptr = std::shared_ptr<const call>;
 
 using graph_ptr = std::shared_ptr<const v1::ActorGraph>;
 
-class door_call;
-using door_call_ptr = std::shared_ptr<door_call>;
+class any_short_call;
+using any_short_call_ptr = std::shared_ptr<any_short_call>;
 
 } // namespace swarm
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::call_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::graph_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::door_call_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::any_short_call_ptr)

@@ -444,7 +444,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
 
 } // namespace
 
-processes_actor::behavior_type processes(self_ptr self, node_context_ptr node, pty_log_actor log) {
+processes_actor::behavior_type processes(self_ptr self, node_environment_ptr node, pty_log_actor log) {
   runtime::install_defaults(self);
   self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
   self->state.node = std::move(node);

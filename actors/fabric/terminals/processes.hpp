@@ -37,7 +37,7 @@ struct processes_state {
     runtime::parked<child_info_ptr> promise;
   };
 
-  node_context_ptr node;
+  node_environment_ptr node;
   pty_log_actor log;
   std::map<std::string, child> children;
   std::set<std::string> listed;    // by the keeper, since it was attached
@@ -53,6 +53,6 @@ struct processes_state {
   ~processes_state();
 };
 
-processes_actor::behavior_type processes(processes_actor::stateful_pointer<processes_state> self, node_context_ptr node, pty_log_actor log);
+processes_actor::behavior_type processes(processes_actor::stateful_pointer<processes_state> self, node_environment_ptr node, pty_log_actor log);
 
 } // namespace swarm

@@ -225,7 +225,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
 
 } // namespace
 
-pty_actor::behavior_type pty(self_ptr self, node_context_ptr node, pty_log_actor log, v1::PtyInfo info, const child_info& child) {
+pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, pty_log_actor log, v1::PtyInfo info, const child_info& child) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.node = std::move(node);

@@ -72,7 +72,7 @@ void clean_up(self_ptr self) {
 
 } // namespace
 
-pty_log_actor::behavior_type pty_log(self_ptr self, node_context_ptr node) {
+pty_log_actor::behavior_type pty_log(self_ptr self, node_environment_ptr node) {
   runtime::install_defaults(self);
   self->state.node = std::move(node);
   self->delayed_send(self, clean_up_every, tick_atom_v);

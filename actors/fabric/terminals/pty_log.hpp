@@ -14,10 +14,10 @@ namespace swarm {
 
 struct pty_log_state {
   static inline const char* name = "pty-log";
-  node_context_ptr node;
+  node_environment_ptr node;
   std::map<std::string, pty_log_files> open; // bounded; reopening is cheap
 };
 
-pty_log_actor::behavior_type pty_log(pty_log_actor::stateful_pointer<pty_log_state> self, node_context_ptr node);
+pty_log_actor::behavior_type pty_log(pty_log_actor::stateful_pointer<pty_log_state> self, node_environment_ptr node);
 
 } // namespace swarm

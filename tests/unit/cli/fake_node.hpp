@@ -124,8 +124,8 @@ public:
     return ends;
   }
   std::string state_directory() override { return "/state"; }
-  std::optional<node_context> spoken_to;
-  void speak_to(const node_context& c) override { spoken_to = c; }
+  std::optional<target> spoken_to;
+  void speak_to(const target& c) override { spoken_to = c; }
   void never_start() override { may_start = false; }
   void set_timeout_ms(std::int64_t) override {}
   std::unique_ptr<node_line> connect(const std::string&, bool) override { return nullptr; }
@@ -147,8 +147,8 @@ struct cli {
   int operator()(std::vector<std::string> args) {
     screen.out.clear();
     screen.err.clear();
-    context ctx{{node, node, node, node}, env, screen.io, clock, directory};
-    return run(ctx, std::move(args));
+    invocation cli{{node, node, node, node}, env, screen.io, clock, directory};
+    return run(cli, std::move(args));
   }
   json out_json() const { return json::parse(screen.out); }
 };

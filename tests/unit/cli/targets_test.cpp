@@ -78,7 +78,7 @@ TEST_CASE("a host is [USER@]HOST or a URL, and nothing that ssh or a shell could
 }
 
 TEST_CASE("what ssh is told: the port apart, no option behind the host, the state directory quoted for the other shell") {
-  node_context c{"gpu", "ssh://me@gpu-box:2222", "", "/srv/it's here", ""};
+  target c{"gpu", "ssh://me@gpu-box:2222", "", "/srv/it's here", ""};
   auto args = ssh_arguments(c, {false, std::chrono::milliseconds{1500}}, std::chrono::seconds{30});
   REQUIRE(args.size() > 4);
   CHECK(args[0] == "ssh");

@@ -143,7 +143,7 @@ TEST_CASE("a worker whose spawn ended otherwise while its actor was down leaves 
   f.drill(path);
   f.w.settle();
   REQUIRE(f.state_of(path) == "waiting");
-  node_context node;
+  node_environment node;
   node.facts.node_id = "node-1";
   auto ended = internal_command(node, "s", [&](v1::Command& c) {
     c.mutable_spawn_ended()->set_spawn_id(id);

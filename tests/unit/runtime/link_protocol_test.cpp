@@ -18,14 +18,14 @@ namespace {
 constexpr std::uint64_t ours = 11, theirs = 22;
 constexpr std::size_t overhead = limits::link_message_overhead_bytes;
 
-link_hello hello_of_b(std::uint64_t peer_incarnation = 0, std::uint64_t received = 0, std::uint64_t kept_from = 1) {
+link_hello hello_of_b(std::uint64_t other_incarnation = 0, std::uint64_t received = 0, std::uint64_t kept_from = 1) {
   link_hello h;
   h.protocol = h.protocol_min = 1;
   h.cluster_id = "cluster";
   h.node_id = h.node_name = "b";
   h.version = "0.1.0";
   h.incarnation = theirs;
-  h.peer_incarnation = peer_incarnation;
+  h.other_incarnation = other_incarnation;
   h.received = received;
   h.kept_from = kept_from;
   return h;
@@ -40,9 +40,9 @@ note_link::frame note(std::uint64_t seq, std::size_t bytes = 10, std::uint64_t a
 struct alone {
   explicit alone(link_options o = test::link_options_of(0, ours)) : end(o) {}
 
-  note_link::frame connect(link_hello peer = hello_of_b()) {
+  note_link::frame connect(link_hello other = hello_of_b()) {
     dial();
-    hear({0, 0, 0, std::move(peer)});
+    hear({0, 0, 0, std::move(other)});
     auto mine = write();
     REQUIRE(mine);
     return *mine;
@@ -104,7 +104,7 @@ TEST_CASE("a hello is the first frame of a connection, and nothing follows befor
   CHECK(hello->cluster_id == "cluster");
   CHECK(hello->node_id == "a");
   CHECK(hello->incarnation == ours);
-  CHECK(hello->peer_incarnation == 0);
+  CHECK(hello->other_incarnation == 0);
   CHECK(hello->received == 0);
   CHECK(hello->kept_from == 1);
   CHECK(hello->time_ms == 7);
@@ -114,7 +114,7 @@ TEST_CASE("a hello is the first frame of a connection, and nothing follows befor
   CHECK(a.end.up());
   auto up = a.events<link_up>();
   REQUIRE(up.size() == 1);
-  CHECK(up[0].peer.node_id == "b");
+  CHECK(up[0].other.node_id == "b");
   CHECK_FALSE(up[0].resumed);
   CHECK_FALSE(up[0].restarted);
   auto second = a.write();
@@ -267,7 +267,7 @@ TEST_CASE("the other side's close is the end, and its text is cut to what can be
     a.hear({0, 0, 0, link_close{link_reason::duplicate, std::string(5'000, 'x')}});
     auto dropped = a.events<link_dropped>();
     REQUIRE(dropped.size() == 1);
-    CHECK(dropped[0].by_peer);
+    CHECK(dropped[0].by_other);
     CHECK(dropped[0].why.reason == link_reason::duplicate);
     CHECK(dropped[0].why.text.size() == limits::link_close_text_bytes_max);
     a.hear(note(1));
@@ -319,7 +319,7 @@ TEST_CASE("what is sent again has the same number and takes no further credit") 
   CHECK_FALSE(a.end.up());
   a.end.take_events();
   auto mine = a.connect(hello_of_b(ours, 1));
-  CHECK(std::get<link_hello>(mine.body).peer_incarnation == theirs);
+  CHECK(std::get<link_hello>(mine.body).other_incarnation == theirs);
   auto events = a.end.take_events();
   REQUIRE(events.size() == 1);
   CHECK(std::get<link_up>(events[0]).resumed);
@@ -625,14 +625,14 @@ TEST_CASE("a peer that has what was never sent is sent away, and the next connec
   CHECK(std::get<link_begun_anew<link_note>>(events[1]).lost.size() == 1);
   a.end.disconnected(a.c);
   auto mine = a.connect(hello_of_b(ours, 2));
-  CHECK(std::get<link_hello>(mine.body).peer_incarnation == 0);
+  CHECK(std::get<link_hello>(mine.body).other_incarnation == 0);
   auto up = a.events<link_up>();
   REQUIRE(up.size() == 1);
   CHECK_FALSE(up[0].resumed);
 }
 
 TEST_CASE("a peer that has lost what it had received begins anew, and so does one that does not keep what it sent") {
-  for (auto peer : {hello_of_b(ours, 0), hello_of_b(ours, 1, 3), hello_of_b(ours, 1, ~0ull), hello_of_b(0, 1), hello_of_b(ours + 1, 1)}) {
+  for (auto other : {hello_of_b(ours, 0), hello_of_b(ours, 1, 3), hello_of_b(ours, 1, ~0ull), hello_of_b(0, 1), hello_of_b(ours + 1, 1)}) {
     alone a;
     a.connect();
     a.hear(bare());
@@ -641,8 +641,8 @@ TEST_CASE("a peer that has lost what it had received begins anew, and so does on
     a.hear(note(1, 10, 1));
     a.end.disconnected(a.c);
     a.end.take_events();
-    auto mine = a.connect(peer);
-    CHECK(goes_on(std::get<link_hello>(mine.body), peer) == goes_on(peer, std::get<link_hello>(mine.body)));
+    auto mine = a.connect(other);
+    CHECK(goes_on(std::get<link_hello>(mine.body), other) == goes_on(other, std::get<link_hello>(mine.body)));
     CHECK(a.events<link_begun_anew<link_note>>().size() == 1);
     CHECK(a.end.up());
   }
@@ -665,7 +665,7 @@ TEST_CASE("an owner that forgets gets back what waits, and the link begins anew"
   a.end.forget(); // also without a connection
   CHECK(a.events<link_begun_anew<link_note>>().size() == 1);
   auto mine = a.connect(hello_of_b(ours, 2));
-  CHECK(std::get<link_hello>(mine.body).peer_incarnation == 0);
+  CHECK(std::get<link_hello>(mine.body).other_incarnation == 0);
   auto up = a.events<link_up>();
   REQUIRE(up.size() == 1);
   CHECK_FALSE(up[0].resumed);

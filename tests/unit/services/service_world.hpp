@@ -47,27 +47,27 @@ public:
 class service_world {
 public:
   service_world() : cfg_(runtime::make_config<caf::id_block::swarm_store, caf::id_block::swarm_fabric>(2)), sys(cfg_) {
-    auto context = std::make_shared<node_context>();
-    context->facts.node_id = "node-1";
-    context->facts.node_name = "test";
-    context->facts.user_identity = "user:ada";
-    context->facts.version = "0-test";
-    context->facts.dir = state.dir;
-    context->facts.program_dir = "/opt/swarm/bin";
-    context->facts.token_key = std::string(32, 'k');
-    context->facts.base_environment = {"PATH=/usr/bin:/bin"};
-    context->clock = &clock;
-    context->processes = &keeper;
-    context->watch = &watch;
-    context->workers = &workers;
-    context->bearers = &known_bearers;
-    clustered = cluster::open(state.dir, context->facts, clock);
+    auto environment = std::make_shared<node_environment>();
+    environment->facts.node_id = "node-1";
+    environment->facts.node_name = "test";
+    environment->facts.user_identity = "user:ada";
+    environment->facts.version = "0-test";
+    environment->facts.dir = state.dir;
+    environment->facts.program_dir = "/opt/swarm/bin";
+    environment->facts.token_key = std::string(32, 'k');
+    environment->facts.base_environment = {"PATH=/usr/bin:/bin"};
+    environment->clock = &clock;
+    environment->processes = &keeper;
+    environment->watch = &watch;
+    environment->workers = &workers;
+    environment->tokens = &known_bearers;
+    clustered = cluster::open(state.dir, environment->facts, clock);
     transport = std::make_unique<links>(clustered->authority(), clock);
-    context->cluster = clustered.get();
-    context->links = transport.get();
-    node = context;
+    environment->cluster = clustered.get();
+    environment->links = transport.get();
+    node = environment;
     node_options options;
-    options.context = context;
+    options.environment = environment;
     options.ledger.clock = &clock;
     options.ledger.new_uuid = random_uuid;
     options.ledger.node_id = "node-1";
@@ -75,12 +75,12 @@ public:
     options.ledger.free_disk_bytes = [] { return std::uint64_t{1} << 40; };
     options.supervision.max_restarts = 1'000;
     {
-      sqlite::connection file{context->facts.dir.database().string(), sqlite::open_options{}};
+      sqlite::connection file{environment->facts.dir.database().string(), sqlite::open_options{}};
       migrate(file);
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, context, board, workers, known_bearers, *clustered, *transport, root,
+    server = std::make_unique<node_server>(sys, environment, board, workers, known_bearers, *clustered, *transport, root,
                                            node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
@@ -182,15 +182,15 @@ public:
   quiet log;
   scratch_state state;
   shifted_clock clock;
-  std::shared_ptr<entrance_board> board = std::make_shared<entrance_board>();
+  std::shared_ptr<entry_actors> board = std::make_shared<entry_actors>();
   fake_keeper keeper;
   fake_process_watch watch;
   worker_registry workers;
-  bearers known_bearers{[] { return system_clock_port().boot_ms(); }};
+  token_cache known_bearers{[] { return system_clock_port().boot_ms(); }};
   std::unique_ptr<cluster> clustered;
   std::unique_ptr<links> transport;
   caf::actor_system sys;
-  node_context_ptr node;
+  node_environment_ptr node;
   runtime::supervisor_actor root;
   std::unique_ptr<node_server> server;
   std::shared_ptr<grpc::Channel> channel;

@@ -66,7 +66,7 @@ TEST_CASE("the caller's node starts what works in a directory of its host; anoth
   label(add(view, "d", v1::ClusterNode::UP, 4), "harness.claude", "/usr/bin/claude");
   label(*view.mutable_nodes(2), "harness.claude", "/usr/bin/claude");
   CHECK(chosen(dispatch("claude"), view, "id-x") == "id-c");
-  // What its caller has on PATH, the node's own door looks up.
+  // What its caller has on PATH, the node's own services look up.
   CHECK(chosen(dispatch("claude"), view) == "id-a");
 }
 

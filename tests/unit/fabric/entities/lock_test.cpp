@@ -203,7 +203,7 @@ TEST_CASE("a caller who goes gives up the place in line, whether it had been tol
     f.run(f.acquire(a, "/repo/x"));
     auto gone = call_of(f, f.acquire(b, "/repo/x", 60'000));
     auto next = call_of(f, f.acquire(c, "/repo/x", 60'000));
-    // One sender, as the door is, so that the word of the end comes behind the command.
+    // One sender, as the actor of short calls is, so that the word of the end comes behind the command.
     f.w.sys.spawn([=, front = f.board->get().front](caf::event_based_actor* self) {
       self->request(front, caf::infinite, gone).then([](const reply_ptr&) {}, [](caf::error&) {});
       caf::anon_send(front, abort_atom_v, gone);

@@ -506,7 +506,7 @@ TEST_CASE("what a crash or a stranger left among a terminal's files hides nothin
 
 TEST_CASE("the log takes no name that leads out of its directory") {
   fabric_world f;
-  auto node = std::make_shared<node_context>();
+  auto node = std::make_shared<node_environment>();
   node->facts.dir = f.state.dir;
   node->clock = &f.w.clock;
   auto log = f.w.sys.spawn(pty_log, node);

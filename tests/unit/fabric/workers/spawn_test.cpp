@@ -240,7 +240,7 @@ TEST_CASE("an attempt that is declared over at any step is ended before the next
     ++met;
     auto id = pending.get()->spawns().spawns(0).id();
     // As the home says of what ran on a host that it takes for lost.
-    node_context node;
+    node_environment node;
     node.facts.node_id = "node-1";
     auto ended = internal_command(node, "s", [&](v1::Command& c) {
       c.mutable_spawn_ended()->set_spawn_id(id);

@@ -53,7 +53,7 @@ public:
 /// The client, and a watch of it that is under way. The server goes first at the end, so that nothing waits for ever when it fails.
 struct fixture {
   state_dir dir;
-  std::unique_ptr<client> door;
+  std::unique_ptr<client> caller;
   std::future<stream_end> watched;
   silent_node node;
   std::unique_ptr<grpc::Server> server;
@@ -69,17 +69,17 @@ struct fixture {
     client_settings settings;
     settings.dir = dir;
     settings.may_start = false;
-    door = std::make_unique<client>(settings);
+    caller = std::make_unique<client>(settings);
   }
   ~fixture() {
     server->Shutdown(std::chrono::system_clock::now());
     if (watched.valid())
       watched.wait();
-    door = nullptr;
+    caller = nullptr;
     std::filesystem::remove_all(dir.root);
   }
   void watch(std::function<bool(const v1::WatchReply&)> on) {
-    watched = std::async(std::launch::async, [this, on = std::move(on)] { return door->watch({}, on); });
+    watched = std::async(std::launch::async, [this, on = std::move(on)] { return caller->watch({}, on); });
   }
   bool is_over() { return watched.wait_for(patience) == std::future_status::ready; }
 };
@@ -90,12 +90,12 @@ TEST_CASE("a watch can be ended after a call was made from within it") {
   fixture f;
   std::promise<void> done;
   f.watch([&](const v1::WatchReply&) {
-    f.door->ask({});
+    f.caller->ask({});
     done.set_value();
     return true;
   });
   REQUIRE(done.get_future().wait_for(patience) == std::future_status::ready);
-  f.door->cancel();
+  f.caller->cancel();
   REQUIRE(f.is_over());
   CHECK(f.watched.get() == stream_end::stopped);
 }
@@ -105,11 +105,11 @@ TEST_CASE("what ends a call that was made from within a watch ends the watch, an
   f.node.keeps_questions = true;
   SUBCASE("the call's failure is passed on") {
     f.watch([&](const v1::WatchReply&) {
-      f.door->ask({});
+      f.caller->ask({});
       return true;
     });
     REQUIRE(f.node.asked.get_future().wait_for(patience) == std::future_status::ready);
-    f.door->cancel();
+    f.caller->cancel();
     REQUIRE(f.is_over());
     try {
       f.watched.get();
@@ -120,14 +120,14 @@ TEST_CASE("what ends a call that was made from within a watch ends the watch, an
   }
   SUBCASE("the call's failure is kept") {
     f.watch([&](const v1::WatchReply&) {
-      CHECK_THROWS_AS(f.door->ask({}), failure);
+      CHECK_THROWS_AS(f.caller->ask({}), failure);
       return true;
     });
     REQUIRE(f.node.asked.get_future().wait_for(patience) == std::future_status::ready);
-    f.door->cancel();
+    f.caller->cancel();
     REQUIRE(f.is_over());
     CHECK(f.watched.get() == stream_end::stopped);
   }
   f.node.keeps_questions = false;
-  CHECK_NOTHROW(f.door->ask({}));
+  CHECK_NOTHROW(f.caller->ask({}));
 }

@@ -230,7 +230,7 @@ TEST_CASE("a client that goes leaves the line for a lock, however it goes, but n
     client.join();
     // The fabric itself still runs. What the end of the call might have set off goes the same way, before this question of the holder.
     caf::scoped_actor me{f.sys};
-    me->request(f.board->get().door, 20s, tree_atom_v)
+    me->request(f.board->get().short_calls, 20s, tree_atom_v)
       .receive([](const std::vector<runtime::tree_entry>&) {}, [](caf::error& e) { FAIL(to_string(e)); });
     auto question = std::make_shared<execution>();
     question->id = f.request({}).id();
@@ -337,7 +337,7 @@ TEST_CASE("callers are answered whatever part of the node is killed under them, 
         ++done;
       }
     });
-  for (const auto* path : {"node/scopes/s", "node/writer", "node/scopes", "node/reader-0", "node/door", "node/watch"}) {
+  for (const auto* path : {"node/scopes/s", "node/writer", "node/scopes", "node/reader-0", "node/short-calls", "node/watch"}) {
     auto reached = done + 20;
     REQUIRE(eventually([&] { return done >= reached; }, 40s));
     grpc::ClientContext ctx;

@@ -87,7 +87,7 @@ TEST_CASE("workers are known by token and by the processes below theirs, until t
 }
 
 TEST_CASE("a connection number means the process that connected last under it") {
-  peer_table peers;
+  caller_table peers;
   CHECK_FALSE(peers.find(7));
   peers.put(7, {100, false, {}});
   peers.put(7, {200, true, session_named("s")});
@@ -98,10 +98,10 @@ TEST_CASE("a connection number means the process that connected last under it") 
 
 TEST_CASE("tokens that the store has resolved are remembered, a bounded number of them") {
   std::int64_t now = 0;
-  bearers callers{[&now] { return now; }};
+  token_cache callers{[&now] { return now; }};
   CHECK_FALSE(callers.resolved("h0"));
   for (int i = 0; i < 12'000; ++i)
-    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)), callers.losses());
+    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)), callers.invalidations());
   CHECK_FALSE(callers.resolved("h0"));
   CHECK(callers.resolved("h11999")->id() == "s11999");
   // A token may be replaced and its session end: before long the store is asked again.
@@ -109,15 +109,15 @@ TEST_CASE("tokens that the store has resolved are remembered, a bounded number o
   CHECK(callers.resolved("h11999"));
   now += 1;
   CHECK_FALSE(callers.resolved("h11999"));
-  callers.remember("h11999", session_named("other"), callers.losses());
+  callers.remember("h11999", session_named("other"), callers.invalidations());
   CHECK(callers.resolved("h11999")->id() == "other");
 }
 
 TEST_CASE("a token that is nobody's any more is forgotten at once, also when the store was asked just before") {
-  bearers callers{[] { return std::int64_t{0}; }};
-  callers.remember("h1", session_named("a"), callers.losses());
-  callers.remember("h2", session_named("b"), callers.losses());
-  auto before = callers.losses();
+  token_cache callers{[] { return std::int64_t{0}; }};
+  callers.remember("h1", session_named("a"), callers.invalidations());
+  callers.remember("h2", session_named("b"), callers.invalidations());
+  auto before = callers.invalidations();
   callers.token_gone("h1");
   CHECK_FALSE(callers.resolved("h1"));
   CHECK(callers.resolved("h2"));
@@ -126,19 +126,19 @@ TEST_CASE("a token that is nobody's any more is forgotten at once, also when the
 }
 
 TEST_CASE("what lasts ends with its session, once, unless it is over before") {
-  bearers callers{[] { return std::int64_t{0}; }};
+  token_cache callers{[] { return std::int64_t{0}; }};
   int a = 0, b = 0, over = 0;
-  auto of_a = callers.attend("a", callers.losses(), [&] { ++a; });
-  auto of_b = callers.attend("b", callers.losses(), [&] { ++b; });
-  callers.attend("a", callers.losses(), [&] { ++over; }).reset();
-  auto before = callers.losses();
+  auto of_a = callers.watch("a", callers.invalidations(), [&] { ++a; });
+  auto of_b = callers.watch("b", callers.invalidations(), [&] { ++b; });
+  callers.watch("a", callers.invalidations(), [&] { ++over; }).reset();
+  auto before = callers.invalidations();
   callers.session_gone("a");
   callers.session_gone("a");
   CHECK(a == 1);
   CHECK(b == 0);
   CHECK(over == 0);
   // It may have been this one that went.
-  CHECK_FALSE(callers.attend("b", before, [] {}));
+  CHECK_FALSE(callers.watch("b", before, [] {}));
 }
 
 TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {

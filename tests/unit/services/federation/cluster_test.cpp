@@ -1,4 +1,4 @@
-// Who is in the cluster, as its home and a member of it keep it while views that are older come in; who comes in at its door; and for how
+// Who is in the cluster, as its home and a member of it keep it while views that are older come in; who joins; and for how
 // long the key that lets them in is in memory.
 #include "services/federation/cluster.hpp"
 
@@ -74,8 +74,8 @@ struct home {
   v1::ClusterView shown;
 };
 
-/// The door of a home, and hosts that come to it.
-struct home_door {
+/// The join listener of a home, and hosts that come to it.
+struct join_listener {
   /// One that would come in, as it asks for it.
   v1::JoinRequest host(int n, const std::string& name) const {
     auto key = key_pair::generate();
@@ -109,14 +109,14 @@ struct home_door {
   home at{"127.0.0.1:" + std::to_string(swarm::testing::free_ports())};
   std::mutex mutex;
   std::vector<std::string> refused;
-  enrollment doors{*at.kept, system_clock_port(), [] {},
-                   [this](std::string why) {
-                     std::lock_guard guard{mutex};
-                     refused.push_back(std::move(why));
-                   }};
+  enrollment listener{*at.kept, system_clock_port(), [] {},
+                      [this](std::string why) {
+                        std::lock_guard guard{mutex};
+                        refused.push_back(std::move(why));
+                      }};
   fallible<join_token> token = [this]() -> fallible<join_token> {
     std::int64_t expires_ms = 0;
-    auto text = doors.create_token(0, expires_ms);
+    auto text = listener.create_token(0, expires_ms);
     if (!text)
       return text.failure();
     return parse_join_token(text->view());
@@ -189,8 +189,8 @@ TEST_CASE("a node whose certificate has ended may come in again, and no other wi
   CHECK(h.kept->may_admit(node_id(1), "b1", false));
 }
 
-TEST_CASE("who has no token learns nothing of the nodes at the door, is counted, and is one reason however it calls itself") {
-  home_door d;
+TEST_CASE("who has no token learns nothing of the nodes at the join listener, is counted, and is one reason however it calls itself") {
+  join_listener d;
   d.at.admit(1);
   auto bad = d.stranger(3, "no name!");
   bad.set_node_id("no id");
@@ -212,7 +212,7 @@ TEST_CASE("who has no token learns nothing of the nodes at the door, is counted,
 }
 
 TEST_CASE("a token is not used up by what its host can put right") {
-  home_door d;
+  join_listener d;
   d.at.admit(1);
   // All but the last are of another host than the one that comes in.
   CHECK(d.join(d.host(2, "b1")).error_code() == grpc::StatusCode::FAILED_PRECONDITION);

@@ -17,9 +17,9 @@ using namespace swarm::testing;
 namespace {
 
 /// A connection that says what it likes.
-class raw_peer {
+class raw_caller {
 public:
-  explicit raw_peer(const fs::path& dir) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit raw_caller(const fs::path& dir) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     socket_name name{dir / "keeper.sock"};
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -150,7 +150,7 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   CHECK(a.output("s1") == "refused");
   CHECK_FALSE(a.events.gone);
   // The same words from outside are answered.
-  raw_peer outside{n.dir};
+  raw_caller outside{n.dir};
   outside.say(std::string{"\x04\0\0\0\x0a\x02\x08\x01", 8});
   CHECK(a.events.wait([&] { return a.events.gone; }));
 }
@@ -164,7 +164,7 @@ TEST_CASE("malformed, oversized and untimely frames cost their sender the connec
   quit.mutable_quit();
   for (const std::string& bytes : {std::string{"\xff\xff\xff\xff", 4}, std::string{"\x03\0\0\0\xff\xff\xff", 7}, std::string(4, '\0'),
                                    keeper::encode_frame(quit), std::string{"\x02\0\0\0\x7a\x00", 6}}) {
-    raw_peer p{n.dir};
+    raw_caller p{n.dir};
     p.say(bytes);
     CHECK(p.until_closed().empty());
   }
@@ -181,7 +181,7 @@ TEST_CASE("a client that sends rubbish after its hello is dropped, its programs 
     REQUIRE(a.wait_output("s1", "up"));
   }
   {
-    raw_peer p{n.dir};
+    raw_caller p{n.dir};
     p.say(hello(keeper::protocol_version));
     p.say(std::string{"\x03\0\0\0\xff\xff\xff", 7});
     p.until_closed();
@@ -202,7 +202,7 @@ TEST_CASE("random bytes never end the keeper") {
     std::string bytes(static_cast<std::size_t>(1 + std::rand() % 200), '\0');
     for (auto& c : bytes)
       c = static_cast<char>(std::rand());
-    raw_peer p{n.dir};
+    raw_caller p{n.dir};
     // In one piece: the keeper may close after the first frame already.
     p.say(std::string{static_cast<char>(bytes.size()), '\0', '\0', '\0'} + bytes + std::string(4, '\xff'));
     p.until_closed();
@@ -216,7 +216,7 @@ TEST_CASE("another protocol is told ours and refused, and the client stays") {
   node n;
   attached a{n.dir};
   REQUIRE(a.ready());
-  raw_peer p{n.dir};
+  raw_caller p{n.dir};
   p.say(hello(keeper::protocol_version + 1));
   auto answer = p.until_closed();
   REQUIRE(answer.size() > 4);

@@ -80,7 +80,7 @@ TEST_CASE("an unknown token and a wrong secret get the same answer, and five of 
   CHECK(code_of(w.redeem(t, now_ms + 5)) == security_error::too_many_attempts);
   CHECK(code_of(w.redeem(t, now_ms + minute_ms - 1)) == security_error::too_many_attempts);
   CHECK(!w.redeem(t, now_ms + minute_ms));
-  // A clock that is set back does not keep the door shut.
+  // A clock that is set back does not keep the join listener closed.
   for (int i = 0; i < 4; ++i)
     CHECK(code_of(w.tokens->redeem(t.id, "", node_b, w.csr, now_ms + minute_ms + i)) == security_error::unknown_token);
   CHECK(code_of(w.redeem(other, now_ms + minute_ms + 3)) == security_error::too_many_attempts);
