@@ -4,7 +4,9 @@
 #include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -22,16 +24,55 @@ CLI::Option* with_unmark(CLI::Option* o) {
   return o->transform([](std::string text) { return unmarked(std::move(text)); });
 }
 
-const char* about = "swarmctl: one fabric for coding agents: sessions, tasks, locks, messages, terminals.\n"
-                    "The node (swarmd) is started when it is needed.\n";
+const char* about = "One fabric for coding agents: sessions, tasks, locks, messages, terminals.\n"
+                    "The node (swarmd) starts when a command needs it.\n";
 const char* root_examples = "Examples:\n"
                             "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *'\n"
                             "  swarmctl status\n"
                             "  swarmctl COMMAND --help\n"
                             "Exit status: 0 done, 1 refused or not found, 2 usage, 3 no node, 4 deadline.";
 
+const char* heading_of(subject s) {
+  switch (s) {
+    case subject::start: return "Start here";
+    case subject::tasks: return "Tasks";
+    case subject::locks: return "Locks and keys";
+    case subject::sessions: return "Sessions and messages";
+    case subject::workers: return "Workers and terminals";
+    case subject::agents: return "Agents";
+    case subject::hosts: return "Hosts";
+    case subject::node: return "Node";
+  }
+  return "";
+}
+
+/// CLI11's own, with bold headings where the console has colours.
+class help_formatter final : public CLI::Formatter {
+public:
+  explicit help_formatter(const console& io) : io_(io) {}
+  std::string make_group(std::string group, bool is_positional, std::vector<const CLI::Option*> options) const override {
+    return with_bold_headings(CLI::Formatter::make_group(std::move(group), is_positional, std::move(options)));
+  }
+  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
+    return with_bold_headings(CLI::Formatter::make_subcommands(app, mode));
+  }
+
+private:
+  /// A heading is a line that begins in the first column and ends in a colon.
+  std::string with_bold_headings(const std::string& text) const {
+    std::string out;
+    std::istringstream lines{text};
+    for (std::string line; std::getline(lines, line); out += '\n')
+      out += !line.empty() && line.front() != ' ' && line.back() == ':' ? io_.paint(colour::bold, line) : line;
+    return out;
+  }
+
+  const console& io_;
+};
+
 std::unique_ptr<CLI::App> make_root(invocation& cli) {
-  auto root = std::make_unique<CLI::App>(about, "swarmctl");
+  auto root = std::make_unique<CLI::App>(about, cli.program);
+  root->formatter(std::make_shared<help_formatter>(cli.io()));
   root->footer(root_examples);
   root->require_subcommand(0, 1);
   root->allow_extras();
@@ -54,7 +95,7 @@ void set_up(CLI::App& app) {
 }
 
 CLI::App* add_verb(CLI::App& root, const verb& v, invocation& cli) {
-  auto* app = root.add_subcommand(v.name, v.summary);
+  auto* app = root.add_subcommand(v.name, v.summary)->group(heading_of(v.about));
   if (v.alias)
     app->alias(v.alias);
   app->require_subcommand(0, 1);
@@ -109,7 +150,7 @@ CLI::App* named(CLI::App& root, const std::vector<std::string>& args) {
 }
 
 /// `--help` anywhere before `--` shows the help of the command named.
-std::optional<std::string> help_wanted(CLI::App& root, const std::vector<std::string>& args) {
+std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const std::vector<std::string>& args) {
   bool wanted = false;
   for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
     wanted = wanted || args[i] == "--help" || args[i] == "-h";
@@ -117,6 +158,8 @@ std::optional<std::string> help_wanted(CLI::App& root, const std::vector<std::st
   }
   if (!wanted)
     return std::nullopt;
+  if (cli.is_swarm_mcp())
+    return full_tree(cli)->help();
   auto* app = named(root, args);
   auto name = app == &root || app->get_parent() == &root ? std::string{} : app->get_parent()->get_name();
   return app->help(app == &root ? "" : name.empty() ? "swarmctl" : "swarmctl " + name);
@@ -160,19 +203,36 @@ void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, i
   args.erase(dashes, args.end());
 }
 
+/// swarm-mcp only succeeds or fails. With --json it reports what these verbs were refused, and a missing value, as answers. An interrupt keeps
+/// its status.
+int failed_in_swarm_mcp(const invocation& cli, const std::string& command, const failure& f) {
+  if (f.exit_status == code::interrupted)
+    return f.exit_status;
+  const bool is_answer = f.body && (f.body->is_null() || command == "claim" || command == "update-task" || command == "lock");
+  return cli.json_wanted() && is_answer ? code::ok : code::refused;
+}
+
+/// Of an action that did not throw. swarm-mcp's dispatch succeeds once there is a task, whatever became of its worker.
+int ended_in_swarm_mcp(const std::string& command, int status) {
+  if (status == code::interrupted)
+    return status;
+  return status == code::ok || command == "dispatch" ? code::ok : code::refused;
+}
+
 int report(invocation& cli, const std::string& command, const failure& f) {
   std::string text = f.what();
+  auto name = cli.program + (command.empty() ? "" : " " + command);
   if (!text.empty())
-    cli.io().error(f.verbatim ? text : "swarmctl" + (command.empty() ? "" : " " + command) + ": " + text);
-  if (f.exit_status == code::usage)
-    cli.io().error("Try: swarmctl" + (command.empty() ? "" : " " + command) + " --help");
+    cli.io().error(f.verbatim ? text : name + ": " + text);
+  if (f.exit_status == code::usage && !cli.is_swarm_mcp())
+    cli.io().error("Try: " + name + " --help");
   if (cli.json_wanted() && f.exit_status != code::usage) {
     if (f.body)
       cli.io().print(*f.body);
     else if (!text.empty())
       cli.io().print({{"error", text}});
   }
-  return f.exit_status;
+  return cli.is_swarm_mcp() ? failed_in_swarm_mcp(cli, command, f) : f.exit_status;
 }
 
 void speak_to_chosen(invocation& cli, const verb& v) {
@@ -196,10 +256,14 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
       return code::ok;
     }
     // The flags before a command that is not there are checked as well.
-    if (word.empty() && !help_wanted(*root, args))
+    if (word.empty() && !help_wanted(cli, *root, args))
       parse(*root, marked(std::move(args)));
     if (!word.empty() && word != "help") {
       cli.io().error("Unknown command: " + word);
+      if (cli.is_swarm_mcp()) {
+        cli.io().raw(full_tree(cli)->help());
+        return code::refused;
+      }
       cli.io().error("See: swarmctl --help");
       return code::usage;
     }
@@ -208,7 +272,7 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
   }
   command = v->name;
   auto* app = add_verb(*root, *v, cli);
-  if (auto help = help_wanted(*root, args)) {
+  if (auto help = help_wanted(cli, *root, args)) {
     cli.io().raw(*help);
     return code::ok;
   }
@@ -229,7 +293,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
   if (cli.flags.no_autostart)
     cli.node().finder.never_start();
   speak_to_chosen(cli, *v);
-  return cli.action();
+  auto status = cli.action();
+  return cli.is_swarm_mcp() ? ended_in_swarm_mcp(command, status) : status;
 }
 
 } // namespace
@@ -278,11 +343,13 @@ failure usage(const std::string& text) { return {code::usage, text}; }
 
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
+  auto comes_before = [](const verb& one, const verb& other) { return one.about < other.about; };
   for (auto family :
        {node_verbs(),    cluster_verbs(), scope_verbs(),   dispatch_verbs(), task_verbs(),   lock_verbs(),       kv_verbs(),        message_verbs(),
         session_verbs(), spawn_verbs(),   event_verbs(),   overview_verbs(), agent_verbs(),  pty_verbs(),        routine_verbs(),   worktree_verbs(),
         mcp_verbs(),     hook_verbs(),    ambient_verbs(), install_verbs(),  doctor_verbs(), completion_verbs(), elsewhere_verbs(), dial_verbs()})
-    out.insert(out.end(), family.begin(), family.end());
+    for (const auto& v : family)
+      out.insert(std::upper_bound(out.begin(), out.end(), v, comes_before), v);
   return out;
 }
 

@@ -176,7 +176,7 @@ void build_completion(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"completion", "print a completion script for a shell", "  source <(swarmctl completion bash)\n  swarmctl completion fish | source",
+  {"completion", subject::node, "print a completion script for a shell", "  source <(swarmctl completion bash)\n  swarmctl completion fish | source",
    build_completion, nullptr, "", nullptr, node_choice::own},
 };
 

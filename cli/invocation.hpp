@@ -32,6 +32,9 @@ class invocation {
 public:
   invocation(ports node, const environment& env, console& io, const clock_port& clock, std::string directory);
 
+  /// The name under which the program was started: swarmctl, or swarm-mcp, whose help and exit statuses it then has.
+  std::string program = "swarmctl";
+  bool is_swarm_mcp() const noexcept { return program == "swarm-mcp"; }
   global_flags flags;
   /// Arguments after `--`, for the commands that run a program.
   std::vector<std::string> tail;

@@ -16,7 +16,7 @@ std::string working_directory() {
   return ec ? "/" : path.string();
 }
 
-int run_swarmctl(std::vector<std::string> args) {
+int run_command_line(std::string program, std::vector<std::string> args) {
   using namespace swarm::cli;
   auto env = environment::of_process();
   auto io = console::of_process(!env.get("NO_COLOR").empty() || env.get("TERM") == "dumb");
@@ -34,6 +34,7 @@ int run_swarmctl(std::vector<std::string> args) {
   settings.in_worker = env.in_worker();
   client node{std::move(settings)};
   invocation cli{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
+  cli.program = std::move(program);
   // Everything is written. Leaving through `node` would tear gRPC down, which costs more than the call.
   std::quick_exit(run(cli, std::move(args)));
 }
@@ -43,8 +44,9 @@ int run_swarmctl(std::vector<std::string> args) {
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> args{argv + 1, argv + argc};
-  // Under the name of the program it stands in for, it is an MCP server unless a verb says otherwise (contract 0).
-  if (argc > 0 && std::filesystem::path{argv[0]}.filename() == "swarm-mcp" && (args.empty() || args.front() == "serve"))
+  // Under swarm-mcp's name without a verb, it is that program's MCP server.
+  const bool is_swarm_mcp = argc > 0 && std::filesystem::path{argv[0]}.filename() == "swarm-mcp";
+  if (is_swarm_mcp && (args.empty() || args.front() == "serve"))
     args = {"mcp"};
-  return run_swarmctl(std::move(args));
+  return run_command_line(is_swarm_mcp ? "swarm-mcp" : "swarmctl", std::move(args));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,8 +14,13 @@
 
 namespace swarm::cli {
 
+/// The headings of `swarmctl --help`, in the order shown.
+enum class subject : std::uint8_t { start, tasks, locks, sessions, workers, agents, hosts, node };
+
 struct verb {
   const char* name;
+  /// Has no default, so that a verb without a heading does not compile.
+  subject about;
   const char* summary;
   const char* examples;
   void (*build)(CLI::App&, invocation&);
@@ -61,7 +67,7 @@ std::span<const verb> agent_verbs();
 std::span<const verb> completion_verbs();
 std::span<const verb> elsewhere_verbs();
 std::span<const verb> dial_verbs();
-/// All of them, in the order the help shows.
+/// All of them, in the order of the help: by subject.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
 std::unique_ptr<CLI::App> full_tree(invocation&);

@@ -114,9 +114,9 @@ void build_report(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"agents", "list agents with what they do: working, idle, blocked, done, unknown", "  swarmctl agents --json", build_agents},
-  {"report-agent", "say what an agent does, for hooks and plugins", "  swarmctl report-agent --state idle --source my-hook --seq 7 --ttl 600",
-   build_report},
+  {"agents", subject::start, "list agents with what they do: working, idle, blocked, done, unknown", "  swarmctl agents --json", build_agents},
+  {"report-agent", subject::agents, "report what an agent does; hooks and plugins call it",
+   "  swarmctl report-agent --state idle --source my-hook --seq 7 --ttl 600", build_report},
 };
 
 } // namespace

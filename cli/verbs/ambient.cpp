@@ -28,7 +28,7 @@ void build_context(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"context", "a short block for a prompt: who this instance is, its mail, tasks and locks, its peers; with a command below: nodes by name",
+  {"context", subject::agents, "print a short block for a prompt: this instance, its mail, tasks, locks and peers; its commands manage nodes by name",
    "  swarmctl context --as 3fa1\n  swarmctl context set gpu --ssh me@gpu-box --scope web\n  swarmctl context use gpu\n"
    "  swarmctl --context gpu status\n  swarmctl context use default",
    build_context},

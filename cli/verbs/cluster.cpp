@@ -225,13 +225,15 @@ void build_ca(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"nodes", "the hosts of the cluster and the links to them", "  swarmctl nodes --json", build_nodes},
-  {"join-token", "tokens with which hosts join this cluster: create", "  swarmctl join-token create --ttl 3600", build_join_token},
-  {"join", "take this host into a cluster", "  swarmctl join swarm-join-1.… --node-name gpu-box --listen 10.0.0.2:7400", build_join},
-  {"drain", "give a node no new workers; those that run go on", "  swarmctl drain gpu-box\n  swarmctl drain gpu-box --off", build_drain},
-  {"leave", "take this host out of its cluster", "  swarmctl leave", build_leave},
-  {"node", "end a node's membership: revoke", "  swarmctl node revoke old-laptop", build_node},
-  {"ca", "the cluster's authority, which makes certificates: unlock", "  swarmctl ca unlock", build_ca},
+  {"nodes", subject::hosts, "list the hosts of the cluster and their links", "  swarmctl nodes --json", build_nodes},
+  {"join-token", subject::hosts, "make a token with which a host joins this cluster: create", "  swarmctl join-token create --ttl 3600",
+   build_join_token},
+  {"join", subject::hosts, "add this host to a cluster", "  swarmctl join swarm-join-1.… --node-name gpu-box --listen 10.0.0.2:7400", build_join},
+  {"drain", subject::hosts, "give a node no new workers; running workers continue", "  swarmctl drain gpu-box\n  swarmctl drain gpu-box --off",
+   build_drain},
+  {"leave", subject::hosts, "remove this host from its cluster", "  swarmctl leave", build_leave},
+  {"node", subject::hosts, "end a node's membership: revoke", "  swarmctl node revoke old-laptop", build_node},
+  {"ca", subject::hosts, "manage the cluster's certificate authority: unlock", "  swarmctl ca unlock", build_ca},
 };
 
 /// Members keep the address with which they joined.

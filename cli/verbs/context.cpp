@@ -230,6 +230,7 @@ void on_run_here(CLI::App& app, invocation& cli, Action action) {
 
 constexpr verb verbs[] = {
   {.name = "dial-stdio",
+   .about = subject::node,
    .summary = "for swarmctl itself: the node's socket on stdin and stdout, at the other end of a context over ssh",
    .examples = "  ssh me@gpu-box swarmctl dial-stdio",
    .build = build_dial,

@@ -461,7 +461,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"dispatch", "make a task and get it done",
+  {"dispatch", subject::start, "make one task, find or start one worker for it, and bring back the result",
    "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
    "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
    "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"

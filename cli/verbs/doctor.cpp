@@ -160,7 +160,7 @@ void build_doctor(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"doctor", "check the programs, the disk, the agents' set-up and, if one runs, the node and its store; exit 1 if a check fails",
+  {"doctor", subject::start, "check the programs, the disk, the agents' set-up and the running node; exit 1 if a check fails",
    "  swarmctl doctor --json", build_doctor},
 };
 

@@ -15,14 +15,16 @@ void build_mcp(CLI::App& app, invocation& cli) {
 
 constexpr verb verbs[] = {
   {.name = "ui",
-   .summary = "not here: swarm-ui's command queue; see pty, dispatch and spawn",
+   .about = subject::agents,
+   .summary = "not available: swarm-ui's command queue; use pty, dispatch or spawn",
    .examples = "  swarmctl ui list    is refused; use: swarmctl pty list",
    .build = build_nothing,
    .refusal = "there is no queue of commands for swarm-ui here. Instead of ui spawn: swarmctl dispatch or swarmctl spawn; of ui prompt: "
               "swarmctl prompt-peer or swarmctl pty send; of ui list: swarmctl pty list and swarmctl spawns. Nothing replaces ui move and "
               "ui organize"},
   {.name = "serve",
-   .summary = "the same as mcp, as swarm-mcp calls it",
+   .about = subject::agents,
+   .summary = "swarm-mcp's name for mcp",
    .examples = "  swarmctl serve",
    .build = build_mcp,
    .node = node_choice::told,

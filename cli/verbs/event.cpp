@@ -260,15 +260,15 @@ void build_wait(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"events", "what happened, and with --follow what happens",
+  {"events", subject::sessions, "list what happened; --follow goes on with what happens",
    "  swarmctl events --follow --type task. --type spawn.\n"
    "  swarmctl events --since 0 --json",
    build_events},
-  {"subscribe", "keep a named position in the events", "  swarmctl subscribe dashboard --type task.", build_subscribe},
-  {"subscriptions", "list the named positions", "  swarmctl subscriptions --json", build_subscriptions},
-  {"ack", "move a named position on", "  swarmctl ack dashboard 4711", build_ack},
-  {"unsubscribe", "drop a named position", "  swarmctl unsubscribe dashboard", build_unsubscribe},
-  {"wait", "wait until something concerns this instance; exit 4 if nothing did", "  swarmctl wait --seconds 60 --json", build_wait,
+  {"subscribe", subject::sessions, "keep a named position in the events", "  swarmctl subscribe dashboard --type task.", build_subscribe},
+  {"subscriptions", subject::sessions, "list the named positions", "  swarmctl subscriptions --json", build_subscriptions},
+  {"ack", subject::sessions, "move a named position forward", "  swarmctl ack dashboard 4711", build_ack},
+  {"unsubscribe", subject::sessions, "drop a named position", "  swarmctl unsubscribe dashboard", build_unsubscribe},
+  {"wait", subject::sessions, "wait for news for this instance; exit 4 if none comes in time", "  swarmctl wait --seconds 60 --json", build_wait,
    "wait-for-activity"},
 };
 

@@ -58,7 +58,8 @@ void build_hook(CLI::App& app, invocation& cli) {
 
 constexpr verb verbs[] = {
   {.name = "hook",
-   .summary = "what an agent's program runs at its events: the event as JSON on stdin, the answer on stdout",
+   .about = subject::agents,
+   .summary = "handle an event of an agent's program: the event as JSON on stdin, the answer on stdout",
    .examples = "  echo '{\"session_id\":\"s1\",\"source\":\"startup\"}' | swarmctl hook claude session-start",
    .build = build_hook,
    .node = node_choice::told,

@@ -441,11 +441,11 @@ void build_init(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"install", "set up the agents' programs of this user: tool server, hooks, skill; shows what changes, keeps what was there",
+  {"install", subject::start, "set up this user's agents: tool server, hooks, skill; shows each change and keeps what is there",
    "  swarmctl install --dry-run\n  swarmctl install --host claude,codex --fail-closed\n  swarmctl install --uninstall --host all", build_install,
    nullptr, "", nullptr, node_choice::own},
-  {"init", "enter the tool server into a project's .mcp.json, by name, so that it can be committed", "  swarmctl init --dir ~/src/app", build_init,
-   nullptr, "", nullptr, node_choice::own},
+  {"init", subject::agents, "add the tool server to a project's .mcp.json, so that it can be committed", "  swarmctl init --dir ~/src/app",
+   build_init, nullptr, "", nullptr, node_choice::own},
 };
 
 } // namespace

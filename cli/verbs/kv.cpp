@@ -154,7 +154,7 @@ void build_kv(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"kv", "key-value store of the scope: list, get, set, append, del",
+  {"kv", subject::locks, "read and write the keys of the scope: list, get, set, append, del",
    "  swarmctl kv set plan/latest \"ship it\"\n"
    "  swarmctl kv get plan/latest --json\n"
    "  swarmctl kv set leader me --if-revision 0 --ttl 60\n"

@@ -184,13 +184,13 @@ void build_locks(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"locks", "list the locks of the scope; --as WHO shows one holder's", "  swarmctl locks --json", build_locks},
-  {"lock", "lock a file, in line if asked; check a fence",
+  {"locks", subject::locks, "list the locks of the scope; --as WHO shows one holder's", "  swarmctl locks --json", build_locks},
+  {"lock", subject::locks, "lock a file, or wait in line for it; check a fence",
    "  swarmctl lock src/a.cpp --note \"renaming foo\"\n"
    "  swarmctl lock src/a.cpp --wait 60 --ttl 300 --json\n"
    "  swarmctl lock verify src/a.cpp --fence 7",
    build_lock},
-  {"unlock", "release a lock of this instance", "  swarmctl unlock src/a.cpp", build_unlock},
+  {"unlock", subject::locks, "release a lock of this instance", "  swarmctl unlock src/a.cpp", build_unlock},
 };
 
 } // namespace

@@ -167,7 +167,8 @@ void build_mcp(CLI::App& app, invocation& cli) {
 
 constexpr verb verbs[] = {
   {.name = "mcp",
-   .summary = "the swarm's tools for an agent: an MCP server on stdin and stdout",
+   .about = subject::agents,
+   .summary = "serve the swarm's tools to an agent: an MCP server on stdin and stdout",
    .examples = "  claude mcp add swarm -- swarmctl mcp",
    .build = build_mcp,
    .node = node_choice::told,

@@ -281,12 +281,15 @@ void build_peek(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"messages", "list messages; reading them here marks nothing as read", "  swarmctl messages --to reviewer --limit 5", build_messages},
-  {"send", "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
-  {"broadcast", "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
-  {"prompt-peer", "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T", build_prompt},
-  {"peek", "show the last lines of an instance's terminal, without colours", "  swarmctl peek role:reviewer --lines 20", build_peek},
-  {"resolve-workspace-handle", "which instance has published a workspace handle", "  swarmctl resolve-workspace-handle pane-3 --json", build_resolve},
+  {"messages", subject::sessions, "list messages without marking them as read", "  swarmctl messages --to reviewer --limit 5", build_messages},
+  {"send", subject::sessions, "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
+  {"broadcast", subject::sessions, "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
+  {"prompt-peer", subject::sessions, "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T",
+   build_prompt},
+  {"peek", subject::sessions, "show the last lines of an instance's terminal, without colours", "  swarmctl peek role:reviewer --lines 20",
+   build_peek},
+  {"resolve-workspace-handle", subject::sessions, "find the instance that published a workspace handle",
+   "  swarmctl resolve-workspace-handle pane-3 --json", build_resolve},
 };
 
 } // namespace

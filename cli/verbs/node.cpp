@@ -226,13 +226,14 @@ void build_version(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"up", "start the node unless it runs", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up, nullptr, "", nullptr,
-   node_choice::current, "this starts a node on this one; there: swarmctl up, over ssh"},
-  {"down", "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
-  {"status", "what the node says of itself", "  swarmctl status --json", build_status},
-  {"graph", "the live actor trees of all nodes; --scope narrows them", "  swarmctl graph\n  swarmctl graph --here --json", build_graph},
-  {"backup", "a consistent copy of the store, made while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
-  {"version", "the version of this program", "  swarmctl version", build_version, nullptr, "", nullptr, node_choice::own},
+  {"up", subject::node, "start the node if it does not run", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up, nullptr, "",
+   nullptr, node_choice::current, "this starts a node on this one; there: swarmctl up, over ssh"},
+  {"down", subject::node, "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
+  {"status", subject::node, "show the node's state", "  swarmctl status --json", build_status},
+  {"graph", subject::node, "show the live actors of all nodes; --scope shows those of one scope", "  swarmctl graph\n  swarmctl graph --here --json",
+   build_graph},
+  {"backup", subject::node, "copy the store while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
+  {"version", subject::node, "print the version of this program", "  swarmctl version", build_version, nullptr, "", nullptr, node_choice::own},
 };
 
 } // namespace

@@ -243,9 +243,10 @@ void build_roles(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"inspect", "everything in the scope at a glance", "  swarmctl inspect --json", build_inspect},
-  {"cleanup", "expire what is due; all scopes unless --scope or $SWARM_MCP_SCOPE says one", "  swarmctl cleanup --dry-run", build_cleanup},
-  {"roles", "the roles of the label, and this session's", "  swarmctl roles --json", build_roles},
+  {"inspect", subject::sessions, "show everything in the scope at a glance", "  swarmctl inspect --json", build_inspect},
+  {"cleanup", subject::sessions, "remove what has expired, in all scopes or in the one of --scope or $SWARM_MCP_SCOPE",
+   "  swarmctl cleanup --dry-run", build_cleanup},
+  {"roles", subject::sessions, "show the roles that a label can name, and this session's role", "  swarmctl roles --json", build_roles},
 };
 
 } // namespace

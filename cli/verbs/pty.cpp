@@ -394,7 +394,7 @@ void build_pty(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"pty", "terminals: new, list, read, send, resize, kill, attach",
+  {"pty", subject::workers, "manage terminals: new, list, read, send, resize, kill, attach",
    "  swarmctl pty new --name build --json -- make -j2\n"
    "  swarmctl pty read build --follow\n"
    "  swarmctl pty send build \"q\" --enter\n"

@@ -429,7 +429,7 @@ void build_routine(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"routine", "named steps for agents: list, show, run, trust",
+  {"routine", subject::tasks, "run named lists of tasks: list, show, run, trust",
    "  swarmctl routine list\n"
    "  swarmctl routine run review-branch --set branch=feature/login --dry-run\n"
    "  swarmctl routine run fix-tests --set command=\"make test\" --harness claude --wait\n"

@@ -199,7 +199,7 @@ void build_scope(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"scope", "scopes and the checkouts of those that hosts share: list, share, unshare, show",
+  {"scope", subject::hosts, "manage scopes and the checkouts that hosts share: list, share, unshare, show",
    "  swarmctl scope share\n  swarmctl scope share ~/game --as game\n  swarmctl scope list --json", build_scope},
 };
 

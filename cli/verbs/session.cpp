@@ -270,13 +270,14 @@ void build_remove(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"register", "register a session; it lives from one sign of life to the next, or by its lease",
+  {"register", subject::sessions, "register a session; it lasts as long as its heartbeats or its lease",
    "  swarmctl register --label \"identity:work role:reviewer\" --lease-seconds 3600 --json", build_register},
-  {"bootstrap", "everything a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer", build_bootstrap},
-  {"deregister", "end this instance: its tasks reopen, its locks pass on", "  swarmctl deregister --as 3fa1", build_deregister},
-  {"whoami", "which instance this is", "  swarmctl whoami --json", build_whoami},
-  {"instances", "list the instances of the scope", "  swarmctl instances --json", build_instances, "list-instances"},
-  {"remove-instance", "end another instance", "  swarmctl remove-instance 3fa1", build_remove},
+  {"bootstrap", subject::sessions, "show what a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer",
+   build_bootstrap},
+  {"deregister", subject::sessions, "end this instance: its tasks reopen, its locks pass on", "  swarmctl deregister --as 3fa1", build_deregister},
+  {"whoami", subject::sessions, "show which instance this is", "  swarmctl whoami --json", build_whoami},
+  {"instances", subject::sessions, "list the instances of the scope", "  swarmctl instances --json", build_instances, "list-instances"},
+  {"remove-instance", subject::sessions, "end another instance", "  swarmctl remove-instance 3fa1", build_remove},
 };
 
 } // namespace

@@ -232,13 +232,13 @@ void build_decide(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"spawn", "start a worker without a task",
+  {"spawn", subject::workers, "start a worker without a task",
    "  swarmctl spawn --role watcher --key build-watch -- make watch\n"
    "  swarmctl spawn --harness shell --json",
    build_spawn, "request-spawn", "spawn"},
-  {"spawns", "list workers asked for, running and ended", "  swarmctl spawns --live --json", build_spawns},
-  {"approvals", "list what waits for a decision", "  swarmctl approvals", build_approvals},
-  {"decide", "decide an approval", "  swarmctl decide 7c1d… yes", build_decide},
+  {"spawns", subject::workers, "list workers: requested, running and ended", "  swarmctl spawns --live --json", build_spawns},
+  {"approvals", subject::tasks, "list the questions that wait for a decision", "  swarmctl approvals", build_approvals},
+  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes", build_decide},
 };
 
 } // namespace

@@ -404,19 +404,20 @@ void build_approve(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"tasks", "list tasks in the order they were made", "  swarmctl tasks --status open\n  swarmctl tasks --json", build_tasks},
-  {"task", "show one task", "  swarmctl task 0b6f… --json", build_task},
-  {"request-task", "ask for work without starting anybody",
+  {"tasks", subject::start, "list tasks in the order they were made", "  swarmctl tasks --status open\n  swarmctl tasks --json", build_tasks},
+  {"task", subject::tasks, "show one task", "  swarmctl task 0b6f… --json", build_task},
+  {"request-task", subject::tasks, "make a task without starting a worker",
    "  swarmctl request-task fix \"parser drops the last line\" --file src/parser.cpp\n"
    "  swarmctl request-task --type test run the suite --depends-on T1,T2",
    build_request},
-  {"claim", "claim a task for this instance", "  swarmctl claim 0b6f…", build_claim},
-  {"claim-next", "claim the most urgent task this instance may do", "  swarmctl claim-next --type fix,test --json", build_claim_next},
-  {"update-task", "end a task: done, failed or cancelled", "  swarmctl update-task 0b6f… --status done --note \"all green\"", build_update},
-  {"complete-task", "end a task with a structured result", "  swarmctl complete-task 0b6f… --summary \"fixed\" --file src/a.cpp --test passed:ctest",
-   build_complete},
-  {"report-progress", "say where a task stands", "  swarmctl report-progress 0b6f… half of the files done", build_progress},
-  {"approve", "approve a task that waits for a person", "  swarmctl approve 0b6f…", build_approve},
+  {"claim", subject::tasks, "claim a task for this instance", "  swarmctl claim 0b6f…", build_claim},
+  {"claim-next", subject::tasks, "claim the most urgent task this instance may do", "  swarmctl claim-next --type fix,test --json", build_claim_next},
+  {"update-task", subject::tasks, "end a task: done, failed or cancelled", "  swarmctl update-task 0b6f… --status done --note \"all green\"",
+   build_update},
+  {"complete-task", subject::tasks, "end a task with a structured result",
+   "  swarmctl complete-task 0b6f… --summary \"fixed\" --file src/a.cpp --test passed:ctest", build_complete},
+  {"report-progress", subject::tasks, "report a task's progress", "  swarmctl report-progress 0b6f… half of the files done", build_progress},
+  {"approve", subject::tasks, "approve a task that waits for a person", "  swarmctl approve 0b6f…", build_approve},
 };
 
 } // namespace

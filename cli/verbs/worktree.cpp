@@ -471,7 +471,7 @@ void build_worktree(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"worktree", "git worktrees of workers: list, diff, merge, prune",
+  {"worktree", subject::workers, "manage the git worktrees of workers: list, diff, merge, prune",
    "  swarmctl dispatch \"fix the parser\" --worktree --harness claude\n"
    "  swarmctl worktree list --json\n"
    "  swarmctl worktree diff 3f2b8c1e\n"

@@ -223,6 +223,15 @@ TEST_CASE("under the name swarm-mcp it is the server, and with a verb the comman
   }
   child_process tasks{{name, "tasks", "--json"}, node.env(), node.work()};
   CHECK(json::parse(tasks.finish().out) == json::array());
+  auto status_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), name);
+    return child_process{arguments, node.env(), node.work()}.finish().status;
+  };
+  CHECK(status_of({"frobnicate"}) == 1);
+  CHECK(status_of({"locks", "--frobnicate"}) == 1);
+  CHECK(status_of({"kv", "get", "none"}) == 1);
+  CHECK(status_of({"kv", "get", "none", "--json"}) == 0);
+  CHECK(status_of({"dispatch", "it fails", "--harness", "exec", "--", "/bin/sh", "-c", "exit 3"}) == 0);
 }
 
 TEST_CASE("what was asked right before the end of input is answered") {

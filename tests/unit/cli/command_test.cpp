@@ -71,6 +71,55 @@ TEST_CASE("every command has help with an example") {
   }
 }
 
+TEST_CASE("the help groups the commands by subject, and the five for newcomers come first") {
+  test::cli ctl;
+  REQUIRE(ctl({"--help"}) == code::ok);
+  std::size_t at = 0;
+  for (const auto* heading : {"Start here", "Tasks", "Locks and keys", "Sessions and messages", "Workers and terminals", "Agents", "Hosts", "Node"}) {
+    CAPTURE(heading);
+    auto found = ctl.screen.out.find("\n" + std::string{heading} + ":\n", at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+  auto verbs = all_verbs();
+  CHECK(std::count_if(verbs.begin(), verbs.end(), [](const verb& v) { return v.about == subject::start; }) == 5);
+  for (const auto& v : verbs) {
+    CAPTURE(v.name);
+    auto line = "\n  " + std::string{v.name};
+    auto shown = ctl.screen.out.find(v.alias ? line + ", " : line + " ");
+    CHECK((shown == std::string::npos) == v.internal);
+  }
+}
+
+TEST_CASE("under the name swarm-mcp, help and exit statuses are those of swarm-mcp") {
+  test::cli ctl;
+  ctl.program = "swarm-mcp";
+  REQUIRE(ctl({"help"}) == code::ok);
+  auto usage = ctl.screen.out;
+  CHECK(usage.find("Usage: swarm-mcp ") != std::string::npos);
+  CHECK(ctl({"lock", "a", "--help"}) == code::ok);
+  CHECK(ctl.screen.out == usage);
+  CHECK(ctl({"frobnicate"}) == 1);
+  CHECK(ctl.screen.out == usage);
+  CHECK(ctl.screen.err == "Unknown command: frobnicate\n");
+  CHECK(ctl({"locks", "--frobnicate"}) == 1);
+  CHECK(ctl.screen.err == "swarm-mcp locks: Unknown flag: --frobnicate\n");
+
+  knows(ctl, {session("me")});
+  ctl.node.on_command = [](const v1::Command&) { return refusal(v1::Refusal::CONFLICT, "Task already claimed"); };
+  CHECK(ctl({"claim", "t"}) == 1);
+  CHECK(ctl({"claim", "t", "--json"}) == 0);
+  CHECK(ctl.out_json().contains("error"));
+  ctl.node.on_query = [](const v1::Query&) {
+    v1::Answer a;
+    a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
+    return a;
+  };
+  CHECK(ctl({"kv", "get", "none"}) == 1);
+  CHECK(ctl({"kv", "get", "none", "--json"}) == 0);
+  CHECK(ctl.screen.out == "null\n");
+}
+
 TEST_CASE("mistakes in usage exit 2 and say where the help is") {
   test::cli ctl;
   CHECK(ctl({"frobnicate"}) == code::usage);

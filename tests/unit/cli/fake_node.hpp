@@ -143,11 +143,13 @@ struct cli {
   environment env{{{"HOME", "/home/ada"}}};
   manual_clock clock{1'795'291'700'000};
   std::string directory = "/r";
+  std::string program = "swarmctl";
 
   int operator()(std::vector<std::string> args) {
     screen.out.clear();
     screen.err.clear();
     invocation cli{{node, node, node, node}, env, screen.io, clock, directory};
+    cli.program = program;
     return run(cli, std::move(args));
   }
   json out_json() const { return json::parse(screen.out); }
