@@ -10,6 +10,8 @@ BEGIN {
   call = actors "services/federation services/security services/host "
 
   may["actors/base"] = ""
+  may["actors/shell"] = base
+  may["actors/agents"] = base
   may["actors/domain"] = base
   may["actors/domain/query"] = domain
   may["actors/domain/session"] = domain
@@ -21,7 +23,7 @@ BEGIN {
   may["actors/fabric/cluster"] = store "actors/fabric"
   may["actors/fabric/entities"] = store "actors/fabric"
   may["actors/fabric/terminals"] = store "actors/fabric"
-  may["actors/fabric/workers"] = store "actors/fabric"
+  may["actors/fabric/workers"] = store "actors/fabric actors/agents"
 
   may["services/keeper"] = base
   may["services/security"] = base
@@ -41,8 +43,8 @@ BEGIN {
   may["cli/edit"] = base "gateway/client"
   may["cli"] = domain "gateway/client gateway/json cli/edit"
   may["cli/worktree"] = may["cli"] " cli"
-  may["cli/hook"] = may["cli"] " cli gateway/session"
-  may["cli/install"] = may["cli"] " cli"
+  may["cli/hook"] = may["cli"] " cli gateway/session actors/agents actors/shell"
+  may["cli/install"] = may["cli"] " cli actors/agents"
   may["cli/verbs"] = may["cli/hook"] " gateway/mcp gateway/routine cli/hook cli/install cli/worktree"
 
   # Of the fabric's own room its subfolders take what actors are made of, not those that start them.

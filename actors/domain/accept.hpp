@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/domain/harness.hpp"
 #include "swarm/v1/state.pb.h"
 
 namespace swarm::domain {
@@ -14,7 +15,7 @@ struct accept_spawn {
   std::vector<std::string> principals{"operator", "gateway"};
   std::vector<std::string> harnesses{"*"};
   /// Of what agents ask for, when `principals` lets them: a command of theirs would be as good as a login.
-  std::vector<std::string> session_harnesses{"claude", "codex", "opencode", "gemini", "hermes"};
+  std::vector<std::string> session_harnesses{agents.begin(), agents.end()};
   /// Directories with what lies in them, absolute.
   std::vector<std::string> directories{"*"};
 };

@@ -15,12 +15,6 @@ namespace {
 using domain::text_in;
 using names = std::span<const std::string_view>;
 
-constexpr hook_host hosts[] = {
-  {hook_host::kind::claude, "claude", "claude-code", "CC"},        {hook_host::kind::codex, "codex", "codex", "CODEX"},
-  {hook_host::kind::opencode, "opencode", "opencode", "OPENCODE"}, {hook_host::kind::hermes, "hermes", "hermes", "HERMES"},
-  {hook_host::kind::gemini, "gemini", "gemini", "GEMINI"},
-};
-
 constexpr std::pair<std::string_view, hook_event> events[] = {
   {"session-start", hook_event::session_start}, {"pre-tool-use", hook_event::pre_tool_use},   {"post-tool-use", hook_event::post_tool_use},
   {"session-end", hook_event::session_end},     {"prompt-submit", hook_event::prompt_submit}, {"stop", hook_event::stop},
@@ -41,15 +35,15 @@ constexpr std::string_view envelope_mark = "*** Begin Patch";
 
 bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
-void add_path(const std::string& path, const shell_place& where, std::vector<written_path>& out) {
+void add_path(const std::string& path, const shell::place& where, std::vector<shell::written_path>& out) {
   if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
     out.push_back({normalize_path(path, where.directory), false, false});
 }
 
-void add_envelopes(const json& input, const shell_place& where, std::vector<written_path>& out) {
+void add_envelopes(const json& input, const shell::place& where, std::vector<shell::written_path>& out) {
   auto look = [&](const json& value) {
     if (value.is_string() && value.get_ref<const std::string&>().find(envelope_mark) != std::string::npos)
-      for (const auto& path : paths_in_envelope(value.get_ref<const std::string&>()))
+      for (const auto& path : shell::paths_in_envelope(value.get_ref<const std::string&>()))
         add_path(path, where, out);
   };
   look(input);
@@ -58,7 +52,7 @@ void add_envelopes(const json& input, const shell_place& where, std::vector<writ
       look(value);
 }
 
-void add_named(const json& input, const shell_place& where, std::vector<written_path>& out) {
+void add_named(const json& input, const shell::place& where, std::vector<shell::written_path>& out) {
   if (!input.is_object())
     return;
   for (auto key : path_keys)
@@ -66,7 +60,7 @@ void add_named(const json& input, const shell_place& where, std::vector<written_
 }
 
 /// ["bash", "-lc", "…"] or one text.
-void add_shell(const json& input, shell_place where, tool_use& use) {
+void add_shell(const json& input, shell::place where, tool_use& use) {
   for (auto key : directory_keys)
     if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max())
       where.directory = normalize_path(directory, where.directory);
@@ -76,7 +70,7 @@ void add_shell(const json& input, shell_place where, tool_use& use) {
       command = input.at(std::string{key});
   if (command.is_string()) {
     use.script = command.get<std::string>();
-    use.paths = paths_written_by(use.script, where);
+    use.paths = shell::paths_written_by(use.script, where);
     if (use.script.starts_with(envelope_mark))
       add_envelopes(command, where, use.paths);
   } else if (command.is_array()) {
@@ -86,7 +80,7 @@ void add_shell(const json& input, shell_place where, tool_use& use) {
         argv.push_back(word);
         use.script += (use.script.empty() ? "" : " ") + argv.back();
       }
-    use.paths = paths_written_by(argv, where);
+    use.paths = shell::paths_written_by(argv, where);
   }
 }
 
@@ -94,30 +88,17 @@ json hook_specific(const char* event, const char* field, const std::string& text
   return {{"hookSpecificOutput", {{"hookEventName", event}, {field, text}}}};
 }
 
-const char* event_name(const hook_host& host, hook_event event) {
-  bool gemini = host.what == hook_host::kind::gemini;
-  switch (event) {
-    case hook_event::session_start: return "SessionStart";
-    case hook_event::pre_tool_use: return gemini ? "BeforeTool" : "PreToolUse";
-    case hook_event::post_tool_use: return gemini ? "AfterTool" : "PostToolUse";
-    case hook_event::session_end: return "SessionEnd";
-    case hook_event::prompt_submit: return gemini ? "BeforeAgent" : "UserPromptSubmit";
-    case hook_event::stop: return gemini ? "AfterAgent" : "Stop";
-    case hook_event::notification: return "Notification";
-  }
+/// As the program calls it. OpenCode's plugin takes Claude's names.
+const char* event_name(const agents::agent& agent, hook_event event) {
+  const auto& hooks = agent.hooks.empty() ? agents::find("claude")->hooks : agent.hooks;
+  // A program may have several events for one of ours; the last is the one that is always there.
+  for (auto h = hooks.rbegin(); h != hooks.rend(); ++h)
+    if (find_hook_event(h->verb) == event)
+      return h->event;
   return "";
 }
 
 } // namespace
-
-std::span<const hook_host> hook_hosts() { return hosts; }
-
-const hook_host* find_hook_host(std::string_view name) {
-  for (const auto& h : hosts)
-    if (name == h.name)
-      return &h;
-  return nullptr;
-}
 
 std::optional<hook_event> find_hook_event(std::string_view name) {
   for (const auto& [text, event] : events)
@@ -126,7 +107,7 @@ std::optional<hook_event> find_hook_event(std::string_view name) {
   return std::nullopt;
 }
 
-tool_use tool_use_of(const json& event, const shell_place& where) {
+tool_use tool_use_of(const json& event, const shell::place& where) {
   tool_use use;
   use.tool = text_in(event, "tool_name");
   // A tool server's tool goes by what comes after the server's name.
@@ -155,29 +136,29 @@ tool_use tool_use_of(const json& event, const shell_place& where) {
   return use;
 }
 
-json hook_denial(const hook_host& host, const std::string& reason) {
-  switch (host.what) {
-    case hook_host::kind::hermes: return {{"action", "block"}, {"message", reason}};
-    case hook_host::kind::opencode: return {{"decision", "block"}, {"reason", reason}};
-    case hook_host::kind::gemini: return {{"decision", "deny"}, {"reason", reason}};
+json hook_denial(const agents::agent& agent, const std::string& reason) {
+  switch (agent.what) {
+    case agents::program::hermes: return {{"action", "block"}, {"message", reason}};
+    case agents::program::opencode: return {{"decision", "block"}, {"reason", reason}};
+    case agents::program::gemini: return {{"decision", "deny"}, {"reason", reason}};
     default: break;
   }
   return {{"hookSpecificOutput", {{"hookEventName", "PreToolUse"}, {"permissionDecision", "deny"}, {"permissionDecisionReason", reason}}}};
 }
 
-json hook_context(const hook_host& host, hook_event event, const std::string& text) {
+json hook_context(const agents::agent& agent, hook_event event, const std::string& text) {
   bool before_tool = event == hook_event::pre_tool_use;
-  switch (host.what) {
-    case hook_host::kind::hermes: return json{{"context", text}};
+  switch (agent.what) {
+    case agents::program::hermes: return json{{"context", text}};
     // Codex takes nothing but a message for people before a tool, Gemini neither.
-    case hook_host::kind::codex:
-    case hook_host::kind::gemini:
+    case agents::program::codex:
+    case agents::program::gemini:
       if (before_tool)
         return json{{"systemMessage", text}};
       break;
     default: break;
   }
-  return hook_specific(event_name(host, event), "additionalContext", text);
+  return hook_specific(event_name(agent, event), "additionalContext", text);
 }
 
 } // namespace swarm::cli

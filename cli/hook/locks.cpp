@@ -33,7 +33,7 @@ std::size_t literal_part(const std::string& pattern) {
   return slash == pattern.npos ? 0 : slash;
 }
 
-bool fits(const written_path& w, const std::string& name, const std::string& path) {
+bool fits(const shell::written_path& w, const std::string& name, const std::string& path) {
   if (!w.pattern)
     return name == path || (w.tree && is_inside(name, path));
   if (fnmatch(name.c_str(), path.c_str(), FNM_PATHNAME) == 0)
@@ -56,7 +56,7 @@ std::string canonical_path(const std::string& path) {
 
 std::string lock_name(const std::string& path, const hook_memory& me) { return logical(canonical_path(path), me); }
 
-path_matcher::path_matcher(const std::vector<written_path>& written, const hook_memory& me) {
+path_matcher::path_matcher(const std::vector<shell::written_path>& written, const hook_memory& me) {
   for (const auto& w : written) {
     entry e;
     e.written = w;
@@ -82,8 +82,8 @@ path_matcher::path_matcher(const std::vector<written_path>& written, const hook_
   }
 }
 
-const written_path* path_matcher::find(const std::string& lock_path) const {
-  auto look = [&](const std::string& path) -> const written_path* {
+const shell::written_path* path_matcher::find(const std::string& lock_path) const {
+  auto look = [&](const std::string& path) -> const shell::written_path* {
     if (auto i = exact_.find(path); i != exact_.end())
       return &entries_[i->second].written;
     for (auto i : wide_)
@@ -100,7 +100,7 @@ const written_path* path_matcher::find(const std::string& lock_path) const {
   return real == lock_path ? nullptr : look(real);
 }
 
-const written_path* path_matcher::find_below(const std::string& lock_path) const {
+const shell::written_path* path_matcher::find_below(const std::string& lock_path) const {
   for (const auto& e : entries_)
     for (const auto& name : e.names)
       if (name != lock_path && is_inside(lock_path, name))
@@ -108,7 +108,7 @@ const written_path* path_matcher::find_below(const std::string& lock_path) const
   return nullptr;
 }
 
-std::optional<std::set<std::string>> lock_names(const std::vector<written_path>& written, const hook_memory& me) {
+std::optional<std::set<std::string>> lock_names(const std::vector<shell::written_path>& written, const hook_memory& me) {
   std::set<std::string> out;
   std::error_code ec;
   auto take = [&](const std::string& path) {
@@ -147,7 +147,7 @@ std::optional<std::set<std::string>> lock_names(const std::vector<written_path>&
   return out;
 }
 
-bool path_matcher::is_written(const written_path& w, const std::string& file) const {
+bool path_matcher::is_written(const shell::written_path& w, const std::string& file) const {
   auto real = canonical_path(file);
   for (const auto& e : entries_)
     if (&e.written == &w)

@@ -30,7 +30,7 @@ constexpr std::size_t script_shown_bytes = limits::context_text_bytes_max;
 
 class hook_run {
 public:
-  hook_run(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input);
+  hook_run(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input);
   void run();
   /// Says in so many words that there is nothing against it.
   void answer_nothing() { say(json::object()); }
@@ -79,7 +79,7 @@ private:
   // -- locks ----------------------------------------------------------------------------------
   enum class verdict { none, warned, denied };
   std::string file_of(const v1::LockView&);
-  verdict judge(const v1::LockView&, const path_matcher&, const written_path&);
+  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
   std::string holder_text(const v1::LockView&, const char* what) const;
   void deny(const std::string& reason) { say(hook_denial(host_, reason)); }
   /// Once: a host reads one answer.
@@ -100,7 +100,7 @@ private:
   void tell_of(const std::vector<watched_file>&);
 
   const invocation& cli_;
-  const hook_host& host_;
+  const agents::agent& host_;
   hook_event event_;
   hook_options options_;
   json input_;
@@ -119,7 +119,7 @@ private:
   bool answered_ = false;
 };
 
-hook_run::hook_run(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input)
+hook_run::hook_run(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input)
   : cli_(cli), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
     place_(place_of_event()), session_(event_text("session_id")), state_(cli.node().finder.state_directory()),
     // Half of it, so that the node is asked all the same.
@@ -477,7 +477,7 @@ void hook_run::turn(v1::AgentReport::State state) {
     note(e.what());
   }
   report(state);
-  if (host_.what == hook_host::kind::hermes && event_ == hook_event::prompt_submit && !me_.id.empty())
+  if (host_.what == agents::program::hermes && event_ == hook_event::prompt_submit && !me_.id.empty())
     tell_mail();
 }
 
@@ -505,10 +505,10 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 /// "swarm lock blocked Edit for /r/a: held by somebody (why)", as contract 5.2 has it.
 std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
   auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
-  auto label = host_.what == hook_host::kind::hermes ? std::string{} : view.owner().label();
+  auto label = host_.what == agents::program::hermes ? std::string{} : view.owner().label();
   auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
   auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
-  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && host_.what != hook_host::kind::hermes)
+  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && host_.what != agents::program::hermes)
     out += " (pane " + shown(pane) + ")";
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }
@@ -534,7 +534,7 @@ std::string hook_run::file_of(const v1::LockView& view) {
 }
 
 /// Somebody else's lock on what is to be written. In another work tree of the repository the file is another one: a word, no denial.
-hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const written_path& w) {
+hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w) {
   if (auto file = file_of(view); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
     warnings_.push_back(holder_text(view, "in another work tree:") + ". Both changes will have to be merged.");
     return verdict::warned;
@@ -718,7 +718,7 @@ void hook_run::pre_tool_use() {
       note("no locks were checked: this session is not registered; restart the agent to register it");
     return;
   }
-  bool checked = writes && !(host_.what == hook_host::kind::hermes && me_.gateway);
+  bool checked = writes && !(host_.what == agents::program::hermes && me_.gateway);
   bool denied = false;
   if (checked) {
     path_matcher written{use_.paths, me_};
@@ -859,12 +859,12 @@ void hook_run::run() {
 
 } // namespace
 
-void run_hook(const invocation& cli, const hook_host& host, hook_event event, const hook_options& options, const std::string& input) {
+void run_hook(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input) {
   try {
     hook_run hook{cli, host, event, options, input};
     hook.run();
     // With fail_closed Hermes takes silence for a failure.
-    if (host.what == hook_host::kind::hermes && event == hook_event::pre_tool_use && options.fail_closed)
+    if (host.what == agents::program::hermes && event == hook_event::pre_tool_use && options.fail_closed)
       hook.answer_nothing();
   } catch (const std::exception& e) {
     cli.io().error(std::string{"swarmctl hook: "} + e.what());

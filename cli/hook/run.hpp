@@ -14,6 +14,6 @@ struct hook_options {
 };
 
 /// Answers on stdout as the host wants it, and says on stderr what went wrong. Never throws: a hook that fails must not stop its agent.
-void run_hook(const invocation&, const hook_host&, hook_event, const hook_options&, const std::string& input);
+void run_hook(const invocation&, const agents::agent&, hook_event, const hook_options&, const std::string& input);
 
 } // namespace swarm::cli

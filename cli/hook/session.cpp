@@ -33,11 +33,11 @@ std::string lower(std::string_view text) {
 }
 
 /// SWARM_<host>_<name>.
-std::string own(const hook_host& host, const environment& env, const std::string& name) {
-  return std::string{trimmed(env.get("SWARM_" + std::string{host.prefix} + "_" + name))};
+std::string own(const agents::agent& host, const environment& env, const std::string& name) {
+  return std::string{trimmed(env.get("SWARM_" + std::string{host.variables} + "_" + name))};
 }
 
-std::string own_or_common(const hook_host& host, const environment& env, const std::string& name) {
+std::string own_or_common(const agents::agent& host, const environment& env, const std::string& name) {
   auto value = own(host, env, name);
   return value.empty() ? std::string{trimmed(env.get("SWARM_" + name))} : value;
 }
@@ -74,14 +74,14 @@ std::string token(std::string_view text) {
   return escape_control(out, false);
 }
 
-std::string identity_name(const hook_host& host, const environment& env) {
+std::string identity_name(const agents::agent& host, const environment& env) {
   for (const auto& value : {own(host, env, "IDENTITY"), env.get("AGENT_IDENTITY"), env.get("SWARM_IDENTITY")})
     if (auto name = domain::identity_name(trimmed(value)); !name.empty())
       return name;
   return {};
 }
 
-std::string role_of(const hook_host& host, const environment& env, const std::string& directory, const std::string& scope, bool gateway) {
+std::string role_of(const agents::agent& host, const environment& env, const std::string& directory, const std::string& scope, bool gateway) {
   auto role = own(host, env, "AGENT_ROLE");
   if (role.empty()) {
     auto text = nearest_file(".swarm-role", directory, scope);
@@ -151,7 +151,7 @@ std::string quoted_code(std::string text) {
 
 } // namespace
 
-hook_identity identity_of(const hook_host& host, const environment& env, const std::string& session, const std::string& directory,
+hook_identity identity_of(const agents::agent& host, const environment& env, const std::string& session, const std::string& directory,
                           const std::string& scope, const std::string& platform) {
   hook_identity out;
   out.identity = identity_name(host, env);
@@ -178,7 +178,7 @@ hook_identity identity_of(const hook_host& host, const environment& env, const s
   return out;
 }
 
-std::optional<tracker_setting> work_tracker_of(const hook_host& host, const environment& env, const std::string& identity,
+std::optional<tracker_setting> work_tracker_of(const agents::agent& host, const environment& env, const std::string& identity,
                                                const std::string& directory, const std::string& scope) {
   if (auto given = tracker_in(own_or_common(host, env, "WORK_TRACKER")))
     return normalised(std::move(*given), identity);
@@ -202,7 +202,7 @@ std::optional<tracker_setting> work_tracker_of(const hook_host& host, const envi
   return std::nullopt;
 }
 
-std::string soul_of(const hook_host& host, const environment& env) {
+std::string soul_of(const agents::agent& host, const environment& env) {
   auto file = own_or_common(host, env, "SOUL_FILE");
   return file.empty() ? std::string{} : std::string{trimmed(small_file(file))};
 }

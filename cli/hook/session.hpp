@@ -20,8 +20,8 @@ struct hook_identity {
 };
 
 /// `directory` and `scope` bound the search for .swarm-role; `platform` is what the host says it runs on, empty = cli.
-hook_identity identity_of(const hook_host&, const environment&, const std::string& session, const std::string& directory, const std::string& scope,
-                          const std::string& platform);
+hook_identity identity_of(const agents::agent&, const environment&, const std::string& session, const std::string& directory,
+                          const std::string& scope, const std::string& platform);
 
 struct tracker_setting {
   std::string key;   // config/work_tracker/<identity>
@@ -30,7 +30,7 @@ struct tracker_setting {
   std::string mcp;
 };
 /// From the variables, or the repository's .swarm-work-tracker.json. Nothing when none is configured or it cannot be read.
-std::optional<tracker_setting> work_tracker_of(const hook_host&, const environment&, const std::string& identity, const std::string& directory,
+std::optional<tracker_setting> work_tracker_of(const agents::agent&, const environment&, const std::string& identity, const std::string& directory,
                                                const std::string& scope);
 
 /// What is printed for the model; `id` empty: registration failed for `reason`.
@@ -44,6 +44,6 @@ struct hook_greeting {
 };
 std::string greeting_text(const hook_greeting&);
 /// The file a gateway's $SWARM_<host>_SOUL_FILE or $SWARM_SOUL_FILE names; empty when there is none.
-std::string soul_of(const hook_host&, const environment&);
+std::string soul_of(const agents::agent&, const environment&);
 
 } // namespace swarm::cli

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "actors/agents/agent.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/share_directory.hpp"
@@ -27,41 +28,6 @@ constexpr const char* skill_name = "swarm";
 /// Stands in every file that we alone write.
 constexpr std::string_view mark = "swarm-fabric";
 constexpr const char* toml_comment = "# written by swarmctl install; swarmctl install --uninstall takes it away";
-/// Above the time a hook gives itself (limits::hook_call_deadline).
-constexpr int hook_timeout_s = 10;
-/// Codex allows no more at the end of a session.
-constexpr int session_end_timeout_s = 3;
-
-struct hook_line {
-  const char* event;   // as the host calls it
-  const char* verb;    // as swarmctl hook does
-  const char* matcher; // null: every tool, or no tools in it
-};
-
-constexpr hook_line claude_hooks[] = {
-  {"SessionStart", "session-start", nullptr},
-  {"UserPromptSubmit", "prompt-submit", nullptr},
-  {"PreToolUse", "pre-tool-use", "Write|Edit|MultiEdit|NotebookEdit|Bash"},
-  {"PostToolUse", "post-tool-use", nullptr},
-  {"Stop", "stop", nullptr},
-  {"Notification", "notification", nullptr},
-  {"SessionEnd", "session-end", nullptr},
-};
-constexpr hook_line codex_hooks[] = {
-  {"SessionStart", "session-start", nullptr}, {"UserPromptSubmit", "prompt-submit", nullptr}, {"PreToolUse", "pre-tool-use", "Bash|apply_patch"},
-  {"PostToolUse", "post-tool-use", nullptr},  {"PermissionRequest", "notification", nullptr}, {"Stop", "stop", nullptr},
-  {"SessionEnd", "session-end", nullptr},
-};
-constexpr hook_line gemini_hooks[] = {
-  {"SessionStart", "session-start", nullptr},
-  {"BeforeAgent", "prompt-submit", nullptr},
-  {"BeforeTool", "pre-tool-use", "write_file|replace|run_shell_command"},
-  {"AfterTool", "post-tool-use", nullptr},
-  {"AfterAgent", "stop", nullptr},
-  {"Notification", "notification", nullptr},
-  {"SessionEnd", "session-end", nullptr},
-};
-
 std::string name_of(const std::string& program) { return fs::path{program}.filename().string(); }
 bool is_our_program(const std::string& program) { return name_of(program) == "swarmctl"; }
 
@@ -70,9 +36,11 @@ bool is_our_hook(const std::string& command, const std::string& host) {
   return words.size() >= 4 && is_our_program(words[0]) && words[1] == "hook" && words[2] == host;
 }
 
-std::string hook_command(const install_options& o, const std::string& host, const std::string& verb) {
-  auto out = shell_quoted(o.program.string()) + " hook " + host + " " + verb;
-  if (verb == "pre-tool-use")
+bool is_before_tool(const agents::hook& hook) { return std::string_view{hook.verb} == "pre-tool-use"; }
+
+std::string hook_command(const install_options& o, const agents::agent& agent, const agents::hook& hook) {
+  auto out = agents::hook_command(agent, hook, o.program.string());
+  if (is_before_tool(hook))
     out += std::string{o.fail_closed ? " --fail-closed" : ""} + (o.enforce ? " --enforce" : "");
   return out;
 }
@@ -127,21 +95,10 @@ setting json_server(fs::path file, const std::string& key, json entry, bool forc
   return s;
 }
 
-json hook_group(const hook_line& line, const install_options& o, const std::string& host) {
-  json handler{{"type", "command"}, {"command", hook_command(o, host, line.verb)}};
-  bool end = std::string_view{line.verb} == "session-end";
-  if (host == "gemini") {
-    handler["name"] = std::string{"swarm-"} + line.verb;
-    handler["timeout"] = hook_timeout_s * 1000;
-  } else {
-    handler["timeout"] = host == "codex" && end ? session_end_timeout_s : hook_timeout_s;
-  }
-  if (host == "claude" && o.fail_closed && std::string_view{line.verb} == "pre-tool-use")
-    handler["onFailure"] = "block";
-  json group = json::object();
-  if (line.matcher)
-    group["matcher"] = line.matcher;
-  group["hooks"] = json::array({handler});
+json hook_group(const agents::hook& hook, const install_options& o, const agents::agent& agent) {
+  auto group = agents::hook_entry(agent, hook, hook_command(o, agent, hook));
+  if (agent.what == agents::program::claude && o.fail_closed && is_before_tool(hook))
+    group["hooks"][0]["onFailure"] = "block";
   return group;
 }
 
@@ -172,14 +129,16 @@ void take_handler(json_text& t, const std::string& event, std::pair<std::size_t,
 
 bool same(const json& a, const json& b) { return nlohmann::json(a) == nlohmann::json(b); }
 
-setting json_hooks(fs::path file, std::span<const hook_line> lines, const install_options& o, const std::string& host) {
+setting json_hooks(fs::path file, const agents::agent& agent, const install_options& o) {
+  const auto lines = agent.hooks;
+  const std::string host = agent.name;
   setting s;
   s.what = "hooks";
   s.file = std::move(file);
   s.put = [=](const std::string& text, const contents&) {
     json_text t{text};
     for (const auto& line : lines) {
-      auto group = hook_group(line, o, host);
+      auto group = hook_group(line, o, agent);
       auto places = our_handlers(t, line.event, host);
       json_text::path all{"hooks", line.event};
       bool kept = false;
@@ -297,9 +256,11 @@ fs::path home_of(const environment& env) {
   return home;
 }
 
-fs::path directory_or(const environment& env, const char* variable, const fs::path& otherwise) {
-  auto named = env.get(variable);
-  return named.empty() || named.front() != '/' ? otherwise : fs::path{named};
+fs::path settings_of(const agents::agent& agent, const environment& env) {
+  auto named = env.get(agent.settings.variable);
+  if (named.empty() || named.front() != '/')
+    return home_of(env) / agent.settings.below_home;
+  return *agent.settings.below_variable ? fs::path{named} / agent.settings.below_variable : fs::path{named};
 }
 
 bool is_there(const fs::path& path) {
@@ -307,43 +268,31 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ec);
 }
 
-void set_up_claude(install_host& host, const environment& env, const install_options& o) {
-  auto home = home_of(env);
-  auto directory = directory_or(env, "CLAUDE_CONFIG_DIR", home / ".claude");
+void set_up_claude(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
+  auto directory = settings_of(agent, env);
   // With a directory of its own the program keeps this file in it.
-  auto global = env.get("CLAUDE_CONFIG_DIR").empty() ? home / ".claude.json" : directory / ".claude.json";
-  host.title = "Claude Code";
-  host.found = host.found || is_there(directory) || is_there(global);
+  auto global = env.get(agent.settings.variable).empty() ? home_of(env) / ".claude.json" : directory / ".claude.json";
+  host.found = host.found || is_there(global);
   json entry{{"type", "stdio"}, {"command", o.program.string()}, {"args", {"mcp"}}, {"alwaysLoad", true}};
   host.settings.push_back(json_server(global, "mcpServers", entry, o.force));
-  host.settings.push_back(json_hooks(directory / "settings.json", claude_hooks, o, host.name));
+  host.settings.push_back(json_hooks(directory / "settings.json", agent, o));
   add_skill(host, o, directory / "skills");
-}
-
-std::string codex_label(const std::string& event) {
-  std::string out;
-  for (auto c : event) {
-    if (std::isupper(static_cast<unsigned char>(c)) && !out.empty())
-      out += '_';
-    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return out;
 }
 
 /// Key and hash of each of our hooks in the text of hooks.json.
 std::vector<std::pair<std::string, std::string>> codex_trust(const fs::path& hooks_file, const std::string& hooks) {
   std::vector<std::pair<std::string, std::string>> out;
   json_text t{hooks};
-  for (const auto& line : codex_hooks)
+  for (const auto& line : agents::find("codex")->hooks)
     for (auto [g, h] : our_handlers(t, line.event, "codex")) {
-      auto label = codex_label(line.event);
+      auto label = agents::codex_event_key(line.event);
       const auto& group = *t.find({"hooks", line.event, std::to_string(g)});
       const auto& handler = group.at("hooks").at(h);
       // What somebody else made of our entry may be of any kind.
       auto timeout = handler.contains("timeout") && handler.at("timeout").is_number_integer() ? handler.at("timeout").get<int>() : 600;
       auto matcher = group.contains("matcher") ? text_of(&group.at("matcher")) : std::string{};
       out.emplace_back(hooks_file.string() + ":" + label + ":" + std::to_string(g) + ":" + std::to_string(h),
-                       codex_hook_hash(label, matcher, handler.at("command"), timeout));
+                       agents::codex_hook_hash(label, matcher, handler.at("command"), timeout));
     }
   return out;
 }
@@ -399,16 +348,14 @@ setting codex_trust_setting(fs::path file, const fs::path& hooks) {
   return s;
 }
 
-void set_up_codex(install_host& host, const environment& env, const install_options& o) {
+void set_up_codex(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
   std::error_code ec;
-  auto directory = directory_or(env, "CODEX_HOME", home_of(env) / ".codex");
-  host.title = "Codex";
-  host.found = host.found || is_there(directory);
+  auto directory = settings_of(agent, env);
   // A directory that $CODEX_HOME names is resolved by Codex, and the keys of trust begin with it.
-  if (!env.get("CODEX_HOME").empty() && is_there(directory))
+  if (!env.get(agent.settings.variable).empty() && is_there(directory))
     directory = fs::canonical(directory, ec);
   auto hooks = directory / "hooks.json";
-  host.settings.push_back(json_hooks(hooks, codex_hooks, o, host.name));
+  host.settings.push_back(json_hooks(hooks, agent, o));
   host.settings.push_back(codex_server(directory / "config.toml", o));
   host.settings.push_back(codex_trust_setting(directory / "config.toml", hooks));
   add_skill(host, o, directory / "skills");
@@ -458,11 +405,9 @@ std::string file_url(const fs::path& path) {
   return out;
 }
 
-void set_up_opencode(install_host& host, const environment& env, const install_options& o) {
-  auto directory = directory_or(env, "XDG_CONFIG_HOME", home_of(env) / ".config") / "opencode";
+void set_up_opencode(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
+  auto directory = settings_of(agent, env);
   auto file = is_there(directory / "opencode.jsonc") ? directory / "opencode.jsonc" : directory / "opencode.json";
-  host.title = "OpenCode";
-  host.found = host.found || is_there(directory);
   // Not in plugin/, where OpenCode loads what it finds: it would be loaded twice.
   auto plugin = directory / "swarm-fabric";
   add_tree(host, "plugin", o.share / "agents" / "opencode", plugin, o.force);
@@ -475,13 +420,11 @@ void set_up_opencode(install_host& host, const environment& env, const install_o
   add_skill(host, o, directory / "skills");
 }
 
-void set_up_gemini(install_host& host, const environment& env, const install_options& o) {
-  auto directory = directory_or(env, "GEMINI_CLI_HOME", home_of(env)) / ".gemini";
-  host.title = "Gemini CLI";
-  host.found = host.found || is_there(directory);
+void set_up_gemini(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
+  auto directory = settings_of(agent, env);
   json entry{{"command", o.program.string()}, {"args", {"mcp"}}};
   host.settings.push_back(json_server(directory / "settings.json", "mcpServers", entry, o.force));
-  host.settings.push_back(json_hooks(directory / "settings.json", gemini_hooks, o, host.name));
+  host.settings.push_back(json_hooks(directory / "settings.json", agent, o));
   add_skill(host, o, directory / "skills");
   if (o.fail_closed)
     host.notes.push_back("Gemini CLI lets a tool run when a hook crashes or takes too long, and cannot be told otherwise");
@@ -604,10 +547,8 @@ setting hermes_former_consent(fs::path file) {
   });
 }
 
-void set_up_hermes(install_host& host, const environment& env, const install_options& o) {
-  auto directory = directory_or(env, "HERMES_HOME", home_of(env) / ".hermes");
-  host.title = "Hermes";
-  host.found = host.found || is_there(directory);
+void set_up_hermes(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
+  auto directory = settings_of(agent, env);
   auto plugin = directory / "plugins" / server_name;
   auto config = directory / "config.yaml";
   add_tree(host, "plugin", o.share / "agents" / "hermes", plugin, o.force);
@@ -646,17 +587,13 @@ std::vector<std::string> shell_words(const std::string& line) {
   return out;
 }
 
-std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s) {
-  // Of the canonical form: keys in order, no blanks. nlohmann::json sorts its keys.
-  nlohmann::json identity{{"event_name", event},
-                          {"hooks", nlohmann::json::array({{{"type", "command"}, {"command", command}, {"timeout", timeout_s}, {"async", false}}})}};
-  if (!matcher.empty())
-    identity["matcher"] = matcher;
-  return "sha256:" + to_hex(sha256(identity.dump()));
-}
-
 const std::vector<std::string>& install_host_names() {
-  static const std::vector<std::string> names{"claude", "codex", "opencode", "gemini", "hermes"};
+  static const auto names = [] {
+    std::vector<std::string> out;
+    for (const auto& agent : agents::all())
+      out.emplace_back(agent.name);
+    return out;
+  }();
   return names;
 }
 
@@ -681,17 +618,18 @@ fs::path program_for_settings(const environment& env) {
 install_host install_host_of(const std::string& name, const environment& env, const install_options& o) {
   install_host host;
   host.name = name;
-  host.found = !program_on_path(env, name).empty();
-  if (name == "claude")
-    set_up_claude(host, env, o);
-  else if (name == "codex")
-    set_up_codex(host, env, o);
-  else if (name == "opencode")
-    set_up_opencode(host, env, o);
-  else if (name == "gemini")
-    set_up_gemini(host, env, o);
-  else if (name == "hermes")
-    set_up_hermes(host, env, o);
+  const auto* agent = agents::find(name);
+  if (!agent)
+    return host;
+  host.title = agent->title;
+  host.found = !program_on_path(env, name).empty() || is_there(settings_of(*agent, env));
+  switch (agent->what) {
+    case agents::program::claude: set_up_claude(host, *agent, env, o); break;
+    case agents::program::codex: set_up_codex(host, *agent, env, o); break;
+    case agents::program::opencode: set_up_opencode(host, *agent, env, o); break;
+    case agents::program::gemini: set_up_gemini(host, *agent, env, o); break;
+    case agents::program::hermes: set_up_hermes(host, *agent, env, o); break;
+  }
   return host;
 }
 

@@ -45,7 +45,7 @@ struct install_host {
   std::vector<std::string> notes; // for the user, once it is set up
 };
 
-/// claude, codex, opencode, gemini, hermes.
+/// Of all agents that actors/agents knows.
 const std::vector<std::string>& install_host_names();
 /// Throws `failure` when the home directory is not known or the files to install are not there.
 install_host install_host_of(const std::string& name, const environment&, const install_options&);
@@ -64,9 +64,5 @@ setting_state state_of(const setting&, const std::string& text, const contents&)
 
 /// Words of a command line, quotes taken off.
 std::vector<std::string> shell_words(const std::string&);
-
-/// The hash that Codex 0.169 gives a command hook and compares with the trusted one: event as in its keys
-/// (pre_tool_use), seconds.
-std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s);
 
 } // namespace swarm::cli

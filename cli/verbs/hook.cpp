@@ -38,7 +38,7 @@ std::string read_input(int fd) {
 
 /// Also what is not known ends well: a host that says more than we understand goes on.
 int run(invocation& cli, const options& o) {
-  const auto* host = find_hook_host(o.host);
+  const auto* host = agents::find(o.host);
   auto event = find_hook_event(o.event);
   if (host && event)
     run_hook(cli, *host, *event, o.how, read_input(STDIN_FILENO));

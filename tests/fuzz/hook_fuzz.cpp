@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const shell_place place{"/nowhere/r", "/nowhere/home"};
+const shell::place place{"/nowhere/r", "/nowhere/home"};
 
 bool same(const tool_use& a, const tool_use& b) {
   auto path = [](const auto& x, const auto& y) { return x.path == y.path && x.tree == y.tree && x.pattern == y.pattern; };
@@ -59,7 +59,7 @@ void check_event(const std::string& bytes) {
 }
 
 /// Every host can be told every text, and reads the same text.
-void check_answers(const hook_host& host, const std::string& bytes) {
+void check_answers(const agents::agent& host, const std::string& bytes) {
   auto text = escape_control(bytes);
   std::vector<json> answers{hook_denial(host, text)};
   for (auto name : {"session-start", "pre-tool-use", "post-tool-use", "prompt-submit"})
@@ -74,13 +74,13 @@ void check_answers(const hook_host& host, const std::string& bytes) {
   }
 }
 
-void check_identity(const hook_host& host, fuzz::input& in) {
+void check_identity(const agents::agent& host, fuzz::input& in) {
   auto session = to_utf8(in.piece());
   auto platform = to_utf8(in.piece());
   variables v;
   for (const auto* name : {"IDENTITY", "LABEL", "ROLE", "AGENT_ROLE", "LEASE_SECONDS", "WORK_TRACKER", "SCOPE"})
     if (auto value = in.piece(); value.find('\0') == value.npos)
-      v["SWARM_" + std::string{host.prefix} + "_" + name] = value;
+      v["SWARM_" + std::string{host.variables} + "_" + name] = value;
   environment env{v};
   auto me = identity_of(host, env, session, "/nowhere", "/nowhere", platform);
   SWARM_HOLDS(is_utf8(me.label) && escape_control(me.label, false) == me.label);
@@ -138,7 +138,7 @@ void check_memory(const std::string& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in{data, size};
   auto which = in.byte();
-  const auto& host = hook_hosts()[which / 4 % hook_hosts().size()];
+  const auto& host = agents::all()[which / 4 % agents::all().size()];
   switch (which % 4) {
     case 0: check_event(in.rest()); break;
     case 1: check_answers(host, in.rest()); break;

@@ -1,5 +1,5 @@
 // The link between two nodes with bytes as a schedule. Two ends over a bad network: what must hold of a link holds, and it heals. Or one end
-// and a peer that says anything: it is heard within what it was allowed, or sent away, and the end never holds more than its bounds.
+// and a node that sends anything: it is heard within what it was allowed, or sent away, and the end never holds more than its bounds.
 #include <algorithm>
 
 #include "actors/fabric/cluster/link_frames.hpp"
@@ -23,9 +23,9 @@ void two_ends(fuzz::input& in) {
   }
 }
 
-class bad_peer {
+class bad_node {
 public:
-  bad_peer() : end_(options()) {}
+  bad_node() : end_(options()) {}
 
   void step(fuzz::input& in) {
     switch (in.byte() % 10) {
@@ -79,7 +79,7 @@ private:
     h.node_id = h.node_name = odd % 16 == 3 ? "a" : "b";
     h.version = "0.1.0";
     h.incarnation = 22 + odd / 128;
-    h.peer_incarnation = odd & 64 ? 0 : 11;
+    h.other_incarnation = odd & 64 ? 0 : 11;
     h.received = in.byte();
     h.kept_from = in.byte();
     return {0, 0, 0, std::move(h)};
@@ -142,8 +142,8 @@ private:
       if (std::get_if<runtime::link_dropped>(&e))
         over_ = true;
       else if (const auto* up = std::get_if<runtime::link_up>(&e)) {
-        SWARM_HOLDS(up->protocol >= 1 && up->protocol <= 2 && up->peer.node_id == "b");
-        written_ = up->resumed ? up->peer.received : 0;
+        SWARM_HOLDS(up->protocol >= 1 && up->protocol <= 2 && up->other.node_id == "b");
+        written_ = up->resumed ? up->other.received : 0;
         if (!up->resumed)
           heard_ = 0, credit_ = 0;
       }
@@ -166,7 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (in.byte() % 2 == 0)
     two_ends(in);
   else
-    for (bad_peer p; !in.empty();)
+    for (bad_node p; !in.empty();)
       p.step(in);
   return 0;
 }

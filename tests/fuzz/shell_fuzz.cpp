@@ -5,19 +5,18 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "cli/hook/shell.hpp"
-#include "cli/hook/words.hpp"
+#include "actors/shell/words.hpp"
+#include "actors/shell/writes.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace swarm;
-using namespace swarm::cli;
 
 namespace {
 
-using paths = std::vector<written_path>;
+using paths = std::vector<shell::written_path>;
 
 // Where nothing is: what lies on the disk plays no part.
-const shell_place place{"/nowhere/r", "/nowhere/home"};
+const shell::place place{"/nowhere/r", "/nowhere/home"};
 
 bool same(const paths& a, const paths& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -49,29 +48,29 @@ std::size_t count_of(std::string_view text, std::string_view what) {
 }
 
 void check_script(const std::string& script) {
-  auto all = paths_written_by(script, place);
+  auto all = shell::paths_written_by(script, place);
   check_paths(all);
-  SWARM_HOLDS(same(all, paths_written_by(script, place)));
+  SWARM_HOLDS(same(all, shell::paths_written_by(script, place)));
   // One more before it is met first, and what follows is what followed.
-  auto more = paths_written_by("rm -- /first\n" + script, place);
+  auto more = shell::paths_written_by("rm -- /first\n" + script, place);
   paths wanted{{"/first", false, false}};
   wanted.insert(wanted.end(), all.begin(), all.end());
   wanted.resize(std::min(wanted.size(), limits::hook_paths_max + 1));
   SWARM_HOLDS(same(more, wanted));
-  SWARM_HOLDS(paths_written_by("echo " + quoted(script), place).empty());
-  SWARM_HOLDS(paths_written_by("cat <<'no such line'\n" + script, place).empty() || script.find("no such line") != script.npos);
+  SWARM_HOLDS(shell::paths_written_by("echo " + quoted(script), place).empty());
+  SWARM_HOLDS(shell::paths_written_by("cat <<'no such line'\n" + script, place).empty() || script.find("no such line") != script.npos);
   // A shell in the shell, as long as there are not too many of them.
   if (count_of(script, "(") + count_of(script, "`") + count_of(script, "sh") + count_of(script, "eval") < limits::hook_script_depth_max)
-    SWARM_HOLDS(same(all, paths_written_by("bash -c " + quoted(script), place)));
+    SWARM_HOLDS(same(all, shell::paths_written_by("bash -c " + quoted(script), place)));
 }
 
 void check_words(const std::vector<std::string>& words) {
-  auto all = paths_written_by(words, place);
+  auto all = shell::paths_written_by(words, place);
   check_paths(all);
   std::string script;
   for (const auto& word : words)
     script += quoted(word) + " ";
-  SWARM_HOLDS(same(all, paths_written_by(script, place)));
+  SWARM_HOLDS(same(all, shell::paths_written_by(script, place)));
   for (const auto& word : words) {
     std::string pattern;
     for (auto c : word)
@@ -89,13 +88,13 @@ void check_words(const std::vector<std::string>& words) {
   auto file = normalize_path(words[0], place.directory);
   for (const auto& text :
        {"rm -- " + quoted(words[0]), ": >" + quoted(words[0]), "tee -- " + quoted(words[0]), "sed -i s/a/b/ -- " + quoted(words[0])}) {
-    auto found = paths_written_by(text, place);
+    auto found = shell::paths_written_by(text, place);
     SWARM_HOLDS(found.size() == 1 && found[0].path == file && !found[0].pattern);
   }
 }
 
 void check_patch(const std::string& text, int strip) {
-  auto names = paths_in_envelope(text);
+  auto names = shell::paths_in_envelope(text);
   SWARM_HOLDS(names.size() <= limits::hook_paths_max + 1);
   for (const auto& name : names)
     SWARM_HOLDS(!name.empty() && trimmed(name) == name && name.find('\n') == name.npos && text.find(name) != text.npos);

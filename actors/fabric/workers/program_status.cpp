@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/agents/agent.hpp"
+
 namespace swarm {
 
 namespace {
@@ -24,16 +26,14 @@ v1::AgentReport::State state_from(std::string_view word) {
   return word == "idle" || word == "done" || word == "error" ? v1::AgentReport::IDLE : v1::AgentReport::UNKNOWN;
 }
 
-struct title_mark {
-  std::string_view begins;
-  v1::AgentReport::State means;
-};
-constexpr title_mark title_marks[] = {
-  {"\u25C7  Ready", v1::AgentReport::IDLE},
-  {"\u270B  Action Required", v1::AgentReport::BLOCKED},
-  {"\u2726  ", v1::AgentReport::WORKING},
-  {"\u23F2  ", v1::AgentReport::WORKING},
-};
+v1::AgentReport::State state_from(agents::state s) {
+  switch (s) {
+    case agents::state::idle: return v1::AgentReport::IDLE;
+    case agents::state::working: return v1::AgentReport::WORKING;
+    case agents::state::blocked: return v1::AgentReport::BLOCKED;
+  }
+  return v1::AgentReport::UNKNOWN;
+}
 
 /// What stands before the separator, which is taken off with it.
 std::string_view next_of(std::string_view& rest, char separator) {
@@ -131,9 +131,10 @@ void program_status::take_status(std::string_view pairs) {
 }
 
 void program_status::take_title(std::string_view title) {
-  for (const auto& mark : title_marks)
-    if (title.starts_with(mark.begins))
-      own_ = mark.means;
+  for (const auto& agent : agents::all())
+    for (const auto& mark : agent.titles)
+      if (title.starts_with(mark.begins))
+        own_ = state_from(mark.means);
 }
 
 } // namespace swarm

@@ -5,6 +5,7 @@
 
 #include <caf/send.hpp>
 
+#include "actors/agents/agent.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/program.hpp"
@@ -12,7 +13,6 @@
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
-#include "actors/fabric/workers/agent_launch.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -45,6 +45,10 @@ std::string get(const std::vector<std::string>& env, const std::string& name) {
   return {};
 }
 
+agents::start how_to_start(const node_facts& facts, const std::string& directory, const std::vector<std::string>& environment) {
+  return {facts.program_dir + "/swarmctl", directory, get(environment, "SWARM_SHARE")};
+}
+
 } // namespace
 
 std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& directory, const std::string& scope,
@@ -72,7 +76,7 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
   if (auto token = domain::identity_token(row.label()); !token.empty())
     for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_CC_IDENTITY", "SWARM_CODEX_IDENTITY", "SWARM_HERMES_IDENTITY"})
       set(env, name, token.substr(token.find(':') + 1));
-  for (const auto& v : agent_environment(row.harness(), facts.program_dir + "/swarmctl", get(env, "SWARM_SHARE")))
+  for (const auto& v : agents::environment(row.harness(), how_to_start(facts, directory, env)))
     set(env, v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
   return env;
 }
@@ -161,7 +165,7 @@ void register_worker(self_ptr self, const child_info& child) {
 void drive_agent(self_ptr self) {
   auto& st = self->state;
   if (!st.agent && domain::is_agent(st.row.harness()))
-    st.agent = self->spawn<caf::monitored>(agent, st.place, st.row.session_id(), agent_has_hooks(st.row.harness()));
+    st.agent = self->spawn<caf::monitored>(agent, st.place, st.row.session_id(), agents::has_early_hooks(st.row.harness()));
 }
 
 void open_gate(self_ptr self) {
@@ -302,8 +306,8 @@ void start(self_ptr self) {
   if (auto why = obstacle_here(st.place, st.row, st.directory); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment);
-  if (auto why = agent_obstacle(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", get(environment, "SWARM_SHARE"));
-      !why.empty())
+  const auto start = how_to_start(st.place.links.node->facts, st.directory, environment);
+  if (auto why = agents::obstacle(st.row.harness(), start); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   auto request = std::make_shared<start_child>();
   request->id = st.place.id;
@@ -311,8 +315,7 @@ void start(self_ptr self) {
   request->argv.assign(st.row.argv().begin(), st.row.argv().end());
   if (auto why = complete_argv(st.place, st.row, st.directory, request->argv, environment); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
-  for (auto& argument :
-       agent_arguments(st.row.harness(), st.place.links.node->facts.program_dir + "/swarmctl", st.directory, get(environment, "SWARM_SHARE")))
+  for (auto& argument : agents::arguments(st.row.harness(), start))
     request->argv.push_back(std::move(argument));
   if (st.row.worktree())
     if (auto why = wrap_in_worktree(st.place, st.directory, request->argv, environment); !why.empty())

@@ -41,7 +41,7 @@ std::string paths(const tool_use& use) {
   return out;
 }
 
-const hook_host& host(const char* name) { return *find_hook_host(name); }
+const agents::agent& host(const char* name) { return *agents::find(name); }
 
 std::string label(const char* name, variables v, const std::string& session = "12345678-9abc", const std::string& place = "/nowhere") {
   return identity_of(host(name), environment{std::move(v)}, session, place, place, "").label;
@@ -101,7 +101,7 @@ TEST_CASE("each host is denied and told things in its own words") {
   CHECK(hook_context(host("codex"), hook_event::pre_tool_use, "x").dump() == R"({"systemMessage":"x"})");
   CHECK(hook_context(host("claude"), hook_event::session_start, "x")["hookSpecificOutput"]["hookEventName"] == "SessionStart");
   CHECK(hook_context(host("hermes"), hook_event::session_start, "x").dump() == R"({"context":"x"})");
-  CHECK(!find_hook_host("vim"));
+  CHECK(!agents::find("vim"));
   CHECK(!find_hook_event("PreToolUse"));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a written path and a lock meet by any name of the file") {
   fs::create_directories(base / "real/deep");
   fs::create_directory_symlink(base / "real", base / "link");
   hook_memory me;
-  auto found = [&](written_path w, const std::string& lock) { return path_matcher{{std::move(w)}, me}.find(lock) != nullptr; };
+  auto found = [&](shell::written_path w, const std::string& lock) { return path_matcher{{std::move(w)}, me}.find(lock) != nullptr; };
   CHECK(found({base / "real/a"}, base / "real/a"));
   CHECK(found({base / "link/a"}, base / "real/a"));
   CHECK(found({base / "real/a"}, base / "link/a"));

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "actors/agents/agent.hpp"
 #include "actors/base/text.hpp"
 #include "cli/edit/json.hpp"
 #include "cli/install/hosts.hpp"
@@ -115,9 +116,10 @@ TEST_CASE("Claude Code: the server is always loaded, a write and a shell are che
   std::set<std::string> events;
   for (const auto& [event, groups] : hooks.items())
     events.insert(event);
-  CHECK(events == std::set<std::string>{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "Notification", "SessionEnd"});
+  CHECK(events == std::set<std::string>{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PermissionRequest", "Stop", "Notification",
+                                        "SessionEnd"});
   CHECK(hooks["PreToolUse"] == json::parse(R"([{"matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash","hooks":[
-    {"type":"command","command":"/opt/swarm/bin/swarmctl hook claude pre-tool-use","timeout":10}]}])"));
+    {"type":"command","command":"/opt/swarm/bin/swarmctl hook claude pre-tool-use","timeout":20}]}])"));
   h.options.fail_closed = true;
   h.options.enforce = true;
   h.put("claude");
@@ -139,19 +141,21 @@ TEST_CASE("Claude Code: the server is always loaded, a write and a shell are che
 
 TEST_CASE("Codex: hooks are trusted by the hash that Codex computes, under the place they have") {
   // As hooks/list of Codex 0.169.0 gave them.
-  CHECK(codex_hook_hash("pre_tool_use", "Bash|apply_patch", "/bin/true b", 10) ==
+  CHECK(swarm::agents::codex_hook_hash("pre_tool_use", "Bash|apply_patch", "/bin/true b", 10) ==
         "sha256:7188086c7e8b769051be33efbbc28f3864bbbc6b39bd88c16d50aa3f28eff842");
-  CHECK(codex_hook_hash("permission_request", "", "/bin/true c", 10) == "sha256:fed3c95a55bcb574f14ffb6c0028f731bb46f35b5fdfd2abef5aa66cc44eb475");
-  CHECK(codex_hook_hash("session_start", "", "/bin/true a", 600) == "sha256:d581a3a73c4a001b52c0490b76186f21783996a7523d76de3e002af2b85e84e0");
+  CHECK(swarm::agents::codex_hook_hash("permission_request", "", "/bin/true c", 10) ==
+        "sha256:fed3c95a55bcb574f14ffb6c0028f731bb46f35b5fdfd2abef5aa66cc44eb475");
+  CHECK(swarm::agents::codex_hook_hash("session_start", "", "/bin/true a", 600) ==
+        "sha256:d581a3a73c4a001b52c0490b76186f21783996a7523d76de3e002af2b85e84e0");
   home h;
   h.files["/h/.codex/hooks.json"] = R"({"hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}})";
   h.put("codex");
   auto config = h.now()("/h/.codex/config.toml");
   CHECK(config.find("[hooks.state.\"/h/.codex/hooks.json:stop:1:0\"]\ntrusted_hash = \"" +
-                    codex_hook_hash("stop", "", "/opt/swarm/bin/swarmctl hook codex stop", 10) + "\"\n") != config.npos);
+                    swarm::agents::codex_hook_hash("stop", "", "/opt/swarm/bin/swarmctl hook codex stop", 20) + "\"\n") != config.npos);
   CHECK(config.find("hooks.json:stop:0:0") == config.npos);
   CHECK(config.find("session_end:0:0\"]\ntrusted_hash = \"" +
-                    codex_hook_hash("session_end", "", "/opt/swarm/bin/swarmctl hook codex session-end", 3)) != config.npos);
+                    swarm::agents::codex_hook_hash("session_end", "", "/opt/swarm/bin/swarmctl hook codex session-end", 3)) != config.npos);
   CHECK(config.find("TOKEN=") == config.npos);
   // A hook of ours that somebody edited is not what was trusted.
   auto settings = h.host("codex").settings;
@@ -159,7 +163,7 @@ TEST_CASE("Codex: hooks are trusted by the hash that Codex computes, under the p
   REQUIRE(trust != settings.end());
   CHECK(state_of(*trust, config, h.now()) == setting_state::current);
   auto& hooks = h.files["/h/.codex/hooks.json"];
-  hooks.replace(hooks.find("\"timeout\":10"), 12, "\"timeout\":11");
+  hooks.replace(hooks.find("\"timeout\":20"), 12, "\"timeout\":11");
   CHECK(state_of(*trust, config, h.now()) == setting_state::outdated);
 }
 
@@ -289,7 +293,7 @@ TEST_CASE("Codex: an entry of ours that somebody made something else of is put r
   before.put("codex");
   auto stop = before.parsed("/h/.codex/hooks.json").at("hooks").at("Stop");
   REQUIRE(stop.size() == 1);
-  CHECK(stop[0].at("hooks")[0].at("timeout") == 10);
+  CHECK(stop[0].at("hooks")[0].at("timeout") == 20);
 }
 
 TEST_CASE("what is in the way is named") {

@@ -1,9 +1,9 @@
+#include "actors/agents/agent.hpp"
 #include "actors/fabric/workers/agent.hpp"
 
 #include <random>
 
 #include "actors/domain/rules.hpp"
-#include "actors/fabric/workers/agent_launch.hpp"
 #include "tests/support/fabric_world.hpp"
 
 using namespace std::chrono_literals;
@@ -541,46 +541,9 @@ TEST_CASE("what a sender calls a task is not typed unless it looks like an id") 
   CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
 }
 
-TEST_CASE("what starts an agent names our server and hooks, quotes paths, and carries no secret") {
-  for (auto harness : {"claude", "codex", "opencode", "gemini", "hermes", "exec", "shell"}) {
-    CAPTURE(harness);
-    auto words = agent_arguments(harness, "/opt/o'x/swarmctl", "/repo", "");
-    auto variables = agent_environment(harness, "/opt/o'x/swarmctl", "");
-    std::string all;
-    for (const auto& w : words)
-      all += w + "\n";
-    for (const auto& v : variables)
-      all += v + "\n";
-    if (std::string{harness} == "exec" || std::string{harness} == "shell")
-      CHECK(all.empty());
-    CHECK(all.find("SWARM_TOKEN=") == std::string::npos);
-  }
-  auto claude = agent_arguments("claude", "/opt/o'x/swarmctl", "/repo", "");
-  CHECK(claude[1] == R"({"mcpServers":{"swarm":{"command":"/opt/o'x/swarmctl","args":["mcp"],"alwaysLoad":true}}})");
-  CHECK(claude[3].find(R"('/opt/o'\\''x/swarmctl' hook claude pre-tool-use)") != std::string::npos);
-}
-
-TEST_CASE("Gemini CLI is allowed the swarm's tools by a policy of ours, and keeps its user's") {
-  using words = std::vector<std::string>;
-  const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
-  CHECK(agent_arguments("gemini", "/opt/bin/swarmctl", "/repo", share) ==
-        words{"--skip-trust", "--policy", share + "/agents/gemini/swarm.toml", "--policy", "~/.gemini/policies"});
-}
-
-TEST_CASE("Codex is started without its daemon, trusts the directory and our hooks for this process only") {
-  auto words = agent_arguments("codex", "/opt/bin/swarmctl", "/repo", "");
-  CHECK(words[0] == "--no-daemon");
-  std::string all;
-  for (const auto& w : words)
-    all += w + "\n";
-  CHECK(all.find(R"(mcp_servers.swarm={command="/opt/bin/swarmctl",args=["mcp"],env_vars=["SWARM_HOME",)") != std::string::npos);
-  CHECK(all.find(R"(default_tools_approval_mode="approve"})") != std::string::npos);
-  CHECK(all.find(R"(projects={"/repo"={trust_level="trusted"}})") != std::string::npos);
-  CHECK(all.find(R"(hooks.PreToolUse=[{hooks=[{type="command",command="/opt/bin/swarmctl hook codex pre-tool-use",timeout=20}]}])") !=
-        std::string::npos);
-  // The digest of the hook's canonical form is what Codex itself records when its user trusts it.
-  auto canonical =
-    R"({"event_name":"pre_tool_use","hooks":[{"async":false,"command":"/opt/bin/swarmctl hook codex pre-tool-use","timeout":20,"type":"command"}]})";
-  CHECK(all.find(R"("/<session-flags>/config.toml:pre_tool_use:0:0"={trusted_hash="sha256:)" + to_hex(sha256(canonical)) + "\"}") !=
-        std::string::npos);
+TEST_CASE("the rules and the starts of programs know the same agents") {
+  std::vector<std::string> started;
+  for (const auto& program : agents::all())
+    started.emplace_back(program.name);
+  CHECK(started == std::vector<std::string>(domain::agents.begin(), domain::agents.end()));
 }

@@ -1,15 +1,15 @@
-#include "cli/hook/shell.hpp"
+#include "actors/shell/writes.hpp"
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "cli/hook/script.hpp"
+#include "actors/shell/parser.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
-namespace swarm::cli::shell {
+namespace swarm::shell {
 
 namespace {
 
@@ -383,29 +383,23 @@ void script::run_patch(word_list words) {
     patch({}, n, args.value({"-i", "--input"}), base && base->known ? plain(base->pattern) : "");
 }
 
-} // namespace swarm::cli::shell
-
-namespace swarm::cli {
-
-namespace {} // namespace
-
-std::vector<written_path> paths_written_by(std::string_view text, const shell_place& place) {
+std::vector<written_path> paths_written_by(std::string_view text, const place& where) {
   std::vector<written_path> out;
-  shell::script{text.substr(0, limits::hook_script_bytes_max), place.directory, place.home, out, 0}.run();
+  script{text.substr(0, limits::hook_script_bytes_max), where.directory, where.home, out, 0}.run();
   return out;
 }
 
-std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const shell_place& place) {
+std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const place& where) {
   std::vector<written_path> out;
-  shell::command c;
+  command c;
   for (const auto& arg : argv) {
-    shell::word w;
+    word w;
     w.quoted = true;
     for (auto letter : arg)
-      shell::add_quoted(w.pattern, letter);
+      add_quoted(w.pattern, letter);
     c.words.push_back(std::move(w));
   }
-  shell::script{"", place.directory, place.home, out, 0}.run(std::move(c));
+  script{"", where.directory, where.home, out, 0}.run(std::move(c));
   return out;
 }
 
@@ -436,4 +430,4 @@ std::vector<std::string> paths_in_envelope(std::string_view patch) {
   return out;
 }
 
-} // namespace swarm::cli
+} // namespace swarm::shell

@@ -1,5 +1,5 @@
 #include "actors/base/limits.hpp"
-#include "cli/hook/shell.hpp"
+#include "actors/shell/writes.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 using namespace swarm;
-using namespace swarm::cli;
+using namespace swarm::shell;
 
 namespace {
 

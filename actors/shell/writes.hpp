@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace swarm::cli {
+namespace swarm::shell {
 
 struct written_path {
   std::string path;     // absolute, normalised; symlinks not resolved
@@ -15,18 +15,18 @@ struct written_path {
 };
 
 /// Where a command stands; absolute paths, the second may be empty.
-struct shell_place {
+struct place {
   std::string directory;
   std::string home;
 };
 
 /// In the order in which they were met; one more than limits::hook_paths_max when there are more than that. Patches given to `git apply` or `patch`
 /// are read.
-std::vector<written_path> paths_written_by(std::string_view script, const shell_place&);
+std::vector<written_path> paths_written_by(std::string_view script, const place&);
 /// The same for a program and its arguments, which no shell reads.
-std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const shell_place&);
+std::vector<written_path> paths_written_by(const std::vector<std::string>& argv, const place&);
 
 /// Both sides of every file of a patch in apply_patch's envelope (Add, Update, Delete File, Move to, Move File: a -> b), as written.
 std::vector<std::string> paths_in_envelope(std::string_view patch);
 
-} // namespace swarm::cli
+} // namespace swarm::shell

@@ -1,4 +1,4 @@
-// A shell script read command by command, for the files it writes. hook_script.cpp reads, hook_shell.cpp knows the programs.
+// A shell script read command by command, for the files it writes. parser.cpp reads, writes.cpp knows what the usual programs write.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "actors/base/limits.hpp"
-#include "cli/hook/shell.hpp"
-#include "cli/hook/words.hpp"
+#include "actors/shell/words.hpp"
+#include "actors/shell/writes.hpp"
 
-namespace swarm::cli::shell {
+namespace swarm::shell {
 
 /// One simple command.
 struct command {
@@ -90,4 +90,4 @@ private:
   std::size_t expanded_ = 0;                                    // bytes that variables were replaced by
 };
 
-} // namespace swarm::cli::shell
+} // namespace swarm::shell

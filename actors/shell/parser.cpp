@@ -1,11 +1,11 @@
-#include "cli/hook/script.hpp"
+#include "actors/shell/parser.hpp"
 
 #include "actors/base/limits.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace swarm::cli::shell {
+namespace swarm::shell {
 
 namespace {
 
@@ -414,4 +414,4 @@ void script::run() {
   finish();
 }
 
-} // namespace swarm::cli::shell
+} // namespace swarm::shell

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace swarm::cli::shell {
+namespace swarm::shell {
 
 /// A word as a pattern: a special character that was quoted has a backslash before it.
 struct word {
@@ -61,4 +61,4 @@ std::vector<std::string> paths_in_diff(std::string_view diff, int strip);
 /// Text of a file that may be a patch; empty when it is none or too long.
 std::string read_patch(const std::string& file);
 
-} // namespace swarm::cli::shell
+} // namespace swarm::shell

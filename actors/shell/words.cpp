@@ -1,4 +1,4 @@
-#include "cli/hook/words.hpp"
+#include "actors/shell/words.hpp"
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace swarm::cli::shell {
+namespace swarm::shell {
 
 namespace {
 
@@ -160,4 +160,4 @@ std::vector<std::string> paths_in_diff(std::string_view diff, int strip) {
   return out;
 }
 
-} // namespace swarm::cli::shell
+} // namespace swarm::shell

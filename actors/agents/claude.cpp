@@ -1,0 +1,41 @@
+#include "actors/agents/programs.hpp"
+
+namespace swarm::agents {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr hook hooks[] = {
+  {"SessionStart", "session-start", nullptr},
+  {"UserPromptSubmit", "prompt-submit", nullptr},
+  {"PreToolUse", "pre-tool-use", "Write|Edit|MultiEdit|NotebookEdit|Bash"},
+  {"PostToolUse", "post-tool-use", nullptr},
+  {"Stop", "stop", nullptr},
+  {"PermissionRequest", "notification", nullptr}, // its Notification comes seconds later
+  {"Notification", "notification", nullptr},
+  {"SessionEnd", "session-end", nullptr},
+};
+
+std::vector<std::string> arguments_of(const start& s) {
+  json server{{"mcpServers", {{"swarm", {{"command", s.swarmctl}, {"args", json::array({"mcp"})}, {"alwaysLoad", true}}}}}};
+  json events = json::object();
+  for (const auto& h : hooks)
+    events[h.event] = json::array({hook_entry(claude, h, hook_command(claude, h, s.swarmctl))});
+  json settings{{"permissions", {{"allow", json::array({"mcp__swarm"})}}}, {"hooks", std::move(events)}};
+  return {"--mcp-config", server.dump(), "--settings", settings.dump()};
+}
+
+} // namespace
+
+constinit const agent claude{.what = program::claude,
+                   .name = "claude",
+                   .title = "Claude Code",
+                   .runtime = "claude-code",
+                   .variables = "CC",
+                   .settings = {"CLAUDE_CONFIG_DIR", "", ".claude"},
+                   .has_early_hooks = true,
+                   .hooks = hooks,
+                   .arguments = arguments_of};
+
+} // namespace swarm::agents

@@ -1,0 +1,29 @@
+#include "actors/agents/programs.hpp"
+
+namespace swarm::agents {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr needed_file plugin{"agents/opencode/swarm.js", "OpenCode would work without looking at locks and could not be woken: its plugin"};
+
+std::vector<std::string> environment_of(const start& s) {
+  json config{{"mcp", {{"swarm", {{"type", "local"}, {"command", json::array({s.swarmctl, "mcp"})}, {"enabled", true}}}}}};
+  config["plugin"] = json::array({"file://" + shared_file(s, plugin.path)});
+  return {"OPENCODE_CONFIG_CONTENT=" + config.dump()};
+}
+
+} // namespace
+
+constinit const agent opencode{.what = program::opencode,
+                     .name = "opencode",
+                     .title = "OpenCode",
+                     .runtime = "opencode",
+                     .variables = "OPENCODE",
+                     .settings = {"XDG_CONFIG_HOME", "opencode", ".config/opencode"},
+                     .has_early_hooks = true,
+                     .needs = &plugin,
+                     .environment = environment_of};
+
+} // namespace swarm::agents
