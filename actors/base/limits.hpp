@@ -86,6 +86,11 @@ inline constinit bound<std::size_t> cascades_pending_max{32};
 inline constexpr std::size_t batch_encoded_bytes_max = 512 * kib;
 inline constexpr std::size_t command_encoded_bytes_max = 256 * kib;
 inline constexpr std::size_t grpc_message_bytes_max = 4 * mib;
+inline constexpr std::size_t list_elements_max = 32;
+inline constexpr std::size_t approval_choices_max = 8;
+inline constexpr std::size_t approval_choice_bytes_max = 64;
+inline constexpr std::size_t consumed_messages_max = 200;
+inline constexpr std::size_t page_token_bytes_max = 8 * kib;
 inline constexpr std::size_t page_rows_max = 1'000;
 /// A page also ends when it has grown to this size, so that it always fits a gRPC message.
 inline constexpr std::size_t page_encoded_bytes_max = 2 * mib;
