@@ -55,9 +55,9 @@ struct start {
 
 struct agent {
   program what;
-  const char* name;     // of its program, too
-  const char* title;    // for people
-  const char* runtime;  // in labels
+  const char* name;      // of its program, too
+  const char* title;     // for people
+  const char* runtime;   // in labels
   const char* variables; // its own variables are SWARM_<variables>_…
   settings_place settings;
   /// Whether it runs hooks before its first prompt. Its silence until then is a question to its user (may it trust this directory, which

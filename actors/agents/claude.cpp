@@ -29,13 +29,13 @@ std::vector<std::string> arguments_of(const start& s) {
 } // namespace
 
 constinit const agent claude{.what = program::claude,
-                   .name = "claude",
-                   .title = "Claude Code",
-                   .runtime = "claude-code",
-                   .variables = "CC",
-                   .settings = {"CLAUDE_CONFIG_DIR", "", ".claude"},
-                   .has_early_hooks = true,
-                   .hooks = hooks,
-                   .arguments = arguments_of};
+                             .name = "claude",
+                             .title = "Claude Code",
+                             .runtime = "claude-code",
+                             .variables = "CC",
+                             .settings = {"CLAUDE_CONFIG_DIR", "", ".claude"},
+                             .has_early_hooks = true,
+                             .hooks = hooks,
+                             .arguments = arguments_of};
 
 } // namespace swarm::agents

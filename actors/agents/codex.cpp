@@ -12,12 +12,8 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr hook hooks[] = {
-  {"SessionStart", "session-start", nullptr},
-  {"UserPromptSubmit", "prompt-submit", nullptr},
-  {"PreToolUse", "pre-tool-use", "Bash|apply_patch"},
-  {"PostToolUse", "post-tool-use", nullptr},
-  {"PermissionRequest", "notification", nullptr},
-  {"Stop", "stop", nullptr},
+  {"SessionStart", "session-start", nullptr}, {"UserPromptSubmit", "prompt-submit", nullptr}, {"PreToolUse", "pre-tool-use", "Bash|apply_patch"},
+  {"PostToolUse", "post-tool-use", nullptr},  {"PermissionRequest", "notification", nullptr}, {"Stop", "stop", nullptr},
   {"SessionEnd", "session-end", nullptr, 3}, // Codex allows no more at the end of a session
 };
 
@@ -94,13 +90,13 @@ std::string codex_event_key(std::string_view event) {
 
 // Codex runs its first hook with the first prompt only.
 constinit const agent codex{.what = program::codex,
-                  .name = "codex",
-                  .title = "Codex",
-                  .runtime = "codex",
-                  .variables = "CODEX",
-                  .settings = {"CODEX_HOME", "", ".codex"},
-                  .has_early_hooks = false,
-                  .hooks = hooks,
-                  .arguments = arguments_of};
+                            .name = "codex",
+                            .title = "Codex",
+                            .runtime = "codex",
+                            .variables = "CODEX",
+                            .settings = {"CODEX_HOME", "", ".codex"},
+                            .has_early_hooks = false,
+                            .hooks = hooks,
+                            .arguments = arguments_of};
 
 } // namespace swarm::agents

@@ -17,13 +17,13 @@ std::vector<std::string> environment_of(const start& s) {
 } // namespace
 
 constinit const agent opencode{.what = program::opencode,
-                     .name = "opencode",
-                     .title = "OpenCode",
-                     .runtime = "opencode",
-                     .variables = "OPENCODE",
-                     .settings = {"XDG_CONFIG_HOME", "opencode", ".config/opencode"},
-                     .has_early_hooks = true,
-                     .needs = &plugin,
-                     .environment = environment_of};
+                               .name = "opencode",
+                               .title = "OpenCode",
+                               .runtime = "opencode",
+                               .variables = "OPENCODE",
+                               .settings = {"XDG_CONFIG_HOME", "opencode", ".config/opencode"},
+                               .has_early_hooks = true,
+                               .needs = &plugin,
+                               .environment = environment_of};
 
 } // namespace swarm::agents

@@ -84,8 +84,10 @@ TEST_CASE("Codex is started without its daemon, trusts the directory and our hoo
   CHECK(all.find(R"(mcp_servers.swarm={command="/opt/bin/swarmctl",args=["mcp"],env_vars=["SWARM_HOME",)") != std::string::npos);
   CHECK(all.find(R"(default_tools_approval_mode="approve"})") != std::string::npos);
   CHECK(all.find(R"(projects={"/repo"={trust_level="trusted"}})") != std::string::npos);
-  CHECK(all.find(R"(hooks.PreToolUse=[{matcher="Bash|apply_patch",hooks=[{type="command",command="/opt/bin/swarmctl hook codex pre-tool-use",timeout=20}]}])") !=
-        std::string::npos);
+  CHECK(
+    all.find(
+      R"(hooks.PreToolUse=[{matcher="Bash|apply_patch",hooks=[{type="command",command="/opt/bin/swarmctl hook codex pre-tool-use",timeout=20}]}])") !=
+    std::string::npos);
   // The digest of the hook's canonical form is what Codex itself records when its user trusts it.
   auto canonical =
     R"({"event_name":"pre_tool_use","hooks":[{"async":false,"command":"/opt/bin/swarmctl hook codex pre-tool-use","timeout":20,"type":"command"}],"matcher":"Bash|apply_patch"})";
