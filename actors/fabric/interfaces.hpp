@@ -178,7 +178,7 @@ using processes_actor = caf::typed_actor<
   // What is known of this child, once the keeper's list is complete; news of it go to that spawn actor from now on.
   caf::replies_to<child_atom, spawn_ptr, spawn_actor>::with<child_info_ptr>,
   // Start a child (again: the existing one). Answers at the gate. Errors: errc::keeper_failed with the reason.
-  caf::replies_to<start_child_ptr, spawn_actor, spawn_ptr>::with<child_info_ptr>,
+  caf::replies_to<start_request_ptr, spawn_actor, spawn_ptr>::with<child_info_ptr>,
   // Open the gate / kill at the gate / the end was committed.
   caf::reacts_to<gate_atom, std::string>, caf::reacts_to<abort_atom, std::string>, caf::reacts_to<forget_atom, std::string>,
   // Kill a child with its subtree.

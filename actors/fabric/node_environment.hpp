@@ -28,7 +28,7 @@ public:
   virtual void connect(keeper_listener) = 0;
   // Asking for something gives no answer here: the listener hears what became of it, or that the connection was lost with it.
   /// The process is made and held at its gate.
-  virtual void start(const start_child&) = 0;
+  virtual void start(const internal::StartChild&) = 0;
   /// The program of the process at the gate begins.
   virtual void open_gate(const std::string& id) = 0;
   /// The process at the gate ends without having run its program.

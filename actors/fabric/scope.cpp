@@ -127,10 +127,9 @@ void hand_environment_to_spawns(self_ptr self, const v1::Batch& b) {
   for (const auto& p : b.patches()) {
     if (!p.has_spawn() || p.spawn().harness().empty())
       continue; // without a harness no process comes of it
-    auto live = p.spawn().status() == v1::Spawn::REQUESTED || p.spawn().status() == v1::Spawn::STARTING || p.spawn().status() == v1::Spawn::RUNNING;
     // A further attempt needs it again.
     auto started = p.spawn().status() == v1::Spawn::RUNNING && p.spawn().retries_left() == 0;
-    if (!live || started)
+    if (!domain::is_live(p.spawn()) || started)
       st.environment_of_spawn.erase(p.spawn().id());
     else if (env != st.environment_of_request.end() && st.environment_of_spawn.size() < limits::node_ptys_max())
       st.environment_of_spawn[p.spawn().id()] = env->second;
@@ -371,7 +370,6 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       if (auto who = st.sessions.peek(p.erased().key()))
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
-      auto over = p.spawn().status() == v1::Spawn::ENDED || p.spawn().status() == v1::Spawn::FAILED;
       // An earlier attempt that still runs here, of a worker whose host was taken for lost, hears that it is over.
       for (const auto& [key, s] : st.spawns)
         if (self->state.is_away() && s.who && key != spawn_key(p.spawn()) && is_attempt_of(key, p.spawn().id()))
@@ -382,7 +380,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       } else if (p.spawn().status() == v1::Spawn::REQUESTED) {
         wake_spawn(self, p.spawn());
         lost_host::begin_elsewhere_if_gone(self, p.spawn());
-      } else if (over && p.spawn().node_id() == st.links.node->facts.node_id) {
+      } else if (!domain::is_live(p.spawn()) && p.spawn().node_id() == st.links.node->facts.node_id) {
         if (i != st.spawns.end())
           st.spawns.erase(i);
         caf::anon_send(st.links.processes, forget_atom_v, p.spawn().id()); // its actor did not live to say so

@@ -30,7 +30,7 @@ struct dispatch_options {
   double wait_s = 30;
   double completion_s = 0;
   bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
-       force = false, worktree = false;
+       force = false, worktree = false, pipes = false;
 };
 
 std::string first_of(std::initializer_list<std::string> values) {
@@ -88,6 +88,7 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
+  body.set_pipes(o.pipes);
   set_placement(body, o.placement);
   set_terminal_size(body);
   return command;
@@ -104,6 +105,8 @@ void check(const invocation& cli, const dispatch_options& o) {
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
   if (harness != "exec" && !cli.tail.empty())
     throw usage("a command after -- goes with --harness exec");
+  if (o.pipes && harness.empty())
+    throw usage("--pipes is for a worker that is started: give a command after --");
   if (o.worktree && harness.empty())
     throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
   if (o.detach && o.follow)
@@ -449,6 +452,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   add_placement(app, o->placement);
   flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
+  flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");

@@ -36,25 +36,33 @@ constexpr std::size_t full_id_bytes = 36;
 
 /// Exact id, unique prefix of an id, or a name. The list may not know a terminal that ended before the node's start, while its
 /// output is still kept: a full id is the node's to judge.
-std::string find_pty(const invocation& cli, const std::string& who) {
-  std::vector<std::string> prefixed;
-  std::vector<std::string> named;
+v1::PtyInfo find_terminal(const invocation& cli, const std::string& who) {
+  std::vector<v1::PtyInfo> prefixed;
+  std::vector<v1::PtyInfo> named;
   for (const auto& p : all_ptys(cli, true)) {
     if (p.id() == who)
-      return who;
+      return p;
     if (p.id().rfind(who, 0) == 0)
-      prefixed.push_back(p.id());
+      prefixed.push_back(p);
     if (p.name() == who)
-      named.push_back(p.id());
+      named.push_back(p);
   }
   auto& found = prefixed.empty() ? named : prefixed;
   if (found.size() == 1)
     return found.front();
-  if (found.empty() && who.size() == full_id_bytes)
-    return who;
+  if (found.empty() && who.size() == full_id_bytes) {
+    v1::PtyInfo unlisted;
+    unlisted.set_id(who);
+    return unlisted;
+  }
+  std::vector<std::string> ids;
+  for (const auto& p : found)
+    ids.push_back(p.id());
   throw failure(code::refused, found.empty() ? "no terminal matches \"" + who + "\"; see: swarmctl pty list --all"
-                                             : "more than one terminal matches \"" + who + "\": " + joined(found));
+                                             : "more than one terminal matches \"" + who + "\": " + joined(ids));
 }
+
+std::string find_pty(const invocation& cli, const std::string& who) { return find_terminal(cli, who).id(); }
 
 struct size_options {
   std::int64_t columns = 0;
@@ -248,6 +256,7 @@ struct send_options {
   std::vector<std::string> text;
   bool enter = false;
   bool from_stdin = false;
+  bool ends = false;
   std::int64_t fence = 0;
 };
 
@@ -261,13 +270,17 @@ std::string standard_input() {
 
 int run_send(invocation& cli, const send_options& o) {
   auto text = o.from_stdin ? standard_input() : joined(o.text);
-  if (o.enter)
-    text += '\r';
-  if (text.empty())
-    throw usage("pty send needs text, --enter or --stdin");
+  if (text.empty() && !o.enter && !o.ends)
+    throw usage("pty send needs text, --enter, --stdin or --end-of-input");
   if (o.fence < 0)
     throw usage("--fence takes the number of the claim that the worker works under; `swarmctl claim --json` and the event task.claimed show it");
-  auto id = find_pty(cli, o.who);
+  const auto terminal = find_terminal(cli, o.who);
+  const auto& id = terminal.id();
+  if (o.ends && !terminal.pipes())
+    throw failure(code::refused, "--end-of-input is for a worker on pipes; at a terminal a program takes Ctrl-D for the end");
+  // A terminal makes a newline of what the key Enter sends; a pipe does not.
+  if (o.enter)
+    text += terminal.pipes() ? '\n' : '\r';
   std::uint64_t accepted = 0;
   for (std::size_t at = 0; at < text.size(); at += limits::pty_input_bytes_max) {
     v1::SendPtyRequest request;
@@ -275,6 +288,12 @@ int run_send(invocation& cli, const send_options& o) {
     request.set_data(text.substr(at, limits::pty_input_bytes_max));
     request.set_fence(static_cast<std::uint64_t>(o.fence));
     accepted += cli.node().ptys.send(request).accepted();
+  }
+  if (o.ends) {
+    v1::SendPtyRequest end; // no bytes end the program's input
+    end.set_pty_id(id);
+    end.set_fence(static_cast<std::uint64_t>(o.fence));
+    cli.node().ptys.send(end);
   }
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
@@ -363,6 +382,7 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   auto* send = of_terminal(app, "send", "type into a terminal", s->who);
   words(*send, "text", s->text, "what to type");
   flag(*send, "--enter", s->enter, "and press Enter");
+  flag(*send, "--end-of-input", s->ends, "and end the input of a worker on pipes");
   flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
   option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
   on_run(*send, cli, [s, &cli] { return run_send(cli, *s); });

@@ -35,6 +35,7 @@ json spawn_row(const v1::Spawn& s) {
           {"reason", mcp::text_or_null(s.reason())},
           {"attempt", s.attempt()},
           {"worktree", s.worktree()},
+          {"pipes", s.pipes()},
           {"requested_at", mcp::seconds(s.requested_at_ms())},
           {"started_at", mcp::seconds_or_null(s.started_at_ms())},
           {"ended_at", mcp::seconds_or_null(s.ended_at_ms())}};
@@ -45,7 +46,7 @@ struct spawn_options {
   std::string key, intent, harness, directory, label, task;
   std::vector<std::string> grants;
   placement_options placement;
-  bool restart = false, worktree = false;
+  bool restart = false, worktree = false, pipes = false;
   std::int64_t retries = 0;
 };
 
@@ -73,6 +74,7 @@ int run_spawn(invocation& cli, const spawn_options& o) {
   body->set_task_id(o.task);
   body->set_restart(o.restart);
   body->set_worktree(o.worktree);
+  body->set_pipes(o.pipes);
   set_placement(*body, o.placement);
   body->set_retries(retries);
   auto reply = cli.execute(command, worker.environment).spawn();
@@ -98,6 +100,7 @@ void build_spawn(CLI::App& app, invocation& cli) {
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--task,--task-id", o->task, "the task it is for");
   add_placement(app, o->placement);
+  flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   flag(app, "--restart", o->restart, "a new process if the last one has ended");
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");

@@ -512,6 +512,7 @@ json pty(const v1::PtyInfo& p) {
           {"signal", exited && p.signal() != 0 ? json(p.signal()) : json(nullptr)},
           {"columns", p.size().columns()},
           {"rows", p.size().rows()},
+          {"pipes", p.pipes()},
           {"start", p.start()},
           {"end", p.end()},
           {"created_at", seconds(p.created_at_ms())},

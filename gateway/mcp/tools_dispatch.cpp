@@ -217,6 +217,7 @@ tool_outcome request_spawn(const tool_call& call) {
   body.set_task_id(call.optional_text("task_id"));
   body.set_restart(call.flag("restart"));
   body.set_worktree(call.flag("worktree"));
+  body.set_pipes(call.flag("pipes"));
   environment_list environment;
   try {
     auto worker = call.process.worker(call.session, body.label(), body.harness(), body.directory());
@@ -246,7 +247,8 @@ json request_spawn_schema() {
                     optional("cwd", text("where it starts; your directory without it")),
                     optional("label", text("extra tokens for the label of its session")), optional("task_id", text("the task it is for")),
                     optional("restart", flag("start a new process if the last one has ended")),
-                    optional("worktree", flag("give it a git worktree and a branch of its own"))});
+                    optional("worktree", flag("give it a git worktree and a branch of its own")),
+                    optional("pipes", flag("run it on pipes instead of a terminal; only for the harness exec"))});
 }
 
 } // namespace

@@ -110,24 +110,16 @@ void keeper_link::connect_now(keeper_listener listener) {
     post({});
 }
 
-void keeper_link::start(const start_child& s) {
+void keeper_link::start(const internal::StartChild& s) {
   auto c = client();
-  keeper_start request;
-  request.id = s.id;
-  request.attempt = s.attempt;
-  request.argv = s.argv;
-  request.environment = s.environment;
-  request.directory = s.directory;
-  request.columns = s.columns;
-  request.rows = s.rows;
   // Without a connection the news that it is lost are on their way; whoever asked asks again when it is back.
-  if (!c || !c->connected() || c->start(request))
+  if (!c || !c->connected() || c->start(s))
     return;
   if (c->connected()) {
     keeper_news failed;
     failed.kind = keeper_news::start_failed;
-    failed.child.id = s.id;
-    failed.child.attempt = s.attempt;
+    failed.child.id = s.id();
+    failed.child.attempt = s.attempt();
     failed.child.error = "the keeper does not take it: too large, or too much is waiting for it";
     tell(std::move(failed));
   }

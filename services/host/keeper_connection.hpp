@@ -18,7 +18,7 @@ public:
   ~keeper_link() override;
 
   void connect(keeper_listener) override;
-  void start(const start_child&) override;
+  void start(const internal::StartChild&) override;
   void open_gate(const std::string& id) override;
   void abort(const std::string& id) override;
   void write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) override;

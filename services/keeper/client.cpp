@@ -92,18 +92,9 @@ bool keeper_client::connected() const {
   return connected_;
 }
 
-bool keeper_client::start(const keeper_start& s) {
+bool keeper_client::start(const internal::StartChild& s) {
   internal::ToKeeper m;
-  auto& c = *m.mutable_start();
-  c.set_id(s.id);
-  c.set_attempt(s.attempt);
-  c.mutable_argv()->Assign(s.argv.begin(), s.argv.end());
-  c.mutable_environment()->Assign(s.environment.begin(), s.environment.end());
-  c.set_directory(s.directory);
-  c.set_columns(s.columns);
-  c.set_rows(s.rows);
-  c.set_pipes(s.pipes);
-  c.set_ring_bytes(s.ring_bytes);
+  *m.mutable_start() = s;
   return send(m, true);
 }
 

@@ -64,18 +64,6 @@ public:
   virtual void disconnected(const std::string& reason) = 0;
 };
 
-struct keeper_start {
-  std::string id; // spawn id
-  std::uint32_t attempt = 1;
-  std::vector<std::string> argv;        // the first is looked up on the PATH of `environment`
-  std::vector<std::string> environment; // NAME=value, complete
-  std::string directory;                // absolute
-  std::uint32_t columns = 80;
-  std::uint32_t rows = 24;
-  bool pipes = false;
-  std::uint32_t ring_bytes = static_cast<std::uint32_t>(limits::pty_ring_bytes()); // power of two, 64 KiB to 16 MiB
-};
-
 struct keeper_client_options {
   state_dir dir;
   /// False: attach to a running keeper or fail.
@@ -102,7 +90,7 @@ public:
   /// False from the moment on in which `disconnected` is about to be told.
   bool connected() const;
   /// Repeatable: the same id and attempt answer with the child that exists.
-  bool start(const keeper_start&);
+  bool start(const internal::StartChild&);
   bool open_gate(const std::string& id);
   /// Ends a child that waits at its gate; it is then reported as exited by signal 9.
   bool abort(const std::string& id);

@@ -59,6 +59,30 @@ TEST_CASE("dispatch shows created, spawned, claimed and done in this order and e
   CHECK(killed.status == 128 + SIGTERM);
 }
 
+TEST_CASE("a worker on pipes has no terminal, and its output, errors and exit status come back") {
+  test_node node;
+  const auto* script = "for n in 0 1 2; do test -t $n && echo terminal; done; echo said; echo wrong >&2; exit 5";
+  auto ran = node.ctl(exec_line("pipe", script, {"--pipes"}));
+  CAPTURE(ran.out);
+  CHECK(ran.status == 5);
+  CHECK(in_order(lines_of(ran.out), {"spawned worker", "said", "wrong", "exit status 5"}));
+  CHECK(ran.out.find("terminal") == std::string::npos);
+  auto started =
+    node.ctl_json({"spawn", "--pipes", "--", "sh", "-c", "read x; echo got-$x; cat; exit 4"});
+  const auto id = started.at("id").get<std::string>();
+  CHECK(node.ctl({"pty", "send", id, "word", "--enter"}).status == 0);
+  CHECK(eventually([&] { return node.ctl({"pty", "read", id}).out.find("got-word") != std::string::npos; }));
+  CHECK(node.ctl({"pty", "send", id, "more", "--enter", "--end-of-input"}).status == 0);
+  CHECK(eventually([&] {
+    for (const auto& row : node.ctl_json({"spawns"}))
+      if (row.at("id") == id)
+        return row.at("status") == "ended" && row.at("exit_status") == 4;
+    return false;
+  }));
+  CHECK(node.ctl({"pty", "read", id}).out == "got-word\nmore\n");
+  CHECK(node.ctl({"dispatch", "think", "--harness", "claude", "--pipes"}).err.find("terminal") != std::string::npos);
+}
+
 TEST_CASE("the same line again answers at once with the same task and result, and --new makes a fresh one") {
   test_node node;
   auto line = exec_line("once", "echo ran >> runs; exit 3");

@@ -23,7 +23,7 @@ void check_rows(const test::memory_rows& rows, const std::string& scope) {
     SWARM_HOLDS(in_line.emplace(w.scope() + '\0' + w.path(), w.session_id()).second); // one place per session
   std::set<std::string> live;
   for (const auto& [key, s] : rows.all<v1::Spawn>())
-    if (s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING)
+    if (domain::is_live(s))
       SWARM_HOLDS(live.insert(domain::key(s.scope(), s.role(), s.key())).second); // one live spawn per key
   for (const auto& [key, t] : rows.all<v1::Task>()) {
     SWARM_HOLDS(t.status() != v1::TASK_STATUS_UNSPECIFIED);

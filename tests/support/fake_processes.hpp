@@ -24,7 +24,7 @@ namespace swarm::test {
 class fake_keeper final : public process_port {
 public:
   struct child {
-    start_child request;
+    internal::StartChild request;
     child_info info;
     std::unique_ptr<ring_writer> ring;
   };
@@ -125,18 +125,18 @@ public:
       post(keeper_news::child_listed, c.info);
     post(keeper_news::list_complete, {});
   }
-  void start(const start_child& s) override {
+  void start(const internal::StartChild& s) override {
     std::lock_guard guard{mutex};
     ++starts;
     if (!connected_)
       return failed(s, "the keeper cannot be reached");
     if (!refuse_start.empty())
       return failed(s, refuse_start);
-    if (auto i = children.find(s.id); i != children.end()) {
-      if (i->second.info.attempt > s.attempt)
+    if (auto i = children.find(s.id()); i != children.end()) {
+      if (i->second.info.attempt > s.attempt())
         return failed(s, "a later attempt of this spawn has begun already");
-      if (i->second.info.attempt < s.attempt) {
-        exit(s.id, 0, 15);
+      if (i->second.info.attempt < s.attempt()) {
+        exit(s.id(), 0, 15);
         children.erase(i);
         return start(s);
       }
@@ -145,12 +145,12 @@ public:
         post(keeper_news::exited, i->second.info);
       return;
     }
-    auto& c = children[s.id];
+    auto& c = children[s.id()];
     c.request = s;
     c.ring = std::make_unique<ring_writer>(limits::ring_bytes_min);
     c.info.exists = true;
-    c.info.id = s.id;
-    c.info.attempt = s.attempt;
+    c.info.id = s.id();
+    c.info.attempt = s.attempt();
     c.info.pid = next_pid_++;
     c.info.pid_start = static_cast<std::uint64_t>(c.info.pid) * 7;
     c.info.at_gate = true;
@@ -210,10 +210,10 @@ private:
     n->child = about;
     send(n);
   }
-  void failed(const start_child& s, const std::string& why) {
+  void failed(const internal::StartChild& s, const std::string& why) {
     child_info c;
-    c.id = s.id;
-    c.attempt = s.attempt;
+    c.id = s.id();
+    c.attempt = s.attempt();
     c.error = why;
     post(keeper_news::start_failed, c);
   }

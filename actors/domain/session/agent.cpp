@@ -121,7 +121,7 @@ std::optional<v1::Spawn> terminal_of(const transaction& tx, const v1::Session& s
   if (s.spawn_id().empty())
     return std::nullopt;
   auto spawn = tx.get<v1::Spawn>(key(s.spawn_id()));
-  if (!spawn || spawn->session_id() != s.id() || spawn->pty_id().empty() || spawn->ended_at_ms() != 0)
+  if (!spawn || spawn->session_id() != s.id() || spawn->pty_id().empty() || !is_live(*spawn))
     return std::nullopt;
   return spawn;
 }

@@ -204,7 +204,7 @@ bool ends_with_spawn(const transaction& tx, const v1::Session& s) {
   if (s.spawn_id().empty())
     return false;
   auto spawn = tx.get<v1::Spawn>(key(s.spawn_id()));
-  return spawn && table<v1::Spawn>::matches({.live = true}, *spawn);
+  return spawn && is_live(*spawn);
 }
 
 bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSession& e) {

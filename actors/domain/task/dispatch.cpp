@@ -33,8 +33,9 @@ class dispatcher {
 public:
   dispatcher(transaction& tx, const v1::Dispatch& d)
     : tx_(tx), d_(d), title_(trimmed(d.title())), identity_(actor_identity_token(tx)), type_(or_else(d.type(), "implement")),
-      role_(or_else(d.role(), "implementer")), directory_(or_else(d.directory(), tx.command().caller().directory())),
-      wants_exec_(d.harness() == "exec") {}
+      role_(or_else(d.role(), "implementer")), wants_exec_(d.harness() == "exec"), described_(described_worker(d)) {
+    described_.set_directory(or_else(d.directory(), tx.command().caller().directory()));
+  }
 
   v1::Reply run() {
     if (auto r = check())
@@ -66,7 +67,7 @@ private:
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
     if (d_.harness().empty())
       return std::nullopt;
-    return check_worker(d_.harness(), d_.argv(), d_.retries(), directory_, tx_.scope());
+    return check_worker(described_, tx_.scope());
   }
 
   void make_keys() {
@@ -75,7 +76,7 @@ private:
       std::vector<std::string> parts{tx_.scope(), identity_, type_, title_, role_};
       if (wants_exec_) {
         parts.emplace_back("exec");
-        parts.push_back(directory_);
+        parts.push_back(described_.directory());
         parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
       }
       key_ = "dispatch:" + dispatch_hash(parts);
@@ -162,13 +163,7 @@ private:
   v1::Reply leave() {
     const bool waits = task_.status() == v1::BLOCKED || task_.status() == v1::APPROVAL_REQUIRED;
     if (waits && task_.assignee().empty() && live_orders_of(tx_, task_.id()).empty()) {
-      worker_order o;
-      o.role = role_;
-      o.key = intent_hash_;
-      o.label = label_.text;
-      o.task_id = task_.id();
-      o.deferred = true;
-      order_worker(tx_, o);
+      order_worker(tx_, named({}), true);
     }
     return answer(v1::DispatchReply::NO_WORKER);
   }
@@ -194,35 +189,23 @@ private:
     }
     if (auto r = check_spawn_quota(tx_))
       return *r;
-    if (auto r = check_place(d_.node_id(), d_.placement()))
+    if (auto r = check_place(described_))
       return *r;
-    auto ordered = order_worker(tx_, order());
+    auto worker = named(std::move(described_));
+    worker.set_intent(title_);
+    auto ordered = order_worker(tx_, std::move(worker), task_.status() != v1::OPEN);
     auto r = answer(v1::DispatchReply::SPAWNING);
     *r.mutable_dispatch()->mutable_spawn() = std::move(ordered);
     return r;
   }
 
-  worker_order order() const {
-    worker_order o;
-    o.role = role_;
-    o.key = intent_hash_;
-    o.intent = title_;
-    o.harness = d_.harness();
-    o.argv = d_.argv();
-    o.directory = directory_;
-    o.label = label_.text;
-    o.grants = d_.grants();
-    o.task_id = task_.id();
-    o.retries = d_.retries();
-    o.columns = d_.columns();
-    o.rows = d_.rows();
-    o.worktree = d_.worktree();
-    o.node_id = d_.node_id();
-    o.placement = d_.placement();
-    o.on = d_.on();
-    o.where = d_.where();
-    o.deferred = task_.status() != v1::OPEN;
-    return o;
+  /// With what this dispatch calls it by, and its task.
+  v1::Spawn named(v1::Spawn worker) const {
+    worker.set_role(role_);
+    worker.set_key(intent_hash_);
+    worker.set_label(label_.text);
+    worker.set_task_id(task_.id());
+    return worker;
   }
 
   v1::Reply answer(v1::DispatchReply::Status status) const {
@@ -245,8 +228,8 @@ private:
   const std::string identity_; // of the requester, as a token
   const std::string type_;
   const std::string role_;
-  const std::string directory_;
   const bool wants_exec_;
+  v1::Spawn described_; // the worker to start; moved out when it is ordered
   std::string key_;
   std::string intent_hash_;
   worker_label label_;

@@ -43,6 +43,25 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
   return s;
 }
 
+/// The fields that both commands have.
+template <class Command>
+v1::Spawn row_of(const Command& c) {
+  v1::Spawn s;
+  s.set_harness(c.harness());
+  *s.mutable_argv() = c.argv();
+  *s.mutable_grants() = c.grants();
+  s.set_retries_left(c.retries());
+  s.set_columns(c.columns());
+  s.set_rows(c.rows());
+  s.set_worktree(c.worktree());
+  s.set_pipes(c.pipes());
+  s.set_on(c.on());
+  *s.mutable_where() = c.where();
+  s.set_node_id(c.node_id());
+  s.set_placement(c.placement());
+  return s;
+}
+
 /// How many of those spawns the caller has asked for.
 std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
   const auto mine = principal_key(tx.command().principal());
@@ -122,35 +141,25 @@ void issue_spawn(transaction& tx, v1::Spawn& spawn) {
             {"attempt", spawn.attempt()}});
 }
 
-v1::Spawn order_worker(transaction& tx, const worker_order& o) {
-  v1::Spawn s;
+v1::Spawn described_worker(const v1::RequestSpawn& c) { return row_of(c); }
+
+v1::Spawn described_worker(const v1::Dispatch& c) { return row_of(c); }
+
+v1::Spawn order_worker(transaction& tx, v1::Spawn s, bool deferred) {
   s.set_id(tx.in().new_uuid());
   s.set_scope(tx.scope());
-  s.set_role(o.role);
-  s.set_key(o.key);
-  s.set_intent(o.deferred ? deferred_intent : o.intent);
-  s.set_harness(o.harness);
-  *s.mutable_argv() = o.argv;
-  s.set_directory(o.directory);
-  s.set_node_id(o.node_id.empty() ? tx.in().node_id : o.node_id);
+  if (s.node_id().empty())
+    s.set_node_id(tx.in().node_id);
   s.set_status(v1::Spawn::REQUESTED);
-  s.set_task_id(o.task_id);
   s.set_requested_at_ms(tx.in().now_ms);
   s.set_attempt(1);
-  s.set_retries_left(o.retries);
-  s.set_label(o.label);
-  *s.mutable_grants() = o.grants;
   *s.mutable_requested_by() = tx.command().principal();
-  s.set_columns(o.columns);
-  s.set_rows(o.rows);
-  s.set_worktree(o.worktree);
-  s.set_on(o.on);
-  *s.mutable_where() = o.where;
-  s.set_placement(o.placement);
-  if (o.deferred)
+  if (deferred) {
+    s.set_intent(deferred_intent);
     tx.put(s);
-  else
+  } else {
     issue_spawn(tx, s);
+  }
   return s;
 }
 
@@ -216,24 +225,26 @@ std::optional<v1::Reply> check_spawn_quota(const transaction& tx) {
   return std::nullopt;
 }
 
-std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
-                                      std::string_view directory, std::string_view scope) {
-  if (!is_harness(harness))
-    return refuse(v1::Refusal::INVALID, "Unknown harness \"" + std::string(harness) + "\". Known harnesses: " + harness_names() + ".");
-  if (harness == exec_harness && (argv.empty() || argv.Get(0).empty()))
+std::optional<v1::Reply> check_worker(const v1::Spawn& s, std::string_view scope) {
+  if (!is_harness(s.harness()))
+    return refuse(v1::Refusal::INVALID, "Unknown harness \"" + s.harness() + "\". Known harnesses: " + harness_names() + ".");
+  if (s.harness() == exec_harness && (s.argv().empty() || s.argv(0).empty()))
     return refuse(v1::Refusal::INVALID, "harness exec needs a command. Give it after --, for instance: -- sh -c 'make test'");
-  const bool below = is_named_scope(scope) && is_resolved_path(directory);
-  if (directory.empty() || (directory.front() != '/' && !below))
+  if (s.pipes() && is_agent(s.harness()))
+    return refuse(v1::Refusal::INVALID,
+                  "The harness " + s.harness() + " needs a terminal. Leave --pipes out, or give a command to the harness exec.");
+  const bool below = is_named_scope(scope) && is_resolved_path(s.directory());
+  if (s.directory().empty() || (s.directory().front() != '/' && !below))
     return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");
-  if (retries > limits::spawn_retries_max())
+  if (s.retries_left() > limits::spawn_retries_max())
     return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max()));
   return std::nullopt;
 }
 
-std::optional<v1::Reply> check_place(const std::string& node_id, const std::string& placement) {
-  if (!node_id.empty() || placement.empty())
+std::optional<v1::Reply> check_place(const v1::Spawn& s) {
+  if (!s.node_id().empty() || s.placement().empty())
     return std::nullopt;
-  return refuse(v1::Refusal::UNAVAILABLE, "No node can take this worker: " + placement);
+  return refuse(v1::Refusal::UNAVAILABLE, "No node can take this worker: " + s.placement());
 }
 
 worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,

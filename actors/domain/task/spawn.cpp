@@ -136,9 +136,9 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
     return refuse(v1::Refusal::INVALID, "request_spawn requires a role and a key");
   if (auto known = remembered(tx, c))
     return spawn_reply(std::move(*known), true);
-  worker_order o;
-  o.directory = c.directory().empty() ? tx.command().caller().directory() : c.directory();
-  if (auto r = check_worker(c.harness(), c.argv(), c.retries(), o.directory, tx.scope()))
+  auto worker = described_worker(c);
+  worker.set_directory(c.directory().empty() ? tx.command().caller().directory() : c.directory());
+  if (auto r = check_worker(worker, tx.scope()))
     return *r;
   if (!c.task_id().empty() && !find_task(tx, c.task_id()))
     return refuse(v1::Refusal::NOT_FOUND, "Task not found", c.task_id());
@@ -149,25 +149,14 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
     return *r;
   if (auto r = check_spawn_quota(tx))
     return *r;
-  if (auto r = check_place(c.node_id(), c.placement()))
+  if (auto r = check_place(worker))
     return *r;
-  o.grants = c.grants();
-  o.role = c.role();
-  o.key = c.key();
-  o.intent = c.intent();
-  o.harness = c.harness();
-  o.argv = c.argv();
-  o.label = std::move(label.text);
-  o.task_id = c.task_id();
-  o.retries = c.retries();
-  o.columns = c.columns();
-  o.rows = c.rows();
-  o.worktree = c.worktree();
-  o.node_id = c.node_id();
-  o.placement = c.placement();
-  o.on = c.on();
-  o.where = c.where();
-  return spawn_reply(order_worker(tx, o), false);
+  worker.set_role(c.role());
+  worker.set_key(c.key());
+  worker.set_intent(c.intent());
+  worker.set_label(std::move(label.text));
+  worker.set_task_id(c.task_id());
+  return spawn_reply(order_worker(tx, std::move(worker)), false);
 }
 
 v1::Reply spawn_starting(transaction& tx, const v1::SpawnStarting& c) {
@@ -184,7 +173,8 @@ v1::Reply spawn_starting(transaction& tx, const v1::SpawnStarting& c) {
   s->set_status(v1::Spawn::STARTING);
   s->set_pid(c.pid());
   s->set_pid_start(c.pid_start());
-  s->set_pty_id(s->id());
+  if (!s->pipes())
+    s->set_pty_id(s->id());
   s->set_started_at_ms(tx.in().now_ms);
   s->set_fence(tx.next_fence());
   s->clear_reason();

@@ -5,31 +5,15 @@
 
 namespace swarm::domain {
 
-/// Everything about a worker that is decided when it is asked for. `deferred`: its task is not open yet, so neither session
-/// nor request exist until release_deferred_spawn. Without a harness it starts nobody: a live worker is told then, if there is one.
-struct worker_order {
-  std::string role;
-  std::string key;
-  std::string intent;
-  std::string harness;
-  google::protobuf::RepeatedPtrField<std::string> argv;
-  std::string directory;
-  std::string label;
-  grant_list grants;
-  std::string task_id;
-  std::uint32_t retries = 0;
-  std::uint32_t columns = 0;
-  std::uint32_t rows = 0;
-  bool worktree = false;
-  std::string node_id;   // empty = the one that decides
-  std::string placement; // why that one; without it and with this text: none fits
-  std::string on;
-  google::protobuf::RepeatedPtrField<v1::NodeLabel> where;
-  bool deferred = false;
-};
+/// The row of a worker as the command describes it. What the two commands decide differently is left to the caller: role, key, intent,
+/// directory, label and task.
+v1::Spawn described_worker(const v1::RequestSpawn&);
+v1::Spawn described_worker(const v1::Dispatch&);
 
-/// Creates the spawn row and, unless deferred, the worker's session row; emits spawn.requested.
-v1::Spawn order_worker(transaction&, const worker_order&);
+/// Completes and stores the row of a described worker; an empty node means this one. Emits spawn.requested and stores the worker's session
+/// row, unless `deferred`: the worker's task is not open yet, and both are done by release_deferred_spawn. A row without a harness starts
+/// nobody: a live worker is told when the task opens, if there is one.
+v1::Spawn order_worker(transaction&, v1::Spawn, bool deferred = false);
 
 /// Gives a spawn row a new session row to run as and (again) asks the node for the process of its current attempt.
 void issue_spawn(transaction&, v1::Spawn&);
@@ -42,11 +26,10 @@ v1::Session worker_session(const transaction&, const v1::Spawn&, std::string id)
 std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
 /// limits::principal_spawns_per_minute_max() and principal_spawns_live_max().
 std::optional<v1::Reply> check_spawn_quota(const transaction&);
-/// Harness, argv, retries and directory are usable.
-std::optional<v1::Reply> check_worker(std::string_view harness, const google::protobuf::RepeatedPtrField<std::string>& argv, std::uint32_t retries,
-                                      std::string_view directory, std::string_view scope);
+/// The harness, argv, retries and directory of a described worker are usable in the scope.
+std::optional<v1::Reply> check_worker(const v1::Spawn&, std::string_view scope);
 /// A node was found for the worker; asked only when one is really ordered.
-std::optional<v1::Reply> check_place(const std::string& node_id, const std::string& placement);
+std::optional<v1::Reply> check_place(const v1::Spawn&);
 
 /// Label of a worker: the requester's identity token, role, provider, launch token and the extra tokens, each once. Refuses
 /// another identity than the requester's.

@@ -10,21 +10,22 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include "actors/base/ring.hpp"
+#include "swarm/internal/keeper.pb.h"
+#include "swarm/v1/pty.pb.h"
 #include "swarm/v1/state.pb.h"
 
 namespace swarm {
 
-/// What the keeper is asked to run.
-struct start_child {
-  std::string id; // spawn id
-  std::uint32_t attempt = 1;
-  std::vector<std::string> argv;
-  std::vector<std::string> environment; // NAME=value
-  std::string directory;
-  std::uint32_t columns = 80;
-  std::uint32_t rows = 24;
-};
-using start_child_ptr = std::shared_ptr<const start_child>;
+/// What the keeper is asked to start: what is in memory only. The worker's row has the rest.
+using start_request_ptr = std::shared_ptr<const internal::StartChild>;
+
+/// Of a worker's terminal; 80 by 24 where nobody asked for another.
+inline v1::TerminalSize terminal_size(const v1::Spawn& s) {
+  v1::TerminalSize size;
+  size.set_columns(s.columns() == 0 ? 80 : s.columns());
+  size.set_rows(s.rows() == 0 ? 24 : s.rows());
+  return size;
+}
 
 /// What is known of a child of the keeper.
 struct child_info {
@@ -60,7 +61,7 @@ using spawn_ptr = std::shared_ptr<const v1::Spawn>;
 
 } // namespace swarm
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::start_child_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::start_request_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::child_info_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::keeper_news_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::spawn_ptr)

@@ -36,8 +36,8 @@ v1::PtyInfo describe(const processes_state::child& c) {
     p.set_directory(c.row->directory());
     p.set_session_id(c.row->session_id());
     p.set_harness(c.row->harness());
-    p.mutable_size()->set_columns(c.row->columns() == 0 ? 80 : c.row->columns());
-    p.mutable_size()->set_rows(c.row->rows() == 0 ? 24 : c.row->rows());
+    *p.mutable_size() = terminal_size(*c.row);
+    p.set_pipes(c.row->pipes());
     p.set_created_at_ms(c.row->requested_at_ms());
   }
   p.set_id(c.info.id);
@@ -117,7 +117,7 @@ void tell(const processes_state::child& c, const keeper_news_ptr& news) {
 }
 
 /// It is about the attempt whose place the one that was asked for takes.
-bool is_of_former(const processes_state::child& c, const child_info& told) { return c.request && told.attempt < c.request->attempt; }
+bool is_of_former(const processes_state::child& c, const child_info& told) { return c.request && told.attempt < c.request->attempt(); }
 
 /// A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
 void make_room(self_ptr self, processes_state::child& c) {
@@ -319,15 +319,15 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
   tell_how_busy(self);
 }
 
-caf::result<child_info_ptr> start(self_ptr self, const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
+caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
   auto& st = self->state;
   if (st.children.size() >= limits::node_ptys_max() + limits::ended_terminals_max())
     return fail(errc::overloaded, "too many terminals on this node");
   auto promise = self->make_response_promise<child_info_ptr>();
-  auto& c = st.children[request->id];
-  c.info.id = request->id;
-  std::erase(st.ended, request->id);
-  if (c.info.exited && c.info.attempt != request->attempt)
+  auto& c = st.children[request->id()];
+  c.info.id = request->id();
+  std::erase(st.ended, request->id());
+  if (c.info.exited && c.info.attempt != request->attempt())
     make_room(self, c);
   c.row = row;
   c.request = request;
@@ -462,7 +462,7 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
         self->state.questions.push_back(std::move(q));
       return promise;
     },
-    [self](const start_child_ptr& request, const spawn_actor& who, const spawn_ptr& row) { return start(self, request, who, row); },
+    [self](const start_request_ptr& request, const spawn_actor& who, const spawn_ptr& row) { return start(self, request, who, row); },
     [self](gate_atom, const std::string& id) {
       if (auto i = self->state.children.find(id); i != self->state.children.end())
         i->second.info.at_gate = false;

@@ -19,9 +19,9 @@ struct processes_state {
 
   struct child {
     child_info info;
-    pty_info_ptr record;     // of one that had ended before this node started
-    spawn_ptr row;           // of the spawn that claimed it; null for a stray
-    start_child_ptr request; // sent again after the keeper came back
+    pty_info_ptr record;       // of one that had ended before this node started
+    spawn_ptr row;             // of the spawn that claimed it; null for a stray
+    start_request_ptr request; // sent again after the keeper came back
     spawn_actor listener;
     pty_actor terminal;
     std::vector<runtime::parked<child_info_ptr>> starting;

@@ -300,6 +300,21 @@ std::string wrap_in_worktree(const entity_place& place, const std::string& direc
   return {};
 }
 
+start_request_ptr start_request(const spawn_state& st, const std::vector<std::string>& argv, const std::vector<std::string>& environment) {
+  const auto size = terminal_size(st.row);
+  auto r = std::make_shared<internal::StartChild>();
+  r->set_id(st.place.id);
+  r->set_attempt(st.row.attempt());
+  r->mutable_argv()->Assign(argv.begin(), argv.end());
+  r->mutable_environment()->Assign(environment.begin(), environment.end());
+  r->set_directory(st.directory);
+  r->set_columns(size.columns());
+  r->set_rows(size.rows());
+  r->set_pipes(st.row.pipes());
+  r->set_ring_bytes(static_cast<std::uint32_t>(limits::pty_ring_bytes()));
+  return r;
+}
+
 void start(self_ptr self) {
   auto& st = self->state;
   st.phase = "starting";
@@ -309,24 +324,17 @@ void start(self_ptr self) {
   const auto start = how_to_start(st.place.links.node->facts, st.directory, environment);
   if (auto why = agents::obstacle(st.row.harness(), start); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
-  auto request = std::make_shared<start_child>();
-  request->id = st.place.id;
-  request->attempt = st.row.attempt();
-  request->argv.assign(st.row.argv().begin(), st.row.argv().end());
-  if (auto why = complete_argv(st.place, st.row, st.directory, request->argv, environment); !why.empty())
+  std::vector<std::string> argv{st.row.argv().begin(), st.row.argv().end()};
+  if (auto why = complete_argv(st.place, st.row, st.directory, argv, environment); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   for (auto& argument : agents::arguments(st.row.harness(), start))
-    request->argv.push_back(std::move(argument));
+    argv.push_back(std::move(argument));
   if (st.row.worktree())
-    if (auto why = wrap_in_worktree(st.place, st.directory, request->argv, environment); !why.empty())
+    if (auto why = wrap_in_worktree(st.place, st.directory, argv, environment); !why.empty())
       return report_end(self, "spawn_failed: " + why, true);
-  request->environment = std::move(environment);
-  request->directory = st.directory;
-  if (st.row.columns() != 0)
-    request->columns = st.row.columns();
-  if (st.row.rows() != 0)
-    request->rows = st.row.rows();
-  self->request(st.place.links.processes, limits::call_deadline_default(), start_child_ptr{request}, caf::actor_cast<spawn_actor>(self), row_of(self))
+  self
+    ->request(st.place.links.processes, limits::call_deadline_default(), start_request(st, argv, environment), caf::actor_cast<spawn_actor>(self),
+              row_of(self))
     .then([self](const child_info_ptr& c) { commit_start(self, *c); },
           [self](caf::error& e) {
             if (!is_verdict(e))
@@ -419,7 +427,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
         if (p.has_spawn() && p.spawn().id() == s.place.id) {
           const auto& said = p.spawn();
           // Its home has given it up while this node was away; another one may do its work by now.
-          auto over = said.attempt() > s.row.attempt() || said.status() == v1::Spawn::ENDED || said.status() == v1::Spawn::FAILED;
+          auto over = said.attempt() > s.row.attempt() || !domain::is_live(said);
           if (over && !s.place.links.home.empty() && !s.ending)
             end_unwanted(self);
           if (said.attempt() == s.row.attempt())

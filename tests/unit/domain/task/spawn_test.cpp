@@ -57,6 +57,24 @@ v1::Command request(const std::string& key, bool restart = false) {
 
 } // namespace
 
+TEST_CASE("a worker on pipes has no terminal, and an agent is refused one without") {
+  task_world w;
+  auto cmd = request("piped");
+  cmd.mutable_request_spawn()->set_pipes(true);
+  const auto id = w.op(cmd).spawn().spawn().id();
+  w.op(starting(id, 1));
+  CHECK(w.spawn(id).pipes());
+  CHECK(w.spawn(id).pty_id().empty());
+  cmd.mutable_request_spawn()->set_key("agent");
+  cmd.mutable_request_spawn()->set_harness("codex");
+  CHECK(w.op(cmd).refusal().text() == "The harness codex needs a terminal. Leave --pipes out, or give a command to the harness exec.");
+  v1::Command dispatch;
+  dispatch.mutable_dispatch()->set_title("count");
+  dispatch.mutable_dispatch()->set_harness("claude");
+  dispatch.mutable_dispatch()->set_pipes(true);
+  CHECK(w.op(dispatch).refusal().code() == v1::Refusal::INVALID);
+}
+
 TEST_CASE("a command task runs from request to result") {
   task_world w;
   const auto d = run_command(w);

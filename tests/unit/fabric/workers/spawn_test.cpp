@@ -7,7 +7,7 @@ using test::fabric_world;
 
 namespace {
 
-bool over(const v1::Spawn& s) { return s.status() == v1::Spawn::ENDED || s.status() == v1::Spawn::FAILED; }
+bool over(const v1::Spawn& s) { return !domain::is_live(s); }
 
 /// Nothing ran twice, and what the rows say lives is what the keeper runs.
 void check_consistent(fabric_world& f) {
@@ -51,6 +51,21 @@ TEST_CASE("a dispatched command runs once, and its task and its spawn end with i
   CHECK(f.keeper.forgotten == std::vector{id});
   CHECK(f.workers.sessions.empty());
   CHECK_FALSE(f.awake("scopes/s/spawn/" + id + "#1"));
+}
+
+TEST_CASE("a worker that is asked for on pipes gets pipes, and its output is its task's result") {
+  fabric_world f;
+  auto cmd = f.dispatch("count");
+  cmd.mutable_dispatch()->set_pipes(true);
+  auto d = f.run(cmd).dispatch();
+  const auto id = d.spawn().id();
+  CHECK(f.keeper.find(id)->request.pipes());
+  CHECK(f.spawn_row(id).pty_id().empty());
+  f.keeper.print(id, "forty two\n");
+  f.keeper.exit(id, 0);
+  f.w.settle();
+  CHECK(f.task(d.task().id()).result().find("forty two") != std::string::npos);
+  CHECK_FALSE(f.keeper.find(f.run(f.dispatch("other")).dispatch().spawn().id())->request.pipes());
 }
 
 TEST_CASE("a program that fails fails its task") {
@@ -370,11 +385,12 @@ TEST_CASE("a restart of the node keeps its workers, under every interleaving of 
 TEST_CASE("children that no spawn explains are ended") {
   fabric_world f;
   f.stop();
-  start_child stray;
-  stray.id = "held";
+  internal::StartChild stray;
+  stray.set_attempt(1);
+  stray.set_id("held");
   f.keeper.connect(f.keeper.listener);
   f.keeper.start(stray);
-  stray.id = "let-go";
+  stray.set_id("let-go");
   f.keeper.start(stray);
   f.keeper.open_gate("let-go");
   f.start();
@@ -457,8 +473,9 @@ TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hea
   const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
   auto started = f.run(wanted("with"), {"SWARM_SHARE=" + share}).dispatch().spawn().id();
   REQUIRE(f.keeper.runs(started));
-  CHECK(value_of(f.keeper.find(started)->request.environment, "OPENCODE_CONFIG_CONTENT").find("file://" + share + "/agents/opencode/swarm.js") !=
-        std::string::npos);
+  CHECK(
+    value_of({f.keeper.find(started)->request.environment().begin(), f.keeper.find(started)->request.environment().end()}, "OPENCODE_CONFIG_CONTENT")
+      .find("file://" + share + "/agents/opencode/swarm.js") != std::string::npos);
 }
 
 TEST_CASE("Gemini CLI is not started without our policy, and whoever wanted it hears what to do") {

@@ -535,7 +535,7 @@ TEST_CASE("the environment of a call is filtered before it reaches a worker") {
   REQUIRE(eventually([&] { return f.keeper.runs(id); }));
   std::lock_guard guard{f.keeper.mutex};
   std::string all;
-  for (const auto& v : f.keeper.find(id)->request.environment)
+  for (const auto& v : f.keeper.find(id)->request.environment())
     all += v + "\n";
   CHECK(all.find("/usr/bin") != std::string::npos);
   for (const auto* secret : {"LD_PRELOAD", "hunter2", "stolen", "SWARM_X=Y"})

@@ -8,9 +8,9 @@ using namespace swarm::testing;
 
 namespace {
 
-keeper_start attempt(std::uint32_t number, const std::string& script) {
+internal::StartChild attempt(std::uint32_t number, const std::string& script) {
   auto s = shell("s1", script);
-  s.attempt = number;
+  s.set_attempt(number);
   return s;
 }
 

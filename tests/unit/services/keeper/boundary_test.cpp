@@ -140,7 +140,7 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   attached a{n.dir};
   auto s = shell("s1", "");
   // Says a valid hello and tells whether it was answered.
-  s.argv = {"perl", "-MSocket", "-e",
+  give(*s.mutable_argv(), {"perl", "-MSocket", "-e",
             "socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($ARGV[0])) or die; "
             "$SIG{PIPE} = 'IGNORE'; syswrite($s, pack('V', 4) . \"\\x0a\\x02\\x08\\x01\"); my $n = sysread($s, my $b, 100); print $n ? 'answered' : "
             "'refused';",
@@ -152,7 +152,8 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   // The same words from outside are answered.
   raw_caller outside{n.dir};
   outside.say(std::string{"\x04\0\0\0\x0a\x02\x08\x01", 8});
-  CHECK(a.events.wait([&] { return a.events.gone; }));
+  CHECK(a.events.wait([&] {
+    return a.events.gone; }));
 }
 
 TEST_CASE("malformed, oversized and untimely frames cost their sender the connection and nobody else anything") {
@@ -240,8 +241,8 @@ TEST_CASE("a program gets exactly the environment and descriptors it was given")
   attached a{n.dir};
   REQUIRE(a.client.start(shell("held", "true")));
   auto s = shell("env", "");
-  s.argv = {"cat", "/proc/self/environ"};
-  s.environment = {"B=2", "PATH=/bin:/usr/bin", "A=1=x"};
+  give(*s.mutable_argv(), {"cat", "/proc/self/environ"});
+  give(*s.mutable_environment(), {"B=2", "PATH=/bin:/usr/bin", "A=1=x"});
   a.run(s);
   a.wait_exit("env");
   CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 29});
@@ -262,7 +263,7 @@ TEST_CASE("a program starts with default signals, in its directory, leading its 
   attached a{n.dir};
   auto s =
     shell("s1", "pwd; umask; grep -E 'SigBlk|SigIgn' /proc/self/status; read -r _ _ _ _ _ sid _ < /proc/$$/stat; test $sid = $$ && echo leader");
-  s.directory = "/usr";
+  s.set_directory("/usr");
   a.run(s);
   a.wait_exit("s1");
   CHECK(a.output("s1") == "/usr\r\n0022\r\nSigBlk:\t0000000000000000\r\nSigIgn:\t0000000000000000\r\nleader\r\n");

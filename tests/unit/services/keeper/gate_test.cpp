@@ -94,7 +94,7 @@ TEST_CASE("a program that cannot be executed ends with status 127 and says why i
   node n;
   attached a{n.dir};
   auto s = shell("s1", "");
-  s.argv = {"no-such-program-here"};
+  give(*s.mutable_argv(), {"no-such-program-here"});
   a.run(s);
   CHECK(a.wait_exit("s1").exit_status == 127);
   CHECK(a.output("s1").find("cannot run no-such-program-here: No such file or directory") != std::string::npos);
@@ -104,25 +104,25 @@ TEST_CASE("a start that cannot reach the gate fails with a text and leaves nothi
   node n;
   attached a{n.dir};
   REQUIRE(a.ready());
-  auto refused = [&](const std::string& id, keeper_start s) {
-    s.id = id;
+  auto refused = [&](const std::string& id, internal::StartChild s) {
+    s.set_id(id);
     REQUIRE(a.client.start(s));
     CHECK_FALSE(a.reach_gate(id.empty() ? "" : id));
     return a.events.child(id).failure;
   };
   auto s = shell("x", "true");
-  s.directory = "/no/such/directory";
+  s.set_directory("/no/such/directory");
   CHECK(refused("directory", s).find("cannot enter /no/such/directory") != std::string::npos);
-  s.directory = "relative";
+  s.set_directory("relative");
   CHECK(refused("relative", s).find("absolute") != std::string::npos);
   s = shell("x", "true");
-  s.ring_bytes = 100'000;
+  s.set_ring_bytes(100'000);
   CHECK(refused("ring", s).find("power of two") != std::string::npos);
   s = shell("x", "true");
-  s.argv.clear();
+  s.clear_argv();
   CHECK(refused("argv", s).find("program") != std::string::npos);
   s = shell("x", "true");
-  s.environment = {"novalue"};
+  give(*s.mutable_environment(), {"novalue"});
   CHECK(refused("environment", s).find("NAME=value") != std::string::npos);
   CHECK(refused("", shell("x", "true")).find("id") != std::string::npos);
   attached again{n.dir};

@@ -185,23 +185,31 @@ struct attached {
     });
   }
   /// Starts and opens the gate.
-  void run(const keeper_start& s) {
+  void run(const internal::StartChild& s) {
     REQUIRE(client.start(s));
-    REQUIRE_MESSAGE(reach_gate(s.id), events.child(s.id).failure);
-    REQUIRE(client.open_gate(s.id));
+    REQUIRE_MESSAGE(reach_gate(s.id()), events.child(s.id()).failure);
+    REQUIRE(client.open_gate(s.id()));
   }
 
   recorder events;
   keeper_client client;
 };
 
-inline keeper_start shell(const std::string& id, const std::string& script, bool pipes = false) {
-  keeper_start s;
-  s.id = id;
-  s.argv = {"sh", "-c", script};
-  s.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "SWARM_SPAWN_ID=" + id};
-  s.directory = "/";
-  s.pipes = pipes;
+inline void give(google::protobuf::RepeatedPtrField<std::string>& field, std::initializer_list<std::string> values) {
+  field.Assign(values.begin(), values.end());
+}
+
+inline internal::StartChild shell(const std::string& id, const std::string& script, bool pipes = false) {
+  internal::StartChild s;
+  s.set_attempt(1);
+  s.set_columns(80);
+  s.set_rows(24);
+  s.set_ring_bytes(static_cast<std::uint32_t>(limits::pty_ring_bytes()));
+  s.set_id(id);
+  give(*s.mutable_argv(), {"sh", "-c", script});
+  give(*s.mutable_environment(), {"PATH=/usr/local/bin:/usr/bin:/bin", "SWARM_SPAWN_ID=" + id});
+  s.set_directory("/");
+  s.set_pipes(pipes);
   return s;
 }
 

@@ -17,14 +17,14 @@ TEST_CASE("output beyond the ring gives an announced gap and keeps the newest by
   node n;
   attached a{n.dir};
   auto s = shell("s1", "i=0; while [ $i -lt 20000 ]; do echo line-$i; i=$((i+1)); done; printf END", true);
-  s.ring_bytes = 64 * 1024;
+  s.set_ring_bytes(64 * 1024);
   a.run(s);
   auto e = a.wait_exit("s1");
-  REQUIRE(e.end > s.ring_bytes);
+  REQUIRE(e.end > s.ring_bytes());
   auto c = a.events.child("s1").ring->read(0, e.end);
-  CHECK(c.offset == e.end - s.ring_bytes);
+  CHECK(c.offset == e.end - s.ring_bytes());
   CHECK(c.gap == c.offset);
-  CHECK(c.bytes.size() == s.ring_bytes);
+  CHECK(c.bytes.size() == s.ring_bytes());
   CHECK(c.bytes.substr(c.bytes.size() - 14) == "line-19999\nEND");
 }
 
@@ -121,8 +121,8 @@ TEST_CASE("a terminal has the size it was given and follows a resize") {
   node n;
   attached a{n.dir};
   auto s = shell("s1", "stty size; trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done");
-  s.columns = 101;
-  s.rows = 37;
+  s.set_columns(101);
+  s.set_rows(37);
   a.run(s);
   REQUIRE(a.wait_output("s1", "ready"));
   CHECK(a.output("s1").find("37 101") == 0);
