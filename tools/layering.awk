@@ -38,7 +38,7 @@ BEGIN {
   may["gateway/json"] = domain
   may["gateway/session"] = domain "gateway/json"
   may["gateway/routine"] = domain
-  may["gateway/mcp"] = domain "gateway/json gateway/session gateway/routine"
+  may["gateway/mcp"] = domain "gateway/client gateway/json gateway/session gateway/routine"
 
   may["cli/edit"] = base "gateway/client"
   may["cli"] = domain "gateway/client gateway/json cli/edit"

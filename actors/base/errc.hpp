@@ -36,7 +36,7 @@ enum class errc : std::uint8_t {
   state_dir,
   /// Another swarmd owns the state directory.
   already_running,
-  /// The fence given does not count any more.
+  /// The fence given is no longer valid.
   stale,
 };
 

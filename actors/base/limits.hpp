@@ -208,12 +208,12 @@ inline constexpr std::size_t terminal_record_bytes_max = 1 * mib; // several tim
 inline constexpr std::size_t pty_chunk_bytes_max = 64 * kib;
 /// Of a terminal of another node: who asks for no more is answered on the control lane, so that an echo does not wait behind a flood.
 inline constexpr std::size_t pty_interactive_bytes_max = 4 * kib;
-/// For so long after an input for another node's terminal, reads of more than that wait, so that its echo finds the way free.
+/// After input for another node's terminal, larger reads wait this long, so that the echo finds the way free.
 inline constexpr milliseconds link_bulk_hold{4};
 inline constexpr std::size_t pty_input_bytes_max = 64 * kib;
 inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
-/// After a person's key stroke, agents' input to that terminal is refused for so long.
+/// How long agents' input to a terminal is refused after a person's key stroke there.
 inline constinit bound<milliseconds> pty_person_hold{milliseconds{3'000}};
 inline constexpr std::size_t pty_inputs_remembered_max = 256;
 inline constexpr std::size_t pty_request_bytes_max = 256;
@@ -242,21 +242,21 @@ inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
 // -- agents, hooks, context --------------------------------------------------------------
 inline constexpr std::size_t agent_sources_max = 4;
 inline constinit bound<milliseconds> agent_report_ttl_max{hours{24}};
-/// Output that has paused for so long means that the agent waits.
+/// A pause of the output of this length means that the agent waits.
 inline constinit bound<milliseconds> agent_silence{milliseconds{3'000}};
 /// Between the text typed for an agent and its Enter: programs take a burst that ends in one for a paste.
 inline constinit bound<milliseconds> agent_enter_delay{milliseconds{300}};
-/// What wakes a session otherwise gets so long to take the mail first.
+/// How long a session that is woken in another way has to take its mail first.
 inline constinit bound<milliseconds> agent_wake_grace{milliseconds{300}};
 inline constinit bound<std::uint32_t> agent_wakes_max{3};
-/// How long whoever prompts a peer waits to hear that it was told.
+/// How long a session that prompts a peer waits to hear that it was told.
 inline constinit bound<milliseconds> nudge_wait{milliseconds{2'000}};
 inline constinit bound<std::size_t> peek_lines_max{400};
 inline constexpr std::size_t hook_input_bytes_max = 16 * mib;
 inline constexpr std::size_t hook_paths_max = 256;
 inline constinit bound<milliseconds> hook_call_deadline{milliseconds{4'000}};
 inline constinit bound<milliseconds> hook_lock_ttl{minutes{10}};
-/// A hook's report that its agent works counts so long: a turn that a person has broken off is told to nobody.
+/// How long a hook's "working" report stays valid. No hook fires when a person interrupts a turn, so the report must expire.
 inline constinit bound<milliseconds> hook_report_ttl{minutes{10}};
 inline constinit bound<milliseconds> hook_session_lease{hours{24}};
 inline constexpr std::size_t hook_script_bytes_max = 1 * mib;
@@ -330,14 +330,14 @@ inline constexpr milliseconds link_connect_timeout{5'000};
 inline constexpr milliseconds link_keepalive{10'000};
 inline constexpr milliseconds link_keepalive_timeout{5'000};
 inline constexpr milliseconds link_stop_patience{2'000};
-/// What goes wrong with a peer for the same reason is said once, and again when it has not for so long.
+/// The same fault of a link is logged once, and again when it has not occurred for this long.
 inline constexpr milliseconds complaint_quiet{hours{1}};
 inline constexpr std::size_t complaint_reasons_max = 64;
-/// Nothing heard for so long: the connection is given up.
+/// A connection that is silent for this long is given up.
 inline constinit bound<milliseconds> link_silence{milliseconds{15'000}};
 inline constinit bound<milliseconds> link_redial_min{milliseconds{100}};
 inline constinit bound<milliseconds> link_redial_max{milliseconds{10'000}};
-/// A host that has not been heard of for so long is gone: its locks are released and its tasks open again.
+/// A host that has been silent for this long is gone: its locks are released and its tasks open again.
 inline constinit bound<milliseconds> host_lease{milliseconds{30'000}};
 inline constexpr milliseconds clock_offset_warned{minutes{1}};
 inline constexpr std::size_t cluster_file_bytes_max = 1 * mib;
@@ -364,7 +364,7 @@ inline constinit bound<milliseconds> node_certificate_lifetime{hours{24 * 365}, 
 inline constinit bound<milliseconds> node_certificate_renewal{hours{24 * 30}, seconds{1}, hours{24 * 3650}};
 inline constinit bound<milliseconds> node_certificate_renewal_retry{hours{1}, seconds{1}, hours{24}};
 inline constexpr milliseconds authority_lifetime{hours{24 * 3650}};
-/// Certificates count from so long before they are made: clocks of hosts differ.
+/// Certificates are valid from this long before they are made, because the clocks of hosts differ.
 inline constexpr milliseconds certificate_backdate{hours{24}};
 
 // -- fences and revisions ----------------------------------------------------------------

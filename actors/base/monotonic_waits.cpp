@@ -1,4 +1,4 @@
-// What waits in abseil, and so all of gRPC, waits by the clock that nobody sets.
+// What waits in abseil, and so all of gRPC, waits by the monotonic clock.
 //
 // abseil 20220623 ends its waits at a moment of the wall clock. When that is set back, deadlines, keep-alives and attempts to connect stand still for
 // as long, for gRPC keeps all its timers behind such waits. Nothing of that can be chosen; but abseil asks the kernel through syscall(), and

@@ -1,5 +1,5 @@
 // Precompiled for base and, through theirs, for the other rooms: the standard library, and what of ours changes seldom.
-// A change to a header named here compiles its room and those above anew: one that changes often does not belong here.
+// A change to a header named here compiles its room and those above again: one that changes often does not belong here.
 #include <algorithm>
 #include <array>
 #include <chrono>

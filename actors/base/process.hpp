@@ -28,7 +28,7 @@ struct process_stat {
 };
 
 std::optional<process_stat> read_process(pid_t);
-/// The same from the file's text; empty for a text that is none.
+/// The same from the file's text; empty for a malformed text.
 std::optional<process_stat> parse_process_stat(pid_t, std::string_view text);
 /// Every process that can be seen, in no particular order. Not a snapshot: it is read one by one.
 std::vector<process_stat> list_processes();

@@ -13,7 +13,7 @@ v1::Reply approval_reply(v1::Approval a, v1::Reply reply = {}) {
   return reply;
 }
 
-/// Why this decision does not count.
+/// Why this decision is not valid.
 std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
   if (a.decided_at_ms() != 0)
     return refuse(v1::Refusal::STATE, a.decision().empty() ? "The approval has expired" : "Already decided: " + a.decision(), a.id());

@@ -1,16 +1,12 @@
 #include "actors/domain/commands.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/refusal.hpp"
 
 namespace swarm::domain {
 
 namespace {
 
-v1::Refusal forbid(std::string text) {
-  v1::Refusal r;
-  r.set_code(v1::Refusal::FORBIDDEN);
-  r.set_text(std::move(text));
-  return r;
-}
+v1::Refusal forbid(std::string text) { return refusal(v1::Refusal::FORBIDDEN, std::move(text)); }
 
 /// A sweep says itself whether it is a person's.
 bool is_of_node(const command_row& row, const v1::Command& cmd) {

@@ -37,7 +37,7 @@ struct command_row {
 
 /// Every row.
 std::span<const command_row> commands() noexcept;
-/// Null when the body is not set or unknown to this version. Such a command is refused, whoever sends it.
+/// Null when the body is not set or unknown to this version. Such a command is refused, whatever its sender.
 const command_row* row_of(const v1::Command&) noexcept;
 
 } // namespace swarm::domain

@@ -17,7 +17,7 @@ v1::Reply as_reply(v1::Refusal refusal) {
 
 bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cmd.principal().kind() == v1::Principal::SESSION; }
 
-/// Whoever sends a command is alive.
+/// The sender of a command is alive.
 void keep_alive(transaction& tx, v1::Session session) {
   const auto age = tx.in().now_ms - session.heartbeat_ms();
   if (age <= limits::session_heartbeat().count() && age >= -limits::session_stale().count())

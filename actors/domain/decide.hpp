@@ -19,7 +19,7 @@ std::optional<v1::Refusal> validate(const v1::Query& query);
 /// Only lengths and counts, of any message that comes from outside.
 std::optional<v1::Refusal> check_bounds(const google::protobuf::Message&);
 
-/// True for the questions answered from all scopes together: they need no scope, and show names and counts, nobody's rows.
+/// True for the questions answered from all scopes together: they need no scope, and show names and counts but no rows of sessions.
 bool about_the_node(const v1::Query& query);
 
 /// May this principal send this command in that role? The operator may act as any session; a session only as itself; only the

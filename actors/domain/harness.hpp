@@ -7,7 +7,7 @@
 
 namespace swarm::domain {
 
-/// A program and its arguments, given by whoever asks.
+/// A program and its arguments, given by the caller.
 inline constexpr std::string_view exec_harness = "exec";
 /// The user's shell, or what is given.
 inline constexpr std::string_view shell_harness = "shell";

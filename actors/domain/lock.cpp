@@ -144,7 +144,7 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
     return refuse(v1::Refusal::LIMIT,
                   "The session waits for " + std::to_string(limits::session_locks_max()) + " locks already. Let some of its requests end first.",
                   a.path());
-  // A session that asks anew keeps its place; the request that held it is answered.
+  // A session that asks again keeps its place; the request that held it is answered.
   auto seq = mine == line.end() ? tx.next_fence() : mine->seq();
   if (auto refusal = deadlock(tx, me, a.path(), seq))
     return *refusal;
@@ -169,7 +169,7 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
   return reply;
 }
 
-/// The lock after everything that is over has been cleared away: nobody's time counts beyond its end.
+/// The lock after everything that is over has been cleared away: nothing is held beyond its end.
 std::optional<v1::Lock> settle(transaction& tx, const std::string& path) {
   auto held = tx.get<v1::Lock>(key(tx.scope(), path));
   if (held && !has_lapsed(*held, tx.in()))

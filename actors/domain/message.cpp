@@ -66,7 +66,7 @@ v1::Message post_message(transaction& tx, std::string_view sender, std::string_v
 
 namespace {
 
-/// Contract 4.4. What is skipped because the agent works is made up for at its next idle; the text is the contract's all the same.
+/// Contract 4.4. What is skipped because the agent works is done at its next idle; the text is the contract's all the same.
 void describe_waking(const transaction& tx, v1::PromptResult& result, waking how) {
   auto session = tx.get<v1::Session>(key(result.recipient()));
   auto terminal = session ? terminal_of(tx, *session) : std::nullopt;
@@ -173,7 +173,7 @@ v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
     reply_bytes += bytes;
     m.set_read(true);
     tx.put(m);
-    // Whoever woke somebody hears that it was worth it.
+    // The sender who woke somebody hears that it was worth it.
     if ((m.delivered_at_ms() != 0 || m.prompted()) && seen.size() < limits::announced_tasks_max)
       seen.push_back({{"id", m.id()}, {"sender", m.sender()}});
     *list->add_messages() = std::move(m);

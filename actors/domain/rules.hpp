@@ -62,7 +62,7 @@ bool has_token(std::string_view label, std::string_view token);
 inline constexpr std::string_view gateway_token = "mode:gateway";
 /// Identity token of a person who acts as no session: the process identity (AGENT_IDENTITY) as a label would say it, or empty.
 std::string caller_identity_token(const transaction&);
-/// Identity token of whoever acts: of the session's label, else caller_identity_token.
+/// Identity token of the caller: of the session's label, else caller_identity_token.
 std::string actor_identity_token(const transaction&);
 /// Letters, digits, '_', '.' and '-' only, and not empty: names of identities and trackers become parts of keys and file names.
 bool is_name(std::string_view) noexcept;
@@ -110,7 +110,7 @@ void end_session(transaction&, const v1::Session&, std::string_view event_type, 
 
 /// The source of what the node itself sees at an agent's terminal: it counts when no other does.
 inline constexpr const char* output_source = "output";
-/// What the agent does, by the latest report that still counts; UNKNOWN when there is none.
+/// What the agent does, by the latest report that is still valid; UNKNOWN when there is none.
 v1::AgentReport::State agent_state(const v1::Session&, std::int64_t now_ms);
 const char* to_text(v1::AgentReport::State) noexcept;      // "working"
 v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED if unknown
@@ -182,7 +182,7 @@ v1::TaskStatus task_status_from(std::string_view); // TASK_STATUS_UNSPECIFIED if
 bool valid_task_type(std::string_view) noexcept;
 /// The types as a text shows them.
 inline constexpr const char* task_types_text = "review, implement, fix, test, research, other";
-/// The contract's sentence about a type that is none.
+/// The sentence that refuses an unknown type of task, as swarm-mcp writes it.
 std::string invalid_task_type(std::string_view);
 
 } // namespace swarm::domain

@@ -219,12 +219,4 @@ v1::Batch transaction::take(v1::Reply reply) {
   return batch;
 }
 
-v1::Reply refuse(v1::Refusal::Code code, std::string text, std::string subject) {
-  v1::Reply reply;
-  reply.mutable_refusal()->set_code(code);
-  reply.mutable_refusal()->set_text(std::move(text));
-  reply.mutable_refusal()->set_subject(std::move(subject));
-  return reply;
-}
-
 } // namespace swarm::domain

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/domain/overlay.hpp"
+#include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
 
 namespace swarm::domain {
@@ -97,7 +98,7 @@ public:
   /// The session that owns the planner role, empty = none.
   const std::string& planner() const noexcept { return state_.planner_session_id(); }
   std::uint64_t revision() const noexcept { return state_.revision(); }
-  /// Tasks of the scope that are not terminal, whoever asked for them.
+  /// Tasks of the scope that are not terminal, whoever requested them.
   std::uint64_t open_tasks() const;
   /// Keys of the scope, those included whose time is over and that no sweep has taken yet.
   std::uint64_t kv_entries() const;
@@ -148,8 +149,6 @@ inline json nullable(const std::string& text) { return text.empty() ? json() : j
 
 // -- replies -------------------------------------------------------------------------------
 
-/// A reply that refuses. `text` is shown to people and agents and is part of the contract where the contract gives it.
-v1::Reply refuse(v1::Refusal::Code code, std::string text, std::string subject = {});
 inline bool refused(const v1::Reply& r) { return r.has_refusal(); }
 
 } // namespace swarm::domain

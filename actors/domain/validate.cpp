@@ -2,6 +2,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/refusal.hpp"
 #include "swarm/v1/options.pb.h"
 
 namespace swarm::domain {
@@ -72,12 +73,7 @@ std::optional<limits::milliseconds> longest(v1::Rule::Span span) {
   }
 }
 
-v1::Refusal invalid(std::string text) {
-  v1::Refusal r;
-  r.set_code(v1::Refusal::INVALID);
-  r.set_text(std::move(text));
-  return r;
-}
+v1::Refusal invalid(std::string text) { return refusal(v1::Refusal::INVALID, std::move(text)); }
 
 using verdict = std::optional<v1::Refusal>;
 

@@ -29,7 +29,7 @@ struct front_state {
   runtime::backoff boot_waits;
   bool remote_awake = false; // what lives here of other nodes' scopes has been asked for since the start, too
   bool boot_failed = false;  // a scope died while it was being woken: wake all again
-  bool all_awake = true;     // false: some scope found no room, so nobody may be taken for a stray
+  bool all_awake = true;     // false: some scope found no room, so nobody may be mistaken for a stray
   std::vector<runtime::parked<bool>> waiting_for_boot;
   bool booted = false;
 };

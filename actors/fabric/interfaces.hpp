@@ -55,9 +55,9 @@ using task_actor = entity_actor;
 
 /// A lock with a line. Live part: the callers standing in it; their places are rows.
 using lock_actor = entity_actor::extend_with<caf::typed_actor<
-  // Whoever sent this command has gone without an answer: it gives up its place in line.
+  // The sender of this command has gone without an answer: it gives up its place in line.
   caf::reacts_to<abort_atom, execution_ptr>,
-  // Whoever sent this command hears no answer on the way it came, and asks again: the place in line stays.
+  // The sender of this command hears no answer on the way it came, and asks again: the place in line stays.
   caf::reacts_to<forget_atom, execution_ptr>>>;
 
 /// A session's mail with somebody waiting for it. Live part: waiters for activity.
@@ -87,9 +87,9 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
 using scope_actor = caf::typed_actor<
   // Any command of the scope.
   caf::replies_to<call_ptr>::with<reply_ptr>,
-  // Whoever sent this command has gone without an answer: it leaves the line it stands in, and is not put to another node any more.
+  // The sender of this command has gone without an answer: it leaves the line it stands in, and is not put to another node any more.
   caf::reacts_to<abort_atom, call_ptr>,
-  // Whoever sent this command, which may wait in line for a lock, asks again on another way.
+  // The sender of this command, which may wait in line for a lock, asks again on another way.
   caf::reacts_to<forget_atom, call_ptr>,
   // Any query of the scope.
   caf::replies_to<query_ptr>::with<answer_ptr>,
@@ -99,7 +99,7 @@ using scope_actor = caf::typed_actor<
   caf::reacts_to<batch_ptr>,
   // A stream of this session attached or ended.
   caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
-  // What lives here is read again: the link to the scope's home has begun anew.
+  // What lives here is read again: the link to the scope's home was reset.
   caf::reacts_to<reload_atom>,
   // This host has gone: what it held of the scope ends. Answers when it has.
   caf::replies_to<gone_atom, std::string>::with<bool>,
@@ -117,16 +117,16 @@ using scope_actor = caf::typed_actor<
 /// Entrance of the services: finds or wakes the scope.
 using front_actor =
   caf::typed_actor<caf::replies_to<call_ptr>::with<reply_ptr>,
-                   // Whoever sent this command has gone without an answer, or asks again on another way.
+                   // The sender of this command has gone without an answer, or asks again on another way.
                    caf::reacts_to<abort_atom, call_ptr>, caf::reacts_to<forget_atom, call_ptr>,
                    // Queries with an empty scope (list_scopes, resolve_token) are answered by a reader directly.
                    caf::replies_to<query_ptr>::with<answer_ptr>,
                    // The same by somebody who does not wait for another node longer than that.
                    caf::replies_to<query_ptr, caf::timespan>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
                    caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
-                   // The link to this node has begun anew: its scopes are woken, or read again, where something of them lives here.
+                   // The link to this node was reset: its scopes are woken, or read again, where something of them lives here.
                    caf::reacts_to<reload_atom, std::string>,
-                   // This node has not been heard of for limits::host_lease(): what it held in our scopes ends. Answers when it has.
+                   // This node has not been heard from for limits::host_lease(): what it held in our scopes ends. Answers when it has.
                    caf::replies_to<gone_atom, std::string>::with<bool>,
                    // All scopes with something alive have been woken.
                    caf::replies_to<boot_atom>::with<bool>,
@@ -205,7 +205,7 @@ using link_actor = caf::typed_actor<
   caf::reacts_to<batch_ptr>,
   // The cluster as the home has it, for the other node to know.
   caf::reacts_to<cluster_view_ptr>,
-  // The node's certificate does not count any more.
+  // The node's certificate has been revoked.
   caf::reacts_to<gone_atom>,
   // The front that its requests go to.
   caf::reacts_to<attach_atom, front_actor>,

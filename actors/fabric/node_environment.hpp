@@ -67,7 +67,7 @@ public:
 class token_cache_port {
 public:
   virtual ~token_cache_port() = default;
-  /// The token with this SHA-256 is nobody's any more.
+  /// The token with this SHA-256 is no longer valid.
   virtual void token_gone(const std::string& token_hash) = 0;
   virtual void session_gone(const std::string& session_id) = 0;
 };

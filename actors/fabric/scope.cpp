@@ -150,7 +150,7 @@ void reload_later(self_ptr self, std::chrono::milliseconds pause = limits::scope
 
 } // namespace
 
-/// Our own store is started anew, and the scope with it. While another node does not answer, what lives here goes on.
+/// Our own store is restarted, and the scope with it. While another node does not answer, what lives here goes on.
 void scope_internal::not_read(self_ptr self, const char* what, const caf::error& e) {
   if (self->state.is_away()) {
     log::info({"scope ", self->state.id, ": its ", what, " cannot be read just now: ", runtime::error_text(e)});
@@ -173,7 +173,7 @@ bool is_attempt_of(const std::string& key, const std::string& id) {
 }
 
 /// Attempts share the id by which the keeper knows their program, so one of them is awake at a time. One that is while the next is asked
-/// for, since this host was taken for lost, hears that it is over; the next wakes when it has ended.
+/// for, since this host was considered lost, hears that it is over; the next wakes when it has ended.
 bool waits_for_another(self_ptr self, const v1::Spawn& row) {
   auto& st = self->state;
   for (auto i = st.spawns.lower_bound(row.id() + "#"); i != st.spawns.end() && is_attempt_of(i->first, row.id()); ++i) {
@@ -237,7 +237,7 @@ void reload_spawns(self_ptr self, std::function<void()> done, std::string page =
       [self](caf::error& e) { not_read(self, "workers", e); });
 }
 
-/// The link has begun anew: what was said in between is lost. An attempt that was awake before, and is not listed as live, is over.
+/// The link was reset: what was said in between is lost. An attempt that was awake before, and is not listed as live, is over.
 void compare_spawns(self_ptr self) {
   auto before = std::make_shared<std::vector<std::string>>();
   for (const auto& [key, s] : self->state.spawns)
@@ -370,7 +370,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       if (auto who = st.sessions.peek(p.erased().key()))
         caf::anon_send(who, b);
     } else if (p.has_spawn()) {
-      // An earlier attempt that still runs here, of a worker whose host was taken for lost, hears that it is over.
+      // An earlier attempt that still runs here, of a worker whose host was considered lost, hears that it is over.
       for (const auto& [key, s] : st.spawns)
         if (self->state.is_away() && s.who && key != spawn_key(p.spawn()) && is_attempt_of(key, p.spawn().id()))
           caf::anon_send(s.who, b);
@@ -394,7 +394,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
 
 // -- calls ---------------------------------------------------------------------------------
 
-/// To the scope's home, as long as whoever asks is there.
+/// To the scope's home, as long as the caller is there.
 caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
   auto promise = self->make_response_promise<reply_ptr>();

@@ -35,7 +35,7 @@ struct directory_options {
   std::size_t awake_max = limits::awake_actors_max();
   /// At this many awake or draining actors (all of them busy) a new key is refused with errc::overloaded.
   std::size_t awake_hard_max = 2 * limits::awake_actors_max();
-  /// An actor unused for so long is asked to go.
+  /// An actor that is unused for this long is asked to go.
   std::chrono::milliseconds idle = limits::actor_idle();
   /// Commands waiting for one draining key, and for all of them; more are refused with errc::overloaded.
   std::size_t waiting_per_key_max = limits::directory_waiting_per_key_max();

@@ -1,11 +1,11 @@
 // One side of the link between two nodes, which outlives the connections that carry it: every message arrives once and in order, for as
-// long as neither side begins anew. No sockets, no clock, no chance: the owner tells what happened and when, writes the frames it is
+// long as neither side is reset by its owner. No sockets, no clock, no chance: the owner tells what happened and when, writes the frames it is
 // given and does what the events say.
 //
 // Whether a new connection goes on with the link or begins it anew is a function of the two hellos alone, so that both sides come to the
 // same answer. That needs what a hello says to be true of both: a side names the other's incarnation only once it has seen a frame
-// behind the hello, for whoever sends one has read the hello of this side and made the same decision. Until then it is given no credit and
-// has sent nothing that could be lost; and nothing of the other's hello is taken for true that could not be taken back.
+// behind the hello, because its sender has read the hello of this side and made the same decision. Until then it is given no credit and
+// has sent nothing that could be lost; and nothing of the other's hello is believed that could not be taken back.
 #pragma once
 
 #include <algorithm>
@@ -116,11 +116,11 @@ struct link_counters {
   std::uint64_t duplicates = 0;
   std::uint64_t refused = 0; // by send()
   std::uint64_t begun_anew = 0;
-  std::uint64_t lost = 0;   // dropped when it began anew; they may have arrived
+  std::uint64_t lost = 0;   // dropped when it was reset; they may have arrived
   std::uint64_t closed = 0; // connections that this side ended
 };
 
-/// Why this hello is none for us.
+/// Why this hello is not acceptable; nothing when it is.
 std::optional<link_close> refusal_of(const link_hello& other, const link_options& ours);
 /// Whether a connection with these two hellos goes on with the link. Symmetric.
 bool goes_on(const link_hello& one, const link_hello& other);
@@ -186,7 +186,7 @@ public:
       take(std::move(f));
   }
 
-  /// Nothing: it will arrive, or be among what is lost when the link begins anew. overloaded: too much waits. invalid: it is too large.
+  /// Nothing: it will arrive, or be among what is lost when the link is reset. overloaded: too much waits. invalid: it is too large.
   std::optional<errc> send(Message message) {
     auto bytes = Size{}(message);
     auto fits = bytes <= options_.message_bytes_max;
@@ -200,7 +200,7 @@ public:
     return std::nullopt;
   }
 
-  /// Somebody has dealt with delivered messages of this cost, also of before the link began anew.
+  /// Somebody has dealt with delivered messages of this cost, also of before the link was reset.
   void consumed(std::size_t cost) {
     unconsumed_ -= std::min(cost, unconsumed_);
     if (phase_ == phase::open && credit_due() - given_ >= credit_step())

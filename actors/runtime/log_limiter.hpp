@@ -19,7 +19,7 @@ public:
     ++count_;
     last_ = why;
     if (heard_.size() >= limits::complaint_reasons_max && !heard_.contains(why))
-      heard_.clear(); // whoever makes up reasons is heard anew
+      heard_.clear(); // a sender of ever new reasons is heard again
     auto [at, fresh] = heard_.try_emplace(why, now_ms);
     auto quiet = std::chrono::milliseconds{now_ms - at->second};
     at->second = now_ms;

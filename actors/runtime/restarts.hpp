@@ -31,7 +31,7 @@ inline restart_options at_once_first(restart_options options) {
 /// The waits of one child.
 class backoff {
 public:
-  /// It failed after it had lived so long. How long to wait; `salt` tells children apart, equal ones wait equally long.
+  /// The child failed after it had lived this long. How long to wait; `salt` tells children apart, equal ones wait equally long.
   std::chrono::milliseconds after_failure(const restart_options&, std::chrono::milliseconds lived, std::size_t salt);
 
 private:

@@ -89,7 +89,7 @@ void ask_child(self_ptr self, const std::shared_ptr<gathering>& all, std::size_t
   if (!c.spec.shows_tree || !c.handle)
     return;
   ++all->outstanding;
-  // High priority: whoever is asked tells how much mail waits, instead of working it off first. With a std::chrono duration CAF 0.17.6
+  // High priority: the one who is asked tells how much mail waits, instead of working it off first. With a std::chrono duration CAF 0.17.6
   // would forget the priority.
   self->request<caf::message_priority::high>(c.handle, caf::duration{self->state.options.tree_patience}, tree_atom_v)
     .then(

@@ -25,7 +25,7 @@ public:
 
   /// Hands over the payloads of that generation with numbers above `after`, in order; appending goes on behind them.
   void read(std::string_view generation, std::uint64_t after, const std::function<void(std::string_view)>&);
-  /// From now on only records of this generation (16 bytes, never used before) count. Whoever reads must have learned of it before.
+  /// From now on only records of this generation (16 bytes, never used before) count. A reader must have learned of it before.
   void start(std::string generation);
   /// It has reached limits::commit_log_bytes_max and should start over; the last record may go beyond.
   bool full() const noexcept;

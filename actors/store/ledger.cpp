@@ -14,6 +14,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/log.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/refusal.hpp"
 #include "actors/store/apply.hpp"
 
 namespace swarm {
@@ -46,13 +47,6 @@ ledger_options completed(ledger_options options, const std::string& path) {
       return unknown ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(space.available);
     };
   return options;
-}
-
-v1::Reply refusal(v1::Refusal::Code code, std::string text) {
-  v1::Reply reply;
-  reply.mutable_refusal()->set_code(code);
-  reply.mutable_refusal()->set_text(std::move(text));
-  return reply;
 }
 
 outcome answer(v1::Reply reply) { return {std::make_shared<const v1::Reply>(std::move(reply)), std::nullopt}; }
@@ -113,7 +107,7 @@ ledger::ledger(const std::string& path, ledger_options options) try
 
 /// After a failed fsync the kernel counts the lost pages of the log as written: what recovery reads from memory may not be on the
 /// disk, nor ever get there, and everything appended behind it would be lost with it. So what was recovered is written again, into
-/// the database file, and the log begun anew, before anything is answered.
+/// the database file, and the log restarted, before anything is answered.
 void ledger::settle_log() {
   if (db_.number("PRAGMA wal_checkpoint(TRUNCATE)") != 0)
     throw store_error{errc::store_failed, "the store's log cannot be settled while another program or a backup reads it"};
@@ -383,7 +377,7 @@ ledger::decided ledger::execute(const execution& e) {
   std::uint64_t watermark = 0;
   if (remembers) {
     if (auto wrong = malformed(e.id))
-      return {answer(refusal(v1::Refusal::INVALID, std::move(*wrong))), std::nullopt};
+      return {answer(domain::refuse(v1::Refusal::INVALID, std::move(*wrong))), std::nullopt};
     watermark = replies_->watermark(id);
     if (auto known = recall(id, digest, watermark))
       return {std::move(*known), std::nullopt};
@@ -408,20 +402,21 @@ ledger::decided ledger::execute(const execution& e) {
 
 std::optional<outcome> ledger::recall(const request_key& id, const std::string& digest, std::uint64_t watermark) {
   if (id.seq < watermark)
-    return answer(refusal(v1::Refusal::STALE, "this request id is too old: its answer is no longer kept, and it is never run twice; look at the "
-                                              "current state and send a new request"));
+    return answer(domain::refuse(v1::Refusal::STALE,
+                                 "this request id is too old: its answer is no longer kept, and it is never run twice; look at the "
+                                 "current state and send a new request"));
   std::optional<reply_memory::remembered> known;
   try {
     known = replies_->find(id);
   } catch (const sqlite::io_failure&) {
     throw;
   } catch (const sqlite::error& damaged) {
-    return answer(refusal(v1::Refusal::UNAVAILABLE, std::string{"the answer to this request cannot be read: "} + damaged.what()));
+    return answer(domain::refuse(v1::Refusal::UNAVAILABLE, std::string{"the answer to this request cannot be read: "} + damaged.what()));
   }
   if (!known)
     return std::nullopt;
   if (known->digest != digest)
-    return answer(refusal(v1::Refusal::INVALID, "request id was already used for another command"));
+    return answer(domain::refuse(v1::Refusal::INVALID, "request id was already used for another command"));
   known->reply.set_repeated(true);
   return answer(std::move(known->reply));
 }
@@ -446,11 +441,11 @@ v1::Batch ledger::decide_and_apply(const execution& e, const std::string& digest
     v1::Batch refused;
     auto too_big = (error.code() & 0xff) == SQLITE_TOOBIG;
     *refused.mutable_reply() =
-      refusal(too_big ? v1::Refusal::LIMIT : v1::Refusal::UNAVAILABLE, std::string{"the store could not do this: "} + error.what());
+      domain::refuse(too_big ? v1::Refusal::LIMIT : v1::Refusal::UNAVAILABLE, std::string{"the store could not do this: "} + error.what());
     return refused;
   } catch (const std::exception& error) {
     v1::Batch refused;
-    *refused.mutable_reply() = refusal(v1::Refusal::UNAVAILABLE, std::string{"the command failed: "} + error.what());
+    *refused.mutable_reply() = domain::refuse(v1::Refusal::UNAVAILABLE, std::string{"the command failed: "} + error.what());
     return refused;
   }
 }

@@ -34,7 +34,7 @@ struct ledger_options {
   std::string vfs;
   /// Bytes free on the store's disk; unset = ask the file system. Asked at most once a second.
   std::function<std::uint64_t()> free_disk_bytes;
-  /// For so long after opening an existing store nothing expires.
+  /// How long after opening an existing store nothing expires.
   std::chrono::milliseconds grace = limits::restart_grace();
   /// Closed while readers cannot see all that has been answered; unset = nobody reads.
   std::shared_ptr<read_barrier> barrier;

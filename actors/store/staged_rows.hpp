@@ -94,7 +94,7 @@ public:
   std::uint64_t oldest_event(const std::string& scope) const final;
   std::uint64_t events_below(const std::string& scope, std::int64_t at_ms) const final;
 
-  /// Takes over a command's row patches. Throws sqlite::error, with nothing taken over, for a patch that is none.
+  /// Takes over a command's row patches. Throws sqlite::error, with nothing taken over, for a malformed patch.
   void stage(const v1::Batch&);
   /// Writes what is staged, each row once, into the open transaction; of the tables that are written late only what is too much to be
   /// searched with every command, the oldest first. Throws like apply(); then forget() and roll back.

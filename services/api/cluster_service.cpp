@@ -100,7 +100,7 @@ void cluster_service::take_certificate() {
   tell_federation();
 }
 
-/// The actor looks at the files' view of the cluster anew.
+/// The actor looks at the files' view of the cluster again.
 void cluster_service::tell_federation() {
   if (auto federation = service_.board->get().federation)
     caf::anon_send(federation, std::make_shared<const v1::ClusterView>(cluster_.view()));
@@ -232,7 +232,7 @@ grpc::ServerUnaryReactor* cluster_service::RevokeNode(grpc::CallbackServerContex
 
 // -- going, and getting no more ----------------------------------------------------------------
 
-/// Shared scopes are another node's from now on, or this one's: whoever looks after them here begins anew.
+/// Shared scopes are another node's from now on, or this one's: their caretaker here starts again.
 void cluster_service::begin_scopes_anew() {
   if (auto front = service_.board->get().front)
     runtime::kill(front);

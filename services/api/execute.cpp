@@ -3,6 +3,7 @@
 
 #include "actors/domain/rules.hpp"
 #include "services/api/coordination_service.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/deadline.hpp"
 #include "services/call/requests.hpp"
 
@@ -61,86 +62,79 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, prep
 } // namespace
 
 grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest* req, v1::Reply* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (req->more_size() > 0)
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
-  const auto patience = patience_of(*ctx);
-  // A caller who is known already is served here on gRPC's thread as far as possible: one actor serves all short calls.
-  std::optional<prepared_call> prepared;
-  if (in.who.token_hash.empty())
-    prepared = prepare(service_, *req, in.who.principal, patience);
-  return run_short(service_, in.slot,
-                   [service = service_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
-                    rep](short_calls_ptr short_calls, const short_call_ptr& call) mutable {
-                     if (prepared)
-                       return go_on(short_calls, service, std::move(*prepared), call, rep);
-                     with_principal(
-                       short_calls, service, who,
-                       [=](const v1::Principal& principal) {
-                         if (call->open())
-                           go_on(short_calls, service, prepare(service, *req, principal, patience), call, rep);
-                       },
-                       [call](grpc::Status s) { call->finish(std::move(s)); });
-                   });
+  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+    if (req->more_size() > 0)
+      return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
+    const auto patience = patience_of(*ctx);
+    // A caller who is known already is served here on gRPC's thread as far as possible: one actor serves all short calls.
+    std::optional<prepared_call> prepared;
+    if (in.who.token_hash.empty())
+      prepared = prepare(service_, *req, in.who.principal, patience);
+    return run_short(service_, in.slot,
+                     [service = service_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
+                      rep](short_calls_ptr short_calls, const short_call_ptr& call) mutable {
+                       if (prepared)
+                         return go_on(short_calls, service, std::move(*prepared), call, rep);
+                       with_principal(
+                         short_calls, service, who,
+                         [=](const v1::Principal& principal) {
+                           if (call->open())
+                             go_on(short_calls, service, prepare(service, *req, principal, patience), call, rep);
+                         },
+                         [call](grpc::Status s) { call->finish(std::move(s)); });
+                     });
+  });
 }
 
 grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (auto wrong = wrong_scope(req->scope(), scope_is::optional))
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_short(
-    service_, in.slot,
-    [service = service_, who = std::move(in.who), patience = patience_of(*ctx), req, rep](short_calls_ptr short_calls, const short_call_ptr& call) {
-      with_principal(
-        short_calls, service, who,
-        [=](const v1::Principal& principal) {
-          if (!call->open())
-            return;
-          auto q = std::make_shared<v1::Query>(*req);
-          *q->mutable_principal() = principal;
-          path_view paths{service.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
-          paths.to_store(*q);
-          if (patience)
-            ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q}, caf::timespan{*patience});
-          else
-            ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q});
-        },
-        [call](grpc::Status s) { call->finish(std::move(s)); });
-    });
+  return when_admitted(service_, *ctx, wrong_scope(req->scope(), scope_is::optional), [&](admitted in) {
+    return run_short(
+      service_, in.slot,
+      [service = service_, who = std::move(in.who), patience = patience_of(*ctx), req, rep](short_calls_ptr short_calls, const short_call_ptr& call) {
+        with_principal(
+          short_calls, service, who,
+          [=](const v1::Principal& principal) {
+            if (!call->open())
+              return;
+            auto q = std::make_shared<v1::Query>(*req);
+            *q->mutable_principal() = principal;
+            path_view paths{service.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
+            paths.to_store(*q);
+            if (patience)
+              ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q}, caf::timespan{*patience});
+            else
+              ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q});
+          },
+          [call](grpc::Status s) { call->finish(std::move(s)); });
+      });
+  });
 }
 
 grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackServerContext* ctx, const v1::WaitRequest* req, v1::Activity* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (auto wrong = wrong_with(*req))
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    with_principal(
-      self, service, who,
-      [=](const v1::Principal& principal) {
-        if (principal.kind() == v1::Principal::SESSION && principal.id() != req->session_id())
-          return answer->finish({grpc::StatusCode::PERMISSION_DENIED, "a session may only wait for its own activity"});
-        auto front = service.board->get().front;
-        if (!front)
-          return answer->finish(to_status(errc::unavailable));
-        auto wait = without_override(service, *req, principal);
-        auto scope = req->scope();
-        path_view paths{service.nodes.shared(), scope, req->caller().directory()};
-        ask(self, front, wait)
-          .then(
-            [answer, rep, paths](const activity_ptr& a) {
-              *rep = *a;
-              paths.to_caller(*rep);
-              answer->finish(grpc::Status::OK);
-            },
-            [answer](caf::error& e) { answer->finish(to_status(e)); });
-      },
-      [answer](grpc::Status s) { answer->finish(std::move(s)); });
+  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+    return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+      with_principal(
+        self, service, who,
+        [=](const v1::Principal& principal) {
+          if (principal.kind() == v1::Principal::SESSION && principal.id() != req->session_id())
+            return answer->finish({grpc::StatusCode::PERMISSION_DENIED, "a session may only wait for its own activity"});
+          auto front = service.board->get().front;
+          if (!front)
+            return answer->finish(to_status(errc::unavailable));
+          auto wait = without_override(service, *req, principal);
+          auto scope = req->scope();
+          path_view paths{service.nodes.shared(), scope, req->caller().directory()};
+          ask(self, front, wait)
+            .then(
+              [answer, rep, paths](const activity_ptr& a) {
+                *rep = *a;
+                paths.to_caller(*rep);
+                answer->finish(grpc::Status::OK);
+              },
+              [answer](caf::error& e) { answer->finish(to_status(e)); });
+        },
+        [answer](grpc::Status s) { answer->finish(std::move(s)); });
+    });
   });
 }
 

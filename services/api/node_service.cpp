@@ -1,6 +1,7 @@
 #include "services/api/node_service.hpp"
 
 #include "actors/fabric/graph.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
 
 #include <filesystem>
@@ -16,53 +17,52 @@ constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the 
 } // namespace
 
 grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  return run_unary(service_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
-    const auto& facts = service_.node->facts;
-    rep->set_pid(getpid());
-    rep->set_version(facts.version);
-    rep->set_node_name(facts.node_name);
-    rep->set_node_id(facts.node_id);
-    rep->set_state_dir(facts.dir.root.string());
-    rep->set_uptime_ms(service_.node->clock->boot_ms() - started_ms_);
-    rep->set_keeper_pid(hooks_.keeper_pid());
-    rep->set_calls_in_flight(service_.admission.in_flight());
-    rep->set_integrity(integrity_->text());
-    auto board = service_.board->get();
-    // A node whose store is restarting still says who it is.
-    if (!board.writer || !board.front || !board.processes)
-      return answer->finish(grpc::Status::OK);
-    auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
-    ask(self, board.writer, status_atom_v)
-      .then(
-        [=, this](const store_status_ptr& s) {
-          rep->set_commits(s->commits);
-          rep->set_commands(s->commands);
-          rep->set_schema_version(s->schema_version);
-          rep->set_low_disk(s->low_disk);
-          if (rep->integrity() == "unchecked")
-            rep->set_integrity(s->integrity);
-          auto q = internal_query(*service_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
-          ask(self, board.front, q)
-            .then(
-              [=](const answer_ptr& a) {
-                rep->set_scopes(a->totals().scopes());
-                rep->set_sessions(a->totals().sessions());
-                rep->set_open_tasks(a->totals().open_tasks());
-                rep->set_locks(a->totals().locks());
-                ask(self, board.processes, list_atom_v, std::string{})
-                  .then(
-                    [=](const std::vector<pty_info_ptr>& all) {
-                      rep->set_ptys(static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& p) { return p->running(); })));
-                      answer->finish(grpc::Status::OK);
-                    },
-                    failed);
-              },
-              failed);
-        },
-        failed);
+  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+    return run_unary(service_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+      const auto& facts = service_.node->facts;
+      rep->set_pid(getpid());
+      rep->set_version(facts.version);
+      rep->set_node_name(facts.node_name);
+      rep->set_node_id(facts.node_id);
+      rep->set_state_dir(facts.dir.root.string());
+      rep->set_uptime_ms(service_.node->clock->boot_ms() - started_ms_);
+      rep->set_keeper_pid(hooks_.keeper_pid());
+      rep->set_calls_in_flight(service_.admission.in_flight());
+      rep->set_integrity(integrity_->text());
+      auto board = service_.board->get();
+      // A node whose store is restarting still says who it is.
+      if (!board.writer || !board.front || !board.processes)
+        return answer->finish(grpc::Status::OK);
+      auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+      ask(self, board.writer, status_atom_v)
+        .then(
+          [=, this](const store_status_ptr& s) {
+            rep->set_commits(s->commits);
+            rep->set_commands(s->commands);
+            rep->set_schema_version(s->schema_version);
+            rep->set_low_disk(s->low_disk);
+            if (rep->integrity() == "unchecked")
+              rep->set_integrity(s->integrity);
+            auto q = internal_query(*service_.node, "", [](v1::Query& x) { x.mutable_get_totals(); });
+            ask(self, board.front, q)
+              .then(
+                [=](const answer_ptr& a) {
+                  rep->set_scopes(a->totals().scopes());
+                  rep->set_sessions(a->totals().sessions());
+                  rep->set_open_tasks(a->totals().open_tasks());
+                  rep->set_locks(a->totals().locks());
+                  ask(self, board.processes, list_atom_v, std::string{})
+                    .then(
+                      [=](const std::vector<pty_info_ptr>& all) {
+                        rep->set_ptys(static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& p) { return p->running(); })));
+                        answer->finish(grpc::Status::OK);
+                      },
+                      failed);
+                },
+                failed);
+          },
+          failed);
+    });
   });
 }
 
@@ -107,22 +107,21 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
 }
 
 grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, const v1::CheckRequest* req, v1::CheckReply* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  return run_unary(service_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto reader = service_.board->get().maintenance;
-    if (!reader)
-      return answer->finish(to_status(errc::unavailable));
-    ask(self, reader, check_atom_v, req->full())
-      .then(
-        [report = integrity_, answer, rep](const std::string& text) {
-          report->set(text);
-          rep->set_ok(text == "ok");
-          rep->set_text(text);
-          answer->finish(grpc::Status::OK);
-        },
-        [answer](caf::error& e) { answer->finish(to_status(e)); });
+  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+    return run_unary(service_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+      auto reader = service_.board->get().maintenance;
+      if (!reader)
+        return answer->finish(to_status(errc::unavailable));
+      ask(self, reader, check_atom_v, req->full())
+        .then(
+          [report = integrity_, answer, rep](const std::string& text) {
+            report->set(text);
+            rep->set_ok(text == "ok");
+            rep->set_text(text);
+            answer->finish(grpc::Status::OK);
+          },
+          [answer](caf::error& e) { answer->finish(to_status(e)); });
+    });
   });
 }
 

@@ -7,7 +7,7 @@
 
 namespace swarm {
 
-/// What is known of the store's integrity; outlives the services, as whoever looks may take half an hour.
+/// What is known of the store's integrity; outlives the services, as a reader may take half an hour.
 class integrity_report {
 public:
   void set(std::string text) {

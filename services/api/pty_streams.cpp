@@ -1,5 +1,6 @@
 // Read and Attach: output by pulling from the terminal, one chunk for each that went out.
 #include "services/api/pty_service.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/requests.hpp"
 
 namespace swarm {
@@ -245,27 +246,15 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
 } // namespace
 
 grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
-  auto io = std::make_shared<read_reactor>();
-  auto in = admit(service_, *ctx);
-  io->hold(io, in.slot);
-  if (!in.status.ok())
-    io->close(in.status);
-  else if (auto wrong = wrong_with(*req))
-    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  else
-    service_.system.spawn(pty_reader, service_, in.who, *req, io);
-  return io.get();
+  return stream_when_admitted<read_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<read_reactor>& io) {
+    service_.system.spawn(pty_reader, service_, who, *req, io);
+  });
 }
 
 grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {
-  auto io = std::make_shared<attach_reactor>();
-  auto in = admit(service_, *ctx);
-  io->hold(io, in.slot);
-  if (!in.status.ok())
-    io->close(in.status);
-  else
-    service_.system.spawn(attachment, service_, in.who, io);
-  return io.get();
+  return stream_when_admitted<attach_reactor>(service_, *ctx, std::nullopt, [&](const claim& who, const std::shared_ptr<attach_reactor>& io) {
+    service_.system.spawn(attachment, service_, who, io);
+  });
 }
 
 } // namespace swarm

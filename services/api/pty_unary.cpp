@@ -2,6 +2,7 @@
 
 #include "actors/domain/rules.hpp"
 #include "services/api/pty_service.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/deadline.hpp"
 #include "services/call/requests.hpp"
 
@@ -65,31 +66,28 @@ void ask_fence(caf::event_based_actor* self, const service_environment& service,
 /// Runs `act(terminal)` for a caller who may use it.
 template <class Request, class Act>
 grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
-  auto in = admit(service, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (auto wrong = wrong_with(req))
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
-    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
-    with_principal(
-      self, service, who,
-      [=](const v1::Principal& principal) {
-        with_terminal(
-          self, service, id, principal,
-          [=](pty_actor terminal) {
-            ask(self, terminal, status_atom_v)
-              .then(
-                [=](const pty_info_ptr& info) {
-                  if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
-                    return refuse(s);
-                  act(self, terminal, info, principal, answer);
-                },
-                [refuse](caf::error& e) { refuse(to_status(e)); });
-          },
-          refuse);
-      },
-      refuse);
+  return when_admitted(service, *ctx, wrong_with(req), [&](admitted in) {
+    return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+      auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+      with_principal(
+        self, service, who,
+        [=](const v1::Principal& principal) {
+          with_terminal(
+            self, service, id, principal,
+            [=](pty_actor terminal) {
+              ask(self, terminal, status_atom_v)
+                .then(
+                  [=](const pty_info_ptr& info) {
+                    if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
+                      return refuse(s);
+                    act(self, terminal, info, principal, answer);
+                  },
+                  [refuse](caf::error& e) { refuse(to_status(e)); });
+            },
+            refuse);
+        },
+        refuse);
+    });
   });
 }
 
@@ -140,85 +138,80 @@ void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1:
 } // namespace
 
 grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (auto wrong = wrong_with(*req))
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(service_.system, in.slot,
-                   [service = service_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
-                     auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
-                     with_principal(
-                       self, service, who,
-                       [=](const v1::Principal& principal) {
-                         auto prepared = prepare(service, spawn_request(*req), principal, patience);
-                         auto front = service.board->get().front;
-                         if (!prepared.status.ok() || !front)
-                           return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
-                         if (prepared.refusal)
-                           return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
-                         ask(self, front, prepared.call)
-                           .then(
-                             [=](const reply_ptr& r) {
-                               if (r->has_refusal())
-                                 return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
-                               // The request itself is the last event seen; what follows is news of the process.
-                               auto await = [=, scope = prepared.call->what->command.scope()] {
-                                 await_running(self, service, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
-                               };
-                               if (!r->repeated() && !r->spawn().existing())
-                                 return await();
-                               // Asked for before: it may run already, and nothing more would be heard of its start.
-                               with_terminal(
-                                 self, service, r->spawn().spawn().id(), principal,
-                                 [=](pty_actor terminal) {
-                                   ask(self, terminal, status_atom_v)
-                                     .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& e) { refuse(to_status(e)); });
-                                 },
-                                 [await](const grpc::Status&) { await(); });
-                             },
-                             [refuse](caf::error& e) { refuse(to_status(e)); });
-                       },
-                       refuse);
-                   });
+  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+    return run_unary(service_.system, in.slot,
+                     [service = service_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
+                       auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+                       with_principal(
+                         self, service, who,
+                         [=](const v1::Principal& principal) {
+                           auto prepared = prepare(service, spawn_request(*req), principal, patience);
+                           auto front = service.board->get().front;
+                           if (!prepared.status.ok() || !front)
+                             return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
+                           if (prepared.refusal)
+                             return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
+                           ask(self, front, prepared.call)
+                             .then(
+                               [=](const reply_ptr& r) {
+                                 if (r->has_refusal())
+                                   return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
+                                 // The request itself is the last event seen; what follows is news of the process.
+                                 auto await = [=, scope = prepared.call->what->command.scope()] {
+                                   await_running(self, service, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+                                 };
+                                 if (!r->repeated() && !r->spawn().existing())
+                                   return await();
+                                 // Asked for before: it may run already, and nothing more would be heard of its start.
+                                 with_terminal(
+                                   self, service, r->spawn().spawn().id(), principal,
+                                   [=](pty_actor terminal) {
+                                     ask(self, terminal, status_atom_v)
+                                       .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                                             [=](caf::error& e) { refuse(to_status(e)); });
+                                   },
+                                   [await](const grpc::Status&) { await(); });
+                               },
+                               [refuse](caf::error& e) { refuse(to_status(e)); });
+                         },
+                         refuse);
+                     });
+  });
 }
 
 grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
-  auto in = admit(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  if (auto wrong = wrong_with(*req))
-    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
-    auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
-    with_principal(
-      self, service, who,
-      [=](const v1::Principal& principal) {
-        auto processes = service.board->get().processes;
-        if (!processes)
-          return refuse(to_status(errc::unavailable));
-        auto scope = req->all_scopes() ? std::string{} : service.nodes.shared().scope_of(req->scope());
-        ask(self, processes, list_atom_v, scope)
-          .then(
-            [=](const std::vector<pty_info_ptr>& here) {
-              auto federation = service.board->get().federation;
-              if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty()) {
-                fill_page(*rep, here, principal, req->page());
-                return answer->finish(grpc::Status::OK);
-              }
-              ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
-                .then(
-                  [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
-                    all.insert(all.end(), there.begin(), there.end());
-                    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
-                    fill_page(*rep, all, principal, req->page());
-                    answer->finish(grpc::Status::OK);
-                  },
-                  [refuse](caf::error& e) { refuse(to_status(e)); });
-            },
-            [refuse](caf::error& e) { refuse(to_status(e)); });
-      },
-      refuse);
+  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+    return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+      auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+      with_principal(
+        self, service, who,
+        [=](const v1::Principal& principal) {
+          auto processes = service.board->get().processes;
+          if (!processes)
+            return refuse(to_status(errc::unavailable));
+          auto scope = req->all_scopes() ? std::string{} : service.nodes.shared().scope_of(req->scope());
+          ask(self, processes, list_atom_v, scope)
+            .then(
+              [=](const std::vector<pty_info_ptr>& here) {
+                auto federation = service.board->get().federation;
+                if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty()) {
+                  fill_page(*rep, here, principal, req->page());
+                  return answer->finish(grpc::Status::OK);
+                }
+                ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
+                  .then(
+                    [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
+                      all.insert(all.end(), there.begin(), there.end());
+                      std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
+                      fill_page(*rep, all, principal, req->page());
+                      answer->finish(grpc::Status::OK);
+                    },
+                    [refuse](caf::error& e) { refuse(to_status(e)); });
+              },
+              [refuse](caf::error& e) { refuse(to_status(e)); });
+        },
+        refuse);
+    });
   });
 }
 

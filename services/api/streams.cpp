@@ -2,6 +2,7 @@
 #include <map>
 
 #include "services/api/coordination_service.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/requests.hpp"
 
 namespace swarm {
@@ -427,40 +428,21 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_enviro
 } // namespace
 
 grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* coordination_service::Pipeline(grpc::CallbackServerContext* ctx) {
-  auto io = std::make_shared<pipeline_reactor>();
-  auto in = admit(service_, *ctx);
-  io->hold(io, in.slot);
-  if (!in.status.ok())
-    io->close(in.status);
-  else
-    service_.system.spawn(pipeline, service_, in.who, io);
-  return io.get();
+  return stream_when_admitted<pipeline_reactor>(service_, *ctx, std::nullopt, [&](const claim& who, const std::shared_ptr<pipeline_reactor>& io) {
+    service_.system.spawn(pipeline, service_, who, io);
+  });
 }
 
 grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::CallbackServerContext* ctx, const v1::WatchRequest* req) {
-  auto io = std::make_shared<watch_reactor>();
-  auto in = admit(service_, *ctx);
-  io->hold(io, in.slot);
-  if (!in.status.ok())
-    io->close(in.status);
-  else if (auto wrong = wrong_with(*req))
-    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  else
-    service_.system.spawn(watcher, service_, in.who, *req, io);
-  return io.get();
+  return stream_when_admitted<watch_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<watch_reactor>& io) {
+    service_.system.spawn(watcher, service_, who, *req, io);
+  });
 }
 
 grpc::ServerWriteReactor<v1::AttachReply>* coordination_service::Attach(grpc::CallbackServerContext* ctx, const v1::AttachRequest* req) {
-  auto io = std::make_shared<attach_reactor>();
-  auto in = admit(service_, *ctx);
-  io->hold(io, in.slot);
-  if (!in.status.ok())
-    io->close(in.status);
-  else if (auto wrong = wrong_with(*req))
-    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
-  else
-    service_.system.spawn(attachment, service_, in.who, *req, next_stream_++, io);
-  return io.get();
+  return stream_when_admitted<attach_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<attach_reactor>& io) {
+    service_.system.spawn(attachment, service_, who, *req, next_stream_++, io);
+  });
 }
 
 } // namespace swarm

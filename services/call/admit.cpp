@@ -1,7 +1,9 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
+#include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
 #include "services/call/requests.hpp"
 #include "services/call/service_environment.hpp"
@@ -29,20 +31,6 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
 namespace {
 
 prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
-
-/// What only the node knows is written over whatever the caller sent.
-void complete(const service_environment& service, v1::Command& cmd, const v1::Principal& who) {
-  *cmd.mutable_principal() = who;
-  if (who.kind() == v1::Principal::SESSION && cmd.actor().empty())
-    cmd.set_actor(who.id());
-  if (cmd.has_register_session())
-    cmd.mutable_register_session()->set_node_id(service.node->facts.node_id);
-  auto directory = cmd.caller().directory();
-  if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
-    cmd.mutable_dispatch()->set_directory(directory);
-  if (cmd.has_request_spawn() && cmd.request_spawn().directory().empty())
-    cmd.mutable_request_spawn()->set_directory(directory);
-}
 
 /// With the paths of this host: programs and directories are looked for.
 std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, path_view& paths) {
@@ -79,11 +67,9 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
     return check_harness_here(cmd, environment, paths);
   if (cluster->is_shared(cmd.scope()))
     return std::nullopt;
-  v1::Refusal r;
-  r.set_code(v1::Refusal::STATE);
-  r.set_text("The scope " + cmd.scope() +
-             " is a directory of this host, so its workers run here. Name a scope that hosts share, for instance --scope NAME.");
-  return r;
+  return domain::refusal(v1::Refusal::STATE, "The scope " + cmd.scope() +
+                                               " is a directory of this host, so its workers run here. Name a scope that hosts share, for "
+                                               "instance --scope NAME.");
 }
 
 } // namespace
@@ -94,31 +80,30 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
   if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
     return refuse(*wrong);
-  if (req.command().ByteSizeLong() > limits::command_encoded_bytes_max)
-    return refuse("the command is larger than 256 KiB");
   auto environment = worker_environment(req.environment());
   if (!environment)
     return refuse("the environment is larger than 256 KiB");
+  std::optional<path_view> paths;
+  way_in in;
+  in.principal = who;
+  in.node_id = service.node->facts.node_id;
+  in.to_store = [&](v1::Command& cmd) {
+    paths.emplace(service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory());
+    paths->to_store(cmd);
+    // Hosts that are in no cluster have nobody to name their files for.
+    if (cmd.has_register_session() && service.node->cluster && service.node->cluster->is_shared(cmd.scope()) &&
+        service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+      service.nodes.checkouts_changed();
+  };
+  in.place = [&](v1::Command& cmd) { return check_worker(service, cmd, *environment, *paths); };
+  auto admitted = admit_command(req.id(), req.command(), in);
+  if (!admitted.what)
+    return refuse(admitted.wrong);
   auto c = std::make_shared<call>();
   c->environment = std::move(*environment);
   c->patience = patience;
-  auto exec = std::make_shared<execution>();
-  exec->id = req.id();
-  exec->command = req.command();
-  auto& cmd = exec->command;
-  complete(service, cmd, who);
-  path_view paths{service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory()};
-  paths.to_store(cmd);
-  // Hosts that are in no cluster have nobody to name their files for.
-  if (cmd.has_register_session() && service.node->cluster && service.node->cluster->is_shared(cmd.scope()) &&
-      service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
-    service.nodes.checkouts_changed();
-  // What a repeated request is known by is what the client has sent, not where its worker was to start that time.
-  exec->digest = domain::digest_of(cmd);
-  auto refusal = check_worker(service, cmd, c->environment, paths);
-  exec->valid = !domain::validate(cmd);
-  c->what = exec;
-  return {std::move(c), grpc::Status::OK, std::move(refusal), std::move(paths)};
+  c->what = std::move(admitted.what);
+  return {std::move(c), grpc::Status::OK, std::move(admitted.refusal), std::move(*paths)};
 }
 
 std::function<void()> leaves_line(const service_environment& service, call_ptr c) {

@@ -105,7 +105,7 @@ std::string remote_of(const fs::path& root) {
   return {};
 }
 
-fallible<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
+security_result<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
   std::unique_ptr<checkouts> out{new checkouts{std::move(file)}};
   auto text = read_private_file(out->file_, limits::cluster_file_bytes_max);
   if (!text)

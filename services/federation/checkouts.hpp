@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "services/security/fallible.hpp"
+#include "services/security/failure.hpp"
 #include "swarm/v1/cluster.pb.h"
 
 namespace swarm {
@@ -28,7 +28,7 @@ std::string remote_of(const std::filesystem::path& root);
 
 class checkouts {
 public:
-  static fallible<std::unique_ptr<checkouts>> open(std::filesystem::path file);
+  static security_result<std::unique_ptr<checkouts>> open(std::filesystem::path file);
 
   /// There are none: nothing need be looked up.
   bool empty() const noexcept { return empty_.load(std::memory_order_acquire); }

@@ -19,7 +19,7 @@ std::filesystem::path directory_of(const state_dir& dir) { return dir.root / "cl
 std::filesystem::path nodes_file(const state_dir& dir) { return directory_of(dir) / "nodes.json"; }
 
 template <class T>
-T value_or_throw(fallible<T> f) {
+T value_or_throw(security_result<T> f) {
   if (!f)
     throw std::runtime_error(f.failure().text);
   return std::move(*f);
@@ -357,7 +357,7 @@ std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t c
 }
 
 /// Of the home's own list, which it alone changes; under the mutex.
-fallible<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
+security_result<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
   if (!home_.empty() || view_.cluster_id().empty())
     return security_failure{security_error::wrong_state, "only the home of the cluster decides that; ask there"};
   for (auto& n : *view_.mutable_nodes())

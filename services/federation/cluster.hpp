@@ -45,7 +45,7 @@ public:
   std::optional<security_failure> admit(v1::NodeInfo info, std::int64_t certificate_ends_ms);
   /// The files have changed: this node has founded a cluster or has come into one.
   void reload();
-  /// At the home: the node's certificate does not count any more.
+  /// At the home: the node's certificate has been revoked.
   std::optional<security_failure> revoke(const std::string& id_or_name);
   /// At the home: the node goes, and may come in again with a new certificate.
   std::optional<security_failure> retire(const std::string& node_id);
@@ -60,7 +60,7 @@ private:
   bool keep_nodes(const v1::ClusterView&);
   std::optional<security_failure> write_nodes(const v1::ClusterView&) const;
   void take_facts();
-  fallible<v1::ClusterNode*> named(const std::string& id_or_name);
+  security_result<v1::ClusterNode*> named(const std::string& id_or_name);
 
   const state_dir dir_;
   const node_facts facts_;

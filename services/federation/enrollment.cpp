@@ -83,7 +83,7 @@ private:
       return security_failure{security_error::malformed, "the address at which the node listens must be host:port"};
     if (authority.locked(now))
       return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` at its home, then join again"};
-    // Whoever comes again, because the answer was lost, is known by its token.
+    // A node that comes again, because the answer was lost, is known by its token.
     if (auto failed = owner_.cluster_.may_admit(asked.node_id(), asked.node_name(), *again))
       return failed;
     // Only now: who can put right what was wrong comes again with the same token.
@@ -134,7 +134,7 @@ void enrollment::stop() {
   close();
 }
 
-fallible<secret> enrollment::create_token(std::int64_t ttl_ms, std::int64_t& expires_ms) {
+security_result<secret> enrollment::create_token(std::int64_t ttl_ms, std::int64_t& expires_ms) {
   auto facts = cluster_.authority().facts();
   if (!facts || !facts->is_home())
     return security_failure{security_error::wrong_state, facts ? concat({"join tokens are made at the home of the cluster, ", facts->home_name})
@@ -224,14 +224,14 @@ void enrollment::close() {
   service_ = nullptr;
 }
 
-/// Whoever joins while the listener changes its certificate is turned away: it does so only when the one it has is about to end.
+/// A node that joins while the listener changes its certificate is turned away: it does so only when the one it has is about to end.
 void enrollment::take_certificate() {
   close();
   if (auto failed = open())
     log::warn({"nodes cannot join: ", failed->text});
 }
 
-/// Closes the listener when the last token has run out, and opens it anew for a certificate that takes the place of one that ends.
+/// Closes the listener when the last token has run out, and reopens it for a certificate that takes the place of one that ends.
 void enrollment::close_in_time() {
   std::unique_lock lock{mutex_};
   while (!stopping_) {

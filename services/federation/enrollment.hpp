@@ -21,10 +21,10 @@ public:
   ~enrollment();
 
   /// A token for one node, as text; the listener is open from now on. What is wrong is for people.
-  fallible<secret> create_token(std::int64_t ttl_ms, std::int64_t& expires_ms);
-  /// Opens the listener again for tokens that were made before the node was started anew.
+  security_result<secret> create_token(std::int64_t ttl_ms, std::int64_t& expires_ms);
+  /// Opens the listener again for tokens that were made before the node was restarted.
   void resume();
-  /// This node has a new certificate: whoever joins sees it before the one that it had ends.
+  /// This node has a new certificate: a node that joins sees it before the one that it had ends.
   void renewed();
   void stop();
 

@@ -274,7 +274,7 @@ public:
 
 grpc::Status unauthenticated(const std::string& text) { return {grpc::StatusCode::UNAUTHENTICATED, text}; }
 
-/// Somebody of whom nobody knows who it is was not let in.
+/// An unidentified caller was refused.
 void tell_of_stranger(link_board& board, std::string why) {
   board.tell({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)});
 }
@@ -291,7 +291,7 @@ struct grpc_log {
   }
   static void take(gpr_log_func_args* said) {
     std::string_view text = said->message;
-    // That of a server we call; whoever called is told, with the name of the node.
+    // That of a server we call; the caller is told, with the name of the node.
     auto of_server = text.find("certificate verify failed") != std::string_view::npos;
     if (text.find("Handshake failed") == std::string_view::npos || of_server) {
       std::fprintf(stderr, "%s\n", said->message);
@@ -417,7 +417,7 @@ public:
 
 private:
   /// The node that calls; what is wrong with its certificate otherwise.
-  fallible<std::string> caller(const grpc::CallbackServerContext& ctx) const {
+  security_result<std::string> caller(const grpc::CallbackServerContext& ctx) const {
     auto shown = ctx.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
     if (shown.empty())
       return security_failure{security_error::malformed, "a node shows its certificate"};
@@ -458,7 +458,7 @@ struct links::verifier_book {
 };
 
 /// Looks at the certificate that a connection begins with, in gRPC's place: that would not say what is wrong with it, nor that anything is.
-/// Whoever holds its key has been made sure of by then.
+/// That its holder has the key is proven by then.
 class links::member_verifier final : public grpc::experimental::ExternalCertificateVerifier {
 public:
   explicit member_verifier(std::shared_ptr<verifier_book> b) : book_(std::move(b)) {}
@@ -471,7 +471,7 @@ public:
       *status = unauthenticated("the node stops");
       return true;
     }
-    auto node = der ? book_->owner->authority_.verify(*der, book_->owner->clock_.unix_ms()) : fallible<std::string>{der.failure()};
+    auto node = der ? book_->owner->authority_.verify(*der, book_->owner->clock_.unix_ms()) : security_result<std::string>{der.failure()};
     if (!node) {
       book_->owner->tell_refused(node.failure().text);
       *status = unauthenticated(node.failure().text);
@@ -500,7 +500,7 @@ void links::answer_by(node_requests* requests) {
   requests_ = requests;
 }
 
-fallible<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress& to) const {
+security_result<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress& to) const {
   auto mine = authority_.credentials();
   if (!mine)
     return mine.failure();

@@ -81,7 +81,7 @@ public:
   /// Who answers what nodes ask beside the link; outlives the serving.
   void answer_by(node_requests*);
   /// To ask the node there beside the link; UNAVAILABLE by the call's deadline when it is not reached.
-  fallible<std::shared_ptr<grpc::Channel>> channel_to(const v1::NodeAddress&) const;
+  security_result<std::shared_ptr<grpc::Channel>> channel_to(const v1::NodeAddress&) const;
 
   /// Lets the nodes of the cluster in at this host:port, instead of where it did before; empty = nowhere. What is wrong, for people.
   std::optional<std::string> serve(const std::string& address);

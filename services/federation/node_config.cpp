@@ -100,7 +100,7 @@ std::optional<security_failure> take_accept(const toml::table& given, domain::ac
 
 } // namespace
 
-fallible<node_config> parse_node_config(std::string text) {
+security_result<node_config> parse_node_config(std::string text) {
   if (auto objection = make_fit_for_toml(text))
     return wrong(objection->line == 0 ? objection->text : concat({"line ", objection->line, ": ", objection->text}));
   node_config out;
@@ -118,7 +118,7 @@ fallible<node_config> parse_node_config(std::string text) {
   return out;
 }
 
-fallible<node_config> read_node_config(const std::filesystem::path& file) {
+security_result<node_config> read_node_config(const std::filesystem::path& file) {
   std::error_code unreadable;
   if (!std::filesystem::exists(file, unreadable) && !unreadable)
     return node_config{};

@@ -19,7 +19,7 @@
 #include <string>
 
 #include "actors/domain/accept.hpp"
-#include "services/security/fallible.hpp"
+#include "services/security/failure.hpp"
 
 namespace swarm {
 
@@ -29,8 +29,8 @@ struct node_config {
 };
 
 /// The defaults when there is no such file. What is wrong is said with the key.
-fallible<node_config> read_node_config(const std::filesystem::path& file);
+security_result<node_config> read_node_config(const std::filesystem::path& file);
 /// The same from the text of such a file.
-fallible<node_config> parse_node_config(std::string text);
+security_result<node_config> parse_node_config(std::string text);
 
 } // namespace swarm

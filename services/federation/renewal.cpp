@@ -92,7 +92,7 @@ std::optional<security_failure> renewal::renew() {
   return std::nullopt;
 }
 
-fallible<std::string> renewal::ask_home(const cluster_facts& facts, const std::string& csr) const {
+security_result<std::string> renewal::ask_home(const cluster_facts& facts, const std::string& csr) const {
   v1::NodeAddress home;
   home.set_node_id(facts.home_id);
   home.set_address(facts.home_address);

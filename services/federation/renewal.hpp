@@ -25,7 +25,7 @@ public:
 private:
   void run();
   std::optional<security_failure> renew();
-  fallible<std::string> ask_home(const cluster_facts& facts, const std::string& csr) const;
+  security_result<std::string> ask_home(const cluster_facts& facts, const std::string& csr) const;
 
   cluster& cluster_;
   const links& links_;

@@ -10,6 +10,7 @@
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/refusal.hpp"
 
 namespace swarm {
 
@@ -34,23 +35,16 @@ std::vector<std::string> launcher(const std::string& agent, const std::vector<st
   return out;
 }
 
-v1::Refusal refusal(v1::Refusal::Code code, std::string text) {
-  v1::Refusal r;
-  r.set_code(code);
-  r.set_text(std::move(text));
-  return r;
-}
-
 v1::Refusal no_program(const std::string& program, const std::string& directory) {
   if (program.find('/') == std::string::npos)
-    return refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " on PATH"}));
+    return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " on PATH"}));
   auto file = std::filesystem::path{directory} / program;
   std::error_code ec;
   if (std::filesystem::is_directory(file, ec))
-    return refusal(v1::Refusal::NOT_FOUND, concat({program, " is a directory, not a program"}));
+    return domain::refusal(v1::Refusal::NOT_FOUND, concat({program, " is a directory, not a program"}));
   if (std::filesystem::exists(file, ec))
-    return refusal(v1::Refusal::NOT_FOUND, concat({program, " cannot be executed: chmod +x it, or name its interpreter (sh ", program, ")"}));
-  return refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " in ", directory}));
+    return domain::refusal(v1::Refusal::NOT_FOUND, concat({program, " cannot be executed: chmod +x it, or name its interpreter (sh ", program, ")"}));
+  return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " in ", directory}));
 }
 
 /// Fields shared by Dispatch and RequestSpawn.
@@ -58,11 +52,11 @@ template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
   auto harness = named(body.harness(), environment);
   if (harness.empty())
-    return refusal(v1::Refusal::INVALID, concat({"Unknown harness \"", body.harness(), "\". Known: ", domain::harness_names(), "."}));
+    return domain::refusal(v1::Refusal::INVALID, concat({"Unknown harness \"", body.harness(), "\". Known: ", domain::harness_names(), "."}));
   body.set_harness(harness);
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
-    return refusal(v1::Refusal::NOT_FOUND, concat({"There is no directory ", body.directory(), " on this node"}));
+    return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no directory ", body.directory(), " on this node"}));
   auto path = search_path(environment);
   if (harness == domain::shell_harness && body.argv().empty()) {
     auto shell = variable(environment, "SHELL");
@@ -72,14 +66,14 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
     auto words = launcher(harness, environment);
     auto found = find_program(words[0], path, body.directory());
     if (!found)
-      return refusal(v1::Refusal::NOT_INSTALLED, concat({"The harness ", harness, " is not installed: no program ", words[0],
-                                                         " on PATH. Install it or choose another --harness."}));
+      return domain::refusal(v1::Refusal::NOT_INSTALLED, concat({"The harness ", harness, " is not installed: no program ", words[0],
+                                                                 " on PATH. Install it or choose another --harness."}));
     words[0] = *found;
     body.mutable_argv()->Assign(words.begin(), words.end());
     return std::nullopt;
   }
   if (body.argv().empty())
-    return refusal(v1::Refusal::INVALID, "The harness exec needs a command: … --harness exec -- PROGRAM ARGUMENTS");
+    return domain::refusal(v1::Refusal::INVALID, "The harness exec needs a command: … --harness exec -- PROGRAM ARGUMENTS");
   if (!find_program(body.argv(0), path, body.directory()))
     return no_program(body.argv(0), body.directory());
   return std::nullopt;
@@ -90,11 +84,11 @@ template <class Body>
 std::optional<v1::Refusal> place_in_repository(Body& body, const std::string& scope) {
   auto tree = find_git_tree(body.directory());
   if (!tree)
-    return refusal(v1::Refusal::INVALID, concat({"A worker with a worktree of its own needs a git repository, and ", body.directory(),
-                                                 " is in none. Name another directory, or leave --worktree out."}));
+    return domain::refusal(v1::Refusal::INVALID, concat({"A worker with a worktree of its own needs a git repository, and ", body.directory(),
+                                                         " is in none. Name another directory, or leave --worktree out."}));
   auto directory = repository_path(body.directory(), scope);
   if (!find_git_tree(directory))
-    return refusal(v1::Refusal::INVALID, concat({"The repository ", tree->repository, " has no main worktree. Leave --worktree out."}));
+    return domain::refusal(v1::Refusal::INVALID, concat({"The repository ", tree->repository, " has no main worktree. Leave --worktree out."}));
   body.set_directory(directory);
   return std::nullopt;
 }
@@ -106,7 +100,7 @@ std::optional<v1::Refusal> prepare(Body& body, const std::string& scope, const s
   if (auto r = place_in_repository(body, scope))
     return r;
   if (!find_program("git", search_path(environment), body.directory()))
-    return refusal(v1::Refusal::NOT_INSTALLED, "A worker with a worktree of its own needs git, and there is no program git on PATH");
+    return domain::refusal(v1::Refusal::NOT_INSTALLED, "A worker with a worktree of its own needs git, and there is no program git on PATH");
   return check(body, environment);
 }
 
@@ -116,7 +110,7 @@ std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std
   if (cmd.has_dispatch() && !cmd.dispatch().harness().empty())
     return prepare(*cmd.mutable_dispatch(), cmd.scope(), environment);
   if (cmd.has_dispatch() && cmd.dispatch().worktree())
-    return refusal(v1::Refusal::INVALID, concat({"A worktree is made for a worker: name its harness, one of ", domain::harness_names()}));
+    return domain::refusal(v1::Refusal::INVALID, concat({"A worktree is made for a worker: name its harness, one of ", domain::harness_names()}));
   if (cmd.has_request_spawn())
     return prepare(*cmd.mutable_request_spawn(), cmd.scope(), environment);
   return std::nullopt;

@@ -90,7 +90,7 @@ void keeper_link::connect_now(keeper_listener listener) {
   } catch (const std::exception& e) {
     log::error({"the keeper cannot be reached: ", e.what()});
   }
-  // Whoever hears the news may use the client at once, so they are held until it is in its place.
+  // The listener may use the client at once, so they are held until it is in its place.
   for (;;) {
     std::vector<keeper_news> news;
     {
@@ -112,7 +112,7 @@ void keeper_link::connect_now(keeper_listener listener) {
 
 void keeper_link::start(const internal::StartChild& s) {
   auto c = client();
-  // Without a connection the news that it is lost are on their way; whoever asked asks again when it is back.
+  // Without a connection the news that it is lost are on their way; the caller asks again when it is back.
   if (!c || !c->connected() || c->start(s))
     return;
   if (c->connected()) {

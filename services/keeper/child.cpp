@@ -106,7 +106,7 @@ void child::close_status() {
 void child::write(std::uint64_t ticket, std::string data, const std::string& request) {
   if (has_exited() || !process_.input)
     return owner_.input_accepted(*this, ticket, 0, true);
-  // Whoever asked last may have died with the answer, or while the program did not read.
+  // The last caller may have died with the answer, or while the program did not read.
   if (!request.empty()) {
     for (auto& s : input_)
       if (s.request == request)

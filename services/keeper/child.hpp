@@ -64,7 +64,7 @@ public:
   /// Input at most limits::pty_input_bytes_max. No bytes: with pipes stdin ends after what is staged and the ticket is answered closed.
   /// One whose request is among the taken ones is answered as that was, and not typed.
   void write(std::uint64_t ticket, std::string data, const std::string& request);
-  /// Whoever wrote them is gone: what is staged is written, and nobody is told.
+  /// Their writer is gone: what is staged is written, and nobody is told.
   void forget_tickets();
   void resize(std::uint32_t columns, std::uint32_t rows);
   /// The process was waited for: takes the last output, then is exited.

@@ -94,7 +94,7 @@ public:
   bool open_gate(const std::string& id);
   /// Ends a child that waits at its gate; it is then reported as exited by signal 9.
   bool abort(const std::string& id);
-  /// At most limits::pty_input_bytes_max. With pipes, no bytes end the program's stdin. Whoever attaches next is told of the request.
+  /// At most limits::pty_input_bytes_max. With pipes, no bytes end the program's stdin. The next client that attaches is told of the request.
   bool write(const std::string& id, std::uint64_t ticket, std::string_view bytes, const std::string& request = {});
   bool resize(const std::string& id, std::uint32_t columns, std::uint32_t rows);
   /// To the whole subtree. Signal 0: hang up and terminate, then kill after the grace.

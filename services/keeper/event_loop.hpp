@@ -30,8 +30,8 @@ public:
   token after(std::chrono::milliseconds, action);
   void cancel(token);
 
-  /// Runs until stop(). `end_of_turn` is called after each batch of events, and told whether there was none; true: it has left something
-  /// until there is none.
+  /// Runs until stop(). `end_of_turn` is called after each batch of events; `quiet` says that none had come. While it returns true, work is left: the
+  /// loop then does not sleep, and calls it again.
   void run(const std::function<bool(bool quiet)>& end_of_turn);
   void stop() noexcept { stopped_ = true; }
 

@@ -64,7 +64,7 @@ bool add_extensions(X509* x, X509* issuer, const std::initializer_list<extension
 }
 
 /// Signed and encoded.
-fallible<std::string> finish(X509* x, const key_pair& key) {
+security_result<std::string> finish(X509* x, const key_pair& key) {
   if (X509_sign(x, key.native(), EVP_sha256()) <= 0)
     return not_made();
   auto der = der_of<X509>(i2d_X509, x);
@@ -104,7 +104,7 @@ bool is_node_profile(X509* x) {
 
 } // namespace
 
-fallible<authority> authority::create(std::string_view cluster_id, std::int64_t now_ms) {
+security_result<authority> authority::create(std::string_view cluster_id, std::int64_t now_ms) {
   no_errors_left clean;
   if (!is_node_id(cluster_id))
     return security_failure{security_error::malformed, "the id of a cluster must be a UUID in lower case"};
@@ -127,7 +127,7 @@ fallible<authority> authority::create(std::string_view cluster_id, std::int64_t 
   return authority{*std::move(der), *std::move(key)};
 }
 
-fallible<authority> authority::from(std::string certificate_der, key_pair key) {
+security_result<authority> authority::from(std::string certificate_der, key_pair key) {
   auto info = read_certificate(certificate_der);
   if (!info)
     return info.failure();
@@ -138,7 +138,7 @@ fallible<authority> authority::from(std::string certificate_der, key_pair key) {
   return authority{std::move(certificate_der), std::move(key)};
 }
 
-fallible<std::string> authority::issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) const {
+security_result<std::string> authority::issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) const {
   no_errors_left clean;
   if (!is_node_id(node_id))
     return security_failure{security_error::malformed, "the id of a node must be a UUID in lower case"};
@@ -171,7 +171,7 @@ fallible<std::string> authority::issue(std::string_view csr_der, std::string_vie
   return finish(x.get(), key_);
 }
 
-fallible<std::string> verify_node_certificate(std::string_view certificate_der, std::string_view authority_der, std::int64_t now_ms) {
+security_result<std::string> verify_node_certificate(std::string_view certificate_der, std::string_view authority_der, std::int64_t now_ms) {
   no_errors_left clean;
   auto leaf_info = read_certificate(certificate_der);
   auto ca_info = read_certificate(authority_der);

@@ -12,16 +12,16 @@ namespace swarm {
 class authority {
 public:
   /// A new cluster's.
-  static fallible<authority> create(std::string_view cluster_id, std::int64_t now_ms);
+  static security_result<authority> create(std::string_view cluster_id, std::int64_t now_ms);
   /// Of what was kept. wrong_key: the key is not that of the certificate.
-  static fallible<authority> from(std::string certificate_der, key_pair key);
+  static security_result<authority> from(std::string certificate_der, key_pair key);
 
   /// DER.
   const std::string& certificate() const noexcept { return certificate_; }
   const key_pair& key() const noexcept { return key_; }
 
   /// A certificate (DER) for this node and the key that signed the request. The request's subject and wishes count for nothing.
-  fallible<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) const;
+  security_result<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) const;
 
 private:
   authority(std::string certificate, key_pair key) : certificate_(std::move(certificate)), key_(std::move(key)) {}
@@ -30,7 +30,7 @@ private:
   key_pair key_;
 };
 
-/// The id of the node whose certificate this is, if the authority made it for a node and it counts now.
-fallible<std::string> verify_node_certificate(std::string_view certificate_der, std::string_view authority_der, std::int64_t now_ms);
+/// The id of the node whose certificate this is, if the authority made it for a node and it is valid now.
+security_result<std::string> verify_node_certificate(std::string_view certificate_der, std::string_view authority_der, std::int64_t now_ms);
 
 } // namespace swarm

@@ -79,8 +79,8 @@ std::optional<security_failure> write_certificate(const std::filesystem::path& f
   return write_private_file(file, *pem);
 }
 
-/// A file without which a node of a cluster is none.
-fallible<secret> read_needed(const std::filesystem::path& file) {
+/// A file that every node of a cluster needs.
+security_result<secret> read_needed(const std::filesystem::path& file) {
   auto bytes = read_private_file(file, file_bytes_max);
   if (!bytes)
     return bytes.failure();
@@ -89,7 +89,7 @@ fallible<secret> read_needed(const std::filesystem::path& file) {
   return **std::move(bytes);
 }
 
-fallible<std::string> read_certificate_file(const std::filesystem::path& file) {
+security_result<std::string> read_certificate_file(const std::filesystem::path& file) {
   auto pem = read_needed(file);
   if (!pem)
     return pem.failure();
@@ -100,8 +100,8 @@ fallible<std::string> read_certificate_file(const std::filesystem::path& file) {
 }
 
 /// Of this node and its key, made by this authority, and counting at that time.
-fallible<certificate_info> check_own(std::string_view der, std::string_view authority_der, const std::string& node_id, const key_pair& key,
-                                     std::int64_t now_ms) {
+security_result<certificate_info> check_own(std::string_view der, std::string_view authority_der, const std::string& node_id, const key_pair& key,
+                                            std::int64_t now_ms) {
   auto id = verify_node_certificate(der, authority_der, now_ms);
   if (!id)
     return id.failure();
@@ -115,7 +115,7 @@ fallible<certificate_info> check_own(std::string_view der, std::string_view auth
 
 } // namespace
 
-fallible<std::unique_ptr<authority_store>> authority_store::open(const std::filesystem::path& directory) {
+security_result<std::unique_ptr<authority_store>> authority_store::open(const std::filesystem::path& directory) {
   if (auto wrong = prepare_private_directory(directory))
     return *wrong;
   std::unique_ptr<authority_store> out{new authority_store{directory}};
@@ -183,7 +183,7 @@ std::optional<security_failure> authority_store::load_revoked() {
   return std::nullopt;
 }
 
-fallible<key_pair> authority_store::node_key() const {
+security_result<key_pair> authority_store::node_key() const {
   auto pem = read_needed(directory_ / node_key_file);
   if (!pem)
     return pem.failure();
@@ -193,7 +193,7 @@ fallible<key_pair> authority_store::node_key() const {
   return key;
 }
 
-fallible<key_pair> authority_store::node_key_or_new() const {
+security_result<key_pair> authority_store::node_key_or_new() const {
   auto file = directory_ / node_key_file;
   auto there = read_private_file(file, file_bytes_max);
   if (!there)
@@ -216,7 +216,8 @@ std::optional<cluster_facts> authority_store::facts() const {
   return kept_ ? std::optional{kept_->facts} : std::nullopt;
 }
 
-fallible<secret> authority_store::found(const cluster_facts& facts, std::optional<std::string_view> passphrase, std::int64_t now_ms, seal_cost cost) {
+security_result<secret> authority_store::found(const cluster_facts& facts, std::optional<std::string_view> passphrase, std::int64_t now_ms,
+                                               seal_cost cost) {
   std::lock_guard lock{mutex_};
   if (kept_)
     return in_one();
@@ -251,7 +252,7 @@ fallible<secret> authority_store::found(const cluster_facts& facts, std::optiona
   kept_ = kept{facts, made->certificate(), *std::move(certificate), *std::move(info), !passphrase};
   authority_ = *std::move(made);
   unlocked_at_ms_ = now_ms;
-  return passphrase ? std::move(sealed) : fallible<secret>{secret{}};
+  return passphrase ? std::move(sealed) : security_result<secret>{secret{}};
 }
 
 std::optional<security_failure> authority_store::write_cluster(const cluster_facts& facts, std::string_view authority_der,
@@ -264,7 +265,7 @@ std::optional<security_failure> authority_store::write_cluster(const cluster_fac
   return wrong;
 }
 
-fallible<std::string> authority_store::request_certificate(std::string_view node_id) {
+security_result<std::string> authority_store::request_certificate(std::string_view node_id) {
   std::lock_guard lock{mutex_};
   if (!is_node_id(node_id))
     return no_sense();
@@ -355,7 +356,7 @@ std::optional<security_failure> authority_store::leave() {
   return prepare_private_directory(directory_);
 }
 
-fallible<node_credentials> authority_store::credentials() const {
+security_result<node_credentials> authority_store::credentials() const {
   std::lock_guard lock{mutex_};
   if (!kept_)
     return in_none();
@@ -376,7 +377,7 @@ bool authority_store::insecure() const {
   return kept_ && kept_->insecure;
 }
 
-fallible<authority> authority_store::read_authority(const std::string& authority_der, std::string_view passphrase) const {
+security_result<authority> authority_store::read_authority(const std::string& authority_der, std::string_view passphrase) const {
   auto file = directory_ / authority_key_file;
   auto text = read_private_file(file, file_bytes_max);
   if (!text)
@@ -389,7 +390,7 @@ fallible<authority> authority_store::read_authority(const std::string& authority
   return authority::from(authority_der, *std::move(key));
 }
 
-fallible<std::int64_t> authority_store::unlock(std::string_view passphrase, std::int64_t now_ms) {
+security_result<std::int64_t> authority_store::unlock(std::string_view passphrase, std::int64_t now_ms) {
   std::string authority_der;
   {
     std::lock_guard lock{mutex_};
@@ -443,7 +444,7 @@ std::int64_t authority_store::wipe_in_time(std::int64_t now_ms) {
   return unlocked_at_ms_ + limits::authority_unlocked.count() - now_ms;
 }
 
-fallible<std::string> authority_store::issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) {
+security_result<std::string> authority_store::issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) {
   std::lock_guard lock{mutex_};
   if (!kept_)
     return in_none();
@@ -497,7 +498,7 @@ bool authority_store::revoked(const std::string& node_id) const {
   return i != revoked_.end() && i->second == for_good;
 }
 
-fallible<std::string> authority_store::verify(std::string_view certificate_der, std::int64_t now_ms) const {
+security_result<std::string> authority_store::verify(std::string_view certificate_der, std::int64_t now_ms) const {
   std::string authority_der;
   {
     std::lock_guard lock{mutex_};

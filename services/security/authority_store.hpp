@@ -39,16 +39,16 @@ struct node_credentials {
 class authority_store {
 public:
   /// Makes the directory if need be and reads what is in it. What does not fit together is refused with the name of the file.
-  static fallible<std::unique_ptr<authority_store>> open(const std::filesystem::path& directory);
+  static security_result<std::unique_ptr<authority_store>> open(const std::filesystem::path& directory);
 
   /// Nothing: the node is in no cluster.
   std::optional<cluster_facts> facts() const;
 
   /// Makes a cluster of which this node is the home, and gives the recovery copy of the authority's key; it is unlocked then.
   /// Without a passphrase the key is kept readable, and there is no copy.
-  fallible<secret> found(const cluster_facts&, std::optional<std::string_view> passphrase, std::int64_t now_ms, seal_cost = {});
+  security_result<secret> found(const cluster_facts&, std::optional<std::string_view> passphrase, std::int64_t now_ms, seal_cost = {});
   /// The request for a certificate of this node. Its key is made once and kept, so that a join that was cut short can be repeated.
-  fallible<std::string> request_certificate(std::string_view node_id);
+  security_result<std::string> request_certificate(std::string_view node_id);
   /// Takes the node into the cluster whose home answered with these.
   std::optional<security_failure> join(const cluster_facts&, std::string_view certificate_der, std::string_view authority_der, std::int64_t now_ms);
   /// A newer certificate for this node and its key.
@@ -59,18 +59,18 @@ public:
   std::optional<security_failure> set_listen(const std::string& address);
   /// Forgets the cluster, its keys too.
   std::optional<security_failure> leave();
-  fallible<node_credentials> credentials() const;
+  security_result<node_credentials> credentials() const;
 
   /// True when the authority's key is kept without a passphrase.
   bool insecure() const;
   /// Holds the authority's key for limits::authority_unlocked and says until when. Takes as long as seal_cost says.
-  fallible<std::int64_t> unlock(std::string_view passphrase, std::int64_t now_ms);
+  security_result<std::int64_t> unlock(std::string_view passphrase, std::int64_t now_ms);
   void lock();
   bool locked(std::int64_t now_ms);
   /// Wipes a key that was held for too long, and says for how many milliseconds it may be held yet; 0 = none is, or it needs no passphrase.
   std::int64_t wipe_in_time(std::int64_t now_ms);
   /// DER. Refused: at another node than the home (wrong_state), while locked, and for a node that was revoked.
-  fallible<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms);
+  security_result<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms);
 
   /// No certificate of this node counts any more, those that it could still get included: it can only come back as another node.
   std::optional<security_failure> revoke(const std::string& node_id, std::int64_t now_ms);
@@ -78,7 +78,7 @@ public:
   /// The node has left by itself: its certificates that end up to then count no more. It may come in again, with a newer one.
   std::optional<security_failure> retire(const std::string& node_id, std::int64_t certificates_until_ms);
   /// The id of the node whose certificate (DER) this is, if it counts in this cluster now.
-  fallible<std::string> verify(std::string_view certificate_der, std::int64_t now_ms) const;
+  security_result<std::string> verify(std::string_view certificate_der, std::int64_t now_ms) const;
 
 private:
   struct kept {
@@ -93,9 +93,9 @@ private:
   std::optional<security_failure> load();
   std::optional<security_failure> load_revoked();
   std::optional<security_failure> put_out(const std::string& node_id, std::int64_t certificates_until_ms);
-  fallible<key_pair> node_key() const;
-  fallible<key_pair> node_key_or_new() const;
-  fallible<authority> read_authority(const std::string& authority_der, std::string_view passphrase) const;
+  security_result<key_pair> node_key() const;
+  security_result<key_pair> node_key_or_new() const;
+  security_result<authority> read_authority(const std::string& authority_der, std::string_view passphrase) const;
   std::optional<security_failure> write_cluster(const cluster_facts&, std::string_view authority_der, std::string_view certificate_der) const;
   std::optional<security_failure> change(cluster_facts);
   /// Null while it is locked. What was held for too long is wiped here.

@@ -105,7 +105,7 @@ std::string node_uri(std::string_view node_id) { return std::string{uri_prefix} 
 
 void key_pair::give_back::operator()(evp_pkey_st* key) const noexcept { EVP_PKEY_free(key); }
 
-fallible<key_pair> key_pair::generate() {
+security_result<key_pair> key_pair::generate() {
   no_errors_left clean;
   auto* key = EVP_EC_gen("P-256");
   if (!key)
@@ -113,7 +113,7 @@ fallible<key_pair> key_pair::generate() {
   return key_pair{key};
 }
 
-fallible<key_pair> key_pair::from_pem(std::string_view pem) {
+security_result<key_pair> key_pair::from_pem(std::string_view pem) {
   no_errors_left clean;
   auto in = reader(pem);
   key_pair out{in ? PEM_read_bio_PrivateKey(in.get(), nullptr, no_passphrase, nullptr) : nullptr};
@@ -124,7 +124,7 @@ fallible<key_pair> key_pair::from_pem(std::string_view pem) {
   return out;
 }
 
-fallible<key_pair> key_pair::from_der(std::string_view der) {
+security_result<key_pair> key_pair::from_der(std::string_view der) {
   no_errors_left clean;
   key_pair out{decode<key_ptr>(d2i_AutoPrivateKey, der).release()};
   if (!out.key_)
@@ -134,7 +134,7 @@ fallible<key_pair> key_pair::from_der(std::string_view der) {
   return out;
 }
 
-fallible<secret> key_pair::to_pem() const {
+security_result<secret> key_pair::to_pem() const {
   no_errors_left clean;
   bio_ptr out{BIO_new(BIO_s_mem())};
   if (!out || PEM_write_bio_PKCS8PrivateKey(out.get(), native(), nullptr, nullptr, 0, nullptr, nullptr) != 1)
@@ -142,7 +142,7 @@ fallible<secret> key_pair::to_pem() const {
   return secret{written(out.get())};
 }
 
-fallible<secret> key_pair::to_der() const {
+security_result<secret> key_pair::to_der() const {
   no_errors_left clean;
   key_ptr copy{EVP_PKEY_dup(native())};
   bio_ptr out{BIO_new(BIO_s_mem())};
@@ -157,7 +157,7 @@ std::string key_pair::public_key() const {
   return der_of<EVP_PKEY>(i2d_PUBKEY, native());
 }
 
-fallible<std::string> make_csr(const key_pair& key, std::string_view common_name) {
+security_result<std::string> make_csr(const key_pair& key, std::string_view common_name) {
   no_errors_left clean;
   request_ptr request{X509_REQ_new()};
   // The subject belongs to the request.
@@ -170,7 +170,7 @@ fallible<std::string> make_csr(const key_pair& key, std::string_view common_name
   return der_of<X509_REQ>(i2d_X509_REQ, request.get());
 }
 
-fallible<std::string> csr_public_key(std::string_view der) {
+security_result<std::string> csr_public_key(std::string_view der) {
   no_errors_left clean;
   auto request = read_request(der);
   if (!request)
@@ -183,7 +183,7 @@ fallible<std::string> csr_public_key(std::string_view der) {
   return der_of<EVP_PKEY>(i2d_PUBKEY, key);
 }
 
-fallible<std::string> certificate_from_pem(std::string_view pem) {
+security_result<std::string> certificate_from_pem(std::string_view pem) {
   no_errors_left clean;
   auto in = reader(pem);
   x509_ptr certificate{in ? PEM_read_bio_X509(in.get(), nullptr, no_passphrase, nullptr) : nullptr};
@@ -192,7 +192,7 @@ fallible<std::string> certificate_from_pem(std::string_view pem) {
   return der_of<X509>(i2d_X509, certificate.get());
 }
 
-fallible<std::string> certificate_to_pem(std::string_view der) {
+security_result<std::string> certificate_to_pem(std::string_view der) {
   no_errors_left clean;
   auto certificate = read_x509(der);
   if (!certificate)
@@ -203,7 +203,7 @@ fallible<std::string> certificate_to_pem(std::string_view der) {
   return std::string{written(out.get())};
 }
 
-fallible<certificate_info> read_certificate(std::string_view der) {
+security_result<certificate_info> read_certificate(std::string_view der) {
   no_errors_left clean;
   auto certificate = read_x509(der);
   // -1: only look at the extensions.

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "services/security/fallible.hpp"
+#include "services/security/failure.hpp"
 #include "services/security/secret.hpp"
 
 struct evp_pkey_st;
@@ -23,13 +23,13 @@ std::string node_uri(std::string_view node_id);
 /// A private EC P-256 key and its public half.
 class key_pair {
 public:
-  static fallible<key_pair> generate();
+  static security_result<key_pair> generate();
   /// PKCS#8 without a passphrase.
-  static fallible<key_pair> from_pem(std::string_view);
-  static fallible<key_pair> from_der(std::string_view);
-  fallible<secret> to_pem() const;
+  static security_result<key_pair> from_pem(std::string_view);
+  static security_result<key_pair> from_der(std::string_view);
+  security_result<secret> to_pem() const;
   /// The shortest form, for what a person may have to type: without the public half.
-  fallible<secret> to_der() const;
+  security_result<secret> to_der() const;
   /// SubjectPublicKeyInfo in DER: equal for equal keys.
   std::string public_key() const;
 
@@ -44,14 +44,14 @@ private:
 };
 
 /// PKCS#10 in DER, signed with the key.
-fallible<std::string> make_csr(const key_pair&, std::string_view common_name);
+security_result<std::string> make_csr(const key_pair&, std::string_view common_name);
 /// The public key for which the certificate is asked, as key_pair::public_key gives it. Refused: another kind of key than EC P-256
 /// (wrong_key), and who cannot sign with it (bad_signature).
-fallible<std::string> csr_public_key(std::string_view der);
+security_result<std::string> csr_public_key(std::string_view der);
 
 /// The first certificate of the text.
-fallible<std::string> certificate_from_pem(std::string_view pem);
-fallible<std::string> certificate_to_pem(std::string_view der);
+security_result<std::string> certificate_from_pem(std::string_view pem);
+security_result<std::string> certificate_to_pem(std::string_view der);
 
 struct certificate_info {
   std::string node_id; // empty: it is no node's
@@ -63,7 +63,7 @@ struct certificate_info {
   std::string public_key; // as key_pair::public_key gives it
 };
 
-/// What it says, whoever says it.
-fallible<certificate_info> read_certificate(std::string_view der);
+/// What it says, whatever its source.
+security_result<certificate_info> read_certificate(std::string_view der);
 
 } // namespace swarm

@@ -88,7 +88,7 @@ std::optional<host_port> parse_address(std::string_view text) {
   return host_port{std::string{host}, std::string{port}};
 }
 
-fallible<secret> encode_join_token(const join_token& t) {
+security_result<secret> encode_join_token(const join_token& t) {
   if (t.id.size() != join_token_id_bytes || t.key.size() != join_token_secret_bytes || t.ca_sha256.size() != hash_bytes || !is_node_id(t.home_id) ||
       !parse_address(t.address))
     return security_failure{security_error::malformed,
@@ -111,7 +111,7 @@ fallible<secret> encode_join_token(const join_token& t) {
   return out.prefix(out.size() - 1);
 }
 
-fallible<join_token> parse_join_token(std::string_view text) {
+security_result<join_token> parse_join_token(std::string_view text) {
   auto token = trimmed(text);
   if (!token.starts_with(any_prefix)) {
     if (any_prefix.starts_with(token) && !token.empty())

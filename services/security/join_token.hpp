@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "services/security/fallible.hpp"
+#include "services/security/failure.hpp"
 #include "services/security/secret.hpp"
 
 namespace swarm {
@@ -30,8 +30,8 @@ struct host_port {
 std::optional<host_port> parse_address(std::string_view);
 
 /// malformed when a part is not what it should be.
-fallible<secret> encode_join_token(const join_token&);
+security_result<secret> encode_join_token(const join_token&);
 /// Blanks around it do not matter.
-fallible<join_token> parse_join_token(std::string_view text);
+security_result<join_token> parse_join_token(std::string_view text);
 
 } // namespace swarm

@@ -32,7 +32,7 @@ std::string bytes_of(const json& j, const char* name, std::size_t n) {
 
 } // namespace
 
-fallible<std::unique_ptr<join_tokens>> join_tokens::open(const std::filesystem::path& directory) {
+security_result<std::unique_ptr<join_tokens>> join_tokens::open(const std::filesystem::path& directory) {
   std::unique_ptr<join_tokens> out{new join_tokens{directory / "join-tokens.json"}};
   auto text = read_private_file(out->file_, file_bytes_max);
   if (!text)
@@ -66,7 +66,7 @@ std::optional<security_failure> join_tokens::store(const std::vector<entry>& ent
   return write_private_file(file_, all.dump(1) + "\n");
 }
 
-fallible<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std::int64_t now_ms) {
+security_result<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std::int64_t now_ms) {
   if (ttl_ms == 0)
     ttl_ms = limits::join_token_lifetime.count();
   if (ttl_ms < 0 || ttl_ms > limits::join_token_lifetime_max.count())
@@ -91,8 +91,8 @@ fallible<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std::int64_
 }
 
 /// Under the mutex. The secret first: of anything else only who has it is told.
-fallible<join_tokens::claim> join_tokens::look(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
-                                               std::int64_t now_ms) {
+security_result<join_tokens::claim> join_tokens::look(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
+                                                      std::int64_t now_ms) {
   // Also those of later: the clock was set back, and nobody is to wait for it.
   std::erase_if(refused_ms_, [now_ms](std::int64_t t) { return t <= now_ms - minute_ms || t > now_ms; });
   if (refused_ms_.size() >= limits::join_attempts_per_minute_max)
@@ -118,8 +118,8 @@ fallible<join_tokens::claim> join_tokens::look(std::string_view id, std::string_
   return claim{static_cast<std::size_t>(found - entries_.begin()), std::move(claimant)};
 }
 
-fallible<bool> join_tokens::check(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
-                                  std::int64_t now_ms) {
+security_result<bool> join_tokens::check(std::string_view id, std::string_view key, std::string_view node_id, std::string_view csr_der,
+                                         std::int64_t now_ms) {
   std::lock_guard lock{mutex_};
   auto found = look(id, key, node_id, csr_der, now_ms);
   if (!found)

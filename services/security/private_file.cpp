@@ -39,7 +39,7 @@ std::optional<security_failure> prepare_private_directory(const fs::path& path) 
   return std::nullopt;
 }
 
-fallible<std::optional<secret>> read_private_file(const fs::path& path, std::size_t bytes_max) {
+security_result<std::optional<secret>> read_private_file(const fs::path& path, std::size_t bytes_max) {
   // O_NONBLOCK: a pipe in its place must not make us wait.
   unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (!fd && errno == ENOENT)

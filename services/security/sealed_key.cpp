@@ -136,7 +136,7 @@ secret write_sealed_key(const sealed_key& k) {
   return out;
 }
 
-fallible<sealed_key> parse_sealed_key(std::string_view text) {
+security_result<sealed_key> parse_sealed_key(std::string_view text) {
   auto malformed = [](const char* why) {
     return security_failure{security_error::malformed, std::string{"this is no key of a cluster's authority: "} + why};
   };
@@ -196,7 +196,7 @@ fallible<sealed_key> parse_sealed_key(std::string_view text) {
   return out;
 }
 
-fallible<secret> seal_key(const key_pair& key, std::string_view passphrase, seal_cost cost) {
+security_result<secret> seal_key(const key_pair& key, std::string_view passphrase, seal_cost cost) {
   if (auto bad = bad_passphrase(passphrase))
     return *bad;
   if (!within_bounds(cost))
@@ -213,7 +213,7 @@ fallible<secret> seal_key(const key_pair& key, std::string_view passphrase, seal
   return write_sealed_key(out);
 }
 
-fallible<secret> write_key_unsealed(const key_pair& key) {
+security_result<secret> write_key_unsealed(const key_pair& key) {
   auto der = key.to_der();
   if (!der)
     return der.failure();
@@ -223,7 +223,7 @@ fallible<secret> write_key_unsealed(const key_pair& key) {
   return write_sealed_key(out);
 }
 
-fallible<key_pair> open_key(std::string_view text, std::string_view passphrase) {
+security_result<key_pair> open_key(std::string_view text, std::string_view passphrase) {
   auto sealed = parse_sealed_key(text);
   if (!sealed)
     return sealed.failure();

@@ -29,13 +29,13 @@ struct sealed_key {
 
 secret write_sealed_key(const sealed_key&);
 /// Blanks, empty lines and blanks around lines do not matter. too_costly: no cost of ours is near that.
-fallible<sealed_key> parse_sealed_key(std::string_view text);
+security_result<sealed_key> parse_sealed_key(std::string_view text);
 
 /// Takes as long and as much memory as `cost` says: most of a second.
-fallible<secret> seal_key(const key_pair&, std::string_view passphrase, seal_cost cost = {});
-/// Whoever reads the text has the key, and its first line says so.
-fallible<secret> write_key_unsealed(const key_pair&);
+security_result<secret> seal_key(const key_pair&, std::string_view passphrase, seal_cost cost = {});
+/// A reader of the text has the key, and its first line says so.
+security_result<secret> write_key_unsealed(const key_pair&);
 /// The passphrase does not matter for a text that is not encrypted.
-fallible<key_pair> open_key(std::string_view text, std::string_view passphrase);
+security_result<key_pair> open_key(std::string_view text, std::string_view passphrase);
 
 } // namespace swarm

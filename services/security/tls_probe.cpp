@@ -150,7 +150,7 @@ private:
 
 } // namespace
 
-fallible<std::string> probe_authority(const std::string& address, std::string_view wanted, std::chrono::milliseconds timeout) {
+security_result<std::string> probe_authority(const std::string& address, std::string_view wanted, std::chrono::milliseconds timeout) {
   no_errors_left clean;
   auto until = std::chrono::steady_clock::now() + timeout;
   auto at = parse_address(address);

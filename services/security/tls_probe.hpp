@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "services/security/fallible.hpp"
+#include "services/security/failure.hpp"
 
 namespace swarm {
 
@@ -13,6 +13,6 @@ namespace swarm {
 /// bytes). Nothing else is believed: the caller then talks to it trusting that certificate only. unreachable: nobody answers there, or
 /// not with TLS 1.3; other_cluster: it shows another authority. Names are looked up by the system, in its own time; all else is over
 /// within the timeout.
-fallible<std::string> probe_authority(const std::string& address, std::string_view sha256, std::chrono::milliseconds timeout);
+security_result<std::string> probe_authority(const std::string& address, std::string_view sha256, std::chrono::milliseconds timeout);
 
 } // namespace swarm

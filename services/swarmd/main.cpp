@@ -50,7 +50,7 @@ struct arguments {
   bool verbose = false;
 };
 
-/// A process of its own session, without the terminal, the directory and the environment of whoever started it. What it writes goes
+/// A process of its own session, without the terminal, the directory and the environment of the process that started it. What it writes goes
 /// behind what is in swarmd.out: that may be the file of another swarmd, which owns the directory (begin_output).
 void detach_from_caller(const state_dir& dir) {
   if (fork() > 0)
@@ -66,7 +66,7 @@ void detach_from_caller(const state_dir& dir) {
   dup2(log >= 0 ? log : null, STDERR_FILENO);
 }
 
-/// Only the owner of the state directory begins the file anew.
+/// Only the owner of the state directory starts the file again.
 void begin_output() { (void)!ftruncate(STDERR_FILENO, 0); }
 
 void use_clean_environment() {
@@ -78,7 +78,7 @@ void use_clean_environment() {
   }
 }
 
-/// Descriptors of whoever started us are not ours to keep: a held pipe end would make a caller wait for ever.
+/// Descriptors of the process that started us are not ours to keep: a held pipe end would make a caller wait for ever.
 void close_inherited(int keep) {
   if (keep > STDERR_FILENO + 1)
     close_range(STDERR_FILENO + 1, static_cast<unsigned>(keep) - 1, 0);
@@ -211,7 +211,7 @@ void end_keeper(keeper_link& link) {
 /// Debian builds abseil with its search for deadlocks switched on: gRPC's mutexes keep a graph of who waits for whom.
 void trust_grpcs_mutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-/// Tells who waits for a detached node how its start went, as `text` or with the one byte that a ready node writes. Whoever started it in
+/// Tells who waits for a detached node how its start went, as `text` or with the one byte that a ready node writes. The process that started it in
 /// the foreground sees what it prints.
 void tell_starter(int& ready_fd, std::string_view text) {
   if (ready_fd < 0)

@@ -183,7 +183,7 @@ grpc::Status answer_to(const call_of_nodes& call, const std::shared_ptr<grpc::Ch
 }
 
 template <class T>
-T value_of(fallible<T> f) {
+T value_of(security_result<T> f) {
   if (!f)
     throw std::runtime_error(f.failure().text);
   return *std::move(f);

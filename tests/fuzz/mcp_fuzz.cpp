@@ -22,7 +22,9 @@ v1::Reply reply_of(int way) {
   } else if (way == 2) {
     out.mutable_refusal()->set_code(v1::Refusal::NOT_REGISTERED);
   } else if (way == 3) {
-    throw call_failed{call_failed::why::unknown_session, "gone"};
+    call_failed gone{code::refused, "gone"};
+    gone.unknown_token = true;
+    throw gone;
   }
   out.mutable_lock()->mutable_lock()->set_path("/repo/\xc3");
   return out;

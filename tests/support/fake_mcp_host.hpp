@@ -125,7 +125,7 @@ private:
     void give_up_if_cancelled() {
       std::lock_guard guard{mutex_};
       if (cancelled_)
-        throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
+        throw mcp::call_failed{mcp::code::interrupted, "cancelled"};
     }
     [[noreturn]] void until_cancelled(bool counts = true) {
       std::unique_lock guard{mutex_};
@@ -134,7 +134,7 @@ private:
       // What comes after, such as leaving the line, works.
       cancelled_ = false;
       host_.count(counts ? -1 : 0);
-      throw mcp::call_failed{mcp::call_failed::why::cancelled, "cancelled"};
+      throw mcp::call_failed{mcp::code::interrupted, "cancelled"};
     }
 
     const fake_mcp_host& host_;

@@ -39,7 +39,7 @@ public:
   void fill_disk_at(std::uint64_t k) { full_at_ = k; }
 
   bool powered() const noexcept { return powered_; }
-  /// Power comes back: files are what was synced (and what tore through). All handles must be closed. Counting starts anew.
+  /// Power comes back: files are what was synced (and what tore through). All handles must be closed. Counting starts at 0.
   void reboot();
 
   // -- for the C side ----------------------------------------------------------------------

@@ -149,7 +149,7 @@ std::optional<lock_model::state> lock_model::step(state s, const call& in, const
   if (!fits)
     return s;
   auto known = s.fence != 0 ? s.fence : out ? out->number : 0;
-  // What a client that never heard of its grant is told on release settles the fence.
+  // What a client that never learned of its grant is told on release settles the fence.
   if (out && s.fence != 0 && out->number != s.fence)
     return std::nullopt;
   if (out && s.fence == 0 && out->number <= s.last)

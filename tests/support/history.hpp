@@ -75,7 +75,7 @@ private:
   std::int64_t last_ = 0;
 };
 
-/// Reads what a recorder wrote. Throws std::runtime_error at a line that is none of its.
+/// Reads what a recorder wrote. Throws std::runtime_error at a line that it did not write.
 std::vector<operation> read(std::istream&);
 
 struct verdict {
@@ -177,7 +177,7 @@ struct lock_model {
   struct state {
     bool held = false;
     std::string holder;
-    std::uint64_t fence = 0; // 0: granted to a client that never heard of it
+    std::uint64_t fence = 0; // 0: granted to a client that never learned of it
     std::uint64_t last = 0;  // no later fence may be at or below this
     std::set<std::string> gone = {};
     bool operator==(const state&) const = default;
@@ -204,7 +204,7 @@ struct task_model {
 struct key_model {
   struct state {
     bool made = false;
-    std::string value; // empty: made for a client that never heard of it
+    std::string value; // empty: made for a client that never learned of it
     bool operator==(const state&) const = default;
   };
   static std::string bytes(const state&);

@@ -23,7 +23,7 @@ runtime::link_time link_now() { return std::chrono::milliseconds{system_clock_po
 std::uint64_t random_incarnation() { return std::random_device{}() + 1ULL; }
 
 template <class T>
-T value_of(fallible<T> f) {
+T value_of(security_result<T> f) {
   if (!f)
     throw std::runtime_error(f.failure().text);
   return *std::move(f);

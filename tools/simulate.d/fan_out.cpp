@@ -49,7 +49,7 @@ void commit_at(cluster& c, double per_second, micros until, std::function<v1::Ba
 
 double core(std::int64_t ns, micros lasted) { return static_cast<double>(ns) / 1e3 / static_cast<double>(lasted); }
 
-/// True while the home could do that on a core and nobody's link began anew.
+/// True while the home could do that on a core and nobody's link was reset.
 bool play(const settings& base, std::size_t concerned, double rate, figures& out) {
   auto s = base;
   s.sessions = 1;

@@ -1,4 +1,4 @@
-// What a member does whose link began anew: it reads the scopes, and of each the sessions and workers, a page after the other, as
+// What a member does whose link was reset: it reads the scopes, and of each the sessions and workers, a page after the other, as
 // actors/fabric front and scope do. What is not answered in time is begun again after limits::link_redial_max().
 #pragma once
 

@@ -22,14 +22,14 @@ public:
     std::function<void(side, std::size_t node, const v1::LinkMessage&)> message;
     std::function<void(side, std::size_t node, bool resumed)> up;
     std::function<void(side, std::size_t node)> begun_anew;
-    std::function<void(std::size_t node)> gone; // the home has not heard of it for limits::host_lease()
+    std::function<void(std::size_t node)> gone; // the home has not heard from it for limits::host_lease()
   };
   /// Frames and bytes by who sent them.
   struct traffic {
     std::array<std::uint64_t, 2> frames{}, bytes{}, messages{};
     std::uint64_t begun_anew = 0; // links, as the home saw it
     std::uint64_t refused = 0;    // messages that found no room
-    std::uint64_t lost = 0;       // given up when a link began anew
+    std::uint64_t lost = 0;       // given up when a link was reset
     std::uint64_t stalled = 0;    // times a message of the home's had to wait for credit
     std::uint64_t dials = 0;
     std::size_t waiting_messages = 0, waiting_bytes = 0; // most of one link's at the home
@@ -77,7 +77,7 @@ private:
     bool dialling = false;
     runtime::backoff redials;
     micros dialled = 0;
-    std::uint64_t absence = 0; // counts them, so that an end of one is not taken for that of another
+    std::uint64_t absence = 0; // counts them, so that an end of one is not mistaken for that of another
     std::int64_t bytes_per_second = 0;
     std::array<micros, 2> line_free{}; // its own line, by who sends
   };

@@ -1,5 +1,6 @@
 // Questions: the entrance, and what all lists share.
 #include "actors/domain/query/rules.hpp"
+#include "actors/domain/refusal.hpp"
 
 namespace swarm::domain {
 
@@ -46,7 +47,7 @@ v1::Answer ask(const question& q) {
   return deny(v1::Refusal::INVALID, "The query is empty or not known to this version");
 }
 
-/// Whose eyes look: a session's are its own, whether it names itself or not. Empty = nobody's, everything is visible.
+/// The session whose view limits the answer: a session always asks as itself. Empty = no limit, everything is visible.
 const std::string& viewer_of(const v1::Query& query) {
   return query.principal().kind() == v1::Principal::SESSION ? query.principal().id() : query.viewer();
 }
@@ -54,11 +55,7 @@ const std::string& viewer_of(const v1::Query& query) {
 } // namespace
 
 v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject) {
-  v1::Refusal r;
-  r.set_code(code);
-  r.set_text(std::move(text));
-  r.set_subject(std::move(subject));
-  return as_answer(std::move(r));
+  return as_answer(refusal(code, std::move(text), std::move(subject)));
 }
 
 std::string page_token(std::string_view list, std::string_view position) { return to_hex(key(list, position)); }

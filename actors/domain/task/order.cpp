@@ -70,12 +70,12 @@ std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
     std::count_if(found.begin(), found.end(), [&](const auto& s) { return !s.harness().empty() && principal_key(s.requested_by()) == mine; }));
 }
 
-/// As a dispatch tells a live worker, in the name of whoever asked for the task. A text that the command at hand has no room for is left
+/// As a dispatch tells a live worker, in the name of whoever requested the task. A text that the command at hand has no room for is left
 /// out: the task has it.
 void tell_live_worker(transaction& tx, const v1::Task& task, const v1::Spawn& order) {
   const auto worker = live_worker(tx, order.role(), identity_token(order.label()), task.requester());
   if (!worker)
-    return; // whoever looks for work finds it
+    return; // a worker that looks for work finds it
   // The reply may repeat the task.
   const bool fits = tx.has_room(message_of(task).size() + task.ByteSizeLong() + told_bytes);
   prompt(tx, task.requester(), worker->id(), instruction(task, fits ? message_of(task) : task.title()), task.id());

@@ -51,7 +51,7 @@ struct tracker_config {
 /// By the scope's key config/work_tracker/<identity>, else config/work_tracker/default, else by the caller's own environment. Whose
 /// keys they are does not matter: they are settings.
 std::optional<tracker_config> configured_tracker(const transaction&, std::string_view identity_token);
-/// Sets tracker_required and its provider when the text names a ticket and a tracker is configured for whoever acts.
+/// Sets tracker_required and its provider when the text names a ticket and a tracker is configured for the caller.
 void detect_tracker(v1::TaskSpec&, const transaction&);
 /// The ticket patterns of contract 2.4 on key, title and description.
 bool names_ticket(std::string_view idempotency_key, std::string_view title, std::string_view description);

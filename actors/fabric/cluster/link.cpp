@@ -331,7 +331,7 @@ void end_connection(self_ptr self, link_lane which) {
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
 }
 
-/// The second one is dialled while the first is up, by whoever dials that.
+/// The second one is dialled while the first is up, by the side that dials that one.
 bool may_dial(self_ptr self, link_lane which) {
   const auto& st = self->state;
   const auto& l = lane_of(self, which);
@@ -483,7 +483,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       st.info.set_workers(st.info.workers() + 1);
   v1::LinkMessage m;
   *m.mutable_batch() = *b;
-  // It reads everything anew when it comes back.
+  // It reads everything again when it comes back.
   if (send(l, std::move(m)))
     l.link->forget();
   pump(self);

@@ -32,7 +32,7 @@ struct link_state {
     std::int64_t redial_at_ms = 0;     // 0: not planned
     link_connection_ptr leaving;       // the one before, until it has ended; null: it has
     std::int64_t leaving_until_ms = 0; // boot time
-    std::uint64_t epoch = 0;           // answers to what was asked before the link began anew are nobody's
+    std::uint64_t epoch = 0;           // answers to what was asked before the link was reset are nobody's
     std::uint32_t protocol = 0;        // as agreed on with the node
   };
   /// Asked by somebody here.

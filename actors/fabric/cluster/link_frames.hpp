@@ -8,7 +8,7 @@
 
 namespace swarm {
 
-/// Shared by the frames that carry it and by whoever deals with it.
+/// Shared by the frames that carry it and by its handler.
 using link_message = std::shared_ptr<const v1::LinkMessage>;
 
 struct link_message_size {

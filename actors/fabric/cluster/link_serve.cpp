@@ -8,6 +8,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
 #include "actors/fabric/graph.hpp"
 #include "actors/runtime/defaults.hpp"
@@ -86,7 +87,7 @@ auto ask_here(self_ptr self, const Target& target, Ts&&... what) {
   return self->request(target, caf::infinite, std::forward<Ts>(what)...); // lint: edge deadline
 }
 
-/// Asks in an actor of its own, which whoever is asked can watch: when nobody there waits any more, it ends, and its place with it.
+/// Asks in an actor of its own, which the one who is asked can watch: when nobody there waits any more, it ends, and its place with it.
 template <class Reply, class Target, class Request>
 auto ask_by_helper(self_ptr self, const ticket& t, const Target& target, std::chrono::milliseconds patience, const Request& request) {
   auto helper = self->home_system().spawn([target, patience](caf::event_based_actor* h) -> caf::behavior {
@@ -124,22 +125,19 @@ void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked) {
   auto refuse = [&](auto fill) { answer(self, t, std::move(fill)); };
   if (!is_home_of(self, asked.command().scope()))
     return refuse(not_home(asked.command().scope()));
-  if (asked.command().ByteSizeLong() > limits::command_encoded_bytes_max || asked.id().client().size() > limits::request_client_bytes_max)
-    return refuse(as_error(errc::invalid, "the command is larger than 256 KiB"));
-  auto what = std::make_shared<execution>();
-  what->id = asked.id();
-  what->command = asked.command();
-  auto& cmd = what->command;
-  if (!take_principal(self, *cmd.mutable_principal()))
+  way_in in;
+  in.principal = asked.command().principal();
+  if (!take_principal(self, in.principal))
     return refuse(as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
-  if (cmd.has_register_session())
-    cmd.mutable_register_session()->set_node_id(st.address.node_id());
-  what->digest = domain::digest_of(cmd);
-  if (auto refusal = place(cmd, st.node->cluster->view(), st.address.node_id()))
-    return refuse([&](v1::LinkResponse& r) { *r.mutable_reply()->mutable_refusal() = *refusal; });
-  what->valid = !domain::validate(cmd);
+  in.node_id = st.address.node_id();
+  in.place = [&](v1::Command& cmd) { return place(cmd, st.node->cluster->view(), st.address.node_id()); };
+  auto admitted = admit_command(asked.id(), asked.command(), in);
+  if (!admitted.what)
+    return refuse(as_error(errc::invalid, admitted.wrong));
+  if (admitted.refusal)
+    return refuse([&](v1::LinkResponse& r) { *r.mutable_reply()->mutable_refusal() = *admitted.refusal; });
   auto c = std::make_shared<call>();
-  c->what = what;
+  c->what = std::move(admitted.what);
   if (auto* job = job_of(self, t))
     job->call = c;
   ask_here(self, st.front, call_ptr{c})
@@ -198,7 +196,7 @@ void watch(self_ptr self, const ticket& t, const v1::WatchPoll& asked, std::chro
   auto failed = [self, t, poll, otherwise = else_error(self, t)](caf::error& e) {
     if (e != caf::sec::request_timeout)
       return otherwise(e);
-    // Nothing happened all the time: whoever follows asks again.
+    // Nothing happened all the time: the follower asks again.
     answer(self, t, [&](v1::LinkResponse& r) { r.mutable_page()->set_revision(poll->after); });
   };
   ask_by_helper<watch_page_ptr>(self, t, st.watch, patience / 2, watch_poll_ptr{poll})
@@ -233,7 +231,7 @@ void read_pty(self_ptr self, const ticket& t, const v1::ReadPtyRequest& asked, s
     auto failed = [self, t, read, otherwise = else_error(self, t)](caf::error& e) {
       if (e != caf::sec::request_timeout)
         return otherwise(e);
-      // Nothing was written all the time: whoever asks may ask again.
+      // Nothing was written all the time: the caller may ask again.
       answer(self, t, [&](v1::LinkResponse& r) { r.mutable_chunk()->set_offset(read->from); });
     };
     if (!job_of(self, t))

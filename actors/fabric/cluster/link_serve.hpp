@@ -14,7 +14,7 @@ bool is_home_of(self_ptr self, const std::string& scope);
 void serve(self_ptr self, link_lane lane, const v1::LinkRequest& request, std::size_t cost);
 /// The other node does not wait for this one any more.
 void cancel(self_ptr self, std::uint64_t id);
-/// The link has begun anew: what was asked on it is asked again.
+/// The link was reset: what was asked on it is asked again.
 void forget_all(self_ptr self, link_lane lane);
 
 } // namespace swarm::link_serve

@@ -6,18 +6,11 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/refusal.hpp"
 
 namespace swarm {
 
 namespace {
-
-v1::Refusal refusal(v1::Refusal::Code code, std::string text, std::string subject) {
-  v1::Refusal r;
-  r.set_code(code);
-  r.set_text(std::move(text));
-  r.set_subject(std::move(subject));
-  return r;
-}
 
 const std::string* label(const v1::NodeInfo& n, std::string_view name) {
   for (const auto& l : n.labels())
@@ -129,13 +122,14 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
   if (cluster.nodes().empty()) {
     if (body.on().empty() && body.where().empty())
       return std::nullopt;
-    return refusal(v1::Refusal::NOT_FOUND, "This node is in no cluster, so there is no choice of nodes. Leave --on and --where out, or join one.",
-                   body.on());
+    return domain::refusal(v1::Refusal::NOT_FOUND,
+                           "This node is in no cluster, so there is no choice of nodes. Leave --on and --where out, or join one.", body.on());
   }
   const auto& directory = body.directory().empty() ? cmd.caller().directory() : body.directory();
   auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller}, cluster);
   if (!chosen.named)
-    return refusal(v1::Refusal::NOT_FOUND, concat({"No node of the cluster is called \"", body.on(), "\"; `swarmctl nodes` lists them"}), body.on());
+    return domain::refusal(v1::Refusal::NOT_FOUND, concat({"No node of the cluster is called \"", body.on(), "\"; `swarmctl nodes` lists them"}),
+                           body.on());
   body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
   body.set_placement(chosen.why);
   return std::nullopt;

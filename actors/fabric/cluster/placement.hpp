@@ -27,7 +27,7 @@ struct placement {
 };
 /// For the next attempt of a worker whose host was lost.
 placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster);
-/// Why a worker that was given to the node some time ago is not to begin there now: it has left, is drained, or has not been heard of for
+/// Why a worker that was given to the node some time ago is not to begin there now: it has left, is drained, or has not been heard from for
 /// limits::host_lease(). Empty = it may.
 std::string gone_since(const std::string& node_id, const v1::ClusterView& cluster, std::int64_t now_ms);
 

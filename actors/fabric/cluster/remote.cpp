@@ -14,7 +14,7 @@ namespace swarm {
 
 namespace {
 
-/// How long whoever asks waits for it, unless that is known.
+/// How long the caller waits for it, unless that is known.
 std::int64_t timeout_of(const v1::Command& c) {
   return limits::call_deadline_default().count() + (c.has_acquire_lock() ? c.acquire_lock().wait_ms() : 0);
 }
@@ -155,7 +155,7 @@ void poll_home(watch_self self, const watch_poll_ptr& poll, const std::shared_pt
       });
 }
 
-/// Whoever followed has gone, or wants no more: the home need not look out for it.
+/// The follower has gone, or wants no more: the home need not look out for it.
 void take_back(watch_self self, const watch_poll_ptr& poll) {
   auto& st = self->state;
   if (auto i = st.asked.find(poll); i != st.asked.end()) {
@@ -263,7 +263,7 @@ void answer(runtime::parked<pty_chunk_ptr>& promise, caf::expected<pty_chunk_ptr
     promise.answer(std::move(chunk.error()));
 }
 
-/// Half a chunk is taken for a sign that there is more already.
+/// Half a chunk is a sign that there is more already.
 void read_on(pty_self self, const pty_read& last, const v1::PtyChunk& chunk) {
   auto& st = self->state;
   if (!last.wait || chunk.ended() || chunk.data().size() < limits::pty_chunk_bytes_max / 2)

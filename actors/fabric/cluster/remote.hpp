@@ -13,7 +13,7 @@
 
 namespace swarm {
 
-/// How long whoever asks waits; nullopt: as long as is usual.
+/// How long the caller waits; nullopt: as long as is usual.
 using link_patience = std::optional<std::chrono::milliseconds>;
 /// A command for the node that is home of its scope.
 link_request_ptr to_link(const execution& what, const link_patience& = {});
@@ -62,12 +62,12 @@ struct remote_pty_state {
   principal_ptr who; // on whose behalf
   std::uint64_t next_input = 1;
   std::string client; // of inputs that name no request of their own: repeated by the link, they are applied once
-  /// What whoever follows will ask for next, asked for while it deals with what it has: only of a program that writes much.
+  /// What the follower will ask for next, asked for while it deals with what it has: only of a program that writes much.
   struct read_ahead {
     pty_read read;
     link_request_ptr request;
     pty_chunk_ptr chunk;                                   // null: it is on its way
-    std::optional<runtime::parked<pty_chunk_ptr>> waiting; // whoever asked for it meanwhile
+    std::optional<runtime::parked<pty_chunk_ptr>> waiting; // whoever requested it meanwhile
   };
   std::optional<read_ahead> ahead;
   bool writes_little = false; // its last chunk was small: an echo, a prompt

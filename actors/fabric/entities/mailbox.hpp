@@ -17,7 +17,7 @@ struct mailbox_state {
     wait_request_ptr request;
     runtime::parked<activity_ptr> promise;
     std::shared_ptr<v1::Activity> found;
-    caf::actor_addr who; // the caller: when it has gone, nothing may be taken for it any more
+    caf::actor_addr who; // the caller: when it has gone, nothing may be consumed for it any more
     std::uint64_t after = 0;
     bool consuming = true;    // its first look at the mail is under way: what that takes away must be handed over
     bool due = false;         // the timeout came meanwhile

@@ -20,7 +20,7 @@ struct call {
   std::shared_ptr<const execution> what;
   /// NAME=value of the caller, already filtered; handed to a worker by memory, never stored.
   std::vector<std::string> environment;
-  /// How long whoever asks waits, where another node is asked; nullopt: does not say.
+  /// How long the caller waits, where another node is asked; nullopt: does not say.
   std::optional<std::chrono::milliseconds> patience = {};
 };
 using call_ptr = std::shared_ptr<const call>;

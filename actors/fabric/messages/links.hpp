@@ -32,7 +32,7 @@ public:
   virtual void read() = 0;
   /// Ends it; what was written before is sent first.
   virtual void close() = 0;
-  /// Ends it at once: nothing is heard of the other side, so what was written is not waited for.
+  /// Ends it at once: nothing is heard from the other side, so what was written is not waited for.
   virtual void abort() = 0;
 };
 using link_connection_ptr = std::shared_ptr<link_connection>;

@@ -26,8 +26,8 @@ using pty_info_ptr = std::shared_ptr<const v1::PtyInfo>;
 struct pty_input {
   std::string request; // deduplicated per terminal; empty = not
   std::string data;
-  bool person = false; // people outrank agents
-  bool stale = false;  // its fence is not that of what the worker does now: only a repeated request is answered
+  bool person = false; // typed by a person, whose input comes before that of agents
+  bool stale = false;  // its fence is not that of the worker's task: it is not typed, and only a repeated request gets its answer
 };
 using pty_input_ptr = std::shared_ptr<const pty_input>;
 

@@ -119,7 +119,7 @@ void tell(const processes_state::child& c, const keeper_news_ptr& news) {
 /// It is about the attempt whose place the one that was asked for takes.
 bool is_of_former(const processes_state::child& c, const child_info& told) { return c.request && told.attempt < c.request->attempt(); }
 
-/// A further attempt takes the place of the one that ended, in the files too: its offsets begin anew.
+/// A further attempt takes the place of the one that ended, in the files too: its offsets start at 0 again.
 void make_room(self_ptr self, processes_state::child& c) {
   auto& st = self->state;
   if (c.terminal)

@@ -158,7 +158,7 @@ bool was_applied(const pty_state& st, const std::string& request) {
   return std::any_of(st.applied.begin(), st.applied.end(), [&](const auto& a) { return a.first == request; });
 }
 
-/// What was typed before this node or its connection to the keeper began anew.
+/// What was typed before this node or its connection to the keeper was reset.
 void take_inputs(self_ptr self, const child_info& child) {
   auto& st = self->state;
   for (const auto& [request, bytes] : child.inputs)

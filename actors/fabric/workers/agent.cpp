@@ -58,7 +58,7 @@ void after(self_ptr self, std::chrono::milliseconds delay, std::function<void()>
   self->delayed_send(self, delay, tick_atom_v, id);
 }
 
-/// Whoever was asked is being replaced; our spawn starts us anew with the new ones.
+/// The one that was asked is being replaced; our spawn starts us again with the new ones.
 void give_up(self_ptr self, const char* what, const caf::error& e) {
   log::warn({"agent ", self->state.place.id, ": ", what, ": ", caf::to_string(e)});
   self->quit(fail(errc::unavailable));
@@ -140,7 +140,8 @@ void report_program(self_ptr self) {
 
 constexpr unsigned looks_per_silence = 3;
 
-/// Output that flows sets no timer anew: now and then one looks how far it has got, and when it stands still for long enough, that is silence.
+/// Output that flows does not restart the timer: now and then one looks how far it has got, and when it stands still for long enough, that is
+/// silence.
 void await_silence(self_ptr self) {
   after(self, limits::agent_silence() / looks_per_silence, [self] {
     auto& st = self->state;
@@ -270,7 +271,7 @@ void wake(self_ptr self, const agent_mail& mail) {
   });
 }
 
-/// The id of a `[task:<id>]` prefix. It is typed into a terminal, so nothing but an id will do, whoever wrote the message.
+/// The id of a `[task:<id>]` prefix. It is typed into a terminal, so nothing but an id will do, whatever the sender.
 std::string task_named_in(const std::string& content) {
   const std::string mark = "[task:";
   auto end = content.find(']');

@@ -21,7 +21,7 @@ public:
 
   /// Pieces may end anywhere, also within a sequence.
   void read(std::string_view output);
-  /// What was said so far counts no more.
+  /// What was said so far is no longer valid.
   void forget();
   /// IDLE, WORKING or BLOCKED, whichever it said last; UNKNOWN when it has said nothing that counts.
   v1::AgentReport::State said() const noexcept { return blocked_.empty() ? own_ : v1::AgentReport::BLOCKED; }

@@ -24,7 +24,8 @@ void check_consistent(fabric_world& f) {
   }
 }
 
-std::string value_of(const std::vector<std::string>& env, const std::string& name) {
+template <class List>
+std::string value_of(const List& env, const std::string& name) {
   for (const auto& v : env)
     if (v.rfind(name + "=", 0) == 0)
       return v.substr(name.size() + 1);
@@ -435,7 +436,7 @@ TEST_CASE("the caller's environment reaches the worker and no file") {
   const std::string secret = "hunter2-very-secret-value";
   fabric_world f;
   auto d = f.run(f.dispatch("count"), {"PATH=/home/ada/bin:/usr/bin", "SWARM_PASSPHRASE=" + secret, "TERM=vt100"}).dispatch();
-  const auto& env = f.keeper.find(d.spawn().id())->request.environment;
+  const auto& env = f.keeper.find(d.spawn().id())->request.environment();
   CHECK(value_of(env, "SWARM_PASSPHRASE") == secret);
   CHECK(value_of(env, "PATH") == "/opt/swarm/bin:/home/ada/bin:/usr/bin");
   CHECK(value_of(env, "TERM") == "vt100");
@@ -473,9 +474,8 @@ TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hea
   const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
   auto started = f.run(wanted("with"), {"SWARM_SHARE=" + share}).dispatch().spawn().id();
   REQUIRE(f.keeper.runs(started));
-  CHECK(
-    value_of({f.keeper.find(started)->request.environment().begin(), f.keeper.find(started)->request.environment().end()}, "OPENCODE_CONFIG_CONTENT")
-      .find("file://" + share + "/agents/opencode/swarm.js") != std::string::npos);
+  CHECK(value_of(f.keeper.find(started)->request.environment(), "OPENCODE_CONFIG_CONTENT").find("file://" + share + "/agents/opencode/swarm.js") !=
+        std::string::npos);
 }
 
 TEST_CASE("Gemini CLI is not started without our policy, and whoever wanted it hears what to do") {
@@ -505,7 +505,7 @@ TEST_CASE("a worker started after a restart gets the node's environment and the 
   f.restart();
   f.w.advance_by(1s, 100ms);
   REQUIRE(f.keeper.runs(row.id()));
-  const auto& env = f.keeper.find(row.id())->request.environment;
+  const auto& env = f.keeper.find(row.id())->request.environment();
   CHECK(value_of(env, "ORIGIN") == "node");
   node_facts facts;
   facts.token_key = std::string(32, 'k');

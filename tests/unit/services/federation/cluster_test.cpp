@@ -114,7 +114,7 @@ struct join_listener {
                         std::lock_guard guard{mutex};
                         refused.push_back(std::move(why));
                       }};
-  fallible<join_token> token = [this]() -> fallible<join_token> {
+  security_result<join_token> token = [this]() -> security_result<join_token> {
     std::int64_t expires_ms = 0;
     auto text = listener.create_token(0, expires_ms);
     if (!text)

@@ -140,11 +140,12 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   attached a{n.dir};
   auto s = shell("s1", "");
   // Says a valid hello and tells whether it was answered.
-  give(*s.mutable_argv(), {"perl", "-MSocket", "-e",
-            "socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($ARGV[0])) or die; "
-            "$SIG{PIPE} = 'IGNORE'; syswrite($s, pack('V', 4) . \"\\x0a\\x02\\x08\\x01\"); my $n = sysread($s, my $b, 100); print $n ? 'answered' : "
-            "'refused';",
-            (n.dir / "keeper.sock").string()};
+  give(*s.mutable_argv(),
+       {"perl", "-MSocket", "-e",
+        "socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($ARGV[0])) or die; "
+        "$SIG{PIPE} = 'IGNORE'; syswrite($s, pack('V', 4) . \"\\x0a\\x02\\x08\\x01\"); my $n = sysread($s, my $b, 100); print $n ? 'answered' : "
+        "'refused';",
+        (n.dir / "keeper.sock").string()});
   a.run(s);
   CHECK(a.wait_exit("s1").exit_status == 0);
   CHECK(a.output("s1") == "refused");
@@ -152,8 +153,7 @@ TEST_CASE("a process that the keeper runs cannot command it") {
   // The same words from outside are answered.
   raw_caller outside{n.dir};
   outside.say(std::string{"\x04\0\0\0\x0a\x02\x08\x01", 8});
-  CHECK(a.events.wait([&] {
-    return a.events.gone; }));
+  CHECK(a.events.wait([&] { return a.events.gone; }));
 }
 
 TEST_CASE("malformed, oversized and untimely frames cost their sender the connection and nobody else anything") {
@@ -248,10 +248,10 @@ TEST_CASE("a program gets exactly the environment and descriptors it was given")
   CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 29});
   for (bool pipes : {false, true}) {
     auto f = shell(pipes ? "fd-pipes" : "fd-pty", "", pipes);
-    f.argv = {"ls", "/proc/self/fd"};
+    give(*f.mutable_argv(), {"ls", "/proc/self/fd"});
     a.run(f);
-    a.wait_exit(f.id);
-    auto text = a.output(f.id);
+    a.wait_exit(f.id());
+    auto text = a.output(f.id());
     text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\r' || c == '\n'; }), text.end());
     CHECK(text == "0123"); // 3 is the directory that ls reads
   }

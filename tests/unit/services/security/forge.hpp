@@ -47,7 +47,7 @@ inline unsigned mode_of(const std::filesystem::path& p) {
 }
 
 template <class T>
-security_error code_of(const fallible<T>& f) {
+security_error code_of(const security_result<T>& f) {
   REQUIRE(!f);
   CHECK(!f.failure().text.empty());
   return f.failure().code;
@@ -59,7 +59,7 @@ inline security_error code_of(const std::optional<security_failure>& f) {
 }
 
 template <class T>
-T value_of(fallible<T> f) {
+T value_of(security_result<T> f) {
   if (!f)
     FAIL(f.failure().text);
   return *std::move(f);

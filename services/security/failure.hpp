@@ -1,10 +1,10 @@
-// What can fail here gives one of these: the value, or why there is none in words a person can act on. Never a secret in the words.
+// Why something of security could not be done, in words a person can act on. The words never hold a secret.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <variant>
+
+#include "actors/base/result.hpp"
 
 namespace swarm {
 
@@ -19,11 +19,11 @@ enum class security_error : std::uint8_t {
   newer_version,
   /// Not an EC P-256 key, or not the key that belongs to the certificate.
   wrong_key,
-  /// Whoever asks for a certificate does not have the key.
+  /// The requester of a certificate does not have the key.
   bad_signature,
-  /// It does not count any more.
+  /// It is no longer valid.
   expired,
-  /// It does not count yet: one of the clocks is wrong.
+  /// It is not valid yet: one of the clocks is wrong.
   not_yet_valid,
   /// Of another cluster.
   other_cluster,
@@ -46,7 +46,7 @@ enum class security_error : std::uint8_t {
   wrong_state,
   /// A file cannot be read or written.
   storage,
-  /// The cryptographic library refused, mostly for want of memory.
+  /// The cryptographic library refused, mostly because memory is short.
   failed,
 };
 
@@ -56,21 +56,6 @@ struct security_failure {
 };
 
 template <class T>
-class [[nodiscard]] fallible {
-public:
-  fallible(T value) : state_(std::move(value)) {}
-  fallible(security_failure why) : state_(std::move(why)) {}
-
-  explicit operator bool() const noexcept { return state_.index() == 0; }
-  T& operator*() & { return std::get<0>(state_); }
-  const T& operator*() const& { return std::get<0>(state_); }
-  T&& operator*() && { return std::get<0>(std::move(state_)); }
-  T* operator->() { return &std::get<0>(state_); }
-  const T* operator->() const { return &std::get<0>(state_); }
-  const security_failure& failure() const { return std::get<1>(state_); }
-
-private:
-  std::variant<T, security_failure> state_;
-};
+using security_result = result<T, security_failure>;
 
 } // namespace swarm

@@ -1,0 +1,32 @@
+// The one admission of a command: what every way into a node checks, fills in and decides before the front sees it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/store/interfaces.hpp"
+
+namespace swarm {
+
+/// What differs between the ways in. The principal is whom that way has identified, never what the command says.
+struct way_in {
+  v1::Principal principal;
+  std::string node_id; // where a session that registers lives
+  /// Turns the caller's paths into those of the store; empty = they are.
+  std::function<void(v1::Command&)> to_store = {};
+  /// Chooses where the worker runs that the command may ask for; why it cannot.
+  std::function<std::optional<v1::Refusal>(v1::Command&)> place = {};
+};
+
+/// `what` for the front, unless `wrong` says which outer bound is broken (errc::invalid). `refusal`: the answer to give instead of asking the front.
+struct admitted_command {
+  std::shared_ptr<const execution> what;
+  std::optional<v1::Refusal> refusal;
+  std::string wrong;
+};
+
+admitted_command admit_command(const v1::RequestId&, const v1::Command&, const way_in&);
+
+} // namespace swarm

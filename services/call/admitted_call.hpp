@@ -1,0 +1,43 @@
+// How a call begins: its caller is admitted and its request checked before anything runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "services/call/bridge.hpp"
+#include "services/call/service_environment.hpp"
+
+namespace swarm {
+
+/// `run(admitted)` starts the call of an admitted caller. A caller who is not admitted, and a request that is wrong (`wrong` says why), gets the
+/// status at once.
+template <class Run>
+grpc::ServerUnaryReactor* when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx,
+                                        const std::optional<std::string>& wrong, Run run) {
+  auto in = admit(service, ctx);
+  if (!in.status.ok())
+    return finish_now(in.status);
+  if (wrong)
+    return finish_now({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  return run(std::move(in));
+}
+
+/// The same for a stream: `start(who, io)` gives it its actor.
+template <class Reactor, class Start>
+Reactor* stream_when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx, const std::optional<std::string>& wrong,
+                              Start start) {
+  auto io = std::make_shared<Reactor>();
+  auto in = admit(service, ctx);
+  io->hold(io, in.slot);
+  if (!in.status.ok())
+    io->close(in.status);
+  else if (wrong)
+    io->close({grpc::StatusCode::INVALID_ARGUMENT, *wrong});
+  else
+    start(in.who, io);
+  return io.get();
+}
+
+} // namespace swarm

@@ -1,0 +1,97 @@
+#include "actors/fabric/admit_command.hpp"
+
+#include <doctest/doctest.h>
+
+#include "actors/base/limits.hpp"
+
+using namespace swarm;
+
+namespace {
+
+v1::RequestId id_of(std::size_t client_bytes) {
+  v1::RequestId id;
+  id.set_client(std::string(client_bytes, 'c'));
+  id.set_seq(1);
+  return id;
+}
+
+way_in as_session(const std::string& session) {
+  way_in in;
+  in.principal.set_kind(v1::Principal::SESSION);
+  in.principal.set_id(session);
+  in.node_id = "here";
+  return in;
+}
+
+v1::Command spawn_in(const std::string& directory) {
+  v1::Command cmd;
+  cmd.set_scope("/r");
+  cmd.mutable_caller()->set_directory(directory);
+  cmd.mutable_request_spawn()->set_role("helper");
+  cmd.mutable_request_spawn()->set_key("k");
+  return cmd;
+}
+
+} // namespace
+
+TEST_CASE("who asks is whom the way in has identified, whatever the command says") {
+  auto cmd = spawn_in("/r/sub");
+  cmd.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  auto admitted = admit_command(id_of(8), cmd, as_session("me"));
+  REQUIRE(admitted.what);
+  CHECK(admitted.what->command.principal().kind() == v1::Principal::SESSION);
+  CHECK(admitted.what->command.actor() == "me");
+  CHECK(admitted.what->command.request_spawn().directory() == "/r/sub");
+  CHECK(admitted.what->valid);
+
+  v1::Command registers;
+  registers.set_scope("/r");
+  registers.mutable_register_session()->set_directory("/r");
+  registers.mutable_register_session()->set_node_id("another");
+  CHECK(admit_command(id_of(8), registers, as_session("me")).what->command.register_session().node_id() == "here");
+}
+
+TEST_CASE("a command or a request id that is too large is wrong, and nothing of it is looked at") {
+  auto in = as_session("me");
+  in.place = [](v1::Command&) -> std::optional<v1::Refusal> { throw std::logic_error("must not be asked"); };
+  CHECK_FALSE(admit_command(id_of(limits::request_client_bytes_max + 1), spawn_in("/r"), in).what);
+  auto large = spawn_in("/r");
+  large.mutable_request_spawn()->set_intent(std::string(limits::command_encoded_bytes_max, 'x'));
+  auto refused = admit_command(id_of(8), large, in);
+  CHECK_FALSE(refused.what);
+  CHECK(refused.wrong == "the command is larger than 256 KiB");
+}
+
+TEST_CASE("the digest is of what the store sees and before a place is chosen, so that a repeated request is known wherever its worker runs") {
+  auto in = as_session("me");
+  in.to_store = [](v1::Command& cmd) { cmd.set_scope("shared"); };
+  auto digest_on = [&](const std::string& node) {
+    in.place = [node](v1::Command& cmd) -> std::optional<v1::Refusal> {
+      CHECK(cmd.scope() == "shared");
+      cmd.mutable_request_spawn()->set_node_id(node);
+      return std::nullopt;
+    };
+    auto admitted = admit_command(id_of(8), spawn_in("/r"), in);
+    CHECK(admitted.what->command.request_spawn().node_id() == node);
+    return admitted.what->digest;
+  };
+  const auto shared = digest_on("a");
+  CHECK(shared == digest_on("b"));
+  in.to_store = {};
+  in.place = {};
+  CHECK(admit_command(id_of(8), spawn_in("/r"), in).what->digest != shared);
+}
+
+TEST_CASE("a place that cannot be is the answer, and an invalid command is marked as such") {
+  auto in = as_session("me");
+  in.place = [](v1::Command&) {
+    v1::Refusal no;
+    no.set_text("no host");
+    return std::optional{no};
+  };
+  auto refused = admit_command(id_of(8), spawn_in("/r"), in);
+  CHECK(refused.refusal->text() == "no host");
+  auto nameless = spawn_in("/r");
+  nameless.mutable_request_spawn()->clear_key();
+  CHECK_FALSE(admit_command(id_of(8), nameless, as_session("me")).what->valid);
+}
