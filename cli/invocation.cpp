@@ -156,11 +156,7 @@ std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& 
   auto q = cli.query();
   q.set_scope(scope);
   q.mutable_list_sessions();
-  std::vector<v1::Session> out;
-  ask_pages(
-    cli, q, [](v1::Query& x) { return x.mutable_list_sessions()->mutable_page(); }, [](const v1::Answer& a) { return a.sessions().page(); },
-    [&](const v1::Answer& a) { out.insert(out.end(), a.sessions().sessions().begin(), a.sessions().sessions().end()); });
-  return out;
+  return all_rows<v1::Session>(cli, std::move(q));
 }
 
 std::vector<v1::Task> all_tasks(const invocation& cli, std::optional<v1::TaskStatus> status, bool by_creation) {
@@ -168,31 +164,19 @@ std::vector<v1::Task> all_tasks(const invocation& cli, std::optional<v1::TaskSta
   q.mutable_list_tasks()->set_by_creation(by_creation);
   if (status)
     q.mutable_list_tasks()->add_statuses(*status);
-  std::vector<v1::Task> out;
-  ask_pages(
-    cli, q, [](v1::Query& x) { return x.mutable_list_tasks()->mutable_page(); }, [](const v1::Answer& a) { return a.tasks().page(); },
-    [&](const v1::Answer& a) { out.insert(out.end(), a.tasks().tasks().begin(), a.tasks().tasks().end()); });
-  return out;
+  return all_rows<v1::Task>(cli, std::move(q));
 }
 
 std::vector<v1::LockView> all_locks(const invocation& cli, const std::string& holder) {
   auto q = cli.query();
   q.mutable_list_locks()->set_holder(holder);
-  std::vector<v1::LockView> out;
-  ask_pages(
-    cli, q, [](v1::Query& x) { return x.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
-    [&](const v1::Answer& a) { out.insert(out.end(), a.locks().locks().begin(), a.locks().locks().end()); });
-  return out;
+  return all_rows<v1::LockView>(cli, std::move(q));
 }
 
 std::vector<v1::KvEntry> all_kv(const invocation& cli, const std::string& prefix) {
   auto q = cli.query();
   q.mutable_list_kv()->set_prefix(prefix);
-  std::vector<v1::KvEntry> out;
-  ask_pages(
-    cli, q, [](v1::Query& x) { return x.mutable_list_kv()->mutable_page(); }, [](const v1::Answer& a) { return a.kv_list().page(); },
-    [&](const v1::Answer& a) { out.insert(out.end(), a.kv_list().entries().begin(), a.kv_list().entries().end()); });
-  return out;
+  return all_rows<v1::KvEntry>(cli, std::move(q));
 }
 
 std::vector<std::string> comma_separated(const std::vector<std::string>& values) {

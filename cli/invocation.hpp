@@ -13,6 +13,7 @@
 #include "cli/targets.hpp"
 #include "gateway/client/failure.hpp"
 #include "gateway/client/ports.hpp"
+#include "gateway/json/pages.hpp"
 #include "swarm/v1/query.pb.h"
 
 namespace swarm::cli {
@@ -104,17 +105,10 @@ failure refused(const v1::Reply&);
 failure refused(const v1::Refusal&);
 int exit_code_of(v1::Refusal::Code) noexcept;
 
-/// Asks page after page. `list` gives the query's Page-carrying part, `answer` the page of rows; `take` gets each answer.
-template <class MutablePage, class PageOf, class Take>
-void ask_pages(const invocation& cli, v1::Query query, MutablePage list, PageOf page_of, Take take) {
-  for (;;) {
-    auto answer = cli.ask(query);
-    auto token = page_of(answer).token();
-    take(answer);
-    if (token.empty())
-      return;
-    list(query)->set_token(token);
-  }
+/// The rows of every page of a list.
+template <class Row>
+std::vector<Row> all_rows(const invocation& cli, v1::Query query) {
+  return mcp::rows_of_pages<Row>(std::move(query), [&](const v1::Query& q) { return cli.ask(q); });
 }
 
 /// Every session, task, lock of the scope, in list order.

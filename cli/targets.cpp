@@ -119,7 +119,7 @@ context_list contexts_of(const settings_file& file) {
     return {};
   if (file.bytes->size() > contexts_file_bytes_max)
     throw failure(code::refused, file.path.string() + ": longer than " + std::to_string(contexts_file_bytes_max) + " bytes");
-  // Whoever can write it decides which program of which host commands go to.
+  // A user who can write it decides which program of which host commands go to.
   struct stat info {};
   if (stat(file.target.c_str(), &info) == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw failure(code::refused, file.path.string() + ": others can write this file; look at it, then: chmod 600 " + file.path.string());

@@ -32,7 +32,7 @@ std::string objection_to(const target&);
 std::filesystem::path contexts_file(const environment&);
 /// No file is an empty list. Throws `failure`, with the line, for a file that is not as it should be.
 context_list read_contexts(const std::filesystem::path&);
-/// Reads, changes and replaces the file at one stroke, mode 0600; nothing is written when reading or `change` throws. Comments are not kept.
+/// Reads, changes and replaces the file atomically, mode 0600; nothing is written when reading or `change` throws. Comments are not kept.
 void change_contexts(const std::filesystem::path&, const std::function<void(context_list&)>& change);
 
 /// Where a call may take its node from.

@@ -1,4 +1,4 @@
-// One settings file in the user's home: read whole, replaced at one stroke, with a copy of what was there.
+// One settings file in the user's home: read whole, replaced atomically, with a copy of what was there.
 #pragma once
 
 #include <filesystem>

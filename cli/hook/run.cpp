@@ -73,6 +73,8 @@ private:
     hurry();
     return cli_.node().coordination.ask(q);
   }
+  /// Throws `failure` for a refusal.
+  v1::Answer granted(const v1::Query&) const;
   std::vector<v1::LockView> locks() const;
   void report(v1::AgentReport::State);
 
@@ -169,22 +171,20 @@ v1::Query hook_run::query() const {
   return q;
 }
 
-std::vector<v1::LockView> hook_run::locks() const {
-  auto q = query();
-  std::vector<v1::LockView> out;
-  for (q.mutable_list_locks();;) {
-    auto answer = ask(q);
-    if (answer.has_refusal())
-      throw refused(answer.refusal());
-    for (auto& l : *answer.mutable_locks()->mutable_locks())
-      out.push_back(std::move(l));
-    if (answer.locks().page().token().empty())
-      return out;
-    q.mutable_list_locks()->mutable_page()->set_token(answer.locks().page().token());
-  }
+v1::Answer hook_run::granted(const v1::Query& q) const {
+  auto answer = ask(q);
+  if (answer.has_refusal())
+    throw refused(answer.refusal());
+  return answer;
 }
 
-/// What the node makes of it is not the hook's matter, nor is a node that cannot be told.
+std::vector<v1::LockView> hook_run::locks() const {
+  auto q = query();
+  q.mutable_list_locks();
+  return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return granted(x); });
+}
+
+/// Best effort: refusals and an unreachable node are ignored.
 void hook_run::report(v1::AgentReport::State state) {
   auto now = cli_.now_ms();
   bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
@@ -248,24 +248,15 @@ v1::Session hook_run::of_worker() const {
 
 std::vector<v1::Session> hook_run::sessions() const {
   auto q = query();
-  std::vector<v1::Session> out;
-  for (q.mutable_list_sessions();;) {
-    auto answer = ask(q);
-    if (answer.has_refusal())
-      throw refused(answer.refusal());
-    const auto& page = answer.sessions();
-    out.insert(out.end(), page.sessions().begin(), page.sessions().end());
-    if (page.page().token().empty())
-      return out;
-    q.mutable_list_sessions()->mutable_page()->set_token(page.page().token());
-  }
+  q.mutable_list_sessions();
+  return mcp::rows_of_pages<v1::Session>(std::move(q), [this](const v1::Query& x) { return granted(x); });
 }
 
 std::optional<v1::Session> hook_run::of_tool_server(const std::vector<v1::Session>& all, const std::string& me) const {
   return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
 }
 
-/// The agent may have registered by its tool server before its first event, or anew since: then that session is who we are.
+/// The agent may have registered by its tool server before its first event, or again since: then that session is who we are.
 void hook_run::look_for_tool_server() {
   if (worker_ || me_.scope.empty() || std::exchange(looked_, true))
     return;

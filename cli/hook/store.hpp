@@ -67,7 +67,7 @@ struct hook_memory {
 };
 
 /// The file of one session of one host. The session's name comes from outside and is no part of a file's name. Nothing here throws: a file
-/// that cannot be read is none, one that cannot be written is given up.
+/// that cannot be read counts as absent, one that cannot be written is given up.
 class hook_store {
 public:
   /// An empty `session` has no file. `patience`: how long other hooks may keep it from us.
@@ -79,10 +79,10 @@ public:
   /// false to leave it as it was. With `create` directories are made, mode 0700. False when it was not written, also because other hooks kept
   /// it from us for too long; then later calls do not wait again.
   bool update(const std::function<bool(hook_memory&)>& change, bool create = false);
-  /// They did.
+  /// Other hooks have kept update() from the file for longer than `patience`.
   bool kept_out() const noexcept { return kept_out_; }
   void remove() const;
-  /// Whether the hooks of another session know that one for theirs.
+  /// Whether the session belongs to the hooks of another agent's session.
   bool is_anothers(const std::string& session_id) const;
 
   /// Whether a session's own hooks show a tool call that may have written the path since then.

@@ -15,14 +15,9 @@ namespace {
 using mcp::json;
 
 std::vector<v1::Spawn> live_spawns(invocation& cli) {
-  std::vector<v1::Spawn> out;
   auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(true);
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); },
-    [](const v1::Answer& a) -> const auto& { return a.spawns().page(); },
-    [&](const v1::Answer& a) { out.insert(out.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
-  return out;
+  return all_rows<v1::Spawn>(cli, std::move(query));
 }
 
 json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {

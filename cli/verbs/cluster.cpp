@@ -89,7 +89,7 @@ void print_nodes(const invocation& cli, const v1::ClusterView& view) {
 int run_create_token(const invocation& cli, double ttl_s) {
   v1::CreateJoinTokenRequest request;
   request.set_ttl_ms(milliseconds_of(ttl_s, "--ttl", limits::join_token_lifetime_max));
-  auto made = cli.node().node.create_join_token(request);
+  auto made = cli.node().admin.create_join_token(request);
   auto left = std::max<std::int64_t>(made.expires_at_ms() - cli.now_ms(), 0);
   if (cli.json_wanted()) {
     cli.io().print({{"token", made.token()}, {"expires_at_ms", made.expires_at_ms()}});
@@ -105,7 +105,7 @@ void build_join_token(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* create = app.add_subcommand("create", "print a token with which one further host can join");
   auto ttl = std::make_shared<double>(0);
-  option(*create, "--ttl", *ttl, "seconds it counts (600)");
+  option(*create, "--ttl", *ttl, "seconds it is valid (600)");
   on_run(*create, cli, [ttl, &cli] { return run_create_token(cli, *ttl); });
 }
 
@@ -121,14 +121,14 @@ int run_join(invocation& cli, const join_options& o) {
   auto& finder = cli.node().finder;
   auto was_running = finder.running();
   finder.start(o.name);
-  auto status = cli.node().node.status();
+  auto status = cli.node().admin.status();
   if (was_running && !o.name.empty() && o.name != status.node_name())
     throw failure(code::refused,
                   concat({"a node named ", status.node_name(), " is running already; stop it with: swarmctl down, or leave --node-name out"}));
   v1::JoinClusterRequest request;
   request.set_token(o.token == "-" ? read_line_of(std::cin, limits::join_token_bytes_max) : o.token);
   request.set_listen(o.listen);
-  auto view = cli.node().node.join_cluster(request);
+  auto view = cli.node().admin.join_cluster(request);
   if (!cli.json_wanted())
     cli.io().line(concat({status.node_name(), " has joined the cluster ", view.cluster_id()}));
   print_nodes(cli, view);
@@ -147,7 +147,7 @@ void build_join(CLI::App& app, invocation& cli) {
 
 void build_nodes(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] {
-    print_nodes(cli, cli.node().node.nodes());
+    print_nodes(cli, cli.node().admin.nodes());
     return code::ok;
   });
 }
@@ -155,7 +155,7 @@ void build_nodes(CLI::App& app, invocation& cli) {
 int run_revoke(const invocation& cli, const std::string& node) {
   v1::RevokeNodeRequest request;
   request.set_node(node);
-  print_nodes(cli, cli.node().node.revoke_node(request));
+  print_nodes(cli, cli.node().admin.revoke_node(request));
   return code::ok;
 }
 
@@ -179,7 +179,7 @@ void build_drain(CLI::App& app, invocation& cli) {
     v1::DrainNodeRequest request;
     request.set_node(o->node);
     request.set_off(o->off);
-    print_nodes(cli, cli.node().node.drain_node(request));
+    print_nodes(cli, cli.node().admin.drain_node(request));
     return code::ok;
   });
 }
@@ -187,7 +187,7 @@ void build_drain(CLI::App& app, invocation& cli) {
 int run_leave(const invocation& cli, bool force) {
   v1::LeaveClusterRequest request;
   request.set_force(force);
-  auto reply = cli.node().node.leave_cluster(request);
+  auto reply = cli.node().admin.leave_cluster(request);
   if (cli.json_wanted()) {
     cli.io().print({{"ok", true}, {"warning", reply.warning().empty() ? json(nullptr) : json(reply.warning())}});
     return code::ok;
@@ -208,7 +208,7 @@ int run_unlock_authority(const invocation& cli, const std::string& file) {
   v1::UnlockAuthorityRequest request;
   auto passphrase = read_passphrase(file, "Passphrase of the cluster's authority: ");
   request.set_passphrase(passphrase);
-  auto left = std::max<std::int64_t>(cli.node().node.unlock_authority(request).until_ms() - cli.now_ms(), 0);
+  auto left = std::max<std::int64_t>(cli.node().admin.unlock_authority(request).until_ms() - cli.now_ms(), 0);
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"unlocked_ms", left}});
   else
@@ -257,11 +257,11 @@ std::string found_cluster(const invocation& cli, const cluster_options& o) {
   v1::FoundRequest request;
   request.set_listen(o.listen);
   request.set_insecure(o.insecure);
-  const auto before = cli.node().node.nodes();
+  const auto before = cli.node().admin.nodes();
   // Only a new cluster has a new authority.
   if (before.cluster_id().empty() && !o.insecure)
     request.set_passphrase(new_passphrase(o.passphrase_file));
-  auto reply = cli.node().node.found_cluster(request);
+  auto reply = cli.node().admin.found_cluster(request);
   warn_of_move(cli, before, o.listen);
   if (!reply.recovery_copy().empty() && !cli.json_wanted()) {
     cli.io().error(

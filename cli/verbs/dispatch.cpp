@@ -122,13 +122,9 @@ struct outcome {
 
 /// The worker's exit status is the command's own; a task that ended in another way maps to 0 or 1.
 outcome outcome_of(const v1::Task& task) {
-  outcome out;
-  if (task.harness() == "exec") {
-    auto result = domain::parse_json(task.result());
-    if (result && result->is_object())
-      out.details = std::move(*result);
-  }
-  out.exit_status = task.status() == v1::DONE ? code::ok : code::refused;
+  mcp::task_follow known;
+  known.task = task;
+  outcome out{task.status() == v1::DONE ? code::ok : code::refused, known.details()};
   if (!out.details.is_object())
     return out;
   auto number = [&](const char* name) {
@@ -258,72 +254,13 @@ int interrupted(const v1::Task& task) {
                                      "; cancel it with: swarmctl update-task " + task.id() + " --status cancelled");
 }
 
-void refresh_task(json& payload, const v1::Task& task) { payload["task"] = mcp::task(task); }
-
-json completion_of(const task_follow& f, double timeout_s) {
-  bool completed = domain::is_terminal(f.task.status());
-  json out = {{"status", completed ? "completed" : "timeout"}};
-  if (completed)
-    out["terminal_status"] = domain::to_text(f.task.status());
-  out["timeout_seconds"] = timeout_s > 0 ? json(timeout_s) : json(nullptr);
-  out["waited_ms"] = f.waited_ms;
-  out["task"] = mcp::task(f.task);
-  return out;
-}
-
-/// Why there is no worker; empty when there is one, was one or may be one.
-std::string spawn_error(const task_follow& f, const outcome& o) {
-  if (!f.spawn_error.empty())
-    return f.spawn_error;
-  // The event may have been missed. A command that ran has an exit status.
-  bool ran = !o.details.is_object() || o.details.contains("exit_status") || o.details.contains("signal");
-  if (ran || !o.details.contains("reason") || !o.details["reason"].is_string())
-    return {};
-  return o.details["reason"].get<std::string>();
-}
-
-/// What became of the worker that was asked for (contract 3.3 step 15).
-void add_worker(json& payload, const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
-  if (!asked_for_worker(d))
-    return;
-  if (auto error = spawn_error(f, o); !error.empty()) {
-    payload["status"] = "spawn_failed";
-    payload["error"] = error;
-  } else if (f.bound || o.details.is_object()) {
-    payload["status"] = "spawned";
-    payload["spawned_instance"] = mcp::text_or_null(f.task.assignee());
-  }
-}
-
-/// Contract 3.3 step 16: whoever has waited for the end needs no mail about it.
-json consume_messages(const invocation& cli, const v1::Command& dispatch, const v1::Task& task) {
-  auto out = json::array();
-  if (dispatch.actor().empty())
-    return out;
-  constexpr std::uint32_t page = 200;
-  auto command = dispatch;
-  command.mutable_consume_messages()->set_task_prefix(task.id());
-  command.mutable_consume_messages()->set_limit(page);
-  try {
-    for (bool more = true; more;) {
-      auto reply = cli.decide(command);
-      for (const auto& m : reply.messages().messages())
-        out.push_back(mcp::message(m));
-      more = reply.messages().messages_size() == static_cast<int>(page);
-    }
-  } catch (const failure&) {
-    // Mail that stays unread is found later; the result of the work would be lost.
-  }
-  return out;
-}
-
 /// What became of it, in words.
-std::string worker_text(const v1::DispatchReply& d, const task_follow& f, const outcome& o) {
+std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
   if (!asked_for_worker(d))
     return status_text(d, f.task);
-  if (auto error = spawn_error(f, o); !error.empty())
+  if (auto error = f.spawn_error(); !error.empty())
     return "spawn failed: " + error;
-  if (f.bound || o.details.is_object())
+  if (f.has_run())
     return "spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
   return status_text(d, f.task);
 }
@@ -340,12 +277,11 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     interrupted(f.task);
   bool completed = domain::is_terminal(f.task.status());
   auto result = outcome_of(f.task);
-  auto consumed = completed ? consume_messages(cli, command, f.task) : json::array();
+  auto consumed = completed ? mcp::consume_messages(command, f.task.id(), [&](const v1::Command& c) { return cli.decide(c); }) : json::array();
   if (cli.json_wanted()) {
     auto payload = payload_of(d);
-    refresh_task(payload, f.task);
-    add_worker(payload, d, f, result);
-    payload["completion"] = completion_of(f, static_cast<double>(options.timeout_ms) / 1000);
+    mcp::add_worker(payload, d, f);
+    payload["completion"] = mcp::completion(f, options.timeout_ms, f.waited_ms);
     if (completed && !command.actor().empty())
       payload["consumed_completion_messages"] = consumed;
     add_outcome(payload, result);
@@ -355,9 +291,8 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     print_result(cli, f.task, result);
     print_worktree(cli.io(), command, f.task);
   } else {
-    cli.io().line(worker_text(d, f, result) +
-                  (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
-                  domain::to_text(f.task.status()));
+    cli.io().line(worker_text(d, f) + (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") +
+                  " with task " + domain::to_text(f.task.status()));
   }
   return completed ? result.exit_status : code::deadline;
 }
@@ -365,28 +300,25 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
 /// Waits until the worker runs, as swarm-mcp's spawners do.
 int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
-  options.until_bound = true;
+  options.until = mcp::task_follow::target::worker;
   options.timeout_ms = milliseconds_of(o.wait_s, "--wait");
   options.quiet = true;
   auto running = d.spawn().status() == v1::Spawn::RUNNING;
-  task_follow f;
+  followed_task f;
   f.task = d.task();
   f.bound = running;
   if (!running && options.timeout_ms > 0)
     f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);
-  auto result = outcome_of(f.task);
-  auto error = spawn_error(f, result);
-  bool ran = f.bound || result.details.is_object();
-  bool given_up = error.empty() && !ran && domain::is_terminal(f.task.status());
+  auto error = f.spawn_error();
+  bool given_up = error.empty() && !f.has_run() && domain::is_terminal(f.task.status());
   if (cli.json_wanted()) {
     auto payload = payload_of(d);
-    refresh_task(payload, f.task);
-    add_worker(payload, d, f, result);
+    mcp::add_worker(payload, d, f);
     cli.io().print(payload);
   } else {
-    cli.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f, result));
+    cli.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f));
   }
   return error.empty() && !given_up ? code::ok : code::refused;
 }

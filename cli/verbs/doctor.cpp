@@ -47,7 +47,7 @@ bool check_node(invocation& cli, report& r) {
     r.add("node", "warn", "no node is running; start one with: swarmctl up");
     return false;
   }
-  auto s = cli.node().node.status();
+  auto s = cli.node().admin.status();
   dir = s.state_dir();
   r.add("database", "ok", state_dir{dir}.database().string(), {{"path", state_dir{dir}.database().string()}, {"schema_version", s.schema_version()}});
   bool same = s.version() == SWARM_VERSION;
@@ -91,7 +91,7 @@ void check_instances(invocation& cli, report& r) {
 }
 
 void check_integrity(invocation& cli, report& r) {
-  auto check = cli.node().node.check({});
+  auto check = cli.node().admin.check({});
   r.add("integrity", check.ok() ? "ok" : "fail", check.ok() ? "the store is consistent" : check.text() + "; restore a backup");
 }
 

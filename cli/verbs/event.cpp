@@ -41,14 +41,16 @@ std::uint64_t print_kept(invocation& cli, const event_options& o) {
   if (o.since < 0)
     body->mutable_page()->set_size(static_cast<std::uint32_t>(o.limit));
   std::uint64_t revision = 0;
-  auto page_of = [&](const v1::Answer& a) { return o.since < 0 ? v1::Page{} : a.events().page(); };
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_events()->mutable_page(); }, page_of,
-    [&](const v1::Answer& a) {
-      revision = std::max(revision, a.revision());
-      for (const auto& e : a.events().events())
-        print_event(cli, e);
-    });
+  auto take = [&](const v1::Answer& a) {
+    revision = std::max(revision, a.revision());
+    for (const auto& e : a.events().events())
+      print_event(cli, e);
+  };
+  if (o.since < 0) // the newest are one page
+    take(cli.ask(query));
+  else
+    mcp::each_page(
+      std::move(query), [&](const v1::Query& q) { return cli.ask(q); }, take);
   return revision;
 }
 

@@ -6,6 +6,8 @@
 #include "cli/interrupt.hpp"
 
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <optional>
 
 namespace swarm::cli {
@@ -64,47 +66,7 @@ colour colour_of(const v1::Event& e) {
   return text_in(payload_of(e), "status") == "done" ? colour::green : colour::red;
 }
 
-bool ends_task(const v1::Event& e) {
-  return e.type() == "task.cascade.cancelled" ||
-         (e.type().rfind("task.", 0) == 0 && domain::is_terminal(domain::task_status_from(text_in(payload_of(e), "status"))));
-}
-
 } // namespace
-
-ticker::ticker(std::int64_t period_ms, std::function<void()> on_tick, std::int64_t timeout_ms, std::function<void()> on_deadline)
-  : on_tick_(std::move(on_tick)), on_deadline_(std::move(on_deadline)) {
-  if (period_ms > 0 || timeout_ms > 0)
-    thread_ = std::thread{[this, period_ms, timeout_ms] { run(period_ms, timeout_ms); }};
-}
-
-ticker::~ticker() {
-  {
-    std::lock_guard guard{mutex_};
-    stop_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable())
-    thread_.join();
-}
-
-void ticker::run(std::int64_t period_ms, std::int64_t timeout_ms) {
-  using clock = std::chrono::steady_clock;
-  auto deadline = clock::now() + std::chrono::milliseconds{timeout_ms};
-  std::unique_lock lock{mutex_};
-  for (;;) {
-    auto next = clock::now() + std::chrono::milliseconds{period_ms > 0 ? period_ms : timeout_ms};
-    if (timeout_ms > 0)
-      next = std::min(next, deadline);
-    if (wake_.wait_until(lock, next, [this] { return stop_; }))
-      return;
-    if (period_ms > 0)
-      on_tick_();
-    if (timeout_ms > 0 && clock::now() >= deadline) {
-      on_deadline_();
-      return;
-    }
-  }
-}
 
 follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick) {
@@ -182,41 +144,27 @@ std::string live_line(const v1::Event& e) {
   return {};
 }
 
-task_follow follow_task(invocation& cli, v1::Task task, std::uint64_t after, const follow_options& options) {
-  task_follow out;
+followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, const follow_options& options) {
+  followed_task out;
   out.task = std::move(task);
+  out.until = options.until;
   out.bound = options.bound;
   auto began = cli.boot_ms();
-  v1::WatchRequest request;
-  request.set_scope(out.task.scope());
-  request.set_after(after);
-  request.set_from_now(after == 0);
-  request.add_types("task.");
-  request.add_types("spawn.");
   spinner spin{cli.io(), !options.quiet};
-  auto done = [&] { return domain::is_terminal(out.task.status()) || (options.until_bound && (out.bound || !out.spawn_error.empty())); };
-  auto on = [&](const v1::Event& e) {
-    if (!mcp::concerns(e, out.task.id()))
-      return true;
-    out.take(e);
-    if (auto line = live_line(e); !line.empty() && !options.quiet)
-      spin.around([&] { cli.io().painted_line(cli.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + cli.io().paint(colour_of(e), line)); });
-    // The row, not the event, decides: the event may be older than a later attempt.
-    if (ends_task(e))
-      out.task = current(cli, out.task);
-    return !done();
-  };
-  auto on_reset = [&] {
-    out.task = current(cli, out.task);
-    return !done();
-  };
   std::function<void()> tick;
   if (spin.shown())
     tick = [&] { spin.tick(cli.boot_ms() - began); };
-  if (!done())
+  mcp::follow_port port;
+  port.read = [&](const v1::Task& t) { return current(cli, t); };
+  port.watch = [&](const v1::WatchRequest& request, const auto& on, const auto& on_reset) {
     out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick);
-  spin.around([] {});
-  out.task = current(cli, out.task);
+    spin.around([] {});
+  };
+  port.tell = [&](const v1::Event& e) {
+    if (auto line = live_line(e); !line.empty() && !options.quiet)
+      spin.around([&] { cli.io().painted_line(cli.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + cli.io().paint(colour_of(e), line)); });
+  };
+  mcp::follow(out, after, port);
   out.waited_ms = cli.boot_ms() - began;
   return out;
 }

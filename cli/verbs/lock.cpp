@@ -42,7 +42,7 @@ void give_up_place(const invocation& cli, const v1::Command& waiting) {
   cli.decide(command);
 }
 
-/// Whoever stops waiting, by Ctrl-C or by the deadline, leaves the line.
+/// A caller that stops waiting, by Ctrl-C or by the deadline, leaves the line.
 v1::Reply acquire(const invocation& cli, const v1::Command& command) {
   if (command.acquire_lock().wait_ms() == 0)
     return cli.decide(command);

@@ -5,7 +5,7 @@
 #include "cli/hook/agent_process.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
-#include "cli/verbs/follow.hpp"
+#include "gateway/client/connection.hpp"
 #include "gateway/mcp/stdio.hpp"
 
 #include <atomic>
@@ -17,111 +17,12 @@ namespace swarm::cli {
 
 namespace {
 
-mcp::call_failed as_call_failed(const failure& f) {
-  using why = mcp::call_failed::why;
-  auto reason = why::refused;
-  if (f.unknown_token)
-    reason = why::unknown_session;
-  else if (f.exit_status == code::no_node)
-    reason = why::no_node;
-  else if (f.exit_status == code::deadline)
-    reason = why::deadline;
-  else if (f.exit_status == code::interrupted)
-    reason = why::cancelled;
-  return {reason, reason == why::cancelled ? "cancelled" : f.what()};
-}
-
-class port_connection final : public mcp::connection {
-  template <class Call>
-  static auto told(Call call) {
-    try {
-      return call();
-    } catch (const failure& f) {
-      throw as_call_failed(f);
-    }
-  }
-
-public:
-  explicit port_connection(std::unique_ptr<node_line> port) : port_(std::move(port)) {}
-
-  v1::Reply execute(const v1::Command& command, const mcp::environment_list& environment, std::int64_t extra_ms) override {
-    return told([&] { return port_->execute(command, environment, extra_ms); });
-  }
-  v1::Answer ask(const v1::Query& query) override {
-    return told([&] { return port_->ask(query); });
-  }
-  v1::Activity wait_for_activity(const v1::WaitRequest& request) override {
-    return told([&] { return port_->wait_for_activity(request); });
-  }
-  void watch(v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::WatchReply&)>& on) override {
-    std::atomic<bool> late = false;
-    ticker timer{0, nullptr, timeout_ms, [&] {
-                   late = true;
-                   port_->cancel();
-                 }};
-    told([&] {
-      for (bool go_on = true; go_on && !late && !cancelled_;) {
-        auto end = port_->watch(request, [&](const v1::WatchReply& reply) {
-          if (reply.revision() > request.after()) {
-            request.set_after(reply.revision());
-            request.set_from_now(false);
-          }
-          return go_on = on(reply);
-        });
-        if (end == stream_end::not_kept) {
-          request.set_after(0);
-          request.set_from_now(true);
-          go_on = on({});
-        } else if (end == stream_end::stopped || end == stream_end::complete) {
-          break;
-        }
-      }
-      if (cancelled_)
-        throw failure(code::interrupted, "");
-      return 0;
-    });
-  }
-  v1::PtyList list_ptys(const v1::ListPtysRequest& request) override {
-    return told([&] { return port_->list(request); });
-  }
-  void read_pty(v1::ReadPtyRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) override {
-    std::atomic<bool> late = false;
-    ticker timer{0, nullptr, timeout_ms, [&] {
-                   late = true;
-                   port_->cancel();
-                 }};
-    told([&] {
-      for (auto end = stream_end::lost; !late && !cancelled_ && (end == stream_end::lost || end == stream_end::too_slow);)
-        end = port_->read(request, [&](const v1::PtyChunk& chunk) {
-          // A stream that was cut goes on at the next offset: every byte is told once.
-          request.set_from(chunk.offset() + chunk.data().size());
-          request.set_tail(false);
-          return on(chunk) && !chunk.ended();
-        });
-      if (cancelled_)
-        throw failure(code::interrupted, "");
-      return 0;
-    });
-  }
-  v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& request) override {
-    return told([&] { return port_->send(request); });
-  }
-  void cancel() override {
-    cancelled_ = true;
-    port_->cancel();
-  }
-
-private:
-  std::unique_ptr<node_line> port_;
-  std::atomic<bool> cancelled_ = false;
-};
-
 class process_host final : public mcp::host {
 public:
   explicit process_host(const invocation& cli) : cli_(cli) {}
 
-  std::unique_ptr<mcp::connection> connect(const std::string& token, start when) const override {
-    return std::make_unique<port_connection>(cli_.node().finder.connect(token, when == start::if_needed));
+  std::unique_ptr<connection> connect(const std::string& token, start when) const override {
+    return connection_over(cli_.node().finder.connect(token, when == start::if_needed));
   }
   std::string variable(std::string_view name) const override { return cli_.env().get(name); }
   v1::Caller caller() const override { return cli_.command().caller(); }

@@ -132,7 +132,7 @@ bool was_nudged(invocation& cli, const std::string& scope, const v1::PromptResul
       },
       look);
   } catch (const failure&) {
-    // It is sent. Only whether it was heard of cannot be said.
+    // It is sent. Only whether it was read cannot be known.
   }
   return told;
 }

@@ -72,7 +72,7 @@ int run_up(invocation& cli, const up_options& o) {
   }
   bool was_running = cli.node().finder.running();
   cli.node().finder.start(o.name);
-  auto s = cli.node().node.status();
+  auto s = cli.node().admin.status();
   if (was_running && !o.name.empty() && o.name != s.node_name())
     throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
   std::string recovery_copy;
@@ -104,7 +104,7 @@ int run_down(invocation& cli, bool keep_programs) {
   v1::ShutdownRequest request;
   request.set_keep_keeper(keep_programs);
   auto began = cli.boot_ms();
-  auto pid = cli.node().node.shutdown(request).pid();
+  auto pid = cli.node().admin.shutdown(request).pid();
   auto left = milliseconds_of(cli.flags.timeout_s, "--timeout") - (cli.boot_ms() - began);
   // Whoever reads "stopped" may start another one or move the state directory.
   if (!cli.node().finder.wait_for_exit(pid, left))
@@ -125,7 +125,7 @@ void build_down(CLI::App& app, invocation& cli) {
 void build_status(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] {
     need_running(cli);
-    return print_status(cli, cli.node().node.status());
+    return print_status(cli, cli.node().admin.status());
   });
 }
 
@@ -167,7 +167,7 @@ int run_graph(invocation& cli, bool here) {
   request.set_here(here);
   if (!cli.flags.scope.empty())
     request.set_scope(cli.scope());
-  auto graph = cli.node().node.graph(request);
+  auto graph = cli.node().admin.graph(request);
   if (cli.json_wanted()) {
     auto nodes = json::array();
     for (const auto& n : graph.nodes())
@@ -201,7 +201,7 @@ int run_backup(invocation& cli, const std::string& file) {
     throw usage("the node writes the file on its own host: give an absolute path of that host");
   v1::BackupRequest request;
   request.set_path(normalize_path(file, cli.directory()));
-  auto reply = cli.node().node.backup(request);
+  auto reply = cli.node().admin.backup(request);
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}});
   else

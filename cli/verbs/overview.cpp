@@ -123,12 +123,8 @@ std::vector<std::string> scopes_to_clean(const invocation& cli, bool all) {
   auto query = cli.query();
   query.mutable_list_scopes();
   std::vector<std::string> out;
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
-    [&](const v1::Answer& a) {
-      for (const auto& s : a.scopes().scopes())
-        out.push_back(s.scope());
-    });
+  for (const auto& s : all_rows<v1::ScopeState>(cli, std::move(query)))
+    out.push_back(s.scope());
   return out;
 }
 

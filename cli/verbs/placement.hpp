@@ -20,7 +20,7 @@ inline void add_placement(CLI::App& app, placement_options& o) {
   option(app, "--where", o.where, "label the node must have, NAME=VALUE; may be repeated");
 }
 
-/// Of a v1::Dispatch or v1::RequestSpawn. Throws `failure` (usage) for a label that is none.
+/// Of a v1::Dispatch or v1::RequestSpawn. Throws `failure` (usage) for a malformed label.
 template <class Body>
 void set_placement(Body& body, const placement_options& o) {
   body.set_on(o.on);

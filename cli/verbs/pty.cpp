@@ -22,14 +22,7 @@ std::vector<v1::PtyInfo> all_ptys(const invocation& cli, bool all_scopes) {
   v1::ListPtysRequest request;
   request.set_scope(cli.scope());
   request.set_all_scopes(all_scopes);
-  std::vector<v1::PtyInfo> out;
-  for (;;) {
-    auto list = cli.node().ptys.list(request);
-    out.insert(out.end(), list.ptys().begin(), list.ptys().end());
-    if (list.page().token().empty())
-      return out;
-    request.mutable_page()->set_token(list.page().token());
-  }
+  return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
 }
 
 constexpr std::size_t full_id_bytes = 36;

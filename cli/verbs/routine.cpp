@@ -148,7 +148,7 @@ void refuse_workers(invocation& cli) {
   v1::GraphRequest nothing_much;
   nothing_much.set_scope("no path has this");
   try {
-    cli.node().node.graph(nothing_much);
+    cli.node().admin.graph(nothing_much);
   } catch (const failure& f) {
     if (f.exit_status == code::refused)
       throw refused;

@@ -33,12 +33,8 @@ std::vector<std::string> scopes_of(const invocation& cli, bool shared) {
   auto q = cli.query();
   q.clear_scope();
   q.mutable_list_scopes()->set_shared(shared);
-  ask_pages(
-    cli, q, [](v1::Query& x) { return x.mutable_list_scopes()->mutable_page(); }, [](const v1::Answer& a) { return a.scopes().page(); },
-    [&](const v1::Answer& a) {
-      for (const auto& s : a.scopes().scopes())
-        out.push_back(s.scope());
-    });
+  for (const auto& s : all_rows<v1::ScopeState>(cli, std::move(q)))
+    out.push_back(s.scope());
   return out;
 }
 
@@ -72,8 +68,8 @@ scope_names known_scopes(const invocation& cli, const v1::ClusterView& view, con
 }
 
 int run_list(const invocation& cli) {
-  const auto checkouts = cli.node().node.checkouts();
-  const auto view = cli.node().node.nodes();
+  const auto checkouts = cli.node().admin.checkouts();
+  const auto view = cli.node().admin.nodes();
   const auto home = home_of(view);
   const auto names = known_scopes(cli, view, checkouts);
   auto rows = json::array();
@@ -134,14 +130,14 @@ int run_share(const invocation& cli, const std::string& directory, const std::st
   request.set_scope(name);
   if (!name.empty() && !is_named_scope(name))
     throw usage("--as takes a name without a slash; without --as the git remote names the scope");
-  print_checkouts(cli, cli.node().node.share_scope(request));
+  print_checkouts(cli, cli.node().admin.share_scope(request));
   return code::ok;
 }
 
 int run_unshare(const invocation& cli, const std::string& directory) {
   v1::UnshareScopeRequest request;
   request.set_root(root_of(cli, directory));
-  print_checkouts(cli, cli.node().node.unshare_scope(request));
+  print_checkouts(cli, cli.node().admin.unshare_scope(request));
   return code::ok;
 }
 
@@ -149,7 +145,7 @@ int run_unshare(const invocation& cli, const std::string& directory) {
 int run_show(const invocation& cli, const std::string& directory) {
   const auto where = directory.empty() ? cli.directory() : normalize_path(directory, cli.directory());
   const auto named = cli.scope_of(where);
-  const auto checkouts = cli.node().node.checkouts();
+  const auto checkouts = cli.node().admin.checkouts();
   std::string scope = named;
   const v1::Checkout* inside = nullptr;
   for (const auto& c : checkouts.checkouts()) {
@@ -161,7 +157,7 @@ int run_show(const invocation& cli, const std::string& directory) {
   if (inside && inside->scope() != scope)
     inside = nullptr;
   const auto shared = is_named_scope(scope);
-  const auto home = shared ? home_of(cli.node().node.nodes()) : std::string{};
+  const auto home = shared ? home_of(cli.node().admin.nodes()) : std::string{};
   if (cli.json_wanted()) {
     cli.io().print({{"directory", where},
                     {"scope", scope},

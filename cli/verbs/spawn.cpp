@@ -116,10 +116,7 @@ int run_spawns(invocation& cli, const spawns_options& o) {
   auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(o.live);
   query.mutable_list_spawns()->set_task_id(o.task);
-  std::vector<v1::Spawn> spawns;
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
-    [&](const v1::Answer& a) { spawns.insert(spawns.end(), a.spawns().spawns().begin(), a.spawns().spawns().end()); });
+  const auto spawns = all_rows<v1::Spawn>(cli, std::move(query));
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& s : spawns)

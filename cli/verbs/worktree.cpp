@@ -57,12 +57,8 @@ work work_of(const invocation& cli, const worker_tree& t) {
   }
   auto query = about(cli, t);
   query.mutable_list_spawns()->set_live_only(true);
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_spawns()->mutable_page(); }, [](const v1::Answer& a) { return a.spawns().page(); },
-    [&](const v1::Answer& a) {
-      for (const auto& s : a.spawns().spawns())
-        out.ended = out.ended && s.id() != t.spawn_id;
-    });
+  for (const auto& s : all_rows<v1::Spawn>(cli, std::move(query)))
+    out.ended = out.ended && s.id() != t.spawn_id;
   out.status = out.ended ? "ended" : "running";
   return out;
 }
@@ -213,13 +209,9 @@ std::map<std::string, v1::LockView> locks_of_files(const invocation& cli, const 
   const auto root = repository_path(trees.root(), t.scope) + "/";
   auto query = about(cli, t);
   query.mutable_list_locks();
-  ask_pages(
-    cli, query, [](v1::Query& q) { return q.mutable_list_locks()->mutable_page(); }, [](const v1::Answer& a) { return a.locks().page(); },
-    [&](const v1::Answer& a) {
-      for (const auto& view : a.locks().locks())
-        if (view.lock().path().starts_with(root))
-          out.emplace(view.lock().path().substr(root.size()), view);
-    });
+  for (const auto& view : all_rows<v1::LockView>(cli, std::move(query)))
+    if (view.lock().path().starts_with(root))
+      out.emplace(view.lock().path().substr(root.size()), view);
   return out;
 }
 

@@ -52,7 +52,7 @@ std::string same_place(const invocation& cli, const worker_trees& trees, const w
 
 /// In the child: becomes the program.
 [[noreturn]] void become(const std::vector<std::string>& words, const std::string& directory, const std::string& tree, pid_t parent) {
-  // Whoever kills the worker means the program.
+  // A caller who kills the worker means the program.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(not_runnable_status);

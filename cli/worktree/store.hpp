@@ -61,7 +61,7 @@ public:
   std::string home_branch() const;
   /// Something unfinished there: a merge, a rebase, ...; empty = nothing.
   std::string home_operation() const;
-  /// Of a name git understands; empty when there is none such.
+  /// Of a name that git understands; empty when git knows no such name.
   std::string commit(const std::string& name) const;
 
   /// Held while worktrees are made, merged or removed: by one process at a time. Waits for the others.

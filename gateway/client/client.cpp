@@ -49,7 +49,7 @@ bool worth_repeating(const grpc::Status& s) {
   }
 }
 
-failure as_failure(const grpc::Status& s) {
+call_failed as_failure(const grpc::Status& s) {
   const auto& text = s.error_message();
   switch (s.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -58,7 +58,7 @@ failure as_failure(const grpc::Status& s) {
     case grpc::StatusCode::UNIMPLEMENTED:
       return {code::refused, "the running node does not know this call; it is of another version: swarmctl down, then swarmctl up"};
     case grpc::StatusCode::UNAUTHENTICATED: {
-      failure f{code::refused, "the node does not accept this token: " + text};
+      call_failed f{code::refused, "the node does not accept this token: " + text};
       f.unknown_token = true;
       return f;
     }
@@ -66,7 +66,7 @@ failure as_failure(const grpc::Status& s) {
   }
 }
 
-failure interrupted() { return {code::interrupted, ""}; }
+call_failed interrupted() { return {code::interrupted, ""}; }
 
 class grpc_pty_stream final : public pty_stream {
 public:
@@ -149,8 +149,8 @@ void client::start_and_connect(const std::string& node_name, time_point until) {
       return;
   } while (left().count() > 0);
   if (outcome == start_outcome::owned)
-    throw failure(code::no_node, "another swarmd holds " + settings_.dir.root.string() + " and does not answer; if it is stopping, try again");
-  throw failure(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
+    throw call_failed(code::no_node, "another swarmd holds " + settings_.dir.root.string() + " and does not answer; if it is stopping, try again");
+  throw call_failed(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
 }
 
 std::shared_ptr<grpc::Channel> client::channel(time_point until) {
@@ -162,7 +162,7 @@ std::shared_ptr<grpc::Channel> client::channel(time_point until) {
   if (!channel_ && !settings_.elsewhere && settings_.may_start && !settings_.in_worker)
     start_and_connect("", until);
   if (!channel_ && settings_.in_worker && !was_connected_)
-    throw failure(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
+    throw call_failed(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
   if (!channel_ && !was_connected_)
     throw no_node();
   was_connected_ = was_connected_ || channel_;
@@ -475,7 +475,7 @@ std::string client::state_directory() {
   return settings_.elsewhere ? settings_.elsewhere->ssh + ":" + settings_.elsewhere->remote_state_dir : settings_.dir.root.string();
 }
 
-failure client::no_node() const {
+call_failed client::no_node() const {
   if (settings_.elsewhere)
     return {code::no_node,
             "no node is running at " + settings_.elsewhere->ssh + "; start one there: " + ssh_by_hand(*settings_.elsewhere) + " swarmctl up"};
@@ -503,7 +503,7 @@ void client::start(const std::string& node_name) {
   if (running())
     return;
   if (settings_.in_worker)
-    throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
+    throw call_failed(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
   if (settings_.elsewhere)
     throw no_node();
   start_and_connect(node_name, steady_clock::now() + milliseconds{settings_.timeout_ms});
@@ -512,7 +512,7 @@ void client::start(const std::string& node_name) {
 
 void client::start_in_foreground(const std::string& node_name) {
   if (settings_.in_worker)
-    throw failure(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
+    throw call_failed(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
   become_node(settings_.dir, node_name);
 }
 

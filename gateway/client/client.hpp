@@ -76,14 +76,14 @@ public:
 private:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Connects, starting a node if there is none and that is allowed. Throws `failure`; null if a node that was there is away.
+  /// Connects, starting a node if there is none and that is allowed. Throws `call_failed`; null if a node that was there is away.
   std::shared_ptr<grpc::Channel> channel(time_point until);
   std::shared_ptr<grpc::Channel> try_connect(time_point until);
   /// The same over ssh, which starts a node there if that is allowed; else it waits for one, if it may.
   unique_fd connect_over_ssh(time_point until, bool wait);
   std::shared_ptr<grpc::Channel> channel_over(unique_fd connected) const;
-  failure no_node() const;
-  /// Starts a node and connects to it, or to the one that turned out to run; throws `failure` when neither works by then.
+  call_failed no_node() const;
+  /// Starts a node and connects to it, or to the one that turned out to run; throws `call_failed` when neither works by then.
   void start_and_connect(const std::string& node_name, time_point until);
   void prepare(grpc::ClientContext&, time_point until) const;
   v1::RequestId next_id();

@@ -1,4 +1,5 @@
-// How a command ends when it does not succeed: the exit codes scripts rely on.
+// Why a call or a command did not succeed, and the exit statuses that scripts rely on. The status is the reason: every program in front of a node
+// tells failures apart by it.
 #pragma once
 
 #include <optional>
@@ -31,6 +32,13 @@ struct failure : std::runtime_error {
   bool verbatim = false;
   /// The session whose token was shown is not known.
   bool unknown_token = false;
+};
+
+/// A call that brought no decision: what the ports throw. what() is for people and says what to do next.
+struct call_failed : failure {
+  using failure::failure;
+  /// The node does not take this call. Other reasons are its absence, a deadline, an interrupt, or a session that is gone.
+  bool is_refusal() const noexcept { return exit_status == code::refused && !unknown_token; }
 };
 
 } // namespace swarm::cli

@@ -35,10 +35,10 @@ void prepare_or_fail(const state_dir& dir) {
   try {
     prepare(dir);
   } catch (const std::exception& e) {
-    throw failure(code::no_node, e.what());
+    throw call_failed(code::no_node, e.what());
   }
   if (access(swarmd_path().c_str(), X_OK) != 0)
-    throw failure(code::no_node, "no node is running and there is no " + swarmd_path().string() + " to start one");
+    throw call_failed(code::no_node, "no node is running and there is no " + swarmd_path().string() + " to start one");
 }
 
 std::string log_tail(const std::filesystem::path& log) {
@@ -58,7 +58,7 @@ pid_t spawn(std::vector<std::string> args, const std::filesystem::path& log, int
   o.further = o.further_as = ready;
   auto child = start_child(o);
   if (child.error)
-    throw failure(code::no_node, "cannot start " + o.arguments[0] + ": " + child.error.message());
+    throw call_failed(code::no_node, "cannot start " + o.arguments[0] + ": " + child.error.message());
   return child.pid;
 }
 
@@ -106,13 +106,13 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, std
   constexpr int settle_ms = 5000;
   auto status = report && report->empty() ? exit_status_within(pid, settle_ms) : 0;
   if (!report)
-    throw failure(code::deadline, "swarmd did not become ready in time; look into " + dir.log_dir().string());
+    throw call_failed(code::deadline, "swarmd did not become ready in time; look into " + dir.log_dir().string());
   if (report->starts_with(start_report::ready))
     return start_outcome::started;
   if (report->starts_with(start_report::owned))
     return start_outcome::owned;
   auto why = report->starts_with(start_report::failed) ? report->substr(1) : status != 0 ? log_tail(log) : std::string{};
-  throw failure(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
+  throw call_failed(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
 }
 
 void become_node(const state_dir& dir, const std::string& node_name) {
@@ -120,7 +120,7 @@ void become_node(const state_dir& dir, const std::string& node_name) {
   auto args = arguments(dir, node_name);
   auto environment = clean_environment();
   execve(args[0].c_str(), pointers_to(args).data(), pointers_to(environment).data());
-  throw failure(code::no_node, "cannot start " + args[0] + ": " + std::strerror(errno));
+  throw call_failed(code::no_node, "cannot start " + args[0] + ": " + std::strerror(errno));
 }
 
 } // namespace swarm::cli

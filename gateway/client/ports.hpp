@@ -28,7 +28,7 @@ enum class stream_end {
   not_kept, // the position is no longer kept
 };
 
-/// Every function throws `failure` when the call itself failed by its deadline (no node 3, deadline 4); a decision against
+/// Every function throws `call_failed` when the call itself failed by its deadline (no node 3, deadline 4); a decision against
 /// the caller is a Refusal inside the reply.
 class coordination_port {
 public:
@@ -72,7 +72,7 @@ public:
   /// False at the end.
   virtual bool read(v1::PtyChunk&) = 0;
   virtual void cancel() = 0;
-  /// After the last read: throws `failure` unless the stream ended well or was cancelled.
+  /// After the last read: throws `call_failed` unless the stream ended well or was cancelled.
   virtual void finish() = 0;
 };
 
@@ -97,9 +97,9 @@ public:
   virtual ~node_finder() = default;
   /// A node answers on the socket.
   virtual bool running() = 0;
-  /// Starts one unless one runs; throws `failure`.
+  /// Starts one unless one runs; throws `call_failed`.
   virtual void start(const std::string& node_name) = 0;
-  /// Becomes swarmd in this terminal; returns only by `failure`.
+  /// Becomes swarmd in this terminal; returns only by `call_failed`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
   /// Before anything else: the node to find is this one, not the one of this user.
@@ -116,7 +116,7 @@ public:
 
 struct ports {
   coordination_port& coordination;
-  node_port& node;
+  node_port& admin;
   pty_port& ptys;
   node_finder& finder;
 };

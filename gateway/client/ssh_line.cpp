@@ -42,7 +42,7 @@ std::vector<std::string> environment_of_ssh() {
 std::unique_ptr<ssh_line> start_ssh(std::vector<std::string> args) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw failure(code::no_node, std::string{"cannot make a socket: "} + std::strerror(errno));
+    throw call_failed(code::no_node, std::string{"cannot make a socket: "} + std::strerror(errno));
   unique_fd ours{ends[0]};
   unique_fd theirs{ends[1]};
   child_options o;
@@ -56,14 +56,14 @@ std::unique_ptr<ssh_line> start_ssh(std::vector<std::string> args) {
   o.errors_as_ours = true;
   auto child = start_child(o);
   if (child.error)
-    throw failure(code::no_node, "cannot start ssh: " + child.error.message() + "; is an OpenSSH client installed and on PATH?");
+    throw call_failed(code::no_node, "cannot start ssh: " + child.error.message() + "; is an OpenSSH client installed and on PATH?");
   auto process = open_pidfd(child.pid);
   if (!process)
-    throw failure(code::no_node, std::string{"cannot watch ssh: "} + std::strerror(errno));
+    throw call_failed(code::no_node, std::string{"cannot watch ssh: "} + std::strerror(errno));
   return std::make_unique<ssh_line>(std::move(ours), child.pid, std::move(*process));
 }
 
-failure ended_early(const target& c, int status) {
+call_failed ended_early(const target& c, int status) {
   auto host = parse_ssh_host(c.ssh)->destination;
   auto text = status == status_of_ssh      ? "ssh could not connect to " + host
               : status == status_not_found ? host + " has no swarmctl on the PATH of commands over ssh"
@@ -87,7 +87,7 @@ heard hear(int socket, std::string& line, std::size_t& noise) {
     if (line == dial_greeting)
       return heard::greeting;
     if (++noise > noise_bytes_max)
-      throw failure(code::no_node, "the other host's shell prints too much before it runs swarmctl; it should be quiet for commands over ssh");
+      throw call_failed(code::no_node, "the other host's shell prints too much before it runs swarmctl; it should be quiet for commands over ssh");
     if (c == '\n')
       line.clear();
   }
@@ -187,8 +187,8 @@ std::unique_ptr<ssh_line> open_ssh_line(const target& c, const dial_options& o, 
   for (;;) {
     auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now()).count();
     if (left <= 0)
-      throw failure(code::deadline, "ssh to " + parse_ssh_host(c.ssh)->destination +
-                                      " gave no connection to a node by the deadline; try: " + ssh_by_hand(c) + " swarmctl status");
+      throw call_failed(code::deadline, "ssh to " + parse_ssh_host(c.ssh)->destination +
+                                          " gave no connection to a node by the deadline; try: " + ssh_by_hand(c) + " swarmctl status");
     pollfd what[] = {{cancel, POLLIN, 0}, {line->process().get(), POLLIN, 0}, {closed ? -1 : line->socket(), POLLIN, 0}};
     if (poll(what, std::size(what), static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()))) <= 0)
       continue;

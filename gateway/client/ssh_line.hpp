@@ -44,7 +44,7 @@ private:
   unique_fd process_;
 };
 
-/// A line to the node, or null when none runs there or `cancel` became readable. Throws `failure` when ssh or the other side did not work.
+/// A line to the node, or null when none runs there or `cancel` became readable. Throws `call_failed` when ssh or the other side did not work.
 std::unique_ptr<ssh_line> open_ssh_line(const target&, const dial_options&, std::chrono::milliseconds time, int cancel);
 
 /// The arguments of ssh, its name first.

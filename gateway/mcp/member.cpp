@@ -92,7 +92,7 @@ v1::Reply member::send(v1::Command& command, std::string& token) {
   auto [pid, start] = host_.process();
   command.mutable_register_session()->set_pid(pid);
   command.mutable_register_session()->set_pid_start(start);
-  // As the process, not as a session that is gone; whoever is bound stays so when it fails.
+  // As the process, not as a session that is gone; the bound session stays so when it fails.
   auto before = bound();
   connect({});
   try {
@@ -119,7 +119,7 @@ void member::bind(v1::Reply registered, std::string token) {
     end_session(*before);
 }
 
-/// Of a binding that is none any more: nobody would speak for the session, and it would live as long as this process.
+/// Of a binding that has ended: nobody would speak for the session, and it would live as long as this process.
 void member::end_session(const binding& b) {
   try {
     host_.connect(b.token)->execute(deregistration(b.session));

@@ -41,7 +41,7 @@ public:
   const host& process() const noexcept { return host_; }
   /// Null when nobody is.
   binding_ptr bound() const;
-  /// Of whoever is bound, else of the process.
+  /// Of the bound session, else of the process.
   mcp::connection& connection() noexcept { return *connection_; }
   /// Ends the call in progress on it, or the next one.
   void cancel();

@@ -77,7 +77,7 @@ json lock_for(const std::string& input, const host& process, connection& node, c
   }
   auto answer = node.ask(query);
   if (answer.has_refusal())
-    throw call_failed(call_failed::why::refused, answer.refusal().text());
+    throw call_failed(code::refused, answer.refusal().text());
   return file_lock(answer.lock(), process.now_ms());
 }
 

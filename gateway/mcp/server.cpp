@@ -22,7 +22,7 @@ constexpr const char* meta_capabilities = "io.modelcontextprotocol/clientCapabil
 constexpr const char* meta_server = "io.modelcontextprotocol/serverInfo";
 constexpr const char* meta_subscription = "io.modelcontextprotocol/subscriptionId";
 
-/// The row of whoever was bound has gone while a call was under way.
+/// The row of the bound session has gone while a call was under way.
 struct session_gone {};
 
 /// Tells the loss of the session from everything else a call may bring.
@@ -36,7 +36,7 @@ class attentive final : public connection {
           throw session_gone{};
       return out;
     } catch (const call_failed& f) {
-      if (f.reason == call_failed::why::unknown_session)
+      if (f.unknown_token)
         throw session_gone{};
       throw;
     }
@@ -143,7 +143,7 @@ json progress_token(const json& params) {
   return token.is_string() || token.is_number_integer() ? token : json(nullptr);
 }
 
-/// Clients commonly give a call up that they have not heard of for a minute.
+/// Clients commonly give a call up that they have not heard about for a minute.
 std::int64_t progress_period_ms() { return limits::server_wait_max().count() / 4; }
 
 /// It has to grow with each word, be it within the same millisecond.
@@ -611,7 +611,7 @@ void server::watch(const binding_ptr& bound) {
     } catch (const std::exception& e) {
       // A session that has ended hears nothing; the next call finds out.
       auto* f = dynamic_cast<const call_failed*>(&e);
-      if (f == nullptr || (f->reason != call_failed::why::cancelled && f->reason != call_failed::why::unknown_session))
+      if (f == nullptr || (f->exit_status != code::interrupted && !f->unknown_token))
         host_.note(std::string{"no news of changes any more: "} + e.what());
     }
   }};

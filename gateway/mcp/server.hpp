@@ -42,9 +42,9 @@ public:
   /// Tells those who asked for it how long their calls have been going on by now. From the thread of receive(), which is to call it again
   /// after the time it gives; nothing: there is nobody to tell.
   std::optional<std::chrono::milliseconds> tell_progress();
-  /// An answer to a line that is none (too long).
+  /// An answer to a malformed line (too long).
   void refuse_line(const std::string& why);
-  /// No more will come: works off what has come already, for so long at most. Calls that wait are not waited for.
+  /// No more will come: works off what has come already, for at most this time. Calls that wait are not waited for.
   void finish_queue(std::chrono::milliseconds patience);
   /// The client has gone: gives up what is under way and leaves the swarm. Nothing is sent any more.
   void stop();

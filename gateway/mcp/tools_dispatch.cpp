@@ -8,7 +8,7 @@
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
-#include "gateway/session/task_news.hpp"
+#include "gateway/session/task_follow.hpp"
 
 namespace swarm::mcp {
 
@@ -67,103 +67,54 @@ v1::Command asked_for(const tool_call& call) {
   return command;
 }
 
-/// What became of the worker and of the task, as far as the events tell.
-struct following : worker_news {
-  v1::Task task;
-  std::uint64_t revision = 0; // seen up to here
-};
-
-std::optional<v1::Task> current(const tool_call& call, const std::string& id) {
+v1::Task current(const tool_call& call, const v1::Task& known) {
   auto query = call.query();
-  query.mutable_get_task()->set_task_id(id);
+  query.mutable_get_task()->set_task_id(known.id());
   auto answer = call.node.ask(query);
-  return answer.has_refusal() ? std::nullopt : std::optional{answer.task()};
+  return answer.has_refusal() ? known : answer.task();
 }
 
-/// Until `done`, or the time is up.
-void follow(const tool_call& call, following& f, std::int64_t timeout_ms, const std::function<bool(const following&)>& done) {
-  v1::WatchRequest request;
-  request.set_scope(call.session.scope());
-  request.set_after(f.revision);
-  request.add_types("task.");
-  request.add_types("spawn.");
-  auto until = call.process.boot_ms() + timeout_ms;
-  for (;;) {
-    auto left = until - call.process.boot_ms();
-    if (done(f) || left <= 0)
-      return;
-    call.node.watch(request, left, [&](const v1::WatchReply& reply) {
-      bool news = false;
-      for (const auto& e : reply.events())
-        if (concerns(e, f.task.id())) {
-          f.take(e);
-          news = true;
-        }
-      f.revision = std::max(f.revision, reply.revision());
-      return !news;
-    });
-    request.set_after(f.revision);
-    // The row, not the event, decides: an event may be older than a later attempt.
-    if (auto now = current(call, f.task.id()))
-      f.task = *now;
-    if (!done(f))
-      call.progress(std::string{"the task is "} + domain::to_text(f.task.status()));
-  }
-}
-
-void add_worker(json& payload, const v1::DispatchReply& d, const following& f) {
-  payload["task"] = task(f.task);
-  if (!asked_for_worker(d))
+/// Follows for `timeout_ms` at most; 0 = not at all. `revision` moves to the last event seen.
+void follow_for(const tool_call& call, task_follow& f, std::uint64_t& revision, std::int64_t timeout_ms) {
+  if (timeout_ms <= 0)
     return;
-  if (!f.spawn_error.empty()) {
-    payload["status"] = "spawn_failed";
-    payload["error"] = f.spawn_error;
-  } else if (f.bound || !f.task.assignee().empty()) {
-    payload["status"] = "spawned";
-    payload["spawned_instance"] = text_or_null(f.task.assignee());
-  }
-}
-
-json completion(const following& f, std::int64_t timeout_ms, std::int64_t waited_ms) {
-  bool over = domain::is_terminal(f.task.status());
-  json out = {{"status", over ? "completed" : "timeout"}};
-  if (over)
-    out["terminal_status"] = domain::to_text(f.task.status());
-  out["timeout_seconds"] = static_cast<double>(timeout_ms) / 1000;
-  out["waited_ms"] = waited_ms;
-  out["task"] = task(f.task);
-  return out;
-}
-
-/// Whoever has waited for the end needs no mail about it.
-json consumed(const tool_call& call, const std::string& task_id) {
-  auto out = json::array();
-  auto command = call.command();
-  command.mutable_consume_messages()->set_task_prefix(task_id);
-  auto reply = call.node.execute(command);
-  for (const auto& m : reply.messages().messages())
-    out.push_back(message(m));
-  return out;
+  follow_port port;
+  port.read = [&](const v1::Task& t) { return current(call, t); };
+  port.watch = [&](const v1::WatchRequest& request, const auto& on, const auto& on_reset) {
+    call.node.watch(request, timeout_ms, [&](const v1::WatchReply& reply) {
+      if (reply.events().empty() && reply.revision() == 0)
+        return on_reset();
+      return std::all_of(reply.events().begin(), reply.events().end(), on);
+    });
+  };
+  auto seen = revision;
+  port.tell = [&](const v1::Event& e) {
+    seen = std::max(seen, e.revision());
+    call.progress(std::string{"the task is "} + domain::to_text(current(call, f.task).status()));
+  };
+  follow(f, revision, port);
+  revision = seen;
 }
 
 tool_result follow_up(const tool_call& call, const v1::DispatchReply& d, std::uint64_t revision, std::int64_t spawn_ms, std::int64_t completion_ms) {
-  following f;
+  task_follow f;
   f.task = d.task();
-  f.revision = revision;
   f.bound = d.spawn().status() == v1::Spawn::RUNNING;
   auto began = call.process.boot_ms();
-  auto over = [](const following& x) { return domain::is_terminal(x.task.status()); };
   bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
-  if (asked_for_worker(d) && !waits)
-    follow(call, f, spawn_ms, [&](const following& x) { return over(x) || x.bound || !x.spawn_error.empty(); });
+  if (asked_for_worker(d) && !waits) {
+    f.until = task_follow::target::worker;
+    follow_for(call, f, revision, spawn_ms);
+  }
   auto payload = dispatch(d);
-  if (completion_ms > 0)
-    follow(call, f, completion_ms, over);
+  f.until = task_follow::target::end;
+  follow_for(call, f, revision, completion_ms);
   add_worker(payload, d, f);
   if (completion_ms > 0) {
     payload["completion"] = completion(f, completion_ms, call.process.boot_ms() - began);
-    if (over(f))
-      payload["consumed_completion_messages"] = consumed(call, f.task.id());
+    if (domain::is_terminal(f.task.status()))
+      payload["consumed_completion_messages"] =
+        consume_messages(call.command(), f.task.id(), [&](const v1::Command& c) { return call.node.execute(c); });
   }
   return said(payload);
 }

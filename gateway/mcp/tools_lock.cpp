@@ -58,7 +58,7 @@ json acquired(const v1::Reply& reply, std::int64_t now_ms) {
   return out;
 }
 
-/// In line until it is granted, refused or given up; whoever gives up leaves the line.
+/// In line until it is granted, refused or given up; a caller that gives up leaves the line.
 tool_result stand_in_line(const tool_call& call, v1::Command command) {
   auto wait_ms = command.acquire_lock().wait_ms();
   auto path = command.acquire_lock().path();

@@ -54,7 +54,7 @@ tool_result await_nudge(const tool_call& call, const v1::PromptResult& prompted,
         return said(prompt(prompted));
     }
   } catch (const call_failed& f) {
-    if (f.reason == call_failed::why::cancelled)
+    if (f.exit_status == code::interrupted)
       throw;
     // The message is stored: an error of the call would have it sent again.
     return said(prompt(prompted, f.what()));
@@ -119,7 +119,7 @@ tool_outcome peek_peer(const tool_call& call) {
     out["text"] = backend->read(node, answer.session(), found.place->handle, lines, source == "visible");
     out["peeked"] = true;
   } catch (const call_failed& f) {
-    if (f.reason != call_failed::why::refused)
+    if (!f.is_refusal())
       throw;
     out["peek_error"] = f.what();
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "gateway/json/pages.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
@@ -33,7 +34,7 @@ tool_outcome answered(Call call) {
   try {
     return call();
   } catch (const call_failed& f) {
-    if (f.reason != call_failed::why::refused)
+    if (!f.is_refusal())
       throw;
     return said_error(f.what());
   }
@@ -52,14 +53,9 @@ tool_outcome pty_list(const tool_call& call) {
   request.set_all_scopes(call.flag("all_scopes"));
   return answered([&] {
     auto out = json::array();
-    for (;;) {
-      auto page = call.node.list_ptys(request);
-      for (const auto& p : page.ptys())
-        out.push_back(pty(p));
-      if (page.page().token().empty())
-        return said(out);
-      request.mutable_page()->set_token(page.page().token());
-    }
+    for (const auto& p : rows_of_pages<v1::PtyInfo>(request, [&](const v1::ListPtysRequest& r) { return call.node.list_ptys(r); }))
+      out.push_back(pty(p));
+    return said(out);
   });
 }
 

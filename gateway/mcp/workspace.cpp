@@ -6,6 +6,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
+#include "gateway/json/pages.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/session/screen.hpp"
 
@@ -56,24 +57,18 @@ json match(const workspace_backend& backend, const v1::Session& s, const json& r
 
 json matches_of(const workspace_access& node, const workspace_backend& backend, const std::string& handle) {
   auto out = json::array();
-  std::string page;
-  do {
-    auto query = node.query();
-    query.mutable_list_sessions()->set_adopted_only(true);
-    query.mutable_list_sessions()->mutable_page()->set_token(page);
-    auto answer = node.ask(query);
-    for (const auto& s : answer.sessions().sessions())
-      for (const auto& kv_key : domain::workspace_keys(backend.names, s.id())) {
-        auto row = published(node, kv_key);
-        if (!row)
-          continue;
-        auto handles = domain::workspace_handles(*row);
-        if (std::find(handles.begin(), handles.end(), handle) != handles.end())
-          out.push_back(match(backend, s, *row));
-        break;
-      }
-    page = answer.sessions().page().token();
-  } while (!page.empty());
+  auto query = node.query();
+  query.mutable_list_sessions()->set_adopted_only(true);
+  for (const auto& s : rows_of_pages<v1::Session>(std::move(query), node.ask))
+    for (const auto& kv_key : domain::workspace_keys(backend.names, s.id())) {
+      auto row = published(node, kv_key);
+      if (!row)
+        continue;
+      auto handles = domain::workspace_handles(*row);
+      if (std::find(handles.begin(), handles.end(), handle) != handles.end())
+        out.push_back(match(backend, s, *row));
+      break;
+    }
   return out;
 }
 

@@ -263,7 +263,7 @@ v1::Command run::dispatch_of(const ports& p, std::size_t i, const std::string& h
   return command;
 }
 
-/// A worker has mail about it from this caller, so that asking again would only say it twice. Whoever has left has no mail any more.
+/// A worker has mail about it from this caller, so that asking again would only say it twice. A worker that has left has no mail any more.
 bool run::was_told(const ports& p, const std::string& task_id) {
   if (!told_) {
     told_.emplace();
@@ -395,7 +395,7 @@ void run::conclude(const ports& p) {
     take_mail(p);
 }
 
-/// Whoever has waited for the end needs no mail about it.
+/// A caller that has waited for the end needs no mail about it.
 void run::take_mail(const ports& p) {
   for (const auto& s : states_) {
     auto command = p.command;

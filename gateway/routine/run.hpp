@@ -46,7 +46,7 @@ struct ports {
 };
 
 struct wishes {
-  std::string identity;       // token of whoever asks, or empty: each has runs of its own
+  std::string identity;       // token of the caller, or empty: each has runs of its own
   std::string harness;        // of the steps that name none; empty = start nobody for those
   std::string parent_task_id; // an existing task all of it is part of; empty = none
   bool spawn = true;          // may start workers
@@ -67,7 +67,7 @@ public:
   std::uint64_t revision() const noexcept { return revision_; }
   /// The id of the step an event is about, or empty.
   std::string step_of(const v1::Event&) const;
-  /// After an event of step_of(): looks at the step again. If it could not be routed, and is open, whoever follows tries it once more.
+  /// After an event of step_of(): looks at the step again. If it could not be routed, and is open, the follower tries it once more.
   void note(const ports&, const v1::Event&);
   /// Looks at every step that has not ended; revision() is then that of the look.
   void refresh(const ports&);

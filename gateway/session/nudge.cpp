@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
-#include "gateway/session/task_news.hpp"
+#include "gateway/session/task_follow.hpp"
 
 namespace swarm::mcp {
 

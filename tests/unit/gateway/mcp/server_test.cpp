@@ -412,7 +412,7 @@ TEST_CASE("a session that was ended by somebody else has to register again") {
 TEST_CASE("a failure of the call is told as one, and the server goes on") {
   fixture f;
   f.registered();
-  f.process.decide = [](const v1::Command&) -> v1::Reply { throw call_failed{call_failed::why::deadline, "no answer by the deadline"}; };
+  f.process.decide = [](const v1::Command&) -> v1::Reply { throw call_failed{code::deadline, "no answer by the deadline"}; };
   f.call(10, "kv_set", {{"key", "k"}, {"value", "v"}});
   auto failed = f.answer(10).at("result");
   CHECK(failed.at("isError") == true);
