@@ -76,7 +76,9 @@ lines describe_set(const std::string& path) {
     auto built = pool.BuildFile(file);
     if (!built)
       throw std::runtime_error(path + " does not describe " + file.name() + " and what it imports");
-    describe(*built, out);
+    // What Protobuf brings along is not ours to publish.
+    if (built->package() != "google.protobuf")
+      describe(*built, out);
   }
   if (out.empty())
     throw std::runtime_error(path + " holds no messages");
