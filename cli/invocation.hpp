@@ -1,4 +1,4 @@
-// What every command works with: the global flags, the node, the scope and who is acting (contract 3.1).
+// What every command works with: the global flags, the node, the scope and who is acting.
 #pragma once
 
 #include <functional>
@@ -86,7 +86,7 @@ public:
   /// Id of named_actor(), or empty.
   std::string named_actor_id() const;
 
-  /// Contract 0.1. A relative path means the working directory as far as that lies in the session's tree, else the session's
+  /// A relative path means the working directory as far as that lies in the session's tree, else the session's
   /// file root.
   std::string file(std::string_view input, const std::optional<v1::Session>& session) const;
 

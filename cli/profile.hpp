@@ -1,5 +1,5 @@
 // Settings of an identity: its profile file, the programs its agents are started with, the directories it is confined to
-// (contract 1.2, 4.6).
+// (as in swarm-mcp).
 #pragma once
 
 #include <string>

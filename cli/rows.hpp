@@ -1,4 +1,4 @@
-// Rows that more than one verb prints with --json (contract 3.2).
+// Rows that more than one verb prints with --json (as in swarm-mcp).
 #pragma once
 
 #include "cli/output.hpp"
@@ -9,12 +9,12 @@ namespace swarm::cli {
 /// Who holds a lock across the identity boundary, in place of a label.
 inline constexpr const char* hidden_holder = "another identity";
 
-/// Why a prompt woke nobody who was not to be woken (contract 4.4).
+/// Why a prompt woke nobody who was not to be woken (as in swarm-mcp).
 inline constexpr const char* nudge_off = "nudge=false";
 
 /// A row of `messages`; times in seconds.
 json message_row(const v1::Message&);
-/// A row of `locks`, which hooks read (contract 5.2): they take a lock without an `instance_id` for none, so that one across the
+/// A row of `locks`, which hooks read (as in swarm-mcp): they take a lock without an `instance_id` for none, so that one across the
 /// identity boundary has a word there that is nobody's id. `waiters` only with a line.
 json lock_row(const v1::LockView&);
 

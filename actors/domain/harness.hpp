@@ -19,7 +19,7 @@ bool is_agent(std::string_view name) noexcept;
 bool is_harness(std::string_view name) noexcept;
 /// All of them as a text shows them: "exec, shell, claude, …".
 std::string harness_names();
-/// SWARM_HARNESS_<AGENT>: what starts the agent in place of its own program, and an alias for it (contract 4.6).
+/// SWARM_HARNESS_<AGENT>: what starts the agent in place of its own program, and an alias for it (as in swarm-mcp).
 std::string launcher_variable(std::string_view agent);
 
 } // namespace swarm::domain

@@ -66,7 +66,7 @@ v1::Message post_message(transaction& tx, std::string_view sender, std::string_v
 
 namespace {
 
-/// Contract 4.4. What is skipped because the agent works is done at its next idle; the text is the contract's all the same.
+/// Why nobody is woken now, in the words of swarm-mcp. Here a prompt that is skipped because the agent works is delivered at its next idle.
 void describe_waking(const transaction& tx, v1::PromptResult& result, waking how) {
   auto session = tx.get<v1::Session>(key(result.recipient()));
   auto terminal = session ? terminal_of(tx, *session) : std::nullopt;

@@ -73,7 +73,8 @@ inline constexpr std::string_view default_tracker_provider = "linear";
 /// The identity a session counts as: its label's token, else the node user's.
 std::string effective_identity(std::string_view label, const inputs&);
 
-/// Contract 4.5: why `sender` may not coordinate with `target`, or nullopt. Sessions without a label share their user's identity.
+/// The identity boundary, as in swarm-mcp: why `sender` may not coordinate with `target`, or nullopt. Sessions without a label share their user's
+/// identity.
 std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session& sender, const v1::Session& target);
 /// May the caller reach across identities? Its own override, which a session needs the grant "cross_identity" for.
 bool may_cross_identity(const v1::Command&);
@@ -149,7 +150,7 @@ bool kv_visible(const v1::KvEntry&, const v1::Session* viewer, bool allow_cross_
 std::optional<v1::KvEntry> live_kv(const transaction&, const std::string& kv_key);
 /// Frees the lock for the first waiter in line and records why. Returns the session it passed to, or empty.
 std::string release(transaction&, const v1::Lock&, std::string_view reason);
-/// Contract 2.6: the three-stage release for a task's assignee when the task becomes terminal.
+/// As in swarm-mcp, the three-stage release for a task's assignee when the task becomes terminal.
 void release_task_locks(transaction&, const v1::Task&);
 /// What get_file_lock shows: holder, its tasks, hidden across identities.
 v1::LockView lock_view(const rows_view&, const v1::Lock&, const v1::Session* viewer, bool allow_cross_identity, std::int64_t now_ms);
@@ -158,7 +159,7 @@ bool is_attended(const v1::Session&, std::int64_t now_ms) noexcept;
 /// The last sign of life as others are told it: now, while the session is attended. Its row is not rewritten for that.
 std::int64_t shown_heartbeat_ms(const v1::Session&, std::int64_t now_ms);
 
-/// Creates one task after its relations were checked (status rule of contract 2.4) and emits task.created.
+/// Creates one task after its relations were checked (status rule of swarm-mcp) and emits task.created.
 v1::Task insert_task(transaction&, const v1::TaskSpec&, int batch_index = -1);
 /// Moves a task to a terminal status: clears progress, stores the result, releases locks, cascades. The reply lists tasks that are now
 /// claimed; those of a cascade that goes on later are told so in the name of `told_by`, by nobody when it is empty.
@@ -170,10 +171,10 @@ void reopen_task(transaction&, v1::Task, std::string_view reason);
 /// Makes the task in_progress for that session under a new fence and attempt.
 v1::Task start_task(transaction&, v1::Task, std::string_view session_id, bool claim_next);
 
-/// Contract 3.3: H, the first 16 hex digits of SHA-256 over the parts joined by NUL.
+/// The hash of a dispatch, as in swarm-mcp: the first 16 hex digits of SHA-256 over the parts joined by NUL.
 std::string dispatch_hash(const std::vector<std::string>& parts);
 
-/// All counters of contract 2.9 for what is due now, without doing it.
+/// All counters of swarm-mcp's cleanup for what is due now, without doing it.
 v1::SweepReport preview_sweep(const rows_view&, const std::string& scope, const inputs&);
 
 /// Contract texts and enumerations.

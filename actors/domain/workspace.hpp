@@ -1,4 +1,4 @@
-// What a session publishes of the place where it can be seen and typed to (contract 4.1): a key per session, its value JSON.
+// What a session publishes of the place where it can be seen and typed to (as in swarm-mcp): a key per session, its value JSON.
 #pragma once
 
 #include <array>

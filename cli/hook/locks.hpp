@@ -18,7 +18,7 @@ std::string canonical_path(const std::string& path);
 
 class path_matcher {
 public:
-  /// Directory, root, file root and scope of `me` say what its paths are locked as (contract 0.1).
+  /// Directory, root, file root and scope of `me` say what its paths are locked as (as in swarm-mcp).
   path_matcher(const std::vector<shell::written_path>& written, const hook_memory& me);
 
   /// The written path that goes by the name of this lock; null when none does.

@@ -493,7 +493,7 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 
 // -- locks --------------------------------------------------------------------------------------
 
-/// "swarm lock blocked Edit for /r/a: held by somebody (why)", as contract 5.2 has it.
+/// "swarm lock blocked Edit for /r/a: held by somebody (why)", as swarm-mcp writes it.
 std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
   auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
   auto label = host_.what == agents::program::hermes ? std::string{} : view.owner().label();

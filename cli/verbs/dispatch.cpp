@@ -1,4 +1,4 @@
-// dispatch: one durable task, a worker for it, and its end (contract 3.3).
+// dispatch: one durable task, a worker for it, and its end (as in swarm-mcp).
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"

@@ -154,7 +154,7 @@ void build_cleanup(CLI::App& app, invocation& cli) {
 
 // -- roles -------------------------------------------------------------------------------
 
-/// `.swarm-role` of the working directory or the nearest one above it, not beyond the scope (contract 5.3); empty when there is none.
+/// `.swarm-role` of the working directory or the nearest one above it, not beyond the scope (as in swarm-mcp); empty when there is none.
 std::filesystem::path role_file(const invocation& cli) {
   const auto scope = cli.scope();
   for (std::filesystem::path directory = cli.directory();; directory = directory.parent_path()) {
@@ -178,7 +178,7 @@ std::string role_in(const std::filesystem::path& file) {
   return {};
 }
 
-/// What the label says, else what a session that starts here would get (contract 5.3).
+/// What the label says, else what a session that starts here would get (as in swarm-mcp).
 std::string routing_role(const invocation& cli, const std::string& label, const std::filesystem::path& file) {
   if (auto role = domain::role_of(label); !role.empty())
     return role;

@@ -45,7 +45,7 @@ void add_place(json&, const v1::Workspace&);
 
 /// {id, sender, content, created_at}
 json message(const v1::Message&);
-/// Result of prompt_peer (contract 4.4).
+/// Result of prompt_peer (as in swarm-mcp).
 /// What the agent does now: working, idle, blocked, done or unknown.
 const char* agent_status(const v1::Session&);
 /// `nudge_error`: why somebody who should have been woken was not.

@@ -35,7 +35,7 @@ struct message {
   bool is_notification() const noexcept { return id.is_null(); }
 };
 
-/// What the line holds: a message, or the answer to a malformed line, or neither for what is passed over (contract 1.1): lines that are
+/// What the line holds: a message, or the answer to a malformed line, or neither for what is passed over (as in swarm-mcp): lines that are
 /// no JSON, and answers to requests nobody made.
 struct parsed_line {
   std::optional<message> received;

@@ -1,4 +1,4 @@
-// The session an MCP server process speaks for: at most one at a time (contract 1.2).
+// The session an MCP server process speaks for: at most one at a time (as in swarm-mcp).
 #pragma once
 
 #include <memory>

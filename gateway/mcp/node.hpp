@@ -56,9 +56,9 @@ public:
   /// neither can be said.
   enum class kinship { agent, unclear, stranger };
   virtual kinship kin_of(std::int64_t pid, std::uint64_t start) const = 0;
-  /// Throws std::exception when the label's identity is confined to other directories (contract 1.2).
+  /// Throws std::exception when the label's identity is confined to other directories (as in swarm-mcp).
   virtual void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const = 0;
-  /// How a worker of that requester is asked for (contract 4.6). Throws std::exception when it may not start in `directory`.
+  /// How a worker of that requester is asked for (as in swarm-mcp). Throws std::exception when it may not start in `directory`.
   virtual worker_settings worker(const v1::Session& requester, const std::string& label, const std::string& harness,
                                  const std::string& directory) const = 0;
   /// A line for the reader of the server's stderr.

@@ -1,4 +1,4 @@
-// The server's resources and prompts (contract 1.5).
+// The server's resources and prompts (as in swarm-mcp).
 #pragma once
 
 #include <optional>

@@ -18,7 +18,7 @@ namespace swarm::mcp {
 
 using json = nlohmann::ordered_json;
 
-/// What a tool says: text blocks. An error here is a failure of the call; a refusal of the fabric is an ordinary text (contract 1.1).
+/// What a tool says: text blocks. An error here is a failure of the call; a refusal of the fabric is an ordinary text (as in swarm-mcp).
 struct tool_result {
   std::vector<std::string> texts;
   bool is_error = false;
@@ -46,7 +46,7 @@ struct tool_call {
   v1::Command command() const;
   /// With the scope and the session's eyes.
   v1::Query query() const;
-  /// Contract 0.1.
+  /// The file that an argument names.
   std::string file(const std::string& input) const;
   /// An argument that the schema requires or gives a default for.
   const std::string& text(const char* name) const { return arguments.at(name).get_ref<const std::string&>(); }

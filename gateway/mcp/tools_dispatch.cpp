@@ -1,4 +1,4 @@
-// dispatch (contract 3.3), request_spawn.
+// dispatch (as in swarm-mcp), request_spawn.
 #include <algorithm>
 #include <cmath>
 

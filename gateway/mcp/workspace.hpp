@@ -1,4 +1,4 @@
-// Workspace backends: programs that hold agents' terminals. Which session sits behind a handle, and what its terminal shows (contract 4).
+// Workspace backends: programs that hold agents' terminals. Which session sits behind a handle, and what its terminal shows (as in swarm-mcp).
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ const workspace_backend* find_workspace_backend(const std::string& name);
 /// "pty, herdr"
 std::string workspace_backend_names();
 
-/// Where the session's terminal is, or why nobody knows (contract 4.3).
+/// Where the session's terminal is, or why nobody knows (as in swarm-mcp).
 struct workspace_lookup {
   std::optional<workspace_place> place;
   std::string reason;

@@ -1,4 +1,4 @@
-// Who is calling: from the connection's process and the token it shows (architecture, decision 5).
+// Who is calling: from the connection's process and the token it shows (docs/architecture.md).
 #pragma once
 
 #include <atomic>

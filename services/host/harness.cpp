@@ -16,7 +16,7 @@ namespace swarm {
 
 namespace {
 
-/// By its own name, or by the name the caller's SWARM_HARNESS_<NAME> gives its program (contract 4.6). Empty when it is unknown.
+/// By its own name, or by the name the caller's SWARM_HARNESS_<NAME> gives its program (as in swarm-mcp). Empty when it is unknown.
 std::string named(const std::string& name, const std::vector<std::string>& environment) {
   if (domain::is_harness(name))
     return name;

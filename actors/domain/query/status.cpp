@@ -1,4 +1,4 @@
-// swarm_status, contract 2.10: what one session should know and do next.
+// swarm_status, as in swarm-mcp: what one session should know and do next.
 #include <set>
 
 #include "actors/domain/query/rules.hpp"

@@ -1,4 +1,4 @@
-// dispatch, contract 3.3: one task, and the worker that will do it.
+// dispatch, as in swarm-mcp: one task, and the worker that will do it.
 #include <algorithm>
 
 #include "actors/base/crypto.hpp"

@@ -26,7 +26,7 @@ void clear_progress(v1::Task&);
 /// continue_cascades. Tasks it has made claimed are listed in the reply; `told_by` as in finish_task.
 void cascade(transaction&, const v1::Task& ended, std::string_view told_by, v1::TaskReply&);
 
-/// What becomes of a task with these dependencies once approval is no question (contract 2.4).
+/// The status of a task with these dependencies once it needs no approval.
 struct readiness {
   v1::TaskStatus status = v1::OPEN; // OPEN, CLAIMED, BLOCKED or CANCELLED
   std::string failed_dependency;    // with CANCELLED
@@ -42,7 +42,7 @@ std::optional<v1::Reply> check_relations(const transaction&, const v1::TaskSpec&
 /// Refuses when a dependency has its full number of dependants, or the requester its full number of open tasks.
 std::optional<v1::Reply> check_bounds(const transaction&, const v1::TaskSpec&);
 
-/// A work tracker as it is configured (contract 3.4, 5.3).
+/// A work tracker as it is configured (as in swarm-mcp).
 struct tracker_config {
   std::string provider;          // never empty, at most limits::id_bytes_max
   std::string identity;          // name of whom it is for, empty = for anybody
@@ -53,9 +53,9 @@ struct tracker_config {
 std::optional<tracker_config> configured_tracker(const transaction&, std::string_view identity_token);
 /// Sets tracker_required and its provider when the text names a ticket and a tracker is configured for the caller.
 void detect_tracker(v1::TaskSpec&, const transaction&);
-/// The ticket patterns of contract 2.4 on key, title and description.
+/// The ticket patterns of swarm-mcp on key, title and description.
 bool names_ticket(std::string_view idempotency_key, std::string_view title, std::string_view description);
-/// The first word such as VUH-36 in the text, at most limits::id_bytes_max long, or empty (contract 3.4).
+/// The first word such as VUH-36 in the text, at most limits::id_bytes_max long, or empty (as in swarm-mcp).
 std::string_view first_ticket(std::string_view text);
 
 /// Makes an open task CLAIMED by the session; a waiting one only gets its assignee. Emits task.reserved.

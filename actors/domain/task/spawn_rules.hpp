@@ -40,7 +40,7 @@ struct worker_label {
 worker_label make_worker_label(const transaction&, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
                                std::string_view extra);
 
-/// Contract 3.4: does a task that is about to be made belong into the work tracker too? `label`: the one its worker would get.
+/// Whether a task that is about to be made belongs into the work tracker as well, decided as in swarm-mcp. `label`: the one its worker would get.
 v1::Promotion decide_promotion(const transaction&, const v1::Dispatch&, const v1::TaskSpec&, std::string_view label);
 /// Writes the key that ties the task to the ticket it was linked to, and notes in the promotion when, or why not. Nothing to do for
 /// the others: whoever creates the ticket ties it.
@@ -50,8 +50,8 @@ void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);
 std::string instruction(const v1::Task&, std::string_view message);
 /// What it says when the task itself is all there is: its description, else its title.
 const std::string& message_of(const v1::Task&);
-/// Contract 3.3 step 7: role first, then a generalist, both in order of registration; whether it is busy does not matter. `identity`:
-/// a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
+/// The live worker for a task, as in swarm-mcp: role first, then a generalist, both in order of registration; whether it is busy does not matter.
+/// `identity`: a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
 std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester,
                                        std::string_view node_id = {});
 /// The live orders of a task, also one without a harness.

@@ -105,7 +105,7 @@ TEST_CASE("each host is denied and told things in its own words") {
   CHECK(!find_hook_event("PreToolUse"));
 }
 
-TEST_CASE("a session's label says who it is (contract 5.3)") {
+TEST_CASE("a session's label says who it is") {
   CHECK(label("claude", {}) == "claude-code platform:cli origin:claude-code session:12345678");
   CHECK(label("codex", {{"AGENT_IDENTITY", "work"}}) == "identity:work codex platform:cli origin:codex session:12345678");
   CHECK(label("codex", {{"SWARM_CODEX_IDENTITY", "identity:home"}, {"AGENT_IDENTITY", "work"}}) ==
@@ -208,7 +208,7 @@ TEST_CASE("a written path and a lock meet by any name of the file") {
   CHECK(found({base / "link/*", true, true}, base / "real/deep/a.c"));
   CHECK(found({"/*", true, true}, base / "real/a"));
   CHECK(!path_matcher{{}, me}.find("/x"));
-  // Mapped as lock_file maps it (contract 0.1).
+  // Mapped as lock_file maps it (as in swarm-mcp).
   me.directory = me.root = base / "real";
   me.file_root = base / "logical";
   CHECK(found({base / "real/a"}, base / "logical/a"));

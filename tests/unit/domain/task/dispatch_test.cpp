@@ -500,7 +500,7 @@ TEST_CASE("a worker's session has the rights that were asked for with it, also w
   CHECK(w.rows.row<v1::Session>(domain::key(spawn.session_id()))->grants_size() == 1);
 }
 
-// -- promotion into the work tracker (contract 3.4) ------------------------------------------------------------------
+// -- promotion into the work tracker (as in swarm-mcp) ------------------------------------------------------------------
 
 namespace {
 
