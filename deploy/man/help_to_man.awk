@@ -27,7 +27,7 @@ BEGIN {
   place = "after"
   next
 }
-/^(Positionals|Options|Subcommands):$/ {
+/^[A-Z][a-z ]*:$/ && $0 != "Examples:" {
   flush_entry()
   place = part == "options" && $0 != "Options:" ? "left out" : "table"
   next

@@ -150,7 +150,7 @@ void server::at_gate(child& c) {
 }
 
 void server::output_advanced(child& c) {
-  auto& news = advanced_.try_emplace(c.id(), c.output_end(), 0).first->second;
+  auto& news = advanced_.try_emplace(c.id(), advance{c.output_end(), 0}).first->second;
   news.turn = turn_;
 }
 

@@ -30,7 +30,7 @@ check_files() {
   text=$(MANWIDTH=120 LC_ALL=C.UTF-8 man -l "$shares/man/man1/swarmctl.1.gz")
   # Every command, and the options of one of them.
   "$bin/swarmctl" --help |
-    awk '/^Subcommands:$/ { on = 1; next } /^[^ ]/ { on = 0 } on && /^  [^ ]/ { sub(/,.*/, "", $1); print $1 }' >"$scratch/verbs"
+    awk '/^[A-Z][a-z ]*:$/ { on = !/^(Options|Positionals|Examples):$/; next } /^[^ ]/ { on = 0 } on && /^  [^ ]/ { sub(/,.*/, "", $1); print $1 }' >"$scratch/verbs"
   (($(wc -l <"$scratch/verbs") > 40)) || fail "too few commands: $(cat "$scratch/verbs")"
   while read -r name; do contains "$text" "swarmctl $name" "swarmctl(1)"; done <"$scratch/verbs"
   contains "$text" "--idempotency-key" "swarmctl(1)"

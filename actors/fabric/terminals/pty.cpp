@@ -176,8 +176,14 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   if (!news.closed && news.bytes > 0 && !t.request.empty()) {
     remember(st, t.request, news.bytes);
   }
+  // The keeper answers the end of a pipe as "closed", which is what was asked for.
+  const bool ended_input = t.ends_input && news.closed;
+  if (ended_input && !t.request.empty())
+    remember(st, t.request, 0);
   for (auto& p : t.callers) {
-    if (news.closed)
+    if (ended_input)
+      p.answer(std::uint64_t{0});
+    else if (news.closed)
       p.answer(fail(errc::not_found, "the program in this terminal has ended"));
     else if (news.bytes == 0)
       p.answer(fail(errc::overloaded, "the program does not read its input"));
@@ -210,7 +216,8 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
     st.person_typed_ms = now;
   else if (st.person_typed_ms && now - *st.person_typed_ms < limits::pty_person_hold().count())
     return fail(errc::forbidden, "a person is typing in this terminal; try again in a moment");
-  if (in.data.empty())
+  const bool ends_input = in.data.empty() && st.info.pipes();
+  if (in.data.empty() && !ends_input)
     return std::uint64_t{0};
   if (in.data.size() > limits::pty_input_bytes_max || st.inputs.size() >= limits::pty_inputs_waiting_max)
     return fail(errc::overloaded, "too much input at once");
@@ -218,6 +225,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto ticket = next_ticket.fetch_add(1, std::memory_order_relaxed);
   auto& typing = st.inputs[ticket];
   typing.request = in.request;
+  typing.ends_input = ends_input;
   typing.callers.emplace_back(promise);
   st.node->processes->write(st.info.id(), ticket, in.data, in.request);
   return promise;

@@ -32,6 +32,7 @@ struct pty_state {
   std::list<reading> readers;              // parked at the end
   struct typing {
     std::string request;
+    bool ends_input = false;                             // of a program on pipes
     std::vector<runtime::parked<std::uint64_t>> callers; // a repeated request waits with the first
   };
   std::map<std::uint64_t, typing> inputs;                    // by ticket, waiting for the kernel
