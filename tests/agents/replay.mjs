@@ -8,9 +8,10 @@
 //   SWARM_REPLAY_SPEED   so many times as fast (1)
 //   SWARM_REPLAY_LOG     file for a JSON object per line: {"typed"}, {"hook", "denied"}, {"wrote"}, {"mark"}
 import { spawn } from 'node:child_process';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const RECORDED = '/tmp/agent/repo'; // where it was recorded
 const [program, recording, ...given] = process.argv.slice(2);
@@ -81,11 +82,23 @@ function commandsIn(groups = []) {
   return groups.flatMap((group) => group.hooks.map((hook) => ({ matcher: group.matcher, command: hook.command })));
 }
 
+/** OpenCode runs a plugin as a module whatever its directory says; Debian's node goes by the name of the file. */
+async function importModule(url) {
+  const directory = mkdtempSync(join(tmpdir(), 'swarm-replay-'));
+  const copy = join(directory, 'plugin.mjs');
+  copyFileSync(fileURLToPath(url), copy);
+  try {
+    return await import(pathToFileURL(copy));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
 let plugin; // OpenCode's, of the fabric
 async function loadPlugin() {
   const config = JSON.parse(process.env.OPENCODE_CONFIG_CONTENT ?? '{}');
   for (const name of config.plugin ?? []) {
-    const [make] = Object.values(await import(name));
+    const [make] = Object.values(await importModule(name));
     plugin = await make({ directory: process.cwd(), worktree: process.cwd() });
   }
 }
