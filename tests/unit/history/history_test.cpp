@@ -194,59 +194,72 @@ TEST_CASE("what a recorder wrote is read back as it was, unknown outcomes includ
 
 namespace {
 
-/// Runs of a real lock under threads that lose answers; `granted_twice` plants the fault.
+/// A lock under four clients that lose calls and answers. The seed says who takes the next step: a call begins, takes effect, or is over, so
+/// that calls overlap on every machine alike. `granted_twice` plants the fault.
 std::vector<operation> lock_run(unsigned seed, bool granted_twice) {
+  struct client {
+    std::string name;
+    int calls_left = 30;
+    std::optional<std::size_t> id = std::nullopt; // of the call under way
+    bool acquires = false;
+    bool arrived = false;
+    std::optional<answer> out = std::nullopt; // none: the call was lost on its way
+  };
   recorder r;
-  std::mutex m;
+  std::mt19937 rng(seed);
   std::string holder;
   std::uint64_t fence = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      std::mt19937 rng(seed * 31 + static_cast<unsigned>(t));
-      auto me = "c" + std::to_string(t);
-      for (int i = 0; i < 30; ++i) {
-        auto in = rng() % 2 ? acquire(me) : release(me);
-        auto id = r.invoke("lock", "x", in);
-        std::optional<answer> out;
-        if (rng() % 16 != 0 || rng() % 2) { // else it is lost on the way
-          std::lock_guard guard{m};
-          if (in.op == "acquire") {
-            auto ok = holder.empty() || (granted_twice && rng() % 8 == 0);
-            if (ok)
-              holder = me, ++fence;
-            out = answer{ok, "", ok ? fence : 0};
-          } else {
-            auto ok = holder == me;
-            out = answer{ok, "", ok ? fence : 0};
-            if (ok)
-              holder.clear();
-          }
-        }
-        if (!out || rng() % 16 == 0)
-          r.unknown(id);
-        else if (out->ok)
-          r.ok(id, "", out->number);
-        else
-          r.fail(id);
-      }
-    });
-  for (auto& t : threads)
-    t.join();
+  std::vector<client> clients;
+  for (int i = 0; i < 4; ++i)
+    clients.push_back({"c" + std::to_string(i)});
+  auto decide = [&](const client& c) -> answer {
+    if (c.acquires) {
+      if (!holder.empty() && !(granted_twice && rng() % 8 == 0))
+        return no();
+      holder = c.name;
+      return yes(++fence);
+    }
+    if (holder != c.name)
+      return no();
+    holder.clear();
+    return yes(fence);
+  };
+  auto is_lost = [&](unsigned one_in) { return rng() % one_in == 0; };
+  auto step = [&](client& c) {
+    if (!c.id) {
+      c.acquires = rng() % 2 == 0;
+      c.id = r.invoke("lock", "x", c.acquires ? acquire(c.name) : release(c.name));
+    } else if (!c.arrived) {
+      c.arrived = true;
+      if (!is_lost(32))
+        c.out = decide(c);
+    } else {
+      if (!c.out || is_lost(16))
+        r.unknown(*c.id);
+      else if (c.out->ok)
+        r.ok(*c.id, "", c.out->number);
+      else
+        r.fail(*c.id);
+      c = {c.name, c.calls_left - 1};
+    }
+  };
+  while (!clients.empty()) {
+    auto& next = clients[rng() % clients.size()];
+    step(next);
+    std::erase_if(clients, [](const client& c) { return c.calls_left == 0; });
+  }
   return r.operations();
 }
 
 } // namespace
 
 TEST_CASE("concurrent runs of a right lock that lose answers are accepted, those of one that grants twice are rejected") {
-  int rejected = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     auto good = check_all(lock_run(seed, false));
     CHECK_MESSAGE(good.accepted, good.why);
-    rejected += !check_all(lock_run(seed, true)).accepted;
+    CHECK_FALSE(check_all(lock_run(seed, true)).accepted);
   }
-  CHECK(rejected >= 18); // a run may by chance never meet a held lock after the fault begins
 }
 
 TEST_CASE("a history is not explained in which a session that has ended keeps or gets something, or one that has not is told so") {
