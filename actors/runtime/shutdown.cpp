@@ -1,5 +1,6 @@
 #include "actors/runtime/shutdown.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -39,7 +40,7 @@ shutdown::~shutdown() {
     std::lock_guard lock{mutex_};
     disarmed_ = true;
   }
-  over_.notify_all();
+  changed_.notify_all();
   if (watchdog_.joinable())
     watchdog_.join();
 }
@@ -47,10 +48,10 @@ shutdown::~shutdown() {
 void shutdown::add(std::string name, std::chrono::milliseconds grace, step what) { steps_.push_back({std::move(name), grace, std::move(what)}); }
 
 std::vector<std::string> shutdown::run() {
-  auto total = margin_;
+  deadline_ = std::chrono::steady_clock::now() + margin_;
   for (const auto& s : steps_)
-    total += s.grace;
-  watchdog_ = std::thread{[this, deadline = std::chrono::steady_clock::now() + total] { watch(deadline); }};
+    deadline_ += s.grace;
+  watchdog_ = std::thread{[this] { watch(); }};
   std::vector<std::string> late;
   for (const auto& s : steps_) {
     log::info({"stopping ", s.name});
@@ -61,12 +62,19 @@ std::vector<std::string> shutdown::run() {
     std::lock_guard lock{mutex_};
     ++current_;
   }
+  {
+    std::lock_guard lock{mutex_};
+    deadline_ = std::min(deadline_, std::chrono::steady_clock::now() + margin_);
+  }
+  changed_.notify_all();
   return late;
 }
 
-void shutdown::watch(std::chrono::steady_clock::time_point deadline) {
+void shutdown::watch() {
   std::unique_lock lock{mutex_};
-  if (over_.wait_until(lock, deadline, [this] { return disarmed_; }))
+  while (!disarmed_ && std::chrono::steady_clock::now() < deadline_)
+    changed_.wait_until(lock, std::chrono::steady_clock::time_point{deadline_});
+  if (disarmed_)
     return;
   log::critical({"shutdown took too long; still there: ", left()});
   log::flush();

@@ -14,9 +14,10 @@
 
 namespace swarm::runtime {
 
-/// Runs named steps one after the other. From run() until destruction a watchdog thread waits for the sum of all graces plus
-/// `margin`; then it logs which step runs and which are still to come, and ends the process with exit_code (the store is
-/// transactional, so that is safe). Declare it before the actor system: destroying the latter is what can hang in CAF 0.17.6.
+/// Runs named steps one after the other. From run() on, a watchdog thread waits for the sum of all graces plus `margin`, and once all steps are
+/// over for no longer than `margin`, until destruction. Then it logs which step runs and which are still to come, and ends the process with
+/// exit_code (the store is transactional, so that is safe). Declare it before the actor system: destroying the latter is what can hang in CAF
+/// 0.17.6, for instance as long as another library's thread lives that has ever spawned an actor.
 class shutdown {
 public:
   static constexpr int exit_code = 75; // as EX_TEMPFAIL: start it again
@@ -41,13 +42,14 @@ private:
     step what;
   };
 
-  void watch(std::chrono::steady_clock::time_point deadline);
+  void watch();
   std::string left() const;
 
   const std::chrono::milliseconds margin_;
   std::vector<named_step> steps_;
   std::mutex mutex_;
-  std::condition_variable over_;
+  std::condition_variable changed_;
+  std::chrono::steady_clock::time_point deadline_;
   std::size_t current_ = 0; // steps before it are over
   bool disarmed_ = false;
   std::thread watchdog_;

@@ -373,6 +373,8 @@ v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) {
     node_pid_ = reply.pid();
     leaving_ = open_pidfd(static_cast<pid_t>(reply.pid())).value_or(unique_fd{});
   }
+  // A node that stops waits a while for those who are connected.
+  channel_.reset();
   return reply;
 }
 

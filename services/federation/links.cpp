@@ -157,6 +157,7 @@ protected:
     self_.reset();
   }
   const std::shared_ptr<link_board>& board() const { return board_; }
+  bool over() const { return over_; } // under the mutex
   v1::LinkFrame incoming_;
   std::mutex mutex_;
   bool cut_short_ = false; // there was nothing more to read while the connection stood
@@ -219,13 +220,8 @@ public:
     : stream(std::move(board), std::move(node_id), lane, true), channel_(std::move(channel)), stub_(v1::Federation::NewStub(channel_)) {}
   void begin() {
     hold();
-    board()->opened(this, node_id(), lane(), [this] { abort(); });
-    if (lane() == link_lane::bulk)
-      stub_->async()->Bulk(&context_, this);
-    else
-      stub_->async()->Link(&context_, this);
-    this->AddHold(); // what is written and read is asked for from elsewhere
-    start_read();
+    if (!board()->opened(this, node_id(), lane(), [this] { abort(); }) || !make_call())
+      return OnDone({grpc::StatusCode::CANCELLED, "this node is stopping, or has given it up"});
     this->StartCall();
     comes_before(this);
   }
@@ -242,6 +238,20 @@ public:
   }
 
 private:
+  /// False when it was aborted before there was a call.
+  bool make_call() {
+    std::lock_guard guard{mutex_};
+    if (over())
+      return false;
+    if (lane() == link_lane::bulk)
+      stub_->async()->Bulk(&context_, this);
+    else
+      stub_->async()->Link(&context_, this);
+    has_call_ = true;
+    this->AddHold(); // what is written and read is asked for from elsewhere
+    start_read();
+    return true;
+  }
   bool drains() const override { return true; }
   void before_frame() override { say_connected(); }
   /// gRPC says that it is connected before it says that there is a frame, but on threads of which the second may be faster.
@@ -252,6 +262,8 @@ private:
     });
   }
   void finish(bool idle) override {
+    if (!has_call_)
+      return;
     if (idle)
       this->StartWritesDone();
     else
@@ -259,6 +271,7 @@ private:
     this->RemoveHold();
   }
   void cancel() override { context_.TryCancel(); }
+  bool has_call_ = false; // under the mutex
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
   grpc::ClientContext context_;
@@ -315,9 +328,12 @@ void link_board::listen(link_listener l) {
   listener_ = std::move(l);
 }
 
-void link_board::opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort) {
+bool link_board::opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort) {
   std::lock_guard guard{mutex_};
+  if (ending_)
+    return false;
   open_[stream] = {std::move(node_id), lane, std::move(abort)};
+  return true;
 }
 
 void link_board::hang_up(const std::string& node_id, link_lane lane) {
@@ -350,6 +366,7 @@ void link_board::sweep() {
 
 void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock{mutex_};
+  ending_ = true;
   for (const auto& [stream, s] : open_)
     s.abort();
   changed_.wait_until(lock, deadline, [this] { return open_.empty(); });

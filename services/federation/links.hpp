@@ -29,15 +29,15 @@ public:
 
   // Those we have dialled. What gRPC's own thread gives back last must not be its last channel: gRPC 1.51 would end that thread from within.
 
-  /// `abort` ends it at once.
-  void opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
+  /// `abort` ends it at once. False when all are ending: whoever would come now, nobody would end.
+  bool opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
   /// Ends those to the node.
   void hang_up(const std::string& node_id, link_lane lane);
   /// What it held is destroyed by sweep().
   void over(const void* stream, std::shared_ptr<void> held);
   /// For a thread of its own: returns after close().
   void sweep();
-  /// Ends all of them and waits for that, until the deadline.
+  /// Ends all of them, lets no other one open, and waits for that, until the deadline.
   void end_all(std::chrono::steady_clock::time_point deadline);
   /// Nobody is told any more, once this has returned.
   void close();
@@ -47,6 +47,7 @@ private:
   std::condition_variable changed_;
   link_listener listener_;
   std::size_t telling_ = 0;
+  bool ending_ = false;
   bool closed_ = false;
   struct open_stream {
     std::string node_id;
