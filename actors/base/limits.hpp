@@ -267,9 +267,9 @@ inline constexpr std::size_t hook_note_bytes_max = 1 * kib;
 inline constexpr std::size_t hook_record_bytes_max = 2 * mib;
 inline constexpr std::size_t hook_records_max = 1'024;
 inline constexpr std::size_t hook_calls_max = 32;
-inline constexpr std::size_t context_bytes_max = 4 * kib;
-inline constexpr std::size_t context_rows_max = 16;
-inline constexpr std::size_t context_text_bytes_max = 160;
+inline constexpr std::size_t ambient_bytes_max = 4 * kib;
+inline constexpr std::size_t ambient_rows_max = 16;
+inline constexpr std::size_t ambient_text_bytes_max = 160;
 
 // -- worktrees, routines, set-up ---------------------------------------------------------
 inline constinit bound<milliseconds> git_deadline{minutes{2}};

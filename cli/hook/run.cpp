@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* hook_note = "actively editing";
 constexpr const char* report_source = "hook";
-constexpr std::size_t script_shown_bytes = limits::context_text_bytes_max;
+constexpr std::size_t script_shown_bytes = limits::ambient_text_bytes_max;
 
 class hook_run {
 public:
@@ -392,7 +392,7 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
     auto q = query();
     q.set_viewer(me.id);
     if (auto known = mcp::gather_ambient(q, [&](const v1::Query& each) { return ask(each); }))
-      g.block = mcp::make_context_block(*known).text;
+      g.block = mcp::make_ambient_block(*known).text;
   } catch (const std::exception& e) {
     note(e.what());
   }

@@ -40,7 +40,7 @@ struct hook_greeting {
   std::string reason;
   std::optional<tracker_setting> tracker; // published
   std::string soul;                       // text of the configured file
-  std::string block;                      // of context_block.hpp
+  std::string block;                      // of ambient_block.hpp
 };
 std::string greeting_text(const hook_greeting&);
 /// The file a gateway's $SWARM_<host>_SOUL_FILE or $SWARM_SOUL_FILE names; empty when there is none.

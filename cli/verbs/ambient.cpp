@@ -14,7 +14,7 @@ int run_context(invocation& cli) {
   auto known = mcp::gather_ambient(query, [&](const v1::Query& q) { return cli.node().coordination.ask(q); });
   if (!known)
     throw failure(code::refused, "instance " + me.id() + " has just ended");
-  auto block = mcp::make_context_block(*known);
+  auto block = mcp::make_ambient_block(*known);
   if (cli.json_wanted())
     cli.io().print(block.value);
   else

@@ -50,7 +50,7 @@ json ambient_context(connection& node, const v1::Query& query) {
   auto known = gather_ambient(query, [&](const v1::Query& q) { return node.ask(q); });
   if (!known)
     return nullptr;
-  auto block = make_context_block(*known);
+  auto block = make_ambient_block(*known);
   block.value["text"] = std::move(block.text);
   return std::move(block.value);
 }

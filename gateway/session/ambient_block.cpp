@@ -44,7 +44,7 @@ bool is_unseen(char32_t c) {
 }
 
 /// One line of what can be seen, and no longer than allowed.
-std::string cleaned(std::string_view text, std::size_t bytes_max = limits::context_text_bytes_max) {
+std::string cleaned(std::string_view text, std::size_t bytes_max = limits::ambient_text_bytes_max) {
   const auto examined_max = 8 * bytes_max;
   auto valid = to_utf8(text.substr(0, examined_max));
   std::string out;
@@ -90,7 +90,7 @@ public:
     for (const auto& r : rows) {
       json fields;
       auto text = "- " + row(r, fields);
-      if (shown == limits::context_rows_max || !fits(text))
+      if (shown == limits::ambient_rows_max || !fits(text))
         break;
       out.push_back(std::move(fields));
       ++shown;
@@ -100,13 +100,13 @@ public:
   }
 
   json& value() { return value_; }
-  context_block finish() { return {std::move(value_), text_ + closing}; }
+  ambient_block finish() { return {std::move(value_), text_ + closing}; }
 
 private:
   bool fits(const std::string& text) {
     if (full_)
       return false;
-    if (text_.size() + text.size() + 1 + std::string_view{cut_mark}.size() + std::string_view{closing}.size() > limits::context_bytes_max) {
+    if (text_.size() + text.size() + 1 + std::string_view{cut_mark}.size() + std::string_view{closing}.size() > limits::ambient_bytes_max) {
       full_ = true;
       text_ += cut_mark;
       value_["truncated"] = true;
@@ -216,7 +216,7 @@ std::optional<ambient> gather_ambient(const v1::Query& base, const std::function
   return out;
 }
 
-context_block make_context_block(const ambient& a) {
+ambient_block make_ambient_block(const ambient& a) {
   builder out;
   const auto& me = a.status.session();
   out.value()["you"] = {{"id", me.id()}, {"label", cleaned(me.label())}, {"scope", cleaned(me.scope())}, {"gateway", a.gateway}};
@@ -240,19 +240,19 @@ context_block make_context_block(const ambient& a) {
 
 std::string make_mail_block(const v1::Status& status) {
   std::string out = mail_opening;
-  const auto rows_max = static_cast<int>(limits::context_rows_max);
+  const auto rows_max = static_cast<int>(limits::ambient_rows_max);
   const auto count = status.unread_messages_size();
   int shown = 0;
   auto fits = [&](const v1::Message& m, std::size_t bytes_max) {
     auto line = "- from " + short_word(m.sender()) + ": " + quoted_foreign(m.content(), bytes_max) + "\n";
-    if (out.size() + line.size() + limits::context_text_bytes_max > limits::context_bytes_max) // the end has room there
+    if (out.size() + line.size() + limits::ambient_text_bytes_max > limits::ambient_bytes_max) // the end has room there
       return false;
     out += line;
     return true;
   };
   // A long one does not hide those after it.
   while (shown < std::min(count, rows_max) &&
-         (fits(status.unread_messages(shown), mail_text_bytes_max) || fits(status.unread_messages(shown), limits::context_text_bytes_max)))
+         (fits(status.unread_messages(shown), mail_text_bytes_max) || fits(status.unread_messages(shown), limits::ambient_text_bytes_max)))
     ++shown;
   if (shown < count)
     out += "- and " + std::to_string(count - shown) + (may_have_more_mail(status) ? " or more\n" : " more\n");

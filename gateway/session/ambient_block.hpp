@@ -32,17 +32,17 @@ struct ambient {
 /// answer. Nothing when the viewer is not registered.
 std::optional<ambient> gather_ambient(const v1::Query& base, const std::function<v1::Answer(const v1::Query&)>& ask);
 
-struct context_block {
+struct ambient_block {
   json value;       // the same facts, for programs
-  std::string text; // at most limits::context_bytes_max bytes, with a newline at its end
+  std::string text; // at most limits::ambient_bytes_max bytes, with a newline at its end
 };
-context_block make_context_block(const ambient&);
+ambient_block make_ambient_block(const ambient&);
 
 /// The messages that a session has not read, for the prompt of an agent that nothing else tells of them; empty when there are none. Has the same
 /// bounds, and is the same to the byte as long as no message comes or is read.
 std::string make_mail_block(const v1::Status&);
 
 /// Foreign text as the block shows it, quotes included: one line, at most that many bytes of it.
-std::string quoted_foreign(std::string_view text, std::size_t bytes_max = limits::context_text_bytes_max);
+std::string quoted_foreign(std::string_view text, std::size_t bytes_max = limits::ambient_text_bytes_max);
 
 } // namespace swarm::mcp
