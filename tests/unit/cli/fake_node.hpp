@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/app.hpp"
+#include "tests/support/session_row.hpp"
 
 #include <deque>
 
@@ -155,20 +156,7 @@ struct cli {
   json out_json() const { return json::parse(screen.out); }
 };
 
-inline v1::Session session(const std::string& id, const std::string& label = {}) {
-  v1::Session s;
-  s.set_id(id);
-  s.set_scope("/r");
-  s.set_directory("/r");
-  s.set_root("/r");
-  s.set_file_root("/r");
-  s.set_pid(123);
-  s.set_label(label);
-  s.set_registered_at_ms(1'795'291'620'000);
-  s.set_heartbeat_ms(1'795'291'620'000);
-  s.set_adopted(true);
-  return s;
-}
+using swarm::testing::session;
 
 inline v1::Reply refusal(v1::Refusal::Code c, const std::string& text) {
   v1::Reply r;

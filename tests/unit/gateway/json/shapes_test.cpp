@@ -1,10 +1,11 @@
 #include "gateway/json/shapes.hpp"
-#include "tests/unit/cli/fake_node.hpp"
 
 #include <doctest/doctest.h>
 
+#include "tests/support/session_row.hpp"
+
 using namespace swarm;
-using swarm::cli::test::session;
+using swarm::testing::session;
 using json = nlohmann::ordered_json;
 
 namespace {
