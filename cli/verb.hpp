@@ -42,7 +42,7 @@ struct verb {
 inline constexpr const char* agents_are_here =
   "an agent of this host is a session of this host's node; let the hosts join one cluster instead: swarmctl join";
 
-// One per file cmd_*.cpp.
+// One for each family of verbs in cli/verbs.
 std::span<const verb> node_verbs();
 std::span<const verb> cluster_verbs();
 std::span<const verb> scope_verbs();

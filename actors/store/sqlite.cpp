@@ -26,7 +26,7 @@ std::string_view view_of(sqlite3_value* v) {
   return data == nullptr ? std::string_view{} : std::string_view{data, static_cast<std::size_t>(sqlite3_value_bytes(v))};
 }
 
-/// swarm_like(text, pattern): the rule books' own definition, so that both sides agree on every byte.
+/// swarm_like(text, pattern): the rules' own definition, so that both sides agree on every byte.
 void sql_like(sqlite3_context* context, int, sqlite3_value** args) {
   sqlite3_result_int(context, domain::like(view_of(args[0]), view_of(args[1])) ? 1 : 0);
 }

@@ -96,7 +96,7 @@ int run_create_token(const invocation& cli, double ttl_s) {
     return code::ok;
   }
   cli.io().error(
-    concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME [--listen HOST:PORT]"}));
+    concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME"}));
   cli.io().line(made.token());
   return code::ok;
 }
@@ -139,7 +139,7 @@ void build_join(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<join_options>();
   option(app, "token", o->token, "what `swarmctl join-token create` printed at the home; - reads it from standard input")->required();
   option(app, "--node-name", o->name, "name of this node (the host's)");
-  option(app, "--listen", o->listen, "HOST:PORT at which other nodes reach this one (it only dials out)");
+  option(app, "--listen", o->listen, "HOST:PORT of a port that is opened here; nobody calls it yet (none)");
   on_run(app, cli, [o, &cli] { return run_join(cli, *o); });
 }
 
@@ -228,7 +228,7 @@ constexpr verb verbs[] = {
   {"nodes", subject::hosts, "list the hosts of the cluster and their links", "  swarmctl nodes --json", build_nodes},
   {"join-token", subject::hosts, "make a token with which a host joins this cluster: create", "  swarmctl join-token create --ttl 3600",
    build_join_token},
-  {"join", subject::hosts, "add this host to a cluster", "  swarmctl join swarm-join-1.… --node-name gpu-box --listen 10.0.0.2:7400", build_join},
+  {"join", subject::hosts, "add this host to a cluster", "  swarmctl join swarm-join-1.… --node-name gpu-box", build_join},
   {"drain", subject::hosts, "give a node no new workers; running workers continue", "  swarmctl drain gpu-box\n  swarmctl drain gpu-box --off",
    build_drain},
   {"leave", subject::hosts, "remove this host from its cluster", "  swarmctl leave", build_leave},

@@ -11,7 +11,7 @@ namespace swarm::fuzz {
 
 namespace {
 
-/// A message with every field set to something that a rule book can make use of.
+/// A message with every field set to something that a rule can make use of.
 void fill(google::protobuf::Message& m, int depth = 0) {
   const auto* d = m.GetDescriptor();
   const auto* r = m.GetReflection();

@@ -1,4 +1,4 @@
-// The tables of domain::rows_view in plain maps: what a rule book reads in tests, and the reference for the store's SQL.
+// The tables of domain::rows_view in plain maps: what a rule reads in tests, and the reference for the store's SQL.
 #pragma once
 
 #include <algorithm>
