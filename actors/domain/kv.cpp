@@ -153,8 +153,8 @@ v1::Reply delete_kv(transaction& tx, const v1::DeleteKv& d) {
   if (auto r = fenced_off(tx, d))
     return *r;
   v1::Reply reply;
-  reply.mutable_done();
   auto old = live_kv(tx, d.key());
+  reply.mutable_done()->set_nothing_there(!old);
   if (!old)
     return reply;
   if (!may_touch(tx, *old))

@@ -69,11 +69,13 @@ struct task_filter {
   std::string requester = {};
   std::string depends_on = {}; // tasks that list this id
   std::string idempotency_key = {};
+  std::string id_prefix = {};
   std::optional<bool> unassigned = {};
   std::optional<std::int64_t> updated_before_ms = {};
   bool by_creation = false; // created_at, id instead of priority desc, created_at, id
   /// List position: the last row of the previous page (priority, created_at_ms, id are used).
   std::optional<v1::Task> after = {};
+  bool newest = false; // the last `limit` rows in this order instead of the first, still in this order
   std::size_t limit = 0;
 };
 

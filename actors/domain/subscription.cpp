@@ -59,10 +59,11 @@ v1::Reply ack_subscription(transaction& tx, const v1::AckSubscription& a) {
 }
 
 v1::Reply unsubscribe(transaction& tx, const v1::Unsubscribe& u) {
-  if (auto row = mine(tx, u.name()))
+  auto row = mine(tx, u.name());
+  if (row)
     tx.erase(*row);
   v1::Reply reply;
-  reply.mutable_done();
+  reply.mutable_done()->set_nothing_there(!row);
   return reply;
 }
 

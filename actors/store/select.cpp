@@ -146,7 +146,9 @@ namespace {
 /// The best way into the tasks of one scope, by what narrows most.
 void enter_tasks(selection& q, const domain::task_filter& f) {
   auto all_terminal = !f.statuses.empty() && std::all_of(f.statuses.begin(), f.statuses.end(), domain::is_terminal);
-  if (!f.idempotency_key.empty()) {
+  if (!f.id_prefix.empty()) {
+    q.walk("tasks"); // by its key
+  } else if (!f.idempotency_key.empty()) {
     q.walk("tasks INDEXED BY tasks_by_idempotency");
     q.where("idempotency_key <> ''");
   } else if (!f.assignee.empty()) {
@@ -165,8 +167,8 @@ void enter_tasks(selection& q, const domain::task_filter& f) {
 }
 
 bool merges_by_status(const domain::task_filter& f) {
-  return !f.scope.empty() && f.depends_on.empty() && f.idempotency_key.empty() && f.assignee.empty() && f.requester.empty() && !f.by_creation &&
-         !f.updated_before_ms;
+  return !f.scope.empty() && f.depends_on.empty() && f.idempotency_key.empty() && f.id_prefix.empty() && f.assignee.empty() && f.requester.empty() &&
+         !f.by_creation && !f.updated_before_ms;
 }
 
 void restrict_statuses(selection& q, const domain::task_filter& f) {
@@ -198,7 +200,8 @@ selection plan(const domain::task_filter& f) {
   else if (!f.scope.empty())
     enter_tasks(q, f);
   equal(q, "dependency = ?", f.depends_on);
-  equal(q, "scope = ?", f.scope);
+  // The plus keeps the planner off the scope's indexes where the key is the way in.
+  equal(q, f.id_prefix.empty() ? "scope = ?" : "+scope = ?", f.scope);
   equal(q, "assignee = ?", f.assignee);
   equal(q, "requester = ?", f.requester);
   equal(q, "idempotency_key = ?", f.idempotency_key);
@@ -210,7 +213,11 @@ selection plan(const domain::task_filter& f) {
     q.where("(created_ms, key) > (?, ?)", {f.after->created_at_ms(), sqlite::blob{f.after->id()}});
   else if (f.after)
     q.where("(rank, created_ms, key) > (?, ?, ?)", {rank_of(f.after->priority()), f.after->created_at_ms(), sqlite::blob{f.after->id()}});
+  if (!f.id_prefix.empty())
+    q.key_range(f.id_prefix, after_prefix(f.id_prefix));
   restrict_statuses(q, f);
+  if (f.newest)
+    q.backwards();
   q.limit(f.limit);
   return q;
 }

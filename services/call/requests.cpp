@@ -79,7 +79,8 @@ std::optional<std::vector<std::string>> worker_environment(const google::protobu
     if (bytes > limits::environment_bytes_max())
       return std::nullopt;
     using namespace std::string_view_literals;
-    if (inheritable(v.name()) && v.name().find_first_of("=\0"sv) == std::string::npos && v.value().find('\0') == std::string::npos)
+    const bool wanted = v.asked_for() && !v.name().empty() && !v.name().starts_with("SWARM_");
+    if ((inheritable(v.name()) || wanted) && v.name().find_first_of("=\0"sv) == std::string::npos && v.value().find('\0') == std::string::npos)
       out.push_back(v.name() + "=" + v.value());
   }
   return out;

@@ -67,7 +67,8 @@ void go_on(const v1::CreatePtyRequest& m) {
   std::size_t bytes = 0;
   for (const auto& v : *environment) {
     auto equals = v.find('=');
-    SWARM_HOLDS(equals != v.npos && inheritable(v.substr(0, equals)));
+    auto name = v.substr(0, equals);
+    SWARM_HOLDS(equals != v.npos && !name.empty() && (inheritable(name) || !name.starts_with("SWARM_")));
     SWARM_HOLDS(v.find('\0') == v.npos);
     bytes += v.size() - 1;
   }

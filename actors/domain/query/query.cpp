@@ -20,6 +20,7 @@ v1::Answer ask(const question& q) {
     case body::kFindSession: return find_session(q, query.find_session());
     case body::kListTasks: return list_tasks(q, query.list_tasks());
     case body::kGetTask: return get_task(q, query.get_task());
+    case body::kFindTask: return find_task(q, query.find_task());
     case body::kTaskSnapshot: return task_snapshot(q, query.task_snapshot());
     case body::kListLocks: return list_locks(q, query.list_locks());
     case body::kGetLock: return get_lock(q, query.get_lock());

@@ -80,6 +80,7 @@ v1::Answer find_session(const question&, const v1::FindSession&);
 // query_tasks.cpp
 v1::Answer list_tasks(const question&, const v1::ListTasks&);
 v1::Answer get_task(const question&, const v1::GetTask&);
+v1::Answer find_task(const question&, const v1::FindTask&);
 v1::Answer task_snapshot(const question&, const v1::TaskSnapshot&);
 /// Tasks of that status which the viewer sees.
 std::uint64_t count_tasks(const question&, v1::TaskStatus);

@@ -57,6 +57,12 @@ void add_tasks(const question& q, v1::Snapshot& out, task_filter f, std::size_t 
     out.set_truncated(true);
 }
 
+v1::Answer one_task(v1::Task task) {
+  v1::Answer a;
+  *a.mutable_task() = std::move(task);
+  return a;
+}
+
 } // namespace
 
 v1::Answer list_tasks(const question& q, const v1::ListTasks& c) {
@@ -97,9 +103,46 @@ v1::Answer get_task(const question& q, const v1::GetTask& c) {
   auto task = q.rows.row<v1::Task>(key(c.task_id()));
   if (!task || task->scope() != q.scope() || !q.sees(*task))
     return deny(v1::Refusal::NOT_FOUND, "Task not found", c.task_id());
-  v1::Answer a;
-  *a.mutable_task() = std::move(*task);
-  return a;
+  return one_task(std::move(*task));
+}
+
+namespace {
+
+v1::Answer newest_task(const question& q) {
+  task_filter f{.scope = q.scope(), .by_creation = true, .newest = true, .limit = q.viewer && !q.cross ? limits::page_rows_max : 1};
+  auto newest = q.rows.rows<v1::Task>(f);
+  auto seen = std::find_if(newest.rbegin(), newest.rend(), [&](const auto& t) { return q.sees(t); });
+  if (seen == newest.rend())
+    return deny(v1::Refusal::NOT_FOUND, "There is no task in scope " + q.scope() + " yet");
+  return one_task(std::move(*seen));
+}
+
+std::string candidates(const std::vector<v1::Task>& tasks) {
+  std::string text;
+  for (std::size_t i = 0; i < tasks.size() && i < limits::candidates_shown_max; ++i)
+    text += (i == 0 ? "" : ", ") + tasks[i].id() + " (" + tasks[i].title() + ")";
+  return tasks.size() > limits::candidates_shown_max ? text + ", …" : text;
+}
+
+} // namespace
+
+v1::Answer find_task(const question& q, const v1::FindTask& c) {
+  const auto& who = c.who();
+  if (who.empty())
+    return newest_task(q);
+  if (auto task = q.rows.row<v1::Task>(key(who)); task && task->scope() == q.scope() && q.sees(*task))
+    return one_task(std::move(*task));
+  auto none = [&](const std::string& why) { return deny(v1::Refusal::NOT_FOUND, "No task of scope " + q.scope() + " has the id " + who + why, who); };
+  if (who.size() < limits::id_prefix_min)
+    return none("; a beginning of an id has at least " + std::to_string(limits::id_prefix_min) + " characters");
+  task_filter f{.scope = q.scope(), .id_prefix = who, .limit = limits::page_rows_max};
+  auto found = q.rows.rows<v1::Task>(f);
+  std::erase_if(found, [&](const auto& t) { return !q.sees(t); });
+  if (found.size() == 1)
+    return one_task(std::move(found.front()));
+  if (found.empty())
+    return none(", and none begins so; see: swarmctl tasks");
+  return deny(v1::Refusal::CONFLICT, "Several tasks begin with " + who + ": " + candidates(found), who);
 }
 
 std::uint64_t count_tasks(const question& q, v1::TaskStatus status) {

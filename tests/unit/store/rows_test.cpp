@@ -109,8 +109,11 @@ domain::task_filter random_filter(dice& d, const std::vector<v1::Task>& rows) {
     f.depends_on = d.word();
   if (d.one_in(6))
     f.idempotency_key = rows[d.below(rows.size())].id();
+  if (d.one_in(4))
+    f.id_prefix = rows[d.below(rows.size())].id().substr(0, 1 + d.below(2));
   if (d.one_in(3))
     f.after = rows[d.below(rows.size())];
+  f.newest = d.one_in(3);
   return f;
 }
 

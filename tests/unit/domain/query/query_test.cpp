@@ -186,6 +186,42 @@ TEST_CASE("who is found by id, id prefix or part of a label, with the contract's
   CHECK(w.ask(find("BETA")).refusal().text() == "No instance matches \"BETA\" in this scope. Candidates: " + a8 + ", " + b8);
 }
 
+TEST_CASE("a task is found by its id, by the beginning of one, or as the newest") {
+  task_world w;
+  auto q = [](const std::string& who) {
+    v1::Query out;
+    out.mutable_find_task()->set_who(who);
+    return out;
+  };
+  CHECK(w.ask(q("")).refusal().text() == "There is no task in scope /repo yet");
+  const auto mine = w.join("identity:x"), other = w.join("identity:y");
+  std::vector<v1::Task> made;
+  for (const auto* id : {"abcd1111", "abcd2222", "abce3333", "ff000000"}) {
+    v1::Task t;
+    t.set_id(id);
+    t.set_scope(id[0] == 'f' ? "/elsewhere" : "/repo");
+    t.set_title(std::string{"title of "} + id);
+    t.set_requester(id[3] == 'e' ? other : mine);
+    t.set_identity(id[3] == 'e' ? "identity:y" : "identity:x");
+    t.set_created_at_ms(w.in.now_ms + static_cast<std::int64_t>(made.size()));
+    t.set_priority(-static_cast<std::int64_t>(made.size()));
+    w.rows.put(t);
+    made.push_back(t);
+  }
+  CHECK(w.ask(q("abcd1111")).task().title() == "title of abcd1111");
+  CHECK(w.ask(q("abcd1")).task().id() == "abcd1111");
+  CHECK(w.ask(q("abce")).task().id() == "abce3333");
+  CHECK(w.ask(q("")).task().id() == "abce3333");
+  CHECK(w.ask(q("abcd")).refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(w.ask(q("abcd")).refusal().text() == "Several tasks begin with abcd: abcd1111 (title of abcd1111), abcd2222 (title of abcd2222)");
+  CHECK(w.ask(q("abc")).refusal().text() == "No task of scope /repo has the id abc; a beginning of an id has at least 4 characters");
+  for (const auto* of_others : {"ff00", "ff000000", "1234"})
+    CHECK(w.ask(q(of_others)).refusal().code() == v1::Refusal::NOT_FOUND);
+  // What a session does not see does not make its beginnings ambiguous, and is not the newest.
+  CHECK(w.ask(q(""), mine).task().id() == "abcd2222");
+  CHECK(w.ask(q("abce"), mine).refusal().code() == v1::Refusal::NOT_FOUND);
+}
+
 TEST_CASE("expired and foreign keys are absent") {
   task_world w;
   const auto x = w.join("identity:x"), y = w.join("identity:y");

@@ -118,6 +118,14 @@ TEST_CASE("a worker gets what may be inherited, whole variables only, and nothin
   add(std::string("LC_\0X", 5), "no");
   add("LC_X", std::string("n\0o", 3));
   CHECK(worker_environment(given) == std::vector<std::string>{"PATH=/bin", "LC_ALL="});
+  for (const auto* name : {"CC", "SWARM_TOKEN", "SWARM_SPAWN_ID", "", "A=B"}) {
+    auto* asked = given.Add();
+    asked->set_name(name);
+    asked->set_value("v");
+    asked->set_asked_for(true);
+  }
+  // SWARM_SPAWN_ID is inherited anyway.
+  CHECK(worker_environment(given) == std::vector<std::string>{"PATH=/bin", "LC_ALL=", "CC=v", "SWARM_SPAWN_ID=v"});
   add("NOT_INHERITED", std::string(limits::environment_bytes_max(), 'x'));
   CHECK_FALSE(worker_environment(given));
 }
