@@ -5,6 +5,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "actors/base/unique_fd.hpp"
@@ -32,6 +33,11 @@ std::error_code write_all(int fd, std::string_view bytes) {
     auto n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR)
       continue;
+    if (n < 0 && errno == EAGAIN) {
+      pollfd has_room{fd, POLLOUT, 0};
+      poll(&has_room, 1, -1);
+      continue;
+    }
     if (n < 0)
       return last_error();
     bytes.remove_prefix(static_cast<std::size_t>(n));

@@ -8,7 +8,7 @@
 
 namespace swarm {
 
-/// All of it, whatever interrupts. The error is that of write(2); then a part may have been written.
+/// All of it, whatever interrupts, and also where the descriptor does not block. The error is that of write(2); then a part may have been written.
 std::error_code write_all(int fd, std::string_view bytes);
 
 /// Makes what was renamed, made or removed in a directory outlast a power cut, where the file system can.

@@ -17,7 +17,8 @@ void sign_ownership(int lock_fd);
 /// What a node that was started in the background writes to its starter: one of these, the last with the reason behind it.
 namespace start_report {
 inline constexpr const char* ready = "1";
-inline constexpr const char* owned = "O"; // another one owns the directory
+inline constexpr const char* owned = "O";   // another one owns the directory
+inline constexpr const char* stopped = "S"; // the operator has stopped it, and nobody has asked for it since
 inline constexpr const char* failed = "E";
 } // namespace start_report
 

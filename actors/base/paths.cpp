@@ -117,7 +117,8 @@ state_dir default_state_dir() {
     else
       throw std::runtime_error("neither SWARM_HOME nor HOME is set; set SWARM_HOME to a directory for the node's state");
   }
-  return {normalize_path(dir, fs::current_path().string())};
+  // The working directory may be gone, which is of no matter unless the path begins there.
+  return {normalize_path(dir, dir.front() == '/' ? "/" : fs::current_path().string())};
 }
 
 void prepare(const state_dir& dir) {

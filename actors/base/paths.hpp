@@ -36,6 +36,10 @@ struct state_dir {
   std::filesystem::path socket() const { return root / "swarmd.sock"; }
   std::filesystem::path keeper_socket() const { return root / "keeper.sock"; }
   std::filesystem::path lock_file() const { return root / "swarmd.lock"; }
+  /// While it is there, the operator has stopped the node: only `swarmctl up`, or swarmd itself without --if-wanted, starts it.
+  std::filesystem::path stopped_mark() const { return root / "stopped"; }
+  /// What each terminal of a person has made last.
+  std::filesystem::path recent_dir() const { return root / "recent"; }
   std::filesystem::path config_file() const { return root / "config.toml"; }
   std::filesystem::path node_file() const { return root / "node.json"; }
   std::filesystem::path log_dir() const { return root / "log"; }

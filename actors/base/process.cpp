@@ -92,10 +92,10 @@ std::optional<process_stat> parse_process_stat(pid_t pid, std::string_view text)
   process_stat p;
   p.pid = pid;
   auto state = word();
-  if (state.size() != 1 || !number(p.parent) || !number(p.group) || !number(p.session))
+  if (state.size() != 1 || !number(p.parent) || !number(p.group) || !number(p.session) || !number(p.terminal))
     return std::nullopt;
   p.state = state.front();
-  constexpr int between = 15; // the session and the start time
+  constexpr int between = 14; // the terminal and the start time
   for (int i = 0; i < between; ++i)
     word();
   return number(p.start) ? std::optional{p} : std::nullopt;

@@ -22,6 +22,7 @@ struct process_stat {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
+  int terminal = 0;        // device number of the controlling terminal; 0 = none
   std::uint64_t start = 0; // field 22, clock ticks since boot; with the pid it names a process for good
 
   bool is_dead() const noexcept { return state == 'Z' || state == 'X'; }

@@ -221,6 +221,8 @@ executed ledger::execute_all(std::span<const execution_ptr> commands) {
     }
     window_commands_ += commands.size();
     make_durable();
+    if (options_.is_in_place && !options_.is_in_place())
+      throw std::runtime_error("the store's file is no longer where it was opened: somebody has moved or replaced it");
   } catch (const std::exception& e) {
     fail_for_good(e);
   }

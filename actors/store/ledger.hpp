@@ -36,6 +36,9 @@ struct ledger_options {
   std::function<std::uint64_t()> free_disk_bytes;
   /// How long after opening an existing store nothing expires.
   std::chrono::milliseconds grace = limits::restart_grace();
+  /// Whether the store's file is still where it was opened; unset = it is not looked at. Asked before each answer: what is written to a file that
+  /// somebody has moved away or replaced is in no store.
+  std::function<bool()> is_in_place;
   /// Closed while readers cannot see all that has been answered; unset = nobody reads.
   std::shared_ptr<read_barrier> barrier;
 };

@@ -1,6 +1,7 @@
 #include "gateway/client/client.hpp"
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/process.hpp"
@@ -12,6 +13,7 @@
 #include "swarm/v1/pty.grpc.pb.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -77,16 +79,23 @@ public:
   }
   bool write(const v1::AttachFrame& frame) override { return stream_->Write(frame); }
   bool read(v1::PtyChunk& chunk) override { return stream_->Read(&chunk); }
-  void cancel() override { context_.TryCancel(); }
-  void finish() override {
+  void cancel() override {
+    cancelled_ = true;
+    context_.TryCancel();
+  }
+  bool finish() override {
     auto status = stream_->Finish();
-    if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED)
+    if (status.ok() || cancelled_)
+      return true;
+    if (!worth_repeating(status))
       throw as_failure(status);
+    return false;
   }
 
 private:
   std::unique_ptr<v1::Ptys::Stub> stub_;
   grpc::ClientContext context_;
+  std::atomic<bool> cancelled_ = false;
   std::unique_ptr<grpc::ClientReaderWriter<v1::AttachFrame, v1::PtyChunk>> stream_;
 };
 
@@ -131,13 +140,19 @@ std::shared_ptr<grpc::Channel> client::channel_over(unique_fd connected) const {
   return grpc::CreateCustomInsecureChannelFromFd("swarmd", fd, args);
 }
 
-void client::start_and_connect(const std::string& node_name, time_point until) {
+void client::start_and_connect(const std::string& node_name, start_reason why, time_point until) {
   auto left = [&] { return std::max(std::chrono::ceil<milliseconds>(until - steady_clock::now()), milliseconds{0}); };
   auto outcome = start_outcome::started;
   std::optional<owner_news> news;
   do {
     // Who owns the directory without answering either comes up, then connecting succeeds, or is on its way out, then starting does.
-    outcome = start_node(settings_.dir, node_name, std::max<std::int64_t>(left().count(), 1));
+    outcome = start_node(settings_.dir, node_name, why, std::max<std::int64_t>(left().count(), 1));
+    // One that is still on its way out may answer.
+    if (outcome == start_outcome::stopped && !(channel_ = try_connect(until))) {
+      call_failed f{code::no_node, "the node was stopped with swarmctl down, and stays so until: swarmctl up"};
+      f.node_stopped = true;
+      throw f;
+    }
     if (!news)
       news.emplace(settings_.dir.lock_file(), settings_.dir.socket());
     if ((channel_ = try_connect(until)))
@@ -160,7 +175,7 @@ std::shared_ptr<grpc::Channel> client::channel(time_point until) {
   if (!channel_ && settings_.elsewhere && take_cancelled())
     throw interrupted();
   if (!channel_ && !settings_.elsewhere && settings_.may_start && !settings_.in_worker)
-    start_and_connect("", until);
+    start_and_connect("", start_reason::needed, until);
   if (!channel_ && settings_.in_worker && !was_connected_)
     throw call_failed(code::no_node, "no node answers, and a worker does not start one; the person running this host can: swarmctl up");
   if (!channel_ && !was_connected_)
@@ -273,6 +288,7 @@ v1::Reply client::execute(const v1::Command& command, const environment_list& en
     auto* variable = request.add_environment();
     variable->set_name(name);
     variable->set_value(value);
+    variable->set_asked_for(!inheritable(name));
   }
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
@@ -299,7 +315,14 @@ template <class Request, class Answer, class Open>
 stream_end client::stream(const Request& request, Open open, const std::function<bool(const Answer&)>& on) {
   // A stream is renewed now and then, so that a node that hangs is noticed.
   auto until = steady_clock::now() + limits::server_wait_max();
-  auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  std::shared_ptr<grpc::Channel> connection;
+  try {
+    connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
+  } catch (const call_failed& f) {
+    // Who follows is told by the caller's own deadline: an upgrade is a pause.
+    if (!f.node_stopped || !was_connected_)
+      throw;
+  }
   if (!connection)
     return await_node(until) ? stream_end::lost : stream_end::stopped;
   grpc::ClientContext context;
@@ -458,6 +481,38 @@ std::unique_ptr<pty_stream> client::attach() {
   auto connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
   if (!connection)
     throw no_node();
+  return stream_over(connection);
+}
+
+std::unique_ptr<pty_stream> client::attach_again() {
+  channel_.reset();
+  auto until = steady_clock::now() + milliseconds{settings_.timeout_ms};
+  auto connected = [&]() -> std::shared_ptr<grpc::Channel> {
+    try {
+      return channel(until);
+    } catch (const call_failed& f) {
+      if (f.exit_status != code::no_node && f.exit_status != code::deadline)
+        throw;
+      return nullptr;
+    }
+  };
+  std::unique_ptr<pty_stream> out;
+  try {
+    while (!out && steady_clock::now() < until) {
+      if (auto connection = connected())
+        out = stream_over(connection);
+      else if (!await_node(until))
+        break;
+    }
+  } catch (const call_failed& f) {
+    if (f.exit_status != code::interrupted)
+      throw;
+  }
+  take_cancelled();
+  return out;
+}
+
+std::unique_ptr<pty_stream> client::stream_over(const std::shared_ptr<grpc::Channel>& connection) const {
   return std::make_unique<grpc_pty_stream>(connection, [this](grpc::ClientContext& context) {
     if (!settings_.token.empty())
       context.AddMetadata("swarm-token", settings_.token);
@@ -476,6 +531,10 @@ void client::speak_to(const target& c) {
 std::string client::state_directory() {
   return settings_.elsewhere ? settings_.elsewhere->ssh + ":" + settings_.elsewhere->remote_state_dir : settings_.dir.root.string();
 }
+
+std::vector<std::string> client::obstacles() { return settings_.elsewhere ? std::vector<std::string>{} : obstacles_to_start(settings_.dir); }
+
+std::string client::restore(const std::string& file) { return restore_backup(settings_.dir, file); }
 
 call_failed client::no_node() const {
   if (settings_.elsewhere)
@@ -508,7 +567,7 @@ void client::start(const std::string& node_name) {
     throw call_failed(code::no_node, "a worker does not start a node; the person running this host can: swarmctl up");
   if (settings_.elsewhere)
     throw no_node();
-  start_and_connect(node_name, steady_clock::now() + milliseconds{settings_.timeout_ms});
+  start_and_connect(node_name, start_reason::wanted, steady_clock::now() + milliseconds{settings_.timeout_ms});
   was_connected_ = true;
 }
 

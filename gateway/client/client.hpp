@@ -13,6 +13,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "gateway/client/failure.hpp"
+#include "gateway/client/node_start.hpp"
 #include "gateway/client/ports.hpp"
 #include "gateway/client/ssh_line.hpp"
 
@@ -62,6 +63,7 @@ public:
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override;
   v1::PtyInfo kill(const v1::KillPtyRequest&) override;
   std::unique_ptr<pty_stream> attach() override;
+  std::unique_ptr<pty_stream> attach_again() override;
 
   bool running() override;
   void start(const std::string& node_name) override;
@@ -69,6 +71,8 @@ public:
   bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
   void speak_to(const target&) override;
   std::string state_directory() override;
+  std::vector<std::string> obstacles() override;
+  std::string restore(const std::string& file) override;
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
   std::unique_ptr<node_line> connect(const std::string& token, bool may_start) override;
@@ -82,9 +86,10 @@ private:
   /// The same over ssh, which starts a node there if that is allowed; else it waits for one, if it may.
   unique_fd connect_over_ssh(time_point until, bool wait);
   std::shared_ptr<grpc::Channel> channel_over(unique_fd connected) const;
+  std::unique_ptr<pty_stream> stream_over(const std::shared_ptr<grpc::Channel>&) const;
   call_failed no_node() const;
   /// Starts a node and connects to it, or to the one that turned out to run; throws `call_failed` when neither works by then.
-  void start_and_connect(const std::string& node_name, time_point until);
+  void start_and_connect(const std::string& node_name, start_reason, time_point until);
   void prepare(grpc::ClientContext&, time_point until) const;
   v1::RequestId next_id();
 

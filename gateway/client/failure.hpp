@@ -32,6 +32,8 @@ struct failure : std::runtime_error {
   bool verbatim = false;
   /// The session whose token was shown is not known.
   bool unknown_token = false;
+  /// The operator has stopped the node, which stays so.
+  bool node_stopped = false;
 };
 
 /// A call that brought no decision: what the ports throw. what() is for people and says what to do next.

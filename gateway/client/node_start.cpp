@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -85,6 +86,17 @@ std::optional<std::string> await_report(int fd, std::int64_t timeout_ms) {
   return std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
+/// What comes until its end, without the newline there.
+std::string all_of(int fd) {
+  std::string out;
+  std::array<char, 4096> bytes;
+  for (ssize_t n = 0; (n = read(fd, bytes.data(), bytes.size())) > 0 || (n < 0 && errno == EINTR);)
+    out.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  while (!out.empty() && out.back() == '\n')
+    out.pop_back();
+  return out;
+}
+
 } // namespace
 
 std::filesystem::path swarmd_path() {
@@ -93,11 +105,16 @@ std::filesystem::path swarmd_path() {
   return self.parent_path() / "swarmd";
 }
 
-start_outcome start_node(const state_dir& dir, const std::string& node_name, std::int64_t timeout_ms) {
+start_outcome start_node(const state_dir& dir, const std::string& node_name, start_reason why_now, std::int64_t timeout_ms) {
+  std::error_code ec;
+  if (why_now == start_reason::needed && std::filesystem::exists(dir.stopped_mark(), ec))
+    return start_outcome::stopped; // asked again under the lock
   prepare_or_fail(dir);
   auto ready = make_pipe();
   auto args = arguments(dir, node_name);
   args.insert(args.end(), {"--detach", "--ready-fd", std::to_string(ready.write.get())});
+  if (why_now == start_reason::needed)
+    args.emplace_back("--if-wanted");
   auto log = dir.log_dir() / "swarmd.start.log";
   auto pid = spawn(std::move(args), log, ready.write.get());
   ready.write.reset();
@@ -111,8 +128,64 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, std
     return start_outcome::started;
   if (report->starts_with(start_report::owned))
     return start_outcome::owned;
+  if (report->starts_with(start_report::stopped))
+    return start_outcome::stopped;
   auto why = report->starts_with(start_report::failed) ? report->substr(1) : status != 0 ? log_tail(log) : std::string{};
   throw call_failed(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
+}
+
+namespace {
+
+struct finished {
+  int status;
+  std::string out, err;
+};
+
+/// swarmd for one errand, to its end.
+finished run_swarmd(const state_dir& dir, const std::vector<std::string>& errand) {
+  prepare_or_fail(dir);
+  auto said = make_pipe(), wrong = make_pipe();
+  child_options o;
+  o.arguments = arguments(dir, "");
+  o.arguments.insert(o.arguments.end(), errand.begin(), errand.end());
+  o.environment = clean_environment();
+  o.standard = {-1, said.write.get(), wrong.write.get()};
+  auto child = start_child(o);
+  if (child.error)
+    throw call_failed(code::no_node, "cannot start " + o.arguments[0] + ": " + child.error.message());
+  said.write.reset();
+  wrong.write.reset();
+  finished out;
+  out.out = all_of(said.read.get());
+  out.err = all_of(wrong.read.get());
+  out.status = wait_for_child(child.pid);
+  constexpr std::string_view prefix = "swarmd: ";
+  if (out.err.starts_with(prefix))
+    out.err.erase(0, prefix.size());
+  return out;
+}
+
+} // namespace
+
+std::string restore_backup(const state_dir& dir, const std::string& file) {
+  auto r = run_swarmd(dir, {"--restore", file});
+  constexpr int another_serves = 75;
+  if (r.status == another_serves)
+    throw call_failed(code::refused, "a node is running for " + dir.root.string() + "; stop it first: swarmctl down");
+  if (r.status != 0)
+    throw call_failed(code::refused, r.err);
+  return r.out;
+}
+
+std::vector<std::string> obstacles_to_start(const state_dir& dir) {
+  auto r = run_swarmd(dir, {"--check"});
+  if (r.status != 0 && r.out.empty())
+    throw call_failed(code::refused, r.err.empty() ? "swarmd --check ended with " + std::to_string(r.status) : r.err);
+  std::vector<std::string> out;
+  std::istringstream lines{r.out};
+  for (std::string line; std::getline(lines, line);)
+    out.push_back(line);
+  return out;
 }
 
 void become_node(const state_dir& dir, const std::string& node_name) {

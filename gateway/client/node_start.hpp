@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "actors/base/paths.hpp"
 
@@ -15,11 +16,21 @@ std::filesystem::path swarmd_path();
 enum class start_outcome {
   started, // and ready
   owned,   // another swarmd has the state directory: it may be coming up or stopping
+  stopped, // the operator has stopped the node, and `wanted` was not said
 };
+
+/// Why a node is started: because somebody asks for it, which ends what `swarmctl down` began, or because a command needs one.
+enum class start_reason { wanted, needed };
 
 /// Returns once swarmd is ready or another one turned out to own the state directory. Throws `call_failed` with the end of its log
 /// when it could not start.
-start_outcome start_node(const state_dir&, const std::string& node_name, std::int64_t timeout_ms);
+start_outcome start_node(const state_dir&, const std::string& node_name, start_reason, std::int64_t timeout_ms);
+
+/// What would keep a node from starting, a text each; none when it can. Throws `call_failed` when that cannot be found out.
+std::vector<std::string> obstacles_to_start(const state_dir&);
+
+/// Puts a backup in the place of the store of a node that does not run. Where the old files went; empty when there were none. Throws `call_failed`.
+std::string restore_backup(const state_dir&, const std::string& file);
 
 /// Replaces this process by swarmd in the foreground. Throws `call_failed` if that is not possible.
 [[noreturn]] void become_node(const state_dir&, const std::string& node_name);

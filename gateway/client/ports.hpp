@@ -72,8 +72,9 @@ public:
   /// False at the end.
   virtual bool read(v1::PtyChunk&) = 0;
   virtual void cancel() = 0;
-  /// After the last read: throws `call_failed` unless the stream ended well or was cancelled.
-  virtual void finish() = 0;
+  /// After the last read: whether the stream ended well or was cancelled. False when it was lost, or the node has the terminal not yet, and
+  /// attach_again() is worth trying. Throws `call_failed` for anything else.
+  virtual bool finish() = 0;
 };
 
 class pty_port {
@@ -86,6 +87,9 @@ public:
   virtual v1::PtyInfo resize(const v1::ResizePtyRequest&) = 0;
   virtual v1::PtyInfo kill(const v1::KillPtyRequest&) = 0;
   virtual std::unique_ptr<pty_stream> attach() = 0;
+  /// After a stream was lost: waits for the node until the deadline of a call. Null when there is none by then, or when the waiting was
+  /// cancelled.
+  virtual std::unique_ptr<pty_stream> attach_again() = 0;
 };
 
 /// One connection, for one thread at a time but for cancel(), which ends a call or stream of either kind.
@@ -102,6 +106,10 @@ public:
   /// Becomes swarmd in this terminal; returns only by `call_failed`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
+  /// What would keep a node from starting; throws `call_failed` when that cannot be found out.
+  virtual std::vector<std::string> obstacles() = 0;
+  /// Puts a backup in the place of the store of a node that does not run; where the old files went, empty when there were none. Throws `call_failed`.
+  virtual std::string restore(const std::string& file) = 0;
   /// Before anything else: the node to find is this one, not the one of this user.
   virtual void speak_to(const target&) = 0;
   /// After `shutdown` answered with this pid: waits until that process has ended. False when it is still there after the time.

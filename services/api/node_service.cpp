@@ -1,5 +1,6 @@
 #include "services/api/node_service.hpp"
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/fabric/graph.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
@@ -128,6 +129,11 @@ grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, 
 grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
   return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
     rep->set_pid(getpid());
+    // Before anybody can hear that it stops.
+    if (req->stays_down()) {
+      if (auto error = replace_file(service_.node->facts.dir.stopped_mark(), "stopped by swarmctl down; swarmctl up starts it again\n"))
+        return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the mark that keeps the node down cannot be written: " + error.message()});
+    }
     // The request lives no longer than the call.
     auto keep_keeper = req->keep_keeper();
     answer->finish(grpc::Status::OK);

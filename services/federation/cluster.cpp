@@ -363,6 +363,9 @@ security_result<v1::ClusterNode*> cluster::named(const std::string& id_or_name) 
   for (auto& n : *view_.mutable_nodes())
     if (n.info().node_id() == id_or_name || (n.info().node_name() == id_or_name && n.link() != v1::ClusterNode::REVOKED))
       return &n;
+  for (const auto& n : view_.nodes())
+    if (n.info().node_name() == id_or_name)
+      return security_failure{security_error::wrong_state, concat({id_or_name, " has left the cluster already, or was revoked"})};
   return security_failure{security_error::wrong_state, concat({"no node is called ", id_or_name, "; `swarmctl nodes` lists them"})};
 }
 

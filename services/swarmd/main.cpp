@@ -26,6 +26,7 @@
 #include "actors/base/log.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
+#include "actors/base/text.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
 #include "services/federation/node_labels.hpp"
@@ -33,6 +34,8 @@
 #include "services/host/process_watch.hpp"
 #include "services/server.hpp"
 #include "services/swarmd/node_identity.hpp"
+#include "services/swarmd/start_check.hpp"
+#include "services/swarmd/store_file.hpp"
 
 namespace {
 
@@ -41,12 +44,17 @@ using namespace swarm;
 
 constexpr int exit_already_running = 75; // EX_TEMPFAIL: connect to the one that runs
 constexpr int exit_tree_failed = 70;     // EX_SOFTWARE
+constexpr int exit_store_moved = 74;     // EX_IOERR
+constexpr int exit_stopped = 69;         // EX_UNAVAILABLE: the operator does not want it
 
 struct arguments {
   std::string state_dir;
   std::string node_name;
   int ready_fd = -1;
   bool detach = false;
+  bool if_wanted = false;
+  std::string restore;
+  bool check = false;
   bool verbose = false;
 };
 
@@ -138,11 +146,18 @@ public:
     (void)!write(event_.get(), &one, sizeof one);
   }
   bool keep_keeper() const noexcept { return keep_keeper_; }
-  /// Until somebody asks us to stop.
-  void wait(int signal_fd) const {
-    pollfd fds[] = {{event_.get(), POLLIN, 0}, {signal_fd, POLLIN, 0}};
-    while (poll(fds, 2, -1) < 0 && errno == EINTR)
-      ;
+  /// Until somebody asks us to stop. `news`: a further descriptor, and what is called when it is readable.
+  template <class Take>
+  void wait(int signal_fd, int news_fd, Take take) const {
+    pollfd fds[] = {{event_.get(), POLLIN, 0}, {signal_fd, POLLIN, 0}, {news_fd, POLLIN, 0}};
+    for (;;) {
+      auto n = poll(fds, std::size(fds), -1);
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n < 0 || fds[0].revents != 0 || fds[1].revents != 0)
+        return;
+      take();
+    }
   }
 
 private:
@@ -197,6 +212,14 @@ caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervi
   });
 }
 
+/// Nothing more is answered, and nothing is written: what came in since would be in no store.
+[[noreturn]] void end_without_store(const state_dir& dir) {
+  log::critical({"the store ", dir.database().string(), " was moved or replaced beneath this node, which ends; to restore a backup: swarmctl down, ",
+                 "swarmctl restore FILE, swarmctl up"});
+  log::close();
+  std::_Exit(exit_store_moved);
+}
+
 void end_keeper(keeper_link& link) {
   link.stop_connecting();
   auto pid = link.keeper_pid();
@@ -231,6 +254,7 @@ std::uint64_t random_incarnation() {
 int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   auto identity = load_identity(dir, args.node_name);
   prepare_store(dir);
+  store_file store{dir.database()};
   auto board = std::make_shared<entry_actors>();
   worker_registry workers;
   token_cache known_bearers{[] { return system_clock_port().boot_ms(); }};
@@ -269,6 +293,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   options.ledger.new_uuid = random_uuid;
   options.ledger.node_id = identity.id;
   options.ledger.user_identity = environment->facts.user_identity;
+  options.ledger.is_in_place = [&store, &dir] { return store.is_same() || (end_without_store(dir), false); };
 
   runtime::shutdown stopping;
   auto cfg =
@@ -289,7 +314,11 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   check_integrity_in_background(sys, *board, server->integrity());
   log::info({"swarmd ", SWARM_VERSION, " serves ", dir.root.string(), " as ", identity.name, " (", identity.id, ")"});
   tell_starter(args.ready_fd, start_report::ready);
-  stop.wait(signals.get());
+  stop.wait(signals.get(), store.news_fd(), [&] {
+    store.take_news();
+    if (!store.is_same())
+      end_without_store(dir);
+  });
   is_stopping = true;
   log::info({"stopping", stop.keep_keeper() ? "; programs in terminals go on" : ""});
 
@@ -316,12 +345,21 @@ int main(int argc, char** argv) {
   app.add_option("--node-name", args.node_name, "name of this node (default: the stored one, else the host's name)");
   app.add_option("--ready-fd", args.ready_fd, "descriptor that gets one byte when the node serves");
   app.add_flag("--detach", args.detach, "run in the background, in a session of its own");
+  app.add_flag("--check", args.check, "print what would keep the node from starting, one a line, and end: status 1 when there is something");
+  app.add_option("--restore", args.restore, "put this backup in the place of the store, print where the old files went, and end");
+  app.add_flag("--if-wanted", args.if_wanted, "do not start after `swarmctl down`, until `swarmctl up`: for programs that only need a node");
   app.add_flag("--verbose", args.verbose, "log more");
   app.set_version_flag("--version", SWARM_VERSION);
   CLI11_PARSE(app, argc, argv);
   try {
     auto dir = args.state_dir.empty() ? default_state_dir() : state_dir{normalize_path(args.state_dir, std::filesystem::current_path().string())};
     prepare(dir);
+    if (args.check) {
+      auto obstacles = obstacles_to_start(dir);
+      for (const auto& o : obstacles)
+        std::cout << escape_control(o, false) << "\n";
+      return obstacles.empty() ? 0 : 1;
+    }
     close_inherited(args.ready_fd);
     if (args.detach)
       detach_from_caller(dir);
@@ -334,6 +372,18 @@ int main(int argc, char** argv) {
         tell_starter(args.ready_fd, start_report::owned);
       return exit_already_running;
     }
+    if (!args.restore.empty()) {
+      std::cout << restore_store(dir, normalize_path(args.restore, std::filesystem::current_path().string())).string() << std::endl;
+      return 0;
+    }
+    // Under the lock, so that it does not matter who was faster.
+    if (args.if_wanted && std::filesystem::exists(dir.stopped_mark())) {
+      std::cerr << "swarmd: this node was stopped with `swarmctl down`; start it with: swarmctl up\n";
+      if (args.detach)
+        tell_starter(args.ready_fd, start_report::stopped);
+      return exit_stopped;
+    }
+    std::filesystem::remove(dir.stopped_mark());
     sign_ownership(owned.get());
     if (args.detach)
       begin_output();

@@ -12,16 +12,17 @@ using namespace swarm;
 namespace {
 
 bool same(const process_stat& a, const process_stat& b) {
-  return a.pid == b.pid && a.state == b.state && a.parent == b.parent && a.group == b.group && a.session == b.session && a.start == b.start;
+  return a.pid == b.pid && a.state == b.state && a.parent == b.parent && a.group == b.group && a.session == b.session && a.terminal == b.terminal &&
+         a.start == b.start;
 }
 
 /// As the kernel writes it, whatever the program calls itself.
 std::string line_of(const process_stat& p, const std::string& name) {
   auto out = std::to_string(p.pid) + " (" + name + ") " + p.state;
-  for (auto n : {p.parent, p.group, p.session})
+  for (auto n : {p.parent, p.group, p.session, p.terminal})
     out += " " + std::to_string(n);
-  for (int i = 0; i < 15; ++i)
-    out += i % 2 == 0 ? " -1" : " 4194560";
+  for (int i = 0; i < 14; ++i)
+    out += i % 2 == 0 ? " 4194560" : " -1";
   return out + " " + std::to_string(p.start) + " 1003520 196 18446744073709551615\n";
 }
 

@@ -39,6 +39,7 @@ TEST_CASE("a stat line that is cut, or holds what no number can, is none") {
   CHECK(p->parent == 1);
   CHECK(p->group == 2);
   CHECK(p->session == 3);
+  CHECK(p->terminal == 34816);
   CHECK(p->start == 12345);
   for (const auto* wrong : {"", "7 (sh", "7 (sh)", "7 (sh) S 1 2 3", "7 (sh) SS 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1",
                             "7 (sh) S 99999999999 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1", "7 (sh) S 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 -1"})

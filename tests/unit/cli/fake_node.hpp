@@ -115,6 +115,7 @@ public:
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override { return {}; }
   v1::PtyInfo kill(const v1::KillPtyRequest&) override { return {}; }
   std::unique_ptr<pty_stream> attach() override { return nullptr; }
+  std::unique_ptr<pty_stream> attach_again() override { return nullptr; }
   bool running() override { return is_running; }
   void start(const std::string&) override { is_running = true; }
   void start_in_foreground(const std::string&) override {}
@@ -125,6 +126,8 @@ public:
     return ends;
   }
   std::string state_directory() override { return "/state"; }
+  std::vector<std::string> obstacles() override { return {}; }
+  std::string restore(const std::string&) override { return {}; }
   std::optional<target> spoken_to;
   void speak_to(const target& c) override { spoken_to = c; }
   void never_start() override { may_start = false; }

@@ -43,7 +43,7 @@ TEST_CASE("a process whose parent's number was given away belongs to nobody, and
   auto none = [](pid_t) { return std::optional<std::string>{}; };
   keeper::main_children mains{{10, 100}, {20, 200}};
   keeper::subtree tree{10, 100, "", false};
-  auto process = [](pid_t pid, pid_t parent, std::uint64_t start) { return process_stat{pid, 'S', parent, pid, pid, start}; };
+  auto process = [](pid_t pid, pid_t parent, std::uint64_t start) { return process_stat{pid, 'S', parent, pid, pid, 0, start}; };
   std::vector<process_stat> all{process(10, keeper, 100), process(11, 10, 101), process(20, keeper, 200),
                                 process(21, 20, 150),     process(30, 31, 300), process(31, 30, 300)};
   auto pids = [&](const keeper::subtree& t) {

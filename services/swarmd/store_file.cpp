@@ -1,0 +1,107 @@
+#include "services/swarmd/store_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actors/base/atomic_file.hpp"
+#include "actors/base/text.hpp"
+#include "actors/store/backup.hpp"
+#include "actors/store/schema.hpp"
+
+namespace swarm {
+
+namespace fs = std::filesystem;
+
+store_file::store_file(fs::path path) : path_(std::move(path)), news_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+  // Before the look, so that nothing is missed. Without it the writer's own looks remain.
+  if (news_)
+    inotify_add_watch(news_.get(), path_.parent_path().c_str(), IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_CREATE);
+  struct stat info {};
+  if (stat(path_.c_str(), &info) != 0)
+    throw std::runtime_error(concat({"the store ", path_.string(), " cannot be looked at: ", std::strerror(errno)}));
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
+}
+
+bool store_file::is_same() const {
+  struct stat info {};
+  return stat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
+
+void store_file::take_news() const {
+  char events[4096];
+  while (::read(news_.get(), events, sizeof events) > 0)
+    ;
+}
+
+namespace {
+
+std::string now_as_name() {
+  auto now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts)};
+}
+
+/// All files of the store: the database with its log and index, and the commit log.
+std::vector<fs::path> files_of(const fs::path& database) {
+  std::vector<fs::path> out;
+  for (const auto* suffix : {"", "-wal", "-shm", ".commits"})
+    if (auto file = fs::path{database.string() + suffix}; fs::exists(fs::symlink_status(file)))
+      out.push_back(file);
+  return out;
+}
+
+/// A sound copy that a node can be started on.
+void copy_checked(const fs::path& backup, const fs::path& copy) {
+  if (!fs::is_regular_file(backup))
+    throw std::runtime_error(backup.string() + " is no file");
+  try {
+    sqlite::connection source{backup.string(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
+    if (stored_schema_version(source) == 0)
+      throw std::runtime_error(backup.string() + " is no store of a node");
+    if (stored_schema_version(source) > schema_version())
+      throw std::runtime_error(backup.string() + " was made by a newer version than this one; restore it with that");
+    if (auto wrong = check_integrity(source, true); wrong != "ok")
+      throw std::runtime_error(backup.string() + " is damaged: " + wrong);
+    backup_to(source, copy.string());
+  } catch (const sqlite::error& e) {
+    throw std::runtime_error(backup.string() + " cannot be read as a store: " + e.what());
+  }
+}
+
+} // namespace
+
+fs::path restore_store(const state_dir& dir, const fs::path& backup) {
+  std::error_code ec;
+  const fs::path copy{dir.database().string() + ".restoring"};
+  for (const auto& left : files_of(copy))
+    fs::remove(left, ec);
+  copy_checked(backup, copy);
+  fs::path away;
+  if (auto old = files_of(dir.database()); !old.empty()) {
+    away = dir.root / ("replaced-" + now_as_name());
+    for (int n = 2; fs::exists(away); ++n)
+      away = dir.root / ("replaced-" + now_as_name() + "-" + std::to_string(n));
+    fs::create_directory(away);
+    fs::permissions(away, fs::perms::owner_all);
+    // The database last: as long as it is there, so is what belongs to it.
+    for (auto file = old.rbegin(); file != old.rend(); ++file)
+      fs::rename(*file, away / file->filename());
+    sync_directory(away);
+  }
+  fs::rename(copy, dir.database());
+  sync_directory(dir.root);
+  return away;
+}
+
+} // namespace swarm

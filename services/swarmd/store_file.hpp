@@ -1,0 +1,37 @@
+// The store's file from outside: whether it is still the one that was opened, and putting a backup in its place.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <sys/types.h>
+
+#include "actors/base/paths.hpp"
+#include "actors/base/unique_fd.hpp"
+
+namespace swarm {
+
+/// Tells when somebody moves, removes or replaces the file beneath a node that works on it: what is answered from then on would be in no store.
+class store_file {
+public:
+  /// The file as it is now. Throws std::runtime_error when there is none.
+  explicit store_file(std::filesystem::path path);
+  /// Whether the path still names it. Costs one stat.
+  bool is_same() const;
+  /// Readable when something happened in its directory since `take_news`.
+  int news_fd() const noexcept { return news_.get(); }
+  void take_news() const;
+
+private:
+  std::filesystem::path path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  unique_fd news_;
+};
+
+/// Puts the backup in the place of the store of a node that does not run, whose lock the caller holds. What was there goes into a new directory
+/// beside it, whose path is returned; empty when there was nothing. The node that starts next raises the epoch of every scope. Throws
+/// std::runtime_error, with a text for people, and then nothing has changed.
+std::filesystem::path restore_store(const state_dir&, const std::filesystem::path& backup);
+
+} // namespace swarm
