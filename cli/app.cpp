@@ -5,6 +5,7 @@
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <sstream>
 
@@ -150,7 +151,7 @@ CLI::App* named(CLI::App& root, const std::vector<std::string>& args) {
 }
 
 /// `--help` anywhere before `--` shows the help of the command named.
-std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const std::vector<std::string>& args) {
+std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const std::vector<std::string>& args, std::string_view program_of = {}) {
   bool wanted = false;
   for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
     wanted = wanted || args[i] == "--help" || args[i] == "-h";
@@ -162,36 +163,110 @@ std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const st
     return full_tree(cli)->help();
   auto* app = named(root, args);
   auto name = app == &root || app->get_parent() == &root ? std::string{} : app->get_parent()->get_name();
-  return app->help(app == &root ? "" : name.empty() ? "swarmctl" : "swarmctl " + name);
+  auto text = app->help(app == &root ? "" : name.empty() ? "swarmctl" : "swarmctl " + name);
+  if (app == &root)
+    return text;
+  if (auto usage = text.find("Usage:"); !program_of.empty() && app->get_name() == program_of && usage != text.npos)
+    text.insert(text.find('\n', usage), " [-- COMMAND ARGUMENT...]");
+  // Each verb takes them, and without --as some do nothing.
+  auto options = root.get_options([&](const CLI::Option* o) { return o != root.get_help_ptr(); });
+  auto global = help_formatter{cli.io()}.make_group("Global options", false, {options.begin(), options.end()});
+  auto examples = text.find("\nExamples:\n");
+  text.insert(examples == text.npos ? text.size() : examples, global);
+  return text;
 }
 
-/// After `--` every word is text; the parser itself would hand such words to the command above.
-std::vector<std::string> marked(std::vector<std::string> args) {
+/// The option of the command, or of one above it, that is spelled so.
+const CLI::Option* option_of(const CLI::App* app, const std::string& name) {
+  for (; app != nullptr; app = app->get_parent())
+    if (const auto* o = app->get_option_no_throw(name))
+      return o;
+  return nullptr;
+}
+
+/// After `--` every word is text; the parser itself would hand such words to the command above. A word with one dash is text as well, unless the
+/// command has a flag of that letter. swarmctl refuses one that nobody can mean as text; swarm-mcp takes it.
+std::vector<std::string> marked(std::vector<std::string> args, const CLI::App& command, bool lenient) {
   auto dashes = std::find(args.begin(), args.end(), "--");
-  for (auto i = args.begin(); i != args.end(); ++i)
-    if (i != dashes && i->size() > 1 && i->front() == '-' && (i > dashes || (*i)[1] != '-'))
-      i->insert(i->begin(), dash_mark);
+  auto is_value = [&](auto i) {
+    const auto* before = i == args.begin() ? nullptr : option_of(&command, *std::prev(i));
+    return before != nullptr && before->get_items_expected_max() > 0;
+  };
+  for (auto i = args.begin(); i != args.end(); ++i) {
+    if (i == dashes || i->size() < 2 || i->front() != '-' || (i < dashes && (*i)[1] == '-'))
+      continue;
+    const bool is_letter = i->size() == 2 && std::isalpha(static_cast<unsigned char>((*i)[1])) != 0;
+    if (!lenient && i < dashes && is_letter && !is_value(i)) {
+      if (option_of(&command, *i) != nullptr)
+        continue;
+      throw usage("Unknown flag: " + *i + "; a text that begins with a dash goes after --");
+    }
+    i->insert(i->begin(), dash_mark);
+  }
   if (dashes != args.end())
     args.erase(dashes);
   return args;
 }
 
-void refuse_leftovers(CLI::App& root) {
+/// How many letters must be changed, added or taken away, or change places with their neighbour.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+/// What may have been meant; empty when nothing is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t far = 3;
+  std::string best;
+  std::size_t least = far;
+  for (const auto& name : names)
+    if (auto n = distance(word, name); n < least && n < std::max(name.size(), word.size()) / 2 + 1) {
+      least = n;
+      best = name;
+    }
+  return best;
+}
+
+std::string meant(const std::string& word, const std::vector<std::string>& names) {
+  auto name = nearest(word, names);
+  return name.empty() ? std::string{} : "; did you mean " + name + "?";
+}
+
+std::vector<std::string> names_below(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(sub->get_name());
+  return out;
+}
+
+void refuse_leftovers(CLI::App& root, const CLI::App& command) {
   auto left = root.remaining(true);
   if (left.empty())
     return;
   auto word = unmarked(left.front());
+  if (auto names = names_below(command); !names.empty() && !word.starts_with('-'))
+    throw usage("there is no \"" + command.get_name() + " " + word + "\"" + meant(word, names) + " There are: " + joined(names));
   throw usage((word.size() > 1 && word.front() == '-' ? "Unknown flag: " : "unexpected argument: ") + word);
 }
 
-void parse(CLI::App& root, std::vector<std::string> args) {
+void parse(CLI::App& root, const CLI::App& command, std::vector<std::string> args) {
   std::reverse(args.begin(), args.end());
   try {
     root.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
     throw usage(e.what());
   }
-  refuse_leftovers(root);
+  refuse_leftovers(root, command);
 }
 
 /// Splits off what follows `--` for commands that run a program; other commands get it as text.
@@ -226,7 +301,7 @@ int report(invocation& cli, const std::string& command, const failure& f) {
     cli.io().error(f.verbatim ? text : name + ": " + text);
   if (f.exit_status == code::usage && !cli.is_swarm_mcp())
     cli.io().error("Try: " + name + " --help");
-  if (cli.json_wanted() && f.exit_status != code::usage) {
+  if (cli.json_wanted() && (f.exit_status != code::usage || !cli.is_swarm_mcp())) {
     if (f.body)
       cli.io().print(*f.body);
     else if (!text.empty())
@@ -248,6 +323,13 @@ void speak_to_chosen(invocation& cli, const verb& v) {
 int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& command) {
   auto verbs = all_verbs();
   auto word = command_word(args);
+  // `help VERB` is `VERB --help`.
+  if (word == "help" && !cli.is_swarm_mcp())
+    if (auto rest = args; rest.erase(std::find(rest.begin(), rest.end(), word)), !command_word(rest).empty()) {
+      args = std::move(rest);
+      args.emplace_back("--help");
+      word = command_word(args);
+    }
   auto root = make_root(cli);
   const auto* v = find_verb(verbs, word);
   if (!v) {
@@ -257,9 +339,13 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     }
     // The flags before a command that is not there are checked as well.
     if (word.empty() && !help_wanted(cli, *root, args))
-      parse(*root, marked(std::move(args)));
+      parse(*root, *root, marked(std::move(args), *root, cli.is_swarm_mcp()));
     if (!word.empty() && word != "help") {
-      cli.io().error("Unknown command: " + word);
+      std::vector<std::string> names;
+      for (const auto& one : verbs)
+        if (!one.internal)
+          names.emplace_back(one.name);
+      cli.io().error("Unknown command: " + word + (cli.is_swarm_mcp() ? "" : meant(word, names)));
       if (cli.is_swarm_mcp()) {
         cli.io().raw(full_tree(cli)->help());
         return code::refused;
@@ -272,7 +358,7 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
   }
   command = v->name;
   auto* app = add_verb(*root, *v, cli);
-  if (auto help = help_wanted(cli, *root, args)) {
+  if (auto help = help_wanted(cli, *root, args, v->program_of)) {
     cli.io().raw(*help);
     return code::ok;
   }
@@ -280,7 +366,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     throw failure(code::refused, v->refusal);
   split_tail(args, *root, *v, cli);
   cli.choice = v->node;
-  parse(*root, marked(std::move(args)));
+  const auto& leaf = *named(*root, args);
+  parse(*root, leaf, marked(std::move(args), leaf, cli.is_swarm_mcp()));
   if (!cli.action)
     throw usage("which one? " + [&] {
       std::string names;
@@ -344,10 +431,10 @@ failure usage(const std::string& text) { return {code::usage, text}; }
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   auto comes_before = [](const verb& one, const verb& other) { return one.about < other.about; };
-  for (auto family :
-       {node_verbs(),    cluster_verbs(), scope_verbs(),   dispatch_verbs(), task_verbs(),   lock_verbs(),       kv_verbs(),        message_verbs(),
-        session_verbs(), spawn_verbs(),   event_verbs(),   overview_verbs(), agent_verbs(),  pty_verbs(),        routine_verbs(),   worktree_verbs(),
-        mcp_verbs(),     hook_verbs(),    ambient_verbs(), install_verbs(),  doctor_verbs(), completion_verbs(), elsewhere_verbs(), dial_verbs()})
+  for (auto family : {node_verbs(),   cluster_verbs(),    scope_verbs(),     dispatch_verbs(), task_verbs(),  task_worker_verbs(), lock_verbs(),
+                      kv_verbs(),     message_verbs(),    session_verbs(),   spawn_verbs(),    event_verbs(), overview_verbs(),    agent_verbs(),
+                      pty_verbs(),    routine_verbs(),    worktree_verbs(),  mcp_verbs(),      hook_verbs(),  ambient_verbs(),     install_verbs(),
+                      doctor_verbs(), completion_verbs(), elsewhere_verbs(), dial_verbs()})
     for (const auto& v : family)
       out.insert(std::upper_bound(out.begin(), out.end(), v, comes_before), v);
   return out;
@@ -366,8 +453,9 @@ void refuse_other_encodings(const invocation& cli, const std::vector<std::string
   for (const auto& arg : args)
     if (!is_utf8(arg))
       throw usage("not UTF-8: " + escape_control(arg) + "; arbitrary bytes go through files or pipes");
-  if (!is_utf8(cli.directory()))
-    throw failure(code::refused, "the name of the working directory is not UTF-8: " + escape_control(cli.directory()) + "; call from another one");
+  if (!is_utf8(cli.directory_if_any()))
+    throw failure(code::refused,
+                  "the name of the working directory is not UTF-8: " + escape_control(cli.directory_if_any()) + "; call from another one");
 }
 
 int run(invocation& cli, std::vector<std::string> args) {

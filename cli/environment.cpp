@@ -96,4 +96,16 @@ std::string environment::work_tracker() const {
   return provider;
 }
 
+void add_variables(environment_list& list, const environment& here, const std::vector<std::string>& given) {
+  for (const auto& word : given) {
+    auto equals = word.find('=');
+    auto name = word.substr(0, equals);
+    if (name.empty() || name.starts_with("SWARM_") || std::any_of(name.begin(), name.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
+      throw failure(code::usage, "--env takes NAME=VALUE, or NAME, and no SWARM_ variable; not \"" + escape_control(word, false) + "\"");
+    auto value = equals == word.npos ? here.get(name) : word.substr(equals + 1);
+    std::erase_if(list, [&](const auto& v) { return v.first == name; });
+    list.emplace_back(name, value);
+  }
+}
+
 } // namespace swarm::cli

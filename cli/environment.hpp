@@ -39,4 +39,9 @@ private:
   variables values_;
 };
 
+/// For a help text.
+inline constexpr const char* variable_words = "NAME=VALUE, or NAME as it is here, for the program's environment (repeatable)";
+/// Puts what --env has given into what is inherited. Throws `failure` (usage) for what is no variable, and for SWARM_*.
+void add_variables(environment_list&, const environment& here, const std::vector<std::string>& given);
+
 } // namespace swarm::cli

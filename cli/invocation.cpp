@@ -12,6 +12,12 @@ namespace swarm::cli {
 invocation::invocation(ports node, const environment& env, console& io, const clock_port& clock, std::string directory)
   : node_(node), env_(env), io_(io), clock_(clock), directory_(std::move(directory)) {}
 
+const std::string& invocation::directory() const {
+  if (directory_.empty())
+    throw failure(code::refused, "the working directory has been removed; change to another one");
+  return directory_;
+}
+
 std::string invocation::scope() const { return scope_of(directory_); }
 
 std::string invocation::named_scope() const {
@@ -28,6 +34,8 @@ std::string invocation::scope_of(const std::string& directory) const {
     throw failure(code::usage, "which scope? A directory of this host means nothing to the node of another one: name it with --scope, or for good "
                                "with: swarmctl context set " +
                                  target_->name + " --scope SCOPE");
+  if (directory.empty() && (trimmed(name).empty() || (name.front() != '/' && !is_named_scope(name))))
+    throw failure(code::refused, "the working directory has been removed: name a --scope, or change to another directory");
   return resolve_scope(name, directory);
 }
 
@@ -50,7 +58,7 @@ environment_list invocation::inheritable() const { return elsewhere() ? environm
 
 v1::Caller invocation::caller() const {
   v1::Caller out;
-  out.set_directory(directory_);
+  out.set_directory(directory_.empty() ? "/" : directory_);
   out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
   out.set_allow_unlabeled(env_.truthy("SWARM_MCP_ALLOW_UNLABELED"));
   out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
@@ -116,6 +124,8 @@ v1::Session invocation::actor() const {
 }
 
 std::string invocation::file(std::string_view input, const std::optional<v1::Session>& session) const {
+  if (!input.empty() && input.front() != '/')
+    directory(); // which must be there
   const auto in_scope = session ? session->scope() : scope();
   // In a linked worktree a file is locked under its path in the main one.
   auto locked = [&](const std::string& path) { return repository_path(path, in_scope); };
@@ -159,11 +169,13 @@ std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& 
   return all_rows<v1::Session>(cli, std::move(q));
 }
 
-std::vector<v1::Task> all_tasks(const invocation& cli, std::optional<v1::TaskStatus> status, bool by_creation) {
+std::vector<v1::Task> all_tasks(const invocation& cli, const std::vector<v1::TaskStatus>& statuses, bool by_creation, const std::string& scope) {
   auto q = cli.query();
+  if (!scope.empty())
+    q.set_scope(scope);
   q.mutable_list_tasks()->set_by_creation(by_creation);
-  if (status)
-    q.mutable_list_tasks()->add_statuses(*status);
+  for (auto status : statuses)
+    q.mutable_list_tasks()->add_statuses(status);
   return all_rows<v1::Task>(cli, std::move(q));
 }
 

@@ -10,6 +10,7 @@
 #include "actors/base/clock.hpp"
 #include "cli/environment.hpp"
 #include "cli/output.hpp"
+#include "cli/recent.hpp"
 #include "cli/targets.hpp"
 #include "gateway/client/failure.hpp"
 #include "gateway/client/ports.hpp"
@@ -39,6 +40,8 @@ public:
   global_flags flags;
   /// Arguments after `--`, for the commands that run a program.
   std::vector<std::string> tail;
+  /// What this terminal made last, for @last.
+  recent_things recent;
   /// Set by the parsed command; gives the exit status.
   std::function<int()> action;
   /// Where the action's node may come from.
@@ -48,6 +51,8 @@ public:
   void speak_to(const target&);
   /// The node is on another host: directories, files and processes of this one mean nothing to it.
   bool elsewhere() const noexcept { return target_ && target_->elsewhere(); }
+  /// Of the context; empty = the node of this user.
+  std::string node_name() const { return target_ ? target_->name : std::string{}; }
   /// What a worker inherits from this process.
   environment_list inheritable() const;
   const environment& env() const noexcept { return env_; }
@@ -56,7 +61,10 @@ public:
   std::int64_t now_ms() const { return clock_.unix_ms(); }
   /// For durations.
   std::int64_t boot_ms() const { return clock_.boot_ms(); }
-  const std::string& directory() const noexcept { return directory_; }
+  /// Throws `failure` when it has been removed.
+  const std::string& directory() const;
+  /// Empty when it has been removed.
+  const std::string& directory_if_any() const noexcept { return directory_; }
   bool json_wanted() const noexcept { return flags.json; }
 
   /// --scope, $SWARM_MCP_SCOPE, that of --context, or the git root of the working directory; the last not for the node of another host, for
@@ -113,7 +121,8 @@ std::vector<Row> all_rows(const invocation& cli, v1::Query query) {
 
 /// Every session, task, lock of the scope, in list order.
 std::vector<v1::Session> all_sessions(const invocation&, const std::string& scope);
-std::vector<v1::Task> all_tasks(const invocation&, std::optional<v1::TaskStatus> status, bool by_creation);
+/// `statuses`: none = all; `scope`: empty = that of the command.
+std::vector<v1::Task> all_tasks(const invocation&, const std::vector<v1::TaskStatus>& statuses, bool by_creation, const std::string& scope = {});
 std::vector<v1::LockView> all_locks(const invocation&, const std::string& holder);
 std::vector<v1::KvEntry> all_kv(const invocation&, const std::string& prefix);
 

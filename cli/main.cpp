@@ -1,4 +1,5 @@
 // swarmctl.
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/limits_config.hpp"
 #include "cli/app.hpp"
 #include "gateway/client/client.hpp"
@@ -10,16 +11,26 @@
 
 namespace {
 
+/// Empty when it has been removed.
 std::string working_directory() {
   std::error_code ec;
   auto path = std::filesystem::current_path(ec);
-  return ec ? "/" : path.string();
+  return ec ? "" : path.string();
+}
+
+/// As if SIGPIPE had ended it, which this program does not take for the sake of its sockets; any other reason is said.
+void end_without_output(const std::string& program, const std::error_code& error) {
+  if (error == std::errc::broken_pipe)
+    std::quick_exit(128 + SIGPIPE);
+  swarm::write_all(STDERR_FILENO, program + ": the output cannot be written: " + error.message() + "\n");
+  std::quick_exit(swarm::cli::code::refused);
 }
 
 int run_command_line(std::string program, std::vector<std::string> args) {
   using namespace swarm::cli;
   auto env = environment::of_process();
-  auto io = console::of_process(!env.get("NO_COLOR").empty() || env.get("TERM") == "dumb");
+  auto io = console::of_process(!env.get("NO_COLOR").empty() || env.get("TERM") == "dumb",
+                                [program](const std::error_code& error) { end_without_output(program, error); });
   client_settings settings;
   try {
     settings.dir = swarm::default_state_dir();
@@ -32,11 +43,14 @@ int run_command_line(std::string program, std::vector<std::string> args) {
     io.error("swarmctl: " + *wrong + "; going on with the default limits");
   settings.token = env.get("SWARM_TOKEN");
   settings.in_worker = env.in_worker();
+  auto dir = settings.dir;
   client node{std::move(settings)};
   invocation cli{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
   cli.program = std::move(program);
+  cli.recent = recent_things::of_this_terminal(dir);
   // Everything is written. Leaving through `node` would tear gRPC down, which costs more than the call.
-  std::quick_exit(run(cli, std::move(args)));
+  auto status = run(cli, std::move(args));
+  std::quick_exit(status == code::interrupted && is_without_reader(STDOUT_FILENO) ? 128 + SIGPIPE : status);
 }
 
 } // namespace

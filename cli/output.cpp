@@ -1,28 +1,18 @@
 #include "cli/output.hpp"
 
+#include "actors/base/atomic_file.hpp"
 #include "actors/base/text.hpp"
 #include "gateway/json/shapes.hpp"
 
-#include <cerrno>
 #include <ctime>
 
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace swarm::cli {
 
 namespace {
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    // The reader has gone (head, less): nothing more can be said to it.
-    if (n <= 0)
-      return;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
 
 std::size_t display_width(std::string_view text) {
   std::size_t n = 0;
@@ -34,13 +24,27 @@ std::size_t display_width(std::string_view text) {
 } // namespace
 
 console::console(sink out, sink err, bool out_is_terminal, bool err_is_terminal, bool colours)
-  : out_(std::move(out)), err_(std::move(err)), out_terminal_(out_is_terminal), err_terminal_(err_is_terminal), colours_(colours) {}
+  : out_(std::move(out)), err_(std::move(err)), out_terminal_(out_is_terminal), err_terminal_(err_is_terminal), colours_(colours && out_is_terminal),
+    note_colours_(colours && err_is_terminal) {}
 
-console console::of_process(bool no_color) {
+console console::of_process(bool no_color, std::function<void(const std::error_code&)> on_lost_output) {
   bool out = isatty(STDOUT_FILENO) == 1;
   bool err = isatty(STDERR_FILENO) == 1;
-  return {[](std::string_view b) { write_all(STDOUT_FILENO, b); }, [](std::string_view b) { write_all(STDERR_FILENO, b); }, out, err,
-          out && !no_color};
+  auto print = [on_lost_output = std::move(on_lost_output)](std::string_view b) {
+    if (auto error = write_all(STDOUT_FILENO, b))
+      on_lost_output(error);
+  };
+  return {print, [](std::string_view b) { write_all(STDERR_FILENO, b); }, out, err, !no_color};
+}
+
+bool is_pipe(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
+bool is_without_reader(int fd) {
+  pollfd p{fd, 0, 0};
+  return is_pipe(fd) && poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 void console::line(std::string_view text) { out_(escape_control(text, false) + "\n"); }
@@ -57,9 +61,11 @@ void console::error(std::string_view text) { err_(escape_control(text) + "\n"); 
 
 void console::raw_error(std::string_view bytes) { err_(bytes); }
 
-std::string console::paint(colour c, std::string_view text) const {
+namespace {
+
+std::string painted(bool colours, colour c, std::string_view text) {
   auto safe = escape_control(text, false);
-  if (!colours_ || c == colour::none)
+  if (!colours || c == colour::none)
     return safe;
   const char* code = "";
   switch (c) {
@@ -74,9 +80,26 @@ std::string console::paint(colour c, std::string_view text) const {
   return concat({"\x1b[", code, "m", safe, "\x1b[0m"});
 }
 
+} // namespace
+
+std::string console::paint(colour c, std::string_view text) const { return painted(colours_, c, text); }
+
+std::string console::paint_note(colour c, std::string_view text) const { return painted(note_colours_, c, text); }
+
+void console::note(std::string_view text) { painted_note(escape_control(text, false)); }
+
+void console::painted_note(std::string_view line) {
+  if (!quiet_)
+    err_(std::string{line} + "\n");
+}
+
 void console::painted_line(std::string_view text) { out_(std::string{text} + "\n"); }
 
-std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+namespace {
+
+/// `paint`: how the padded cell of that row (0 = the header) and column is shown.
+std::string laid_out(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows,
+                     const std::function<std::string(std::size_t row, std::size_t column, std::string cell)>& paint) {
   std::vector<std::vector<std::string>> all{header};
   for (const auto& row : rows) {
     auto& cells = all.emplace_back();
@@ -88,14 +111,31 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
     for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
       widths[i] = std::max(widths[i], display_width(row[i]));
   std::string out;
-  for (const auto& row : all) {
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto& row = all[r];
+    const auto cells = std::min(row.size(), widths.size());
     std::string text;
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      text += "  " + row[i] + std::string(widths[i] - display_width(row[i]), ' ');
+    for (std::size_t i = 0; i < cells; ++i)
+      text += "  " + paint(r, i, row[i] + (i + 1 == cells ? "" : std::string(widths[i] - display_width(row[i]), ' ')));
     text.erase(text.find_last_not_of(' ') + 1);
     out += (out.empty() ? "" : "\n") + text;
   }
   return out;
+}
+
+} // namespace
+
+std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+  return laid_out(header, rows, [](std::size_t, std::size_t, std::string cell) { return cell; });
+}
+
+std::string table(const console& io, const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows, std::size_t column,
+                  const std::vector<colour>& colours) {
+  return laid_out(header, rows, [&](std::size_t r, std::size_t c, std::string cell) {
+    if (r == 0)
+      return io.paint(colour::bold, cell);
+    return c == column ? io.paint(colours[r - 1], cell) : cell;
+  });
 }
 
 std::string hanging(std::string_view text) {

@@ -1,8 +1,44 @@
 #include "cli/rows.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
+
+std::string holder_of(const v1::LockView& view) {
+  if (view.hidden())
+    return hidden_holder;
+  return view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
+}
+
+const char* link_text(v1::ClusterNode::Link link) {
+  switch (link) {
+    case v1::ClusterNode::SELF: return "self";
+    case v1::ClusterNode::UP: return "up";
+    case v1::ClusterNode::DOWN: return "down";
+    case v1::ClusterNode::REVOKED: return "revoked";
+    default: return "none";
+  }
+}
+
+std::string link_state(const v1::ClusterNode& n, std::int64_t now_ms) {
+  std::string out = link_text(n.link());
+  if (n.link() == v1::ClusterNode::DOWN)
+    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0)) : "not linked yet";
+  if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
+    out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
+  if (n.info().draining())
+    out += ", draining";
+  if (n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < now_ms)
+    out += ", certificate ended";
+  if (std::abs(n.clock_offset_ms()) > limits::clock_offset_warned.count())
+    out += concat({", clock ", duration(std::abs(n.clock_offset_ms())), " ", n.clock_offset_ms() > 0 ? "ahead" : "behind"});
+  return out;
+}
 
 json message_row(const v1::Message& m) {
   json out = {{"id", m.id()},

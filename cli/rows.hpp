@@ -1,13 +1,25 @@
 // Rows that more than one verb prints with --json (as in swarm-mcp).
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "cli/output.hpp"
+#include "swarm/v1/cluster.pb.h"
 #include "swarm/v1/command.pb.h"
 
 namespace swarm::cli {
 
 /// Who holds a lock across the identity boundary, in place of a label.
 inline constexpr const char* hidden_holder = "another identity";
+
+/// The holder as people are told: label, else the beginning of the id.
+std::string holder_of(const v1::LockView&);
+
+/// How the link to a node of the cluster is, in a word.
+const char* link_text(v1::ClusterNode::Link);
+/// The same with since when, how fast, and what else is to be known of the node.
+std::string link_state(const v1::ClusterNode&, std::int64_t now_ms);
 
 /// Why a prompt woke nobody who was not to be woken (as in swarm-mcp).
 inline constexpr const char* nudge_off = "nudge=false";

@@ -49,6 +49,7 @@ std::span<const verb> scope_verbs();
 std::span<const verb> session_verbs();
 std::span<const verb> message_verbs();
 std::span<const verb> task_verbs();
+std::span<const verb> task_worker_verbs();
 std::span<const verb> lock_verbs();
 std::span<const verb> kv_verbs();
 std::span<const verb> dispatch_verbs();

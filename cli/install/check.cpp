@@ -113,7 +113,9 @@ host_check check_of(const std::string& name, const environment& env, const insta
     out.details[what] = word_for(state);
   for (const auto& program : programs) {
     out.details["program"] = program;
-    if (access(program.c_str(), X_OK) != 0) {
+    // As the agent's program looks for it.
+    const bool is_there = program.find('/') == program.npos ? !program_on_path(env, program).empty() : access(program.c_str(), X_OK) == 0;
+    if (!is_there) {
       out.status = "warn";
       out.message = concat({host.title, ": its settings start ", program, ", which is not there", mend});
       return out;

@@ -1,5 +1,6 @@
 // join-token, join, nodes, ca, node: which hosts belong together.
 #include "actors/base/text.hpp"
+#include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/passphrase.hpp"
 
@@ -10,16 +11,6 @@
 namespace swarm::cli {
 
 namespace {
-
-const char* link_text(v1::ClusterNode::Link link) {
-  switch (link) {
-    case v1::ClusterNode::SELF: return "self";
-    case v1::ClusterNode::UP: return "up";
-    case v1::ClusterNode::DOWN: return "down";
-    case v1::ClusterNode::REVOKED: return "revoked";
-    default: return "none";
-  }
-}
 
 json node_row(const v1::ClusterNode& n) {
   auto labels = json::object();
@@ -47,21 +38,6 @@ json node_row(const v1::ClusterNode& n) {
           {"checkouts", checkouts}};
 }
 
-std::string state_of(const v1::ClusterNode& n, std::int64_t now_ms) {
-  std::string out = link_text(n.link());
-  if (n.link() == v1::ClusterNode::DOWN)
-    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0)) : "not linked yet";
-  if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
-    out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
-  if (n.info().draining())
-    out += ", draining";
-  if (n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < now_ms)
-    out += ", certificate ended";
-  if (std::abs(n.clock_offset_ms()) > limits::clock_offset_warned.count())
-    out += concat({", clock ", duration(std::abs(n.clock_offset_ms())), " ", n.clock_offset_ms() > 0 ? "ahead" : "behind"});
-  return out;
-}
-
 void print_nodes(const invocation& cli, const v1::ClusterView& view) {
   auto& io = cli.io();
   if (cli.json_wanted()) {
@@ -77,7 +53,7 @@ void print_nodes(const invocation& cli, const v1::ClusterView& view) {
     std::string labels;
     for (const auto& l : n.info().labels())
       labels += (labels.empty() ? "" : " ") + l.name() + "=" + l.value();
-    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), state_of(n, cli.now_ms()),
+    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), link_state(n, cli.now_ms()),
                     n.info().address().empty() ? "-" : n.info().address(), n.info().version(),
                     n.info().workers_max() > 0 ? concat({n.info().workers(), "/", n.info().workers_max()}) : "-", labels});
   }
@@ -95,8 +71,7 @@ int run_create_token(const invocation& cli, double ttl_s) {
     cli.io().print({{"token", made.token()}, {"expires_at_ms", made.expires_at_ms()}});
     return code::ok;
   }
-  cli.io().error(
-    concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME"}));
+  cli.io().error(concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME"}));
   cli.io().line(made.token());
   return code::ok;
 }

@@ -10,6 +10,9 @@
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/placement.hpp"
+#include "cli/verbs/program_io.hpp"
+#include "cli/verbs/program_output.hpp"
+#include "cli/verbs/reference.hpp"
 #include "cli/worktree/store.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -30,7 +33,8 @@ struct dispatch_options {
   double wait_s = 30;
   double completion_s = 0;
   bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
-       force = false, worktree = false, pipes = false;
+       force = false, worktree = false, pipes = false, quiet = false, no_stdin = false;
+  std::vector<std::string> variables;
 };
 
 std::string first_of(std::initializer_list<std::string> values) {
@@ -44,6 +48,11 @@ std::string harness_of(const invocation& cli, const dispatch_options& o) {
   if (o.harness.empty() && !cli.tail.empty())
     return "exec";
   return first_of({o.harness, cli.env().get("SWARM_WORKER_HARNESS"), cli.env().get("SWARM_DISPATCH_HARNESS")});
+}
+
+/// Whether standard input becomes the command's.
+bool passes_input(const invocation& cli, const dispatch_options& o) {
+  return !cli.tail.empty() && !o.detach && !o.no_stdin && !cli.is_swarm_mcp() && has_standard_input();
 }
 
 void set_terminal_size(v1::Dispatch& body) {
@@ -67,10 +76,10 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
     body.add_files(cli.file(f, session));
   body.set_has_files(!o.files.empty());
   body.set_priority(o.priority);
-  for (const auto& id : comma_separated(o.depends_on))
+  for (const auto& id : tasks_named(cli, o.depends_on))
     body.add_depends_on(id);
   body.set_idempotency_key(o.key);
-  body.set_parent_task_id(o.parent);
+  body.set_parent_task_id(optional_task(cli, o.parent));
   body.set_approval_required(o.approval_required);
   body.set_no_spawn(o.no_spawn);
   body.set_force_spawn(o.force_spawn);
@@ -88,7 +97,8 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
-  body.set_pipes(o.pipes);
+  // A terminal would echo what is passed on, and change its ends of lines.
+  body.set_pipes(o.pipes || passes_input(cli, o));
   set_placement(body, o.placement);
   set_terminal_size(body);
   return command;
@@ -100,6 +110,8 @@ void check(const invocation& cli, const dispatch_options& o) {
   if (!o.type.empty() && !domain::valid_task_type(o.type))
     throw usage(domain::invalid_task_type(o.type));
   retries_of(o.retries);
+  if (!o.variables.empty() && harness_of(cli, o).empty())
+    throw usage("--env is for a worker that is started: name its --harness, or give a command after --");
   auto harness = harness_of(cli, o);
   if (harness == "exec" && cli.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
@@ -137,19 +149,6 @@ outcome outcome_of(const v1::Task& task) {
   return out;
 }
 
-void print_output(console& io, const json& details) {
-  if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
-    return;
-  std::string text;
-  for (auto c : details["output_tail"].get<std::string>())
-    if (c != '\r')
-      text += c;
-  while (!text.empty() && text.back() == '\n')
-    text.pop_back();
-  if (!text.empty())
-    io.text(text);
-}
-
 std::string outcome_text(const json& details) {
   std::string out;
   if (details.contains("signal"))
@@ -163,12 +162,16 @@ std::string outcome_text(const json& details) {
   return out;
 }
 
-void print_result(invocation& cli, const v1::Task& task, const outcome& o) {
-  print_output(cli.io(), o.details);
+/// `shown`: the output has been printed already.
+void print_result(invocation& cli, const v1::Task& task, const outcome& o, bool shown) {
+  auto& io = cli.io();
+  if (!shown)
+    print_output_tail(cli, task);
   if (o.details.is_object())
-    cli.io().line("task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details));
+    io.painted_note(io.paint_note(o.exit_status == code::ok ? colour::green : colour::red,
+                                  "task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details)));
   else if (task.has_result() && !task.result().empty())
-    cli.io().text(task.result());
+    io.text(task.result());
 }
 
 void add_outcome(json& payload, const outcome& o) {
@@ -190,9 +193,8 @@ std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   if (task.status() == v1::BLOCKED && asked_for_worker(d))
     return "task " + id + " waits for others; its worker starts when they are done";
   switch (d.status()) {
-    case v1::DispatchReply::ALREADY_TERMINAL: return "task " + id + " is already " + domain::to_text(task.status());
     case v1::DispatchReply::DISPATCHED: return "dispatched task " + id + " to " + short_id(d.recipient());
-    case v1::DispatchReply::NO_WORKER: return "created task " + id + "; no role:" + d.role() + " worker is live";
+    case v1::DispatchReply::NO_WORKER: return "task " + id + " is on the board; nobody works on it yet. Start somebody: --harness claude";
     case v1::DispatchReply::SPAWN_IN_FLIGHT: return "task " + id + " is ready; spawn already in flight";
     default: return "task " + id + " is ready; a worker was asked for";
   }
@@ -213,7 +215,7 @@ void add_worktree(json& payload, const v1::Command& command, const v1::Task& tas
 
 void print_worktree(console& io, const v1::Command& command, const v1::Task& task) {
   if (auto left = left_by(command, task))
-    io.line("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
+    io.note("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
 }
 
 /// With why the worker runs where it does, if there was a choice.
@@ -233,6 +235,10 @@ void explain_placement(console& io, const v1::DispatchReply& d) {
     io.error("placed on " + d.spawn().placement());
 }
 
+std::string age_text(const invocation& cli, const v1::Task& task) {
+  return duration(std::max<std::int64_t>(cli.now_ms() - task.changed_at_ms(), 0)) + " ago";
+}
+
 int already_ended(invocation& cli, const v1::Command& command, const v1::DispatchReply& d) {
   auto o = outcome_of(d.task());
   if (cli.json_wanted()) {
@@ -241,8 +247,10 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
     add_worktree(payload, command, d.task());
     cli.io().print(payload);
   } else {
-    cli.io().line(status_text(d, d.task()));
-    print_result(cli, d.task(), o);
+    cli.io().note("task " + d.task().id() + " was " + domain::to_text(d.task().status()) + " " + age_text(cli, d.task()) +
+                  "; this is its result. Run it again with --new");
+    auto worker = o.details.is_object() ? last_worker(cli, d.task()) : std::nullopt;
+    print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
     print_worktree(cli.io(), command, d.task());
   }
   return o.exit_status;
@@ -272,6 +280,16 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   auto completion_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
   options.timeout_ms = bounded_by_timeout(cli, completion_ms);
   options.quiet = cli.json_wanted();
+  std::optional<program_io> program;
+  const bool has_output = command.dispatch().harness() == domain::exec_harness && d.has_spawn();
+  const bool with_input = passes_input(cli, o) && !d.existing();
+  if (passes_input(cli, o) && d.existing())
+    cli.io().error("this task was made before: what comes in on standard input is not passed to it");
+  if (has_output && (with_input || !cli.json_wanted()))
+    options.on_running = [&](const printing& around) {
+      auto to = cli.json_wanted() ? printing{[](const auto&) {}} : around;
+      program.emplace(cli, d.spawn().id(), program_io::options{target_of(cli.io(), d.spawn().pipes()), with_input, to});
+    };
   auto f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);
@@ -288,13 +306,25 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     add_worktree(payload, command, f.task);
     cli.io().print(payload);
   } else if (completed) {
-    print_result(cli, f.task, result);
+    const bool whole = program && program->finish();
+    const bool shown = whole || (program && program->printed());
+    if (whole && program->lost() != 0)
+      note_lost(cli, program->lost());
+    if (shown && !whole)
+      cli.io().error("the rest of the output could not be read; try: swarmctl logs " + short_id(f.task.id()));
+    print_result(cli, f.task, result, shown);
     print_worktree(cli.io(), command, f.task);
   } else {
-    cli.io().line(worker_text(d, f) + (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") +
-                  " with task " + domain::to_text(f.task.status()));
+    cli.io().error(worker_text(d, f) + (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") +
+                   " with task " + domain::to_text(f.task.status()));
   }
   return completed ? result.exit_status : code::deadline;
+}
+
+/// For whoever does not follow it the id is the result: $(swarmctl dispatch … --detach).
+void print_made(invocation& cli, const v1::Task& task, const std::string& what) {
+  cli.io().note(what);
+  cli.io().line(task.id());
 }
 
 /// Waits until the worker runs, as swarm-mcp's spawners do.
@@ -318,7 +348,7 @@ int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::Dispa
     mcp::add_worker(payload, d, f);
     cli.io().print(payload);
   } else {
-    cli.io().line(given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f));
+    print_made(cli, f.task, given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f));
   }
   return error.empty() && !given_up ? code::ok : code::refused;
 }
@@ -333,11 +363,25 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
     auto worker = settings_of_worker(cli, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
     body.set_harness(worker.harness);
     environment = std::move(worker.environment);
+    add_variables(environment, cli.env(), o.variables);
   }
+  if (o.quiet)
+    cli.io().be_quiet();
   auto reply = cli.execute(command, environment);
+  // What went wrong is to be done again. swarm-mcp, and whoever names the task himself, gets the old one.
+  if (const auto& old = reply.dispatch();
+      old.status() == v1::DispatchReply::ALREADY_TERMINAL && old.task().status() != v1::DONE && o.key.empty() && !cli.is_swarm_mcp()) {
+    cli.io().note("task " + old.task().id() + " " + (old.task().status() == v1::FAILED ? "failed" : "was cancelled") + " " +
+                  age_text(cli, old.task()) + "; this is a new one");
+    body.set_fresh(true);
+    reply = cli.execute(command, environment);
+  }
   if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
     reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
+  remember_made(cli, kind_of_thing::task, d.task().scope(), d.task().id());
+  if (d.has_spawn())
+    remember_made(cli, kind_of_thing::terminal, d.task().scope(), d.spawn().id());
   if (o.placement.explain)
     explain_placement(cli.io(), d);
   if (d.status() == v1::DispatchReply::ALREADY_TERMINAL)
@@ -346,7 +390,7 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
   bool exec = command.dispatch().harness() == "exec";
   if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
     if (!cli.json_wanted())
-      cli.io().line((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
+      cli.io().note((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
     return follow_to_end(cli, o, command, d, reply.revision());
   }
   // A task that waits for others or for approval has no worker to wait for.
@@ -356,7 +400,7 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
   if (cli.json_wanted())
     cli.io().print(payload_of(d));
   else
-    cli.io().line(status_text(d, d.task()));
+    print_made(cli, d.task(), status_text(d, d.task()));
   return code::ok;
 }
 
@@ -370,7 +414,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   option(app, "--description", o->description, "description of the task, at most " + byte_count(limits::description_bytes_max()));
   option(app, "--file", o->files, "file it concerns (repeatable)");
   option(app, "--priority", o->priority, "higher first (0)");
-  option(app, "--depends-on", o->depends_on, "task ids, comma-separated");
+  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last");
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
   option(app, "--parent-task", o->parent, "the task it is part of");
   flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
@@ -386,6 +430,9 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
+  option(app, "--env", o->variables, variable_words);
+  flag(app, "--no-stdin", o->no_stdin, "do not pass standard input on; without it, a pipe or a file there is the command's input");
+  flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
   flag(app, "--follow", o->follow, "show the task to its end");

@@ -1,13 +1,28 @@
 // events, subscribe, subscriptions, ack, unsubscribe, wait.
 #include "actors/base/limits.hpp"
-#include "cli/interrupt.hpp"
+#include "actors/base/text.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/interrupt.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
 
 namespace {
+
+/// What happened, in words where there are some; else the payload, as much as a line bears.
+std::string summary_of(const v1::Event& e) {
+  if (auto line = live_line(e); !line.empty())
+    return line;
+  constexpr std::size_t shown = 160;
+  return e.payload() == "{}" ? std::string{} : e.payload().size() > shown ? std::string{utf8_prefix(e.payload(), shown)} + " …" : e.payload();
+}
+
+/// An id as people read it; a path or a name whole.
+std::string subject_text(const std::string& subject) {
+  constexpr std::size_t uuid_bytes = 36;
+  return subject.empty() ? "-" : subject.size() == uuid_bytes && subject.find('/') == subject.npos ? short_id(subject) : subject;
+}
 
 void print_event(invocation& cli, const v1::Event& e) {
   if (cli.json_wanted()) {
@@ -15,9 +30,9 @@ void print_event(invocation& cli, const v1::Event& e) {
     return;
   }
   auto& io = cli.io();
-  io.painted_line(
-    io.paint(colour::dim, std::to_string(e.revision()) + "  " + utc(e.at_ms())) + "  " + io.paint(colour::cyan, e.type()) + "  " +
-    io.paint(colour::none, (e.actor().empty() ? "-" : short_id(e.actor())) + "  " + (e.subject().empty() ? "-" : e.subject()) + "  " + e.payload()));
+  io.painted_line(io.paint(colour::dim, utc(e.at_ms())) + "  " + io.paint(colour::cyan, e.type()) + "  " +
+                  io.paint(colour::none, short_id(e.actor()) + "  " + subject_text(e.subject()) + "  " + summary_of(e)) +
+                  io.paint(colour::dim, "  @" + std::to_string(e.revision())));
 }
 
 struct event_options {
@@ -162,7 +177,11 @@ int run_unsubscribe(invocation& cli, const subscription_options& o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   command.mutable_unsubscribe()->set_name(o.name);
-  cli.execute(command);
+  auto done = cli.execute(command).done();
+  // swarm-mcp claims success.
+  if (done.nothing_there() && !cli.is_swarm_mcp())
+    throw failure(code::refused, "there is no subscription " + o.name + " here; see: swarmctl subscriptions",
+                  json{{"ok", false}, {"name", o.name}, {"unsubscribed", false}});
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"name", o.name}});
   else

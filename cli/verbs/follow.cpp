@@ -3,10 +3,11 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "cli/interrupt.hpp"
+#include "cli/verbs/interrupt.hpp"
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -32,7 +33,7 @@ v1::Task current(const invocation& cli, const v1::Task& task) {
 /// One line on the terminal that says the command is alive; gone before anything else is printed.
 class spinner {
 public:
-  spinner(console& io, bool shown) : io_(io), shown_(shown && io.out_is_terminal() && io.err_is_terminal()) {}
+  spinner(console& io, bool shown) : io_(io), shown_(shown && io.err_is_terminal()) {}
   bool shown() const noexcept { return shown_; }
 
   void tick(std::int64_t elapsed_ms) {
@@ -42,8 +43,7 @@ public:
     drawn_ = true;
   }
 
-  template <class Print>
-  void around(Print print) {
+  void around(const std::function<void()>& print) {
     std::lock_guard guard{mutex_};
     if (std::exchange(drawn_, false))
       io_.raw_error("\r\x1b[K");
@@ -150,19 +150,37 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   out.until = options.until;
   out.bound = options.bound;
   auto began = cli.boot_ms();
-  spinner spin{cli.io(), !options.quiet};
+  // Whoever prints the worker's output may do so longer than this function runs.
+  auto spin = std::make_shared<spinner>(cli.io(), !options.quiet);
+  auto has_printed = std::make_shared<std::atomic<bool>>(false);
+  auto is_running = false;
+  auto begin_output = [&] {
+    if (options.on_running && !std::exchange(is_running, true))
+      options.on_running([spin, has_printed](const std::function<void()>& print) {
+        *has_printed = true;
+        spin->around(print);
+      });
+  };
+  if (out.bound)
+    begin_output();
   std::function<void()> tick;
-  if (spin.shown())
-    tick = [&] { spin.tick(cli.boot_ms() - began); };
+  if (spin->shown())
+    tick = [&] {
+      if (!*has_printed) // what comes is sign of life enough
+        spin->tick(cli.boot_ms() - began);
+    };
   mcp::follow_port port;
   port.read = [&](const v1::Task& t) { return current(cli, t); };
   port.watch = [&](const v1::WatchRequest& request, const auto& on, const auto& on_reset) {
     out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick);
-    spin.around([] {});
+    spin->around([] {});
   };
   port.tell = [&](const v1::Event& e) {
+    auto& io = cli.io();
     if (auto line = live_line(e); !line.empty() && !options.quiet)
-      spin.around([&] { cli.io().painted_line(cli.io().paint(colour::dim, utc(e.at_ms()).substr(11)) + "  " + cli.io().paint(colour_of(e), line)); });
+      spin->around([&] { io.painted_note(io.paint_note(colour::dim, utc(e.at_ms()).substr(11)) + "  " + io.paint_note(colour_of(e), line)); });
+    if (e.type() == "spawn.running")
+      begin_output();
   };
   mcp::follow(out, after, port);
   out.waited_ms = cli.boot_ms() - began;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/invocation.hpp"
+#include "cli/verbs/program_io.hpp"
 #include "gateway/client/ticker.hpp"
 #include "gateway/session/task_follow.hpp"
 
@@ -24,6 +25,8 @@ struct follow_options {
   bool bound = false;          // a worker runs already
   std::int64_t timeout_ms = 0; // 0 = none
   bool quiet = false;          // no live lines
+  /// Called once when the worker runs, or at once when it does already; prints around the line that is being drawn.
+  std::function<void(const printing&)> on_running;
 };
 
 struct followed_task : mcp::task_follow {

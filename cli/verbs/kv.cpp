@@ -112,7 +112,10 @@ int run_delete(invocation& cli, const kv_options& o) {
   auto command = acting(cli);
   command.mutable_delete_kv()->set_key(o.key);
   guard(cli, o, command, *command.mutable_delete_kv());
-  cli.execute(command);
+  auto done = cli.execute(command).done();
+  // swarm-mcp claims success.
+  if (done.nothing_there() && !cli.is_swarm_mcp())
+    throw failure(code::refused, "there is no key " + o.key + " in scope " + cli.scope(), json{{"ok", false}, {"key", o.key}, {"deleted", false}});
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"key", o.key}});
   else

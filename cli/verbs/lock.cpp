@@ -1,9 +1,10 @@
 // locks, lock, lock verify, unlock.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "cli/interrupt.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/interrupt.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -20,12 +21,14 @@ struct lock_options {
   std::int64_t fence = 0;
 };
 
-failure lock_failure(const invocation& cli, const v1::Reply& reply, const char* what) {
+failure lock_failure(const invocation& cli, const v1::Session& session, const v1::Reply& reply, const char* what) {
   auto one_line = [](const std::string& foreign) { return escape_control(foreign, false); };
   auto text = std::string{what} + " failed: " + one_line(reply.refusal().text());
   const auto& active = reply.lock().active();
-  if (reply.lock().has_active() && !active.hidden()) {
-    text += "; held by " + one_line(active.owner().label().empty() ? short_id(active.owner().id()) : active.owner().label());
+  if (reply.lock().has_active() && active.lock().session_id() == session.id()) {
+    text += "; you hold it yourself, and --exclusive was given";
+  } else if (reply.lock().has_active() && !active.hidden()) {
+    text += "; held by " + one_line(holder_of(active));
     if (!active.lock().note().empty())
       text += " (" + one_line(active.lock().note()) + ")";
     text += ". Wait in line with: swarmctl lock " + one_line(active.lock().path()) + " --wait SECONDS";
@@ -68,13 +71,13 @@ int run_lock(invocation& cli, const lock_options& o, const std::string& name) {
   auto* body = command.mutable_acquire_lock();
   body->set_path(cli.file(name, session));
   body->set_note(o.note);
-  body->set_task_id(o.task);
+  body->set_task_id(optional_task(cli, o.task));
   body->set_exclusive(o.exclusive);
   body->set_wait_ms(milliseconds_of(o.wait_s, "--wait", limits::lock_wait_max()));
   body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::lock_ttl_max()));
   auto reply = acquire(cli, command);
   if (reply.has_refusal())
-    throw lock_failure(cli, reply, "lock");
+    throw lock_failure(cli, session, reply, "lock");
   const auto& lock = reply.lock().lock();
   if (!cli.json_wanted()) {
     cli.io().line("locked " + lock.path());
@@ -134,6 +137,20 @@ struct unlock_options {
   std::int64_t fence = 0;
 };
 
+/// Nothing was released; says who has it instead.
+failure not_held(const invocation& cli, const v1::Session& session, const std::string& path) {
+  auto query = cli.query();
+  query.mutable_get_lock()->set_path(path);
+  auto answer = cli.ask(query).lock();
+  auto me = session.label().empty() ? short_id(session.id()) : session.label();
+  auto text = me + " does not hold " + path;
+  if (!answer.has_active())
+    text += "; nobody does";
+  else if (answer.active().lock().session_id() != session.id())
+    text += "; " + escape_control(holder_of(answer.active()), false) + " does";
+  return {code::refused, text, json{{"ok", false}, {"file", path}, {"released", false}}};
+}
+
 int run_unlock(invocation& cli, const unlock_options& o) {
   auto session = cli.actor();
   auto command = cli.command();
@@ -142,7 +159,10 @@ int run_unlock(invocation& cli, const unlock_options& o) {
   body->set_path(cli.file(o.file, session));
   body->set_fence(static_cast<std::uint64_t>(std::max<std::int64_t>(o.fence, 0)));
   auto path = body->path();
-  cli.execute(command);
+  auto released = cli.execute(command).lock().released();
+  // swarm-mcp claims success.
+  if (!released && !cli.is_swarm_mcp())
+    throw not_held(cli, session, path);
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"file", path}});
   else
@@ -157,6 +177,19 @@ void build_unlock(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_unlock(cli, *o); });
 }
 
+/// For how long it has been held, until when it is, and who waits; empty when nothing is known.
+std::string state_of(const v1::LockView& view, std::int64_t now_ms) {
+  std::string facts;
+  auto add = [&](const std::string& fact) { facts += (facts.empty() ? " (" : ", ") + fact; };
+  if (auto since = view.lock().created_at_ms(); since != 0)
+    add("held for " + duration(std::max<std::int64_t>(now_ms - since, 0)));
+  if (auto ends = view.lock().deadline_ms(); ends != 0)
+    add("ends in " + duration(std::max<std::int64_t>(ends - now_ms, 0)));
+  if (view.waiters() != 0)
+    add(std::to_string(view.waiters()) + " waiting");
+  return facts.empty() ? facts : facts + ")";
+}
+
 int run_locks(invocation& cli) {
   auto locks = all_locks(cli, cli.flags.as.empty() ? "" : cli.find(cli.flags.as).id());
   if (cli.json_wanted()) {
@@ -169,12 +202,11 @@ int run_locks(invocation& cli) {
   if (locks.empty())
     cli.io().line("(no locks)");
   for (const auto& view : locks) {
-    auto who = view.hidden() ? hidden_holder : view.owner().label().empty() ? short_id(view.lock().session_id()) : view.owner().label();
+    auto who = holder_of(view);
     if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
       who += " (pane " + pane + ")";
-    auto line = view.waiters() == 0 ? std::string{} : " (" + std::to_string(view.waiters()) + " waiting)";
     cli.io().painted_line("  " + cli.io().paint(colour::cyan, who) + "  " + cli.io().paint(colour::none, view.lock().path()) + "  — " +
-                          cli.io().paint(colour::dim, view.lock().note()) + cli.io().paint(colour::yellow, line));
+                          cli.io().paint(colour::dim, view.lock().note()) + cli.io().paint(colour::yellow, state_of(view, cli.now_ms())));
   }
   return code::ok;
 }

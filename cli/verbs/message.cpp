@@ -4,6 +4,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/workspace.hpp"
 #include "gateway/session/nudge.hpp"
@@ -151,7 +152,7 @@ int run_prompt(invocation& cli, prompt_options o) {
   auto* body = command.mutable_send_message();
   body->set_recipient(cli.find(o.to).id());
   body->set_content(o.message);
-  body->set_task_id(o.task);
+  body->set_task_id(optional_task(cli, o.task));
   body->set_prompt(true);
   body->set_relaxed(true);
   body->set_no_wake(o.no_nudge);

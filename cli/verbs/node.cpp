@@ -1,8 +1,15 @@
 // up, down, status, graph, backup, version.
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
+
+#include <iostream>
+#include <optional>
+
+#include <unistd.h>
 
 namespace swarm::cli {
 
@@ -36,10 +43,26 @@ json status_row(const v1::NodeStatus& s) {
           {"integrity", s.integrity()}};
 }
 
+/// The home of the cluster, as this node sees it; none without a cluster.
+std::optional<v1::ClusterNode> home_of_cluster(const invocation& cli) {
+  v1::ClusterView view;
+  try {
+    view = cli.node().admin.nodes();
+  } catch (const call_failed&) {
+    // Not everybody may ask that.
+  }
+  for (const auto& n : view.nodes())
+    if (n.home())
+      return n;
+  return std::nullopt;
+}
+
 int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
   auto& io = cli.io();
+  auto home = home_of_cluster(cli);
   if (cli.json_wanted()) {
     auto row = status_row(s);
+    row["cluster"] = home ? json{{"home", home->info().node_name()}, {"link", link_text(home->link())}} : json(nullptr);
     if (!recovery_copy.empty())
       row["recovery_copy"] = recovery_copy; // it is there this once
     io.print(row);
@@ -48,9 +71,11 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
   io.painted_line(io.paint(colour::bold, s.node_name()) + "  " + io.paint(colour::green, "up " + duration(s.uptime_ms())) +
                   io.paint(colour::none, "  pid " + std::to_string(s.pid()) + "  version " + s.version()));
   io.line("  state      " + s.state_dir());
-  io.line("  keeper     pid " + std::to_string(s.keeper_pid()));
+  io.line("  keeper     " + (s.keeper_pid() == 0 ? "is starting" : "pid " + std::to_string(s.keeper_pid())));
   io.line(concat({"  live       ", s.scopes(), " scopes, ", s.sessions(), " instances, ", s.open_tasks(), " open tasks, ", s.locks(), " locks, ",
                   s.ptys(), " terminals"}));
+  if (home)
+    io.line("  cluster    home " + home->info().node_name() + ", " + link_state(*home, cli.now_ms()));
   io.line(concat({"  store      ", s.commands(), " commands in ", s.commits(), " commits, integrity ", s.integrity(),
                   s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
   return code::ok;
@@ -92,7 +117,47 @@ void build_up(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_up(cli, *o); });
 }
 
-int run_down(invocation& cli, bool keep_programs) {
+struct down_options {
+  bool keep_programs = false;
+  bool yes = false;
+};
+
+/// What runs on terminals or pipes of this node, and ends with it. Empty also when that cannot be found out: stopping must work all the same.
+std::vector<v1::PtyInfo> programs_of_node(const invocation& cli) {
+  try {
+    auto id = cli.node().admin.status().node_id();
+    auto all = all_terminals(cli, true);
+    std::erase_if(all, [&](const auto& p) { return !p.running() || (!p.node_id().empty() && p.node_id() != id); });
+    return all;
+  } catch (const call_failed& f) {
+    cli.io().error(std::string{"which programs run could not be found out: "} + f.what());
+    return {};
+  }
+}
+
+std::string one_program(const v1::PtyInfo& p) {
+  auto command = joined({p.argv().begin(), p.argv().end()});
+  return short_id(p.id()) + "  " + (p.name().empty() ? "" : p.name() + "  ") + command;
+}
+
+std::string programs_text(std::size_t n) { return n == 1 ? "1 program" : std::to_string(n) + " programs"; }
+
+/// Whether to go on. Asks only somebody who can answer.
+bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInfo>& programs) {
+  if (o.yes || o.keep_programs || programs.empty() || cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
+    return true;
+  std::string question =
+    programs_text(programs.size()) + (programs.size() == 1 ? " runs on this node and ends with it:" : " run on this node and end with it:");
+  for (const auto& p : programs)
+    question += "\n  " + escape_control(one_program(p), false);
+  cli.io().error(question);
+  cli.io().raw_error("End them? [y/N] (--keep-programs lets them go on) ");
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+int run_down(invocation& cli, const down_options& o) {
   cli.node().finder.never_start();
   if (!cli.node().finder.running()) {
     if (cli.json_wanted())
@@ -101,25 +166,43 @@ int run_down(invocation& cli, bool keep_programs) {
       cli.io().line("no node is running");
     return code::ok;
   }
+  // Who may not stop the node is told so before anybody is asked.
+  cli.node().admin.nodes();
+  auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);
+  if (!agreed(cli, o, programs))
+    throw failure(code::refused, "nothing was stopped");
   v1::ShutdownRequest request;
-  request.set_keep_keeper(keep_programs);
+  request.set_keep_keeper(o.keep_programs);
+  request.set_stays_down(true);
   auto began = cli.boot_ms();
   auto pid = cli.node().admin.shutdown(request).pid();
   auto left = milliseconds_of(cli.flags.timeout_s, "--timeout") - (cli.boot_ms() - began);
   // Whoever reads "stopped" may start another one or move the state directory.
   if (!cli.node().finder.wait_for_exit(pid, left))
     throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
-  if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"pid", pid}});
-  else
-    cli.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (keep_programs ? "; programs in terminals go on" : ""));
+  if (!programs.empty()) {
+    std::string text = "ended " + programs_text(programs.size()) + ":";
+    for (const auto& p : programs)
+      text += "\n  " + escape_control(one_program(p), false);
+    cli.io().error(text);
+  }
+  if (cli.json_wanted()) {
+    auto ended = json::array();
+    for (const auto& p : programs)
+      ended.push_back(mcp::pty(p));
+    cli.io().print({{"ok", true}, {"pid", pid}, {"ended", ended}});
+  } else {
+    cli.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (o.keep_programs ? "; programs in terminals go on" : "") +
+                  "; it stays down until: swarmctl up");
+  }
   return code::ok;
 }
 
 void build_down(CLI::App& app, invocation& cli) {
-  auto keep = std::make_shared<bool>(false);
-  flag(app, "--keep-programs", *keep, "let programs in terminals go on");
-  on_run(app, cli, [keep, &cli] { return run_down(cli, *keep); });
+  auto o = std::make_shared<down_options>();
+  flag(app, "--keep-programs", o->keep_programs, "let programs in terminals go on");
+  flag(app, "--yes", o->yes, "end them without a question");
+  on_run(app, cli, [o, &cli] { return run_down(cli, *o); });
 }
 
 void build_status(CLI::App& app, invocation& cli) {
@@ -215,6 +298,29 @@ void build_backup(CLI::App& app, invocation& cli) {
   on_run(app, cli, [file, &cli] { return run_backup(cli, *file); });
 }
 
+int run_restore(invocation& cli, const std::string& file) {
+  if (cli.env().in_worker())
+    throw failure(code::refused, "a worker does not replace the store of the node it runs on");
+  cli.node().finder.never_start();
+  if (cli.node().finder.running())
+    throw failure(code::refused, "the node is running; stop it first: swarmctl down");
+  auto path = normalize_path(file, cli.directory());
+  auto old = cli.node().finder.restore(path);
+  if (cli.json_wanted()) {
+    cli.io().print({{"ok", true}, {"path", path}, {"replaced", mcp::text_or_null(old)}});
+    return code::ok;
+  }
+  cli.io().line("restored " + path + (old.empty() ? "" : "; what was there before is in " + old));
+  cli.io().error("start the node with: swarmctl up");
+  return code::ok;
+}
+
+void build_restore(CLI::App& app, invocation& cli) {
+  auto file = std::make_shared<std::string>();
+  option(app, "file", *file, "what swarmctl backup has written")->required();
+  on_run(app, cli, [file, &cli] { return run_restore(cli, *file); });
+}
+
 void build_version(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] {
     if (cli.json_wanted())
@@ -228,11 +334,15 @@ void build_version(CLI::App& app, invocation& cli) {
 constexpr verb verbs[] = {
   {"up", subject::node, "start the node if it does not run", "  swarmctl up\n  swarmctl up --foreground --node-name workshop", build_up, nullptr, "",
    nullptr, node_choice::current, "this starts a node on this one; there: swarmctl up, over ssh"},
-  {"down", subject::node, "stop the node and wait until it has ended", "  swarmctl down --keep-programs", build_down},
+  {"down", subject::node, "stop the node, which then stays down until up, and wait until it has ended", "  swarmctl down --keep-programs",
+   build_down},
   {"status", subject::node, "show the node's state", "  swarmctl status --json", build_status},
   {"graph", subject::node, "show the live actors of all nodes; --scope shows those of one scope", "  swarmctl graph\n  swarmctl graph --here --json",
    build_graph},
   {"backup", subject::node, "copy the store while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
+  {"restore", subject::node, "put a backup in the place of the store of a node that is stopped",
+   "  swarmctl down\n  swarmctl restore /var/backups/swarm.db\n  swarmctl up", build_restore, nullptr, "", nullptr, node_choice::current,
+   "this replaces the store of a node of this host; there: swarmctl restore, over ssh"},
   {"version", subject::node, "print the version of this program", "  swarmctl version", build_version, nullptr, "", nullptr, node_choice::own},
 };
 

@@ -34,7 +34,7 @@ json inspection(const invocation& cli) {
   for (const auto& m : recent.messages())
     messages.push_back(message_row(m));
   auto& tasks = out["tasks"] = json::array();
-  for (const auto& t : all_tasks(cli, std::nullopt, true))
+  for (const auto& t : all_tasks(cli, {}, true))
     tasks.push_back(mcp::task(t));
   auto& locks = out["locks"] = json::array();
   for (const auto& l : all_locks(cli, ""))

@@ -1,11 +1,14 @@
 // pty new|list|read|send|kill|attach|resize.
+#include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "cli/interrupt.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/interrupt.hpp"
+#include "cli/verbs/output_filter.hpp"
 #include "cli/verbs/pty_attach.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
@@ -17,45 +20,6 @@
 namespace swarm::cli {
 
 namespace {
-
-std::vector<v1::PtyInfo> all_ptys(const invocation& cli, bool all_scopes) {
-  v1::ListPtysRequest request;
-  request.set_scope(cli.scope());
-  request.set_all_scopes(all_scopes);
-  return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
-}
-
-constexpr std::size_t full_id_bytes = 36;
-
-/// Exact id, unique prefix of an id, or a name. The list may not know a terminal that ended before the node's start, while its
-/// output is still kept: a full id is the node's to judge.
-v1::PtyInfo find_terminal(const invocation& cli, const std::string& who) {
-  std::vector<v1::PtyInfo> prefixed;
-  std::vector<v1::PtyInfo> named;
-  for (const auto& p : all_ptys(cli, true)) {
-    if (p.id() == who)
-      return p;
-    if (p.id().rfind(who, 0) == 0)
-      prefixed.push_back(p);
-    if (p.name() == who)
-      named.push_back(p);
-  }
-  auto& found = prefixed.empty() ? named : prefixed;
-  if (found.size() == 1)
-    return found.front();
-  if (found.empty() && who.size() == full_id_bytes) {
-    v1::PtyInfo unlisted;
-    unlisted.set_id(who);
-    return unlisted;
-  }
-  std::vector<std::string> ids;
-  for (const auto& p : found)
-    ids.push_back(p.id());
-  throw failure(code::refused, found.empty() ? "no terminal matches \"" + who + "\"; see: swarmctl pty list --all"
-                                             : "more than one terminal matches \"" + who + "\": " + joined(ids));
-}
-
-std::string find_pty(const invocation& cli, const std::string& who) { return find_terminal(cli, who).id(); }
 
 struct size_options {
   std::int64_t columns = 0;
@@ -89,6 +53,7 @@ void size_flags(CLI::App& app, size_options& o) {
 struct new_options {
   std::string name;
   std::string directory;
+  std::vector<std::string> variables;
   size_options size;
 };
 
@@ -99,13 +64,17 @@ int run_new(invocation& cli, const new_options& o) {
     request.add_argv(word);
   request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
   *request.mutable_size() = size_of(o.size);
-  for (const auto& [name, value] : cli.inheritable()) {
+  auto variables = cli.inheritable();
+  add_variables(variables, cli.env(), o.variables);
+  for (const auto& [name, value] : variables) {
     auto* variable = request.add_environment();
     variable->set_name(name);
     variable->set_value(value);
+    variable->set_asked_for(!inheritable(name));
   }
   request.set_name(o.name);
   auto info = cli.node().ptys.create(request);
+  remember_made(cli, kind_of_thing::terminal, info.scope(), info.id());
   if (cli.json_wanted())
     cli.io().print(mcp::pty(info));
   else
@@ -114,7 +83,7 @@ int run_new(invocation& cli, const new_options& o) {
 }
 
 int run_list(invocation& cli, bool all) {
-  auto list = all_ptys(cli, all);
+  auto list = all_terminals(cli, all);
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& p : list)
@@ -128,9 +97,10 @@ int run_list(invocation& cli, bool all) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& p : list) {
-    auto state = p.running()       ? std::string{"running"}
-                 : p.signal() != 0 ? "signal " + std::to_string(p.signal())
-                                   : "exit " + std::to_string(p.exit_status());
+    auto state = p.running()             ? std::string{"running"}
+                 : p.signal() != 0       ? "signal " + std::to_string(p.signal())
+                 : p.exit_status() == -1 ? std::string{"lost with its keeper"}
+                                         : "exit " + std::to_string(p.exit_status());
     rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state, std::to_string(p.pid()), byte_count(p.end()),
                     joined({p.argv().begin(), p.argv().end()})});
   }
@@ -148,33 +118,6 @@ struct read_options {
   bool raw = false;
 };
 
-/// How many bytes at the end are half of a character or of a line's end "\r\n".
-std::size_t unfinished(std::string_view bytes) {
-  if (bytes.ends_with('\r'))
-    return 1;
-  for (std::size_t n = 1; n <= 3 && n <= bytes.size(); ++n) {
-    auto c = static_cast<unsigned char>(bytes[bytes.size() - n]);
-    if (c >= 0xc0u)
-      return c >= (n == 1 ? 0xc0u : n == 2 ? 0xe0u : 0xf0u) ? n : 0;
-    if (c < 0x80u)
-      return 0;
-  }
-  return 0;
-}
-
-/// What a program printed, for this terminal: it may do nothing here but print. Halves wait in `held` for the rest.
-std::string escaped_output(std::string& held, std::string_view more, bool last) {
-  held += more;
-  auto rest = held.substr(held.size() - (last ? 0 : unfinished(held)));
-  held.resize(held.size() - rest.size());
-  std::string lines;
-  for (std::size_t i = 0; i < held.size(); ++i)
-    if (held[i] != '\r' || i + 1 == held.size() || held[i + 1] != '\n')
-      lines += held[i];
-  held = std::move(rest);
-  return escape_control(lines);
-}
-
 struct read_state {
   std::uint64_t next = 0;
   std::uint64_t first = 0;
@@ -182,8 +125,8 @@ struct read_state {
   bool ended = false;
   int exit_status = 0;
   int signal = 0;
-  bool escaped = false;
-  std::string data; // with --json everything; escaped, what is not printed yet
+  std::string data; // with --json everything
+  output_filter filter{output_filter::target::bytes};
 };
 
 bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
@@ -196,7 +139,7 @@ bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
   if (cli.json_wanted())
     state.data += chunk.data();
   else
-    cli.io().raw(state.escaped ? escaped_output(state.data, chunk.data(), chunk.ended()) : chunk.data());
+    cli.io().raw(state.filter.take(chunk.data()));
   if (chunk.ended()) {
     state.ended = true;
     state.exit_status = chunk.exit_status();
@@ -207,14 +150,15 @@ bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
 
 int run_read(invocation& cli, const read_options& o) {
   v1::ReadPtyRequest request;
-  request.set_id(find_pty(cli, o.who));
+  request.set_id(terminal_named(cli, o.who, reach::all_scopes).id());
   request.set_from(static_cast<std::uint64_t>(std::max<std::int64_t>(o.from, 0)));
   request.set_follow(o.follow);
   request.set_tail(o.from < 0 && o.bytes > 0);
   request.set_max_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(o.bytes, 0)));
   read_state state;
   state.next = request.from();
-  state.escaped = !cli.json_wanted() && !o.raw && cli.io().out_is_terminal();
+  if (!o.raw && cli.io().out_is_terminal())
+    state.filter = output_filter{output_filter::target::terminal};
   interrupt_guard guard{[&] { cli.node().coordination.cancel(); }};
   std::atomic<bool> late = false;
   ticker timer{0, nullptr, o.follow ? bounded_by_timeout(cli, 0) : 0, [&] {
@@ -227,8 +171,8 @@ int run_read(invocation& cli, const read_options& o) {
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
   }
-  if (state.escaped)
-    cli.io().raw(escaped_output(state.data, {}, true));
+  if (!cli.json_wanted())
+    cli.io().raw(state.filter.finish());
   if (cli.json_wanted())
     cli.io().print({{"id", request.id()},
                     {"from", state.first},
@@ -267,7 +211,7 @@ int run_send(invocation& cli, const send_options& o) {
     throw usage("pty send needs text, --enter, --stdin or --end-of-input");
   if (o.fence < 0)
     throw usage("--fence takes the number of the claim that the worker works under; `swarmctl claim --json` and the event task.claimed show it");
-  const auto terminal = find_terminal(cli, o.who);
+  const auto terminal = terminal_named(cli, o.who, reach::this_scope);
   const auto& id = terminal.id();
   if (o.ends && !terminal.pipes())
     throw failure(code::refused, "--end-of-input is for a worker on pipes; at a terminal a program takes Ctrl-D for the end");
@@ -297,7 +241,7 @@ int run_send(invocation& cli, const send_options& o) {
 
 int run_resize(invocation& cli, const std::string& who, const size_options& o) {
   v1::ResizePtyRequest request;
-  request.set_pty_id(find_pty(cli, who));
+  request.set_pty_id(terminal_named(cli, who, reach::this_scope).id());
   *request.mutable_size() = size_of(o);
   auto info = cli.node().ptys.resize(request);
   if (cli.json_wanted())
@@ -311,7 +255,7 @@ int run_kill(invocation& cli, const std::string& who, std::int64_t signal) {
   if (signal < 0 || signal > 64)
     throw usage("--signal takes a number, 0 to 64; 0 = hang up, terminate, then kill");
   v1::KillPtyRequest request;
-  request.set_pty_id(find_pty(cli, who));
+  request.set_pty_id(terminal_named(cli, who, reach::this_scope).id());
   request.set_signal(static_cast<int>(signal));
   auto info = cli.node().ptys.kill(request);
   if (cli.json_wanted())
@@ -321,9 +265,10 @@ int run_kill(invocation& cli, const std::string& who, std::int64_t signal) {
   return code::ok;
 }
 
-bool is_running(const invocation& cli, const std::string& id) {
-  auto list = all_ptys(cli, true);
-  return std::any_of(list.begin(), list.end(), [&](const v1::PtyInfo& p) { return p.id() == id && p.running(); });
+/// As it is printed on keyboards.
+std::string name_of_key(char key) {
+  auto c = static_cast<unsigned char>(key);
+  return c < 0x20 ? "Ctrl-" + std::string(1, static_cast<char>(c + '@')) : std::string(1, key);
 }
 
 struct attach_options {
@@ -335,10 +280,20 @@ int run_attach(invocation& cli, const attach_options& o) {
   auto key = parse_detach_key(o.detach_key);
   if (!key)
     throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
-  auto id = find_pty(cli, o.who);
+  auto terminal = terminal_named(cli, o.who, reach::this_scope);
+  const auto& id = terminal.id();
+  attach_settings settings;
+  settings.detach_key = *key;
+  settings.may_leave = isatty(STDIN_FILENO) == 1;
   // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
-  bool stay = isatty(STDIN_FILENO) != 1 && !is_running(cli, id);
-  auto end = attach_terminal(cli.node().ptys, id, *key, stay);
+  settings.stay = !settings.may_leave && !terminal.running();
+  settings.patience = std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")};
+  settings.away_notice = "\r\n[swarm: the node is away, and this terminal comes back with it; " + name_of_key(*key) + " leaves]\r\n";
+  settings.give_up = [&cli] { cli.node().coordination.cancel(); };
+  if (settings.may_leave && cli.io().out_is_terminal())
+    cli.io().error("attached to " + (terminal.name().empty() ? short_id(id) : terminal.name() + " (" + short_id(id) + ")") + "; " +
+                   name_of_key(*key) + " leaves it");
+  auto end = attach_terminal(cli.node().ptys, id, settings);
   if (end.detached) {
     cli.io().error("detached from " + short_id(id) + "; the program goes on");
     return code::ok;
@@ -352,7 +307,7 @@ int run_attach(invocation& cli, const attach_options& o) {
 
 CLI::App* of_terminal(CLI::App& app, const char* name, const char* help, std::string& who) {
   auto* sub = app.add_subcommand(name, help);
-  option(*sub, "pty", who, "id, id prefix or name of the terminal")->required();
+  option(*sub, "pty", who, terminal_words)->required();
   return sub;
 }
 
@@ -366,7 +321,7 @@ void build_pty_reading(CLI::App& app, invocation& cli) {
   option(*read, "--from", r->from, "start at this offset (the oldest kept)");
   option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
   flag(*read, "--follow", r->follow, "go on until the program ends");
-  flag(*read, "--raw", r->raw, "control characters as they are on a terminal too; into a pipe or file they always are");
+  flag(*read, "--raw", r->raw, "control characters as they are on a terminal too, not only colours; into a pipe or file they always are");
   on_run(*read, cli, [r, &cli] { return run_read(cli, *r); });
 }
 
@@ -400,6 +355,7 @@ void build_pty(CLI::App& app, invocation& cli) {
   auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
   option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
   option(*create, "--directory", n->directory, "working directory (the current one)");
+  option(*create, "--env", n->variables, variable_words);
   size_flags(*create, n->size);
   on_run(*create, cli, [n, &cli] { return run_new(cli, *n); });
   build_pty_reading(app, cli);

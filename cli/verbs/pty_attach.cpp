@@ -1,12 +1,16 @@
 #include "cli/verbs/pty_attach.hpp"
 
-#include "actors/base/limits.hpp"
+#include "actors/base/atomic_file.hpp"
+#include "cli/verbs/terminal_modes.hpp"
 #include "gateway/client/failure.hpp"
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -54,6 +58,8 @@ void post(char event) {
 constexpr char resized = 'w';
 constexpr char told_to_stop = 's';
 constexpr char stream_over = 'e';
+constexpr char node_left = 'l';
+constexpr char node_came = 'c';
 
 /// SIGWINCH and the signals that would end us become bytes on the pipe, for as long as this lives.
 class signal_events {
@@ -82,71 +88,227 @@ private:
   std::array<struct sigaction, signals.size()> previous_{};
 };
 
-void write_out(std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto n = write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0 && errno == EAGAIN) {
-      pollfd p{STDOUT_FILENO, POLLOUT, 0};
-      poll(&p, 1, -1);
-      continue;
-    }
-    if (n <= 0)
-      return;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
+/// A terminal that is gone hangs up, which is a signal.
+void write_out(std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }
 
-bool send_size(pty_stream& stream) {
+std::optional<v1::TerminalSize> size_here() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
-    return true;
-  v1::AttachFrame frame;
-  frame.mutable_size()->set_columns(std::min<std::uint32_t>(size.ws_col, 1000));
-  frame.mutable_size()->set_rows(std::min<std::uint32_t>(size.ws_row, 1000));
-  return stream.write(frame);
+    return std::nullopt;
+  v1::TerminalSize out;
+  out.set_columns(std::min<std::uint32_t>(size.ws_col, 1000));
+  out.set_rows(std::min<std::uint32_t>(size.ws_row, 1000));
+  return out;
 }
 
-enum class typed_end { go_on, leave, input_over, stream_gone };
+/// Until the program ends or the user leaves, over as many streams as it takes: a node that is started again is a pause.
+class attached_terminal {
+public:
+  attached_terminal(pty_port& ptys, std::string id, const attach_settings& s) : ptys_(ptys), id_(std::move(id)), settings_(s) {}
 
-/// What was typed, up to the detach key.
-typed_end send_typed(pty_stream& stream, char detach_key) {
-  char buffer[4096];
-  auto n = read(STDIN_FILENO, buffer, sizeof buffer);
-  if (n < 0 && (errno == EINTR || errno == EAGAIN))
-    return typed_end::go_on;
-  if (n <= 0)
-    return typed_end::input_over;
-  std::string_view typed{buffer, static_cast<std::size_t>(n)};
-  auto key = typed.find(detach_key);
-  v1::AttachFrame frame;
-  frame.set_input(std::string{typed.substr(0, key)});
-  if (!frame.input().empty() && !stream.write(frame))
-    return typed_end::stream_gone;
-  return key == std::string_view::npos ? typed_end::go_on : typed_end::leave;
-}
-
-/// Until the user leaves or the stream is over. True: the user left. `stay`: the end of the input does not mean that.
-bool carry_input(pty_stream& stream, char detach_key, bool stay) {
-  std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{event_pipe[0], POLLIN, 0}};
-  for (;;) {
-    if (poll(fds.data(), fds.size(), -1) < 0)
-      continue; // interrupted: the event is in the pipe
-    if (fds[1].revents != 0) {
-      char event = 0;
-      if (read(event_pipe[0], &event, 1) == 1 && event != resized)
-        return event == told_to_stop;
-      if (event == resized && !send_size(stream))
-        return false;
+  attach_end run() {
+    {
+      signal_events events;
+      raw_terminal raw;
+      open(ptys_.attach(), false);
+      std::thread reader{[this] { read_all(); }};
+      const bool left = carry_input();
+      leave(left);
+      reader.join();
+      end_.detached = left && !program_ended_;
+      // Whoever gets this terminal next must not type into a mouse or on another screen.
+      if (isatty(STDOUT_FILENO) == 1)
+        write_out(modes_.undo());
     }
-    auto typed = fds[0].revents != 0 ? send_typed(stream, detach_key) : typed_end::go_on;
-    if (typed == typed_end::input_over && stay)
-      fds[0].fd = -1;
-    else if (typed != typed_end::go_on)
-      return typed != typed_end::stream_gone;
+    if (failed_)
+      std::rethrow_exception(failed_);
+    return end_;
   }
-}
+
+private:
+  // -- the reader's thread: output, and coming back -----------------------------------------------
+
+  void read_all() {
+    try {
+      while (!read_stream() && come_back())
+        ;
+    } catch (...) {
+      failed_ = std::current_exception();
+    }
+    post(stream_over);
+  }
+
+  /// True when there is nothing more to come: the program has ended, or the user has left.
+  bool read_stream() {
+    auto stream = current();
+    for (v1::PtyChunk chunk; stream->read(chunk);) {
+      next_ = chunk.offset() + chunk.data().size();
+      modes_.take(chunk.data());
+      write_out(chunk.data());
+      if (!chunk.ended())
+        continue;
+      end_.exit_status = chunk.exit_status();
+      end_.signal = chunk.signal();
+      program_ended_ = true;
+      stream->finish();
+      return true;
+    }
+    {
+      std::lock_guard guard{mutex_};
+      stream_ = nullptr; // nothing more is written to it
+    }
+    return stream->finish() || left_;
+  }
+
+  /// False when the user leaves meanwhile.
+  bool come_back() {
+    post(node_left);
+    auto began = std::chrono::steady_clock::now();
+    for (auto wait = pause_first; !left_; wait = std::min(wait * 2, pause_longest)) {
+      if (auto fresh = ptys_.attach_again()) {
+        open(std::move(fresh), true);
+        post(node_came);
+        return true;
+      }
+      // With nobody to leave, waiting has an end.
+      if (!settings_.may_leave && std::chrono::steady_clock::now() - began > settings_.patience)
+        throw failure(code::no_node, "the node went away and did not come back; the program goes on: attach again");
+      std::unique_lock lock{mutex_};
+      changed_.wait_for(lock, wait, [this] { return left_.load(); });
+    }
+    return false;
+  }
+
+  void open(std::unique_ptr<pty_stream> stream, bool again) {
+    v1::AttachFrame hello;
+    hello.set_pty_id(id_);
+    hello.set_tail(!again || next_ == 0);
+    hello.set_from(next_);
+    if (auto size = size_here())
+      *hello.mutable_size() = *size;
+    stream->write(hello); // what becomes of it, reading tells
+    std::lock_guard guard{mutex_};
+    stream_ = std::move(stream);
+  }
+
+  // -- the main thread: what is typed -------------------------------------------------------------
+
+  std::shared_ptr<pty_stream> current() {
+    std::lock_guard guard{mutex_};
+    return stream_;
+  }
+
+  /// What cannot be written now is not kept: typed into a program that has gone on meanwhile, it would do something else.
+  bool send(const v1::AttachFrame& frame) {
+    std::lock_guard guard{mutex_};
+    return stream_ && stream_->write(frame);
+  }
+
+  void leave(bool left) {
+    {
+      std::lock_guard guard{mutex_};
+      left_ = left;
+      // A stream that took no more input is over, and what it still holds is to be read.
+      if (left && stream_)
+        stream_->cancel();
+    }
+    changed_.notify_all();
+    if (left && settings_.give_up)
+      settings_.give_up();
+  }
+
+  /// False when the user left, or the input is over.
+  enum class typed_end { go_on, leave, input_over };
+  typed_end send_typed() {
+    char buffer[4096];
+    auto n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+      return typed_end::go_on;
+    if (n <= 0)
+      return typed_end::input_over;
+    std::string_view typed{buffer, static_cast<std::size_t>(n)};
+    auto key = typed.find(settings_.detach_key);
+    v1::AttachFrame frame;
+    frame.set_input(std::string{typed.substr(0, key)});
+    if (!frame.input().empty() && !send(frame))
+      write_out("\a");
+    return key == std::string_view::npos ? typed_end::go_on : typed_end::leave;
+  }
+
+  void send_size() {
+    v1::AttachFrame frame;
+    if (auto size = size_here()) {
+      *frame.mutable_size() = *size;
+      send(frame);
+    }
+  }
+
+  /// A program that is told of another size draws everything again.
+  void have_it_drawn_again() {
+    v1::AttachFrame frame;
+    auto size = size_here();
+    if (!size || size->rows() < 2)
+      return;
+    *frame.mutable_size() = *size;
+    frame.mutable_size()->set_rows(size->rows() - 1);
+    send(frame);
+    send_size();
+  }
+
+  /// Until the user leaves or there is nothing more to come. True: the user left.
+  bool carry_input() {
+    std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{event_pipe[0], POLLIN, 0}};
+    int until_notice = -1;
+    bool noticed = false;
+    for (;;) {
+      auto ready = poll(fds.data(), fds.size(), until_notice);
+      if (ready < 0)
+        continue; // interrupted: the event is in the pipe
+      if (ready == 0) {
+        write_out(settings_.away_notice);
+        noticed = true;
+        until_notice = -1;
+      }
+      char event = 0;
+      if (fds[1].revents != 0 && ::read(event_pipe[0], &event, 1) == 1) {
+        if (event == told_to_stop || event == stream_over)
+          return event == told_to_stop;
+        if (event == resized)
+          send_size();
+        if (event == node_left)
+          until_notice = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(notice_after.count()) : -1;
+        if (event == node_came) {
+          if (std::exchange(noticed, false))
+            have_it_drawn_again();
+          until_notice = -1;
+        }
+      }
+      auto typed = fds[0].revents != 0 ? send_typed() : typed_end::go_on;
+      if (typed == typed_end::input_over && settings_.stay)
+        fds[0].fd = -1;
+      else if (typed != typed_end::go_on)
+        return true;
+    }
+  }
+
+  static constexpr std::chrono::milliseconds pause_first{20};
+  static constexpr std::chrono::milliseconds pause_longest{1000};
+  static constexpr std::chrono::milliseconds notice_after{1000}; // a restart is faster
+
+  pty_port& ptys_;
+  const std::string id_;
+  const attach_settings& settings_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<pty_stream> stream_; // null while the node is away
+  std::atomic<bool> left_ = false;
+  // Of the reader's thread until it has ended.
+  std::uint64_t next_ = 0;
+  terminal_modes modes_;
+  attach_end end_;
+  bool program_ended_ = false;
+  std::exception_ptr failed_;
+};
 
 } // namespace
 
@@ -161,44 +323,8 @@ std::optional<char> parse_detach_key(std::string_view text) {
   return static_cast<char>(c - '@');
 }
 
-attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, char detach_key, bool stay) {
-  auto stream = ptys.attach();
-  v1::AttachFrame hello;
-  hello.set_pty_id(pty_id);
-  hello.set_tail(true);
-  attach_end end;
-  end.detached = true;
-  {
-    signal_events events;
-    raw_terminal raw;
-    bool open = stream->write(hello) && send_size(*stream);
-    std::atomic<bool> program_ended = false;
-    std::thread reader{[&] {
-      v1::PtyChunk chunk;
-      while (stream->read(chunk)) {
-        write_out(chunk.data());
-        if (!chunk.ended())
-          continue;
-        end.exit_status = chunk.exit_status();
-        end.signal = chunk.signal();
-        program_ended = true;
-        break;
-      }
-      post(stream_over);
-    }};
-    bool left = open && carry_input(*stream, detach_key, stay);
-    // A stream that took no more input is over, and what it still holds is to be read.
-    if (left)
-      stream->cancel();
-    reader.join();
-    end.detached = left && !program_ended;
-    if (!left && !program_ended) {
-      stream->finish();
-      throw failure(code::no_node, "the connection to the node was lost; the program goes on: attach again");
-    }
-  }
-  stream->finish();
-  return end;
+attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, const attach_settings& settings) {
+  return attached_terminal{ptys, pty_id, settings}.run();
 }
 
 } // namespace swarm::cli

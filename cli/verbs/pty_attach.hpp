@@ -1,6 +1,8 @@
 // A terminal used from this one: raw mode, resizing, a key to leave. The terminal is restored however it ends.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +20,21 @@ struct attach_end {
   int signal = 0;        // that ended it, 0 = none
 };
 
-/// Returns when the detach key was pressed, standard input ended (unless `stay`), this process was told to stop, or the program
-/// ended. Throws `failure` when the connection was lost.
-attach_end attach_terminal(pty_port&, const std::string& pty_id, char detach_key, bool stay);
+struct attach_settings {
+  char detach_key = '\x1d'; // Ctrl-]
+  /// The end of standard input does not mean to leave.
+  bool stay = false;
+  /// Somebody can leave: then a node that is away is waited for without end, else for `patience`.
+  bool may_leave = true;
+  std::chrono::milliseconds patience{0};
+  /// Shown when the node is away for longer than a restart takes.
+  std::string away_notice;
+  /// Ends the waiting for the node, from another thread.
+  std::function<void()> give_up;
+};
+
+/// Returns when the detach key was pressed, standard input ended (unless `stay`), this process was told to stop, or the program ended. A node that
+/// goes away is waited for, and the output goes on where it was. What the program has changed of this terminal is undone. Throws `failure`.
+attach_end attach_terminal(pty_port&, const std::string& pty_id, const attach_settings&);
 
 } // namespace swarm::cli

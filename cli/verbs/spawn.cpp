@@ -5,6 +5,7 @@
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/placement.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -44,7 +45,7 @@ json spawn_row(const v1::Spawn& s) {
 struct spawn_options {
   std::string role = "implementer";
   std::string key, intent, harness, directory, label, task;
-  std::vector<std::string> grants;
+  std::vector<std::string> grants, variables;
   placement_options placement;
   bool restart = false, worktree = false, pipes = false;
   std::int64_t retries = 0;
@@ -71,13 +72,15 @@ int run_spawn(invocation& cli, const spawn_options& o) {
   body->set_label(o.label);
   for (const auto& g : o.grants)
     body->add_grants(g);
-  body->set_task_id(o.task);
+  body->set_task_id(optional_task(cli, o.task));
   body->set_restart(o.restart);
   body->set_worktree(o.worktree);
   body->set_pipes(o.pipes);
   set_placement(*body, o.placement);
   body->set_retries(retries);
+  add_variables(worker.environment, cli.env(), o.variables);
   auto reply = cli.execute(command, worker.environment).spawn();
+  remember_made(cli, kind_of_thing::terminal, reply.spawn().scope(), reply.spawn().id());
   if (cli.json_wanted()) {
     auto out = spawn_row(reply.spawn());
     out["existing"] = reply.existing();
@@ -99,6 +102,7 @@ void build_spawn(CLI::App& app, invocation& cli) {
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--task,--task-id", o->task, "the task it is for");
+  option(app, "--env", o->variables, variable_words);
   add_placement(app, o->placement);
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
@@ -115,7 +119,7 @@ struct spawns_options {
 int run_spawns(invocation& cli, const spawns_options& o) {
   auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(o.live);
-  query.mutable_list_spawns()->set_task_id(o.task);
+  query.mutable_list_spawns()->set_task_id(optional_task(cli, o.task));
   const auto spawns = all_rows<v1::Spawn>(cli, std::move(query));
   if (cli.json_wanted()) {
     auto out = json::array();
@@ -180,7 +184,7 @@ int run_approvals(invocation& cli, bool all) {
   if (list.approvals().empty())
     cli.io().line("(no approvals)");
   // Those are a state of the task, without a row here.
-  if (list.approvals().empty() && !all_tasks(cli, v1::APPROVAL_REQUIRED, true).empty())
+  if (list.approvals().empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
     cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
   for (const auto& a : list.approvals()) {
     std::string options;
@@ -204,16 +208,17 @@ struct decide_options {
 };
 
 int run_decide(invocation& cli, const decide_options& o) {
+  auto id = approval_named(cli, o.id);
   auto list = approvals(cli, true);
   const v1::Approval* wanted = nullptr;
   for (const auto& a : list.approvals())
-    if (a.id() == o.id)
+    if (a.id() == id)
       wanted = &a;
   if (!wanted)
-    throw failure(code::refused, "no open approval " + o.id + "; see: swarmctl approvals");
+    throw failure(code::refused, "no open approval " + id + "; see: swarmctl approvals");
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
-  command.mutable_decide_approval()->set_approval_id(o.id);
+  command.mutable_decide_approval()->set_approval_id(id);
   command.mutable_decide_approval()->set_option(o.choice);
   command.mutable_decide_approval()->set_action_digest(wanted->action_digest());
   auto decided = cli.execute(command).approval();
@@ -226,7 +231,7 @@ int run_decide(invocation& cli, const decide_options& o) {
 
 void build_decide(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<decide_options>();
-  option(app, "approval-id", o->id, "the approval's full id")->required();
+  option(app, "approval-id", o->id, approval_words)->required();
   option(app, "choice", o->choice, "one of its options")->required();
   on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
 }

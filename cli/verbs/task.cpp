@@ -3,7 +3,12 @@
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
+#include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
+
+#include <algorithm>
+#include <tuple>
 
 namespace swarm::cli {
 
@@ -32,38 +37,130 @@ json cli_task_row(const v1::Task& t) {
           {"created_at", mcp::seconds(t.created_at_ms())}};
 }
 
-int run_tasks(invocation& cli, const std::string& status) {
-  std::optional<v1::TaskStatus> wanted;
-  if (!status.empty()) {
-    wanted = domain::task_status_from(status);
-    if (*wanted == v1::TASK_STATUS_UNSPECIFIED)
-      throw usage("unknown status \"" + status + "\"; one of open, claimed, in_progress, done, failed, cancelled, blocked, approval_required");
+struct tasks_options {
+  std::vector<std::string> statuses;
+  bool open = false, all_scopes = false, watch = false;
+  std::int64_t limit = 0;
+};
+
+std::vector<v1::TaskStatus> statuses_of(const tasks_options& o) {
+  if (o.open && !o.statuses.empty())
+    throw usage("--open and --status exclude each other");
+  if (o.open)
+    return {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
+  std::vector<v1::TaskStatus> out;
+  for (const auto& word : comma_separated(o.statuses)) {
+    out.push_back(domain::task_status_from(word));
+    if (out.back() == v1::TASK_STATUS_UNSPECIFIED)
+      throw usage("unknown status \"" + word + "\"; one of open, claimed, in_progress, done, failed, cancelled, blocked, approval_required");
   }
-  auto tasks = all_tasks(cli, wanted, true);
+  return out;
+}
+
+/// In the order they were made; with a limit the newest.
+std::vector<v1::Task> tasks_wanted(const invocation& cli, const tasks_options& o) {
+  const auto statuses = statuses_of(o);
+  std::vector<v1::Task> out;
+  if (!o.all_scopes) {
+    out = all_tasks(cli, statuses, true);
+  } else {
+    auto scopes = cli.query();
+    scopes.mutable_list_scopes();
+    for (const auto& scope : all_rows<v1::ScopeState>(cli, std::move(scopes)))
+      for (auto& task : all_tasks(cli, statuses, true, scope.scope()))
+        out.push_back(std::move(task));
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+      return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
+    });
+  }
+  if (o.limit > 0 && out.size() > static_cast<std::size_t>(o.limit))
+    out.erase(out.begin(), out.end() - o.limit);
+  return out;
+}
+
+colour colour_of(v1::TaskStatus status) {
+  switch (status) {
+    case v1::DONE: return colour::green;
+    case v1::FAILED:
+    case v1::CANCELLED: return colour::red;
+    case v1::BLOCKED:
+    case v1::APPROVAL_REQUIRED: return colour::yellow;
+    default: return colour::none;
+  }
+}
+
+std::string tasks_text(const invocation& cli, const tasks_options& o, const std::vector<v1::Task>& tasks) {
+  std::vector<std::string> header{"ID", "STATUS", "AGE", "TYPE", "PRIORITY", "ASSIGNEE", "TITLE"};
+  if (o.all_scopes)
+    header.insert(header.end() - 1, "SCOPE");
+  std::vector<std::vector<std::string>> rows;
+  std::vector<colour> colours;
+  for (const auto& t : tasks) {
+    rows.push_back({short_id(t.id()), domain::to_text(t.status()), duration(std::max<std::int64_t>(cli.now_ms() - t.created_at_ms(), 0)), t.type(),
+                    std::to_string(t.priority()), short_id(t.assignee()), t.title()});
+    if (o.all_scopes)
+      rows.back().insert(rows.back().end() - 1, t.scope());
+    colours.push_back(colour_of(t.status()));
+  }
+  return table(cli.io(), header, rows, 1, colours);
+}
+
+void print_tasks(invocation& cli, const tasks_options& o) {
+  auto tasks = tasks_wanted(cli, o);
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& t : tasks)
       out.push_back(cli_task_row(t));
     cli.io().print(out);
-    return code::ok;
+  } else if (tasks.empty()) {
+    cli.io().line(o.all_scopes ? "(no tasks)" : "(no tasks in scope " + cli.scope() + ")");
+  } else {
+    cli.io().painted_line(tasks_text(cli, o, tasks));
   }
-  if (tasks.empty())
-    cli.io().line("(no tasks)");
-  for (const auto& t : tasks)
-    cli.io().line("  " + short_id(t.id()) + "  [" + domain::to_text(t.status()) + "]  " + t.type() + "  p" + std::to_string(t.priority()) +
-                  "  assignee=" + short_id(t.assignee()) + "  " + t.title());
+}
+
+/// Once more with each change, on a terminal in the place of what was there.
+int watch_tasks(invocation& cli, const tasks_options& o) {
+  if (o.all_scopes || cli.json_wanted())
+    throw usage("--watch shows the tasks of one scope, as text; changes as JSON: swarmctl events --follow --type task. --json");
+  v1::WatchRequest request;
+  request.set_scope(cli.scope());
+  request.add_types("task.");
+  request.set_from_now(true);
+  auto show = [&] {
+    if (cli.io().out_is_terminal())
+      cli.io().raw("\x1b[H\x1b[2J");
+    print_tasks(cli, o);
+    return true;
+  };
+  show();
+  auto end = follow_events(
+    cli, request, bounded_by_timeout(cli, 0), [&](const v1::Event&) { return show(); }, show);
+  return end == follow_end::interrupted ? code::interrupted : code::ok;
+}
+
+int run_tasks(invocation& cli, const tasks_options& o) {
+  if (o.limit < 0)
+    throw usage("--limit takes a number, 1 or more");
+  if (o.watch)
+    return watch_tasks(cli, o);
+  print_tasks(cli, o);
   return code::ok;
 }
 
 void build_tasks(CLI::App& app, invocation& cli) {
-  auto status = std::make_shared<std::string>();
-  option(app, "--status", *status, "only tasks in this status");
-  on_run(app, cli, [status, &cli] { return run_tasks(cli, *status); });
+  auto o = std::make_shared<tasks_options>();
+  flag(app, "--open", o->open, "only those that have not ended");
+  option(app, "--status", o->statuses, "only tasks in these statuses, comma-separated");
+  option(app, "--limit", o->limit, "only the newest, at most this many");
+  flag(app, "--all-scopes", o->all_scopes, "of every scope");
+  flag(app, "--watch", o->watch, "go on showing them as they change");
+  on_run(app, cli, [o, &cli] { return run_tasks(cli, *o); });
 }
 
-int run_task(invocation& cli, const std::string& id) {
+int run_task(invocation& cli, const std::string& who) {
   auto query = cli.query();
-  query.mutable_get_task()->set_task_id(id);
+  query.mutable_get_task()->set_task_id(task_named(cli, who));
   auto row = mcp::task(cli.ask(query).task());
   if (cli.json_wanted()) {
     cli.io().print(row);
@@ -77,7 +174,7 @@ int run_task(invocation& cli, const std::string& id) {
 
 void build_task(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
-  option(app, "task-id", *id, "the task's full id")->required();
+  option(app, "task-id", *id, task_words)->required();
   on_run(app, cli, [id, &cli] { return run_task(cli, *id); });
 }
 
@@ -121,15 +218,16 @@ int run_request(invocation& cli, request_options o) {
     spec->add_files(cli.file(f, session));
   spec->set_has_files(!o.files.empty());
   spec->set_priority(o.priority);
-  for (const auto& d : comma_separated(o.depends_on))
+  for (const auto& d : tasks_named(cli, o.depends_on))
     spec->add_depends_on(d);
   spec->set_idempotency_key(o.key);
-  spec->set_parent_task_id(o.parent);
+  spec->set_parent_task_id(optional_task(cli, o.parent));
   if (!o.assignee.empty())
     spec->set_assignee(cli.find(o.assignee).id());
   spec->set_approval_required(o.approval_required);
   auto created = cli.execute(command).tasks_created();
   const auto& task = created.tasks(0).task();
+  remember_made(cli, kind_of_thing::task, task.scope(), task.id());
   if (!cli.json_wanted()) {
     cli.io().line(std::string{created.tasks(0).existing() ? "existing" : "created"} + " task " + task.id() + " [" + domain::to_text(task.status()) +
                   "] " + task.title());
@@ -156,7 +254,7 @@ void build_request(CLI::App& app, invocation& cli) {
   option(app, "--description", o->description, "what is to be done, at most " + byte_count(limits::description_bytes_max()));
   option(app, "--file", o->files, "file it concerns (repeatable)");
   option(app, "--priority", o->priority, "higher first (0)");
-  option(app, "--depends-on", o->depends_on, "task ids, comma-separated");
+  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last");
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
   option(app, "--parent-task", o->parent, "the task it is part of");
   option(app, "--assignee", o->assignee, "the instance that is to do it");
@@ -176,23 +274,24 @@ struct claim_options {
 };
 
 int run_claim(invocation& cli, const claim_options& o) {
+  auto id = task_named(cli, o.id);
   auto command = cli.command();
   command.set_actor(acting_session(cli));
-  command.mutable_claim_task()->set_task_id(o.id);
+  command.mutable_claim_task()->set_task_id(id);
   command.mutable_claim_task()->set_ignore_unread_messages(o.force);
   auto reply = cli.decide(command);
   if (reply.has_refusal())
     throw task_failure(reply, "claim");
   if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"task_id", o.id}, {"fence", reply.task().task().fence()}});
+    cli.io().print({{"ok", true}, {"task_id", id}, {"fence", reply.task().task().fence()}});
   else
-    cli.io().line("claimed " + o.id);
+    cli.io().line("claimed " + id);
   return code::ok;
 }
 
 void build_claim(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<claim_options>();
-  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "task-id", o->id, task_words)->required();
   flag(app, "--force", o->force, "although messages are unread");
   on_run(app, cli, [o, &cli] { return run_claim(cli, *o); });
 }
@@ -241,11 +340,12 @@ int run_update(invocation& cli, const update_options& o) {
   auto status = domain::task_status_from(o.status);
   if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
     throw usage("update-task requires --status one of done|failed|cancelled");
+  auto id = task_named(cli, o.id);
   auto command = cli.command();
   // A person may cancel; done and failed are the assignee's to say.
   command.set_actor(status == v1::CANCELLED ? cli.named_actor_id() : acting_session(cli));
   auto* body = command.mutable_update_task();
-  body->set_task_id(o.id);
+  body->set_task_id(id);
   body->set_status(status);
   body->set_result(o.note);
   body->set_has_result(!o.note.empty());
@@ -255,15 +355,15 @@ int run_update(invocation& cli, const update_options& o) {
   if (reply.has_refusal())
     throw task_failure(reply, "update-task");
   if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"task_id", o.id}, {"status", o.status}});
+    cli.io().print({{"ok", true}, {"task_id", id}, {"status", o.status}});
   else
-    cli.io().line("task " + o.id + " -> " + o.status);
+    cli.io().line("task " + id + " -> " + o.status);
   return code::ok;
 }
 
 void build_update(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<update_options>();
-  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "task-id", o->id, task_words)->required();
   option(app, "--status", o->status, "done, failed or cancelled");
   option(app, "--note", o->note, "the result");
   option(app, "--fence", o->fence, "only while this claim still holds");
@@ -300,11 +400,12 @@ int run_complete(invocation& cli, const complete_options& o) {
   auto status = domain::task_status_from(o.status);
   if (status != v1::DONE && status != v1::FAILED && status != v1::CANCELLED)
     throw usage("complete-task takes --status done|failed|cancelled");
+  auto id = task_named(cli, o.id);
   auto session = cli.actor();
   auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_complete_task();
-  body->set_task_id(o.id);
+  body->set_task_id(id);
   body->set_status(status);
   body->set_summary(o.summary);
   for (const auto& f : o.files)
@@ -324,13 +425,13 @@ int run_complete(invocation& cli, const complete_options& o) {
   if (cli.json_wanted())
     cli.io().print(mcp::task_completed(reply.task()));
   else
-    cli.io().line("task " + o.id + " -> " + domain::to_text(reply.task().task().status()));
+    cli.io().line("task " + id + " -> " + domain::to_text(reply.task().task().status()));
   return code::ok;
 }
 
 void build_complete(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<complete_options>();
-  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "task-id", o->id, task_words)->required();
   option(app, "--status", o->status, "done (default), failed or cancelled");
   option(app, "--summary", o->summary, "what was done")->required();
   option(app, "--file", o->files, "file changed (repeatable)");
@@ -352,10 +453,11 @@ struct progress_options {
 };
 
 int run_progress(invocation& cli, const progress_options& o) {
+  auto id = task_named(cli, o.id);
   auto command = cli.command();
   command.set_actor(acting_session(cli));
   auto* body = command.mutable_report_progress();
-  body->set_task_id(o.id);
+  body->set_task_id(id);
   body->set_summary(joined(o.summary));
   body->set_blocked_reason(o.blocked);
   body->set_set_blocked_reason(o.unblocked || !o.blocked.empty());
@@ -368,13 +470,13 @@ int run_progress(invocation& cli, const progress_options& o) {
   if (cli.json_wanted())
     cli.io().print(mcp::progress(reply.task()));
   else
-    cli.io().line("progress of " + o.id + ": " + body->summary());
+    cli.io().line("progress of " + id + ": " + body->summary());
   return code::ok;
 }
 
 void build_progress(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<progress_options>();
-  option(app, "task-id", o->id, "the task's full id")->required();
+  option(app, "task-id", o->id, task_words)->required();
   words(app, "summary", o->summary, "where the work stands")->required();
   option(app, "--blocked-reason", o->blocked, "what it waits for");
   flag(app, "--unblocked", o->unblocked, "it waits no longer");
@@ -383,7 +485,8 @@ void build_progress(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_progress(cli, *o); });
 }
 
-int run_approve(invocation& cli, const std::string& id) {
+int run_approve(invocation& cli, const std::string& who) {
+  auto id = task_named(cli, who);
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   command.mutable_approve_task()->set_task_id(id);
@@ -399,13 +502,14 @@ int run_approve(invocation& cli, const std::string& id) {
 
 void build_approve(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
-  option(app, "task-id", *id, "the task's full id")->required();
+  option(app, "task-id", *id, task_words)->required();
   on_run(app, cli, [id, &cli] { return run_approve(cli, *id); });
 }
 
 constexpr verb verbs[] = {
-  {"tasks", subject::start, "list tasks in the order they were made", "  swarmctl tasks --status open\n  swarmctl tasks --json", build_tasks},
-  {"task", subject::tasks, "show one task", "  swarmctl task 0b6f… --json", build_task},
+  {"tasks", subject::start, "list tasks in the order they were made",
+   "  swarmctl tasks --open\n  swarmctl tasks --status failed,cancelled --limit 10\n  swarmctl tasks --watch", build_tasks},
+  {"task", subject::tasks, "show one task", "  swarmctl task @last\n  swarmctl task 93216c19 --json", build_task},
   {"request-task", subject::tasks, "make a task without starting a worker",
    "  swarmctl request-task fix \"parser drops the last line\" --file src/parser.cpp\n"
    "  swarmctl request-task --type test run the suite --depends-on T1,T2",

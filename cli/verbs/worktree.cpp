@@ -236,10 +236,8 @@ std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_t
 }
 
 std::string shown_lock(const v1::LockView& view) {
-  const auto& label = view.owner().label();
-  auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? short_id(view.lock().session_id()) : label;
   auto note = view.lock().note().empty() ? std::string{} : " (" + view.lock().note() + ")";
-  return escape_control(view.lock().path() + ": held by " + holder + note, false);
+  return escape_control(view.lock().path() + ": held by " + holder_of(view) + note, false);
 }
 
 json shown_locks(const std::vector<v1::LockView>& views) {

@@ -27,6 +27,8 @@ BEGIN {
   place = "after"
   next
 }
+# Once in the page is enough: they stand in the help of swarmctl itself.
+/^Global options:$/ { flush_entry(); place = "left out"; next }
 /^[A-Z][a-z ]*:$/ && $0 != "Examples:" {
   flush_entry()
   place = part == "options" && $0 != "Options:" ? "left out" : "table"

@@ -154,7 +154,7 @@ const shows = [
   [/^swarmctl doctor$/, /\[OK {2}\] host_claude/],
   [/^swarmctl instances$/, /claude-code platform:cli[^]*claude-code platform:cli/],
   [/\bswarmctl locks\b/, /src\/a\.cpp/],
-  [/\bswarmctl tasks\b/, /\[in_progress\].*write a test for src\/a\.cpp/],
+  [/\bswarmctl tasks\b/, /in_progress.*write a test for src\/a\.cpp/],
   [/^swarmctl dispatch .* --wait-for-completion /, /^\d\d:\d\d:\d\d {2}done$/m],
   [/^swarmctl dispatch .* --worktree/, /^spawned worker for task/m],
   [/^swarmctl agents$/, /claude[^]*codex|codex[^]*claude/],

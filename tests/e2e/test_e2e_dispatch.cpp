@@ -48,13 +48,18 @@ TEST_CASE("dispatch shows created, spawned, claimed and done in this order and e
   CAPTURE(ran.out);
   CAPTURE(ran.err);
   CHECK(ran.status == 7);
-  CHECK(in_order(lines_of(ran.out), {"created task", "spawned worker", "claimed by", "failed", "forty-two", "exit status 7"}));
+  CHECK(ran.out == "forty-two\n");
+  CHECK(in_order(lines_of(ran.err), {"created task", "spawned worker", "claimed by", "failed", "exit status 7"}));
   CHECK(ran.out.find('\x1b') == std::string::npos); // plain lines in a pipe
   CHECK(ran.err.find('\x1b') == std::string::npos);
 
   auto good = node.ctl(exec_line("succeed", "echo well"));
   CHECK(good.status == 0);
-  CHECK(in_order(lines_of(good.out), {"created task", "spawned worker", "claimed by", "done", "well"}));
+  CHECK(good.out == "well\n");
+  CHECK(in_order(lines_of(good.err), {"created task", "spawned worker", "claimed by", "done"}));
+  auto quiet = node.ctl(exec_line("quietly", "echo alone", {"-q"}));
+  CHECK(quiet.out == "alone\n");
+  CHECK(quiet.err.empty());
   auto killed = node.ctl(exec_line("die", "kill -TERM $$"));
   CHECK(killed.status == 128 + SIGTERM);
 }
@@ -65,7 +70,8 @@ TEST_CASE("a worker on pipes has no terminal, and its output, errors and exit st
   auto ran = node.ctl(exec_line("pipe", script, {"--pipes"}));
   CAPTURE(ran.out);
   CHECK(ran.status == 5);
-  CHECK(in_order(lines_of(ran.out), {"spawned worker", "said", "wrong", "exit status 5"}));
+  CHECK(in_order(lines_of(ran.out), {"said", "wrong"}));
+  CHECK(in_order(lines_of(ran.err), {"spawned worker", "exit status 5"}));
   CHECK(ran.out.find("terminal") == std::string::npos);
   auto started = node.ctl_json({"spawn", "--pipes", "--", "sh", "-c", "read x; echo got-$x; cat; exit 4"});
   const auto id = started.at("id").get<std::string>();
@@ -83,23 +89,103 @@ TEST_CASE("a worker on pipes has no terminal, and its output, errors and exit st
 
 TEST_CASE("the same line again answers at once with the same task and result, and --new makes a fresh one") {
   test_node node;
-  auto line = exec_line("once", "echo ran >> runs; exit 3");
+  auto line = exec_line("once", "echo ran >> runs; echo printed");
   auto first = node.ctl_start(line).finish();
-  REQUIRE(first.status == 3);
+  REQUIRE(first.status == 0);
   auto again = node.ctl(line);
-  CHECK(again.status == 3);
+  CHECK(again.status == 0);
+  CHECK(again.out == "printed\n");
+  CHECK(again.err.find("ago; this is its result. Run it again with --new") != std::string::npos);
   CHECK(count_lines(node.work() + "/runs") == 1);
   auto tasks = node.ctl_json({"tasks"});
   REQUIRE(tasks.size() == 1);
-  CHECK(first.out.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
-  CHECK(again.out.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
+  CHECK(first.err.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
+  CHECK(again.err.find(tasks[0].at("id").get<std::string>()) != std::string::npos);
 
-  CHECK(node.ctl(exec_line("once", "echo ran >> runs; exit 3", {"--new"})).status == 3);
+  CHECK(node.ctl(exec_line("once", "echo ran >> runs; echo printed", {"--new"})).status == 0);
   CHECK(node.ctl_json({"tasks"}).size() == 2);
   CHECK(count_lines(node.work() + "/runs") == 2);
   // The command belongs to the default key: another one is other work.
   CHECK(node.ctl(exec_line("once", "echo ran >> runs; exit 4")).status == 4);
   CHECK(node.ctl_json({"tasks"}).size() == 3);
+}
+
+TEST_CASE("the same line after a failure does it once more and names the old task, unless a key was given") {
+  test_node node;
+  auto line = exec_line("again", "echo ran >> runs; [ -e good ]");
+  REQUIRE(node.ctl(line).status == 1);
+  std::string old = node.ctl_json({"tasks"})[0].at("id");
+  std::ofstream{node.work() + "/good"};
+  auto again = node.ctl(line);
+  CHECK(again.status == 0);
+  CHECK(again.err.find("task " + old + " failed") != std::string::npos);
+  CHECK(count_lines(node.work() + "/runs") == 2);
+  auto keyed = exec_line("keyed", "echo ran >> runs; exit 3", {"--idempotency-key", "k"});
+  REQUIRE(node.ctl(keyed).status == 3);
+  CHECK(node.ctl(keyed).status == 3);
+  CHECK(count_lines(node.work() + "/runs") == 3);
+}
+
+TEST_CASE("all of a long output comes, colours pass on a terminal only, and logs shows it again") {
+  test_node node;
+  auto long_one = node.ctl(exec_line("long", "seq 1 5000"));
+  CHECK(lines_of(long_one.out).size() == 5000);
+  CHECK(long_one.out.ends_with("\n5000\n"));
+  CHECK(node.ctl({"logs", "@last"}).out == long_one.out);
+  auto red = node.ctl(exec_line("red", R"(printf '\033[31mred\033[0m\n')"));
+  CHECK(red.out == "red\n");
+  terminal_process person{{program("swarmctl").string(), "logs", "@last"}, node.env(), node.work()};
+  CHECK(person.finish() == 0);
+  CHECK(person.screen().find("\x1b[31mred\x1b[0m") != std::string::npos);
+}
+
+TEST_CASE("what comes while a command runs is shown while it runs") {
+  test_node node;
+  auto running = node.ctl_start(exec_line("slow", "echo early; while [ ! -e go ]; do sleep 0.05; done; echo late"));
+  CHECK(running.read_until("early"));
+  CHECK(node.ctl_json({"tasks"})[0].at("status") != "done");
+  std::ofstream{node.work() + "/go"};
+  auto end = running.finish();
+  CHECK(end.out == "early\nlate\n");
+}
+
+TEST_CASE("a file or a pipe on standard input is the command's, byte by byte, and --no-stdin keeps it") {
+  test_node node;
+  auto cat = node.ctl(exec_line("cat", "cat; echo over"), {.input = "one\r\ntwo\n"});
+  CHECK(cat.status == 0);
+  CHECK(cat.out == "one\r\ntwo\nover\n");
+  std::string large(600'000, 'x');
+  auto count = node.ctl(exec_line("count", "wc -c"), {.input = large});
+  CHECK(lines_of(count.out).front().find("600000") != std::string::npos);
+  auto none = node.ctl(exec_line("none", "test -t 0 && echo a terminal", {"--no-stdin"}), {.input = "x"});
+  CHECK(none.out == "a terminal\n");
+}
+
+TEST_CASE("--env adds what is named, over what is inherited, and no variable of the fabric") {
+  test_node node;
+  auto got = node.ctl(exec_line("env", "echo $CC-$EDITOR-$FROM_HERE", {"--env", "CC=clang", "--env", "EDITOR=ed", "--env", "FROM_HERE"}),
+                      {.env = {{"FROM_HERE", "here"}}});
+  CHECK(got.out == "clang-ed-here\n");
+  CHECK(node.ctl(exec_line("bad", "true", {"--env", "SWARM_TOKEN=x"})).status == 2);
+  CHECK(node.ctl(exec_line("worse", "true", {"--env", "=x"})).status == 2);
+}
+
+TEST_CASE("a task is cancelled and made once more by its worker's row") {
+  test_node node;
+  auto made = node.ctl(exec_line("stay", "echo ran >> runs; while [ ! -e go ]; do sleep 0.05; done; echo over", {"--detach"}));
+  REQUIRE(made.status == 0);
+  auto id = lines_of(made.out).front();
+  CHECK(made.out == id + "\n");
+  CHECK(made.err.find("spawned worker for task") != std::string::npos);
+  CHECK(node.ctl({"retry", id}).status == 1);
+  REQUIRE(node.ctl({"cancel", id.substr(0, 8), "--note", "not now"}).status == 0);
+  CHECK(reaches(node, id, "cancelled"));
+  std::ofstream{node.work() + "/go"};
+  auto again = node.ctl_json({"retry", id});
+  CHECK(again.at("retry_of") == id);
+  CHECK(reaches(node, again.at("task_id"), "done"));
+  CHECK(node.ctl({"logs", again.at("task_id").get<std::string>(), "-f"}).out == "over\n");
+  CHECK(count_lines(node.work() + "/runs") == 2);
 }
 
 TEST_CASE("--detach returns while the worker runs, and the same line follows it to its end") {
@@ -108,7 +194,7 @@ TEST_CASE("--detach returns while the worker runs, and the same line follows it 
   auto detached = node.ctl(exec_line("long", script, {"--detach"}));
   CAPTURE(detached.out);
   CHECK(detached.status == 0);
-  CHECK(detached.out.find("spawned worker for task") != std::string::npos);
+  CHECK(detached.err.find("spawned worker for task") != std::string::npos);
   CHECK(eventually([&] { return fs::exists(node.work() + "/started"); }));
   auto follower = node.ctl_start(exec_line("long", script));
   CHECK(follower.read_until("following task"));
@@ -135,10 +221,11 @@ TEST_CASE("dispatch --json gives one object with the task, the spawn, the comple
   CHECK(got.at("spawn_lock").get<std::string>().rfind("/__swarm/spawn/implementer/", 0) == 0);
   CHECK(got.at("completion").at("status") == "completed");
   CHECK(got.at("completion").at("terminal_status") == "failed");
-  auto again = node.ctl(line);
+  auto keyed = exec_line("shape", "exit 9", {"--json", "--idempotency-key", "k"});
+  REQUIRE(node.ctl(keyed).status == 9);
+  auto again = node.ctl(keyed);
   CHECK(again.status == 9);
   CHECK(again.parsed().at("status") == "already_terminal");
-  CHECK(again.parsed().at("task_id") == got.at("task_id"));
 }
 
 TEST_CASE("a terminal gets a spinner and colours, with nothing of them left in the lines") {
@@ -259,7 +346,7 @@ TEST_CASE("an agent whose task waits is started when that opens, once, also afte
     const std::vector<std::string> line{"dispatch", "second", "--harness", "claude", "--depends-on", first};
     auto told = node.ctl(line, with);
     CHECK_MESSAGE(told.status == 0, told.err);
-    CHECK(told.out.find("waits for others; its worker starts when they are done") != std::string::npos);
+    CHECK(told.err.find("waits for others; its worker starts when they are done") != std::string::npos);
     auto again = node.ctl_json(line, with);
     CHECK(again.at("status") == "spawn_in_flight");
     CHECK(again.at("task").at("status") == "blocked");
@@ -386,10 +473,10 @@ TEST_CASE("following a command ends with --wait-for-completion or --timeout, say
   auto id = node.ctl_json(words({"--detach"})).at("task_id").get<std::string>();
   auto waited = node.ctl(words({"--wait-for-completion", "0.2"}));
   CHECK(waited.status == 4);
-  CHECK_MESSAGE(waited.out.find("spawned worker for task " + id) != std::string::npos, waited.out);
-  CHECK(waited.out.find("completion wait timed out with task in_progress") != std::string::npos);
+  CHECK_MESSAGE(waited.err.find("spawned worker for task " + id) != std::string::npos, waited.out);
+  CHECK(waited.err.find("completion wait timed out with task in_progress") != std::string::npos);
   auto followed = node.ctl(words({"--follow", "--timeout", "3"}));
   CHECK(followed.status == 4);
-  CHECK_MESSAGE(followed.out.find("the deadline of --timeout passed with task in_progress") != std::string::npos, followed.out);
+  CHECK_MESSAGE(followed.err.find("the deadline of --timeout passed with task in_progress") != std::string::npos, followed.out);
   CHECK(node.ctl_json({"task", id}).at("status") == "in_progress");
 }

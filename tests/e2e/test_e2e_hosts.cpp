@@ -153,7 +153,7 @@ TEST_CASE("the same dispatch from three hosts at once gives one worker") {
     CAPTURE(r.err);
     CHECK(r.status == 0);
     CHECK(r.out.find("ran\n") != std::string::npos);
-    made += r.out.find("created task") != std::string::npos;
+    made += r.err.find("created task") != std::string::npos;
   }
   CHECK(made == 1);
   CHECK(count_lines(runs) == 1);

@@ -97,7 +97,7 @@ TEST_CASE("a worker with a worktree of its own works there, on a branch of its o
   CHECK(ran.out.find(path + "\n") != std::string::npos);
   CHECK(ran.out.find("tree=" + path + "\n") != std::string::npos);
   CHECK(ran.out.find(text(row, "branch") + "\n") != std::string::npos);
-  CHECK(ran.out.find("swarmctl worktree diff " + text(row, "task_id").substr(0, 8)) != std::string::npos);
+  CHECK(ran.err.find("swarmctl worktree diff " + text(row, "task_id").substr(0, 8)) != std::string::npos);
   CHECK(file_text(path + "/a.txt") == "two\n");
   CHECK(row.at("task_status") == "failed");
   CHECK(row.at("dirty") == true);
@@ -442,7 +442,7 @@ TEST_CASE("which worktree is meant must be clear") {
   CHECK(repo.ctl({"worktree", "diff", "nothing"}).err.find("no worktree of a task nothing") != std::string::npos);
   CHECK(repo.ctl({"worktree", "merge", "--force"}).status == 2);
   CHECK(repo.ctl({"worktree", "diff"}).status == 2);
-  CHECK(repo.ctl({"worktree", "diff", "-x"}).status == 1);
+  CHECK(repo.ctl({"worktree", "diff", "--", "-x"}).status == 1);
   CHECK(repo.ctl({"worktree"}).out == "(no worktrees)\n");
   CHECK(repo.trees() == json::array());
 }

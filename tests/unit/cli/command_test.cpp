@@ -224,8 +224,8 @@ TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
 
 TEST_CASE("words that begin with one dash are text, and a value may begin with two") {
   test::cli ctl;
-  CHECK(ctl({"kv", "set", "k", "-5", "-x"}) == code::ok);
-  CHECK(ctl.node.commands.back().set_kv().value() == "-5 -x");
+  CHECK(ctl({"kv", "set", "k", "-5", "-xy"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().value() == "-5 -xy");
   CHECK(ctl({"kv", "set", "tasks", "locks"}) == code::ok);
   CHECK(ctl.node.commands.back().set_kv().key() == "tasks");
   knows(ctl, {session("I1")});
@@ -319,7 +319,7 @@ TEST_CASE("a terminal's output is escaped on a terminal, also where a chunk cuts
   CHECK(ctl.screen.out == bytes);
   ctl.screen.io = console{[&](std::string_view b) { ctl.screen.out += b; }, [](std::string_view) {}, true, true, false};
   CHECK(ctl({"pty", "read", terminal}) == code::ok);
-  CHECK(ctl.screen.out == "\\x1b]0;t\\x07 a\nb\xc3\xa4\\x0dc\n\\xe2\\x82");
+  CHECK(ctl.screen.out == "\\x1b]0;t\\x07 a\nb\xc3\xa4\rc\n\\xe2\\x82");
   CHECK(ctl({"pty", "read", terminal, "--raw"}) == code::ok);
   CHECK(ctl.screen.out == bytes);
 }
@@ -438,7 +438,7 @@ TEST_CASE("down waits until the process has ended, at most for --timeout") {
   test::cli ctl;
   CHECK(ctl({"down", "--timeout", "7"}) == code::ok);
   CHECK(ctl.node.awaited == std::vector<std::pair<std::int64_t, std::int64_t>>{{42, 7000}});
-  CHECK(ctl.screen.out == "stopped the node (pid 42)\n");
+  CHECK(ctl.screen.out == "stopped the node (pid 42); it stays down until: swarmctl up\n");
   ctl.node.ends = false;
   CHECK(ctl({"down", "--json"}) == code::deadline);
   CHECK(ctl.out_json() == json{{"error", "the node is still stopping (pid 42)"}});
@@ -550,7 +550,49 @@ TEST_CASE("locks and tasks as JSON are the contract's rows") {
         R"([{"id":"T1","type":"fix","title":"x","status":"in_progress","assignee":null,"requester":"operator","priority":0,"created_at":5}])");
   CHECK(ctl.node.queries.back().list_tasks().by_creation());
   CHECK(ctl({"tasks"}) == code::ok);
-  CHECK(ctl.screen.out == "  T1  [in_progress]  fix  p0  assignee=-  x\n");
+  CHECK(ctl.screen.out.find("  ID  STATUS       AGE") == 0);
+  CHECK(ctl.screen.out.find("\n  T1  in_progress  ") != std::string::npos);
+  CHECK(ctl({"tasks", "--status", "failed,cancelled"}) == code::ok);
+  CHECK(ctl.node.queries.back().list_tasks().statuses_size() == 2);
+  CHECK(ctl({"tasks", "--open"}) == code::ok);
+  CHECK(ctl.node.queries.back().list_tasks().statuses_size() == 5);
+  CHECK(ctl({"tasks", "--open", "--status", "done"}) == code::usage);
+  CHECK(ctl({"tasks", "--status", "finished"}) == code::usage);
+  ctl.node.on_query = [](const v1::Query&) { return v1::Answer{}; };
+  CHECK(ctl({"--scope", "/nowhere", "tasks"}) == code::ok);
+  CHECK(ctl.screen.out == "(no tasks in scope /nowhere)\n");
+}
+
+TEST_CASE("a letter with a dash that no verb has is refused, but as an option's value, behind -- and by swarm-mcp's name it is text") {
+  test::cli ctl;
+  CHECK(ctl({"kv", "set", "k", "-x"}) == code::usage);
+  CHECK(ctl.screen.err.find("Unknown flag: -x") != std::string::npos);
+  CHECK(ctl({"kv", "set", "k", "--", "-x"}) == code::ok);
+  CHECK(ctl.node.commands.back().set_kv().value() == "-x");
+  CHECK(ctl({"kv", "set", "k", "-5"}) == code::ok);
+  CHECK(ctl({"update-task", "T1", "--status", "cancelled", "--note", "-x"}) == code::ok);
+  CHECK(ctl.node.commands.back().update_task().result() == "-x");
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"kv", "set", "k", "-x"}) == code::ok);
+}
+
+TEST_CASE("help VERB is the verb's help, and a word that is nearly a verb names it") {
+  test::cli ctl;
+  CHECK(ctl({"help", "kv", "set"}) == code::ok);
+  CHECK(ctl.screen.out.find("--ttl") != std::string::npos);
+  CHECK(ctl.screen.out.find("Global options:") != std::string::npos);
+  CHECK(ctl({"unlock", "--help"}) == code::ok);
+  CHECK(ctl.screen.out.find("--as TEXT") != std::string::npos);
+  CHECK(ctl({"dispatch", "--help"}) == code::ok);
+  CHECK(ctl.screen.out.find("[-- COMMAND ARGUMENT...]") != std::string::npos);
+  CHECK(ctl({"help"}) == code::ok);
+  CHECK(ctl.screen.out.find("Start here") != std::string::npos);
+  CHECK(ctl({"dispach", "x"}) == code::usage);
+  CHECK(ctl.screen.err.find("did you mean dispatch?") != std::string::npos);
+  CHECK(ctl({"xyzzy"}) == code::usage);
+  CHECK(ctl.screen.err.find("did you mean") == std::string::npos);
+  CHECK(ctl({"pty", "lsit"}) == code::usage);
+  CHECK(ctl.screen.err.find("did you mean list? There are: ") != std::string::npos);
 }
 
 TEST_CASE("locks shows how many stand in line, and says nothing of it when nobody does") {

@@ -80,10 +80,10 @@ TEST_CASE("dispatch follows its task across a lost connection and prints each st
   REQUIRE(ctl.node.watch_requests.size() == 2);
   CHECK(ctl.node.watch_requests[0].after() == 10);
   CHECK(ctl.node.watch_requests[1].after() == 12);
-  for (auto text : {"created task T1", "spawned worker S1 (pid 77)", "claimed by worker-s", "progress: half", "done", "12 lines",
-                    "task T1 done: exit status 0, 1.2 s"})
-    CHECK_MESSAGE(ctl.screen.out.find(text) != std::string::npos, text);
-  CHECK(ctl.screen.out.find('\r') == std::string::npos);
+  for (auto text :
+       {"created task T1", "spawned worker S1 (pid 77)", "claimed by worker-s", "progress: half", "done", "task T1 done: exit status 0, 1.2 s"})
+    CHECK_MESSAGE(ctl.screen.err.find(text) != std::string::npos, text);
+  CHECK(ctl.screen.out == "12 lines\n");
 }
 
 TEST_CASE("a Ctrl-C that meets the look at the task ends the following as any other does, and the task goes on") {
@@ -127,11 +127,21 @@ TEST_CASE("the same dispatch again answers at once with the same task, result an
     r.mutable_dispatch()->set_existing(true);
     return r;
   };
+  auto keyed = command;
+  keyed.insert(keyed.begin() + 2, {"--idempotency-key", "k"});
+  CHECK(ctl(keyed) == 3);
+  CHECK(ctl.screen.out == "no\n");
+  CHECK(ctl.screen.err.find("ago; this is its result. Run it again with --new") != std::string::npos);
+  CHECK(ctl.screen.err.find("task T1 failed: exit status 3, 5 ms") != std::string::npos);
+  CHECK(ctl.node.commands.size() == 1);
+  // Without a key a failure is done once more.
   CHECK(ctl(command) == 3);
-  CHECK(ctl.screen.out == "task T1 is already failed\nno\ntask T1 failed: exit status 3, 5 ms\n");
+  CHECK(ctl.node.commands.size() == 3);
+  CHECK(ctl.node.commands.back().dispatch().fresh());
   CHECK(ctl.node.watch_requests.empty());
   auto with_json = command;
   with_json.insert(with_json.begin(), "--json");
+  with_json.insert(with_json.begin() + 3, {"--idempotency-key", "k"});
   CHECK(ctl(with_json) == 3);
   CHECK(ctl.out_json()["status"] == "already_terminal");
   CHECK(ctl.out_json()["task_id"] == "T1");
@@ -168,7 +178,8 @@ TEST_CASE("--detach returns once the worker runs") {
   auto detached = command;
   detached.insert(detached.begin() + 1, "--detach");
   CHECK(ctl(detached) == code::ok);
-  CHECK(ctl.screen.out == "spawned worker for task T1\n");
+  CHECK(ctl.screen.out == "T1\n");
+  CHECK(ctl.screen.err == "spawned worker for task T1\n");
 }
 
 TEST_CASE("a worker that could not be started is spawn_failed with the error, detached or followed") {
@@ -193,7 +204,7 @@ TEST_CASE("a worker that could not be started is spawn_failed with the error, de
   CHECK(ctl.out_json()["error"] == "spawn_failed: no such file");
   CHECK(ctl.out_json()["completion"]["terminal_status"] == "failed");
   CHECK(run({"--detach"}) == code::refused);
-  CHECK(ctl.screen.out == "spawn failed: spawn_failed: no such file\n");
+  CHECK(ctl.screen.err == "spawn failed: spawn_failed: no such file\n");
 }
 
 TEST_CASE("an agent that could not be started is reported at once, although its task stays open") {
@@ -290,7 +301,8 @@ TEST_CASE("dispatch without a harness answers as the contract says and starts no
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::NO_WORKER, task_in(v1::OPEN), 10); };
   CHECK(ctl({"dispatch", "review", "it"}) == code::ok);
-  CHECK(ctl.screen.out == "created task T1; no role:implementer worker is live\n");
+  CHECK(ctl.screen.out == "T1\n");
+  CHECK(ctl.screen.err == "task T1 is on the board; nobody works on it yet. Start somebody: --harness claude\n");
   CHECK(ctl.node.commands.back().dispatch().title() == "review it");
   CHECK(ctl.node.commands.back().dispatch().harness().empty());
   CHECK(ctl.node.last_environment.empty());
@@ -302,7 +314,7 @@ TEST_CASE("a task that waits for approval says so, and how to approve it") {
   auto words = command;
   words.insert(words.begin() + 1, {"--approval-required", "--detach"});
   CHECK(ctl(words) == code::ok);
-  CHECK(ctl.screen.out == "task T1 waits for approval; approve it with: swarmctl approve T1\n");
+  CHECK(ctl.screen.err == "task T1 waits for approval; approve it with: swarmctl approve T1\n");
 }
 
 TEST_CASE("--no-nudge is told as the reason why nobody was woken") {

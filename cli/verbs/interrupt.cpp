@@ -1,4 +1,4 @@
-#include "cli/interrupt.hpp"
+#include "cli/verbs/interrupt.hpp"
 
 #include <array>
 #include <cerrno>
@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
+
+#include "cli/output.hpp"
 
 namespace swarm::cli {
 
@@ -51,14 +53,19 @@ interrupt_guard::~interrupt_guard() {
 }
 
 void interrupt_guard::wait() {
-  std::array<pollfd, 2> fds{pollfd{signal_pipe[0], POLLIN, 0}, pollfd{stop_[0], POLLIN, 0}};
+  // Without events asked for, an end of the other side alone is reported; a descriptor below 0 is not looked at.
+  std::array<pollfd, 3> fds{pollfd{signal_pipe[0], POLLIN, 0}, pollfd{stop_[0], POLLIN, 0},
+                            pollfd{is_pipe(STDOUT_FILENO) ? STDOUT_FILENO : -1, 0, 0}};
   for (;;) {
     if (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR)
       continue;
     if (fds[1].revents != 0)
       return;
     char byte = 0;
-    if (read(signal_pipe[0], &byte, 1) != 1)
+    const bool reader_left = std::exchange(fds[2].revents, short{0}) != 0;
+    if (reader_left)
+      fds[2].fd = -1;
+    else if (read(signal_pipe[0], &byte, 1) != 1)
       continue;
     interrupted_ = true;
     on_interrupt_();

@@ -1,5 +1,5 @@
-// Ctrl-C as an event: while one of these lives, the first SIGINT, SIGTERM or SIGHUP calls a function on a thread of its own
-// instead of ending the process.
+// Ctrl-C as an event: while one of these lives, SIGINT, SIGTERM and SIGHUP call a function on a thread of its own instead of ending the process.
+// So does the end of whoever reads our output through a pipe: `| head` must not be waited for until there is more to say.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,137 @@
+#include "cli/verbs/program_io.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gateway/client/failure.hpp"
+
+namespace swarm::cli {
+
+bool has_standard_input() {
+  struct stat info {};
+  if (fstat(STDIN_FILENO, &info) != 0)
+    return false;
+  return S_ISFIFO(info.st_mode) || (S_ISREG(info.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size);
+}
+
+program_io::program_io(invocation& cli, std::string pty_id, options o)
+  : cli_(cli), id_(std::move(pty_id)), options_(std::move(o)), filter_(options_.target), reading_(cli.node().finder.connect({}, false)) {
+  output_ = std::thread{[this] { carry_output(); }};
+  if (!options_.forward_input || pipe2(stop_, O_CLOEXEC) != 0)
+    return;
+  writing_ = cli.node().finder.connect({}, false);
+  input_ = std::thread{[this] { carry_input(); }};
+}
+
+program_io::~program_io() {
+  {
+    std::lock_guard guard{mutex_};
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  reading_->cancel();
+  if (writing_)
+    writing_->cancel();
+  if (stop_[1] >= 0)
+    close(stop_[1]);
+  if (output_.joinable())
+    output_.join();
+  if (input_.joinable())
+    input_.join();
+  if (stop_[0] >= 0)
+    close(stop_[0]);
+}
+
+bool program_io::finish() {
+  {
+    // The node of the worker may be gone, with its output.
+    constexpr std::chrono::seconds patience{10};
+    std::unique_lock lock{mutex_};
+    if (!changed_.wait_for(lock, patience, [this] { return is_over_; }))
+      return false;
+  }
+  print(filter_.finish());
+  return complete_;
+}
+
+void program_io::print(const std::string& text) {
+  if (text.empty())
+    return;
+  printed_ = true;
+  options_.around([&] { cli_.io().raw(text); });
+}
+
+void program_io::carry_output() {
+  v1::ReadPtyRequest request;
+  request.set_id(id_);
+  request.set_follow(true);
+  std::uint64_t next = 0;
+  auto take = [&](const v1::PtyChunk& chunk) {
+    lost_ += chunk.gap();
+    if (!chunk.data().empty() || chunk.gap() != 0)
+      next = chunk.offset() + chunk.data().size();
+    print(filter_.take(chunk.data()));
+    complete_ = complete_ || chunk.ended();
+    return !chunk.ended() && !stopping_;
+  };
+  constexpr std::chrono::milliseconds pause_first{10}, pause_longest{1000};
+  try {
+    // A stream that was cut goes on at the next offset: every byte is printed once.
+    auto pause = pause_first;
+    for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
+      auto before = next;
+      end = reading_->read(request, take);
+      request.set_from(next);
+      pause = next != before ? pause_first : std::min(pause * 2, pause_longest);
+      std::unique_lock lock{mutex_};
+      if (end == stream_end::lost && !complete_)
+        changed_.wait_for(lock, pause, [this] { return stopping_.load(); });
+    }
+  } catch (const call_failed&) {
+    // Whoever waits for the task prints what is kept with it.
+  }
+  {
+    std::lock_guard guard{mutex_};
+    is_over_ = true;
+  }
+  changed_.notify_all();
+}
+
+void program_io::carry_input() {
+  std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{stop_[0], POLLIN, 0}};
+  std::array<char, 32 * 1024> bytes;
+  while (!stopping_) {
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR)
+      continue;
+    if (fds[1].revents != 0)
+      return;
+    auto n = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    v1::SendPtyRequest request;
+    request.set_pty_id(id_);
+    request.set_data(std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))}); // none: the input ends
+    // The program may take its time to read; its end ends the waiting.
+    for (bool sent = false; !sent && !stopping_;) {
+      try {
+        writing_->send(request);
+        sent = true;
+      } catch (const call_failed& f) {
+        if (f.exit_status != code::deadline)
+          return; // the program has ended, or takes no input
+      }
+    }
+    if (n <= 0)
+      return;
+  }
+}
+
+} // namespace swarm::cli

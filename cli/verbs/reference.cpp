@@ -1,0 +1,147 @@
+#include "cli/verbs/reference.hpp"
+
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "cli/rows.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+/// Of a UUID: whoever gives it whole means exactly that one, also when it is not listed.
+constexpr std::size_t full_id_bytes = 36;
+
+std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.recent.newest(kind, cli.node_name(), cli.scope()); }
+
+std::string candidates(const std::vector<const v1::PtyInfo*>& found) {
+  std::string out;
+  for (std::size_t i = 0; i < found.size() && i < limits::candidates_shown_max; ++i)
+    out += (i == 0 ? "" : ", ") + short_id(found[i]->id()) + (found[i]->name().empty() ? "" : " (" + found[i]->name() + ")");
+  return found.size() > limits::candidates_shown_max ? out + ", …" : out;
+}
+
+failure several(const std::string& what, const std::string& who, const std::string& which) {
+  return {code::refused, "more than one " + what + " is meant by \"" + who + "\": " + which + "; give more of the id"};
+}
+
+std::string find_task(const invocation& cli, const std::string& who) {
+  auto q = cli.query();
+  q.mutable_find_task()->set_who(who);
+  return cli.ask(q).task().id();
+}
+
+const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::string& scope) {
+  const v1::PtyInfo* out = nullptr;
+  for (const auto& p : all)
+    if (p.scope() == scope && (out == nullptr || out->created_at_ms() <= p.created_at_ms()))
+      out = &p;
+  return out;
+}
+
+} // namespace
+
+std::string task_named(const invocation& cli, const std::string& who) {
+  // swarm-mcp takes whole ids only, and says itself what is wrong with another one.
+  if (who.size() == full_id_bytes || cli.is_swarm_mcp())
+    return who;
+  auto mine = who == last_word ? made_here(cli, kind_of_thing::task) : std::string{};
+  return !mine.empty() ? mine : find_task(cli, who == last_word ? std::string{} : who);
+}
+
+std::vector<std::string> tasks_named(const invocation& cli, const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const auto& word : comma_separated(words))
+    out.push_back(task_named(cli, word));
+  return out;
+}
+
+std::string optional_task(const invocation& cli, const std::string& who) { return who.empty() ? std::string{} : task_named(cli, who); }
+
+std::string approval_named(const invocation& cli, const std::string& who) {
+  if (who.size() == full_id_bytes)
+    return who;
+  auto q = cli.query();
+  q.mutable_list_approvals()->set_open_only(who == last_word);
+  auto list = cli.ask(q).approvals();
+  if (who == last_word) {
+    auto mine = made_here(cli, kind_of_thing::approval);
+    for (const auto& a : list.approvals())
+      if (a.id() == mine)
+        return mine;
+    if (list.approvals().empty())
+      throw failure(code::refused, "nothing waits for a decision in scope " + cli.scope());
+    return list.approvals(list.approvals_size() - 1).id();
+  }
+  std::vector<std::string> found;
+  for (const auto& a : list.approvals())
+    if (a.id() == who || (who.size() >= limits::id_prefix_min && a.id().starts_with(who)))
+      found.push_back(a.id());
+  if (found.size() > 1)
+    throw several("approval", who, joined(found));
+  // The node says what is wrong with a word that is no approval.
+  return found.empty() ? who : found.front();
+}
+
+std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
+  v1::ListPtysRequest request;
+  request.set_scope(all_scopes ? std::string{} : cli.scope());
+  request.set_all_scopes(all_scopes);
+  return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
+}
+
+const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach far) {
+  std::vector<const v1::PtyInfo*> running, begin_so, elsewhere;
+  const v1::PtyInfo* ended = nullptr;
+  for (const auto& p : all) {
+    if (p.id() == who)
+      return &p;
+    const bool here = p.scope() == scope;
+    if (p.name() == who && here && p.running())
+      running.push_back(&p);
+    else if (p.name() == who && here && (ended == nullptr || ended->created_at_ms() <= p.created_at_ms()))
+      ended = &p;
+    if (who.size() >= limits::id_prefix_min && p.id().starts_with(who))
+      (here || far == reach::all_scopes ? begin_so : elsewhere).push_back(&p);
+  }
+  if (running.size() > 1)
+    throw several("terminal", who, candidates(running));
+  if (!running.empty())
+    return running.front();
+  if (ended != nullptr)
+    return ended;
+  if (begin_so.size() > 1)
+    throw several("terminal", who, candidates(begin_so));
+  if (!begin_so.empty())
+    return begin_so.front();
+  auto hint = elsewhere.empty() ? std::string{"; see: swarmctl pty list --all"}
+                                : "; one of another scope begins so: give its whole id, " + elsewhere.front()->id() + ", if you mean it";
+  throw failure(code::refused, "no terminal of scope " + scope + " is called \"" + who + "\"" + hint);
+}
+
+v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach far) {
+  auto scope = cli.scope();
+  auto all = all_terminals(cli, true);
+  if (who == last_word) {
+    auto mine = made_here(cli, kind_of_thing::terminal);
+    auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; });
+    if (found != all.end())
+      return *found;
+    if (const auto* newest = newest_of(all, scope))
+      return *newest;
+    throw failure(code::refused, "there is no terminal in scope " + scope + " yet; see: swarmctl pty list --all");
+  }
+  // The list may not know a terminal that ended before the node's start, while its output is still kept.
+  if (who.size() == full_id_bytes && std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.id() == who; })) {
+    v1::PtyInfo unlisted;
+    unlisted.set_id(who);
+    return unlisted;
+  }
+  return *choose_terminal(all, who, scope, far);
+}
+
+void remember_made(const invocation& cli, kind_of_thing kind, const std::string& scope, const std::string& id) {
+  cli.recent.made(kind, cli.node_name(), scope, id);
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,141 @@
+// logs, cancel, retry: what the worker of a task printed, that it goes no further, and that it is done once more.
+#include "actors/domain/harness.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/profile.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/program_output.hpp"
+#include "cli/verbs/reference.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+v1::Task task_of(const invocation& cli, const std::string& who) {
+  auto query = cli.query();
+  query.mutable_get_task()->set_task_id(task_named(cli, who));
+  return cli.ask(query).task();
+}
+
+// -- logs --------------------------------------------------------------------------------------
+
+struct logs_options {
+  std::string who;
+  bool follow = false;
+};
+
+int run_logs(invocation& cli, const logs_options& o) {
+  auto task = task_of(cli, o.who);
+  auto worker = last_worker(cli, task);
+  if (!worker)
+    throw failure(code::refused, "task " + task.id() + " has had no worker" + (domain::is_terminal(task.status()) ? "" : " yet") +
+                                   ", so nothing was printed; see: swarmctl task " + short_id(task.id()));
+  if (print_output(cli, *worker, o.follow))
+    return code::ok;
+  if (!print_output_tail(cli, task))
+    throw failure(code::refused, "the output of the worker of task " + task.id() + " is no longer kept");
+  return code::ok;
+}
+
+void build_logs(CLI::App& app, invocation& cli) {
+  auto o = std::make_shared<logs_options>();
+  option(app, "task", o->who, task_words)->required();
+  flag(app, "--follow,-f", o->follow, "go on until the program ends");
+  on_run(app, cli, [o, &cli] { return run_logs(cli, *o); });
+}
+
+// -- cancel ------------------------------------------------------------------------------------
+
+struct cancel_options {
+  std::string who;
+  std::string note;
+};
+
+int run_cancel(invocation& cli, const cancel_options& o) {
+  auto command = cli.command();
+  command.set_actor(cli.named_actor_id());
+  auto& body = *command.mutable_update_task();
+  body.set_task_id(task_named(cli, o.who));
+  body.set_status(v1::CANCELLED);
+  body.set_result(o.note);
+  body.set_has_result(!o.note.empty());
+  auto reply = cli.execute(command);
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"task_id", body.task_id()}, {"status", domain::to_text(v1::CANCELLED)}});
+  else
+    cli.io().line("cancelled " + body.task_id() + "  " + reply.task().task().title());
+  return code::ok;
+}
+
+void build_cancel(CLI::App& app, invocation& cli) {
+  auto o = std::make_shared<cancel_options>();
+  option(app, "task", o->who, task_words)->required();
+  option(app, "--note", o->note, "why");
+  on_run(app, cli, [o, &cli] { return run_cancel(cli, *o); });
+}
+
+// -- retry -------------------------------------------------------------------------------------
+
+/// The same task, and the same worker for it when it had one. The environment is that of now.
+int run_retry(invocation& cli, const std::string& who) {
+  auto old = task_of(cli, who);
+  if (!domain::is_terminal(old.status()))
+    throw failure(code::refused, "task " + old.id() + " has not ended: it is " + domain::to_text(old.status()) + "; cancel it first, or wait for it");
+  auto worker = last_worker(cli, old);
+  auto requester = cli.named_actor();
+  auto command = cli.command();
+  command.set_actor(requester ? requester->id() : "");
+  auto& body = *command.mutable_dispatch();
+  body.set_title(old.title());
+  body.set_description(old.description());
+  body.set_type(old.type());
+  body.set_priority(old.priority());
+  *body.mutable_files() = old.files();
+  body.set_has_files(old.has_files());
+  body.set_parent_task_id(old.parent_task_id());
+  body.set_fresh(true);
+  body.set_no_spawn(!worker);
+  environment_list environment;
+  if (worker) {
+    body.set_role(worker->role());
+    body.set_harness(worker->harness());
+    *body.mutable_argv() = worker->argv();
+    body.set_directory(worker->directory());
+    body.set_pipes(worker->pipes());
+    body.set_worktree(worker->worktree());
+    body.set_on(worker->on());
+    *body.mutable_where() = worker->where();
+    environment = settings_of_worker(cli, requester, {}, worker->harness(), worker->directory()).environment;
+  }
+  auto d = cli.execute(command, environment).dispatch();
+  remember_made(cli, kind_of_thing::task, d.task().scope(), d.task().id());
+  if (d.has_spawn())
+    remember_made(cli, kind_of_thing::terminal, d.task().scope(), d.spawn().id());
+  if (cli.json_wanted()) {
+    auto out = mcp::dispatch(d);
+    out["retry_of"] = old.id();
+    cli.io().print(out);
+    return code::ok;
+  }
+  cli.io().note("made once more from " + old.id() + "  " + old.title() + "; see: swarmctl logs " + short_id(d.task().id()) + " -f");
+  cli.io().line(d.task().id());
+  return code::ok;
+}
+
+void build_retry(CLI::App& app, invocation& cli) {
+  auto who = std::make_shared<std::string>();
+  option(app, "task", *who, task_words)->required();
+  on_run(app, cli, [who, &cli] { return run_retry(cli, *who); });
+}
+
+constexpr verb verbs[] = {
+  {"logs", subject::tasks, "print what the worker of a task has printed", "  swarmctl logs @last -f\n  swarmctl logs 93216c19 | less", build_logs},
+  {"cancel", subject::tasks, "cancel a task; its worker ends", "  swarmctl cancel @last --note \"not needed any more\"", build_cancel},
+  {"retry", subject::tasks, "make a task that has ended once more, with a worker like its last one", "  swarmctl retry 93216c19", build_retry},
+};
+
+} // namespace
+
+std::span<const verb> task_worker_verbs() { return verbs; }
+
+} // namespace swarm::cli

@@ -1,0 +1,257 @@
+// What a person at a shell trips over in the first weeks: names that hit the wrong thing, a node that comes back by itself, pipes, terminals.
+#include <csignal>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/mcp_client.hpp"
+#include "tests/support/node_process.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+/// A Git repository of its own, which is a scope.
+std::string repository(const test_node& node, const std::string& name) {
+  auto path = fs::path{node.work()} / name;
+  fs::create_directories(path / ".git");
+  return path.string();
+}
+
+json terminal(const test_node& node, const std::string& id) {
+  for (const auto& p : node.ctl_json({"pty", "list", "--all"}))
+    if (p.at("id") == id)
+      return p;
+  return nullptr;
+}
+
+run_result shell(const test_node& node, const std::string& script) {
+  auto with_path = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  return child_process{{"/bin/bash", "-c", script}, with_path, node.work()}.finish();
+}
+
+} // namespace
+
+// -- names ------------------------------------------------------------------------------------
+
+TEST_CASE("a terminal is killed by its name in this scope, never by the beginning of another one's id") {
+  test_node node;
+  auto one = repository(node, "one"), two = repository(node, "two");
+  std::string other = node.ctl_json({"pty", "new", "--name", "other", "--", "sleep", "1000"}, {.directory = one}).at("id");
+  // A name that is also the beginning of the other one's id.
+  auto name = other.substr(0, 6);
+  std::string mine = node.ctl_json({"pty", "new", "--name", name, "--", "sleep", "1000"}, {.directory = two}).at("id");
+  CHECK(node.ctl({"pty", "kill", name}, {.directory = two}).status == 0);
+  CHECK(eventually([&] { return terminal(node, mine).at("running") == false; }));
+  CHECK(terminal(node, other).at("running") == true);
+  auto refused = node.ctl({"pty", "kill", other.substr(0, 8)}, {.directory = two});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find(other) != std::string::npos);
+  CHECK(terminal(node, other).at("running") == true);
+  CHECK(node.ctl({"pty", "read", other.substr(0, 8)}, {.directory = two}).status == 0);
+  CHECK(node.ctl({"pty", "kill", other}, {.directory = two}).status == 0);
+}
+
+TEST_CASE("tasks are meant by the beginning of their ids, and @last is what this terminal made last") {
+  test_node node;
+  auto me = node.session("name:me");
+  std::string first = node.ctl_json({"request-task", "fix", "first"}).at("id");
+  std::string second = node.ctl_json({"request-task", "fix", "second", "--depends-on", first.substr(0, 8)}).at("id");
+  CHECK(node.ctl_json({"task", second.substr(0, 8)}).at("depends_on") == json{first});
+  CHECK(node.ctl_json({"task", "@last"}).at("id") == second);
+  CHECK(node.ctl({"claim", first.substr(0, 8), "--as", me}).status == 0);
+  CHECK(node.ctl({"report-progress", first.substr(0, 8), "half", "--as", me}).status == 0);
+  CHECK(node.ctl({"complete-task", first.substr(0, 8), "--summary", "done", "--as", me}).status == 0);
+  CHECK(node.ctl_json({"task", first.substr(0, 8)}).at("status") == "done");
+  auto unknown = node.ctl({"task", "00000000"});
+  CHECK(unknown.status == 1);
+  CHECK(unknown.err.find("swarmctl tasks") != std::string::npos);
+  // A person's own terminal has a newest task of its own.
+  terminal_process person{{program("swarmctl").string(), "request-task", "fix", "mine"}, node.env(), node.work()};
+  CHECK(person.finish() == 0);
+  terminal_process same{
+    {"/bin/sh", "-c", "swarmctl request-task fix of-this-terminal; swarmctl request-task fix x >/dev/null </dev/null; swarmctl task @last"},
+    node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}}),
+    node.work()};
+  CHECK(same.finish() == 0);
+  CHECK(same.screen().find("title: x") != std::string::npos);
+}
+
+// -- a node that was stopped --------------------------------------------------------------------
+
+TEST_CASE("down stays down until up, and what needs a node says so") {
+  test_node node;
+  REQUIRE(node.ctl({"kv", "set", "a", "1"}).status == 0);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  auto verb = node.ctl({"kv", "get", "a"});
+  CHECK(verb.status == 3);
+  CHECK(verb.err.find("swarmctl up") != std::string::npos);
+  auto hook = node.ctl({"hook", "claude", "pre-tool-use"},
+                       {.input = R"({"session_id":"s","tool_name":"Edit","tool_input":{"file_path":")" + node.work() + R"(/a.c"}})"});
+  CHECK(hook.status == 0);
+  CHECK(node.node_pid() == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "a"}).out == "1\n");
+  // A node that dies by itself comes back when it is needed.
+  node.kill_node();
+  CHECK(node.ctl({"kv", "get", "a"}).out == "1\n");
+}
+
+TEST_CASE("down names what it ends, asks a person at a terminal, and lets programs go on") {
+  test_node node;
+  std::string id = node.ctl_json({"pty", "new", "--name", "build", "--", "sleep", "1000"}).at("id");
+  terminal_process no{{program("swarmctl").string(), "down"}, node.env(), node.work()};
+  REQUIRE(no.read_until("End them? [y/N]"));
+  CHECK(no.screen().find("build  sleep 1000") != std::string::npos);
+  no.type("n\r");
+  CHECK(no.finish() == 1);
+  CHECK(terminal(node, id).at("running") == true);
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return terminal(node, id).at("running") == true; }));
+  auto down = node.ctl({"down", "--json"});
+  CHECK(down.status == 0);
+  CHECK(down.err.find("ended 1 program:\n  " + id.substr(0, 8) + "  build  sleep 1000") != std::string::npos);
+  CHECK(down.parsed().at("ended").at(0).at("id") == id);
+}
+
+TEST_CASE("restore puts a backup in the place of the store, keeps the old one, and is refused while a node runs") {
+  test_node node;
+  REQUIRE(node.ctl({"kv", "set", "a", "old"}).status == 0);
+  auto backup = node.work() + "/b.db";
+  REQUIRE(node.ctl({"backup", backup}).status == 0);
+  REQUIRE(node.ctl({"kv", "set", "a", "new"}).status == 0);
+  auto early = node.ctl({"restore", backup});
+  CHECK(early.status == 1);
+  CHECK(early.err.find("swarmctl down") != std::string::npos);
+  mcp_client agent{node};
+  agent.initialize();
+  agent.call_later("wait_for_activity", {{"timeout_seconds", 60}});
+  REQUIRE(node.ctl({"down"}).status == 0);
+  std::ofstream{node.work() + "/junk.db"} << "no store";
+  auto junk = node.ctl({"restore", node.work() + "/junk.db"});
+  CHECK(junk.status == 1);
+  CHECK(junk.err.find("junk.db") != std::string::npos);
+  auto restored = node.ctl_json({"restore", backup});
+  fs::path old{restored.at("replaced").get<std::string>()};
+  CHECK(fs::exists(old / "swarm.db"));
+  CHECK(node.node_pid() == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "a"}).out == "old\n");
+  REQUIRE(node.ctl({"kv", "set", "x", "1"}).status == 0);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "x"}).out == "1\n");
+}
+
+TEST_CASE("a node whose store is moved away ends instead of answering what is in no store") {
+  test_node node;
+  node.start();
+  REQUIRE(node.ctl({"kv", "set", "a", "1"}).status == 0);
+  fs::rename(node.dir().database(), node.dir().root / "moved.db");
+  constexpr int store_moved = 74;
+  CHECK(node.wait_for_exit() == store_moved);
+  CHECK(file_text(node.dir().log_dir() / "swarmd.log").find("swarmctl restore FILE") != std::string::npos);
+}
+
+// -- terminals ----------------------------------------------------------------------------------
+
+TEST_CASE("whoever leaves a terminal gets his own back as it was") {
+  test_node node;
+  std::string id =
+    node.ctl_json({"pty", "new", "--name", "vim", "--", "sh", "-c", R"(printf '\033[?1049h\033[?1000h\033[?25l\033=\033[31mready'; sleep 1000)"})
+      .at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", "vim"}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  CHECK(person.screen().find("Ctrl-] leaves it") != std::string::npos);
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+  auto undone = person.screen().substr(person.screen().find("ready"));
+  for (const auto* sequence : {"\x1b>", "\x1b[0m", "\x1b[?25h", "\x1b[?1000l", "\x1b[?1049l"})
+    CHECK_MESSAGE(undone.find(sequence) != std::string::npos, sequence);
+}
+
+TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and misses no byte") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "while read -r line; do echo got-$line; done"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
+  person.type("one\r");
+  REQUIRE(person.read_until("got-one"));
+  node.kill_node();
+  // What is typed while the node is away is not kept; then it is there again, started by who needs it.
+  CHECK(eventually([&] {
+    person.type("two\r");
+    return person.read_until("got-two", std::chrono::milliseconds{500});
+  }));
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  CHECK(node.node_pid() == 0);
+  CHECK(person.read_until("the node is away"));
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(eventually([&] {
+    person.type("three\r");
+    return person.read_until("got-three", std::chrono::milliseconds{500});
+  }));
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+}
+
+TEST_CASE("whoever is attached while the node is away can leave") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; sleep 1000"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(person.read_until("Ctrl-] leaves]"));
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+}
+
+// -- pipes --------------------------------------------------------------------------------------
+
+TEST_CASE("what follows ends with whoever read it, and output that cannot be written is no success") {
+  test_node node;
+  REQUIRE(node.ctl({"kv", "set", "a", "1"}).status == 0);
+  auto head = shell(node, "swarmctl events --follow --since 0 | head -1; echo ${PIPESTATUS[0]}");
+  CHECK(lines_of(head.out).back() == "141");
+  REQUIRE(node.ctl({"pty", "new", "--name", "quiet", "--", "sh", "-c", "echo first; sleep 1000"}).status == 0);
+  auto first = shell(node, "swarmctl pty read quiet --follow | head -1; echo ${PIPESTATUS[0]}");
+  CHECK(lines_of(first.out).back() == "141");
+  for (const auto* verb : {"tasks", "tasks --json", "--help", "status"}) {
+    CAPTURE(verb);
+    auto full = shell(node, std::string{"swarmctl "} + verb + " >/dev/full");
+    CHECK(full.status == 1);
+    CHECK(full.err.find("No space left on device") != std::string::npos);
+  }
+}
+
+TEST_CASE("in a directory that was removed verbs that need none work, and the others say what is wrong") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto gone =
+    shell(node, "mkdir gone && cd gone && rmdir ../gone && swarmctl status >/dev/null && swarmctl --scope team kv list >/dev/null && swarmctl tasks");
+  CHECK(gone.status == 1);
+  CHECK(gone.err.find("the working directory has been removed") != std::string::npos);
+}
+
+// -- honest answers -----------------------------------------------------------------------------
+
+TEST_CASE("what was not there to be released, deleted or unsubscribed is not claimed to have been") {
+  test_node node;
+  auto bob = node.session("name:bob"), eve = node.session("name:eve");
+  REQUIRE(node.ctl({"lock", "f", "--as", bob}).status == 0);
+  auto unlock = node.ctl({"unlock", "f", "--as", eve});
+  CHECK(unlock.status == 1);
+  CHECK(unlock.err.find("name:eve does not hold " + node.work() + "/f; name:bob does") != std::string::npos);
+  CHECK(node.ctl({"unlock", "f", "--as", eve, "--json"}).parsed().at("released") == false);
+  CHECK(node.ctl({"kv", "del", "nope"}).status == 1);
+  CHECK(node.ctl({"unsubscribe", "nope"}).status == 1);
+  CHECK(node.ctl({"lock", "f", "--as", bob, "--exclusive"}).err.find("you hold it yourself") != std::string::npos);
+  CHECK(node.ctl({"unlock", "f", "--as", bob}).status == 0);
+  // The original claims success.
+  fs::create_symlink(program("swarmctl"), fs::path{node.work()} / "swarm-mcp");
+  CHECK(shell(node, "./swarm-mcp unlock f --as " + eve).status == 0);
+  CHECK(shell(node, "./swarm-mcp kv del nope").status == 0);
+}
