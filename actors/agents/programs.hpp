@@ -1,4 +1,4 @@
-// The programs, one file each, and what their files share.
+// The known agents, each defined in a file of its own, and the helper that those files share.
 #pragma once
 
 #include "actors/agents/agent.hpp"
@@ -11,7 +11,7 @@ extern const agent opencode;
 extern const agent gemini;
 extern const agent hermes;
 
-/// A file of ours for the program to read; empty when it is not there.
+/// Path of a file that we ship for agents, where `path` is relative to the share directory. Empty when it does not exist.
 std::string shared_file(const start&, const char* path);
 
 } // namespace swarm::agents

@@ -11,7 +11,8 @@
 
 namespace swarm::log {
 
-// One line each, from any thread. The pieces follow one another as concat() joins them.
+// Each call writes one line; the pieces are joined as concat() joins them. Any thread may call them, but not during open(), close(), or the
+// construction or destruction of a redirection.
 void debug(std::initializer_list<piece>);
 void info(std::initializer_list<piece>);
 void warn(std::initializer_list<piece>);
@@ -19,11 +20,11 @@ void error(std::initializer_list<piece>);
 void critical(std::initializer_list<piece>);
 
 struct destination {
-  std::string file;       // rotated at limits::node_log_bytes_max
-  bool to_stderr = false; // there as well
-  bool verbose = false;   // debug() is written, too
+  std::string file;       // path; rotates at limits::node_log_bytes_max, limits::node_log_files_max older files are kept
+  bool to_stderr = false; // also writes each line to stderr
+  bool verbose = false;   // also writes the lines of debug()
 };
-/// Until then lines go to stdout. Throws std::exception when the file cannot be opened.
+/// Writes all further lines there; before the first call they go to stdout. Throws std::exception when the file cannot be opened.
 void open(const destination&);
 /// What was logged before is in the file.
 void flush();

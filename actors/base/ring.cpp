@@ -17,7 +17,7 @@ namespace swarm {
 
 namespace {
 
-constexpr std::uint64_t ring_magic = 0x31676e6972777377; // "swwring1"
+constexpr std::uint64_t ring_magic = 0x31676e6972777377; // the bytes "wswring1", little-endian
 constexpr std::uint32_t ring_version = 1;
 constexpr std::size_t header_bytes = 4096;
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);

@@ -9,7 +9,7 @@ namespace swarm {
 
 namespace {
 
-/// Length of the well-formed sequence at the start of `s`, 0 if malformed.
+/// Bytes of the UTF-8 sequence at the start of `s`; 0 if it is malformed. `s` must not be empty.
 std::size_t sequence(std::string_view s) {
   auto at = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
   auto tail = [&](std::size_t i) { return (at(i) & 0xc0u) == 0x80u; };

@@ -19,9 +19,9 @@ struct git_tree {
 /// that. Empty when it lies in none, or when the nearest .git is broken.
 std::optional<git_tree> find_git_tree(const std::string& path);
 
-/// The path under which a file is locked: in a linked worktree that of the same file in the tree the scope is about, else `path` itself,
-/// which is absolute and normalised. That tree is the one a path as `scope` lies in, spelled as there, when it is one of the same
-/// repository; otherwise the main one.
+/// Returns the path under which a file is locked, so that all worktrees of a repository share one lock. `path` is absolute and normalised.
+/// A path in no linked worktree, or below a broken .git, is returned unchanged. A path in a linked worktree is moved to the worktree that
+/// contains `scope`, if `scope` is an absolute path in the same repository, otherwise to git_tree::repository.
 std::string repository_path(const std::string& path, std::string_view scope = {});
 
 } // namespace swarm

@@ -17,7 +17,8 @@ v1::Reply as_reply(v1::Refusal refusal) {
 
 bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cmd.principal().kind() == v1::Principal::SESSION; }
 
-/// The sender of a command is alive.
+/// Updates the session's heartbeat at most once per limits::session_heartbeat, so that not every command writes the session's row. Replaces one
+/// that lies far in the future as well: the clock was set back.
 void keep_alive(transaction& tx, v1::Session session) {
   const auto age = tx.in().now_ms - session.heartbeat_ms();
   if (age <= limits::session_heartbeat().count() && age >= -limits::session_stale().count())

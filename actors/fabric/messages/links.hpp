@@ -13,38 +13,43 @@
 
 namespace swarm {
 
-/// Of two nodes' links: the one for everything, and the one beside it for what may be much. Each has its connections, numbers and window.
+/// The two lanes of a link. `bulk` carries what may be large, such as a followed terminal; `control` carries everything else. Each lane has its
+/// own connection, sequence numbers and flow-control window.
 enum class link_lane : std::uint8_t { control, bulk };
 inline constexpr std::size_t link_lanes = 2;
 
-/// One connection to another node, as the transport made it. Thread-safe; every function posts and returns.
+/// One connection to another node. Thread-safe; no function blocks, and results come as link_news.
 class link_connection {
 public:
   virtual ~link_connection() = default;
-  /// Of the other node, from its certificate.
+  /// Id of the other node, from its certificate.
   virtual const std::string& node_id() const noexcept = 0;
-  /// We called it, not it us.
+  /// True when this node opened the connection.
   virtual bool dialled() const noexcept = 0;
   virtual link_lane lane() const noexcept = 0;
-  /// One at a time: `written` tells when there is room for another.
+  /// Queues one frame. The caller waits for `written` before it writes the next one. A frame is dropped without a report when
+  /// limits::link_frames_queued_max frames are queued, and after close(), abort() or the end of the connection.
   virtual void write(v1::LinkFrame) = 0;
-  /// The next frame is wanted; the first one is read without asking.
+  /// Asks for the next frame. The transport reads the first one without being asked.
   virtual void read() = 0;
-  /// Ends it; what was written before is sent first.
+  /// Sends the frames already written, then ends the connection.
   virtual void close() = 0;
-  /// Ends it at once: nothing is heard from the other side, so what was written is not waited for.
+  /// Ends the connection at once and drops unsent frames: for a node that no longer answers.
   virtual void abort() = 0;
 };
 using link_connection_ptr = std::shared_ptr<link_connection>;
 
-/// The transport's news of a connection, in the order they happened.
+/// What the transport reports about one connection, in order.
 struct link_news {
+  /// connected: the connection stands. frame: `body` has arrived. written: no frame is queued any more. disconnected: it has ended.
+  /// not_reached: a dialled node could not be reached, or a caller without a valid certificate was refused; for such a caller `node_id` is
+  /// empty and `lane` is control.
   enum kind_t { connected, frame, written, disconnected, not_reached } kind = disconnected;
-  link_connection_ptr connection; // null when it was not reached
+  link_connection_ptr connection; // null with not_reached
   std::string node_id;
   link_lane lane = link_lane::control;
   v1::LinkFrame body;
-  std::string text; // why it ended, for people
+  std::string text; // with disconnected and not_reached: the reason, for people; may be empty
 };
 using link_news_ptr = std::shared_ptr<const link_news>;
 using link_request_ptr = std::shared_ptr<const v1::LinkRequest>;
