@@ -34,7 +34,13 @@ blocking_worker::~blocking_worker() {
     ending_ = true;
   }
   changed_.notify_all();
+  ends_.notify_all();
   thread_.join();
+}
+
+bool blocking_worker::pause(std::chrono::milliseconds span) {
+  std::unique_lock lock{mutex_};
+  return !ends_.wait_for(lock, span, [this] { return ending_; });
 }
 
 bool blocking_worker::post(std::function<void()> work) {
@@ -176,7 +182,8 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
     const auto& node = *service_.node;
     if (req->token().size() > limits::join_token_bytes_max)
       return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
-    if (auto failed = join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms()))
+    if (auto failed =
+          join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms(), [this](auto span) { return worker_.pause(span); }))
       return failed;
     auto wrong = links_.serve(req->listen());
     renewal_.wake();

@@ -251,8 +251,54 @@ void enrollment::close_in_time() {
   }
 }
 
+namespace {
+
+struct admission {
+  std::string authority; // DER
+  v1::JoinReply reply;
+};
+
+/// One attempt. The home answers the same request again as it did before. `no_answer`: the home was not reached, or cut the call off.
+security_result<admission> ask_home(const join_token& token, const v1::JoinRequest& ask, bool& no_answer) {
+  auto ca = probe_authority(token.address, token.ca_sha256, limits::cluster_call_timeout);
+  no_answer = !ca && ca.failure().code == security_error::unreachable;
+  if (!ca)
+    return ca.failure();
+  auto ca_pem = certificate_to_pem(*ca);
+  if (!ca_pem)
+    return ca_pem.failure();
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = *ca_pem;
+  grpc::ChannelArguments arguments;
+  set_link_arguments(arguments);
+  arguments.SetSslTargetNameOverride(node_dns_name(token.home_id));
+  auto stub = v1::Enrollment::NewStub(grpc::CreateCustomChannel(token.address, grpc::SslCredentials(tls), arguments));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  admission in;
+  auto s = stub->Join(&context, ask, &in.reply);
+  no_answer = s.error_code() == grpc::StatusCode::UNAVAILABLE;
+  if (!s.ok())
+    return security_failure{security_error::unreachable,
+                            concat({"the home of the cluster, at ", token.address, ", did not let this node in: ", s.error_message()})};
+  in.authority = std::move(*ca);
+  return in;
+}
+
+/// The home opens its join listener anew when its certificate is renewed, and whoever connects at that moment is cut off: one more attempt.
+security_result<admission> ask_home_patiently(const join_token& token, const v1::JoinRequest& ask,
+                                              const std::function<bool(std::chrono::milliseconds)>& pause) {
+  auto no_answer = false;
+  auto in = ask_home(token, ask, no_answer);
+  if (!no_answer || !pause(limits::join_retry_after))
+    return in;
+  return ask_home(token, ask, no_answer);
+}
+
+} // namespace
+
 std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view text, const std::string& listen,
-                                             std::int64_t now_ms) {
+                                             std::int64_t now_ms, const std::function<bool(std::chrono::milliseconds)>& pause) {
   if (auto now_in = mine.authority().facts())
     return security_failure{security_error::wrong_state, concat({"this node is in a cluster already, whose home is ", now_in->home_name})};
   if (!listen.empty() && !parse_address(listen))
@@ -260,20 +306,9 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   auto token = parse_join_token(text);
   if (!token)
     return token.failure();
-  auto ca = probe_authority(token->address, token->ca_sha256, limits::cluster_call_timeout);
-  if (!ca)
-    return ca.failure();
-  auto ca_pem = certificate_to_pem(*ca);
   auto csr = mine.authority().request_certificate(facts.node_id);
-  if (!ca_pem || !csr)
-    return ca_pem ? csr.failure() : ca_pem.failure();
-
-  grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = *ca_pem;
-  grpc::ChannelArguments arguments;
-  set_link_arguments(arguments);
-  arguments.SetSslTargetNameOverride(node_dns_name(token->home_id));
-  auto stub = v1::Enrollment::NewStub(grpc::CreateCustomChannel(token->address, grpc::SslCredentials(tls), arguments));
+  if (!csr)
+    return csr.failure();
   v1::JoinRequest ask;
   ask.set_token_id(to_hex(token->id));
   ask.set_secret(token->key.view().data(), token->key.size());
@@ -282,13 +317,11 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   ask.set_node_name(facts.node_name);
   ask.set_version(facts.version);
   ask.set_listen(listen);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
-  v1::JoinReply reply;
-  if (auto s = stub->Join(&context, ask, &reply); !s.ok())
-    return security_failure{security_error::unreachable,
-                            concat({"the home of the cluster, at ", token->address, ", did not let this node in: ", s.error_message()})};
-  if (reply.home().node_id() != token->home_id || reply.ca() != *ca)
+  auto in_cluster = ask_home_patiently(*token, ask, pause);
+  if (!in_cluster)
+    return in_cluster.failure();
+  const auto& [ca, reply] = *in_cluster;
+  if (reply.home().node_id() != token->home_id || reply.ca() != ca)
     return security_failure{security_error::other_cluster, "the home answered for another cluster than the token's"};
   cluster_facts in;
   in.cluster_id = reply.cluster_id();

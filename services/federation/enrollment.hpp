@@ -53,8 +53,9 @@ private:
 /// Where the join listener of a node at this address is: the port after it. Nothing when it is no address.
 std::optional<std::string> join_address(const std::string& listen);
 
-/// Asks the home that the token names for a certificate, and makes this node one of its cluster. Blocks for some seconds at most.
+/// Asks the home that the token names for a certificate, and makes this node one of its cluster. Blocks for twice limits::cluster_call_timeout at
+/// most, and between two attempts in `pause`, which returns false when there is to be no second one.
 std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view token, const std::string& listen,
-                                             std::int64_t now_ms);
+                                             std::int64_t now_ms, const std::function<bool(std::chrono::milliseconds)>& pause);
 
 } // namespace swarm

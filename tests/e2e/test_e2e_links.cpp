@@ -23,6 +23,7 @@
 #include "tests/support/cluster_of_nodes.hpp"
 #include "tests/support/node_client.hpp"
 #include "tests/support/scripted_node.hpp"
+#include "tests/support/tcp_proxy.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
@@ -1065,4 +1066,21 @@ TEST_CASE("a host says nothing within TLS to a server that its token does not me
   CHECK(eventually([&] { return there.heard().find(ask.secret()) != std::string::npos; }));
   context.TryCancel();
   over.get_future().get();
+}
+
+TEST_CASE("a node that joins while the home opens its join listener anew comes in all the same") {
+  cluster_of_nodes c;
+  // Cut off as it looks who is there, and as it asks to be let in.
+  for (auto let_in : {0, 1}) {
+    CAPTURE(let_in);
+    auto token = value_of(parse_join_token(c.token()));
+    auto at = parse_address(token.address).value();
+    tcp_proxy between{"127.0.0.1", 0, "127.0.0.1", std::stoi(at.port), 1};
+    between.refuse_one_after(static_cast<std::size_t>(let_in));
+    token.address = "127.0.0.1:" + std::to_string(between.port());
+    auto name = "late" + std::to_string(let_in);
+    auto in = join_as_member(std::string{value_of(encode_join_token(token)).view()}, name);
+    CHECK(between.so_far().refused == 1);
+    CHECK(cluster_of_nodes::row_seen_by(c.home, name)["node_id"] == in.node_id);
+  }
 }

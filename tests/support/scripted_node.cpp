@@ -53,7 +53,11 @@ member_identity join_as_member(const std::string& token, const std::string& name
   facts.version = "scripted";
   facts.dir = {files.path()};
   auto mine = cluster::open(facts.dir, facts, system_clock_port());
-  if (auto failed = join_cluster(*mine, facts, token, "", unix_ms()))
+  auto pause = [](std::chrono::milliseconds span) {
+    std::this_thread::sleep_for(span);
+    return true;
+  };
+  if (auto failed = join_cluster(*mine, facts, token, "", unix_ms(), pause))
     throw std::runtime_error(failed->text);
   auto in = mine->authority().facts().value();
   auto shown = value_of(mine->authority().credentials());

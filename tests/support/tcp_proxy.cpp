@@ -141,6 +141,11 @@ void tcp_proxy::set_both(const proxy_way& way) {
   set(to_client, way);
 }
 
+void tcp_proxy::refuse_one_after(std::size_t let_in) {
+  std::lock_guard guard{mutex_};
+  let_in_ = let_in;
+}
+
 void tcp_proxy::refuse(bool on) {
   std::lock_guard guard{mutex_};
   refusing_ = on;
@@ -189,7 +194,10 @@ void tcp_proxy::accept_all() {
     unique_fd fd{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!fd)
       return;
-    if (refusing_) {
+    auto is_the_one = let_in_ == 0;
+    if (let_in_ && (*let_in_)-- == 0)
+      let_in_.reset();
+    if (refusing_ || is_the_one) {
       ++counts_.refused;
       abort_connection(fd);
       continue;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -60,6 +61,8 @@ public:
   void set_both(const proxy_way&);
   /// Who connects is reset at once.
   void refuse(bool);
+  /// Of those who connect from now on, the next `let_in` pass and the one after them is reset at once.
+  void refuse_one_after(std::size_t let_in);
   void reset_all();
   /// One end of every connection is reset, and the other is never told: what that one sends is swallowed.
   void leave_half_open(direction told);
@@ -89,6 +92,7 @@ private:
   std::mt19937 rng_;
   std::array<proxy_way, 2> ways_;
   bool refusing_ = false;
+  std::optional<std::size_t> let_in_; // before one is refused
   bool stopping_ = false;
   counts counts_;
   std::list<connection> open_;
