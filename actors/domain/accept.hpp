@@ -10,7 +10,7 @@
 
 namespace swarm::domain {
 
-/// Who of another node may start programs here, and which, and where. "*" stands for all.
+/// Which principals of another node may start programs here, which programs, and where. "*" stands for all.
 struct accept_spawn {
   std::vector<std::string> principals{"operator", "gateway"};
   std::vector<std::string> harnesses{"*"};
@@ -20,7 +20,7 @@ struct accept_spawn {
   std::vector<std::string> directories{"*"};
 };
 
-/// Who of another node may look at the terminals of this one, and type into them.
+/// Which principals of another node may look at the terminals of this one, and type into them.
 struct accept_terminals {
   std::vector<std::string> read{"operator", "gateway"};
   std::vector<std::string> write{"operator", "gateway"};

@@ -7,7 +7,7 @@
 
 namespace swarm::domain {
 
-/// Who may send it. The operator may send everything that is not the node's own; a session too, as itself.
+/// The principals that may send it. The operator may send everything that is not the node's own; so may a session, as itself.
 enum class sent_by {
   members,          // operator and sessions
   members_and_edge, // devices and gateways as well: they talk, watch and decide, and own nothing in a scope
@@ -22,7 +22,7 @@ struct command_row {
   v1::Command::BodyCase body;
   v1::Reply (*run)(transaction&, const v1::Command&);
   sent_by from = sent_by::members;
-  /// It makes sense without a row of the one who acts: it makes that row, ends it, or comes from the node.
+  /// It needs no row of the acting session: it makes that row, ends it, or comes from the node.
   bool unregistered = false;
   /// It makes the store grow, and is refused below the low-disk mark. Releases, expiries and completions never are.
   bool grows_store = false;

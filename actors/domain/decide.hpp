@@ -1,4 +1,4 @@
-// The two entrances to the rule books.
+// How callers reach the rules: decide() and answer(), and the checks that come before them.
 #pragma once
 
 #include "actors/domain/transaction.hpp"

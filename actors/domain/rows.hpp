@@ -1,7 +1,7 @@
-// The tables as the rule books see them: one key, one filter and one order per row type.
+// The tables as the rules see them: one key, one filter and one order per row type.
 //
-// A rule book reads through `rows_view` only. The store answers it from SQLite, `transaction` lays the changes of the
-// command at hand over it, tests answer it from memory. `matches` and `before` are the single definition of what a filter
+// A rule reads through `rows_view` only. The store implements it on SQLite, `transaction` lays the changes of the
+// current command over it, and tests implement it in memory. `matches` and `before` are the single definition of what a filter
 // means; the SQL of actors/store must agree with them (tests/unit/store/rows_test.cpp compares the two).
 #pragma once
 

@@ -1,5 +1,5 @@
-// One function per command, implemented in the rule book of its family. decide.cpp calls them; they call each other across families
-// through the helpers at the end. What a command means, its bounds and its refusals stand at its message in command.proto.
+// The rules: one function for each command, in the source of its family. decide.cpp calls them; they call each other across families
+// through the helpers at the end. The comments in command.proto say what a command means, its bounds and its refusals.
 #pragma once
 
 #include "actors/domain/transaction.hpp"
@@ -66,7 +66,7 @@ std::string caller_identity_token(const transaction&);
 std::string actor_identity_token(const transaction&);
 /// Letters, digits, '_', '.' and '-' only, and not empty: names of identities and trackers become parts of keys and file names.
 bool is_name(std::string_view) noexcept;
-/// The name in `identity:work` or `work`, or empty when that is none.
+/// The name in `identity:work` or `work`; empty when that is not a valid name.
 std::string identity_name(std::string_view identity);
 /// What a work tracker is called whose settings do not say.
 inline constexpr std::string_view default_tracker_provider = "linear";
@@ -97,14 +97,14 @@ std::string display_name(const v1::Session&);
 bool is_held(const v1::Session&) noexcept;
 /// Stores the row of a session that is new, or was taken over by another process, and tells of it. `actor` as of an event.
 void put_registered(transaction&, const v1::Session&, bool adopted_existing, std::string_view actor = {});
-/// Makes the session the scope's planner if its label says so and nobody is.
+/// Makes the session the scope's planner if its label says so and the scope has none.
 void claim_planner(transaction&, const v1::Session&);
 /// Passes the planner role on after the row of `session_id` has gone.
 void pass_planner_on(transaction&, std::string_view session_id);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.
-/// With announce, the contract's "[auto] Agent … went offline" message goes to those who remain. `report` may be null.
+/// With announce, the contract's "[auto] Agent … went offline" message goes to the remaining sessions. `report` may be null.
 /// What does not fit one batch (limits::batch_encoded_bytes_max) stays with the row, which is then an ended lease that the next
 /// sweep goes on with.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);

@@ -40,7 +40,7 @@ public:
     delete_messages();
     delete_tasks();
     delete_spawns();
-    // Before the events: whoever is given up is told before what it has not read goes.
+    // Before the events: a subscription that is given up hears of it before its unread events are deleted.
     give_up_subscriptions();
     delete_events();
     delete_orphan_kv();
@@ -223,7 +223,7 @@ private:
       return;
     // Revisions have no gaps within an epoch; the first ones of an older epoch go by themselves.
     auto end = std::min(keep, oldest + limits::sweep_events_max);
-    // Only the bound on their number takes events from those who wait, and not before they are told.
+    // Only the bound on their number takes events from waiting subscriptions, and not before these hear of it.
     for (const auto& s : waiting) {
       if (s.cursor() + 1 >= end)
         break;

@@ -14,7 +14,7 @@ namespace swarm::domain {
 
 using json = nlohmann::ordered_json;
 
-/// What a rule book may not find out by itself: time, randomness, and facts about the node.
+/// What a rule may not find out by itself: time, randomness, and facts about the node.
 struct inputs {
   std::int64_t now_ms = 0;
   /// Makes a random UUIDv4; seeded in tests.
@@ -80,7 +80,7 @@ public:
   /// Appends an event. `actor` empty = the acting session or principal.
   void event(std::string_view type, std::string_view subject, const json& payload, std::string_view actor = {});
 
-  /// Who is acting: the command's actor, else "operator"/"system" by principal.
+  /// In whose name the command comes: the acting session's id, else "operator"/"system" by principal.
   const std::string& actor_name() const noexcept { return actor_name_; }
   /// The acting session's row, if it acts as one and the row exists in this scope.
   std::optional<v1::Session> actor_session() const;
@@ -98,7 +98,7 @@ public:
   /// The session that owns the planner role, empty = none.
   const std::string& planner() const noexcept { return state_.planner_session_id(); }
   std::uint64_t revision() const noexcept { return state_.revision(); }
-  /// Tasks of the scope that are not terminal, whoever requested them.
+  /// Tasks of the scope that have not ended, of all requesters.
   std::uint64_t open_tasks() const;
   /// Keys of the scope, those included whose time is over and that no sweep has taken yet.
   std::uint64_t kv_entries() const;
@@ -112,7 +112,7 @@ public:
   /// Events below this revision go with the batch; of several calls the highest counts.
   void delete_events_below(std::uint64_t revision);
 
-  /// Refuses the command, whatever its rule book replies: for a bound that is met deep inside of it.
+  /// Refuses the command, whatever its rule replies: for a bound that is reached deep inside the rule.
   void veto(v1::Reply refusal) { veto_ = std::move(refusal); }
 
   /// Changes, events and reply as one batch. With a refusal in `reply` or a veto all changes are dropped.

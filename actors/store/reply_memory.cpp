@@ -174,7 +174,7 @@ void reply_memory::sweep(std::int64_t now_ms) {
   }
 }
 
-// A client that stands in line for a lock keeps all of its ids: a caller who asks again for its place must not be told that it is too late.
+// A client that waits in line for a lock keeps all of its ids: if it asks again for its place, the answer must not be that it is too late.
 // Several at once: finding the oldest means looking at all of the principal's ids, which this spreads over as many commands.
 void reply_memory::evict(const std::string& principal, std::int64_t now_ms) {
   write();

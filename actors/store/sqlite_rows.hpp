@@ -1,4 +1,4 @@
-// The rows as SQLite holds them, for the rule books.
+// The rows as SQLite holds them, for the rules.
 #pragma once
 
 #include "actors/domain/rows.hpp"

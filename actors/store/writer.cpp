@@ -34,7 +34,7 @@ void answer(writer_state::waiting& w, const outcome& o) {
     w.caller.answer(o.reply);
 }
 
-/// Watchers hear first, so that nobody who has been answered is ahead of them.
+/// Watchers hear of a commit before its callers are answered, so that no caller is ahead of them.
 void publish(const commit_sink_actor& sink, const commit_ptr& committed) {
   if (sink && committed)
     caf::anon_send(sink, committed);

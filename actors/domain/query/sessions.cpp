@@ -1,4 +1,4 @@
-// Who is there, and whom a person means by a few letters.
+// Lists sessions, and finds the session that a user means by a few letters.
 #include "actors/domain/query/rules.hpp"
 #include "actors/domain/workspace.hpp"
 

@@ -38,7 +38,7 @@ bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& repor
   f.limit = limits::session_end_rows_max;
   auto locks = tx.find<v1::Lock>(f);
   for (const auto& lock : locks) {
-    // The row, its event, and perhaps a new row, an event and a reply for the one who gets it.
+    // The row and its event, and for the next session in line a new row, an event and a reply.
     if (!tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max()))
       return false;
     release(tx, lock, "owner_gone");

@@ -243,7 +243,7 @@ v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
         return could_not_adopt(v1::Refusal::CONFLICT, row->id());
       if (row->scope() == tx.scope())
         return adopt(tx, *row, r);
-      // Only its own scope sees to a session: whoever is told of it here registers there.
+      // Only its own scope looks after a session: the caller hears of it here and registers there.
       if (auto refusal = check_registrant(tx, *row))
         return *refusal;
       return session_reply(std::move(*row), true);

@@ -66,7 +66,7 @@ public:
   walk(transaction& tx, v1::Cascade& where, v1::TaskReply& told, std::function<bool(std::size_t)> has_room)
     : tx_(tx), where_(where), told_(told), has_room_(std::move(has_room)) {}
 
-  /// True when nobody is left who waits for it.
+  /// True when no other task waits for it any more.
   bool run(const v1::Task& ended) { return ended.status() == v1::DONE ? unblock_all() : cancel_all(); }
 
 private:

@@ -70,8 +70,8 @@ std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
     std::count_if(found.begin(), found.end(), [&](const auto& s) { return !s.harness().empty() && principal_key(s.requested_by()) == mine; }));
 }
 
-/// As a dispatch tells a live worker, in the name of whoever requested the task. A text that the command at hand has no room for is left
-/// out: the task has it.
+/// Tells a live worker of the task as a dispatch does, in the name of the task's requester. A text that does not fit into the command is
+/// left out: the task has it.
 void tell_live_worker(transaction& tx, const v1::Task& task, const v1::Spawn& order) {
   const auto worker = live_worker(tx, order.role(), identity_token(order.label()), task.requester());
   if (!worker)

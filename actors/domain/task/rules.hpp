@@ -45,7 +45,7 @@ std::optional<v1::Reply> check_bounds(const transaction&, const v1::TaskSpec&);
 /// A work tracker as it is configured (as in swarm-mcp).
 struct tracker_config {
   std::string provider;          // never empty, at most limits::id_bytes_max
-  std::string identity;          // name of whom it is for, empty = for anybody
+  std::string identity;          // name of the identity that uses it, empty = any
   std::string default_promotion; // always, explicit-only or medium-or-larger; empty or anything else = as medium-or-larger
 };
 /// By the scope's key config/work_tracker/<identity>, else config/work_tracker/default, else by the caller's own environment. Whose

@@ -18,8 +18,8 @@ v1::Spawn order_worker(transaction&, v1::Spawn, bool deferred = false);
 /// Gives a spawn row a new session row to run as and (again) asks the node for the process of its current attempt.
 void issue_spawn(transaction&, v1::Spawn&);
 
-/// The row of the session a worker runs as, without what says who holds it. Made when the worker is asked for, and again when that row
-/// has run out before the process came.
+/// The row of the session as which a worker runs, without its holder. A request for the worker makes it; it is made again if its lease ends
+/// before the process exists.
 v1::Session worker_session(const transaction&, const v1::Spawn&, std::string id);
 
 /// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
@@ -42,8 +42,8 @@ worker_label make_worker_label(const transaction&, std::string_view role, std::s
 
 /// Whether a task that is about to be made belongs into the work tracker as well, decided as in swarm-mcp. `label`: the one its worker would get.
 v1::Promotion decide_promotion(const transaction&, const v1::Dispatch&, const v1::TaskSpec&, std::string_view label);
-/// Writes the key that ties the task to the ticket it was linked to, and notes in the promotion when, or why not. Nothing to do for
-/// the others: whoever creates the ticket ties it.
+/// Writes the key that ties the task to its linked ticket, and notes in the promotion when, or why not. Does nothing for other promotions:
+/// the one that creates the ticket ties it.
 void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);
 
 /// The instruction a worker gets: three paragraphs.
