@@ -1,11 +1,11 @@
-# What an installation holds, and the Debian package of it (docs/packaging.md). tools/package makes the package.
+# The files of an installation, and the Debian package with them (docs/packaging.md). tools/package makes the package.
 include(GNUInstallDirs)
 
-install(TARGETS swarmctl swarmd swarm-keeper RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}") # they look for each other next to themselves
+install(TARGETS swarmctl swarmd swarm-keeper RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}") # each looks for the others in its own directory
 install(CODE "file(CREATE_LINK swarmctl \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/swarm-mcp\" SYMBOLIC)")
 foreach(part agents skills routines)
   if(EXISTS "${CMAKE_SOURCE_DIR}/deploy/${part}")
-    # A plugin that was tried in place has left its stamp.
+    # A plugin that ran from the source tree left loaded.json and __pycache__ behind.
     install(DIRECTORY deploy/${part} DESTINATION "${CMAKE_INSTALL_DATADIR}/swarm-fabric" PATTERN loaded.json EXCLUDE PATTERN __pycache__ EXCLUDE)
   endif()
 endforeach()
@@ -13,7 +13,7 @@ install(FILES deploy/systemd/swarmd.service DESTINATION lib/systemd/user)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric")
 install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric/docs" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 
-# Manual pages and completion are made from what the programs say. When only tests are wanted nobody waits for them at each build.
+# Manual pages and completion are made from the programs' help. Builds of the tests do not make them, because that would slow each build.
 set(_made "${CMAKE_BINARY_DIR}/package-files")
 set(_make "${CMAKE_SOURCE_DIR}/deploy/package_files" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" "${_made}")
 if(NOT SWARM_TESTS AND NOT SWARM_FUZZ)
@@ -25,7 +25,7 @@ install(CODE "execute_process(COMMAND \"${_words}\" COMMAND_ERROR_IS_FATAL ANY)"
 install(DIRECTORY "${_made}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" FILES_MATCHING PATTERN "*.1.gz")
 install(DIRECTORY "${_made}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8" FILES_MATCHING PATTERN "*.8.gz")
 install(FILES "${_made}/completion/swarmctl" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
-set(_link "${CMAKE_INSTALL_DATADIR}/bash-completion/completions/swarm-mcp") # looked for by the name of the command
+set(_link "${CMAKE_INSTALL_DATADIR}/bash-completion/completions/swarm-mcp") # bash looks for a file with the name of the command
 install(CODE "file(CREATE_LINK swarmctl \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${_link}\" SYMBOLIC)")
 install(FILES "${_made}/completion/_swarmctl" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
 install(FILES "${_made}/completion/swarmctl.fish" "${_made}/completion/swarm-mcp.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")

@@ -1,4 +1,4 @@
-# What `--help` prints to the body of a manual page. heading: of a .SS before it; part=options: only the table of options.
+# Turns the output of `--help` into the body of a manual page. heading: text of a .SS before it; part=options: only the table of options.
 function escaped(text) {
   gsub(/\\/, "\\e", text)
   gsub(/-/, "\\-", text)
@@ -27,7 +27,7 @@ BEGIN {
   place = "after"
   next
 }
-# Once in the page is enough: they stand in the help of swarmctl itself.
+# The page has the global options once, from the help of swarmctl itself.
 /^Global options:$/ { flush_entry(); place = "left out"; next }
 /^[A-Z][a-z ]*:$/ && $0 != "Examples:" {
   flush_entry()

@@ -19,14 +19,14 @@ logger = logging.getLogger("swarm")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PATIENCE_S = 2.0
 _PATIENCE_S_MAX = 60.0
-# swarmctl ends its calls before that, so that it says itself what it could not do.
+# swarmctl gets this part of the time for its calls, so that it can still report what it could not do.
 _OF_IT_FOR_CALLS = 0.75
 # The start of a session may start the node. Nobody waits here for its end.
 _START_S = 20.0
 _OUTPUT_MAX = 16 * 1024 * 1024
-# Hermes' tools that write or run commands. What the others do is nobody's matter, and no process is started for it.
+# Hermes' tools that write or run commands. For the other tools the plugin asks nothing and starts no process.
 _WRITERS = frozenset(("write_file", "patch", "edit_file", "apply_patch", "terminal", "execute_code"))
-# But that they do something shows that the session is at work.
+# The other tools only show that the session is at work; the plugin reports that at most once in this time.
 _SIGN_OF_LIFE_S = 60.0
 _SESSIONS_MAX = 1024
 _DEPTH_MAX = 16  # of subagents
@@ -80,7 +80,7 @@ def _directory():
         return ""
 
 
-# -- /swarm: what others wrote is one line of what can be seen, as code, so that nothing in it is a link or calls somebody ---------------
+# -- /swarm shows the texts of others as one line of visible characters, formatted as code, so that a chat makes no links or mentions of them --
 
 
 def _quoted(text, longest=_TEXT_MAX):
@@ -143,7 +143,7 @@ def _status(value):
     lines = ["swarm " + _quoted(value.get("scope"))]
     for name in ("instances", "tasks", "locks"):
         lines += _section(name, value.get(name))
-    # Of what only grows there is a view each; here, how much.
+    # Keys and messages only grow, and each has a view of its own; this view shows how many there are.
     return lines + ["%s (%d)" % (name, len(value.get(name) or [])) for name in ("kv", "messages")]
 
 
@@ -200,7 +200,7 @@ class Swarm:
     def _ask(self, event, session_id, seconds, flags=(), **more):
         """The answer, a dictionary; empty for silence."""
         try:
-            # Not escaped: of a name that is no text swarmctl makes what can be made of it, while an escape for that spoils the whole event.
+            # Not escaped: swarmctl repairs a name that is not valid text, while an escape of such a name would make the whole event invalid.
             payload = json.dumps({"session_id": session_id, "cwd": _directory(), **more}, default=str, ensure_ascii=False)
             data = payload.encode("utf-8", "surrogatepass")
         except Exception as error:
@@ -212,7 +212,7 @@ class Swarm:
         if done.returncode != 0:
             raise _Unanswered("%s ended with %d: %s" % (self._program, done.returncode, said[:400]))
         text = done.stdout[:_OUTPUT_MAX].decode("utf-8", "replace").strip()
-        # Told to fail closed it says in so many words that there is nothing against a tool.
+        # With --fail-closed swarmctl says explicitly that a tool may run, so silence means that it failed.
         if not text and "--fail-closed" not in flags:
             return {}
         try:
@@ -240,7 +240,7 @@ class Swarm:
     # -- sessions ----------------------------------------------------------------------
 
     def _named(self, session_id):
-        """Older Hermes names no session before a tool: then it is the only one, if there is only one."""
+        """Older versions of Hermes name no session before a tool: then this returns the only session, if there is only one."""
         session_id = str(session_id or "")
         with self._lock:
             for _ in range(_DEPTH_MAX):
@@ -269,7 +269,7 @@ class Swarm:
                 session.news = ((session.news + "\n\n" if session.news else "") + text)[:_NEWS_MAX]
 
     def _start(self, session_id, session, source, deadline, again=False):
-        """Announces it, if that has not been done. True when it is done: nobody waits for a node that takes its time to start."""
+        """Announces the session unless it is announced. True when that is done; does not wait for a node that starts slowly."""
 
         def announce():
             said = self._tell("session-start", session_id, _START_S, source=source, platform=session.platform)
@@ -304,10 +304,10 @@ class Swarm:
             return None
         deadline = time.monotonic() + self._patience
         session = self._known(session_id, platform)
-        # Hermes announces only new sessions, so one that goes on from earlier is met here.
+        # Hermes announces only new sessions, so the plugin first sees a resumed session here.
         if self._start(session_id, session, "resume", deadline, again=True):
             session.told_at = time.monotonic()
-            # It says what is unread as long as that is unread; to the model once is enough.
+            # swarmctl repeats the unread messages as long as they are unread; the model needs them once.
             mail = self._tell("prompt-submit", session_id, deadline - time.monotonic())
             if mail is not None and mail != session.mail:
                 session.mail = mail
@@ -366,7 +366,7 @@ class Swarm:
             if session:
                 session.gone = True
             ends = session is not None and session.tried
-        # While it is still being announced, that ends it afterwards.
+        # If the session is still being announced, the announcement ends it afterwards.
         if ends:
             self._tell("session-end", session_id, self._patience)
 

@@ -7,10 +7,10 @@ import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const here = dirname(fileURLToPath(import.meta.url))
-// Above the time that swarmctl gives a hook itself.
+// Longer than the time after which swarmctl ends a hook itself.
 const patienceMs = 10000
 const outputBytesMax = 1024 * 1024
-// A worker is up when the events that its first screen sets off have come and ceased, or have not come for long.
+// A worker is ready when the events of its first screen have come and ceased, or when none has come for a long time.
 const settledMs = 1000
 const settlingMsMax = 5000
 const silentStartMs = 15000
@@ -24,8 +24,8 @@ function settings() {
   }
 }
 
-// swarmctl doctor reads it: OpenCode says nothing about a plugin that it could not load. Where swarmctl itself keeps the plugin, for workers,
-// nobody reads it, and install would take it for a part of the plugin.
+// Writes a file that swarmctl doctor reads, because OpenCode does not report a plugin that it could not load. Where swarmctl keeps the plugin
+// for workers, nobody reads the file, and install would take it for a part of the plugin.
 function callHome() {
   if (!existsSync(join(here, "swarm.json"))) return
   try {
@@ -33,11 +33,11 @@ function callHome() {
     writeFileSync(stamp + ".new", JSON.stringify({ for: "swarm-fabric", at_ms: Date.now() }) + "\n", { mode: 0o600 })
     renameSync(stamp + ".new", stamp)
   } catch {
-    // A directory that cannot be written to is no reason not to work.
+    // The plugin works without this file, so a directory without write access does not matter.
   }
 }
 
-// Resolves to what the hook printed, rejects when it could not be asked.
+// Resolves to what the hook printed, rejects when the hook could not run.
 function ask(program, event, flags, input) {
   return new Promise((resolve, reject) => {
     let out = ""
@@ -87,7 +87,7 @@ export const SwarmPlugin = async (ctx) => {
   const checkFlags = [...(fail_closed ? ["--fail-closed"] : []), ...(enforce ? ["--enforce"] : [])]
   const started = new Set() // sessions that swarmctl knows of
   const busy = new Set()
-  const parents = new Map() // of a subagent's session: its work is that of the session above
+  const parents = new Map() // from a subagent's session to the one above it, which the subagent's work is reported for
   let complained = false
 
   const directory = () => ctx?.directory ?? process.cwd()
@@ -112,7 +112,7 @@ export const SwarmPlugin = async (ctx) => {
     started.add(id)
     return tell("session-start", id, { source })
   }
-  const contexts = new Map() // of a session, for its next prompt
+  const contexts = new Map() // from a session to the text for its next prompt
   const remember = (id, text) => {
     if (text) contexts.set(id, contexts.has(id) ? `${contexts.get(id)}\n\n${text}` : text)
   }
@@ -128,8 +128,8 @@ export const SwarmPlugin = async (ctx) => {
     await Promise.all(all.map((id) => tell("session-end", id)))
   }
 
-  // The fabric waits with its first message to a worker until the program is up. OpenCode has no session before its first prompt, and loads
-  // this before its first screen: what is typed then is lost.
+  // The fabric types its first message to a worker when the program is ready. OpenCode has no session before its first prompt. It loads this
+  // plugin before its first screen, and loses what is typed before that screen.
   let worker = process.env.SWARM_SPAWN_ID
   let announcement
   let latest
@@ -145,7 +145,7 @@ export const SwarmPlugin = async (ctx) => {
     latest ??= Date.now() + settlingMsMax
     announceIn(Math.max(0, Math.min(settledMs, latest - Date.now())))
   }
-  // Somebody has typed a prompt: that says more.
+  // A typed prompt shows that the program is ready, so the announcement is not needed any more.
   const announceNoMore = () => {
     clearTimeout(announcement)
     worker = ""
@@ -189,7 +189,7 @@ export const SwarmPlugin = async (ctx) => {
       remember(id, text)
     },
 
-    // A user's message: the session is at work, and what it should know goes with it.
+    // A user's message shows that the session is at work; the news for the model go with it.
     "chat.message": async (input, output) => {
       const id = input?.sessionID
       announceNoMore()
