@@ -1,0 +1,115 @@
+// One event of one session's hook, as run.cpp, run_session.cpp, run_tool.cpp and run_locks.cpp handle it together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/hook/locks.hpp"
+#include "cli/hook/run.hpp"
+#include "cli/hook/session.hpp"
+#include "cli/hook/store.hpp"
+
+namespace swarm::cli {
+
+inline constexpr const char* hook_note = "actively editing";
+
+class hook_run {
+public:
+  hook_run(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input);
+  void run();
+  /// Says in so many words that there is nothing against it.
+  void answer_nothing() { say(json::object()); }
+
+private:
+  // -- events ---------------------------------------------------------------------------------
+  void session_start();
+  void session_end();
+  void pre_tool_use();
+  void post_tool_use();
+  void turn(v1::AgentReport::State);
+  void tell_mail();
+  void end_calls();
+  std::optional<v1::AgentReport::State> notified_state() const;
+
+  // -- the session ----------------------------------------------------------------------------
+  std::string event_text(const char* key) const;
+  std::string place_of_event() const;
+  hook_memory known_session() const;
+  hook_memory session_of_environment() const;
+  hook_memory session_by_label() const;
+  v1::Session registered(const hook_identity&, const std::string& scope);
+  v1::Session of_worker() const;
+  std::vector<v1::Session> sessions() const;
+  std::optional<v1::Session> of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
+  void look_for_tool_server();
+  bool is_me(const std::string& session);
+  void greet(const hook_identity&, const hook_memory&, bool aloud);
+  bool remember(const std::function<bool(hook_memory&)>& change);
+
+  // -- the node -------------------------------------------------------------------------------
+  void hurry() const;
+  v1::Command command() const;
+  v1::Query query() const;
+  v1::Reply decide(const v1::Command& c) const {
+    hurry();
+    return cli_.decide(c);
+  }
+  v1::Answer ask(const v1::Query& q) const {
+    hurry();
+    return cli_.node().coordination.ask(q);
+  }
+  /// Throws `failure` for a refusal.
+  v1::Answer granted(const v1::Query&) const;
+  std::vector<v1::LockView> locks() const;
+  void report(v1::AgentReport::State);
+
+  // -- locks ----------------------------------------------------------------------------------
+  enum class verdict { none, warned, denied };
+  std::string file_of(const v1::LockView&);
+  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
+  std::string holder_text(const v1::LockView&, const char* what) const;
+  void deny(const std::string& reason) { say(hook_denial(host_, reason)); }
+  /// Once: a host reads one answer.
+  void say(const json& answer) {
+    if (!std::exchange(answered_, true))
+      cli_.io().print_compact(answer);
+  }
+  void note(const std::string& text) const { cli_.io().error("swarmctl hook: " + text); }
+  bool take_locks(const path_matcher&);
+  bool passed_bounds();
+  bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
+  std::string current_task() const;
+  void give_back(const std::vector<std::string>& paths);
+  void give_back_all();
+  bool release(const std::string& path, std::uint64_t fence);
+  void watch(const std::vector<v1::LockView>& held);
+  std::vector<watched_file> changed_files(const std::vector<watched_file>&, std::int64_t since_ms) const;
+  void tell_of(const std::vector<watched_file>&);
+
+  const invocation& cli_;
+  const agents::agent& host_;
+  hook_event event_;
+  hook_options options_;
+  json input_;
+  std::string place_;
+  std::string session_; // as the host calls it
+  std::filesystem::path state_;
+  hook_store store_;
+  bool worker_;
+  std::int64_t until_ms_; // boot time
+  hook_memory me_;
+  tool_use use_;
+  std::vector<std::string> taken_; // by this call
+  std::vector<std::string> warnings_;
+  std::map<std::string, v1::Session> holders_; // looked up
+  bool looked_ = false;                        // for the tool server's session
+  bool answered_ = false;
+};
+
+} // namespace swarm::cli

@@ -1,0 +1,179 @@
+// The locks on what a tool call writes: judging those of others, taking and giving back our own.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "cli/hook/run_internal.hpp"
+#include "cli/rows.hpp"
+
+#include <algorithm>
+
+namespace swarm::cli {
+
+/// "swarm lock blocked Edit for /r/a: held by somebody (why)", as swarm-mcp writes it.
+std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
+  auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
+  auto label = host_.what == agents::program::hermes ? std::string{} : view.owner().label();
+  auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
+  auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
+  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && host_.what != agents::program::hermes)
+    out += " (pane " + shown(pane) + ")";
+  return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
+}
+
+/// Where the file lies that this lock keeps; empty when it cannot be said.
+std::string hook_run::file_of(const v1::LockView& view) {
+  const auto& path = view.lock().path();
+  if (view.hidden() || !has_several_trees(path))
+    return path;
+  auto [known, fresh] = holders_.try_emplace(view.lock().session_id());
+  if (fresh) {
+    try {
+      auto q = query();
+      q.mutable_find_session()->set_who(known->first);
+      auto answer = ask(q);
+      if (answer.has_session() && answer.session().id() == known->first)
+        known->second = answer.session();
+    } catch (const failure&) {
+      // Then its place is not known.
+    }
+  }
+  return known->second.id().empty() ? std::string{} : file_of_holder(path, known->second);
+}
+
+/// Somebody else's lock on what is to be written. In another work tree of the repository the file is another one: a word, no denial.
+hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w) {
+  if (auto file = file_of(view); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
+    warnings_.push_back(holder_text(view, "in another work tree:") + ". Both changes will have to be merged.");
+    return verdict::warned;
+  }
+  deny(holder_text(view, "blocked"));
+  return verdict::denied;
+}
+
+std::string hook_run::current_task() const {
+  auto q = query();
+  q.set_viewer(me_.id);
+  auto* body = q.mutable_list_tasks();
+  body->add_statuses(v1::IN_PROGRESS);
+  body->set_assignee(me_.id);
+  body->mutable_page()->set_size(1);
+  auto answer = ask(q);
+  return answer.tasks().tasks().empty() ? std::string{} : answer.tasks().tasks(0).id();
+}
+
+bool hook_run::release(const std::string& path, std::uint64_t fence) {
+  auto c = command();
+  c.mutable_release_lock()->set_path(path);
+  c.mutable_release_lock()->set_fence(fence);
+  return decide(c).lock().released();
+}
+
+/// One tool call less writes each of these; the last one gives the lock back. Nobody else can have taken the fence meanwhile.
+void hook_run::give_back(const std::vector<std::string>& paths) {
+  std::map<std::string, std::uint64_t> over;
+  remember([&](hook_memory& m) {
+    for (const auto& path : paths)
+      if (auto lock = m.taken.find(path); lock != m.taken.end() && --lock->second.users <= 0) {
+        over[path] = lock->second.fence;
+        m.taken.erase(lock);
+      }
+    return true;
+  });
+  for (const auto& [path, fence] : over)
+    if (fence != 0)
+      release(path, fence);
+}
+
+void hook_run::give_back_all() {
+  std::map<std::string, taken_lock> over;
+  remember([&](hook_memory& m) {
+    over = std::exchange(m.taken, {});
+    return !over.empty();
+  });
+  for (const auto& [path, lock] : over)
+    if (lock.fence != 0)
+      release(path, lock.fence);
+}
+
+/// True when the tool may write this path as far as this lock goes.
+bool hook_run::take_lock(const std::string& path, const std::string& task, const path_matcher& written) {
+  // Said before it is asked for: a call of the same session that ends meanwhile then leaves the lock alone.
+  remember([&](hook_memory& m) {
+    if (m.id.empty())
+      m = me_;
+    ++m.taken[path].users;
+    return true;
+  });
+  taken_.push_back(path);
+  auto c = command();
+  auto* body = c.mutable_acquire_lock();
+  body->set_path(path);
+  body->set_note(hook_note);
+  body->set_task_id(task);
+  body->set_ttl_ms(limits::hook_lock_ttl().count());
+  body->set_exclusive(true);
+  auto reply = decide(c);
+  if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED) {
+    look_for_tool_server();
+    c.set_actor(me_.id);
+    reply = decide(c);
+  }
+  const auto mine = [&](const v1::LockView& held) { return !held.hidden() && is_me(held.lock().session_id()); };
+  // Its fence says so; another call that has only just got it has not put that down yet.
+  const auto of_hook = [&](const v1::Lock& held) {
+    auto known = store_.load().value_or(hook_memory{}).taken[path];
+    return known.fence == held.fence() || (known.fence == 0 && known.users > 1 && held.deadline_ms() != 0 && held.note() == hook_note);
+  };
+  if (reply.has_refusal() && mine(reply.lock().active()) && of_hook(reply.lock().active().lock())) {
+    // Of another tool call under way: both write, the last one gives it back.
+    body->set_exclusive(false);
+    c.set_actor(me_.id);
+    reply = decide(c);
+  }
+  if (!reply.has_refusal()) {
+    remember([&](hook_memory& m) {
+      m.taken[path].fence = reply.lock().lock().fence();
+      return true;
+    });
+    return true;
+  }
+  taken_.pop_back();
+  give_back({path});
+  const auto& active = reply.lock().active();
+  if (reply.lock().has_active() && mine(active))
+    return true; // the agent has locked it itself, and keeps it
+  if (reply.refusal().code() == v1::Refusal::CONFLICT && reply.lock().has_active()) {
+    if (const auto* w = written.find(path))
+      return judge(active, written, *w) != verdict::denied;
+    deny(holder_text(active, "blocked"));
+    return false;
+  }
+  if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED)
+    throw refused(reply);
+  deny("swarm lock refused " + use_.tool + " for " + escape_control(path, false) + ": " + escape_control(reply.refusal().text(), false));
+  return false;
+}
+
+/// More is written than is looked at. True when it must not run for that.
+bool hook_run::passed_bounds() {
+  auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
+  if (options_.fail_closed || options_.enforce)
+    deny("swarm lock check failed for " + text + ". Name fewer of them at once.");
+  else
+    note(text + "; the others were not checked");
+  return options_.fail_closed || options_.enforce;
+}
+
+bool hook_run::take_locks(const path_matcher& written) {
+  const auto paths = lock_names(use_.paths, me_);
+  if (!paths) {
+    deny("swarm lock refused " + use_.tool + ": it writes more than " + std::to_string(limits::hook_paths_max) +
+         " files, which cannot be locked together. Name fewer of them at once.");
+    return false;
+  }
+  if (paths->empty())
+    return true;
+  auto task = current_task();
+  return std::all_of(paths->begin(), paths->end(), [&](const auto& path) { return take_lock(path, task, written); });
+}
+
+} // namespace swarm::cli

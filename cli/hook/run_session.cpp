@@ -1,0 +1,245 @@
+// How a hook finds, registers, greets and ends the session of its agent.
+#include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/hook/agent_process.hpp"
+#include "cli/hook/run_internal.hpp"
+#include "cli/profile.hpp"
+#include "gateway/session/ambient_block.hpp"
+#include "gateway/session/register.hpp"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace swarm::cli {
+
+/// A worker has its session from the one who started it.
+hook_memory hook_run::session_of_environment() const {
+  const auto& env = cli_.env();
+  hook_memory m;
+  m.id = env.get("SWARM_MCP_INSTANCE_ID");
+  m.directory = normalize_path(env.get("SWARM_MCP_DIRECTORY").empty() ? place_ : env.get("SWARM_MCP_DIRECTORY"), cli_.directory());
+  m.root = git_root(m.directory);
+  auto file_root = env.get("SWARM_MCP_FILE_ROOT");
+  m.file_root = file_root.empty() ? m.directory : normalize_path(file_root, cli_.directory());
+  m.scope = cli_.scope_of(m.directory);
+  m.gateway = domain::has_token(env.get("SWARM_MCP_LABEL"), "mode:gateway");
+  return m;
+}
+
+hook_memory hook_run::known_session() const {
+  auto known = store_.load();
+  if (!known && session_.empty() && !worker_)
+    known = hook_store::only_one(state_, host_.name);
+  if (worker_ && (!known || known->id != cli_.env().get("SWARM_MCP_INSTANCE_ID")))
+    return session_of_environment();
+  return known.value_or(hook_memory{});
+}
+
+v1::Session hook_run::of_worker() const {
+  auto q = query();
+  auto who = cli_.env().get("SWARM_MCP_INSTANCE_ID");
+  q.mutable_find_session()->set_who(who);
+  auto answer = ask(q);
+  if (answer.has_refusal() || answer.session().id() != who)
+    return {};
+  return answer.session();
+}
+
+std::vector<v1::Session> hook_run::sessions() const {
+  auto q = query();
+  q.mutable_list_sessions();
+  return mcp::rows_of_pages<v1::Session>(std::move(q), [this](const v1::Query& x) { return granted(x); });
+}
+
+std::optional<v1::Session> hook_run::of_tool_server(const std::vector<v1::Session>& all, const std::string& me) const {
+  return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
+}
+
+/// The agent may have registered by its tool server before its first event, or again since: then that session is who we are.
+void hook_run::look_for_tool_server() {
+  if (worker_ || me_.scope.empty() || std::exchange(looked_, true))
+    return;
+  auto all = sessions();
+  auto found = of_tool_server(all, me_.id);
+  if (!found || found->id() == me_.id)
+    return;
+  auto former = me_.id;
+  auto take = [&](hook_memory& m) {
+    m.id = found->id();
+    m.directory = found->directory();
+    m.root = found->root();
+    m.file_root = found->file_root();
+    m.registered = false;
+    m.taken.clear();
+    return true;
+  };
+  take(me_);
+  remember(take);
+  // Nobody speaks for it any more. One that somebody has taken over is theirs.
+  if (std::any_of(all.begin(), all.end(), [&](const v1::Session& s) { return s.id() == former && s.presence() == v1::Session::LEASE; })) {
+    auto c = command();
+    c.set_actor(former);
+    c.mutable_deregister_session()->set_session_id(former);
+    try {
+      decide(c);
+    } catch (const failure& f) {
+      note(std::string{"the former session could not be ended: "} + f.what());
+    }
+  }
+}
+
+/// Looks closer before a session counts as somebody else's.
+bool hook_run::is_me(const std::string& session) {
+  if (session != me_.id && !session.empty())
+    look_for_tool_server();
+  return session == me_.id;
+}
+
+v1::Session hook_run::registered(const hook_identity& identity, const std::string& scope) {
+  const auto& env = cli_.env();
+  me_.scope = scope;
+  if (!env.get("SWARM_MCP_INSTANCE_ID").empty())
+    if (auto present = of_worker(); !present.id().empty())
+      return present;
+  if (worker_)
+    throw failure(code::refused, "the worker's session " + env.get("SWARM_MCP_INSTANCE_ID") + " is not there");
+  if (auto server = of_tool_server(sessions(), store_.load().value_or(hook_memory{}).id))
+    return *server;
+  auto file_root = identity.file_root.empty() ? env.get("SWARM_MCP_FILE_ROOT") : identity.file_root;
+  auto c = command();
+  auto* body = c.mutable_register_session();
+  body->set_directory(place_);
+  body->set_root(git_root(place_));
+  body->set_file_root(file_root.empty() ? place_ : normalize_path(file_root, place_));
+  body->set_label(identity.label);
+  body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
+  body->set_lease_ms(identity.lease_ms);
+  // By it the tool server of the same agent knows which session to take over.
+  if (auto agent = starter_of(getpid())) {
+    body->set_pid(agent->pid);
+    body->set_pid_start(agent->start);
+  }
+  check_identity_roots(cli_, env, body->label(), body->directory(), body->file_root());
+  auto reply = mcp::register_in_its_scope(c, [&](const v1::Command& each) { return decide(each); });
+  if (reply.has_refusal())
+    throw refused(reply);
+  me_.registered = true;
+  return reply.session().session();
+}
+
+void hook_run::session_start() {
+  auto source = event_text("source");
+  bool aloud = source.empty() || source == "startup" || source == "resume";
+  // The agent has lost what it knew and its session has ended; one that only forgets goes on.
+  if (session_.empty() || (!aloud && source != "clear"))
+    return;
+  hook_store::remove_old(state_, limits::lease_max().count());
+  auto platform = event_text("platform");
+  auto identity = identity_of(host_, cli_.env(), session_, place_, cli_.scope_of(place_), platform);
+  auto scope = cli_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, place_) : cli_.scope_of(place_);
+  std::string reason;
+  try {
+    auto s = registered(identity, scope);
+    me_.id = s.id();
+    me_.scope = s.scope();
+    me_.directory = s.directory();
+    me_.root = s.root();
+    me_.file_root = s.file_root();
+    me_.gateway = domain::has_token(s.label(), "mode:gateway") || identity.gateway;
+  } catch (const std::exception& e) {
+    reason = e.what();
+    me_ = {};
+    me_.scope = scope;
+    me_.directory = place_;
+    me_.gateway = identity.gateway;
+  }
+  remember([&](hook_memory& m) {
+    m = me_;
+    return true;
+  });
+  if (me_.id.empty()) {
+    note("not registered: " + reason);
+    hook_greeting g;
+    g.reason = reason;
+    if (aloud)
+      say(hook_context(host_, event_, greeting_text(g)));
+    return;
+  }
+  greet(identity, me_, aloud);
+  report(v1::AgentReport::IDLE);
+}
+
+void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool aloud) {
+  hook_greeting g;
+  g.id = me.id;
+  g.gateway = me.gateway;
+  try {
+    if (auto tracker = work_tracker_of(host_, cli_.env(), identity.identity, place_, me.scope)) {
+      auto c = command();
+      c.mutable_set_kv()->set_key(tracker->key);
+      c.mutable_set_kv()->set_value(tracker->value);
+      auto reply = decide(c);
+      if (reply.has_refusal())
+        note("the work tracker was not published: " + reply.refusal().text());
+      else
+        g.tracker = std::move(tracker);
+    }
+    if (!aloud)
+      return;
+    if (me.gateway)
+      g.soul = soul_of(host_, cli_.env());
+    auto q = query();
+    q.set_viewer(me.id);
+    if (auto known = mcp::gather_ambient(q, [&](const v1::Query& each) { return ask(each); }))
+      g.block = mcp::make_ambient_block(*known).text;
+  } catch (const std::exception& e) {
+    note(e.what());
+  }
+  say(hook_context(host_, event_, greeting_text(g)));
+}
+
+/// Of a session whose file is lost: the only one that carries its name in the label.
+hook_memory hook_run::session_by_label() const {
+  hook_memory m;
+  m.scope = cli_.scope_of(place_);
+  auto label = identity_of(host_, cli_.env(), session_, place_, m.scope, {}).label;
+  auto mark = label.substr(label.rfind("session:"));
+  v1::Query q;
+  q.set_scope(m.scope);
+  *q.mutable_caller() = cli_.caller();
+  q.mutable_list_sessions()->set_label_contains(mark);
+  auto answer = ask(q);
+  std::size_t found = 0;
+  for (const auto& s : answer.sessions().sessions())
+    if (s.directory() == place_ && domain::has_token(s.label(), mark) && domain::has_token(s.label(), std::string{"origin:"} + host_.runtime) &&
+        ++found == 1)
+      m.id = s.id();
+  m.registered = found == 1;
+  if (!m.registered)
+    m.id.clear();
+  return m;
+}
+
+void hook_run::session_end() {
+  me_ = known_session();
+  try {
+    if (me_.id.empty() && !session_.empty())
+      me_ = session_by_label();
+    if (me_.id.empty())
+      return store_.remove();
+    if (worker_ || !me_.registered) {
+      give_back_all();
+    } else {
+      auto c = command();
+      c.mutable_deregister_session()->set_session_id(me_.id);
+      decide(c);
+    }
+  } catch (const std::exception& e) {
+    note(std::string{"the session could not be ended: "} + e.what());
+  }
+  store_.remove();
+}
+
+} // namespace swarm::cli

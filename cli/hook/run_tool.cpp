@@ -1,0 +1,169 @@
+// What a hook does before and after a tool call.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "cli/hook/run_internal.hpp"
+#include "cli/rows.hpp"
+
+#include <algorithm>
+
+namespace swarm::cli {
+
+namespace {
+
+constexpr std::size_t script_shown_bytes = limits::ambient_text_bytes_max;
+
+} // namespace
+
+// -- before the tool ----------------------------------------------------------------------------
+
+/// Remembered for after the tool: the files others have locked as they are now, and, for those who look at ours, that we may write.
+void hook_run::watch(const std::vector<v1::LockView>& held) {
+  tool_call_seen call;
+  call.key = use_.key;
+  call.from_ms = cli_.now_ms();
+  bool mine = false;
+  for (const auto& l : held) {
+    bool own = !l.hidden() && l.lock().session_id() == me_.id;
+    mine = mine || own;
+    if (own || use_.what != tool_use::kind::shell || l.lock().path().starts_with("/__swarm/") || call.watched.size() >= limits::hook_paths_max)
+      continue;
+    if (auto file = file_of(l); !file.empty())
+      call.watched.push_back({l.lock().path(), file, l.lock().session_id(), stamp_of(file)});
+  }
+  call.locks = taken_;
+  if (!mine && call.watched.empty() && call.locks.empty())
+    return;
+  if (use_.what == tool_use::kind::write)
+    for (const auto& w : use_.paths)
+      call.paths.push_back(lock_name(w.path, me_));
+  remember([&](hook_memory& m) {
+    if (m.id.empty())
+      m = me_;
+    std::erase_if(m.calls, [&](const auto& c) {
+      if (c.key != call.key)
+        return false;
+      // Asked about twice, it ends once.
+      for (const auto& path : c.locks)
+        if (auto lock = m.taken.find(path); c.to_ms == 0 && lock != m.taken.end())
+          --lock->second.users;
+      return true;
+    });
+    m.calls.push_back(std::move(call));
+    return true;
+  });
+}
+
+void hook_run::pre_tool_use() {
+  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
+  me_ = known_session();
+  bool writes = use_.what == tool_use::kind::write ? !use_.paths.empty() : use_.what == tool_use::kind::shell;
+  if (writes && me_.id.empty()) {
+    if (options_.fail_closed)
+      deny("swarm lock check failed for " + use_.tool + ": this session is not registered. Restart the agent, or take --fail-closed off its hook.");
+    else
+      note("no locks were checked: this session is not registered; restart the agent to register it");
+    return;
+  }
+  bool checked = writes && !(host_.what == agents::program::hermes && me_.gateway);
+  bool denied = false;
+  if (checked) {
+    path_matcher written{use_.paths, me_};
+    denied = use_.cut && passed_bounds();
+    denied = denied || (options_.enforce && !take_locks(written));
+    auto held = denied ? std::vector<v1::LockView>{} : locks();
+    for (const auto& l : held) {
+      if (denied || (!l.hidden() && l.lock().session_id() == me_.id))
+        continue;
+      auto others = !is_me(l.lock().session_id());
+      const auto* w = written.find(l.lock().path());
+      auto concerns = w && (l.hidden() || others);
+      if (!concerns) {
+        // The hook of another session may hold the whole directory.
+        w = written.find_below(l.lock().path());
+        concerns = w && options_.enforce && l.lock().note() == hook_note && others;
+      }
+      if (concerns)
+        denied = judge(l, written, *w) == verdict::denied;
+    }
+    if (denied)
+      give_back(std::exchange(taken_, {}));
+    else
+      watch(held);
+  }
+  if (!denied && !warnings_.empty()) {
+    std::string all;
+    for (const auto& w : warnings_) {
+      note(w);
+      all += (all.empty() ? "" : "\n") + w;
+    }
+    say(hook_context(host_, event_, all));
+  }
+  report(v1::AgentReport::WORKING);
+}
+
+// -- after the tool -----------------------------------------------------------------------------
+
+/// Those that are not as they were, unless their holder may have written them itself or has given them up.
+std::vector<watched_file> hook_run::changed_files(const std::vector<watched_file>& watched, std::int64_t since_ms) const {
+  std::vector<watched_file> out;
+  for (const auto& w : watched)
+    if (stamp_of(w.file) != w.before && !hook_store::may_have_written(state_, w.holder, w.path, since_ms))
+      out.push_back(w);
+  std::erase_if(out, [&](const watched_file& w) {
+    auto q = query();
+    q.mutable_get_lock()->set_path(w.path);
+    auto answer = ask(q);
+    return answer.has_refusal() || !answer.lock().has_active() || (!w.holder.empty() && answer.lock().active().lock().session_id() != w.holder);
+  });
+  return out;
+}
+
+void hook_run::tell_of(const std::vector<watched_file>& changed) {
+  std::string all;
+  for (const auto& w : changed) {
+    auto script = escape_control(utf8_prefix(use_.script, script_shown_bytes), false);
+    auto file = escape_control(w.path, false);
+    all += (all.empty() ? "" : "\n") + std::string{"swarm lock broken: "} + file + " changed while your " + use_.tool + " command ran, and " +
+           (w.holder.empty() ? std::string{hidden_holder} : w.holder.substr(0, 8)) +
+           " holds its lock. If your command wrote it, tell the holder, and undo it unless they agree.";
+    if (w.holder.empty())
+      continue;
+    auto c = command();
+    c.mutable_send_message()->set_recipient(w.holder);
+    c.mutable_send_message()->set_relaxed(true);
+    c.mutable_send_message()->set_content(concat(
+      {"[auto] ", file, ", which you have locked, changed while ", me_.id, " ran: ", script, "\nIf that was not you, look at it before you go on."}));
+    auto reply = decide(c);
+    if (reply.has_refusal())
+      note("the holder was not told: " + reply.refusal().text());
+  }
+  note(all);
+  say(hook_context(host_, event_, all));
+}
+
+void hook_run::post_tool_use() {
+  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
+  me_ = known_session();
+  if (me_.id.empty())
+    return;
+  tool_call_seen call;
+  auto begun = std::find_if(me_.calls.begin(), me_.calls.end(), [&](const auto& c) { return c.key == use_.key && c.to_ms == 0; });
+  if (use_.what != tool_use::kind::other && begun != me_.calls.end()) {
+    call = *begun;
+    remember([&](hook_memory& m) {
+      for (auto& c : m.calls)
+        if (c.key == use_.key) {
+          c.to_ms = cli_.now_ms();
+          c.watched.clear();
+        }
+      return true;
+    });
+  }
+  if (auto changed = changed_files(call.watched, call.from_ms); !changed.empty())
+    tell_of(changed);
+  if (!call.locks.empty())
+    give_back(call.locks);
+  report(v1::AgentReport::WORKING);
+}
+
+} // namespace swarm::cli
