@@ -22,6 +22,8 @@ namespace swarm::routines {
 
 namespace v1 = ::swarm::v1;
 using json = nlohmann::ordered_json;
+/// Of a step that names none.
+inline constexpr const char* default_type = "implement";
 using environment_list = std::vector<std::pair<std::string, std::string>>;
 
 /// The run could not begin; what() is for people.
