@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/hook/host.hpp"
+#include "cli/hook/event.hpp"
 #include "cli/invocation.hpp"
 
 namespace swarm::cli {

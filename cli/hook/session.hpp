@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/environment.hpp"
-#include "cli/hook/host.hpp"
+#include "cli/hook/event.hpp"
 
 namespace swarm::cli {
 

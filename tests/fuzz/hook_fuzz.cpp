@@ -9,7 +9,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
-#include "cli/hook/host.hpp"
+#include "cli/hook/event.hpp"
 #include "cli/hook/session.hpp"
 #include "cli/hook/store.hpp"
 #include "gateway/json/shapes.hpp"

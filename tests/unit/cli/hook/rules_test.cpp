@@ -1,6 +1,6 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/unique_fd.hpp"
-#include "cli/hook/host.hpp"
+#include "cli/hook/event.hpp"
 #include "cli/hook/locks.hpp"
 #include "cli/hook/session.hpp"
 #include "cli/hook/store.hpp"

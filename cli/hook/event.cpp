@@ -1,4 +1,4 @@
-#include "cli/hook/host.hpp"
+#include "cli/hook/event.hpp"
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
