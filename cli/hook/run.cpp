@@ -18,13 +18,14 @@ constexpr const char* report_source = "hook";
 
 } // namespace
 
-hook_run::hook_run(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input)
-  : cli_(cli), host_(host), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
-    place_(place_of_event()), session_(event_text("session_id")), state_(cli.node().finder.state_directory()),
+hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input)
+  : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
+    place_(place_of_event()), agent_session_(event_text("session_id")), state_directory_(cli.node().finder.state_directory()),
     // Half of it, so that the node is asked all the same.
-    store_(state_, host.name, session_, std::chrono::milliseconds{bounded_by_timeout(cli, limits::hook_call_deadline().count()) / 2}),
+    store_(state_directory_, agent.name, agent_session_,
+           std::chrono::milliseconds{bounded_by_timeout(cli, limits::hook_call_deadline().count()) / 2}),
     worker_(!cli.env().get("SWARM_MCP_INSTANCE_ID").empty() && !cli.env().get("SWARM_TOKEN").empty()),
-    until_ms_(cli.boot_ms() + bounded_by_timeout(cli, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
+    deadline_ms_(cli.boot_ms() + bounded_by_timeout(cli, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
 
 bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
   bool waited = store_.kept_out();
@@ -51,7 +52,7 @@ std::string hook_run::place_of_event() const {
 // -- the node -----------------------------------------------------------------------------------
 
 /// Every call ends by the hook's own deadline.
-void hook_run::hurry() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(until_ms_ - cli_.boot_ms(), 1)); }
+void hook_run::set_deadline() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(deadline_ms_ - cli_.boot_ms(), 1)); }
 
 v1::Command hook_run::command() const {
   v1::Command c;
@@ -68,7 +69,7 @@ v1::Query hook_run::query() const {
   return q;
 }
 
-v1::Answer hook_run::granted(const v1::Query& q) const {
+v1::Answer hook_run::ask_or_throw(const v1::Query& q) const {
   auto answer = ask(q);
   if (answer.has_refusal())
     throw refused(answer.refusal());
@@ -78,7 +79,7 @@ v1::Answer hook_run::granted(const v1::Query& q) const {
 std::vector<v1::LockView> hook_run::locks() const {
   auto q = query();
   q.mutable_list_locks();
-  return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return granted(x); });
+  return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return ask_or_throw(x); });
 }
 
 /// Best effort: refusals and an unreachable node are ignored.
@@ -137,17 +138,17 @@ void hook_run::turn(v1::AgentReport::State state) {
     note(e.what());
   }
   report(state);
-  if (host_.what == agents::program::hermes && event_ == hook_event::prompt_submit && !me_.id.empty())
-    tell_mail();
+  if (agent_.what == agents::program::hermes && event_ == hook_event::prompt_submit && !me_.id.empty())
+    show_mail();
 }
 
 /// What nobody types into a conversation of Hermes goes with its prompt. It stays unread until the agent reads it.
-void hook_run::tell_mail() {
+void hook_run::show_mail() {
   auto q = query();
   q.set_viewer(me_.id);
   q.mutable_get_status();
   if (auto mail = mcp::make_mail_block(ask(q).status()); !mail.empty())
-    say(hook_context(host_, event_, mail));
+    say(hook_context(agent_, event_, mail));
 }
 
 /// A host also notifies of things that nobody has to answer.
@@ -199,12 +200,12 @@ void hook_run::run() {
   }
 }
 
-void run_hook(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input) {
+void run_hook(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input) {
   try {
-    hook_run hook{cli, host, event, options, input};
+    hook_run hook{cli, agent, event, options, input};
     hook.run();
     // With fail_closed Hermes takes silence for a failure.
-    if (host.what == agents::program::hermes && event == hook_event::pre_tool_use && options.fail_closed)
+    if (agent.what == agents::program::hermes && event == hook_event::pre_tool_use && options.fail_closed)
       hook.answer_nothing();
   } catch (const std::exception& e) {
     cli.io().error(std::string{"swarmctl hook: "} + e.what());

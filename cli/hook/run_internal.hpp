@@ -21,7 +21,7 @@ inline constexpr const char* hook_note = "actively editing";
 
 class hook_run {
 public:
-  hook_run(const invocation& cli, const agents::agent& host, hook_event event, const hook_options& options, const std::string& input);
+  hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input);
   void run();
   /// Says in so many words that there is nothing against it.
   void answer_nothing() { say(json::object()); }
@@ -33,7 +33,7 @@ private:
   void pre_tool_use();
   void post_tool_use();
   void turn(v1::AgentReport::State);
-  void tell_mail();
+  void show_mail();
   void end_calls();
   std::optional<v1::AgentReport::State> notified_state() const;
 
@@ -43,29 +43,29 @@ private:
   hook_memory known_session() const;
   hook_memory session_of_environment() const;
   hook_memory session_by_label() const;
-  v1::Session registered(const hook_identity&, const std::string& scope);
-  v1::Session of_worker() const;
+  v1::Session find_or_register(const hook_identity&, const std::string& scope);
+  v1::Session worker_session() const;
   std::vector<v1::Session> sessions() const;
-  std::optional<v1::Session> of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
+  std::optional<v1::Session> session_of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
   void look_for_tool_server();
   bool is_me(const std::string& session);
   void greet(const hook_identity&, const hook_memory&, bool aloud);
   bool remember(const std::function<bool(hook_memory&)>& change);
 
   // -- the node -------------------------------------------------------------------------------
-  void hurry() const;
+  void set_deadline() const;
   v1::Command command() const;
   v1::Query query() const;
   v1::Reply decide(const v1::Command& c) const {
-    hurry();
+    set_deadline();
     return cli_.decide(c);
   }
   v1::Answer ask(const v1::Query& q) const {
-    hurry();
+    set_deadline();
     return cli_.node().coordination.ask(q);
   }
   /// Throws `failure` for a refusal.
-  v1::Answer granted(const v1::Query&) const;
+  v1::Answer ask_or_throw(const v1::Query&) const;
   std::vector<v1::LockView> locks() const;
   void report(v1::AgentReport::State);
 
@@ -74,7 +74,7 @@ private:
   std::string file_of(const v1::LockView&);
   verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
   std::string holder_text(const v1::LockView&, const char* what) const;
-  void deny(const std::string& reason) { say(hook_denial(host_, reason)); }
+  void deny(const std::string& reason) { say(hook_denial(agent_, reason)); }
   /// Once: a host reads one answer.
   void say(const json& answer) {
     if (!std::exchange(answered_, true))
@@ -82,7 +82,7 @@ private:
   }
   void note(const std::string& text) const { cli_.io().error("swarmctl hook: " + text); }
   bool take_locks(const path_matcher&);
-  bool passed_bounds();
+  bool denied_as_too_many();
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
   std::string current_task() const;
   void give_back(const std::vector<std::string>& paths);
@@ -90,19 +90,19 @@ private:
   bool release(const std::string& path, std::uint64_t fence);
   void watch(const std::vector<v1::LockView>& held);
   std::vector<watched_file> changed_files(const std::vector<watched_file>&, std::int64_t since_ms) const;
-  void tell_of(const std::vector<watched_file>&);
+  void tell_about(const std::vector<watched_file>&);
 
   const invocation& cli_;
-  const agents::agent& host_;
+  const agents::agent& agent_;
   hook_event event_;
   hook_options options_;
   json input_;
   std::string place_;
-  std::string session_; // as the host calls it
-  std::filesystem::path state_;
+  std::string agent_session_; // as the host calls it
+  std::filesystem::path state_directory_;
   hook_store store_;
   bool worker_;
-  std::int64_t until_ms_; // boot time
+  std::int64_t deadline_ms_; // boot time
   hook_memory me_;
   tool_use use_;
   std::vector<std::string> taken_; // by this call

@@ -11,10 +11,10 @@ namespace swarm::cli {
 /// "swarm lock blocked Edit for /r/a: held by somebody (why)", as swarm-mcp writes it.
 std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
   auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
-  auto label = host_.what == agents::program::hermes ? std::string{} : view.owner().label();
+  auto label = agent_.what == agents::program::hermes ? std::string{} : view.owner().label();
   auto holder = view.hidden() ? std::string{hidden_holder} : label.empty() ? view.lock().session_id().substr(0, 8) : label;
   auto out = std::string{"swarm lock "} + what + " " + shown(use_.tool) + " for " + shown(view.lock().path()) + ": held by " + shown(holder);
-  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && host_.what != agents::program::hermes)
+  if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty() && agent_.what != agents::program::hermes)
     out += " (pane " + shown(pane) + ")";
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }
@@ -154,7 +154,7 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
 }
 
 /// More is written than is looked at. True when it must not run for that.
-bool hook_run::passed_bounds() {
+bool hook_run::denied_as_too_many() {
   auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
   if (options_.fail_closed || options_.enforce)
     deny("swarm lock check failed for " + text + ". Name fewer of them at once.");

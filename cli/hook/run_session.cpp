@@ -24,20 +24,20 @@ hook_memory hook_run::session_of_environment() const {
   auto file_root = env.get("SWARM_MCP_FILE_ROOT");
   m.file_root = file_root.empty() ? m.directory : normalize_path(file_root, cli_.directory());
   m.scope = cli_.scope_of(m.directory);
-  m.gateway = domain::has_token(env.get("SWARM_MCP_LABEL"), "mode:gateway");
+  m.coordinator = domain::has_token(env.get("SWARM_MCP_LABEL"), "mode:gateway");
   return m;
 }
 
 hook_memory hook_run::known_session() const {
   auto known = store_.load();
-  if (!known && session_.empty() && !worker_)
-    known = hook_store::only_one(state_, host_.name);
+  if (!known && agent_session_.empty() && !worker_)
+    known = hook_store::only_one(state_directory_, agent_.name);
   if (worker_ && (!known || known->id != cli_.env().get("SWARM_MCP_INSTANCE_ID")))
     return session_of_environment();
   return known.value_or(hook_memory{});
 }
 
-v1::Session hook_run::of_worker() const {
+v1::Session hook_run::worker_session() const {
   auto q = query();
   auto who = cli_.env().get("SWARM_MCP_INSTANCE_ID");
   q.mutable_find_session()->set_who(who);
@@ -50,10 +50,10 @@ v1::Session hook_run::of_worker() const {
 std::vector<v1::Session> hook_run::sessions() const {
   auto q = query();
   q.mutable_list_sessions();
-  return mcp::rows_of_pages<v1::Session>(std::move(q), [this](const v1::Query& x) { return granted(x); });
+  return mcp::rows_of_pages<v1::Session>(std::move(q), [this](const v1::Query& x) { return ask_or_throw(x); });
 }
 
-std::optional<v1::Session> hook_run::of_tool_server(const std::vector<v1::Session>& all, const std::string& me) const {
+std::optional<v1::Session> hook_run::session_of_tool_server(const std::vector<v1::Session>& all, const std::string& me) const {
   return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
 }
 
@@ -62,7 +62,7 @@ void hook_run::look_for_tool_server() {
   if (worker_ || me_.scope.empty() || std::exchange(looked_, true))
     return;
   auto all = sessions();
-  auto found = of_tool_server(all, me_.id);
+  auto found = session_of_tool_server(all, me_.id);
   if (!found || found->id() == me_.id)
     return;
   auto former = me_.id;
@@ -97,15 +97,15 @@ bool hook_run::is_me(const std::string& session) {
   return session == me_.id;
 }
 
-v1::Session hook_run::registered(const hook_identity& identity, const std::string& scope) {
+v1::Session hook_run::find_or_register(const hook_identity& identity, const std::string& scope) {
   const auto& env = cli_.env();
   me_.scope = scope;
   if (!env.get("SWARM_MCP_INSTANCE_ID").empty())
-    if (auto present = of_worker(); !present.id().empty())
+    if (auto present = worker_session(); !present.id().empty())
       return present;
   if (worker_)
     throw failure(code::refused, "the worker's session " + env.get("SWARM_MCP_INSTANCE_ID") + " is not there");
-  if (auto server = of_tool_server(sessions(), store_.load().value_or(hook_memory{}).id))
+  if (auto server = session_of_tool_server(sessions(), store_.load().value_or(hook_memory{}).id))
     return *server;
   auto file_root = identity.file_root.empty() ? env.get("SWARM_MCP_FILE_ROOT") : identity.file_root;
   auto c = command();
@@ -117,9 +117,9 @@ v1::Session hook_run::registered(const hook_identity& identity, const std::strin
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
   // By it the tool server of the same agent knows which session to take over.
-  if (auto agent = starter_of(getpid())) {
-    body->set_pid(agent->pid);
-    body->set_pid_start(agent->start);
+  if (auto starter = starter_of(getpid())) {
+    body->set_pid(starter->pid);
+    body->set_pid_start(starter->start);
   }
   check_identity_roots(cli_, env, body->label(), body->directory(), body->file_root());
   auto reply = mcp::register_in_its_scope(c, [&](const v1::Command& each) { return decide(each); });
@@ -133,27 +133,27 @@ void hook_run::session_start() {
   auto source = event_text("source");
   bool aloud = source.empty() || source == "startup" || source == "resume";
   // The agent has lost what it knew and its session has ended; one that only forgets goes on.
-  if (session_.empty() || (!aloud && source != "clear"))
+  if (agent_session_.empty() || (!aloud && source != "clear"))
     return;
-  hook_store::remove_old(state_, limits::lease_max().count());
+  hook_store::remove_old(state_directory_, limits::lease_max().count());
   auto platform = event_text("platform");
-  auto identity = identity_of(host_, cli_.env(), session_, place_, cli_.scope_of(place_), platform);
+  auto identity = identity_of(agent_, cli_.env(), agent_session_, place_, cli_.scope_of(place_), platform);
   auto scope = cli_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, place_) : cli_.scope_of(place_);
   std::string reason;
   try {
-    auto s = registered(identity, scope);
+    auto s = find_or_register(identity, scope);
     me_.id = s.id();
     me_.scope = s.scope();
     me_.directory = s.directory();
     me_.root = s.root();
     me_.file_root = s.file_root();
-    me_.gateway = domain::has_token(s.label(), "mode:gateway") || identity.gateway;
+    me_.coordinator = domain::has_token(s.label(), "mode:gateway") || identity.coordinator;
   } catch (const std::exception& e) {
     reason = e.what();
     me_ = {};
     me_.scope = scope;
     me_.directory = place_;
-    me_.gateway = identity.gateway;
+    me_.coordinator = identity.coordinator;
   }
   remember([&](hook_memory& m) {
     m = me_;
@@ -164,7 +164,7 @@ void hook_run::session_start() {
     hook_greeting g;
     g.reason = reason;
     if (aloud)
-      say(hook_context(host_, event_, greeting_text(g)));
+      say(hook_context(agent_, event_, greeting_text(g)));
     return;
   }
   greet(identity, me_, aloud);
@@ -174,9 +174,9 @@ void hook_run::session_start() {
 void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool aloud) {
   hook_greeting g;
   g.id = me.id;
-  g.gateway = me.gateway;
+  g.coordinator = me.coordinator;
   try {
-    if (auto tracker = work_tracker_of(host_, cli_.env(), identity.identity, place_, me.scope)) {
+    if (auto tracker = work_tracker_of(agent_, cli_.env(), identity.identity, place_, me.scope)) {
       auto c = command();
       c.mutable_set_kv()->set_key(tracker->key);
       c.mutable_set_kv()->set_value(tracker->value);
@@ -188,8 +188,8 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
     }
     if (!aloud)
       return;
-    if (me.gateway)
-      g.soul = soul_of(host_, cli_.env());
+    if (me.coordinator)
+      g.soul = soul_of(agent_, cli_.env());
     auto q = query();
     q.set_viewer(me.id);
     if (auto known = mcp::gather_ambient(q, [&](const v1::Query& each) { return ask(each); }))
@@ -197,14 +197,14 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
   } catch (const std::exception& e) {
     note(e.what());
   }
-  say(hook_context(host_, event_, greeting_text(g)));
+  say(hook_context(agent_, event_, greeting_text(g)));
 }
 
 /// Of a session whose file is lost: the only one that carries its name in the label.
 hook_memory hook_run::session_by_label() const {
   hook_memory m;
   m.scope = cli_.scope_of(place_);
-  auto label = identity_of(host_, cli_.env(), session_, place_, m.scope, {}).label;
+  auto label = identity_of(agent_, cli_.env(), agent_session_, place_, m.scope, {}).label;
   auto mark = label.substr(label.rfind("session:"));
   v1::Query q;
   q.set_scope(m.scope);
@@ -213,7 +213,7 @@ hook_memory hook_run::session_by_label() const {
   auto answer = ask(q);
   std::size_t found = 0;
   for (const auto& s : answer.sessions().sessions())
-    if (s.directory() == place_ && domain::has_token(s.label(), mark) && domain::has_token(s.label(), std::string{"origin:"} + host_.runtime) &&
+    if (s.directory() == place_ && domain::has_token(s.label(), mark) && domain::has_token(s.label(), std::string{"origin:"} + agent_.runtime) &&
         ++found == 1)
       m.id = s.id();
   m.registered = found == 1;
@@ -225,7 +225,7 @@ hook_memory hook_run::session_by_label() const {
 void hook_run::session_end() {
   me_ = known_session();
   try {
-    if (me_.id.empty() && !session_.empty())
+    if (me_.id.empty() && !agent_session_.empty())
       me_ = session_by_label();
     if (me_.id.empty())
       return store_.remove();

@@ -64,11 +64,11 @@ void hook_run::pre_tool_use() {
       note("no locks were checked: this session is not registered; restart the agent to register it");
     return;
   }
-  bool checked = writes && !(host_.what == agents::program::hermes && me_.gateway);
+  bool checked = writes && !(agent_.what == agents::program::hermes && me_.coordinator);
   bool denied = false;
   if (checked) {
     path_matcher written{use_.paths, me_};
-    denied = use_.cut && passed_bounds();
+    denied = use_.cut && denied_as_too_many();
     denied = denied || (options_.enforce && !take_locks(written));
     auto held = denied ? std::vector<v1::LockView>{} : locks();
     for (const auto& l : held) {
@@ -96,7 +96,7 @@ void hook_run::pre_tool_use() {
       note(w);
       all += (all.empty() ? "" : "\n") + w;
     }
-    say(hook_context(host_, event_, all));
+    say(hook_context(agent_, event_, all));
   }
   report(v1::AgentReport::WORKING);
 }
@@ -107,7 +107,7 @@ void hook_run::pre_tool_use() {
 std::vector<watched_file> hook_run::changed_files(const std::vector<watched_file>& watched, std::int64_t since_ms) const {
   std::vector<watched_file> out;
   for (const auto& w : watched)
-    if (stamp_of(w.file) != w.before && !hook_store::may_have_written(state_, w.holder, w.path, since_ms))
+    if (stamp_of(w.file) != w.before && !hook_store::may_have_written(state_directory_, w.holder, w.path, since_ms))
       out.push_back(w);
   std::erase_if(out, [&](const watched_file& w) {
     auto q = query();
@@ -118,7 +118,7 @@ std::vector<watched_file> hook_run::changed_files(const std::vector<watched_file
   return out;
 }
 
-void hook_run::tell_of(const std::vector<watched_file>& changed) {
+void hook_run::tell_about(const std::vector<watched_file>& changed) {
   std::string all;
   for (const auto& w : changed) {
     auto script = escape_control(utf8_prefix(use_.script, script_shown_bytes), false);
@@ -138,7 +138,7 @@ void hook_run::tell_of(const std::vector<watched_file>& changed) {
       note("the holder was not told: " + reply.refusal().text());
   }
   note(all);
-  say(hook_context(host_, event_, all));
+  say(hook_context(agent_, event_, all));
 }
 
 void hook_run::post_tool_use() {
@@ -160,7 +160,7 @@ void hook_run::post_tool_use() {
     });
   }
   if (auto changed = changed_files(call.watched, call.from_ms); !changed.empty())
-    tell_of(changed);
+    tell_about(changed);
   if (!call.locks.empty())
     give_back(call.locks);
   report(v1::AgentReport::WORKING);

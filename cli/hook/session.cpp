@@ -33,12 +33,12 @@ std::string lower(std::string_view text) {
 }
 
 /// SWARM_<host>_<name>.
-std::string own(const agents::agent& host, const environment& env, const std::string& name) {
-  return std::string{trimmed(env.get("SWARM_" + std::string{host.variables} + "_" + name))};
+std::string own(const agents::agent& agent, const environment& env, const std::string& name) {
+  return std::string{trimmed(env.get("SWARM_" + std::string{agent.variables} + "_" + name))};
 }
 
-std::string own_or_common(const agents::agent& host, const environment& env, const std::string& name) {
-  auto value = own(host, env, name);
+std::string own_or_common(const agents::agent& agent, const environment& env, const std::string& name) {
+  auto value = own(agent, env, name);
   return value.empty() ? std::string{trimmed(env.get("SWARM_" + name))} : value;
 }
 
@@ -74,15 +74,15 @@ std::string token(std::string_view text) {
   return escape_control(out, false);
 }
 
-std::string identity_name(const agents::agent& host, const environment& env) {
-  for (const auto& value : {own(host, env, "IDENTITY"), env.get("AGENT_IDENTITY"), env.get("SWARM_IDENTITY")})
+std::string identity_name(const agents::agent& agent, const environment& env) {
+  for (const auto& value : {own(agent, env, "IDENTITY"), env.get("AGENT_IDENTITY"), env.get("SWARM_IDENTITY")})
     if (auto name = domain::identity_name(trimmed(value)); !name.empty())
       return name;
   return {};
 }
 
-std::string role_of(const agents::agent& host, const environment& env, const std::string& directory, const std::string& scope, bool gateway) {
-  auto role = own(host, env, "AGENT_ROLE");
+std::string role_of(const agents::agent& agent, const environment& env, const std::string& directory, const std::string& scope, bool coordinator) {
+  auto role = own(agent, env, "AGENT_ROLE");
   if (role.empty()) {
     auto text = nearest_file(".swarm-role", directory, scope);
     for (std::string_view rest = text; role.empty() && !rest.empty();) {
@@ -95,7 +95,7 @@ std::string role_of(const agents::agent& host, const environment& env, const std
   }
   if (role.empty())
     role = trimmed(env.get("SWARM_AGENT_ROLE"));
-  if (role.empty() && gateway)
+  if (role.empty() && coordinator)
     role = "planner";
   role = lower(role);
   return role == "worker" ? std::string{} : token(role);
@@ -151,38 +151,38 @@ std::string quoted_code(std::string text) {
 
 } // namespace
 
-hook_identity identity_of(const agents::agent& host, const environment& env, const std::string& session, const std::string& directory,
+hook_identity identity_of(const agents::agent& agent, const environment& env, const std::string& session, const std::string& directory,
                           const std::string& scope, const std::string& platform) {
   hook_identity out;
-  out.identity = identity_name(host, env);
-  out.gateway = lower(own_or_common(host, env, "ROLE")) == "gateway";
-  out.scope = own(host, env, "SCOPE");
-  out.file_root = own(host, env, "FILE_ROOT");
+  out.identity = identity_name(agent, env);
+  out.coordinator = lower(own_or_common(agent, env, "ROLE")) == "gateway";
+  out.scope = own(agent, env, "SCOPE");
+  out.file_root = own(agent, env, "FILE_ROOT");
   out.lease_ms = limits::hook_session_lease().count();
-  if (auto lease = own_or_common(host, env, "LEASE_SECONDS");
+  if (auto lease = own_or_common(agent, env, "LEASE_SECONDS");
       !lease.empty() && lease.size() < 10 && lease.find_first_not_of("0123456789") == lease.npos)
     out.lease_ms = std::min<std::int64_t>(std::stoll(lease) * 1000, limits::lease_max().count());
   auto mark = "session:" + short_session(session);
   auto identity = out.identity.empty() ? std::string{} : "identity:" + out.identity + " ";
-  if (auto label = own(host, env, "LABEL"); !label.empty()) {
+  if (auto label = own(agent, env, "LABEL"); !label.empty()) {
     label = escape_control(label, false);
     if (domain::identity_token(label).empty())
       label.insert(0, identity);
     out.label = label.find(mark) == label.npos ? label + " " + mark : label;
-    out.gateway = out.gateway || domain::has_token(label, "mode:gateway");
+    out.coordinator = out.coordinator || domain::has_token(label, "mode:gateway");
     return out;
   }
-  auto role = role_of(host, env, directory, scope, out.gateway);
-  out.label = identity + host.runtime + " platform:" + (platform.empty() ? "cli" : token(platform)) + (out.gateway ? " mode:gateway" : "") +
-              (role.empty() ? "" : " role:" + role) + " origin:" + host.runtime + " " + mark;
+  auto role = role_of(agent, env, directory, scope, out.coordinator);
+  out.label = identity + agent.runtime + " platform:" + (platform.empty() ? "cli" : token(platform)) + (out.coordinator ? " mode:gateway" : "") +
+              (role.empty() ? "" : " role:" + role) + " origin:" + agent.runtime + " " + mark;
   return out;
 }
 
-std::optional<tracker_setting> work_tracker_of(const agents::agent& host, const environment& env, const std::string& identity,
+std::optional<tracker_setting> work_tracker_of(const agents::agent& agent, const environment& env, const std::string& identity,
                                                const std::string& directory, const std::string& scope) {
-  if (auto given = tracker_in(own_or_common(host, env, "WORK_TRACKER")))
+  if (auto given = tracker_in(own_or_common(agent, env, "WORK_TRACKER")))
     return normalised(std::move(*given), identity);
-  if (auto provider = own_or_common(host, env, "WORK_TRACKER_PROVIDER"); !provider.empty()) {
+  if (auto provider = own_or_common(agent, env, "WORK_TRACKER_PROVIDER"); !provider.empty()) {
     json given = {{"provider", provider}};
     for (auto [name, field] : {std::pair{"MCP", "mcp"},
                                {"MCP_SERVER", "mcp_server"},
@@ -192,7 +192,7 @@ std::optional<tracker_setting> work_tracker_of(const agents::agent& host, const 
                                {"WORKSPACE", "workspace"},
                                {"BOARD", "board"},
                                {"URL", "url"}})
-      if (auto value = own_or_common(host, env, std::string{"WORK_TRACKER_"} + name); !value.empty())
+      if (auto value = own_or_common(agent, env, std::string{"WORK_TRACKER_"} + name); !value.empty())
         given[field] = value;
     return normalised(std::move(given), identity);
   }
@@ -202,8 +202,8 @@ std::optional<tracker_setting> work_tracker_of(const agents::agent& host, const 
   return std::nullopt;
 }
 
-std::string soul_of(const agents::agent& host, const environment& env) {
-  auto file = own_or_common(host, env, "SOUL_FILE");
+std::string soul_of(const agents::agent& agent, const environment& env) {
+  auto file = own_or_common(agent, env, "SOUL_FILE");
   return file.empty() ? std::string{} : std::string{trimmed(small_file(file))};
 }
 
@@ -212,14 +212,15 @@ std::string greeting_text(const hook_greeting& g) {
     return "# Swarm\n\nThe session start hook could not auto-register this session" + (g.reason.empty() ? "" : " (" + quoted_code(g.reason) + ")") +
            ". Call the `register` tool with your working directory before you use other swarm tools.\n";
   auto id = quoted_code(g.id);
-  std::string out = "# Swarm\n\nswarm coordination is active for this session. Instance `" + id + "`, mode `" + (g.gateway ? "gateway" : "worker") +
+  std::string out = "# Swarm\n\nswarm coordination is active for this session. Instance `" + id + "`, mode `" +
+                    (g.coordinator ? "gateway" : "worker") +
                     "`.\n\n- Call `bootstrap` first; if it says that you are not registered, call it with adopt_instance_id=\"" + id +
                     "\".\n- A write to a file that a peer has locked is denied. Then ask the holder with send_message, wait for the lock, or work on "
                     "something else; do not go round it.\n";
-  if (g.gateway)
+  if (g.coordinator)
     out += "\n## Gateway/lead mode\n\nYou lead: hand work out with `dispatch` rather than doing it yourself, look up the tracker in "
            "`bootstrap.work_tracker`, and keep to the `swarm-mcp` skill.\n";
-  if (g.gateway && !g.soul.empty())
+  if (g.coordinator && !g.soul.empty())
     out += "\n## identity / SOUL\n\n" + escape_control(g.soul) + "\n";
   if (g.tracker)
     out += "\nConfigured work tracker published: " + quoted_code(g.tracker->provider) + ", MCP `" + quoted_code(g.tracker->mcp) + "`.\n";

@@ -13,7 +13,7 @@ namespace swarm::cli {
 struct hook_identity {
   std::string label;
   std::string identity; // name without `identity:`, empty = none
-  bool gateway = false;
+  bool coordinator = false;
   std::string scope;     // as given by the host's own variables; empty = as for any command
   std::string file_root; // the same
   std::int64_t lease_ms = 0;
@@ -36,7 +36,7 @@ std::optional<tracker_setting> work_tracker_of(const agents::agent&, const envir
 /// What is printed for the model; `id` empty: registration failed for `reason`.
 struct hook_greeting {
   std::string id;
-  bool gateway = false;
+  bool coordinator = false;
   std::string reason;
   std::optional<tracker_setting> tracker; // published
   std::string soul;                       // text of the configured file

@@ -26,7 +26,7 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t name_characters = 32;
 
-fs::path directory_of(const fs::path& state_directory, std::string_view host) { return state_directory / "hooks" / host; }
+fs::path directory_of(const fs::path& state_directory, std::string_view agent) { return state_directory / "hooks" / agent; }
 
 template <class T>
 T read(const json& from, const char* name, T otherwise) {
@@ -62,7 +62,7 @@ json as_json(const hook_memory& m) {
               {"root", m.root},
               {"file_root", m.file_root},
               {"registered", m.registered},
-              {"gateway", m.gateway},
+              {"gateway", m.coordinator},
               {"state", static_cast<int>(m.state)},
               {"reported_at_ms", m.reported_at_ms}};
   for (const auto& [path, lock] : m.taken)
@@ -84,7 +84,7 @@ hook_memory memory_from(const json& j) {
   m.root = read(j, "root", std::string{});
   m.file_root = read(j, "file_root", std::string{});
   m.registered = read(j, "registered", false);
-  m.gateway = read(j, "gateway", false);
+  m.coordinator = read(j, "gateway", false);
   if (auto state = read(j, "state", 0); v1::AgentReport::State_IsValid(state))
     m.state = static_cast<v1::AgentReport::State>(state);
   m.reported_at_ms = read(j, "reported_at_ms", std::int64_t{0});
@@ -179,8 +179,8 @@ file_stamp stamp_of(const std::string& path) {
   return {true, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec, st.st_ino, st.st_size};
 }
 
-hook_store::hook_store(const fs::path& state_directory, std::string_view host, std::string_view session, std::chrono::milliseconds patience)
-  : directory_(directory_of(state_directory, host)), patience_(patience) {
+hook_store::hook_store(const fs::path& state_directory, std::string_view agent, std::string_view session, std::chrono::milliseconds patience)
+  : directory_(directory_of(state_directory, agent)), patience_(patience) {
   if (!session.empty())
     file_ = directory_ / (to_hex(sha256(session)).substr(0, name_characters) + ".json");
 }
@@ -241,10 +241,10 @@ bool hook_store::may_have_written(const fs::path& state_directory, const std::st
   return found;
 }
 
-std::optional<hook_memory> hook_store::only_one(const fs::path& state_directory, std::string_view host) {
+std::optional<hook_memory> hook_store::only_one(const fs::path& state_directory, std::string_view agent) {
   std::optional<hook_memory> out;
   std::size_t count = 0;
-  for_each_file(directory_of(state_directory, host), [&](const fs::path& file) {
+  for_each_file(directory_of(state_directory, agent), [&](const fs::path& file) {
     auto memory = read_memory(file);
     if (memory && !memory->id.empty() && ++count == 1)
       out = std::move(memory);

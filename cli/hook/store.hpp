@@ -59,7 +59,7 @@ struct hook_memory {
   std::string root;
   std::string file_root;
   bool registered = false; // by this hook, which then ends it as well
-  bool gateway = false;
+  bool coordinator = false;
   v1::AgentReport::State state = v1::AgentReport::STATE_UNSPECIFIED; // as last reported
   std::int64_t reported_at_ms = 0;
   std::map<std::string, taken_lock> taken; // by path
@@ -71,7 +71,7 @@ struct hook_memory {
 class hook_store {
 public:
   /// An empty `session` has no file. `patience`: how long other hooks may keep it from us.
-  hook_store(const std::filesystem::path& state_directory, std::string_view host, std::string_view session,
+  hook_store(const std::filesystem::path& state_directory, std::string_view agent, std::string_view session,
              std::chrono::milliseconds patience = limits::hook_call_deadline());
 
   std::optional<hook_memory> load() const;
@@ -89,7 +89,7 @@ public:
   static bool may_have_written(const std::filesystem::path& state_directory, const std::string& session_id, const std::string& path,
                                std::int64_t since_ms);
   /// The memory of the host's only session, for hosts that do not say which one it is.
-  static std::optional<hook_memory> only_one(const std::filesystem::path& state_directory, std::string_view host);
+  static std::optional<hook_memory> only_one(const std::filesystem::path& state_directory, std::string_view agent);
   /// Files that nobody has written for longer than a lease lasts.
   static void remove_old(const std::filesystem::path& state_directory, std::int64_t lease_ms);
 

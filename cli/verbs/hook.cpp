@@ -12,7 +12,7 @@ namespace swarm::cli {
 namespace {
 
 struct options {
-  std::string host;
+  std::string agent;
   std::string event;
   hook_options how;
 };
@@ -38,18 +38,18 @@ std::string read_input(int fd) {
 
 /// Also what is not known ends well: a host that says more than we understand goes on.
 int run(invocation& cli, const options& o) {
-  const auto* host = agents::find(o.host);
+  const auto* agent = agents::find(o.agent);
   auto event = find_hook_event(o.event);
-  if (host && event)
-    run_hook(cli, *host, *event, o.how, read_input(STDIN_FILENO));
+  if (agent && event)
+    run_hook(cli, *agent, *event, o.how, read_input(STDIN_FILENO));
   else
-    cli.io().error("swarmctl hook: there is no " + (host ? "event " + o.event : "host " + o.host) + "; see: swarmctl hook --help");
+    cli.io().error("swarmctl hook: there is no " + (agent ? "event " + o.event : "host " + o.agent) + "; see: swarmctl hook --help");
   return code::ok;
 }
 
 void build_hook(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<options>();
-  option(app, "host", o->host, "claude, codex, opencode, hermes or gemini")->required();
+  option(app, "host", o->agent, "claude, codex, opencode, hermes or gemini")->required();
   option(app, "event", o->event, "session-start, pre-tool-use, post-tool-use, session-end, prompt-submit, stop or notification")->required();
   flag(app, "--enforce", o->how.enforce, "a write takes the lock of its file until the tool has ended");
   flag(app, "--fail-closed", o->how.fail_closed, "deny what cannot be checked, instead of letting it pass");

@@ -59,11 +59,11 @@ void check_event(const std::string& bytes) {
 }
 
 /// Every host can be told every text, and reads the same text.
-void check_answers(const agents::agent& host, const std::string& bytes) {
+void check_answers(const agents::agent& agent, const std::string& bytes) {
   auto text = escape_control(bytes);
-  std::vector<json> answers{hook_denial(host, text)};
+  std::vector<json> answers{hook_denial(agent, text)};
   for (auto name : {"session-start", "pre-tool-use", "post-tool-use", "prompt-submit"})
-    answers.push_back(hook_context(host, *find_hook_event(name), text));
+    answers.push_back(hook_context(agent, *find_hook_event(name), text));
   for (const auto& answer : answers) {
     auto line = mcp::dump(answer, -1);
     SWARM_HOLDS(line.find('\n') == line.npos);
@@ -74,15 +74,15 @@ void check_answers(const agents::agent& host, const std::string& bytes) {
   }
 }
 
-void check_identity(const agents::agent& host, fuzz::input& in) {
+void check_identity(const agents::agent& agent, fuzz::input& in) {
   auto session = to_utf8(in.piece());
   auto platform = to_utf8(in.piece());
   variables v;
   for (const auto* name : {"IDENTITY", "LABEL", "ROLE", "AGENT_ROLE", "LEASE_SECONDS", "WORK_TRACKER", "SCOPE"})
     if (auto value = in.piece(); value.find('\0') == value.npos)
-      v["SWARM_" + std::string{host.variables} + "_" + name] = value;
+      v["SWARM_" + std::string{agent.variables} + "_" + name] = value;
   environment env{v};
-  auto me = identity_of(host, env, session, "/nowhere", "/nowhere", platform);
+  auto me = identity_of(agent, env, session, "/nowhere", "/nowhere", platform);
   SWARM_HOLDS(is_utf8(me.label) && escape_control(me.label, false) == me.label);
   // By this a session is found again whose file is lost.
   SWARM_HOLDS(me.label.find("session:") != me.label.npos);
@@ -90,9 +90,9 @@ void check_identity(const agents::agent& host, fuzz::input& in) {
   SWARM_HOLDS(me.identity.empty() || domain::is_name(me.identity));
   hook_greeting g;
   g.id = session;
-  g.gateway = me.gateway;
+  g.coordinator = me.coordinator;
   g.reason = platform;
-  g.tracker = work_tracker_of(host, env, me.identity, "/nowhere", "/nowhere");
+  g.tracker = work_tracker_of(agent, env, me.identity, "/nowhere", "/nowhere");
   if (g.tracker) {
     auto said = json::parse(g.tracker->value, nullptr, false);
     SWARM_HOLDS(said.is_object() && domain::is_name(g.tracker->provider));
@@ -109,7 +109,7 @@ bool same(const hook_memory& a, const hook_memory& b) {
            std::equal(x.watched.begin(), x.watched.end(), y.watched.begin(), y.watched.end(), file);
   };
   return a.id == b.id && a.scope == b.scope && a.directory == b.directory && a.root == b.root && a.file_root == b.file_root &&
-         a.registered == b.registered && a.gateway == b.gateway && a.state == b.state && a.reported_at_ms == b.reported_at_ms &&
+         a.registered == b.registered && a.coordinator == b.coordinator && a.state == b.state && a.reported_at_ms == b.reported_at_ms &&
          std::equal(a.taken.begin(), a.taken.end(), b.taken.begin(), b.taken.end(), lock) &&
          std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(), call);
 }
@@ -138,11 +138,11 @@ void check_memory(const std::string& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in{data, size};
   auto which = in.byte();
-  const auto& host = agents::all()[which / 4 % agents::all().size()];
+  const auto& agent = agents::all()[which / 4 % agents::all().size()];
   switch (which % 4) {
     case 0: check_event(in.rest()); break;
-    case 1: check_answers(host, in.rest()); break;
-    case 2: check_identity(host, in); break;
+    case 1: check_answers(agent, in.rest()); break;
+    case 2: check_identity(agent, in); break;
     default: check_memory(in.rest());
   }
   return 0;

@@ -41,17 +41,17 @@ std::string paths(const tool_use& use) {
   return out;
 }
 
-const agents::agent& host(const char* name) { return *agents::find(name); }
+const agents::agent& agent(const char* name) { return *agents::find(name); }
 
 std::string label(const char* name, variables v, const std::string& session = "12345678-9abc", const std::string& place = "/nowhere") {
-  return identity_of(host(name), environment{std::move(v)}, session, place, place, "").label;
+  return identity_of(agent(name), environment{std::move(v)}, session, place, place, "").label;
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 } // namespace
 
-TEST_CASE("a tool call names what it writes in the words of its host") {
+TEST_CASE("a tool call names what it writes in the words of its agent") {
   CHECK(paths(used("Write", {{"file_path", "/a/../b"}})) == "/b");
   CHECK(paths(used("Edit", {{"file_path", "x"}})) == "/r/x");
   CHECK(paths(used("NotebookEdit", {{"notebook_path", "n.ipynb"}, {"path", "p"}, {"file", "f"}, {"filepath", "g"}})) == "/r/n.ipynb /r/p /r/f /r/g");
@@ -77,7 +77,7 @@ TEST_CASE("a tool call names what it writes in the words of its host") {
   CHECK(tool_use_of(json(), {"/r", ""}).what == tool_use::kind::other);
 }
 
-TEST_CASE("a tool call is known again at its end, with an id of the host's or without") {
+TEST_CASE("a tool call is known again at its end, with an id of the agent's or without") {
   json event{{"tool_name", "Bash"}, {"tool_input", {{"command", "make"}}}};
   auto without = tool_use_of(event, {"/r", ""}).key;
   CHECK(without == tool_use_of(event, {"/elsewhere", ""}).key);
@@ -89,18 +89,18 @@ TEST_CASE("a tool call is known again at its end, with an id of the host's or wi
   CHECK(tool_use_of(event, {"/r", ""}).key.size() <= limits::id_bytes_max);
 }
 
-TEST_CASE("each host is denied and told things in its own words") {
-  CHECK(hook_denial(host("codex"), "no").dump() ==
+TEST_CASE("each agent is denied and told things in its own words") {
+  CHECK(hook_denial(agent("codex"), "no").dump() ==
         R"({"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}})");
-  CHECK(hook_denial(host("claude"), "no") == hook_denial(host("codex"), "no"));
-  CHECK(hook_denial(host("hermes"), "no").dump() == R"({"action":"block","message":"no"})");
-  CHECK(hook_denial(host("opencode"), "no").dump() == R"({"decision":"block","reason":"no"})");
-  CHECK(hook_denial(host("gemini"), "no").dump() == R"({"decision":"deny","reason":"no"})");
-  CHECK(hook_context(host("gemini"), hook_event::post_tool_use, "x").dump() ==
+  CHECK(hook_denial(agent("claude"), "no") == hook_denial(agent("codex"), "no"));
+  CHECK(hook_denial(agent("hermes"), "no").dump() == R"({"action":"block","message":"no"})");
+  CHECK(hook_denial(agent("opencode"), "no").dump() == R"({"decision":"block","reason":"no"})");
+  CHECK(hook_denial(agent("gemini"), "no").dump() == R"({"decision":"deny","reason":"no"})");
+  CHECK(hook_context(agent("gemini"), hook_event::post_tool_use, "x").dump() ==
         R"({"hookSpecificOutput":{"hookEventName":"AfterTool","additionalContext":"x"}})");
-  CHECK(hook_context(host("codex"), hook_event::pre_tool_use, "x").dump() == R"({"systemMessage":"x"})");
-  CHECK(hook_context(host("claude"), hook_event::session_start, "x")["hookSpecificOutput"]["hookEventName"] == "SessionStart");
-  CHECK(hook_context(host("hermes"), hook_event::session_start, "x").dump() == R"({"context":"x"})");
+  CHECK(hook_context(agent("codex"), hook_event::pre_tool_use, "x").dump() == R"({"systemMessage":"x"})");
+  CHECK(hook_context(agent("claude"), hook_event::session_start, "x")["hookSpecificOutput"]["hookEventName"] == "SessionStart");
+  CHECK(hook_context(agent("hermes"), hook_event::session_start, "x").dump() == R"({"context":"x"})");
   CHECK(!agents::find("vim"));
   CHECK(!find_hook_event("PreToolUse"));
 }
@@ -129,10 +129,10 @@ TEST_CASE("a session's label says who it is") {
                                "er");
   CHECK(label("claude", {{"SWARM_CC_AGENT_ROLE", "a\xff\xc2\x9b"}}) ==
         "claude-code platform:cli role:a\xef\xbf\xbd\\x9b origin:claude-code session:12345678");
-  CHECK(identity_of(host("hermes"), environment{}, "s", "/x", "/x", "telegram bot").label == "hermes platform:telegram_bot origin:hermes session:s");
-  CHECK(identity_of(host("claude"), environment{{{"SWARM_LEASE_SECONDS", "7"}}}, "s", "/x", "/x", "").lease_ms == 7'000);
-  CHECK(identity_of(host("claude"), environment{{{"SWARM_LEASE_SECONDS", "-1"}}}, "s", "/x", "/x", "").lease_ms == 86'400'000);
-  CHECK(identity_of(host("claude"), environment{{{"SWARM_CC_LEASE_SECONDS", "999999999"}}}, "s", "/x", "/x", "").lease_ms ==
+  CHECK(identity_of(agent("hermes"), environment{}, "s", "/x", "/x", "telegram bot").label == "hermes platform:telegram_bot origin:hermes session:s");
+  CHECK(identity_of(agent("claude"), environment{{{"SWARM_LEASE_SECONDS", "7"}}}, "s", "/x", "/x", "").lease_ms == 7'000);
+  CHECK(identity_of(agent("claude"), environment{{{"SWARM_LEASE_SECONDS", "-1"}}}, "s", "/x", "/x", "").lease_ms == 86'400'000);
+  CHECK(identity_of(agent("claude"), environment{{{"SWARM_CC_LEASE_SECONDS", "999999999"}}}, "s", "/x", "/x", "").lease_ms ==
         limits::lease_max().count());
 }
 
@@ -141,25 +141,25 @@ TEST_CASE("role and tracker are looked for from the directory up to the scope's,
   fs::create_directories(base / "repo/sub");
   std::ofstream{base / ".swarm-role"} << "outside";
   CHECK(!has(label("claude", {}, "s", base / "repo/sub"), "role:"));
-  auto at = [&] { return identity_of(host("claude"), environment{}, "s", base / "repo/sub", base / "repo", "").label; };
+  auto at = [&] { return identity_of(agent("claude"), environment{}, "s", base / "repo/sub", base / "repo", "").label; };
   CHECK(!has(at(), "role:"));
   std::ofstream{base / "repo/.swarm-role"} << "#no\n\nResearcher\nmore";
   CHECK(has(at(), " role:researcher "));
   std::ofstream{base / "repo/.swarm-work-tracker"} << "jira:jira-mcp\n";
-  auto tracker = work_tracker_of(host("claude"), environment{}, "work", base / "repo/sub", base / "repo");
+  auto tracker = work_tracker_of(agent("claude"), environment{}, "work", base / "repo/sub", base / "repo");
   REQUIRE(tracker);
   CHECK(tracker->key == "config/work_tracker/work");
   CHECK(tracker->value == R"({"schema_version":1,"identity":"work","provider":"jira","mcp":"jira-mcp"})");
-  tracker = work_tracker_of(host("claude"), environment{{{"SWARM_WORK_TRACKER", R"({"provider":"Linear","url":"u","x":1})"}}}, "", base / "repo",
+  tracker = work_tracker_of(agent("claude"), environment{{{"SWARM_WORK_TRACKER", R"({"provider":"Linear","url":"u","x":1})"}}}, "", base / "repo",
                             base / "repo");
   REQUIRE(tracker);
   CHECK(tracker->value == R"({"schema_version":1,"identity":"default","provider":"linear","mcp":"linear","url":"u"})");
-  tracker = work_tracker_of(host("codex"), environment{{{"SWARM_CODEX_WORK_TRACKER_PROVIDER", "gh"}, {"SWARM_WORK_TRACKER_MCP", "m"}}}, "",
+  tracker = work_tracker_of(agent("codex"), environment{{{"SWARM_CODEX_WORK_TRACKER_PROVIDER", "gh"}, {"SWARM_WORK_TRACKER_MCP", "m"}}}, "",
                             base / "repo", base / "repo");
   REQUIRE(tracker);
   CHECK(tracker->mcp == "m");
   for (const auto* bad : {"{", "{\"provider\":7}", "a b", ":", "[1]"})
-    CHECK(!work_tracker_of(host("claude"), environment{{{"SWARM_WORK_TRACKER", bad}}}, "", "/nowhere", "/nowhere"));
+    CHECK(!work_tracker_of(agent("claude"), environment{{{"SWARM_WORK_TRACKER", bad}}}, "", "/nowhere", "/nowhere"));
   fs::remove(base / "repo/.swarm-role");
   CHECK(mkfifo((base / "repo/.swarm-role").c_str(), 0600) == 0);
   CHECK(!has(at(), "role:"));
@@ -173,7 +173,7 @@ TEST_CASE("the greeting has what agents are told by") {
     CHECK(has(text, part));
   CHECK(!has(text, "Call the `register` tool"));
   CHECK(!has(text, "Gateway"));
-  g.gateway = true;
+  g.coordinator = true;
   g.soul = "kind";
   g.tracker = tracker_setting{"k", "v", "linear", "lin`ear"};
   text = greeting_text(g);
