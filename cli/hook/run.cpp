@@ -76,12 +76,6 @@ v1::Answer hook_run::ask_or_throw(const v1::Query& q) const {
   return answer;
 }
 
-std::vector<v1::LockView> hook_run::locks() const {
-  auto q = query();
-  q.mutable_list_locks();
-  return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return ask_or_throw(x); });
-}
-
 /// Best effort: refusals and an unreachable node are ignored.
 void hook_run::report(v1::AgentReport::State state) {
   auto now = cli_.now_ms();

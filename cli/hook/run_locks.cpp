@@ -8,6 +8,12 @@
 
 namespace swarm::cli {
 
+std::vector<v1::LockView> hook_run::locks() const {
+  auto q = query();
+  q.mutable_list_locks();
+  return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return ask_or_throw(x); });
+}
+
 /// "swarm lock blocked Edit for /r/a: held by somebody (why)", as swarm-mcp writes it.
 std::string hook_run::holder_text(const v1::LockView& view, const char* what) const {
   auto shown = [](const std::string& text) { return escape_control(utf8_prefix(text, limits::hook_note_bytes_max), false); };
@@ -151,16 +157,6 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
     throw refused(reply);
   deny("swarm lock refused " + use_.tool + " for " + escape_control(path, false) + ": " + escape_control(reply.refusal().text(), false));
   return false;
-}
-
-/// More is written than is looked at. True when it must not run for that.
-bool hook_run::denied_as_too_many() {
-  auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
-  if (options_.fail_closed || options_.enforce)
-    deny("swarm lock check failed for " + text + ". Name fewer of them at once.");
-  else
-    note(text + "; the others were not checked");
-  return options_.fail_closed || options_.enforce;
 }
 
 bool hook_run::take_locks(const path_matcher& written) {

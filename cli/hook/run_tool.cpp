@@ -16,6 +16,16 @@ constexpr std::size_t script_shown_bytes = limits::ambient_text_bytes_max;
 
 // -- before the tool ----------------------------------------------------------------------------
 
+/// More is written than is looked at. True when it must not run for that.
+bool hook_run::denied_as_too_many() {
+  auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
+  if (options_.fail_closed || options_.enforce)
+    deny("swarm lock check failed for " + text + ". Name fewer of them at once.");
+  else
+    note(text + "; the others were not checked");
+  return options_.fail_closed || options_.enforce;
+}
+
 /// Remembered for after the tool: the files others have locked as they are now, and, for those who look at ours, that we may write.
 void hook_run::watch(const std::vector<v1::LockView>& held) {
   tool_call_seen call;
