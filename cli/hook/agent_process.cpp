@@ -22,7 +22,7 @@ bool is_same(const process_stat& a, const process_stat& b) { return a.pid == b.p
 } // namespace
 
 std::optional<process_stat> starter_of(pid_t pid) {
-  // Whoever is left to the first process has been started by one that is gone.
+  // A process whose starter is gone belongs to process 1, which is not the agent.
   for (auto parent = parent_of(pid); parent && *parent > 1; parent = parent_of(*parent))
     if (!is_shell(*parent))
       return read_process(*parent);
@@ -39,7 +39,7 @@ std::optional<v1::Session> tool_server_session(const std::vector<v1::Session>& s
   for (const auto& s : sessions) {
     auto pid = static_cast<pid_t>(s.pid());
     if (s.presence() == v1::Session::LEASE && s.id() != me) {
-      // Another session of the agent whose tool server may be the one we find.
+      // The agent runs another session, and the tool server that we find may belong to that one.
       unclear = unclear || (pid == agent->pid && s.pid_start() == agent->start);
       continue;
     }

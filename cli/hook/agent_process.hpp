@@ -1,4 +1,4 @@
-// Which agent's program runs us: its hooks and its tool server are told by it to belong together.
+// Finds the agent program that started this process. Hooks and the tool server of one agent recognise each other by it.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,11 @@ namespace swarm::cli {
 
 namespace v1 = ::swarm::v1;
 
-/// The program that started this process, over shells in between. Nothing when it has gone or cannot be seen.
+/// The program that started the process, not counting shells in between. Nothing when it is gone or not visible.
 std::optional<process_stat> starter_of(pid_t);
 
-/// The session for which the tool server of our agent speaks, of all the sessions of a scope; nothing when it has none, or when it is not
-/// plain which one is meant: the agent may run several sessions at once. `me`: the session our hooks know, or empty. `is_anothers`: it is
-/// that of other hooks.
+/// The session that our agent's tool server has registered, among all sessions of a scope. Nothing when there is none, or when it is ambiguous
+/// because the agent runs several sessions. `me`: the session that our hooks know, or empty. `is_anothers`: whether other hooks use a session.
 std::optional<v1::Session> tool_server_session(const std::vector<v1::Session>& sessions, const std::string& me,
                                                const std::function<bool(const std::string& id)>& is_anothers);
 

@@ -21,7 +21,7 @@ constexpr std::pair<std::string_view, hook_event> events[] = {
   {"notification", hook_event::notification},
 };
 
-// No two hosts mean different things by one of these names.
+// No two agents use one of these names for different things, so one list serves all.
 constexpr std::string_view write_tools[] = {"Write",     "Edit",  "MultiEdit",   "NotebookEdit", "write",     "edit",
                                             "multiedit", "patch", "apply_patch", "write_file",   "edit_file", "replace"};
 constexpr std::string_view patch_tools[] = {"apply_patch", "patch"};
@@ -88,10 +88,10 @@ json hook_specific(const char* event, const char* field, const std::string& text
   return {{"hookSpecificOutput", {{"hookEventName", event}, {field, text}}}};
 }
 
-/// As the program calls it. OpenCode's plugin takes Claude's names.
+/// The agent's name for the event. OpenCode's plugin uses Claude's names.
 const char* event_name(const agents::agent& agent, hook_event event) {
   const auto& hooks = agent.hooks.empty() ? agents::find("claude")->hooks : agent.hooks;
-  // A program may have several events for one of ours; the last is the one that is always there.
+  // An agent may have several events for one of ours; the last one listed always exists.
   for (auto h = hooks.rbegin(); h != hooks.rend(); ++h)
     if (find_hook_event(h->verb) == event)
       return h->event;
@@ -110,7 +110,7 @@ std::optional<hook_event> find_hook_event(std::string_view name) {
 tool_use tool_use_of(const json& event, const shell::place& where) {
   tool_use use;
   use.tool = text_in(event, "tool_name");
-  // A tool server's tool goes by what comes after the server's name.
+  // The tool of an MCP server is named mcp__<server>__<tool>.
   auto name = std::string_view{use.tool};
   if (auto mark = name.rfind("__"); name.starts_with("mcp__") && mark != name.npos)
     name.remove_prefix(mark + 2);
@@ -150,7 +150,7 @@ json hook_context(const agents::agent& agent, hook_event event, const std::strin
   bool before_tool = event == hook_event::pre_tool_use;
   switch (agent.what) {
     case agents::program::hermes: return json{{"context", text}};
-    // Codex takes nothing but a message for people before a tool, Gemini neither.
+    // Before a tool, Codex and Gemini accept only a message for people.
     case agents::program::codex:
     case agents::program::gemini:
       if (before_tool)

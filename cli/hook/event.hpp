@@ -1,4 +1,4 @@
-// What an agent's program tells its hooks about a tool call, and the answers that it understands.
+// An agent's events as its hooks read them, and the answers in the agent's own format.
 #pragma once
 
 #include <optional>
@@ -22,19 +22,19 @@ std::optional<hook_event> find_hook_event(std::string_view name);
 struct tool_use {
   enum class kind { other, write, shell };
   kind what = kind::other;
-  std::string tool;   // as the host calls it
-  std::string key;    // names this call among those of the session
-  std::string script; // of a shell, for people
+  std::string tool;   // the agent's name for it
+  std::string key;    // tells this call from the session's other calls
+  std::string script; // the command of a shell tool, to be shown to people
   std::vector<shell::written_path> paths;
-  bool cut = false; // it may write more than that: a bound was met
+  bool cut = false; // the call may write more than `paths`: a limit was reached
 };
 
-/// What a tool call writes, from the event the host sent. `where` is what relative paths are relative to.
+/// What a tool call writes, read from the agent's event. `where` is what relative paths are relative to.
 tool_use tool_use_of(const json& event, const shell::place& where);
 
-/// The tool must not run.
+/// The answer that keeps the tool from running.
 json hook_denial(const agents::agent&, const std::string& reason);
-/// What the model is to know; before a tool some hosts show it to people only.
+/// The answer that gives `text` to the model. Before a tool, some agents show it to people only.
 json hook_context(const agents::agent&, hook_event, const std::string& text);
 
 } // namespace swarm::cli

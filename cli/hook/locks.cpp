@@ -26,7 +26,7 @@ void add(std::vector<std::string>& list, const std::string& text) {
     list.push_back(text);
 }
 
-/// Where the first character that is no plain text stands.
+/// Length of the leading directories without a wildcard.
 std::size_t literal_part(const std::string& pattern) {
   auto special = std::min(pattern.find_first_of("*?[\\"), pattern.size());
   auto slash = pattern.rfind('/', special);
@@ -38,7 +38,7 @@ bool fits(const shell::written_path& w, const std::string& name, const std::stri
     return name == path || (w.tree && is_inside(name, path));
   if (fnmatch(name.c_str(), path.c_str(), FNM_PATHNAME) == 0)
     return true;
-  // Something below what the pattern fits.
+  // The path may lie below a directory that matches the pattern.
   if (w.tree)
     for (auto slash = path.rfind('/'); slash != path.npos && slash > 0; slash = path.rfind('/', slash - 1))
       if (fnmatch(name.c_str(), path.substr(0, slash).c_str(), FNM_PATHNAME) == 0)
@@ -60,7 +60,7 @@ path_matcher::path_matcher(const std::vector<shell::written_path>& written, cons
   for (const auto& w : written) {
     entry e;
     e.written = w;
-    // Of a pattern the part before it is resolved.
+    // Only the part before the first wildcard can be resolved.
     auto fixed = w.pattern ? literal_part(w.path) : w.path.size();
     auto rest = w.path.substr(fixed);
     auto head = fixed == 0 ? "/" : w.path.substr(0, fixed);

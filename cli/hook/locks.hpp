@@ -1,5 +1,5 @@
-// Whether what a tool writes is what somebody has locked, whatever either calls it: by symlinks, through a linked work tree, as part of a
-// directory or of a pattern.
+// Whether a tool writes a file that somebody has locked, even if the two name it differently: through symlinks, from a linked work tree, as
+// part of a directory or of a pattern.
 #pragma once
 
 #include <optional>
@@ -13,40 +13,40 @@
 
 namespace swarm::cli {
 
-/// The path with all symlinks in the part of it that exists resolved; itself when that cannot be done.
+/// The path with the symlinks of its existing part resolved; the path itself when that fails.
 std::string canonical_path(const std::string& path);
 
 class path_matcher {
 public:
-  /// Directory, root, file root and scope of `me` say what its paths are locked as (as in swarm-mcp).
+  /// The directory, root, file root and scope of `me` decide under which name a path is locked (as in swarm-mcp).
   path_matcher(const std::vector<shell::written_path>& written, const hook_memory& me);
 
-  /// The written path that goes by the name of this lock; null when none does.
+  /// The written path that is, or contains, the file of this lock; null when there is none.
   const shell::written_path* find(const std::string& lock_path) const;
-  /// The written path that lies below the directory this lock keeps; null when none does.
+  /// The written path that lies below the directory of this lock; null when there is none.
   const shell::written_path* find_below(const std::string& lock_path) const;
-  /// That the file at `file`, absolute, is what is written there.
+  /// Whether the written path means the file at the absolute path `file`.
   bool is_written(const shell::written_path&, const std::string& file) const;
 
 private:
   struct entry {
     shell::written_path written;
-    std::vector<std::string> files; // its own names
-    std::vector<std::string> names; // what it is locked as
+    std::vector<std::string> files; // its names on disk
+    std::vector<std::string> names; // the names it may be locked under
   };
   std::vector<entry> entries_;
   std::unordered_map<std::string, std::size_t> exact_;
   std::vector<std::size_t> wide_; // trees and patterns
 };
 
-/// What a session's path is locked as, with symlinks resolved: one name for each file.
+/// The one name under which a session locks this file, with symlinks resolved.
 std::string lock_name(const std::string& path, const hook_memory& me);
-/// The files that are written, each by the name it is locked as: of a pattern those it fits, of a directory also those below it, as they
-/// are on the disk now. Nothing when there are more than limits::hook_paths_max. What is no file, such as a device, is left out.
+/// The lock names of all files that are written. A pattern stands for the files that match it now, a directory also for everything in it.
+/// Devices and the like are left out. Nothing when there are more than limits::hook_paths_max.
 std::optional<std::set<std::string>> lock_names(const std::vector<shell::written_path>&, const hook_memory& me);
-/// The path lies in a repository that has linked work trees, so that what is locked under one name may be several files.
+/// Whether the path lies in a repository that has linked work trees, so that one lock name may mean several files.
 bool has_several_trees(const std::string& path);
-/// Where the file of a lock lies for its holder, who may work in a linked work tree.
+/// The file that a lock means for its holder, who may work in a linked work tree.
 std::string file_of_holder(const std::string& lock_path, const v1::Session& holder);
 
 } // namespace swarm::cli

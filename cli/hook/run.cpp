@@ -21,7 +21,7 @@ constexpr const char* report_source = "hook";
 hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input)
   : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
     place_(place_of_event()), agent_session_(event_text("session_id")), state_directory_(cli.node().finder.state_directory()),
-    // Half of it, so that the node is asked all the same.
+    // Waiting for other hooks takes at most half of the time, so that the other half is left for the node.
     store_(state_directory_, agent.name, agent_session_,
            std::chrono::milliseconds{bounded_by_timeout(cli, limits::hook_call_deadline().count()) / 2}),
     worker_(!cli.env().get("SWARM_MCP_INSTANCE_ID").empty() && !cli.env().get("SWARM_TOKEN").empty()),
@@ -51,7 +51,7 @@ std::string hook_run::place_of_event() const {
 
 // -- the node -----------------------------------------------------------------------------------
 
-/// Every call ends by the hook's own deadline.
+/// Gives the next call to the node what is left of the hook's time.
 void hook_run::set_deadline() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(deadline_ms_ - cli_.boot_ms(), 1)); }
 
 v1::Command hook_run::command() const {
@@ -76,7 +76,7 @@ v1::Answer hook_run::ask_or_throw(const v1::Query& q) const {
   return answer;
 }
 
-/// Best effort: refusals and an unreachable node are ignored.
+/// Tells the node what the agent does now, unless the node knows it. Best effort: refusals and an unreachable node are ignored.
 void hook_run::report(v1::AgentReport::State state) {
   auto now = cli_.now_ms();
   bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
@@ -105,7 +105,7 @@ void hook_run::report(v1::AgentReport::State state) {
 
 // -- turns --------------------------------------------------------------------------------------
 
-/// Of a call that a person has declined no end is told.
+/// Marks the open tool calls as over. The agent sends no post-tool-use event for a call that a person has declined.
 void hook_run::end_calls() {
   auto open = [](const tool_call_seen& c) { return c.to_ms == 0; };
   if (std::any_of(me_.calls.begin(), me_.calls.end(), open))
@@ -117,7 +117,7 @@ void hook_run::end_calls() {
     });
 }
 
-/// A turn begins or ends: no tool call is under way.
+/// When a turn begins or ends, no tool call is running: what is left of earlier ones is cleaned up.
 void hook_run::turn(v1::AgentReport::State state) {
   me_ = known_session();
   try {
@@ -136,7 +136,8 @@ void hook_run::turn(v1::AgentReport::State state) {
     show_mail();
 }
 
-/// What nobody types into a conversation of Hermes goes with its prompt. It stays unread until the agent reads it.
+/// Prints the unread messages with the prompt, because the fabric does not type into a conversation of Hermes. They stay unread until the agent
+/// reads them.
 void hook_run::show_mail() {
   auto q = query();
   q.set_viewer(me_.id);
@@ -145,7 +146,7 @@ void hook_run::show_mail() {
     say(hook_context(agent_, event_, mail));
 }
 
-/// A host also notifies of things that nobody has to answer.
+/// The state that a notification shows; nothing for a notification that needs no answer.
 std::optional<v1::AgentReport::State> hook_run::notified_state() const {
   auto type = event_text("notification_type");
   if (type.find("idle") != type.npos || (type.empty() && event_text("message").find("waiting for your input") != std::string::npos))
@@ -158,7 +159,7 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 // -- the event ----------------------------------------------------------------------------------
 
 void hook_run::run() {
-  // Only the start of a session starts a node.
+  // Only the session-start event may start a node.
   if (event_ != hook_event::session_start)
     cli_.node().finder.never_start();
   bool guards = event_ == hook_event::pre_tool_use && options_.fail_closed;
@@ -189,7 +190,7 @@ void hook_run::run() {
     try {
       give_back(std::exchange(taken_, {}));
     } catch (const std::exception&) {
-      // They end by themselves.
+      // The locks expire.
     }
   }
 }
@@ -198,7 +199,7 @@ void run_hook(const invocation& cli, const agents::agent& agent, hook_event even
   try {
     hook_run hook{cli, agent, event, options, input};
     hook.run();
-    // With fail_closed Hermes takes silence for a failure.
+    // With --fail-closed, Hermes treats a hook without output as failed.
     if (agent.what == agents::program::hermes && event == hook_event::pre_tool_use && options.fail_closed)
       hook.answer_nothing();
   } catch (const std::exception& e) {

@@ -1,4 +1,4 @@
-// One event of one agent's session: what `swarmctl hook` does with it.
+// `swarmctl hook`: handles one event of an agent's session.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace swarm::cli {
 
 struct hook_options {
-  bool enforce = false;     // a write takes the lock
-  bool fail_closed = false; // what cannot be checked is not written
+  bool enforce = false;     // a write takes the lock of its file
+  bool fail_closed = false; // a write that cannot be checked is denied
 };
 
-/// Answers on stdout as the host wants it, and says on stderr what went wrong. Never throws: a hook that fails must not stop its agent.
+/// Prints the answer on stdout in the agent's own format, and errors on stderr. Never throws: a hook that fails must not stop its agent.
 void run_hook(const invocation&, const agents::agent&, hook_event, const hook_options&, const std::string& input);
 
 } // namespace swarm::cli

@@ -1,4 +1,4 @@
-// One event of one session's hook, as run.cpp, run_session.cpp, run_tool.cpp and run_locks.cpp handle it together.
+// The handling of one event, shared by run.cpp, run_session.cpp, run_tool.cpp and run_locks.cpp.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,27 @@
 
 namespace swarm::cli {
 
+/// The note on locks that hooks take. It tells them from locks that an agent takes itself.
 inline constexpr const char* hook_note = "actively editing";
 
+/// One process handles one event, so each member is filled at most once.
 class hook_run {
 public:
   hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input);
   void run();
-  /// Says in so many words that there is nothing against it.
+  /// Prints an empty answer, unless there has been another one.
   void answer_nothing() { say(json::object()); }
 
 private:
-  // -- events ---------------------------------------------------------------------------------
-  void session_start();
-  void session_end();
-  void pre_tool_use();
-  void post_tool_use();
-  void turn(v1::AgentReport::State);
-  void show_mail();
-  void end_calls();
-  std::optional<v1::AgentReport::State> notified_state() const;
-
-  // -- the session ----------------------------------------------------------------------------
+  // -- run.cpp: turns, and what all events share -----------------------------------------------
   std::string event_text(const char* key) const;
   std::string place_of_event() const;
-  hook_memory known_session() const;
-  hook_memory session_of_environment() const;
-  hook_memory session_by_label() const;
-  v1::Session find_or_register(const hook_identity&, const std::string& scope);
-  v1::Session worker_session() const;
-  std::vector<v1::Session> sessions() const;
-  std::optional<v1::Session> session_of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
-  void look_for_tool_server();
-  bool is_me(const std::string& session);
-  void greet(const hook_identity&, const hook_memory&, bool aloud);
   bool remember(const std::function<bool(hook_memory&)>& change);
-
-  // -- the node -------------------------------------------------------------------------------
+  void turn(v1::AgentReport::State);
+  void end_calls();
+  void show_mail();
+  std::optional<v1::AgentReport::State> notified_state() const;
+  void report(v1::AgentReport::State);
   void set_deadline() const;
   v1::Command command() const;
   v1::Query query() const;
@@ -66,49 +51,66 @@ private:
   }
   /// Throws `failure` for a refusal.
   v1::Answer ask_or_throw(const v1::Query&) const;
-  std::vector<v1::LockView> locks() const;
-  void report(v1::AgentReport::State);
-
-  // -- locks ----------------------------------------------------------------------------------
-  enum class verdict { none, warned, denied };
-  std::string file_of(const v1::LockView&);
-  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
-  std::string holder_text(const v1::LockView&, const char* what) const;
-  void deny(const std::string& reason) { say(hook_denial(agent_, reason)); }
-  /// Once: a host reads one answer.
+  /// Prints the answer to the event. An agent reads one answer only, so later ones are dropped.
   void say(const json& answer) {
     if (!std::exchange(answered_, true))
       cli_.io().print_compact(answer);
   }
+  void deny(const std::string& reason) { say(hook_denial(agent_, reason)); }
   void note(const std::string& text) const { cli_.io().error("swarmctl hook: " + text); }
-  bool take_locks(const path_matcher&);
+
+  // -- run_session.cpp -------------------------------------------------------------------------
+  void session_start();
+  void session_end();
+  hook_memory known_session() const;
+  hook_memory session_of_environment() const;
+  hook_memory session_by_label() const;
+  v1::Session find_or_register(const hook_identity&, const std::string& scope);
+  v1::Session worker_session() const;
+  std::vector<v1::Session> sessions() const;
+  std::optional<v1::Session> session_of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
+  void look_for_tool_server();
+  bool is_me(const std::string& session);
+  void greet(const hook_identity&, const hook_memory&, bool aloud);
+
+  // -- run_tool.cpp ----------------------------------------------------------------------------
+  void pre_tool_use();
+  void post_tool_use();
   bool denied_as_too_many();
+  void watch(const std::vector<v1::LockView>& held);
+  std::vector<watched_file> changed_files(const std::vector<watched_file>&, std::int64_t since_ms) const;
+  void tell_about(const std::vector<watched_file>&);
+
+  // -- run_locks.cpp ---------------------------------------------------------------------------
+  enum class verdict { none, warned, denied };
+  std::vector<v1::LockView> locks() const;
+  std::string file_of(const v1::LockView&);
+  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
+  std::string holder_text(const v1::LockView&, const char* what) const;
+  bool take_locks(const path_matcher&);
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
   std::string current_task() const;
   void give_back(const std::vector<std::string>& paths);
   void give_back_all();
   bool release(const std::string& path, std::uint64_t fence);
-  void watch(const std::vector<v1::LockView>& held);
-  std::vector<watched_file> changed_files(const std::vector<watched_file>&, std::int64_t since_ms) const;
-  void tell_about(const std::vector<watched_file>&);
 
   const invocation& cli_;
   const agents::agent& agent_;
   hook_event event_;
   hook_options options_;
   json input_;
-  std::string place_;
-  std::string agent_session_; // as the host calls it
+  std::string place_;         // the directory the event is about
+  std::string agent_session_; // the session's id in the agent's own words
   std::filesystem::path state_directory_;
   hook_store store_;
   bool worker_;
   std::int64_t deadline_ms_; // boot time
   hook_memory me_;
   tool_use use_;
-  std::vector<std::string> taken_; // by this call
+  std::vector<std::string> taken_; // paths that this tool call has locked
   std::vector<std::string> warnings_;
-  std::map<std::string, v1::Session> holders_; // looked up
-  bool looked_ = false;                        // for the tool server's session
+  std::map<std::string, v1::Session> holders_; // a cache for file_of(), by session id
+  bool looked_ = false;                        // look_for_tool_server() has run
   bool answered_ = false;
 };
 

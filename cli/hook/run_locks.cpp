@@ -1,4 +1,4 @@
-// The locks on what a tool call writes: judging those of others, taking and giving back our own.
+// The locks on what a tool call writes: how a hook judges those of others, and takes and releases its own.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "cli/hook/run_internal.hpp"
@@ -25,7 +25,7 @@ std::string hook_run::holder_text(const v1::LockView& view, const char* what) co
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }
 
-/// Where the file lies that this lock keeps; empty when it cannot be said.
+/// The locked file, in the work tree of the lock's holder. Empty when the holder is not known.
 std::string hook_run::file_of(const v1::LockView& view) {
   const auto& path = view.lock().path();
   if (view.hidden() || !has_several_trees(path))
@@ -39,13 +39,14 @@ std::string hook_run::file_of(const v1::LockView& view) {
       if (answer.has_session() && answer.session().id() == known->first)
         known->second = answer.session();
     } catch (const failure&) {
-      // Then its place is not known.
+      // The entry stays empty: the holder is not known.
     }
   }
   return known->second.id().empty() ? std::string{} : file_of_holder(path, known->second);
 }
 
-/// Somebody else's lock on what is to be written. In another work tree of the repository the file is another one: a word, no denial.
+/// Decides about a write to what somebody else has locked. A holder in another work tree of the repository has a different file: a warning is
+/// enough then.
 hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w) {
   if (auto file = file_of(view); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
     warnings_.push_back(holder_text(view, "in another work tree:") + ". Both changes will have to be merged.");
@@ -73,7 +74,7 @@ bool hook_run::release(const std::string& path, std::uint64_t fence) {
   return decide(c).lock().released();
 }
 
-/// One tool call less writes each of these; the last one gives the lock back. Nobody else can have taken the fence meanwhile.
+/// Ends the use of each lock by one tool call; the last user releases it. The fence makes sure that only the lock we took is released.
 void hook_run::give_back(const std::vector<std::string>& paths) {
   std::map<std::string, std::uint64_t> over;
   remember([&](hook_memory& m) {
@@ -100,9 +101,9 @@ void hook_run::give_back_all() {
       release(path, lock.fence);
 }
 
-/// True when the tool may write this path as far as this lock goes.
+/// False when another lock, or the node, forbids the write; deny() has been called then.
 bool hook_run::take_lock(const std::string& path, const std::string& task, const path_matcher& written) {
-  // Said before it is asked for: a call of the same session that ends meanwhile then leaves the lock alone.
+  // The use is recorded before the lock is asked for, so that another call of this session that ends meanwhile does not release the lock.
   remember([&](hook_memory& m) {
     if (m.id.empty())
       m = me_;
@@ -124,13 +125,13 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
     reply = decide(c);
   }
   const auto mine = [&](const v1::LockView& held) { return !held.hidden() && is_me(held.lock().session_id()); };
-  // Its fence says so; another call that has only just got it has not put that down yet.
+  // Hooks of this session took it if they recorded its fence. Another call may have just been granted it and not have recorded the fence yet.
   const auto of_hook = [&](const v1::Lock& held) {
     auto known = store_.load().value_or(hook_memory{}).taken[path];
     return known.fence == held.fence() || (known.fence == 0 && known.users > 1 && held.deadline_ms() != 0 && held.note() == hook_note);
   };
   if (reply.has_refusal() && mine(reply.lock().active()) && of_hook(reply.lock().active().lock())) {
-    // Of another tool call under way: both write, the last one gives it back.
+    // Another tool call of this session uses the lock: both write under it, and the last one releases it.
     body->set_exclusive(false);
     c.set_actor(me_.id);
     reply = decide(c);
@@ -146,7 +147,7 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   give_back({path});
   const auto& active = reply.lock().active();
   if (reply.lock().has_active() && mine(active))
-    return true; // the agent has locked it itself, and keeps it
+    return true; // the agent took this lock itself, so it stays
   if (reply.refusal().code() == v1::Refusal::CONFLICT && reply.lock().has_active()) {
     if (const auto* w = written.find(path))
       return judge(active, written, *w) != verdict::denied;

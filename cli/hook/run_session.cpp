@@ -14,7 +14,7 @@
 
 namespace swarm::cli {
 
-/// A worker has its session from the one who started it.
+/// A worker's session was made by the node that started it, which names it in the environment.
 hook_memory hook_run::session_of_environment() const {
   const auto& env = cli_.env();
   hook_memory m;
@@ -57,7 +57,8 @@ std::optional<v1::Session> hook_run::session_of_tool_server(const std::vector<v1
   return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
 }
 
-/// The agent may have registered by its tool server before its first event, or again since: then that session is who we are.
+/// The agent's tool server may have registered a session of its own, before the first event or later. That session is then the agent's, and
+/// the hook's own one ends.
 void hook_run::look_for_tool_server() {
   if (worker_ || me_.scope.empty() || std::exchange(looked_, true))
     return;
@@ -77,7 +78,7 @@ void hook_run::look_for_tool_server() {
   };
   take(me_);
   remember(take);
-  // Nobody speaks for it any more. One that somebody has taken over is theirs.
+  // The former session is ended only while it lives by its lease: otherwise a tool server has taken it over.
   if (std::any_of(all.begin(), all.end(), [&](const v1::Session& s) { return s.id() == former && s.presence() == v1::Session::LEASE; })) {
     auto c = command();
     c.set_actor(former);
@@ -90,7 +91,7 @@ void hook_run::look_for_tool_server() {
   }
 }
 
-/// Looks closer before a session counts as somebody else's.
+/// Looks for the tool server's session before it calls a session somebody else's.
 bool hook_run::is_me(const std::string& session) {
   if (session != me_.id && !session.empty())
     look_for_tool_server();
@@ -116,7 +117,7 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   body->set_label(identity.label);
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
-  // By it the tool server of the same agent knows which session to take over.
+  // The tool server of the same agent finds the session to take over by this process.
   if (auto starter = starter_of(getpid())) {
     body->set_pid(starter->pid);
     body->set_pid_start(starter->start);
@@ -132,7 +133,8 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
 void hook_run::session_start() {
   auto source = event_text("source");
   bool aloud = source.empty() || source == "startup" || source == "resume";
-  // The agent has lost what it knew and its session has ended; one that only forgets goes on.
+  // After "clear" the agent starts a new session, so it is registered again, without a greeting. After others, such as "compact", the session goes
+  // on.
   if (agent_session_.empty() || (!aloud && source != "clear"))
     return;
   hook_store::remove_old(state_directory_, limits::lease_max().count());
@@ -200,7 +202,7 @@ void hook_run::greet(const hook_identity& identity, const hook_memory& me, bool 
   say(hook_context(agent_, event_, greeting_text(g)));
 }
 
-/// Of a session whose file is lost: the only one that carries its name in the label.
+/// The session when its file is lost: the only one of this directory and agent whose label holds its name.
 hook_memory hook_run::session_by_label() const {
   hook_memory m;
   m.scope = cli_.scope_of(place_);

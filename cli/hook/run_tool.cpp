@@ -16,17 +16,19 @@ constexpr std::size_t script_shown_bytes = limits::ambient_text_bytes_max;
 
 // -- before the tool ----------------------------------------------------------------------------
 
-/// More is written than is looked at. True when it must not run for that.
+/// For a tool call that writes more files than are checked. With --fail-closed or --enforce it denies the call and returns true, otherwise it
+/// only says so.
 bool hook_run::denied_as_too_many() {
   auto text = use_.tool + " may write more files than are looked at (" + std::to_string(limits::hook_paths_max) + ")";
   if (options_.fail_closed || options_.enforce)
-    deny("swarm lock check failed for " + text + ". Name fewer of them at once.");
+    deny("swarm lock check failed: " + text + ". Name fewer of them at once.");
   else
     note(text + "; the others were not checked");
   return options_.fail_closed || options_.enforce;
 }
 
-/// Remembered for after the tool: the files others have locked as they are now, and, for those who look at ours, that we may write.
+/// Remembers for post-tool-use how the files that others have locked look now. For the hooks of other sessions it also remembers that this
+/// call may write the files that we have locked.
 void hook_run::watch(const std::vector<v1::LockView>& held) {
   tool_call_seen call;
   call.key = use_.key;
@@ -52,7 +54,7 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     std::erase_if(m.calls, [&](const auto& c) {
       if (c.key != call.key)
         return false;
-      // Asked about twice, it ends once.
+      // The agent asked twice about one call, and will report one end: the first count is taken back.
       for (const auto& path : c.locks)
         if (auto lock = m.taken.find(path); c.to_ms == 0 && lock != m.taken.end())
           --lock->second.users;
@@ -88,7 +90,7 @@ void hook_run::pre_tool_use() {
       const auto* w = written.find(l.lock().path());
       auto concerns = w && (l.hidden() || others);
       if (!concerns) {
-        // The hook of another session may hold the whole directory.
+        // The hook of another session may have locked a directory that the file lies in.
         w = written.find_below(l.lock().path());
         concerns = w && options_.enforce && l.lock().note() == hook_note && others;
       }
@@ -113,7 +115,7 @@ void hook_run::pre_tool_use() {
 
 // -- after the tool -----------------------------------------------------------------------------
 
-/// Those that are not as they were, unless their holder may have written them itself or has given them up.
+/// The watched files that have changed, except those whose holder may have written them itself or no longer has the lock.
 std::vector<watched_file> hook_run::changed_files(const std::vector<watched_file>& watched, std::int64_t since_ms) const {
   std::vector<watched_file> out;
   for (const auto& w : watched)

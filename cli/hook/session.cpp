@@ -32,7 +32,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// SWARM_<host>_<name>.
+/// SWARM_<agent>_<name>.
 std::string own(const agents::agent& agent, const environment& env, const std::string& name) {
   return std::string{trimmed(env.get("SWARM_" + std::string{agent.variables} + "_" + name))};
 }
@@ -42,7 +42,7 @@ std::string own_or_common(const agents::agent& agent, const environment& env, co
   return value.empty() ? std::string{trimmed(env.get("SWARM_" + name))} : value;
 }
 
-/// Its start, as far as it is a regular file and text.
+/// The first bytes of a regular file, as UTF-8; empty when it cannot be read.
 std::string small_file(const fs::path& file) {
   unique_fd fd{open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   struct stat st {};
@@ -54,7 +54,7 @@ std::string small_file(const fs::path& file) {
   return to_utf8(text);
 }
 
-/// The nearest file of that name from the directory up to the scope's.
+/// The text of the nearest file of that name, from `directory` up to the scope's directory.
 std::string nearest_file(const std::string& name, const std::string& directory, const std::string& scope) {
   auto top = is_named_scope(scope) || !is_inside(scope, directory) ? git_root(directory) : scope;
   for (fs::path p{directory};; p = p.parent_path()) {
@@ -65,7 +65,7 @@ std::string nearest_file(const std::string& name, const std::string& directory, 
   }
 }
 
-/// A token of a label: nothing in it ends it, and it is text, whatever it was made of.
+/// The text as one token of a label: UTF-8 without spaces and control characters.
 std::string token(std::string_view text) {
   auto out = to_utf8(text);
   out.resize(utf8_prefix(out, limits::id_bytes_max).size());
@@ -107,7 +107,7 @@ std::string short_session(std::string_view session) {
   return token(utf8_prefix(out, session_shown));
 }
 
-/// {"schema_version":1, identity, provider, mcp, …} of what was configured.
+/// The configured tracker as {"schema_version":1, identity, provider, mcp, …}.
 std::optional<tracker_setting> normalised(json given, const std::string& identity) {
   auto text = [&](const char* name) {
     auto i = given.find(name);
@@ -143,7 +143,7 @@ std::optional<json> tracker_in(std::string_view text) {
   return out;
 }
 
-/// An id stands in code quotes, which foreign text could end.
+/// For text between backticks: without backticks, so that text of others cannot end the quotation.
 std::string quoted_code(std::string text) {
   std::erase(text, '`');
   return escape_control(text, false);

@@ -1,5 +1,5 @@
-// What a session says of itself when its agent starts: label, role and work tracker from the environment and the repository (contract
-// 5.3), and the words it is greeted with.
+// How a session describes itself when its agent starts: label, role and work tracker, from the environment and the repository
+// (docs/hooks.md). And the greeting that the model gets.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ struct hook_identity {
   std::string label;
   std::string identity; // name without `identity:`, empty = none
   bool coordinator = false;
-  std::string scope;     // as given by the host's own variables; empty = as for any command
-  std::string file_root; // the same
+  std::string scope;     // from the agent's own variable (SWARM_CC_SCOPE); empty = as for any command
+  std::string file_root; // likewise (SWARM_CC_FILE_ROOT)
   std::int64_t lease_ms = 0;
 };
 
-/// `directory` and `scope` bound the search for .swarm-role; `platform` is what the host says it runs on, empty = cli.
+/// `directory` and `scope` bound the search for .swarm-role; `platform` is where the agent says it runs, empty = cli.
 hook_identity identity_of(const agents::agent&, const environment&, const std::string& session, const std::string& directory,
                           const std::string& scope, const std::string& platform);
 
@@ -29,21 +29,21 @@ struct tracker_setting {
   std::string provider;
   std::string mcp;
 };
-/// From the variables, or the repository's .swarm-work-tracker.json. Nothing when none is configured or it cannot be read.
+/// The work tracker from the variables, or from the repository's .swarm-work-tracker.json. Nothing when none is configured or it cannot be read.
 std::optional<tracker_setting> work_tracker_of(const agents::agent&, const environment&, const std::string& identity, const std::string& directory,
                                                const std::string& scope);
 
-/// What is printed for the model; `id` empty: registration failed for `reason`.
+/// What the greeting says. An empty `id` means that registration failed, for `reason`.
 struct hook_greeting {
   std::string id;
   bool coordinator = false;
   std::string reason;
-  std::optional<tracker_setting> tracker; // published
-  std::string soul;                       // text of the configured file
-  std::string block;                      // of ambient_block.hpp
+  std::optional<tracker_setting> tracker; // as published
+  std::string soul;                       // see soul_of()
+  std::string block;                      // the ambient block
 };
 std::string greeting_text(const hook_greeting&);
-/// The file a gateway's $SWARM_<host>_SOUL_FILE or $SWARM_SOUL_FILE names; empty when there is none.
+/// The text of the file that $SWARM_<agent>_SOUL_FILE or $SWARM_SOUL_FILE names, for a coordinator; empty when there is none.
 std::string soul_of(const agents::agent&, const environment&);
 
 } // namespace swarm::cli

@@ -127,10 +127,10 @@ std::optional<hook_memory> read_memory(const fs::path& file) {
   return parsed && parsed->is_object() ? std::optional{memory_from(*parsed)} : std::nullopt;
 }
 
-/// Worthless after a power cut, which ends every session, and written by every hook.
+/// Not synced to disk: every hook writes it, and a power cut ends every session anyway.
 bool write_memory(const fs::path& file, const std::string& text) { return !replace_file(file, text, durability::cached); }
 
-/// Each file of sessions, of all hosts or of one.
+/// Visits the session files below `directory`: those of one agent program, or of all.
 template <class Visit>
 void for_each_file(const fs::path& directory, Visit visit) {
   std::error_code ec;
@@ -151,8 +151,8 @@ bool make_private(const fs::path& directory) {
          ((st.st_mode & 0777) == 0700 || chmod(directory.c_str(), 0700) == 0);
 }
 
-/// The directory, locked against other hooks; none when it cannot be, or, then it is `kept_out`, when they keep it for longer than that. flock has no
-/// deadline, so a thread waits, and is left behind with its descriptor when the time is up: the process ends soon.
+/// The directory, locked against other hooks; nothing when that fails. Sets `kept_out` when other hooks held the lock for longer than `patience`.
+/// flock has no deadline, so a thread waits. It is left behind with its descriptor when the time is up, because the process ends soon.
 unique_fd locked(const fs::path& directory, std::chrono::milliseconds patience, bool& kept_out) {
   unique_fd fd{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) == 0)
@@ -204,7 +204,7 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
   hook_memory now = memory.value_or(hook_memory{});
   if (!change(now))
     return false;
-  // Those that are over go first.
+  // Calls that are over are forgotten first.
   while (now.calls.size() > limits::hook_calls_max) {
     auto over = std::find_if(now.calls.begin(), now.calls.end(), [](const auto& c) { return c.to_ms != 0; });
     now.calls.erase(over == now.calls.end() ? now.calls.begin() : over);

@@ -1,4 +1,4 @@
-// hook: what an agent's program runs at its events.
+// hook: the command that an agent runs at its events.
 #include "actors/base/limits.hpp"
 #include "cli/hook/run.hpp"
 #include "cli/verb.hpp"
@@ -17,7 +17,7 @@ struct options {
   hook_options how;
 };
 
-/// All of it, so that nobody writes into a closed pipe. More than allowed is nothing.
+/// Reads to the end, so that the writer never meets a closed pipe. Returns nothing for more than is allowed.
 std::string read_input(int fd) {
   std::string out;
   if (isatty(fd) != 0)
@@ -36,7 +36,7 @@ std::string read_input(int fd) {
   }
 }
 
-/// Also what is not known ends well: a host that says more than we understand goes on.
+/// Unknown agents and events end with status 0, too: a newer agent must not be stopped by them.
 int run(invocation& cli, const options& o) {
   const auto* agent = agents::find(o.agent);
   auto event = find_hook_event(o.event);

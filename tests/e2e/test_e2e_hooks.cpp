@@ -393,7 +393,7 @@ TEST_CASE("a tool that writes more files than are looked at is not passed over i
   CHECK(has(said.err, "the others were not checked"));
   for (const auto* how : {"--fail-closed", "--enforce"}) {
     agent strict{node, "s", "claude", {how}};
-    CHECK(has(denial(strict.before("apply_patch", many)), "more files than are looked at"));
+    CHECK(has(denial(strict.before("apply_patch", many)), "swarm lock check failed: apply_patch may write more files than are looked at"));
     std::string script = "echo ";
     for (int i = 0; i < 300; ++i)
       script += "> f" + std::to_string(i) + " ";
