@@ -1,5 +1,5 @@
-// What a command prints: plain text in a pipe, colours on a terminal, two-space JSON with --json. Everything an agent or a
-// peer may have written is escaped before it reaches a terminal.
+// What a command prints: plain text in a pipe, colours on a terminal, two-space JSON with --json. Text from agents
+// and peers is escaped before it reaches a terminal.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +21,29 @@ class console {
 public:
   using sink = std::function<void(std::string_view)>;
   console(sink out, sink err, bool out_is_terminal, bool err_is_terminal, bool colours);
-  /// The process's own stdout and stderr; NO_COLOR and TERM=dumb turn colours off. `on_lost_output` is told why stdout takes no more.
+  /// The process's own stdout and stderr; NO_COLOR and TERM=dumb turn colours off. `on_lost_output` gets the error when
+  /// stdout accepts no more.
   static console of_process(bool no_color, std::function<void(const std::error_code&)> on_lost_output);
 
-  /// One line on stdout, control characters and newlines inside escaped: what somebody wrote cannot pass for a line of ours.
+  /// One line on stdout. Control characters and newlines in it are escaped, so that the text of others cannot look like a line of ours.
   void line(std::string_view text);
-  /// A text of several lines on stdout, for what is shown whole: control characters escaped, newlines kept.
+  /// A text of several lines on stdout. Control characters are escaped, newlines stay.
   void text(std::string_view text);
-  /// Bytes on stdout as they are: the payload of kv get, pty read and completion scripts.
+  /// Unchanged bytes on stdout: the payload of kv get, pty read and completion scripts.
   void raw(std::string_view bytes);
   void print(const json&);
   /// One line of JSON.
   void print_compact(const json&);
-  /// What went wrong, on stderr, control characters escaped. It may have several lines: escape newlines in what others wrote.
+  /// An error on stderr. Control characters are escaped, newlines stay: escape the newlines in the text of others first.
   void error(std::string_view text);
-  /// A line about what happens, on stderr, so that stdout has the result alone; escaped as by line(). Nothing when it is to be quiet.
+  /// A line about progress, on stderr, so that stdout holds the result alone. Escaped as by line(); not printed after be_quiet().
   void note(std::string_view text);
-  /// The same, made of paint_note() results.
+  /// A note() made of paint_note() results.
   void painted_note(std::string_view line);
-  /// As paint(), for stderr.
+  /// paint() for stderr.
   std::string paint_note(colour, std::string_view text) const;
   void be_quiet() noexcept { quiet_ = true; }
-  /// Bytes on stderr as they are, for the spinner.
+  /// Unchanged bytes on stderr, for the spinner.
   void raw_error(std::string_view bytes);
 
   /// The text in that colour when stdout is a terminal. The text is escaped, so call it on parts and join the result with paint().
@@ -63,21 +64,21 @@ private:
   bool quiet_ = false;
 };
 
-/// Whether whoever read from this pipe is gone: what follows without end would otherwise learn it only when it has something to say.
+/// Whether the reader of this pipe is gone. A command that follows without end would otherwise notice it only at its next output.
 bool is_without_reader(int fd);
-/// A pipe or a socket.
+/// Whether it is a pipe or a socket.
 bool is_pipe(int fd);
 
 /// Left-aligned columns two spaces apart, two spaces of indent, no trailing blanks.
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
-/// The same with a bold header, and each row's cell of that column in its colour; for painted_line().
+/// The same with a bold header, and the cell in `column` of each row in the row's colour. For painted_line().
 std::string table(const console&, const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows, std::size_t column,
                   const std::vector<colour>& colours);
-/// Escaped, with four blanks before every line but the first, so that none of them passes for a row.
+/// The escaped text, with four blanks before every line but the first, so that no line looks like a row.
 std::string hanging(std::string_view text);
 /// UTC, YYYY-MM-DD HH:MM:SS.
 std::string utc(std::int64_t unix_ms);
-/// First eight characters of an id, which is how people read them; "-" when empty.
+/// The first eight characters of an id, for people; "-" when empty.
 std::string short_id(std::string_view id);
 /// 950 ms, 12.3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h.
 std::string duration(std::int64_t ms);

@@ -50,7 +50,7 @@ std::string harness_of(const invocation& cli, const dispatch_options& o) {
   return first_of({o.harness, cli.env().get("SWARM_WORKER_HARNESS"), cli.env().get("SWARM_DISPATCH_HARNESS")});
 }
 
-/// Whether standard input becomes the command's.
+/// Whether our standard input becomes the standard input of the command.
 bool passes_input(const invocation& cli, const dispatch_options& o) {
   return !cli.tail.empty() && !o.detach && !o.no_stdin && !cli.is_swarm_mcp() && has_standard_input();
 }
@@ -97,7 +97,7 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
-  // A terminal would echo what is passed on, and change its ends of lines.
+  // A terminal would echo the input, and change its line ends.
   body.set_pipes(o.pipes || passes_input(cli, o));
   set_placement(body, o.placement);
   set_terminal_size(body);
@@ -132,7 +132,7 @@ struct outcome {
   json details; // exit_status, signal, duration_ms, output_tail, reason of a command; null for other tasks
 };
 
-/// The worker's exit status is the command's own; a task that ended in another way maps to 0 or 1.
+/// Our exit status is that of the worker's command; for a task that ended in another way it is 0 or 1.
 outcome outcome_of(const v1::Task& task) {
   mcp::task_follow known;
   known.task = task;
@@ -185,7 +185,7 @@ void add_outcome(json& payload, const outcome& o) {
 
 using mcp::asked_for_worker;
 
-/// `task`: as last seen.
+/// `task`: its newest known state.
 std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   const auto& id = task.id();
   if (task.status() == v1::APPROVAL_REQUIRED)
@@ -200,7 +200,7 @@ std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   }
 }
 
-/// What the worker has left: nothing when it had no worktree of its own, or did nothing in it.
+/// The work tree that the worker has left; nothing when it had none of its own, or changed nothing in it.
 std::optional<worker_tree> left_by(const v1::Command& command, const v1::Task& task) {
   const auto& d = command.dispatch();
   return d.worktree() ? find_worker_tree(d.directory(), task.id()) : std::nullopt;
@@ -218,7 +218,7 @@ void print_worktree(console& io, const v1::Command& command, const v1::Task& tas
     io.note("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
 }
 
-/// With why the worker runs where it does, if there was a choice.
+/// The reply as JSON. `placement` says why the worker runs on its node, if there was a choice.
 json payload_of(const v1::DispatchReply& d) {
   auto out = mcp::dispatch(d);
   if (!d.spawn().placement().empty())
@@ -262,7 +262,7 @@ int interrupted(const v1::Task& task) {
                                      "; cancel it with: swarmctl update-task " + task.id() + " --status cancelled");
 }
 
-/// What became of it, in words.
+/// What has become of the request for a worker.
 std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
   if (!asked_for_worker(d))
     return status_text(d, f.task);
@@ -273,7 +273,7 @@ std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
   return status_text(d, f.task);
 }
 
-/// Follows to the end of the task, of --wait-for-completion or of --timeout.
+/// Follows the task until it ends, or until the time of --wait-for-completion or --timeout is over.
 int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
   options.bound = d.spawn().status() == v1::Spawn::RUNNING;
@@ -321,7 +321,7 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   return completed ? result.exit_status : code::deadline;
 }
 
-/// For whoever does not follow it the id is the result: $(swarmctl dispatch … --detach).
+/// A caller that does not follow the task needs its id: it is the only line on stdout, for $(swarmctl dispatch … --detach).
 void print_made(invocation& cli, const v1::Task& task, const std::string& what) {
   cli.io().note(what);
   cli.io().line(task.id());
@@ -368,7 +368,7 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
   if (o.quiet)
     cli.io().be_quiet();
   auto reply = cli.execute(command, environment);
-  // What went wrong is to be done again. swarm-mcp, and whoever names the task himself, gets the old one.
+  // A task that failed or was cancelled is made again. swarm-mcp, and a caller with its own --idempotency-key, get the old one.
   if (const auto& old = reply.dispatch();
       old.status() == v1::DispatchReply::ALREADY_TERMINAL && old.task().status() != v1::DONE && o.key.empty() && !cli.is_swarm_mcp()) {
     cli.io().note("task " + old.task().id() + " " + (old.task().status() == v1::FAILED ? "failed" : "was cancelled") + " " +

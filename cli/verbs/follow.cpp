@@ -30,7 +30,7 @@ v1::Task current(const invocation& cli, const v1::Task& task) {
   return cli.ask(query).task();
 }
 
-/// One line on the terminal that says the command is alive; gone before anything else is printed.
+/// A line on the terminal that shows that the command is alive. It is erased before anything else is printed.
 class spinner {
 public:
   spinner(console& io, bool shown) : io_(io), shown_(shown && io.err_is_terminal()) {}
@@ -95,7 +95,7 @@ follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t
         return go_on;
       });
     } catch (const failure& f) {
-      // A call that `on` has made may be what was ended.
+      // Cancelling may have hit a call that `on` made, instead of the stream.
       if (f.exit_status != code::interrupted || (!guard.interrupted() && !late))
         throw;
     }
@@ -150,7 +150,7 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   out.until = options.until;
   out.bound = options.bound;
   auto began = cli.boot_ms();
-  // Whoever prints the worker's output may do so longer than this function runs.
+  // The thread that prints the worker's output may outlive this function, so it shares these.
   auto spin = std::make_shared<spinner>(cli.io(), !options.quiet);
   auto has_printed = std::make_shared<std::atomic<bool>>(false);
   auto is_running = false;
@@ -166,7 +166,7 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   std::function<void()> tick;
   if (spin->shown())
     tick = [&] {
-      if (!*has_printed) // what comes is sign of life enough
+      if (!*has_printed) // output shows well enough that the command is alive
         spin->tick(cli.boot_ms() - began);
     };
   mcp::follow_port port;

@@ -1,4 +1,4 @@
-// Following events: across restarts of the node, with a deadline, with live lines for one task.
+// Follows events, across restarts of the node and up to a deadline. For one task it prints live lines.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace swarm::cli {
 
 enum class follow_end { finished, timed_out, interrupted };
 
-/// Delivers events after `request.after` until `on` returns false, Ctrl-C, or `timeout_ms` (0 = none). A node that goes away is
-/// waited for as long as --timeout says, and the stream resumes where it was. `on_reset` is called when the position is no
-/// longer kept; following then goes on from now.
+/// Delivers the events after `request.after` until `on` returns false, the user presses Ctrl-C, or `timeout_ms` is over (0 = no limit). When the
+/// node goes away, this waits for it as long as --timeout allows, and resumes where it was. When the node no longer keeps that position,
+/// `on_reset` is called, and the events from now on follow.
 follow_end follow_events(invocation&, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
                          const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr);
 
@@ -25,7 +25,7 @@ struct follow_options {
   bool bound = false;          // a worker runs already
   std::int64_t timeout_ms = 0; // 0 = none
   bool quiet = false;          // no live lines
-  /// Called once when the worker runs, or at once when it does already; prints around the line that is being drawn.
+  /// Called once: when the worker runs, or at once if it runs already. It gets the function to print with while the live line is drawn.
   std::function<void(const printing&)> on_running;
 };
 
@@ -37,7 +37,7 @@ struct followed_task : mcp::task_follow {
 /// Follows a task, printing what happens to it. `after`: as mcp::follow.
 followed_task follow_task(invocation&, v1::Task task, std::uint64_t after, const follow_options&);
 
-/// The line that tells what an event means for the task; empty if it is not worth one.
+/// One line about what an event means for the task; empty for an event that is not shown.
 std::string live_line(const v1::Event&);
 
 } // namespace swarm::cli

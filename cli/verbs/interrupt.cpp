@@ -15,7 +15,7 @@ namespace swarm::cli {
 
 namespace {
 
-// A signal handler reaches nothing but globals; one guard lives at a time.
+// Globals, because a signal handler can reach nothing else. Only one guard may live at a time.
 std::array<int, 2> signal_pipe{-1, -1};
 constexpr std::array watched{SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, watched.size()> previous;
@@ -53,7 +53,7 @@ interrupt_guard::~interrupt_guard() {
 }
 
 void interrupt_guard::wait() {
-  // Without events asked for, an end of the other side alone is reported; a descriptor below 0 is not looked at.
+  // With no events requested, poll reports only that the other end is closed. It ignores a negative descriptor.
   std::array<pollfd, 3> fds{pollfd{signal_pipe[0], POLLIN, 0}, pollfd{stop_[0], POLLIN, 0},
                             pollfd{is_pipe(STDOUT_FILENO) ? STDOUT_FILENO : -1, 0, 0}};
   for (;;) {

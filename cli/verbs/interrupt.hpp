@@ -1,5 +1,5 @@
-// Ctrl-C as an event: while one of these lives, SIGINT, SIGTERM and SIGHUP call a function on a thread of its own instead of ending the process.
-// So does the end of whoever reads our output through a pipe: `| head` must not be waited for until there is more to say.
+// Ctrl-C as an event: while an interrupt_guard lives, SIGINT, SIGTERM and SIGHUP call a function on a thread of its own instead of ending the
+// process. The same happens when the reader of our output pipe is gone, so that `| head` ends the command at once, not at the next output.
 #pragma once
 
 #include <atomic>

@@ -10,11 +10,11 @@ namespace swarm::cli {
 namespace {
 
 constexpr char esc = '\x1b';
-constexpr std::size_t sequence_max = 64; // longer ones are text
+constexpr std::size_t sequence_max = 64; // a longer one is treated as text
 
 bool is_parameter(char c) { return c >= 0x20 && c <= 0x3f; }
 
-/// Bytes of the control sequence at the beginning; 0 when there is none, npos when its end is not there yet.
+/// Length of the control sequence at the beginning; 0 when there is none, npos when it is incomplete.
 std::size_t sequence_at(std::string_view text) {
   if (text.empty() || text.front() != esc)
     return 0;
@@ -34,13 +34,13 @@ bool is_colour(std::string_view sequence) {
          std::all_of(sequence.begin() + 2, sequence.end() - 1, [](char c) { return (c >= '0' && c <= '9') || c == ';' || c == ':'; });
 }
 
-/// Erases a part of the line that the cursor is in.
+/// Whether the sequence erases a part of the cursor's line.
 bool is_erasure(std::string_view sequence) {
   auto parameters = sequence.substr(2, sequence.size() - 3);
   return sequence.back() == 'K' && (parameters.empty() || parameters == "0" || parameters == "1" || parameters == "2");
 }
 
-/// How many bytes at the end are the beginning of a character, of a sequence, or of a line's end.
+/// How many bytes at the end belong to an incomplete character, sequence or line end.
 std::size_t unfinished(std::string_view text) {
   if (auto last = text.rfind(esc); last != text.npos && sequence_at(text.substr(last)) == text.npos)
     return text.size() - last;

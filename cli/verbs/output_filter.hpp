@@ -1,4 +1,4 @@
-// What a program printed on a terminal of its own, made fit for ours.
+// Makes the output that a program wrote to its own terminal fit for our terminal or pipe.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@ namespace swarm::cli {
 class output_filter {
 public:
   enum class target {
-    terminal, // colours, tabs, carriage returns and erased lines pass; every other control character is shown escaped: it may do nothing here
-    text,     // a pipe or file: line ends become \n, colours go, everything else stays
-    bytes,    // everything stays
+    terminal, // colours, tabs, carriage returns and the erasing of lines pass; other control characters are shown escaped, so that they do nothing
+    text,     // a pipe or file: line ends become \n, colours are removed, everything else passes
+    bytes,    // everything passes
   };
   explicit output_filter(target t) : target_(t) {}
 
-  /// What can be shown so far. The beginning of a sequence or of a character waits for its rest.
+  /// The part that can be shown now. An incomplete sequence or character is held back until its rest arrives.
   std::string take(std::string_view more);
-  /// The rest, when nothing more comes.
+  /// What is still held back, at the end of the output.
   std::string finish();
 
 private:

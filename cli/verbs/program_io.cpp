@@ -52,7 +52,7 @@ program_io::~program_io() {
 
 bool program_io::finish() {
   {
-    // The node of the worker may be gone, with its output.
+    // The worker's node may be gone, and the output with it, so the wait is limited.
     constexpr std::chrono::seconds patience{10};
     std::unique_lock lock{mutex_};
     if (!changed_.wait_for(lock, patience, [this] { return is_over_; }))
@@ -84,7 +84,7 @@ void program_io::carry_output() {
   };
   constexpr std::chrono::milliseconds pause_first{10}, pause_longest{1000};
   try {
-    // A stream that was cut goes on at the next offset: every byte is printed once.
+    // After a broken stream the next one begins at the next offset, so that every byte is printed once.
     auto pause = pause_first;
     for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
       auto before = next;
@@ -96,7 +96,7 @@ void program_io::carry_output() {
         changed_.wait_for(lock, pause, [this] { return stopping_.load(); });
     }
   } catch (const call_failed&) {
-    // Whoever waits for the task prints what is kept with it.
+    // finish() then returns false, and the caller prints the end of the output that the task keeps.
   }
   {
     std::lock_guard guard{mutex_};
@@ -118,8 +118,8 @@ void program_io::carry_input() {
       continue;
     v1::SendPtyRequest request;
     request.set_pty_id(id_);
-    request.set_data(std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))}); // none: the input ends
-    // The program may take its time to read; its end ends the waiting.
+    request.set_data(std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))}); // no bytes: the input has ended
+    // A program may be slow to read its input, so this retries until the program ends.
     for (bool sent = false; !sent && !stopping_;) {
       try {
         writing_->send(request);

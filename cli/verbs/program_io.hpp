@@ -1,5 +1,5 @@
-// The input and the output of a worker that this command has dispatched: what it prints comes out here as it comes, and what comes in here is its
-// input.
+// The input and output of a worker that this command has dispatched: its output is printed here as it arrives, and our standard input becomes
+// its input.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 
 namespace swarm::cli {
 
-/// Something comes in on standard input that somebody has put there: a pipe, or a file with something left in it. A terminal, /dev/null and an
-/// inherited socket are not.
+/// Whether somebody has given us input: standard input is a pipe, or a file with something left to read. A terminal, /dev/null and an inherited
+/// socket do not count as input.
 bool has_standard_input();
 
-/// How whatever is printed goes around a line that is being drawn.
+/// Runs a function that prints, so that its output does not mix with a line that is being drawn.
 using printing = std::function<void(const std::function<void()>&)>;
 
 class program_io {
@@ -31,15 +31,16 @@ public:
     printing around;
   };
   program_io(invocation&, std::string pty_id, options);
-  /// Ends both directions at once.
+  /// Stops both directions without waiting for the program.
   ~program_io();
   program_io(const program_io&) = delete;
   program_io& operator=(const program_io&) = delete;
 
-  /// After the program's end: returns when all of its output is printed, or is not to be had in time. False then; `printed` tells whether a part was.
+  /// Call this after the program's end. Waits until all of its output is printed; returns false when that takes too long or the output cannot be
+  /// read. printed() then tells whether a part of it was.
   bool finish();
   bool printed() const noexcept { return printed_; }
-  /// How many bytes at its beginning were no longer kept.
+  /// How many bytes of the output the node no longer kept.
   std::uint64_t lost() const noexcept { return lost_; }
 
 private:
@@ -56,8 +57,8 @@ private:
   std::condition_variable changed_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> printed_ = false;
-  bool is_over_ = false; // the output's thread is; under the mutex
-  // Of the output's thread until it is over.
+  bool is_over_ = false; // the output thread has ended; guarded by mutex_
+  // Only the output thread uses these until is_over_.
   bool complete_ = false;
   std::uint64_t lost_ = 0;
   int stop_[2] = {-1, -1}; // a pipe that ends the wait for input

@@ -1,4 +1,4 @@
-// What the worker of a task has printed, as far as it is still kept.
+// Prints the output of a task's worker, as far as the node still keeps it.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace swarm::cli {
 
-/// How output comes out here. `pipes`: the worker has no terminal, so that its bytes are its own.
+/// How to filter the output for our stdout. `pipes`: the worker has no terminal, so its bytes pass unchanged to a pipe or file.
 output_filter::target target_of(const console&, bool pipes);
 
-/// The newest worker that was asked for by the task.
+/// The newest worker that was requested for the task.
 std::optional<v1::Spawn> last_worker(const invocation&, const v1::Task&);
 
-/// Prints all that is kept of a worker's output. `follow`: goes on until the program ends. False when it is not kept any more; nothing is printed
-/// then.
+/// Prints all of a worker's output that is kept. With `follow` it goes on until the program ends. Returns false, without printing anything, when
+/// the output is no longer kept.
 bool print_output(invocation&, const v1::Spawn&, bool follow);
 
-/// Prints the end of the output that is kept with the task for as long as the task is. False when there is none.
+/// Prints the end of the output, which the task itself keeps. Returns false when there is none.
 bool print_output_tail(invocation&, const v1::Task&);
 
-/// Says that the beginning of an output is gone.
+/// Notes that this many bytes of an output are lost.
 void note_lost(const invocation&, std::uint64_t bytes);
 
 } // namespace swarm::cli

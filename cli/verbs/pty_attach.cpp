@@ -46,7 +46,7 @@ private:
   bool active_;
 };
 
-// Handlers reach nothing but globals.
+// A global, because a signal handler can reach nothing else.
 int event_pipe[2] = {-1, -1};
 
 void post(char event) {
@@ -61,7 +61,7 @@ constexpr char stream_over = 'e';
 constexpr char node_left = 'l';
 constexpr char node_came = 'c';
 
-/// SIGWINCH and the signals that would end us become bytes on the pipe, for as long as this lives.
+/// While this lives, SIGWINCH and the signals that would end the process become bytes on the pipe.
 class signal_events {
 public:
   signal_events() {
@@ -88,7 +88,7 @@ private:
   std::array<struct sigaction, signals.size()> previous_{};
 };
 
-/// A terminal that is gone hangs up, which is a signal.
+/// Errors are ignored: when the terminal is gone, SIGHUP ends the attachment.
 void write_out(std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }
 
 std::optional<v1::TerminalSize> size_here() {
@@ -101,7 +101,7 @@ std::optional<v1::TerminalSize> size_here() {
   return out;
 }
 
-/// Until the program ends or the user leaves, over as many streams as it takes: a node that is started again is a pause.
+/// One attachment, until the program ends or the user leaves. It lasts over several streams, so that a restart of the node is only a pause.
 class attached_terminal {
 public:
   attached_terminal(pty_port& ptys, std::string id, const attach_settings& s) : ptys_(ptys), id_(std::move(id)), settings_(s) {}
@@ -116,7 +116,7 @@ public:
       leave(left);
       reader.join();
       end_.detached = left && !program_ended_;
-      // Whoever gets this terminal next must not type into a mouse or on another screen.
+      // The shell gets this terminal back, and must not find mouse reports or the alternate screen switched on.
       if (isatty(STDOUT_FILENO) == 1)
         write_out(modes_.undo());
     }
@@ -126,7 +126,7 @@ public:
   }
 
 private:
-  // -- the reader's thread: output, and coming back -----------------------------------------------
+  // -- the reader thread: output, and attaching again ---------------------------------------------
 
   void read_all() {
     try {
@@ -138,7 +138,7 @@ private:
     post(stream_over);
   }
 
-  /// True when there is nothing more to come: the program has ended, or the user has left.
+  /// True when the program has ended or the user has left; false when the stream broke.
   bool read_stream() {
     auto stream = current();
     for (v1::PtyChunk chunk; stream->read(chunk);) {
@@ -155,12 +155,12 @@ private:
     }
     {
       std::lock_guard guard{mutex_};
-      stream_ = nullptr; // nothing more is written to it
+      stream_ = nullptr; // send() must not use it any more
     }
     return stream->finish() || left_;
   }
 
-  /// False when the user leaves meanwhile.
+  /// Attaches again as soon as the node is back. False when the user leaves meanwhile.
   bool come_back() {
     post(node_left);
     auto began = std::chrono::steady_clock::now();
@@ -170,7 +170,7 @@ private:
         post(node_came);
         return true;
       }
-      // With nobody to leave, waiting has an end.
+      // Without a user who could leave, the wait needs a limit.
       if (!settings_.may_leave && std::chrono::steady_clock::now() - began > settings_.patience)
         throw failure(code::no_node, "the node went away and did not come back; the program goes on: attach again");
       std::unique_lock lock{mutex_};
@@ -186,19 +186,19 @@ private:
     hello.set_from(next_);
     if (auto size = size_here())
       *hello.mutable_size() = *size;
-    stream->write(hello); // what becomes of it, reading tells
+    stream->write(hello); // a failure shows when the stream is read
     std::lock_guard guard{mutex_};
     stream_ = std::move(stream);
   }
 
-  // -- the main thread: what is typed -------------------------------------------------------------
+  // -- the main thread: input ---------------------------------------------------------------------
 
   std::shared_ptr<pty_stream> current() {
     std::lock_guard guard{mutex_};
     return stream_;
   }
 
-  /// What cannot be written now is not kept: typed into a program that has gone on meanwhile, it would do something else.
+  /// Input that cannot be sent now is dropped: later, the program may be in another state, where the same keys mean something else.
   bool send(const v1::AttachFrame& frame) {
     std::lock_guard guard{mutex_};
     return stream_ && stream_->write(frame);
@@ -208,7 +208,7 @@ private:
     {
       std::lock_guard guard{mutex_};
       left_ = left;
-      // A stream that took no more input is over, and what it still holds is to be read.
+      // Only a user who leaves cuts the stream off; otherwise it has ended by itself.
       if (left && stream_)
         stream_->cancel();
     }
@@ -217,7 +217,7 @@ private:
       settings_.give_up();
   }
 
-  /// False when the user left, or the input is over.
+  /// What the input means for the attachment.
   enum class typed_end { go_on, leave, input_over };
   typed_end send_typed() {
     char buffer[4096];
@@ -243,7 +243,7 @@ private:
     }
   }
 
-  /// A program that is told of another size draws everything again.
+  /// Makes the program redraw its screen by changing the size for a moment.
   void have_it_drawn_again() {
     v1::AttachFrame frame;
     auto size = size_here();
@@ -255,7 +255,7 @@ private:
     send_size();
   }
 
-  /// Until the user leaves or there is nothing more to come. True: the user left.
+  /// Passes input and sizes on until the user leaves (true) or the output is over (false).
   bool carry_input() {
     std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{event_pipe[0], POLLIN, 0}};
     int until_notice = -1;
@@ -263,7 +263,7 @@ private:
     for (;;) {
       auto ready = poll(fds.data(), fds.size(), until_notice);
       if (ready < 0)
-        continue; // interrupted: the event is in the pipe
+        continue; // interrupted by a signal: its event is in the pipe
       if (ready == 0) {
         write_out(settings_.away_notice);
         noticed = true;
@@ -293,7 +293,7 @@ private:
 
   static constexpr std::chrono::milliseconds pause_first{20};
   static constexpr std::chrono::milliseconds pause_longest{1000};
-  static constexpr std::chrono::milliseconds notice_after{1000}; // a restart is faster
+  static constexpr std::chrono::milliseconds notice_after{1000}; // a restart takes less
 
   pty_port& ptys_;
   const std::string id_;
@@ -302,7 +302,7 @@ private:
   std::condition_variable changed_;
   std::shared_ptr<pty_stream> stream_; // null while the node is away
   std::atomic<bool> left_ = false;
-  // Of the reader's thread until it has ended.
+  // Only the reader thread uses these until it has ended.
   std::uint64_t next_ = 0;
   terminal_modes modes_;
   attach_end end_;

@@ -1,4 +1,4 @@
-// A terminal used from this one: raw mode, resizing, a key to leave. The terminal is restored however it ends.
+// Connects this terminal to one of a node: raw mode, resizing, a key to leave. This terminal is restored in every case.
 #pragma once
 
 #include <chrono>
@@ -15,26 +15,27 @@ namespace swarm::cli {
 std::optional<char> parse_detach_key(std::string_view text);
 
 struct attach_end {
-  bool detached = false; // else the program has ended
-  int exit_status = 0;   // of the program, without a signal
-  int signal = 0;        // that ended it, 0 = none
+  bool detached = false; // false: the program has ended
+  int exit_status = 0;   // the program's, if no signal ended it
+  int signal = 0;        // the signal that ended the program, 0 = none
 };
 
 struct attach_settings {
   char detach_key = '\x1d'; // Ctrl-]
-  /// The end of standard input does not mean to leave.
+  /// Stay attached when standard input ends.
   bool stay = false;
-  /// Somebody can leave: then a node that is away is waited for without end, else for `patience`.
+  /// A user can press the detach key. Then this waits for an absent node without limit, otherwise for `patience`.
   bool may_leave = true;
   std::chrono::milliseconds patience{0};
-  /// Shown when the node is away for longer than a restart takes.
+  /// Text to show when the node stays away for longer than a restart takes.
   std::string away_notice;
-  /// Ends the waiting for the node, from another thread.
+  /// Ends a wait for the node; called on another thread than the one that waits.
   std::function<void()> give_up;
 };
 
-/// Returns when the detach key was pressed, standard input ended (unless `stay`), this process was told to stop, or the program ended. A node that
-/// goes away is waited for, and the output goes on where it was. What the program has changed of this terminal is undone. Throws `failure`.
+/// Returns when the user presses the detach key, standard input ends (unless `stay`), a signal tells this process to stop, or the program ends. When
+/// the node goes away, this waits for it, and the output continues where it was. At the end the program's changes to this terminal are undone.
+/// Throws `failure`.
 attach_end attach_terminal(pty_port&, const std::string& pty_id, const attach_settings&);
 
 } // namespace swarm::cli

@@ -9,7 +9,7 @@ namespace swarm::cli {
 
 namespace {
 
-/// Of a UUID: whoever gives it whole means exactly that one, also when it is not listed.
+/// The length of a UUID. A full id means exactly that thing, even if the thing is not listed.
 constexpr std::size_t full_id_bytes = 36;
 
 std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.recent.newest(kind, cli.node_name(), cli.scope()); }
@@ -42,7 +42,7 @@ const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::str
 } // namespace
 
 std::string task_named(const invocation& cli, const std::string& who) {
-  // swarm-mcp takes whole ids only, and says itself what is wrong with another one.
+  // Under the name swarm-mcp only full ids are taken; the node refuses anything else.
   if (who.size() == full_id_bytes || cli.is_swarm_mcp())
     return who;
   auto mine = who == last_word ? made_here(cli, kind_of_thing::task) : std::string{};
@@ -79,7 +79,7 @@ std::string approval_named(const invocation& cli, const std::string& who) {
       found.push_back(a.id());
   if (found.size() > 1)
     throw several("approval", who, joined(found));
-  // The node says what is wrong with a word that is no approval.
+  // For a word that names no approval, the node's refusal explains why.
   return found.empty() ? who : found.front();
 }
 
@@ -131,7 +131,7 @@ v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach 
       return *newest;
     throw failure(code::refused, "there is no terminal in scope " + scope + " yet; see: swarmctl pty list --all");
   }
-  // The list may not know a terminal that ended before the node's start, while its output is still kept.
+  // The list may lack a terminal that ended before the node started, although its output is still kept.
   if (who.size() == full_id_bytes && std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.id() == who; })) {
     v1::PtyInfo unlisted;
     unlisted.set_id(who);

@@ -1,4 +1,4 @@
-// Which task, terminal or approval a word of the command line means.
+// Finds the task, terminal or approval that a word on the command line names.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,33 @@
 
 namespace swarm::cli {
 
-/// The newest thing of its kind that this terminal made in the scope, else the newest one of the scope.
+/// Names the newest thing of its kind that was made from this terminal in the scope, or else the newest one in the scope.
 inline constexpr std::string_view last_word = "@last";
 
-// The words that stand for a thing, for help texts.
+// For help texts: what may name a thing.
 inline constexpr const char* task_words = "the task: its id, the first characters of it, or @last";
 inline constexpr const char* terminal_words = "the terminal: its id, its name, the first characters of its id, or @last";
 inline constexpr const char* approval_words = "the approval: its id, the first characters of it, or @last";
 
-/// Id of the task that is meant. A full id is the node's to judge. Throws `failure` (refused) when there is none or more than one.
+/// The id of the task that `who` names. A full id is returned unchecked: the node checks it. Throws `failure` (refused) when `who` names no task, or
+/// several.
 std::string task_named(const invocation&, const std::string& who);
-/// The same of each word between the commas.
+/// task_named() for each word of comma-separated lists.
 std::vector<std::string> tasks_named(const invocation&, const std::vector<std::string>& words);
-/// The same of a word that may be missing; then empty.
+/// task_named(), or empty for an empty word.
 std::string optional_task(const invocation&, const std::string& who);
 std::string approval_named(const invocation&, const std::string& who);
 
-/// How far the beginning of an id reaches. Whatever types into a terminal or ends it must not hit another repository's by chance.
+/// Where the beginning of an id is looked up. A verb that types into a terminal or ends it must not hit another repository's by chance.
 enum class reach : std::uint8_t { this_scope, all_scopes };
-/// Exact id; then the exact name in this scope, running before ended; then the beginning of an id.
+/// The terminal that `who` names: by its full id; else by its name in this scope, a running one first; else by the beginning of its id.
 v1::PtyInfo terminal_named(const invocation&, const std::string& who, reach);
-/// The rule itself. Throws `failure` (refused).
+/// The choice itself, among `all`. Throws `failure` (refused) when none, or more than one, fits.
 const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach);
-/// Every terminal of the scope, or of all scopes, in the order of their making.
+/// Every terminal of the scope, or of all scopes, oldest first.
 std::vector<v1::PtyInfo> all_terminals(const invocation&, bool all_scopes);
 
-/// This terminal made it.
+/// Records that this terminal made the thing, for `@last`.
 void remember_made(const invocation&, kind_of_thing, const std::string& scope, const std::string& id);
 
 } // namespace swarm::cli
