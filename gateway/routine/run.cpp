@@ -18,7 +18,7 @@ constexpr std::size_t hash_digits = 16;
 constexpr std::uint32_t messages_page = 1'000;
 constexpr std::uint32_t mail_page = 200;
 constexpr const char* summary_role = "planner";
-/// What the node says to a dispatch of nothing from somebody who may dispatch.
+/// The refusal that a dispatch without a title gets from the node when the caller may dispatch.
 constexpr std::string_view nothing_to_dispatch = "dispatch requires a title";
 
 step summary_of(const routine& r) {
@@ -106,7 +106,7 @@ v1::Command run::batch(const ports& p, const std::string& id) const {
     for (auto need : planned.needs)
       spec.add_depends_on(reference(need));
   }
-  // The step ids are plain names: no step can have this key.
+  // No step can have this key, because the ids of steps are plain names.
   auto& last = *body.add_tasks() = spec_of(p, summary_, id);
   last.set_idempotency_key("routine:" + name_ + ":" + id + ":*");
   last.set_assignee(command.actor());
@@ -117,7 +117,7 @@ v1::Command run::batch(const ports& p, const std::string& id) const {
   return command;
 }
 
-/// False when all of it was there before and every step has ended.
+/// Makes the tasks of the run, or finds them. False when all of them existed before and every step has ended: that run is over.
 bool run::make(const ports& p, const std::string& id) {
   auto reply = p.execute(batch(p, id), {});
   if (reply.has_refusal())
@@ -145,7 +145,7 @@ void run::find_or_begin(const ports& p) {
     auto answer = p.ask(query);
     if (answer.has_refusal() && answer.refusal().code() != v1::Refusal::NOT_FOUND)
       throw refused_run(refusal_text(answer.refusal()));
-    // Anybody of the scope may have written the key.
+    // Any session of the scope can write this key, so its value is checked.
     const auto& last = answer.kv().value();
     if (!wishes_.fresh && last.size() == run_id_bytes * 2 && is_plain_name(last)) {
       if (make(p, last))
@@ -165,14 +165,14 @@ void run::find_or_begin(const ports& p) {
       make(p, id);
       return;
     }
-    // Somebody has begun a run in between: that one counts.
+    // In a conflict another caller has begun a run meanwhile; the next attempt finds that run.
     if (reply.refusal().code() != v1::Refusal::CONFLICT)
       throw refused_run(refusal_text(reply.refusal()));
   }
   throw refused_run("others keep beginning runs of " + name_ + "; try again");
 }
 
-/// The last run is over, and nobody took its summary.
+/// Cancels the summary task of a run that is over, if nobody has taken it.
 void run::drop_summary(const ports& p) const {
   const auto& task = states_.back().task;
   if (domain::is_terminal(task.status()) || task.status() == v1::IN_PROGRESS)
@@ -184,11 +184,12 @@ void run::drop_summary(const ports& p) const {
   body.set_result("the routine was run again");
   body.set_has_result(true);
   body.set_quiet(true);
-  // A refusal: somebody else has just taken it.
+  // A refusal is ignored: somebody else has just taken the task.
   p.execute(command, {});
 }
 
-/// Asks for a worker for nothing. It is refused in any case; the reason tells whether a real one would be, before any task is made.
+/// Finds out before any task is made whether the caller may start workers: it sends a dispatch without a title, which the node always refuses,
+/// and looks at the reason.
 void run::check_rights(const ports& p) const {
   std::set<std::string> asked;
   for (std::size_t i = 0; i <= steps(); ++i) {
@@ -235,17 +236,19 @@ v1::Command run::dispatch_of(const ports& p, std::size_t i, const std::string& h
   *body.mutable_files() = t.files();
   body.set_has_files(t.has_files());
   body.set_priority(t.priority());
-  // By its key the task is found: dispatch makes none.
+  // The key makes dispatch find the task of this step, instead of making another one.
   body.set_idempotency_key(t.idempotency_key());
   body.set_directory(root_);
   body.set_harness(harness);
   body.set_no_spawn(!wishes_.spawn);
-  // Who works now may be gone by the time it opens, and would be told that it is ready: the node finds or starts its worker then.
+  // A task that waits must not be given to a live worker now: that one would be told that it is ready, and may be gone when it is. With
+  // force_spawn the node finds or starts a worker when the task opens.
   body.set_force_spawn(wishes_.force_spawn || states_[i].waits());
   return command;
 }
 
-/// A worker has mail about it from this caller, so that asking again would only say it twice. A worker that has left has no mail any more.
+/// Whether this caller has already sent a message about the task to a worker, so that a second dispatch would only repeat it. Only messages to
+/// live sessions are found, because those to a session that has left are gone.
 bool run::was_told(const ports& p, const std::string& task_id) {
   if (!told_) {
     told_.emplace();
@@ -311,7 +314,7 @@ std::uint64_t run::look_at(const ports& p, state& s) const {
   if (!answer.has_refusal()) {
     s.task = answer.task();
   } else if (answer.refusal().code() == v1::Refusal::NOT_FOUND) {
-    // Only what has ended long ago goes.
+    // The node removes only tasks that ended long ago.
     s.task.set_status(v1::CANCELLED);
     s.task.set_result("the task is not kept any more");
     s.task.set_has_result(true);
@@ -336,7 +339,7 @@ void run::note(const ports& p, const v1::Event& e) {
     auto& s = states_[i];
     if ((s.task.id() != subject && s.task.id() != task) || domain::is_terminal(s.task.status()))
       continue;
-    // The row, not the event, decides: the event may be older than a later attempt.
+    // The task itself is read, because the event may be about an earlier attempt.
     look_at(p, s);
     if (wishes_.follows && !s.routed && s.open())
       route(p, i);
@@ -350,7 +353,7 @@ void run::refresh(const ports& p) {
     if (domain::is_terminal(s.task.status()))
       continue;
     auto at = look_at(p, s);
-    // What happens while the others are looked at comes after the first.
+    // Changes made while the other steps are read have higher revisions than the first answer, so that one is kept.
     seen = seen == 0 ? at : seen;
     if (wishes_.follows && !s.routed && s.open())
       route(p, i);
@@ -377,7 +380,7 @@ void run::conclude(const ports& p) {
     take_mail(p);
 }
 
-/// A caller that has waited for the end needs no mail about it.
+/// Takes the messages about the steps out of the caller's mailbox: the report holds them.
 void run::take_mail(const ports& p) {
   for (const auto& s : states_) {
     auto command = p.command;
@@ -404,7 +407,7 @@ void run::end_summary(const ports& p) {
   if (!claimed.has_refusal()) {
     write_summary(p, p.command.actor());
   } else if (claimed.refusal().code() == v1::Refusal::NOT_REGISTERED) {
-    // Tasks are ended by sessions, and a person has none.
+    // Only a session can end a task, and a person has none: one is registered for this.
     auto command = p.command;
     auto& body = *command.mutable_register_session();
     body.set_directory(root_);
@@ -435,7 +438,7 @@ void run::write_summary(const ports& p, const std::string& session) const {
   body.set_result(outcome());
   body.set_has_result(true);
   body.set_quiet(true);
-  // A refusal leaves a task that anybody can take.
+  // A refusal is ignored: the task stays, and anybody can take it.
   p.execute(command, {});
 }
 

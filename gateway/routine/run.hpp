@@ -1,8 +1,8 @@
-// A run of a routine: its steps as tasks, made together or not at all, each routed to a worker as `dispatch` does it, and one more task that
-// waits for all of them and takes the summary.
+// A run of a routine. Its steps become tasks, all together or none, and each is routed to a worker as `dispatch` does it. One more task waits
+// for all of them and takes the summary.
 //
-// The steps have idempotency keys of the run, and a key of the scope's store says which run is the last one with these parameters. So the
-// same routine asked for twice, by whomever and also at once, is one run while any of its steps goes on.
+// The tasks have idempotency keys that name the run, and a key of the scope's store names the last run with these parameters. So if several
+// callers ask for the same routine, even at once, they share one run while any of its steps goes on.
 #pragma once
 
 #include <functional>
@@ -22,22 +22,22 @@ namespace swarm::routines {
 
 namespace v1 = ::swarm::v1;
 using json = nlohmann::ordered_json;
-/// Of a step that names none.
+/// The type of a step that names none.
 inline constexpr const char* default_type = "implement";
 using environment_list = std::vector<std::pair<std::string, std::string>>;
 
-/// The run could not begin; what() is for people.
+/// The run could not begin. what() says why, for people.
 struct refused_run : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller's way to the node, and who it is. What the functions throw passes through.
+/// The caller's access to the node. Exceptions of these functions pass through.
 struct ports {
-  v1::Command command; // scope, actor and caller, no body
-  v1::Query query;     // the same
+  v1::Command command; // with scope, actor and caller, without a body
+  v1::Query query;     // likewise
   std::function<v1::Reply(const v1::Command&, const environment_list&)> execute;
   std::function<v1::Answer(const v1::Query&)> ask;
-  /// How a worker with that harness is asked for: its own name and the environment for its start.
+  /// How to request a worker: the harness under its own name, and the environment for the worker.
   struct worker {
     std::string harness;
     environment_list environment;
@@ -48,44 +48,44 @@ struct ports {
 };
 
 struct wishes {
-  std::string identity;       // token of the caller, or empty: each has runs of its own
-  std::string harness;        // of the steps that name none; empty = start nobody for those
-  std::string parent_task_id; // an existing task all of it is part of; empty = none
+  std::string identity;       // the caller's identity token, or empty; each identity has runs of its own
+  std::string harness;        // for steps that name none; empty = start nobody for those
+  std::string parent_task_id; // an existing task that the run is part of; empty = none
   bool spawn = true;          // may start workers
-  bool force_spawn = false;   // do not look for live ones
-  bool fresh = false;         // a new run also while one goes on
-  bool follows = false;       // the caller stays to the end, and writes the summary
+  bool force_spawn = false;   // always start new workers
+  bool fresh = false;         // begin a new run even while one goes on
+  bool follows = false;       // the caller stays until the end and writes the summary
 };
 
 class run {
 public:
   run(const routine_file&, values, std::vector<planned_step>, std::string root, wishes);
 
-  /// Makes or finds the tasks and routes the steps. Throws refused_run before anything is made: no right to start workers, an agent that
-  /// is not installed, tasks the node does not take. That a single step could not be routed is told by problems() and the report.
+  /// Makes or finds the tasks and routes the steps. Throws refused_run, before anything is made, when the caller may not start workers, an
+  /// agent is not installed, or the node refuses the tasks. Steps that could not be routed are in problems() and in the report.
   void start(const ports&);
 
-  /// The events to look at are task.* and spawn.* after this revision.
+  /// A follower watches the task.* and spawn.* events after this revision.
   std::uint64_t revision() const noexcept { return revision_; }
   /// The id of the step an event is about, or empty.
   std::string step_of(const v1::Event&) const;
-  /// After an event of step_of(): looks at the step again. If it could not be routed, and is open, the follower tries it once more.
+  /// Reads the step of an event again. If the step could not be routed before and is open, a follower routes it again.
   void note(const ports&, const v1::Event&);
-  /// Looks at every step that has not ended; revision() is then that of the look.
+  /// Reads every step that has not ended, and sets revision() to the revision of what it has read.
   void refresh(const ports&);
   /// Every step has ended.
   bool over() const;
   /// Every step is done.
   bool succeeded() const;
-  /// Once it is over and the caller follows: ends the summary task with the outcome, unless somebody else has taken it, and takes the mail
-  /// that the caller, if it is a session, got about the steps.
+  /// For a caller that follows, when the run is over: completes the summary task with the outcome, unless somebody else has taken it. If the
+  /// caller is a session, this also takes its messages about the steps.
   void conclude(const ports&);
 
-  /// What kept steps from being routed, a line for each; empty when nothing did.
+  /// One line for each step that could not be routed, with the reason.
   std::vector<std::string> problems() const;
   /// "3 done, 1 failed"
   std::string counts() const;
-  /// The run as JSON; `results`: also what the steps have given.
+  /// The run as JSON; with `results` also the results of the steps.
   json report(bool results) const;
 
 private:
@@ -93,7 +93,7 @@ private:
     v1::Task task;
     bool existing = false;
     bool routed = false;
-    /// As the report says it: dispatched, spawning, spawn_in_flight, no_worker, assigned, told, waiting, ended or failed.
+    /// One of the report's words: dispatched, spawning, spawn_in_flight, no_worker, assigned, told, waiting, ended or failed.
     std::string routing;
     std::string recipient;
     std::string error;
@@ -112,7 +112,7 @@ private:
   bool was_told(const ports&, const std::string& task_id);
   void route(const ports&, std::size_t);
   std::string harness_of(std::size_t) const;
-  /// The revision of what was seen.
+  /// Reads the task again; returns the revision of the answer.
   std::uint64_t look_at(const ports&, state&) const;
   void drop_summary(const ports&) const;
   void end_summary(const ports&);
@@ -133,18 +133,18 @@ private:
   std::string id_;
   bool existing_ = false;
   std::uint64_t revision_ = 0;
-  std::vector<state> states_;                             // of the steps, then of the summary
-  std::optional<std::set<std::string>> told_;             // tasks somebody was told of before
+  std::vector<state> states_;                             // of the steps, and last of the summary
+  std::optional<std::set<std::string>> told_;             // tasks that this caller has sent a message about; read once
   std::vector<std::pair<std::string, std::string>> mail_; // about the steps: sender and content
 };
 
-/// What a run would make, without a node.
+/// The steps that a run would make; needs no node.
 json plan_json(const routine_file&, const values&, const std::vector<planned_step>&);
-/// What a file says; `trusted`: it may run.
+/// The content of a routine's file. `trusted`: it may run.
 json routine_json(const routine_file&, bool trusted);
-/// A row of a list.
+/// A routine as a row of the list of routines.
 json list_row(const places&, const routine_file&);
-/// What a result says in words: the summary of a structured one, else the text itself.
+/// A result in words: the summary of a structured result, otherwise the text itself.
 std::string said_in(const std::string& result);
 
 } // namespace swarm::routines

@@ -1,4 +1,4 @@
-// What a run, and a routine without a run, say of themselves: the outcome in the summary, and the JSON of verbs and tools.
+// Describes runs and routines: the outcome in the summary task, and the JSON that verbs and tools print.
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
