@@ -29,7 +29,7 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
 /// In whose name the command comes: the session, also when the operator acts as it.
 v1::Principal requester(const transaction& tx) {
   auto who = tx.command().principal();
-  if (const auto me = tx.actor_session(); me && who.kind() != v1::Principal::SESSION) {
+  if (const auto me = tx.acting_session(); me && who.kind() != v1::Principal::SESSION) {
     who.Clear();
     who.set_kind(v1::Principal::SESSION);
     who.set_id(me->id());
@@ -42,7 +42,7 @@ std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval
   const auto& who = tx.command().principal();
   if (who.kind() != v1::Principal::SESSION)
     return std::nullopt;
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (!me || !has_token(me->label(), gateway_token))
     return refuse(v1::Refusal::FORBIDDEN, "Only the operator and sessions labeled mode:gateway decide approvals. Ask one of them.", a.id());
   if (principal_key(who) == principal_key(a.requested_by()))

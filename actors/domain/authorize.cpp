@@ -9,8 +9,8 @@ namespace {
 v1::Refusal forbid(std::string text) { return refusal(v1::Refusal::FORBIDDEN, std::move(text)); }
 
 /// A sweep says itself whether it is a person's.
-bool is_of_node(const command_row& row, const v1::Command& cmd) {
-  return row.from == sent_by::node || (row.from == sent_by::operator_or_node && cmd.sweep().mode() != "manual");
+bool is_of_node(const command_spec& spec, const v1::Command& cmd) {
+  return spec.from == sent_by::node || (spec.from == sent_by::operator_or_node && cmd.sweep().mode() != "manual");
 }
 
 template <class Row>
@@ -28,42 +28,42 @@ std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::str
   return elsewhere(rows.row<v1::Spawn>(key(id)), node_id, "worker");
 }
 
-std::optional<v1::Refusal> authorize_session(const command_row& row, const v1::Command& cmd) {
+std::optional<v1::Refusal> authorize_session(const command_spec& spec, const v1::Command& cmd) {
   const auto& self = cmd.principal().id();
   if (self.empty())
     return forbid("A session principal needs an id");
   if (!cmd.actor().empty() && cmd.actor() != self)
     return forbid("A session may only act as itself");
-  if (row.from == sent_by::operator_or_node)
+  if (spec.from == sent_by::operator_or_node)
     return forbid("Only the operator may clean up by hand");
-  if (row.own_only && !row.id(cmd).empty() && row.id(cmd) != self)
-    return forbid(row.own_only);
+  if (spec.own_only && !spec.id(cmd).empty() && spec.id(cmd) != self)
+    return forbid(spec.own_only);
   return std::nullopt;
 }
 
 } // namespace
 
 std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
-  const auto* row = row_of(cmd);
-  if (!row)
+  const auto* spec = spec_of(cmd);
+  if (!spec)
     return forbid("Nobody may send a command that this version does not know");
   auto kind = cmd.principal().kind();
   if (kind == v1::Principal::NODE) {
     // Another node reports what happens to its own processes; this one also looks after the scope.
-    if (!cmd.principal().node().empty() && !row->from_other_nodes)
+    if (!cmd.principal().node().empty() && !spec->from_other_nodes)
       return forbid("Another node only reports what becomes of its processes and sessions");
     return std::nullopt;
   }
-  if (is_of_node(*row, cmd))
+  if (is_of_node(*spec, cmd))
     return forbid("Only the node itself reports processes and expiries");
   switch (kind) {
     case v1::Principal::OPERATOR: return std::nullopt;
-    case v1::Principal::SESSION: return authorize_session(*row, cmd);
+    case v1::Principal::SESSION: return authorize_session(*spec, cmd);
     case v1::Principal::DEVICE:
     case v1::Principal::GATEWAY:
       if (!cmd.actor().empty())
         return forbid("A device or gateway may not act as a session");
-      if (row->from != sent_by::members_and_edge)
+      if (spec->from != sent_by::members_and_edge)
         return forbid("A device or gateway may not send this command");
       return std::nullopt;
     default: return forbid("The caller is not known");
@@ -78,12 +78,12 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
     return session_elsewhere(rows, who.id(), who.node());
   if (who.kind() != v1::Principal::NODE)
     return std::nullopt;
-  const auto* row = row_of(cmd);
-  if (!row || !row->id)
+  const auto* spec = spec_of(cmd);
+  if (!spec || !spec->id)
     return std::nullopt;
-  switch (row->about) {
-    case subject::session: return session_elsewhere(rows, row->id(cmd), who.node());
-    case subject::worker: return spawn_elsewhere(rows, row->id(cmd), who.node());
+  switch (spec->about) {
+    case subject::session: return session_elsewhere(rows, spec->id(cmd), who.node());
+    case subject::worker: return spawn_elsewhere(rows, spec->id(cmd), who.node());
     case subject::task:
     case subject::nothing: break;
   }

@@ -1,4 +1,5 @@
-// What there is to say about a command besides what it does: one row for each body of v1::Command, in the order of command.proto.
+// The table of commands: one spec for each body of v1::Command, in the order of command.proto. It says which rule decides the command, who may
+// send it and what it is about.
 #pragma once
 
 #include <span>
@@ -18,11 +19,11 @@ enum class sent_by {
 /// What it is about: whose row decides where it may come from, and which actor of the scope it goes through.
 enum class subject { nothing, task, session, worker };
 
-struct command_row {
+struct command_spec {
   v1::Command::BodyCase body;
   v1::Reply (*run)(transaction&, const v1::Command&);
   sent_by from = sent_by::members;
-  /// It needs no row of the acting session: it makes that row, ends it, or comes from the node.
+  /// The command is valid without a row of the acting session: it creates that row, ends it, or comes from the node.
   bool unregistered = false;
   /// It makes the store grow, and is refused below the low-disk mark. Releases, expiries and completions never are.
   bool grows_store = false;
@@ -35,9 +36,9 @@ struct command_row {
   bool from_other_nodes = false;
 };
 
-/// Every row.
-std::span<const command_row> commands() noexcept;
+/// Every spec, in the order of command.proto.
+std::span<const command_spec> commands() noexcept;
 /// Null when the body is not set or unknown to this version. Such a command is refused, whatever its sender.
-const command_row* row_of(const v1::Command&) noexcept;
+const command_spec* spec_of(const v1::Command&) noexcept;
 
 } // namespace swarm::domain

@@ -33,20 +33,20 @@ v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in
   transaction tx(rows, cmd, in);
   if (auto refusal = valid ? std::nullopt : validate(cmd))
     return tx.take(as_reply(std::move(*refusal)));
-  const auto* row = row_of(cmd);
-  if (!row)
+  const auto* spec = spec_of(cmd);
+  if (!spec)
     return tx.take(refuse(v1::Refusal::INVALID, "The command is empty or not known to this version"));
   if (auto refusal = authorize(cmd))
     return tx.take(as_reply(std::move(*refusal)));
   if (auto refusal = authorize_place(cmd, rows))
     return tx.take(as_reply(std::move(*refusal)));
   if (acts_as_session(cmd)) {
-    if (auto session = tx.actor_session())
+    if (auto session = tx.acting_session())
       keep_alive(tx, std::move(*session));
-    else if (!row->unregistered)
+    else if (!spec->unregistered)
       return tx.take(not_registered());
   }
-  return tx.take(row->run(tx, cmd));
+  return tx.take(spec->run(tx, cmd));
 }
 
 std::string digest_of(v1::Command sent) {
@@ -61,8 +61,8 @@ std::string digest_of(v1::Command sent) {
 }
 
 bool grows_store(const v1::Command& cmd) {
-  const auto* row = row_of(cmd);
-  return row && row->grows_store;
+  const auto* spec = spec_of(cmd);
+  return spec && spec->grows_store;
 }
 
 } // namespace swarm::domain

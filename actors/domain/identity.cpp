@@ -67,7 +67,7 @@ std::string caller_identity_token(const transaction& tx) {
 }
 
 std::string actor_identity_token(const transaction& tx) {
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   return me ? identity_token(me->label()) : caller_identity_token(tx);
 }
 

@@ -28,7 +28,7 @@ v1::Reply scope_is_full() {
 }
 
 std::string label_identity(const transaction& tx) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   return me ? identity_token(me->label()) : std::string();
 }
 
@@ -36,7 +36,7 @@ std::string label_identity(const transaction& tx) {
 bool may_touch(const transaction& tx, const v1::KvEntry& entry) {
   if (entry.owner_identity().empty() || may_cross_identity(tx.command()))
     return true;
-  return !tx.actor_session() || label_identity(tx) == entry.owner_identity();
+  return !tx.acting_session() || label_identity(tx) == entry.owner_identity();
 }
 
 v1::Reply foreign_key(const std::string& kv_key) { return refuse(v1::Refusal::CROSS_IDENTITY, "KV key is owned by another identity", kv_key); }

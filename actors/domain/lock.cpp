@@ -241,7 +241,7 @@ std::string release(transaction& tx, const v1::Lock& lock, std::string_view reas
 }
 
 v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (!me)
     return not_registered();
   if (auto refusal = owned_by_other_identity(tx, *me, a.path()))
@@ -261,7 +261,7 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
 }
 
 v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (!me)
     return not_registered();
   v1::Reply reply;
@@ -280,7 +280,7 @@ v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {
 }
 
 v1::Reply cancel_lock_wait(transaction& tx, const v1::CancelLockWait& c) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (!me)
     return not_registered();
   v1::Reply reply;

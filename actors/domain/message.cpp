@@ -31,7 +31,7 @@ std::optional<v1::Reply> check_recipient(const transaction& tx, const v1::SendMe
   auto target = tx.get<v1::Session>(key(m.recipient()));
   if (!target || target->scope() != tx.scope())
     return no_such_recipient(m.recipient());
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (me && !m.relaxed()) {
     if (me->id() == target->id())
       return refuse(v1::Refusal::STATE, m.prompt() ? "Cannot prompt yourself" : "Cannot send a message to yourself", target->id());
@@ -138,7 +138,7 @@ v1::Reply send_message(transaction& tx, const v1::SendMessage& m) {
 }
 
 v1::Reply broadcast(transaction& tx, const v1::Broadcast& b) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   v1::Reply reply;
   std::uint32_t recipients = 0;
   for (const auto& s : tx.find<v1::Session>({.scope = tx.scope(), .adopted = true})) {
@@ -154,7 +154,7 @@ v1::Reply broadcast(transaction& tx, const v1::Broadcast& b) {
 }
 
 v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (!me)
     return not_registered();
   message_filter unread{.scope = tx.scope(), .recipient = me->id(), .read = false};

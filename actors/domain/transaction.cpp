@@ -107,7 +107,7 @@ void transaction::event(std::string_view type, std::string_view subject, const j
   events_.push_back(std::move(e));
 }
 
-std::optional<v1::Session> transaction::actor_session() const {
+std::optional<v1::Session> transaction::acting_session() const {
   if (cmd_.actor().empty() && cmd_.principal().kind() != v1::Principal::SESSION)
     return std::nullopt;
   auto session = get<v1::Session>(key(actor_name_));

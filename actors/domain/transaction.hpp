@@ -83,7 +83,7 @@ public:
   /// In whose name the command comes: the acting session's id, else "operator"/"system" by principal.
   const std::string& actor_name() const noexcept { return actor_name_; }
   /// The acting session's row, if it acts as one and the row exists in this scope.
-  std::optional<v1::Session> actor_session() const;
+  std::optional<v1::Session> acting_session() const;
 
   /// For grants and places in line: above every fence of the scope before, also after a new epoch.
   std::uint64_t next_fence();

@@ -269,7 +269,7 @@ v1::Reply deregister_session(transaction& tx, const v1::DeregisterSession& d) {
 }
 
 v1::Reply remove_session(transaction& tx, const v1::RemoveSession& r) {
-  auto me = tx.actor_session();
+  auto me = tx.acting_session();
   if (me && me->id() == r.session_id())
     return refuse(v1::Refusal::STATE, "Cannot remove yourself. Use deregister instead.", me->id());
   auto row = own_row(tx, r.session_id());

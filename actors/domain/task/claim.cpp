@@ -70,7 +70,7 @@ struct candidates {
 } // namespace
 
 v1::Reply claim_task(transaction& tx, const v1::ClaimTask& c) {
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (!me)
     return not_registered();
   auto task = find_task(tx, c.task_id());
@@ -96,7 +96,7 @@ v1::Reply claim_task(transaction& tx, const v1::ClaimTask& c) {
 }
 
 v1::Reply claim_next_task(transaction& tx, const v1::ClaimNextTask& c) {
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (!me)
     return not_registered();
   if (auto gate = unread_gate(tx, *me, c.ignore_unread_messages()))

@@ -63,7 +63,7 @@ v1::Task task_from(const v1::TaskSpec& spec, const transaction& tx) {
   t.set_tracker_required(spec.tracker_required());
   t.set_tracker_provider(spec.tracker_provider());
   t.set_requester(tx.actor_name());
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   t.set_identity(me ? me->identity() : caller_identity_token(tx));
   return t;
 }
@@ -74,7 +74,7 @@ std::optional<v1::Reply> check_assignee(const transaction& tx, const v1::TaskSpe
   const auto target = tx.get<v1::Session>(key(spec.assignee()));
   if (!target || target->scope() != tx.scope())
     return refuse(v1::Refusal::NOT_FOUND, inactive(spec.assignee()), spec.assignee());
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (relaxed || !me)
     return std::nullopt;
   return identity_boundary(tx, *me, *target);

@@ -197,7 +197,7 @@ std::optional<v1::Reply> check_spawn_authority(const transaction& tx, std::strin
   const auto& principal = tx.command().principal();
   if (acts_as_operator(tx))
     return std::nullopt;
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (me && has_token(me->label(), gateway_token))
     return std::nullopt;
   const bool granted = principal.kind() == v1::Principal::OPERATOR || has_grant(principal, "spawn");
@@ -249,7 +249,7 @@ std::optional<v1::Reply> check_place(const v1::Spawn& s) {
 
 worker_label make_worker_label(const transaction& tx, std::string_view role, std::string_view harness, std::string_view launch, std::string_view name,
                                std::string_view extra) {
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   const auto token = actor_identity_token(tx);
   const auto identity = me ? me->identity() : token;
   const bool may_make_gateways = tx.command().principal().kind() != v1::Principal::SESSION || (me && has_token(me->label(), gateway_token));

@@ -185,7 +185,7 @@ v1::Reply approve_task(transaction& tx, const v1::ApproveTask& c) {
   auto task = find_task(tx, c.task_id());
   if (!task)
     return not_found(c.task_id());
-  const auto me = tx.actor_session();
+  const auto me = tx.acting_session();
   if (!me && !acts_as_operator(tx))
     return not_registered();
   if (!task_visible(*task, me ? &*me : nullptr, may_cross_identity(tx.command())))
