@@ -178,6 +178,8 @@ inline constexpr milliseconds resolved_token_age{5'000};
 inline constinit bound<milliseconds> restart_grace{milliseconds{15'000}};
 inline constinit bound<milliseconds> call_deadline_default{milliseconds{30'000}};
 inline constinit bound<milliseconds> server_wait_max{milliseconds{60'000}};
+/// Deadline of each check of `swarmctl doctor`, so that one that hangs does not hide the others.
+inline constexpr milliseconds doctor_check_timeout{5'000};
 inline constinit bound<milliseconds> lock_wait_max{minutes{60}};
 inline constinit bound<milliseconds> lock_ttl_max{hours{24 * 7}};
 inline constinit bound<milliseconds> kv_ttl_max{hours{24 * 365}};
@@ -219,6 +221,13 @@ inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
 /// How long agents' input to a terminal is refused after a person's key stroke there.
 inline constinit bound<milliseconds> pty_person_hold{milliseconds{3'000}};
+/// A reader whose stream was cut opens it again after a pause that doubles from the first of these to the second.
+inline constexpr milliseconds pty_reopen_pause_min{20};
+inline constexpr milliseconds pty_reopen_pause_max{1'000};
+/// `pty attach` shows that the node is away when it does not return within this time: a restart is faster.
+inline constexpr milliseconds pty_away_notice{1'000};
+/// How long `dispatch` waits, after its worker has ended, for the rest of the output: the worker's node may be gone, and the output with it.
+inline constexpr milliseconds worker_output_patience{10'000};
 inline constexpr std::size_t pty_inputs_remembered_max = 256;
 inline constexpr std::size_t pty_request_bytes_max = 256;
 inline constexpr std::size_t pty_inputs_waiting_max = 64;
@@ -333,6 +342,10 @@ inline constexpr std::size_t link_frames_queued_max = 4;
 inline constexpr milliseconds link_connect_timeout{5'000};
 inline constexpr milliseconds link_keepalive{10'000};
 inline constexpr milliseconds link_keepalive_timeout{5'000};
+/// A node that pings more often than this loses its connection.
+inline constexpr milliseconds link_ping_pause_min{5'000};
+/// Streams of one connection to a node: each lane has one, so the rest is for calls outside the link, such as Renew.
+inline constexpr std::size_t link_streams_max = 8;
 inline constexpr milliseconds link_stop_patience{2'000};
 /// The same fault of a link is logged once, and again when it has not occurred for this long.
 inline constexpr milliseconds complaint_quiet{hours{1}};
@@ -355,6 +368,10 @@ inline constexpr milliseconds join_grace{2'000};
 /// Longer than a home takes to open its join listener anew, which cuts off a node that connects at that moment.
 inline constexpr milliseconds join_retry_after{1'000};
 inline constexpr std::size_t join_request_bytes_max = 16 * kib;
+/// Calls at once on one connection to the join listener: a node that joins makes one.
+inline constexpr std::size_t join_streams_max = 1;
+/// The join listener replaces its certificate this long before it ends, if there is a newer one: no handshake takes longer.
+inline constexpr milliseconds join_certificate_change{minutes{1}};
 inline constexpr std::size_t join_token_bytes_max = 1 * kib;
 inline constexpr std::size_t join_attempts_per_minute_max = 5;
 inline constexpr std::size_t join_tokens_max = 16;
@@ -369,6 +386,8 @@ inline constexpr milliseconds authority_unlocked{minutes{10}};
 inline constinit bound<milliseconds> node_certificate_lifetime{hours{24 * 365}, seconds{5}, hours{24 * 3650}};
 inline constinit bound<milliseconds> node_certificate_renewal{hours{24 * 30}, seconds{1}, hours{24 * 3650}};
 inline constinit bound<milliseconds> node_certificate_renewal_retry{hours{1}, seconds{1}, hours{24}};
+/// A node looks at its certificate at least this often, because somebody may set its clock.
+inline constexpr milliseconds node_certificate_check{hours{24}};
 inline constexpr milliseconds authority_lifetime{hours{24 * 3650}};
 /// Certificates are valid from this long before they are made, because the clocks of hosts differ.
 inline constexpr milliseconds certificate_backdate{hours{24}};

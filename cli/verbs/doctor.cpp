@@ -40,9 +40,6 @@ void check_binary(report& r) {
   r.add("binary", "ok", "swarmctl " SWARM_VERSION, {{"directory", directory.string()}, {"version", SWARM_VERSION}});
 }
 
-/// Each check has its own deadline, so that one that hangs does not hide the others.
-constexpr std::int64_t check_timeout_ms = 5'000;
-
 /// A check that cannot be made has failed, and the next one is made all the same.
 template <class Check>
 void attempt(report& r, const char* name, Check check) {
@@ -158,7 +155,7 @@ void check_hosts_into(invocation& cli, report& r) {
 int run_doctor(invocation& cli) {
   cli.node().finder.never_start();
   if (!cli.flags.timeout_given)
-    cli.node().finder.set_timeout_ms(check_timeout_ms);
+    cli.node().finder.set_timeout_ms(limits::doctor_check_timeout.count());
   report r;
   check_binary(r);
   attempt(r, "start", [&] { check_start(cli, r); });

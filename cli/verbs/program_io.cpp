@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/base/limits.hpp"
 #include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
@@ -53,9 +54,8 @@ program_io::~program_io() {
 bool program_io::finish() {
   {
     // The worker's node may be gone, and the output with it, so the wait is limited.
-    constexpr std::chrono::seconds patience{10};
     std::unique_lock lock{mutex_};
-    if (!changed_.wait_for(lock, patience, [this] { return is_over_; }))
+    if (!changed_.wait_for(lock, limits::worker_output_patience, [this] { return is_over_; }))
       return false;
   }
   print(filter_.finish());
@@ -82,15 +82,14 @@ void program_io::carry_output() {
     complete_ = complete_ || chunk.ended();
     return !chunk.ended() && !stopping_;
   };
-  constexpr std::chrono::milliseconds pause_first{10}, pause_longest{1000};
   try {
     // After a broken stream the next one begins at the next offset, so that every byte is printed once.
-    auto pause = pause_first;
+    auto pause = limits::pty_reopen_pause_min;
     for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
       auto before = next;
       end = reading_->read(request, take);
       request.set_from(next);
-      pause = next != before ? pause_first : std::min(pause * 2, pause_longest);
+      pause = next != before ? limits::pty_reopen_pause_min : std::min(pause * 2, limits::pty_reopen_pause_max);
       std::unique_lock lock{mutex_};
       if (end == stream_end::lost && !complete_)
         changed_.wait_for(lock, pause, [this] { return stopping_.load(); });

@@ -36,8 +36,8 @@ public:
   program_io(const program_io&) = delete;
   program_io& operator=(const program_io&) = delete;
 
-  /// Call this after the program's end. Waits until all of its output is printed; returns false when that takes too long or the output cannot be
-  /// read. printed() then tells whether a part of it was.
+  /// Call this after the program's end. Waits until all of its output is printed; returns false when that takes longer than
+  /// limits::worker_output_patience, or the output cannot be read. printed() then tells whether a part of it was.
   bool finish();
   bool printed() const noexcept { return printed_; }
   /// How many bytes of the output the node no longer kept.

@@ -1,6 +1,7 @@
 #include "cli/verbs/pty_attach.hpp"
 
 #include "actors/base/atomic_file.hpp"
+#include "actors/base/limits.hpp"
 #include "cli/verbs/terminal_modes.hpp"
 #include "gateway/client/failure.hpp"
 
@@ -164,7 +165,7 @@ private:
   bool come_back() {
     post(node_left);
     auto began = std::chrono::steady_clock::now();
-    for (auto wait = pause_first; !left_; wait = std::min(wait * 2, pause_longest)) {
+    for (auto wait = limits::pty_reopen_pause_min; !left_; wait = std::min(wait * 2, limits::pty_reopen_pause_max)) {
       if (auto fresh = ptys_.attach_again()) {
         open(std::move(fresh), true);
         post(node_came);
@@ -276,7 +277,7 @@ private:
         if (event == resized)
           send_size();
         if (event == node_left)
-          until_notice = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(notice_after.count()) : -1;
+          until_notice = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(limits::pty_away_notice.count()) : -1;
         if (event == node_came) {
           if (std::exchange(noticed, false))
             have_it_drawn_again();
@@ -290,10 +291,6 @@ private:
         return true;
     }
   }
-
-  static constexpr std::chrono::milliseconds pause_first{20};
-  static constexpr std::chrono::milliseconds pause_longest{1000};
-  static constexpr std::chrono::milliseconds notice_after{1000}; // a restart takes less
 
   pty_port& ptys_;
   const std::string id_;
