@@ -1,4 +1,4 @@
-// Overrides of limits from the node's configuration file.
+// Sets limits from the table [limits] of config.toml.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace swarm {
 
-/// One limit that can be configured; bytes, a count or milliseconds.
+/// One limit that config.toml can set. The values are bytes, a count or milliseconds.
 struct limit_setting {
   std::string_view name;
   std::uint64_t value = 0, lowest = 0, highest = 0;
 };
 
-/// Every limit that can be configured, with its present value, in the order of limits.hpp.
+/// Every limit that config.toml can set, with its present value.
 std::vector<limit_setting> limit_settings();
 
-/// Takes the table `[limits]` of a TOML file (`name = integer`) over. All or nothing: a text for the user when the file cannot be
-/// read or parsed, or names an unknown limit, a value outside of its range, or values that contradict each other. A file that does
-/// not exist changes nothing. Call it before there is a second thread.
+/// Sets the limits that the table `[limits]` of a TOML file names (`name = integer`). Returns a text for the user, and sets none of them, when the
+/// file cannot be read or parsed, names an unknown limit or a value out of its range, or when two values contradict each other. A missing file
+/// changes nothing. Call it before the process has a second thread.
 std::optional<std::string> configure_limits(const std::filesystem::path& file);
-/// The same from the text of such a file.
+/// The same with the text of such a file.
 std::optional<std::string> configure_limits_from(std::string_view text);
 
 } // namespace swarm

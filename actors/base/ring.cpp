@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
@@ -50,9 +51,13 @@ bool is_ring_capacity(std::uint64_t bytes) noexcept {
   return bytes >= limits::ring_bytes_min && bytes <= limits::ring_bytes_max && (bytes & (bytes - 1)) == 0;
 }
 
+std::string ring_capacity_rule() {
+  return concat({"a power of two between ", limits::ring_bytes_min / limits::kib, " KiB and ", limits::ring_bytes_max / limits::mib, " MiB"});
+}
+
 ring_writer::ring_writer(std::uint64_t capacity) : capacity_(capacity) {
   if (!is_ring_capacity(capacity))
-    throw std::runtime_error("a ring's size is a power of two between 64 KiB and 16 MiB, not " + std::to_string(capacity));
+    throw std::runtime_error(concat({"a ring's size must be ", ring_capacity_rule(), ", not ", capacity}));
   fd_.reset(memfd_create("swarm-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_)
     throw failure("memfd_create");

@@ -22,6 +22,8 @@ struct ring_chunk {
 
 /// True for a power of two within limits::ring_bytes_min and ring_bytes_max.
 bool is_ring_capacity(std::uint64_t bytes) noexcept;
+/// That rule for people: "a power of two between ... and ...".
+std::string ring_capacity_rule();
 
 /// The producer's end. One process and thread at a time.
 class ring_writer {

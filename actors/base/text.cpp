@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "actors/base/limits.hpp"
 
@@ -50,8 +51,9 @@ std::string concat(std::initializer_list<piece> pieces) {
 }
 
 std::string fixed(double value, int digits) {
-  std::array<char, 400> text; // the largest double has 309 digits before the point
-  auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, std::min(digits, 64)).ptr;
+  constexpr int digits_max = 64;
+  std::array<char, 1 + std::numeric_limits<double>::max_exponent10 + 1 + 1 + digits_max> text; // sign, whole digits, point, digits
+  auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, std::clamp(digits, 0, digits_max)).ptr;
   return {text.data(), end};
 }
 

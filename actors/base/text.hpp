@@ -36,7 +36,7 @@ private:
 
 /// One after the other: concat({"the node ", name, " has ", n, " programs"}). Not a template: each use costs the compiler next to nothing.
 std::string concat(std::initializer_list<piece>);
-/// With so many digits after the point.
+/// The number with this many digits after the point, from 0 to 64.
 std::string fixed(double value, int digits);
 /// In hexadecimal, with zeros before it if it has fewer digits.
 std::string hex(std::uint64_t value, std::size_t digits);

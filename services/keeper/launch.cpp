@@ -187,7 +187,7 @@ std::string check(const internal::StartChild& start) {
   if (start.directory().empty() || start.directory().front() != '/' || has_nul(start.directory()))
     return "the working directory must be an absolute path";
   if (!is_ring_capacity(start.ring_bytes()))
-    return "the ring's size must be a power of two between 64 KiB and 16 MiB";
+    return "the ring's size must be " + ring_capacity_rule();
   return {};
 }
 

@@ -181,6 +181,7 @@ TEST_CASE("a ring's size is a power of two within its bounds") {
     CHECK_FALSE(is_ring_capacity(bad));
     CHECK_THROWS_AS(ring_writer{bad}, std::runtime_error);
   }
+  CHECK(ring_capacity_rule() == "a power of two between 64 KiB and 16 MiB");
   CHECK(is_ring_capacity(smallest));
   CHECK(is_ring_capacity(limits::pty_ring_bytes()));
   CHECK(is_ring_capacity(limits::ring_bytes_max));

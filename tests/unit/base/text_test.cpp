@@ -102,6 +102,8 @@ TEST_CASE("numbers have the digits that are asked for") {
   CHECK(fixed(1.25, 1) == "1.2");
   CHECK(fixed(0.05, 0) == "0");
   CHECK(fixed(1e300, 1).size() == 303);
+  CHECK(fixed(1.25, -1) == "1");
+  CHECK(fixed(std::numeric_limits<double>::lowest(), 1'000).size() == 1 + 309 + 1 + 64);
   CHECK(hex(0, 2) == "00");
   CHECK(hex(0x1b, 2) == "1b");
   CHECK(hex(0x1234, 2) == "1234");
