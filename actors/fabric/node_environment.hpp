@@ -83,8 +83,8 @@ public:
   virtual void listen(link_listener) = 0;
   /// Connects to a node; `connected` or `not_reached` follows.
   virtual void dial(const v1::NodeAddress&, link_lane) = 0;
-  /// Gives up connecting to the node; `not_reached` follows.
-  virtual void hang_up(const std::string& node_id, link_lane) = 0;
+  /// Gives up the dial to the node; `not_reached` follows.
+  virtual void cancel_dial(const std::string& node_id, link_lane) = 0;
 };
 
 /// The cluster this node is in, as its files say. Thread-safe.

@@ -72,9 +72,9 @@ void blocking_worker::run() {
 cluster_service::cluster_service(service_environment service, cluster& of, links& transport)
   : service_(std::move(service)), cluster_(of), links_(transport),
     enrollment_(
-      of, *service_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.tell_refused(std::move(why)); }),
+      of, *service_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.report_refused(std::move(why)); }),
     renewal_(of, transport, *service_.node->clock, [this] { take_certificate(); }) {
-  links_.answer_by(this);
+  links_.answer_with(this);
   cluster_.on_unlocked([this] { renewal_.wake(); });
 }
 

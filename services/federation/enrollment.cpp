@@ -15,9 +15,6 @@ namespace swarm {
 
 namespace {
 
-/// So long before its end the listener changes a certificate that has been renewed: a handshake takes no longer.
-constexpr std::chrono::milliseconds certificate_change_before{60'000};
-
 grpc::Status refused(const security_failure& f) {
   switch (f.code) {
     case security_error::too_many_attempts:
@@ -58,7 +55,7 @@ public:
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* ctx, const v1::JoinRequest* asked, v1::JoinReply* reply) override {
     auto* reactor = ctx->DefaultReactor();
     auto failed = let_in(*asked, *reply);
-    // Without the name it asks for, which may be another one each time: the same reason is said once.
+    // The text leaves out the name that the node asks for: the log shows each reason once, and a caller could change the name each time.
     if (failed)
       owner_.refused_("it wants to join: " + failed->text);
     reactor->Finish(failed ? refused(*failed) : grpc::Status::OK);
@@ -66,14 +63,14 @@ public:
   }
 
 private:
-  /// In words that hold nothing the caller has chosen.
+  /// The failure's text contains nothing that the caller has chosen.
   std::optional<security_failure> let_in(const v1::JoinRequest& asked, v1::JoinReply& reply) {
     auto now = owner_.clock_.unix_ms();
     auto& authority = owner_.cluster_.authority();
     auto facts = authority.facts();
     if (!facts || !facts->is_home())
       return security_failure{security_error::wrong_state, "this node is not the home of a cluster"};
-    // Who has no token learns nothing of the nodes, and has so many tries.
+    // The token is checked first: a caller without one learns nothing about the cluster, and limits::join_attempts_per_minute_max bounds its tries.
     auto again = owner_.cluster_.tokens().check(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now);
     if (!again)
       return again.failure();
@@ -83,10 +80,10 @@ private:
       return security_failure{security_error::malformed, "the address at which the node listens must be host:port"};
     if (authority.locked(now))
       return security_failure{security_error::locked, "the cluster's authority is locked: run `swarmctl ca unlock` at its home, then join again"};
-    // A node that comes again, because the answer was lost, is known by its token.
+    // `again`: the same node repeats the call with the same token, because the answer was lost.
     if (auto failed = owner_.cluster_.may_admit(asked.node_id(), asked.node_name(), *again))
       return failed;
-    // Only now: who can put right what was wrong comes again with the same token.
+    // The token is used up only after the checks above, so that a node that was refused can correct its request and join with the same token.
     if (auto failed = owner_.cluster_.tokens().redeem(from_hex(asked.token_id()), asked.secret(), asked.node_id(), asked.csr(), now))
       return failed;
     auto certificate = authority.issue(asked.csr(), asked.node_id(), now);
@@ -202,7 +199,7 @@ std::optional<security_failure> enrollment::open() {
   builder.AddListeningPort(*at, grpc::SslServerCredentials(tls), &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::join_request_bytes_max));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::join_streams_max);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (server_ && port != 0) {
@@ -212,7 +209,8 @@ std::optional<security_failure> enrollment::open() {
   }
   server_ = nullptr;
   service_ = nullptr;
-  return security_failure{security_error::wrong_state, concat({*at, " cannot be listened at: the port after that of --listen must be free"})};
+  return security_failure{security_error::wrong_state,
+                          concat({"cannot listen at ", *at, " for nodes that join: the port after that of --listen must be free"})};
 }
 
 void enrollment::close() {
@@ -224,14 +222,14 @@ void enrollment::close() {
   service_ = nullptr;
 }
 
-/// A node that joins while the listener changes its certificate is turned away: it does so only when the one it has is about to end.
+/// A node that tries to join while the listener reopens is refused, so this is done only when the certificate is about to end.
 void enrollment::take_certificate() {
   close();
   if (auto failed = open())
     log::warn({"nodes cannot join: ", failed->text});
 }
 
-/// Closes the listener when the last token has run out, and reopens it for a certificate that takes the place of one that ends.
+/// Closes the listener when the last token has expired, and reopens it with the newer certificate before the present one ends.
 void enrollment::close_in_time() {
   std::unique_lock lock{mutex_};
   while (!stopping_) {
@@ -241,7 +239,7 @@ void enrollment::close_in_time() {
     }
     auto now = clock_.unix_ms();
     auto left = cluster_.tokens().open_until(now) - now;
-    auto certified = certificate_ends_ms_ - certificate_change_before.count() - now;
+    auto certified = certificate_ends_ms_ - limits::join_certificate_change.count() - now;
     if (left <= 0)
       close();
     else if (renewed_ && certified <= 0)

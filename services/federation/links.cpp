@@ -17,12 +17,27 @@ namespace swarm {
 
 namespace {
 
-/// Also while nothing is said: a connection that is gone must not be waited for.
+// The words of this file, each with one meaning:
+//   close   the stream finishes after it has written the queued frames (link_connection::close)
+//   abort   the stream finishes at once and is cancelled (link_connection::abort)
+//   finish  this side starts no further write (gRPC: StartWritesDone, Finish)
+//   cancel  the call ends at once and unsent frames are lost (gRPC: TryCancel, OnCancel)
+//   done    gRPC has released the stream (OnDone); the last report about it follows
+
+/// gRPC pings an idle connection too, so that this node notices a connection that is gone.
 constexpr int keepalive_ms = static_cast<int>(limits::link_keepalive.count());
 constexpr int keepalive_timeout_ms = static_cast<int>(limits::link_keepalive_timeout.count());
-/// What may come of a stream before it is read: a frame as large as there may be.
+/// gRPC ends a connection whose client pings more often than this. Clients ping once per keepalive, but the network may deliver one ping late
+/// and the next one in time, so the server accepts half of that pause.
+constexpr int ping_pause_min_ms = static_cast<int>(limits::link_ping_pause_min.count());
+static_assert(limits::link_ping_pause_min * 2 <= limits::link_keepalive);
+/// How much of a stream gRPC receives before this node reads it: one frame of the largest size.
 constexpr int stream_ahead_bytes = static_cast<int>(limits::grpc_message_bytes_max);
 constexpr int connect_timeout_ms = static_cast<int>(limits::link_connect_timeout.count());
+/// Values of gRPC's switches.
+constexpr int off = 0, on = 1;
+/// gRPC's value for "no bound": keepalive pings need not wait for data.
+constexpr int pings_without_data_unlimited = 0;
 
 /// One stream, of either side. `Base` is gRPC's reactor.
 template <class Base>
@@ -37,7 +52,7 @@ public:
 
   void write(v1::LinkFrame f) override {
     std::lock_guard guard{mutex_};
-    if (over_ || closing_ || queue_.size() >= limits::link_frames_queued_max)
+    if (finished_ || closing_ || queue_.size() >= limits::link_frames_queued_max)
       return;
     queue_.push_back(std::move(f));
     if (queue_.size() == 1)
@@ -45,226 +60,231 @@ public:
   }
   void read() override {
     std::lock_guard guard{mutex_};
-    if (telling_)
-      read_wanted_ = true;
-    else if (!over_ && !closing_)
+    if (reporting_frame_)
+      read_asked_ = true;
+    else if (!finished_ && !closing_)
       start_read();
   }
   void close() override {
     std::lock_guard guard{mutex_};
-    if (std::exchange(closing_, true) || over_)
+    if (std::exchange(closing_, true) || finished_)
       return;
     if (queue_.empty())
-      end();
+      finish();
   }
 
   void abort() override {
     std::lock_guard guard{mutex_};
     closing_ = true;
-    if (!std::exchange(over_, true))
-      finish(false);
+    if (!std::exchange(finished_, true))
+      finish_call(false);
     else if (!done_)
       cancel();
   }
 
   void OnReadDone(bool ok) override {
-    auto wanted = false;
-    v1::LinkFrame came;
+    auto deliver = false;
+    v1::LinkFrame frame;
     {
       std::lock_guard guard{mutex_};
       reading_ = false;
-      wanted = ok && !closing_ && !over_;
-      cut_short_ = !ok && !closing_ && !over_;
+      deliver = ok && !closing_ && !finished_;
+      read_failed_ = !ok && !closing_ && !finished_;
       if (!ok)
-        end();
-      else if (!wanted && drains())
-        start_read(); // its end is told only when everything was read
-      telling_ = wanted;
-      if (wanted)
-        came = std::exchange(incoming_, {});
+        finish();
+      else if (!deliver && reads_to_end())
+        start_read(); // and drops what arrives
+      reporting_frame_ = deliver;
+      if (deliver)
+        frame = std::exchange(incoming_, {});
     }
-    if (wanted) {
+    if (deliver) {
       before_frame();
-      tell(link_news::frame, std::move(came));
-      // Only now: gRPC sends a window update of its own for every read, which must not go before the answer.
-      read_if_wanted();
+      report(link_news::frame, std::move(frame));
+      // The next read starts after the report: gRPC sends a window update for each read, and the answer to this frame goes out before it.
+      read_if_asked();
     }
     comes_before(this);
   }
   void OnWriteDone(bool ok) override {
-    auto goes_on = false;
+    auto all_written = false;
     {
       std::lock_guard guard{mutex_};
       queue_.pop_front();
       if (!ok)
         queue_.clear();
       if (!ok || (queue_.empty() && closing_))
-        end();
-      else if (over_)
+        finish();
+      else if (finished_)
         queue_.clear();
       else if (!queue_.empty())
         this->StartWrite(&queue_.front());
       else
-        goes_on = true;
+        all_written = true;
     }
-    if (goes_on)
-      tell(link_news::written);
+    if (all_written)
+      report(link_news::written);
     comes_before(this);
   }
 
 protected:
-  void hold() { self_ = this->shared_from_this(); }
-  void tell(link_news::kind_t kind, v1::LinkFrame f = {}, std::string text = {}) {
-    board_->tell({kind, this->shared_from_this(), node_id_, lane_, std::move(f), std::move(text)});
+  /// The stream owns itself until it is done, because gRPC holds a bare pointer to it.
+  void own_itself() { self_ = this->shared_from_this(); }
+  void report(link_news::kind_t kind, v1::LinkFrame f = {}, std::string text = {}) {
+    board_->report({kind, this->shared_from_this(), node_id_, lane_, std::move(f), std::move(text)});
   }
-  /// What was told so far is dealt with, or takes its time.
-  void read_if_wanted() {
+  /// Starts the read that the listener asked for while a frame was reported.
+  void read_if_asked() {
     std::lock_guard guard{mutex_};
-    telling_ = false;
-    if (std::exchange(read_wanted_, false) && !over_ && !closing_)
+    reporting_frame_ = false;
+    if (std::exchange(read_asked_, false) && !finished_ && !closing_)
       start_read();
   }
-  /// Starts nothing more on the stream; under the mutex.
-  void end() {
-    if (std::exchange(over_, true))
+  /// Under the mutex.
+  void finish() {
+    if (std::exchange(finished_, true))
       return;
-    if (drains() && !reading_ && closing_)
+    if (reads_to_end() && !reading_ && closing_)
       start_read();
-    finish(queue_.empty());
+    finish_call(queue_.empty());
   }
   void start_read() {
     reading_ = true;
     this->StartRead(&incoming_);
   }
-  /// A frame is about to be told of.
+  /// Called before a frame is reported.
   virtual void before_frame() {}
-  /// Whether what still comes is to be read after the end.
-  virtual bool drains() const { return false; }
-  /// `idle`: no write is under way, and what was written is to arrive.
-  virtual void finish(bool idle) = 0;
+  /// True when gRPC reports the end of the stream only after every frame was read.
+  virtual bool reads_to_end() const { return false; }
+  /// Tells gRPC to finish. `all_written`: no write is in flight; otherwise the call is cancelled too. Under the mutex.
+  virtual void finish_call(bool all_written) = 0;
+  /// Under the mutex.
   virtual void cancel() = 0;
-  /// gRPC is done with it: the last thing that is said of it.
-  void done(link_news::kind_t kind, std::string text) {
+  /// From OnDone: makes the last report about the stream. gRPC does not use the stream afterwards.
+  void report_done(link_news::kind_t kind, std::string text) {
     comes_after(this);
     {
       std::lock_guard guard{mutex_};
       done_ = true;
     }
     if (kind == link_news::not_reached)
-      board_->tell({kind, nullptr, node_id_, lane_, {}, std::move(text)});
+      board_->report({kind, nullptr, node_id_, lane_, {}, std::move(text)});
     else
-      tell(kind, {}, std::move(text));
+      report(kind, {}, std::move(text));
     self_.reset();
   }
   const std::shared_ptr<link_board>& board() const { return board_; }
-  bool over() const { return over_; } // under the mutex
+  bool finished() const { return finished_; } // under the mutex
   v1::LinkFrame incoming_;
   std::mutex mutex_;
-  bool cut_short_ = false; // there was nothing more to read while the connection stood
+  bool read_failed_ = false; // before this side closed or finished the stream
 
 private:
   std::shared_ptr<link_board> board_;
   const std::string node_id_;
   const link_lane lane_;
   const bool dialled_;
-  std::deque<v1::LinkFrame> queue_; // the front is in flight
-  bool closing_ = false;
-  bool over_ = false;
-  bool done_ = false; // gRPC has taken back what belongs to it
-  bool reading_ = false;
-  bool telling_ = false;     // of a frame
-  bool read_wanted_ = false; // meanwhile
+  std::deque<v1::LinkFrame> queue_; // the front is being written
+  bool closing_ = false;            // close() or abort() was called
+  bool finished_ = false;
+  bool done_ = false;
+  bool reading_ = false;         // a read is in flight
+  bool reporting_frame_ = false; // the listener is handling a frame
+  bool read_asked_ = false;      // read() was called meanwhile
   std::shared_ptr<stream> self_;
 };
 
-class accepted final : public stream<grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
+/// A stream that another node opened.
+class accepted_stream final : public stream<grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
 public:
-  accepted(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, grpc::CallbackServerContext& context)
+  accepted_stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, grpc::CallbackServerContext& context)
     : stream(std::move(board), std::move(node_id), lane, false), context_(context) {}
-  void begin() {
-    hold();
+  void start() {
+    own_itself();
     this->StartSendInitialMetadata();
-    tell(link_news::connected);
+    report(link_news::connected);
     read();
     comes_before(this);
   }
   void OnCancel() override {
     std::lock_guard guard{mutex_};
-    hung_up_ |= !cancelled_;
-    end();
+    cancelled_there_ |= !cancelled_here_;
+    finish();
     comes_before(this);
   }
   void OnDone() override {
-    auto unreadable = cut_short_ && !hung_up_;
-    done(link_news::disconnected, unreadable ? "what came cannot be read as a frame, or it hung up without a word" : "");
+    auto unexplained = read_failed_ && !cancelled_there_;
+    report_done(link_news::disconnected, unexplained ? "a frame could not be read, or the other node ended the stream without closing it" : "");
   }
 
 private:
-  void finish(bool idle) override {
-    if (!idle)
+  void finish_call(bool all_written) override {
+    if (!all_written)
       cancel();
     this->Finish(grpc::Status::OK);
   }
   void cancel() override {
-    cancelled_ = true;
+    cancelled_here_ = true;
     context_.TryCancel();
   }
-  grpc::CallbackServerContext& context_; // gRPC's, until OnDone
-  bool cancelled_ = false;               // by this side
-  bool hung_up_ = false;                 // by the other, or the connection is gone
+  grpc::CallbackServerContext& context_; // gRPC owns it, until OnDone
+  bool cancelled_here_ = false;
+  bool cancelled_there_ = false; // the other node cancelled the call, or the connection broke
 };
 
+/// A stream that this node opened.
 class dialled_stream final : public stream<grpc::ClientBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
 public:
   dialled_stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, std::shared_ptr<grpc::Channel> channel)
     : stream(std::move(board), std::move(node_id), lane, true), channel_(std::move(channel)), stub_(v1::Federation::NewStub(channel_)) {}
-  void begin() {
-    hold();
-    if (!board()->opened(this, node_id(), lane(), [this] { abort(); }) || !make_call())
-      return OnDone({grpc::StatusCode::CANCELLED, "this node is stopping, or has given it up"});
+  void start() {
+    own_itself();
+    if (!board()->add_dialled(this, node_id(), lane(), [this] { abort(); }) || !make_call())
+      return OnDone({grpc::StatusCode::CANCELLED, "this node is stopping, or cancelled the dial"});
     this->StartCall();
     comes_before(this);
   }
   void OnReadInitialMetadataDone(bool ok) override {
     if (ok)
-      say_connected();
+      report_connected();
     comes_before(this);
   }
   void OnDone(const grpc::Status& s) override {
-    auto held =
+    auto resources =
       std::make_shared<std::pair<std::unique_ptr<v1::Federation::Stub>, std::shared_ptr<grpc::Channel>>>(std::move(stub_), std::move(channel_));
-    board()->over(this, std::move(held));
-    done(connected_ ? link_news::disconnected : link_news::not_reached, s.error_message());
+    board()->remove_dialled(this, std::move(resources));
+    report_done(connected_ ? link_news::disconnected : link_news::not_reached, s.error_message());
   }
 
 private:
-  /// False when it was aborted before there was a call.
+  /// False when the stream was aborted before there was a call.
   bool make_call() {
     std::lock_guard guard{mutex_};
-    if (over())
+    if (finished())
       return false;
     if (lane() == link_lane::bulk)
       stub_->async()->Bulk(&context_, this);
     else
       stub_->async()->Link(&context_, this);
     has_call_ = true;
-    this->AddHold(); // what is written and read is asked for from elsewhere
+    this->AddHold(); // gRPC requires a hold where reads and writes start outside of its callbacks
     start_read();
     return true;
   }
-  bool drains() const override { return true; }
-  void before_frame() override { say_connected(); }
-  /// gRPC says that it is connected before it says that there is a frame, but on threads of which the second may be faster.
-  void say_connected() {
+  bool reads_to_end() const override { return true; }
+  void before_frame() override { report_connected(); }
+  /// Reports `connected` once, before any frame: gRPC calls OnReadInitialMetadataDone before OnReadDone, but on two threads, and the second may
+  /// be faster.
+  void report_connected() {
     std::call_once(connected_once_, [this] {
       connected_ = true;
-      tell(link_news::connected);
+      report(link_news::connected);
     });
   }
-  void finish(bool idle) override {
+  void finish_call(bool all_written) override {
     if (!has_call_)
       return;
-    if (idle)
+    if (all_written)
       this->StartWritesDone();
     else
       cancel();
@@ -279,45 +299,46 @@ private:
   bool connected_ = false;
 };
 
-class refused final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {
+/// A stream that ends with an error before it has begun.
+class refused_stream final : public grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame> {
 public:
-  explicit refused(grpc::Status s) { this->Finish(std::move(s)); }
+  explicit refused_stream(grpc::Status s) { this->Finish(std::move(s)); }
   void OnDone() override { delete this; }
 };
 
 grpc::Status unauthenticated(const std::string& text) { return {grpc::StatusCode::UNAUTHENTICATED, text}; }
 
-/// An unidentified caller was refused.
-void tell_of_stranger(link_board& board, std::string why) {
-  board.tell({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)});
+/// Reports that a caller was refused. Its node is unknown, because its certificate is not valid.
+void report_refused_caller(link_board& board, std::string why) {
+  board.report({link_news::not_reached, nullptr, {}, link_lane::control, {}, std::move(why)});
 }
 
-/// What gRPC says of itself, which is the only way to hear of those who come without a certificate or do not speak TLS.
+/// Receives gRPC's log. gRPC itself refuses a caller that has no certificate or does not speak TLS, and only its log mentions that.
 struct grpc_log {
   std::mutex mutex;
   std::weak_ptr<link_board> board;
 
-  /// Never destroyed: gRPC's threads may outlive everything.
-  static grpc_log& kept() {
-    static auto* all = new grpc_log;
-    return *all;
+  /// Never destroyed, because gRPC's threads may log until the process ends.
+  static grpc_log& instance() {
+    static auto* log = new grpc_log;
+    return *log;
   }
-  static void take(gpr_log_func_args* said) {
-    std::string_view text = said->message;
-    // That of a server we call; the caller is told, with the name of the node.
+  static void on_line(gpr_log_func_args* line) {
+    std::string_view text = line->message;
+    // This line is about a server that this node has dialled. The dialled stream reports the failure, with the id of that node.
     auto of_server = text.find("certificate verify failed") != std::string_view::npos;
     if (text.find("Handshake failed") == std::string_view::npos || of_server) {
-      std::fprintf(stderr, "%s\n", said->message);
+      std::fprintf(stderr, "%s\n", line->message);
       return;
     }
     std::shared_ptr<link_board> board;
     {
-      std::lock_guard guard{kept().mutex};
-      board = kept().board.lock();
+      std::lock_guard guard{instance().mutex};
+      board = instance().board.lock();
     }
     text = text.substr(text.rfind(':') + 1);
     if (board)
-      tell_of_stranger(*board, "TLS does not come about: " + std::string{text.substr(0, text.find_last_not_of('.') + 1)});
+      report_refused_caller(*board, concat({"the TLS handshake failed: ", trimmed(text.substr(0, text.find_last_not_of('.') + 1))}));
   }
 };
 
@@ -328,72 +349,72 @@ void link_board::listen(link_listener l) {
   listener_ = std::move(l);
 }
 
-bool link_board::opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort) {
+bool link_board::add_dialled(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort) {
   std::lock_guard guard{mutex_};
-  if (ending_)
+  if (stopping_)
     return false;
-  open_[stream] = {std::move(node_id), lane, std::move(abort)};
+  dialled_[stream] = {std::move(node_id), lane, std::move(abort)};
   return true;
 }
 
-void link_board::hang_up(const std::string& node_id, link_lane lane) {
-  std::lock_guard guard{mutex_}; // one that is over waits for us: what is called here is still there
-  for (const auto& [stream, s] : open_)
+void link_board::abort_dialled(const std::string& node_id, link_lane lane) {
+  std::lock_guard guard{mutex_}; // remove_dialled() waits for it, so every stream in the map still exists
+  for (const auto& [stream, s] : dialled_)
     if (s.node_id == node_id && s.lane == lane)
       s.abort();
 }
 
-void link_board::over(const void* stream, std::shared_ptr<void> held) {
+void link_board::remove_dialled(const void* stream, std::shared_ptr<void> resources) {
   {
     std::lock_guard guard{mutex_};
-    open_.erase(stream);
-    held_.push_back(std::move(held));
+    dialled_.erase(stream);
+    released_.push_back(std::move(resources));
   }
   changed_.notify_all();
 }
 
-void link_board::sweep() {
+void link_board::destroy_released() {
   for (std::unique_lock lock{mutex_};;) {
-    changed_.wait(lock, [this] { return closed_ || !held_.empty(); });
-    auto gone = std::exchange(held_, {});
+    changed_.wait(lock, [this] { return silent_ || !released_.empty(); });
+    auto resources = std::exchange(released_, {});
     lock.unlock();
-    gone.clear();
+    resources.clear();
     lock.lock();
-    if (closed_ && held_.empty())
+    if (silent_ && released_.empty())
       return;
   }
 }
 
-void link_board::end_all(std::chrono::steady_clock::time_point deadline) {
+void link_board::abort_all(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock{mutex_};
-  ending_ = true;
-  for (const auto& [stream, s] : open_)
+  stopping_ = true;
+  for (const auto& [stream, s] : dialled_)
     s.abort();
-  changed_.wait_until(lock, deadline, [this] { return open_.empty(); });
+  changed_.wait_until(lock, deadline, [this] { return dialled_.empty(); });
 }
 
-void link_board::close() {
+void link_board::stop_reports() {
   std::unique_lock lock{mutex_};
   listener_ = nullptr;
-  closed_ = true;
+  silent_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return telling_ == 0; });
+  changed_.wait(lock, [this] { return reporting_ == 0; });
 }
 
-void link_board::tell(link_news news) {
+void link_board::report(link_news news) {
   link_listener listener;
   {
     std::lock_guard guard{mutex_};
     if (!listener_)
       return;
     listener = listener_;
-    ++telling_;
+    ++reporting_;
   }
   listener(std::make_shared<const link_news>(std::move(news)));
   {
     std::lock_guard guard{mutex_};
-    --telling_;
-    if (!closed_)
+    --reporting_;
+    if (!silent_)
       return;
   }
   changed_.notify_all();
@@ -404,15 +425,15 @@ void set_link_arguments(grpc::ChannelArguments& a) {
   a.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   a.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   a.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
-  a.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  a.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  a.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, pings_without_data_unlimited);
+  a.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, off);
   a.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, stream_ahead_bytes);
   a.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, connect_timeout_ms);
-  // Two links to one address are two connections: they end one by one.
-  a.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Each channel has a connection of its own, even to the same address, so that one can end without the other.
+  a.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, on);
 }
 
-/// Lets in who shows a certificate of this cluster that counts.
+/// Serves the nodes that have a valid certificate of this cluster.
 class links::service final : public v1::Federation::CallbackService {
 public:
   service(links& owner) : owner_(owner) {}
@@ -433,12 +454,12 @@ public:
   }
 
 private:
-  /// The node that calls; what is wrong with its certificate otherwise.
+  /// The id of the calling node, or why its certificate is not valid.
   security_result<std::string> caller(const grpc::CallbackServerContext& ctx) const {
-    auto shown = ctx.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-    if (shown.empty())
-      return security_failure{security_error::malformed, "a node shows its certificate"};
-    auto der = certificate_from_pem({shown[0].data(), shown[0].size()});
+    auto certificates = ctx.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (certificates.empty())
+      return security_failure{security_error::malformed, "the caller has not sent the certificate of a node"};
+    auto der = certificate_from_pem({certificates[0].data(), certificates[0].size()});
     if (!der)
       return der.failure();
     return owner_.authority_.verify(*der, owner_.clock_.unix_ms());
@@ -446,19 +467,19 @@ private:
   link_reactor* accept(grpc::CallbackServerContext& ctx, link_lane lane) {
     auto node = caller(ctx);
     if (!node) {
-      owner_.tell_refused(node.failure().text);
-      return new refused{unauthenticated(node.failure().text)};
+      owner_.report_refused(node.failure().text);
+      return new refused_stream{unauthenticated(node.failure().text)};
     }
-    auto made = std::make_shared<accepted>(owner_.board_, *node, lane, ctx);
-    made->begin();
-    return made.get();
+    auto accepted = std::make_shared<accepted_stream>(owner_.board_, *node, lane, ctx);
+    accepted->start();
+    return accepted.get();
   }
   template <class Ask>
   grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* ctx, Ask ask) {
     auto* reactor = ctx->DefaultReactor();
     auto node = caller(*ctx);
     if (!node)
-      owner_.tell_refused(node.failure().text);
+      owner_.report_refused(node.failure().text);
     if (!node || !owner_.requests_)
       reactor->Finish(node ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "the node is starting; try again"} : unauthenticated(node.failure().text));
     else
@@ -468,51 +489,52 @@ private:
   links& owner_;
 };
 
-/// The verifier's way to its owner. It is cut when the server ends, because gRPC may keep the verifier longer.
-struct links::verifier_book {
+/// How the verifier finds its owner. stop_serving() clears `owner`, because gRPC may keep the verifier longer than the server.
+struct links::verifier_owner {
   std::mutex mutex;
   links* owner = nullptr;
 };
 
-/// Looks at the certificate that a connection begins with, in gRPC's place: that would not say what is wrong with it, nor that anything is.
-/// That its holder has the key is proven by then.
+/// Verifies the certificate of a caller in gRPC's place, because gRPC reports neither that it refused one nor why. gRPC asks after the handshake,
+/// which has proven that the caller holds the certificate's key.
 class links::member_verifier final : public grpc::experimental::ExternalCertificateVerifier {
 public:
-  explicit member_verifier(std::shared_ptr<verifier_book> b) : book_(std::move(b)) {}
+  explicit member_verifier(std::shared_ptr<verifier_owner> o) : owner_(std::move(o)) {}
 
-  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* shown, std::function<void(grpc::Status)>, grpc::Status* status) override {
-    auto pem = shown->peer_cert();
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>, grpc::Status* status) override {
+    auto pem = request->peer_cert();
     auto der = certificate_from_pem({pem.data(), pem.size()});
-    std::lock_guard guard{book_->mutex};
-    if (!book_->owner) {
-      *status = unauthenticated("the node stops");
+    std::lock_guard guard{owner_->mutex};
+    auto* owner = owner_->owner;
+    if (!owner) {
+      *status = unauthenticated("this node is stopping");
       return true;
     }
-    auto node = der ? book_->owner->authority_.verify(*der, book_->owner->clock_.unix_ms()) : security_result<std::string>{der.failure()};
+    auto node = der ? owner->authority_.verify(*der, owner->clock_.unix_ms()) : security_result<std::string>{der.failure()};
     if (!node) {
-      book_->owner->tell_refused(node.failure().text);
+      owner->report_refused(node.failure().text);
       *status = unauthenticated(node.failure().text);
     }
-    return true;
+    return true; // the answer is in `status`
   }
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
 
 private:
-  std::shared_ptr<verifier_book> book_;
+  std::shared_ptr<verifier_owner> owner_;
 };
 
 links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {
-  auto& said = grpc_log::kept();
-  std::lock_guard guard{said.mutex};
-  said.board = board_;
-  gpr_set_log_function(grpc_log::take);
+  auto& log = grpc_log::instance();
+  std::lock_guard guard{log.mutex};
+  log.board = board_;
+  gpr_set_log_function(grpc_log::on_line);
 }
 
 links::~links() { stop(); }
 
 void links::listen(link_listener l) { board_->listen(std::move(l)); }
 
-void links::answer_by(node_requests* requests) {
+void links::answer_with(node_requests* requests) {
   std::lock_guard guard{mutex_};
   requests_ = requests;
 }
@@ -531,21 +553,21 @@ security_result<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::Node
   return grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
 }
 
-void links::tell_refused(std::string why) { tell_of_stranger(*board_, std::move(why)); }
+void links::report_refused(std::string why) { report_refused_caller(*board_, std::move(why)); }
 
-void links::hang_up(const std::string& node_id, link_lane lane) { board_->hang_up(node_id, lane); }
+void links::cancel_dial(const std::string& node_id, link_lane lane) { board_->abort_dialled(node_id, lane); }
 
 void links::dial(const v1::NodeAddress& to, link_lane lane) {
   if (stopped_)
-    return board_->tell({link_news::not_reached, nullptr, to.node_id(), lane, {}, "this node is stopping"});
+    return board_->report({link_news::not_reached, nullptr, to.node_id(), lane, {}, "this node is stopping"});
   auto channel = channel_to(to);
   if (!channel)
-    return board_->tell({link_news::not_reached, nullptr, to.node_id(), lane, {}, channel.failure().text});
-  std::make_shared<dialled_stream>(board_, to.node_id(), lane, std::move(*channel))->begin();
+    return board_->report({link_news::not_reached, nullptr, to.node_id(), lane, {}, channel.failure().text});
+  std::make_shared<dialled_stream>(board_, to.node_id(), lane, std::move(*channel))->start();
 }
 
 std::optional<std::string> links::serve(const std::string& address) {
-  std::lock_guard alone{serving_};
+  std::lock_guard alone{serve_mutex_};
   stop_serving();
   if (address.empty())
     return std::nullopt;
@@ -559,28 +581,28 @@ std::optional<std::string> links::serve(const std::string& address) {
   tls.watch_identity_key_cert_pairs();
   tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   std::lock_guard guard{mutex_};
-  book_ = std::make_shared<verifier_book>();
-  book_->owner = this;
-  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<member_verifier>(book_));
+  verifier_owner_ = std::make_shared<verifier_owner>();
+  verifier_owner_->owner = this;
+  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<member_verifier>(verifier_owner_));
   service_ = std::make_unique<service>(*this);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(address, TlsServerCredentials(tls), &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, off);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 8);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ping_pause_min_ms);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::link_streams_max);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, off);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, stream_ahead_bytes);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {
-    book_->owner = nullptr;
+    verifier_owner_->owner = nullptr;
     server_ = nullptr;
     service_ = nullptr;
-    return concat({address, " cannot be listened at: it must be host:port of this machine, and the port free"});
+    return concat({"cannot listen at ", address, ": it must be host:port of this machine, and the port must be free"});
   }
   return std::nullopt;
 }
@@ -588,13 +610,13 @@ std::optional<std::string> links::serve(const std::string& address) {
 void links::stop() {
   stopped_ = true;
   {
-    std::lock_guard alone{serving_};
+    std::lock_guard alone{serve_mutex_};
     stop_serving();
   }
-  board_->end_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
-  board_->close();
-  if (sweeping_.joinable())
-    sweeping_.join();
+  board_->abort_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
+  board_->stop_reports();
+  if (destroyer_.joinable())
+    destroyer_.join();
 }
 
 void links::stop_serving() {
@@ -602,8 +624,8 @@ void links::stop_serving() {
   if (!server_)
     return;
   {
-    std::lock_guard shown{book_->mutex};
-    book_->owner = nullptr;
+    std::lock_guard no_verification{verifier_owner_->mutex};
+    verifier_owner_->owner = nullptr;
   }
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();

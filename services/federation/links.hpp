@@ -1,4 +1,4 @@
-// The transport of links: Federation.Link over gRPC with mutual TLS, in both directions.
+// The transport of links: the streams Federation.Link and Federation.Bulk over gRPC with mutual TLS, opened by either node.
 #pragma once
 
 #include <atomic>
@@ -20,46 +20,47 @@
 
 namespace swarm {
 
-/// Where the news of connections go. Outlives them.
+/// Takes the reports of all streams to the listener, and knows the streams that this node has dialled. The streams share it: it outlives them.
 class link_board {
 public:
   void listen(link_listener);
-  /// Of frames read and written: on the caller's thread, which does what comes of it, so that no lock may be held.
-  void tell(link_news);
+  /// Calls the listener on the caller's thread. The listener may call the stream, so the caller holds no lock.
+  void report(link_news);
+  /// When it returns, no report is running and no further one reaches the listener.
+  void stop_reports();
 
-  // Those we have dialled. What gRPC's own thread gives back last must not be its last channel: gRPC 1.51 would end that thread from within.
+  // Dialled streams, and their channels. Destroying the last channel shuts gRPC down, and gRPC 1.51 would then end the thread it runs on, were that
+  // one of its own. So streams hand their channels over, and a thread of `links` destroys them.
 
-  /// `abort` ends it at once. False when all are ending: whoever would come now, nobody would end.
-  bool opened(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
-  /// Ends those to the node.
-  void hang_up(const std::string& node_id, link_lane lane);
-  /// What it held is destroyed by sweep().
-  void over(const void* stream, std::shared_ptr<void> held);
-  /// For a thread of its own: returns after close().
-  void sweep();
-  /// Ends all of them, lets no other one open, and waits for that, until the deadline.
-  void end_all(std::chrono::steady_clock::time_point deadline);
-  /// Nobody is told any more, once this has returned.
-  void close();
+  /// `abort` ends the stream at once. False after abort_all(): nobody would end the stream, so it must not start.
+  bool add_dialled(const void* stream, std::string node_id, link_lane lane, std::function<void()> abort);
+  /// The stream is done. destroy_released() destroys `resources`.
+  void remove_dialled(const void* stream, std::shared_ptr<void> resources);
+  /// Aborts the dialled streams of this lane to the node.
+  void abort_dialled(const std::string& node_id, link_lane lane);
+  /// Aborts all dialled streams, allows no new one, and waits until they are done or the deadline has passed.
+  void abort_all(std::chrono::steady_clock::time_point deadline);
+  /// Runs on a thread of its own, until stop_reports().
+  void destroy_released();
 
 private:
   std::mutex mutex_;
   std::condition_variable changed_;
   link_listener listener_;
-  std::size_t telling_ = 0;
-  bool ending_ = false;
-  bool closed_ = false;
-  struct open_stream {
+  std::size_t reporting_ = 0; // reports that are running
+  bool stopping_ = false;     // abort_all() was called
+  bool silent_ = false;       // stop_reports() was called
+  struct dialled_entry {
     std::string node_id;
     link_lane lane;
     std::function<void()> abort;
   };
-  std::map<const void*, open_stream> open_;
-  std::vector<std::shared_ptr<void>> held_;
+  std::map<const void*, dialled_entry> dialled_;
+  std::vector<std::shared_ptr<void>> released_;
 };
 
-/// What nodes ask of the home beside the link, each from one whose certificate counts. Called on gRPC's threads, must not block: `done` is
-/// called later, once, when the reply is filled in.
+/// Answers what nodes with a valid certificate ask the home outside the link. Called on gRPC's threads; must not block. It calls `done` once, when
+/// the reply is complete.
 class node_requests {
 public:
   using done = std::function<void(grpc::Status)>;
@@ -76,39 +77,40 @@ public:
 
   void listen(link_listener) override;
   void dial(const v1::NodeAddress&, link_lane) override;
-  void hang_up(const std::string& node_id, link_lane) override;
-  /// An unidentified caller was refused, here or at another listener of the cluster.
-  void tell_refused(std::string why);
-  /// Who answers what nodes ask beside the link; outlives the serving.
-  void answer_by(node_requests*);
-  /// To ask the node there beside the link; UNAVAILABLE by the call's deadline when it is not reached.
+  void cancel_dial(const std::string& node_id, link_lane) override;
+  /// Reports that a caller without a valid certificate or token was refused, by this listener or by the join listener.
+  void report_refused(std::string why);
+  /// Sets what answers requests outside the link. It must outlive serve(); until it is set, such a request is UNAVAILABLE.
+  void answer_with(node_requests*);
+  /// A channel for calls outside the link. A call ends with UNAVAILABLE at its deadline when the node is not reached.
   security_result<std::shared_ptr<grpc::Channel>> channel_to(const v1::NodeAddress&) const;
 
-  /// Lets the nodes of the cluster in at this host:port, instead of where it did before; empty = nowhere. What is wrong, for people.
+  /// Listens for the nodes of the cluster at this host:port and no longer at the address before; empty = does not listen. Returns a text for people
+  /// when it cannot.
   std::optional<std::string> serve(const std::string& address);
-  /// No new connections, and an end to those there are.
+  /// Ends all connections and opens no new one.
   void stop();
 
 private:
   class service;
   class member_verifier;
-  struct verifier_book;
-  void stop_serving(); // by whoever holds `serving_`
+  struct verifier_owner;
+  void stop_serving(); // under serve_mutex_
 
   authority_store& authority_;
   const clock_port& clock_;
   std::shared_ptr<link_board> board_ = std::make_shared<link_board>();
   std::atomic<bool> stopped_ = false;
-  std::mutex serving_; // the listener is changed by one at a time
+  std::mutex serve_mutex_; // held while serve() or stop() replaces the server
   std::mutex mutex_;
   node_requests* requests_ = nullptr;
   std::unique_ptr<service> service_;
-  std::shared_ptr<verifier_book> book_;
+  std::shared_ptr<verifier_owner> verifier_owner_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread sweeping_{[board = board_] { board->sweep(); }};
+  std::thread destroyer_{[board = board_] { board->destroy_released(); }};
 };
 
-/// What both directions of gRPC between nodes are set to.
+/// Sets what every channel between nodes has in common: message sizes, keepalive, timeouts.
 void set_link_arguments(grpc::ChannelArguments&);
 
 } // namespace swarm

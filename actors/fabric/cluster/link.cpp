@@ -520,8 +520,8 @@ void on_tick(self_ptr self) {
     if (l.redial_at_ms != 0 && l.redial_at_ms <= now)
       dial(self, which);
     if (l.dialling && now - l.dialled_ms >= dial_patience.count()) {
-      l.dialled_ms = now; // it is told of, or given up once more
-      st.node->links->hang_up(st.address.node_id(), which);
+      l.dialled_ms = now; // not_reached follows; if it does not, this node cancels again after dial_patience
+      st.node->links->cancel_dial(st.address.node_id(), which);
     }
     if (l.leaving && l.leaving_until_ms <= now)
       std::exchange(l.leaving, nullptr)->abort();

@@ -251,3 +251,18 @@ TEST_CASE("the authority's key leaves memory when its time is over, though nobod
     std::this_thread::yield();
   CHECK(authority.locked(at));
 }
+
+TEST_CASE("a home names the address at which it cannot listen, and what is wrong with it") {
+  join_listener l;
+  const auto address = l.at.kept->authority().facts()->listen;
+  auto& authority = l.at.kept->authority();
+  links first{authority, system_clock_port()};
+  REQUIRE_FALSE(first.serve(address));
+  links second{authority, system_clock_port()};
+  CHECK(second.serve(address).value() == "cannot listen at " + address + ": it must be host:port of this machine, and the port must be free");
+  enrollment again{*l.at.kept, system_clock_port(), [] {}, [](const std::string&) {}};
+  std::int64_t expires_ms = 0;
+  auto token = again.create_token(0, expires_ms);
+  REQUIRE_FALSE(token);
+  CHECK(token.failure().text == "cannot listen at " + l.token->address + " for nodes that join: the port after that of --listen must be free");
+}

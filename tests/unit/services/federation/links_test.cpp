@@ -1,4 +1,4 @@
-// Which streams to other nodes may open while all of them end.
+// Which streams to other nodes may start while all of them are aborted.
 #include "services/federation/links.hpp"
 
 #include <chrono>
@@ -9,20 +9,20 @@
 using namespace swarm;
 using namespace std::chrono_literals;
 
-TEST_CASE("a stream that would open while all of them end is turned away: nobody would end it") {
+TEST_CASE("a stream that starts while all of them are aborted is refused: nobody would end it") {
   link_board board;
   const int first = 0, second = 0;
-  std::atomic<bool> second_opens = true;
-  std::thread gives_back;
-  auto ends_late = [&] {
-    gives_back = std::thread{[&] {
-      second_opens = board.opened(&second, "b", link_lane::bulk, [] {});
-      board.over(&first, nullptr);
+  std::atomic<bool> second_starts = true;
+  std::thread done;
+  auto done_late = [&] {
+    done = std::thread{[&] {
+      second_starts = board.add_dialled(&second, "b", link_lane::bulk, [] {});
+      board.remove_dialled(&first, nullptr);
     }};
   };
-  REQUIRE(board.opened(&first, "a", link_lane::control, ends_late));
-  board.end_all(std::chrono::steady_clock::now() + 30s);
-  gives_back.join();
-  CHECK_FALSE(second_opens);
-  board.close();
+  REQUIRE(board.add_dialled(&first, "a", link_lane::control, done_late));
+  board.abort_all(std::chrono::steady_clock::now() + 30s);
+  done.join();
+  CHECK_FALSE(second_starts);
+  board.stop_reports();
 }
