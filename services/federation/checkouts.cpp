@@ -20,7 +20,7 @@ namespace swarm {
 
 namespace {
 
-/// At most so much of a file of git's is looked at.
+/// How much of one of git's files is read.
 constexpr std::size_t git_file_bytes_max = 64 * limits::kib;
 
 std::string read_text(const fs::path& file) {
@@ -31,7 +31,7 @@ std::string read_text(const fs::path& file) {
   return out;
 }
 
-/// Where git keeps what all worktrees of the repository have in common.
+/// The directory where git keeps what all work trees of the repository share.
 fs::path common_directory(const fs::path& root) {
   std::error_code ec;
   auto git = root / ".git";
@@ -65,7 +65,7 @@ std::string normalized_remote(std::string_view url) {
     host = local ? std::string_view{} : rest.substr(0, slash);
     path = rest.substr(slash);
   } else if (auto colon = url.find(':'); colon != url.npos && url.find('/') > colon) {
-    host = url.substr(0, colon); // as scp writes it
+    host = url.substr(0, colon); // host:path, as scp has it
     path = url.substr(colon + 1);
   }
   if (auto at = host.rfind('@'); at != host.npos)
@@ -125,7 +125,7 @@ bool has_git(const std::string& root) {
   return fs::symlink_status(fs::path{root} / ".git", ec).type() != fs::file_type::not_found && !ec;
 }
 
-/// What was learned of directories that are not there any more is forgotten.
+/// Drops learned checkouts whose directory is no longer a repository.
 v1::CheckoutList without_gone(v1::CheckoutList all) {
   auto& rows = *all.mutable_checkouts();
   rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& c) { return !c.declared() && !has_git(c.root()); }), rows.end());
@@ -178,7 +178,7 @@ std::string checkouts::root_for(std::string_view scope, std::string_view directo
   if (empty())
     return {};
   std::lock_guard guard{mutex_};
-  const v1::Checkout* first = nullptr; // one that a person has named goes before one that was learned
+  const v1::Checkout* first = nullptr; // a declared checkout goes before a learned one
   std::string inside;
   for (const auto& c : all_.checkouts()) {
     if (c.scope() != scope)
@@ -238,7 +238,7 @@ std::optional<security_failure> checkouts::unshare(const std::string& root) {
 bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
   if (!is_named_scope(scope) || seen_root.empty() || seen_root.front() != '/')
     return false;
-  // A linked worktree comes and goes; paths in it are those of the main one.
+  // Work trees come and go, so the checkout is the repository itself; a path is the same in both.
   auto tree = find_git_tree(seen_root);
   const auto& root = tree && tree->linked && tree->root == seen_root ? tree->repository : seen_root;
   {

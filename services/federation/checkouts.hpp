@@ -1,9 +1,9 @@
-// The directories of this host that are checkouts of scopes which hosts share. Any thread may call.
+// The directories of this host that are checkouts of shared scopes. Any thread may call.
 //
-// In such a scope paths are relative to the root of whichever checkout they lie in, so that a file is one file in all of them. A directory
-// becomes a checkout by `swarmctl scope share`, which also says whose; or, for a named scope, when a session registers from a git
-// repository: all of one host's that are learned this way have the same git remote, because two repositories in one scope would have
-// files in common that are not the same.
+// In a shared scope a path is relative to the root of its checkout, so that a file has the same path on all hosts. A directory becomes a checkout
+// in two ways: `swarmctl scope share` declares it, together with its scope; or a session registers in a named scope from a git repository, and the
+// checkout is learned. All checkouts that one host learns for a scope have the same git remote: with two repositories in one scope, different
+// files would have the same path.
 #pragma once
 
 #include <atomic>
@@ -19,35 +19,35 @@
 
 namespace swarm {
 
-/// A git remote without what differs from host to host: user, password, scheme, port, a trailing ".git" and slashes; the host in lower
-/// case. "git@Host:me/x.git" and "https://me:secret@host/me/x/" are both "host/me/x". Empty when nothing of it is left.
+/// A git remote in a form that is equal on all hosts: without user, password, scheme, port, trailing ".git" and slashes, and with the host's name
+/// in lower case. "git@Host:me/x.git" and "https://me:secret@host/me/x/" both become "host/me/x". Empty when the remote names no path.
 std::string normalized_remote(std::string_view url);
-/// The remote "origin" of the repository whose working tree this is, as it stands in its files; a linked worktree has that of the main
-/// one. Empty when there is none. Reads a few files.
+/// The normalized remote "origin" of the repository whose root this is; empty when it has none. A work tree has the remote of its repository.
+/// Reads git's files.
 std::string remote_of(const std::filesystem::path& root);
 
 class checkouts {
 public:
   static security_result<std::unique_ptr<checkouts>> open(std::filesystem::path file);
 
-  /// There are none: nothing need be looked up.
+  /// True when there is no checkout, so that callers skip the lookup.
   bool empty() const noexcept { return empty_.load(std::memory_order_acquire); }
-  /// The scope that a caller means who names this one: that of the checkout, for a directory that is one.
+  /// The scope that a caller means by this name: for the root of a declared checkout, the checkout's scope; otherwise the name itself.
   std::string scope_of(std::string_view named) const;
-  /// As the scope holds the path.
+  /// The path as the rows of the scope hold it: relative to its checkout, unchanged outside of any.
   std::string stored(std::string_view scope, std::string_view path) const;
-  /// The root from which a caller in this directory sees the scope's paths: of the checkout it stands in, else of the first one. Empty =
-  /// this host has none.
+  /// The root to which a caller in this directory relates the scope's paths: that of the checkout around the directory, otherwise of the first
+  /// checkout. Empty = this host has none.
   std::string root_for(std::string_view scope, std::string_view directory) const;
-  /// What is shared here, in order of root.
+  /// All checkouts, in order of root.
   v1::CheckoutList list() const;
-  /// Scopes of which there is a checkout, each once, in order.
+  /// The scopes that have a checkout, each once, in order.
   std::vector<std::string> scopes() const;
 
   std::optional<security_failure> share(v1::Checkout declared);
   std::optional<security_failure> unshare(const std::string& root);
-  /// A session has registered in this scope, from this root. True when that made it a checkout: the scope is a name, the root that of a git
-  /// repository, and the same one as before. Looks into its files, and keeps a new one on the disk.
+  /// A session has registered in this scope, from this root. True when the root became a checkout: the scope is a named one, the root is that of a
+  /// git repository, and its remote is that of the scope's other checkouts. Reads git's files, and writes the list.
   bool learn(const std::string& scope, const std::string& root);
 
 private:

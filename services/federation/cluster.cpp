@@ -70,7 +70,7 @@ std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view
   return write_private_file(nodes_file(dir_), text);
 }
 
-/// What the files say of this node's place goes before what is remembered of the nodes.
+/// Brings the list of nodes in line with the authority's files, which decide what this node's place in the cluster is.
 void cluster::take_facts() {
   auto facts = authority_->facts();
   std::lock_guard guard{mutex_};
@@ -99,7 +99,7 @@ void cluster::take_facts() {
   home.mutable_info()->set_node_name(facts->home_name);
   home.mutable_info()->set_address(facts->home_address);
   auto& self = add(facts->node_id);
-  self_.set_draining(self.info().draining()); // as the home has said, or kept
+  self_.set_draining(self.info().draining()); // the home decides it; the list keeps it over a restart
   *self.mutable_info() = self_;
   if (auto mine = authority_->credentials())
     self.set_certificate_ends_ms(mine->certificate.not_after_ms);
@@ -210,8 +210,8 @@ void cluster::keep(const v1::ClusterView& said) {
 
 namespace {
 
-/// What a linked node knows of the node at its other end. Membership, draining and addresses are the home's own knowledge, perhaps newer than
-/// what the linked nodes answered.
+/// Takes over what a node reports of itself and of its link. The home decides membership, draining and addresses, and may know them newer than the
+/// report, so those stay.
 void take_report(v1::ClusterNode& known, const v1::ClusterNode& said) {
   if (said.link() == v1::ClusterNode::REVOKED || known.link() == v1::ClusterNode::REVOKED)
     return;
@@ -228,14 +228,14 @@ void take_report(v1::ClusterNode& known, const v1::ClusterNode& said) {
   known.set_unacknowledged(said.unacknowledged());
 }
 
-/// The same of the home, which may have thrown this node out, and let it in again.
+/// The same for a member's row of the home. A home may revoke this node and let it join again, so both changes of the link are taken over.
 void take_way_home(v1::ClusterNode& home, const v1::ClusterNode& said) {
   if (said.link() == v1::ClusterNode::REVOKED || said.link() == v1::ClusterNode::UP)
     home.set_link(said.link());
   take_report(home, said);
 }
 
-/// Nodes that the home does not name any more.
+/// Removes the nodes that the home no longer lists.
 void forget_others(v1::ClusterView& view, const v1::ClusterView& said, const std::string& self) {
   std::set<std::string> named{self};
   for (const auto& n : said.nodes())
@@ -244,7 +244,7 @@ void forget_others(v1::ClusterView& view, const v1::ClusterView& said, const std
   rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const auto& n) { return !named.contains(n.info().node_id()); }), rows.end());
 }
 
-/// Of what has left, the first is forgotten when there is no place for another; the authority remembers revocations itself.
+/// Makes room for one more node: drops the first revoked one from a full list. The authority keeps revocations in a list of its own.
 void make_room(v1::ClusterView& view) {
   if (static_cast<std::size_t>(view.nodes_size()) < limits::nodes_max)
     return;
@@ -256,16 +256,17 @@ void make_room(v1::ClusterView& view) {
 
 } // namespace
 
-/// True when certificates can be made from now on.
+/// True when this node's certificate is due for renewal and the home's authority is unlocked.
 bool cluster::keep_nodes(const v1::ClusterView& said) {
   std::lock_guard guard{mutex_};
   if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
     return false;
   auto before = view_.nodes_size();
-  // Its own row is the one that it calls so; the other view is this node's own, with what its linked nodes have said.
+  // The home sends a view in which its own row is marked SELF. Any other view is this node's own, with what its linked nodes have
+  // reported.
   auto from_home = !home_.empty() && std::any_of(said.nodes().begin(), said.nodes().end(),
                                                  [&](const auto& n) { return n.info().node_id() == home_ && n.link() == v1::ClusterNode::SELF; });
-  // One that waits for it is told with every view: that it was locked before, this node may not have heard.
+  // Every such view counts, not only a change from locked to unlocked, which this node may have missed.
   auto unlocked = from_home && said.authority_unlocked() && authority_->renewal_due(clock_.unix_ms());
   if (from_home)
     view_.set_authority_unlocked(said.authority_unlocked());
@@ -281,7 +282,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
     auto* known = find(view_, id);
     if (home_.empty()) {
       if (!known && static_cast<std::size_t>(view_.nodes_size()) < limits::nodes_max)
-        known = view_.add_nodes(); // the list was lost
+        known = view_.add_nodes(); // the home's own list was lost
       if (known)
         take_report(*known, n);
       continue;
@@ -295,7 +296,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
       known = view_.add_nodes();
     if (!known)
       continue;
-    // What a member knows better than its home is how its own link is.
+    // The home's row replaces this node's, except for the state of this node's own link to the home.
     auto mine = *known;
     *known = n;
     known->set_home(id == home_);
@@ -310,7 +311,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
   }
   if (from_home)
     forget_others(view_, said, facts_.node_id);
-  // How links are changes all the time; who is in the cluster seldom.
+  // The file holds who is in the cluster. The states of links change too often to be written each time.
   if (before != view_.nodes_size())
     if (auto failed = write_nodes(view_))
       log::warn({"the list of nodes is not kept: ", failed->text});
@@ -321,7 +322,7 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
   std::lock_guard guard{mutex_};
   for (const auto& n : view_.nodes()) {
     auto has_left = n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(node_id);
-    // A node that was off for so long that its certificate ended has no other way back.
+    // A node whose certificate has ended while it was off can return only by joining again.
     auto has_ended = n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < clock_.unix_ms() && !authority_->revoked(node_id);
     if (n.info().node_id() == node_id && !again && !has_left && !has_ended)
       return security_failure{security_error::wrong_state,
@@ -330,7 +331,7 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
     if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
       return security_failure{security_error::wrong_state, "the cluster has a node of this name already; choose another --node-name"};
   }
-  if (!again && authority_->revoked(node_id)) // and forgotten
+  if (!again && authority_->revoked(node_id)) // and no longer in the list
     return security_failure{security_error::wrong_state, "this node was revoked for good: it can join as a new one, with a new state directory"};
   auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
                               [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
@@ -356,7 +357,7 @@ std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t c
   return write_nodes(view_);
 }
 
-/// Of the home's own list, which it alone changes; under the mutex.
+/// A node of the home's own list; a failure on a member, which may not change the list. Under the mutex.
 security_result<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
   if (!home_.empty() || view_.cluster_id().empty())
     return security_failure{security_error::wrong_state, "only the home of the cluster decides that; ask there"};

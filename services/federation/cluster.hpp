@@ -1,4 +1,5 @@
-// The cluster as this node knows it: what its files say, who is in it, and what this node says of itself. Any thread may call.
+// The cluster as this node knows it: the files in the state directory, the list of nodes, and this node's description of itself. Any thread may
+// call.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace swarm {
 
 class cluster final : public cluster_port {
 public:
-  /// Of this state directory. Throws std::runtime_error with the file that is wrong.
+  /// Reads the files of the state directory. Throws std::runtime_error that names the file when one is damaged.
   static std::unique_ptr<cluster> open(const state_dir& dir, const node_facts& facts, const clock_port& clock);
 
   std::string home_of(std::string_view scope) const override;
@@ -33,25 +34,27 @@ public:
   authority_store& authority() noexcept { return *authority_; }
   join_tokens& tokens() noexcept { return *tokens_; }
   checkouts& shared() noexcept { return *checkouts_; }
-  /// What is shared on this host has changed.
+  /// The checkouts of this host have changed: this node's description follows.
   void checkouts_changed();
-  /// `unlocked` is called, from any thread, when the home says that certificates can be made again; must not block.
+  /// `unlocked` is called, from any thread, when the home reports that its authority is unlocked and this node's certificate is due for renewal. It
+  /// must not block.
   void on_unlocked(std::function<void()> unlocked);
-  /// This node as it describes itself to the others.
+  /// Sets how this node describes itself to the others. Id, name, address, configured labels and checkouts are added here.
   void describe(v1::NodeInfo info);
-  /// At the home, before a node comes in: a name or an id that another one has, too many. `again`: it is the node that has this id.
+  /// At the home: why the node may not join (its id or name is taken, or the cluster is full); empty = it may. `again`: the node has joined already
+  /// and repeats its call.
   std::optional<security_failure> may_admit(const std::string& node_id, const std::string& name, bool again) const;
-  /// A node has come in, or comes back under another address.
+  /// At the home: adds a node that has joined, or replaces its description when it joins again.
   std::optional<security_failure> admit(v1::NodeInfo info, std::int64_t certificate_ends_ms);
-  /// The files have changed: this node has founded a cluster or has come into one.
+  /// The files have changed: this node has founded, joined or left a cluster.
   void reload();
-  /// At the home: the node's certificate has been revoked.
+  /// At the home: revokes the node's certificate for good.
   std::optional<security_failure> revoke(const std::string& id_or_name);
-  /// At the home: the node goes, and may come in again with a new certificate.
+  /// At the home: revokes the certificate of a node that leaves. The node may join again and gets a new one.
   std::optional<security_failure> retire(const std::string& node_id);
-  /// At the home: the node gets no new workers, or gets them again.
+  /// At the home: the node gets no new workers; with `off` it gets them again.
   std::optional<security_failure> drain(const std::string& id_or_name, bool off);
-  /// At the home: the node has a certificate that ends then.
+  /// At the home: the node has a new certificate, which ends then.
   void renewed(const std::string& node_id, std::int64_t certificate_ends_ms);
 
 private:
@@ -72,7 +75,7 @@ private:
   mutable std::mutex mutex_;
   v1::ClusterView view_;
   v1::NodeInfo self_;
-  std::string home_; // empty: this node, or no cluster
+  std::string home_; // id of the home; empty when this node is the home, or is in no cluster
   mutable std::mutex listening_;
   std::function<void()> changed_;
   std::function<void()> unlocked_;

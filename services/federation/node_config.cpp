@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-// As in actors/base/limits_config.cpp: a malformed file is refused, not asserted.
+// A malformed file is refused without an assertion, as in actors/base/limits_config.cpp.
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
@@ -15,7 +15,7 @@ namespace swarm {
 
 namespace {
 
-/// Of labels that describe_host() gives, there are fewer.
+/// The other half is for the labels that describe_host() finds out.
 constexpr std::size_t user_labels_max = limits::node_labels_max / 2;
 
 security_failure wrong(std::string text) { return {security_error::malformed, std::move(text)}; }

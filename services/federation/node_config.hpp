@@ -1,15 +1,15 @@
-// What config.toml says of this node to the cluster: its labels, and what it lets the other nodes do. Limits are read elsewhere.
+// The tables [labels] and [accept] of config.toml: this node's labels, and what it lets other nodes do. limits_config.hpp reads [limits].
 //
 //   [labels]
 //   gpu = "yes"
 //
-//   [accept.spawn]                        # who of another node may start programs here
+//   [accept.spawn]                        # principals of other nodes that may start programs here
 //   principals = ["operator", "gateway"]  # also session, device; "*" = all
 //   harnesses = ["*"]                     # exec, shell, claude, codex, opencode, gemini, hermes
-//   session_harnesses = ["claude"]        # of these, what agents of other nodes may start, when principals lists session
-//   directories = ["/srv"]                # with what lies in them
+//   session_harnesses = ["claude"]        # the part of `harnesses` that sessions of other nodes may start, if principals has session
+//   directories = ["/srv"]                # and everything below them
 //
-//   [accept.terminals]                    # who of another node may look at terminals here, and type into them
+//   [accept.terminals]                    # principals of other nodes that may read terminals here, and write to them
 //   read = ["operator", "gateway"]
 //   write = ["operator", "gateway"]
 #pragma once
@@ -28,9 +28,9 @@ struct node_config {
   domain::accept_policy accept;
 };
 
-/// The defaults when there is no such file. What is wrong is said with the key.
+/// The defaults when there is no such file. A failure's text names the key that is wrong.
 security_result<node_config> read_node_config(const std::filesystem::path& file);
-/// The same from the text of such a file.
+/// The same with the text of such a file.
 security_result<node_config> parse_node_config(std::string text);
 
 } // namespace swarm

@@ -1,4 +1,4 @@
-// What a node says of its host, for placement.
+// How a node describes its host, for placement.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace swarm {
 
-/// os, arch, cpus, memory_mib, and harness.<agent> = the program's path for each agent on the PATH of these NAME=value entries; in order
-/// of name.
+/// The labels os, arch, cpus and memory_mib, and harness.<agent> with the program's path for each agent that is on the PATH of `environment`
+/// (NAME=value entries). They are in order of name.
 v1::NodeInfo describe_host(const std::vector<std::string>& environment);
 
 } // namespace swarm

@@ -8,13 +8,6 @@
 
 namespace swarm {
 
-namespace {
-
-/// The clock may be set: it is looked at now and then.
-constexpr std::chrono::milliseconds longest_wait{std::chrono::hours{24}};
-
-} // namespace
-
 renewal::renewal(cluster& of, const links& transport, const clock_port& clock, std::function<void()> renewed)
   : cluster_(of), links_(transport), clock_(clock), renewed_(std::move(renewed)), thread_([this] { run(); }) {}
 
@@ -39,26 +32,26 @@ void renewal::stop() {
 }
 
 void renewal::run() {
-  std::string said;
+  std::string logged; // the last failure, which is logged once
   std::unique_lock lock{mutex_};
   while (!stopping_) {
     woken_ = false;
-    auto wait = longest_wait;
+    auto wait = limits::node_certificate_check;
     lock.unlock();
     auto& authority = cluster_.authority();
     auto now = clock_.unix_ms();
     if (authority.facts() && authority.renewal_due(now)) {
       auto failed = renew();
-      if (failed && std::exchange(said, failed->text) != failed->text)
+      if (failed && std::exchange(logged, failed->text) != failed->text)
         log::warn({"the certificate of this node is not renewed yet: ", failed->text});
       if (!failed)
-        said.clear();
+        logged.clear();
       wait = limits::node_certificate_renewal_retry();
     } else if (auto mine = authority.credentials()) {
       auto due = mine->certificate.not_after_ms - limits::node_certificate_renewal().count();
-      wait = std::clamp(std::chrono::milliseconds{due - now}, std::chrono::milliseconds{1}, longest_wait);
+      wait = std::clamp(std::chrono::milliseconds{due - now}, std::chrono::milliseconds{1}, limits::node_certificate_check);
     }
-    // Otherwise the key is wiped when somebody asks for it, and nobody may.
+    // The store wipes an expired key when somebody asks for it. Nobody may ask, so this thread does.
     if (auto left = authority.wipe_in_time(clock_.unix_ms()); left > 0)
       wait = std::min(wait, std::chrono::milliseconds{left});
     lock.lock();

@@ -1,5 +1,5 @@
-// Sees to it that this node's certificate is renewed before it ends: at the home by the authority, if that is unlocked, elsewhere by asking
-// the home. And that the authority's key does not stay in memory for longer than it was unlocked for, whether somebody asks for it or not.
+// Renews this node's certificate before it ends. The home issues its own if the authority is unlocked; a member asks the home for one. The same
+// thread wipes the authority's key from memory when the time has passed for which it was unlocked.
 #pragma once
 
 #include <condition_variable>
@@ -14,16 +14,18 @@ namespace swarm {
 
 class renewal {
 public:
-  /// `renewed` is called, on a thread of its own, when there is a new certificate.
+  /// Starts a thread, which calls `renewed` when there is a new certificate.
   renewal(cluster& of, const links& transport, const clock_port& clock, std::function<void()> renewed);
   ~renewal();
 
-  /// Something has changed that may let it go now: the authority was unlocked, this node is in a cluster.
+  /// Tries again now: the authority was unlocked, or this node has joined a cluster.
   void wake();
+  /// Ends the thread. Returns when it has ended.
   void stop();
 
 private:
   void run();
+  /// Empty when the certificate was renewed.
   std::optional<security_failure> renew();
   security_result<std::string> ask_home(const cluster_facts& facts, const std::string& csr) const;
 
