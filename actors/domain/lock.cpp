@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/lock_paths.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/domain/workspace.hpp"
 
@@ -10,8 +12,54 @@ namespace swarm::domain {
 
 namespace {
 
-std::vector<v1::LockWaiter> line_of(const transaction& tx, const std::string& path) {
-  return tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = path});
+/// Every lock that one on `path` may conflict with: that of the path itself, then those above it from the nearest, then those below it.
+std::vector<v1::Lock> locks_around(const transaction& tx, const std::string& path) {
+  std::vector<v1::Lock> out;
+  for (const auto& p : covering_paths(path))
+    if (auto lock = tx.get<v1::Lock>(key(tx.scope(), p)))
+      out.push_back(std::move(*lock));
+  if (const auto below = below_prefix(path))
+    for (auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .path_prefix = *below}))
+      if (lock.path() != path && lock_covers(path, lock.path()))
+        out.push_back(std::move(lock));
+  return out;
+}
+
+/// Everybody who waits for a lock that conflicts with one on `path`, in the order in which they came.
+std::vector<v1::LockWaiter> line_around(const transaction& tx, const std::string& path) {
+  std::vector<v1::LockWaiter> out;
+  if (tx.find<v1::LockWaiter>({.scope = tx.scope(), .limit = 1}).empty())
+    return out;
+  for (const auto& p : covering_paths(path))
+    for (auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = p}))
+      out.push_back(std::move(w));
+  if (const auto below = below_prefix(path))
+    for (auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope(), .path_prefix = *below}))
+      if (w.path() != path && lock_covers(path, w.path()))
+        out.push_back(std::move(w));
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.seq() < b.seq(); });
+  return out;
+}
+
+std::optional<v1::Lock> held_by_other(const std::vector<v1::Lock>& around, const std::string& session_id) {
+  for (const auto& lock : around)
+    if (lock.session_id() != session_id)
+      return lock;
+  return std::nullopt;
+}
+
+/// The session holds a lock that covers the path: everybody who waits for a lock that conflicts with the path waits for that session anyway.
+bool is_covered_by(const std::vector<v1::Lock>& around, const std::string& session_id, const std::string& path) {
+  return std::any_of(around.begin(), around.end(),
+                     [&](const auto& lock) { return lock.session_id() == session_id && lock_covers(lock.path(), path); });
+}
+
+/// The first of another session that came before `seq`.
+std::optional<v1::LockWaiter> ahead_in_line(const std::vector<v1::LockWaiter>& line, const std::string& session_id, std::uint64_t seq) {
+  for (const auto& w : line)
+    if (w.seq() < seq && w.session_id() != session_id)
+      return w;
+  return std::nullopt;
 }
 
 v1::Reply granted(v1::Lock lock) {
@@ -49,17 +97,33 @@ v1::Lock lock_of(const v1::Session& me, const v1::AcquireLock& a) {
   return lock;
 }
 
-/// The path lies in the working tree of a session of another identity.
+std::string identity_of(const v1::Session& s) {
+  auto token = identity_token(s.label());
+  return token.empty() ? "no identity" : token;
+}
+
+/// The contract's text names neither side.
+std::string why_not(const v1::Session& me, const v1::Session& other, const std::string& path) {
+  return path + " is in the working tree of " + other.id().substr(0, 8) + " (" + (other.label().empty() ? "no label" : other.label()) +
+         "), which has " + (identity_token(other.label()).empty() ? "" : "the identity ") + identity_of(other) + "; you have " +
+         (identity_token(me.label()).empty() ? "" : "the identity ") + identity_of(me) +
+         ". Register both under one identity (--identity NAME), or work in separate checkouts.";
+}
+
+/// The path lies in the working tree of a session of another identity. Sessions without an identity token are everybody's, unless the
+/// configuration draws the boundary around them, too.
 std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1::Session& me, const std::string& path) {
-  if (may_cross_identity(tx.command()))
+  const bool strict = tx.in().identity_boundary;
+  if (may_cross_identity(tx.command()) || (!strict && identity_token(me.label()).empty()))
     return std::nullopt;
   session_filter others{.scope = tx.scope(), .adopted = true, .other_identity = me.identity()};
   for (const auto& s : tx.find<v1::Session>(others)) {
-    if (s.identity() == me.identity())
+    if (s.identity() == me.identity() || (!strict && identity_token(s.label()).empty()))
       continue;
     if (!is_inside(s.root(), path) && !is_inside(s.file_root(), path) && !is_inside(s.directory(), path))
       continue;
     auto reply = refuse(v1::Refusal::CROSS_IDENTITY, "Cannot lock a path owned by another identity", path);
+    reply.mutable_refusal()->set_explanation(why_not(me, s, path));
     auto* active = reply.mutable_lock()->mutable_active();
     active->set_hidden(true);
     active->mutable_lock()->set_scope(tx.scope());
@@ -69,34 +133,60 @@ std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1
   return std::nullopt;
 }
 
+/// The path is absolute, so it means a file of the host that the call came from, and the session lives on another one.
+std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Session& me, const std::string& path) {
+  const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
+  if (!is_named_scope(tx.scope()) || path.empty() || path.front() != '/' || path.starts_with(lock_name_prefix) || me.node_id().empty() ||
+      me.node_id() == from)
+    return std::nullopt;
+  const auto& host = me.node_name().empty() ? me.node_id() : me.node_name();
+  return refuse(v1::Refusal::STATE,
+                path + " is in no checkout of " + tx.scope() + ", and " + display_name(me) + " is a session of host " + host +
+                  ", where that is another file. Name a file of the checkout, or run this on " + host + ".",
+                path);
+}
+
 v1::Reply already_locked(const transaction& tx, const v1::Session& me, const v1::Lock& held) {
   auto reply = refuse(v1::Refusal::CONFLICT, "File is already locked", held.path());
   *reply.mutable_lock()->mutable_active() = lock_view(tx.base(), held, &me, may_cross_identity(tx.command()), tx.in().now_ms);
   return reply;
 }
 
+/// The lock that a waiter gets when its turn comes, shown to those who come after it.
+v1::Lock promised_to(const v1::LockWaiter& w) {
+  v1::Lock lock;
+  lock.set_scope(w.scope());
+  lock.set_path(w.path());
+  lock.set_session_id(w.session_id());
+  lock.set_note(w.note());
+  lock.set_task_id(w.task_id());
+  return lock;
+}
+
 // -- the wait-for graph ------------------------------------------------------------------------------
 //
-// A session waits for the holder and for everybody before it in the line: those will hold the lock first. With the second
-// kind of edge a hand-over only takes edges away, so checking each new place in line keeps the graph free of cycles for ever.
+// A session waits for the holders of the locks that conflict with its own and for everybody before it in the line who waits for such a lock:
+// those will hold theirs first. With the second kind of edge a hand-over only takes edges away, so checking each new place in line keeps the
+// graph free of cycles for ever. What is granted at once adds no edge either: nobody waits for it, or they waited for its holder before.
 
 struct wait_edge {
   std::string session_id;
   std::string path; // because of this lock
 };
 
-void add_line(const transaction& tx, const std::string& path, std::uint64_t before_seq, std::vector<wait_edge>& out) {
-  if (auto held = tx.get<v1::Lock>(key(tx.scope(), path)))
-    out.push_back({held->session_id(), path});
-  for (const auto& w : line_of(tx, path))
-    if (w.seq() < before_seq)
-      out.push_back({w.session_id(), path});
+void add_line(const transaction& tx, const std::string& session_id, const std::string& path, std::uint64_t before_seq, std::vector<wait_edge>& out) {
+  for (const auto& lock : locks_around(tx, path))
+    if (lock.session_id() != session_id)
+      out.push_back({lock.session_id(), lock.path()});
+  for (const auto& w : line_around(tx, path))
+    if (w.seq() < before_seq && w.session_id() != session_id)
+      out.push_back({w.session_id(), w.path()});
 }
 
 std::vector<wait_edge> waits_of(const transaction& tx, const std::string& session_id) {
   std::vector<wait_edge> out;
   for (const auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope(), .session_id = session_id}))
-    add_line(tx, w.path(), w.seq(), out);
+    add_line(tx, session_id, w.path(), w.seq(), out);
   return out;
 }
 
@@ -122,7 +212,7 @@ struct cycle_search {
 
 std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, const std::string& path, std::uint64_t before_seq) {
   std::vector<wait_edge> edges;
-  add_line(tx, path, before_seq, edges);
+  add_line(tx, me.id(), path, before_seq, edges);
   cycle_search search{tx, me.id(), {}, {}};
   if (!search.closes(edges))
     return std::nullopt;
@@ -135,7 +225,7 @@ std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, 
 // -- standing in line --------------------------------------------------------------------------------
 
 v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::AcquireLock& a) {
-  auto line = line_of(tx, a.path());
+  auto line = tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = a.path()});
   auto mine = std::find_if(line.begin(), line.end(), [&](const auto& w) { return w.session_id() == me.id(); });
   if (mine == line.end() && line.size() >= limits::lock_waiters_max())
     return refuse(v1::Refusal::LIMIT, std::to_string(limits::lock_waiters_max()) + " sessions already wait for this lock. Try again later.",
@@ -164,21 +254,26 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
   w.set_digest(tx.in().digest);
   tx.put(w);
   v1::Reply reply;
-  reply.mutable_lock_waiting()->set_position(static_cast<std::uint32_t>(mine - line.begin()) + 1);
+  const auto around = line_around(tx, a.path());
+  const auto ahead =
+    std::count_if(around.begin(), around.end(), [&](const auto& other) { return other.seq() < seq && other.session_id() != me.id(); });
+  reply.mutable_lock_waiting()->set_position(static_cast<std::uint32_t>(ahead) + 1);
   *reply.mutable_lock_waiting()->mutable_waiter() = std::move(w);
   return reply;
 }
 
-/// The lock after everything that is over has been cleared away: nothing is held beyond its end.
-std::optional<v1::Lock> settle(transaction& tx, const std::string& path) {
-  auto held = tx.get<v1::Lock>(key(tx.scope(), path));
-  if (held && !has_lapsed(*held, tx.in()))
-    return held;
-  if (held)
-    release(tx, *held, "expired");
-  else
+/// Clears away what is over, so that nothing is held beyond its end. The locks that one on `path` may conflict with remain.
+std::vector<v1::Lock> settle(transaction& tx, const std::string& path) {
+  auto lapsed = false;
+  auto around = locks_around(tx, path);
+  for (const auto& lock : around)
+    if (has_lapsed(lock, tx.in())) {
+      release(tx, lock, "expired");
+      lapsed = true;
+    }
+  if (around.empty())
     hand_over(tx, path);
-  return tx.get<v1::Lock>(key(tx.scope(), path));
+  return around.empty() || lapsed ? locks_around(tx, path) : around;
 }
 
 } // namespace
@@ -204,29 +299,58 @@ std::optional<v1::Lock> live_lock(const transaction& tx, const std::string& path
   return held && has_lapsed(*held, tx.in()) ? std::nullopt : held;
 }
 
+namespace {
+
+/// Why a place in line is not worth keeping, or nothing.
+std::optional<v1::Reply> is_over(const transaction& tx, const v1::LockWaiter& w) {
+  if (w.deadline_ms() <= tx.in().now_ms)
+    return waited_too_long(w.path());
+  if (!tx.get<v1::Session>(key(w.session_id())))
+    return not_registered();
+  return std::nullopt;
+}
+
+} // namespace
+
 std::string hand_over(transaction& tx, const std::string& path) {
-  for (const auto& w : line_of(tx, path)) {
-    if (w.deadline_ms() <= tx.in().now_ms) {
-      end_wait(tx, w, waited_too_long(path));
-      continue;
+  std::string first;
+  // Who leaves the line may have stood in the way of those who wait for something else below or above.
+  std::vector<std::string> freed{path};
+  for (std::size_t i = 0; i < freed.size(); ++i) {
+    const auto at = freed[i]; // the list grows
+    std::vector<v1::Lock> given;
+    for (const auto& w : line_around(tx, at)) {
+      if (auto why = is_over(tx, w)) {
+        end_wait(tx, w, std::move(*why));
+        freed.push_back(w.path());
+        continue;
+      }
+      const auto conflicts = [&](const v1::Lock& lock) { return lock.session_id() != w.session_id() && locks_conflict(lock.path(), w.path()); };
+      if (std::any_of(given.begin(), given.end(), conflicts))
+        continue;
+      // The rest gets its turn with the next change around here, or ends by its deadline.
+      if (!first.empty() && !tx.has_room(6 * w.path().size() + 4 * limits::note_bytes_max()))
+        return first;
+      const auto around = locks_around(tx, w.path());
+      if (held_by_other(around, w.session_id()) || ahead_in_line(line_around(tx, w.path()), w.session_id(), w.seq()))
+        continue;
+      if (!has_quota(tx, w.session_id())) {
+        end_wait(tx, w, quota_reached(w.path()));
+        freed.push_back(w.path());
+        continue;
+      }
+      v1::Lock lock;
+      lock.set_path(w.path());
+      lock.set_session_id(w.session_id());
+      lock.set_note(w.note());
+      lock.set_task_id(w.task_id());
+      given.push_back(grant(tx, std::move(lock), w.ttl_ms()));
+      end_wait(tx, w, granted(given.back()));
+      if (first.empty())
+        first = w.session_id();
     }
-    if (!tx.get<v1::Session>(key(w.session_id()))) {
-      end_wait(tx, w, not_registered());
-      continue;
-    }
-    if (!has_quota(tx, w.session_id())) {
-      end_wait(tx, w, quota_reached(path));
-      continue;
-    }
-    v1::Lock lock;
-    lock.set_path(path);
-    lock.set_session_id(w.session_id());
-    lock.set_note(w.note());
-    lock.set_task_id(w.task_id());
-    end_wait(tx, w, granted(grant(tx, std::move(lock), w.ttl_ms())));
-    return w.session_id();
   }
-  return {};
+  return first;
 }
 
 std::string release(transaction& tx, const v1::Lock& lock, std::string_view reason) {
@@ -244,29 +368,38 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
   auto me = tx.acting_session();
   if (!me)
     return not_registered();
+  if (auto refusal = means_other_host(tx, *me, a.path()))
+    return *refusal;
   if (auto refusal = owned_by_other_identity(tx, *me, a.path()))
     return *refusal;
-  auto held = settle(tx, a.path());
-  if (!held) {
+  const auto around = settle(tx, a.path());
+  const bool mine = !around.empty() && around.front().path() == a.path() && around.front().session_id() == me->id();
+  if (mine)
+    return a.exclusive() ? already_locked(tx, *me, around.front()) : granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
+  auto in_the_way = held_by_other(around, me->id());
+  auto first_in_line = is_covered_by(around, me->id(), a.path())
+                         ? std::nullopt
+                         : ahead_in_line(line_around(tx, a.path()), me->id(), std::numeric_limits<std::uint64_t>::max());
+  if (!in_the_way && !first_in_line) {
     if (!has_quota(tx, me->id()))
       return quota_reached(a.path());
     return granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
   }
-  bool mine = held->session_id() == me->id();
-  if (mine && !a.exclusive())
-    return granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
-  if (mine || a.wait_ms() <= 0)
-    return already_locked(tx, *me, *held);
-  return stand_in_line(tx, *me, a);
+  if (a.wait_ms() > 0)
+    return stand_in_line(tx, *me, a);
+  return already_locked(tx, *me, in_the_way ? *in_the_way : promised_to(*first_in_line));
 }
 
 v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {
   auto me = tx.acting_session();
   if (!me)
     return not_registered();
+  if (auto refusal = means_other_host(tx, *me, r.path()))
+    return *refusal;
   v1::Reply reply;
   reply.mutable_lock()->set_released(false);
-  auto held = settle(tx, r.path());
+  settle(tx, r.path());
+  auto held = tx.get<v1::Lock>(key(tx.scope(), r.path()));
   if (!held)
     return reply;
   if (r.fence() != 0 && r.fence() != held->fence())
@@ -284,9 +417,10 @@ v1::Reply cancel_lock_wait(transaction& tx, const v1::CancelLockWait& c) {
   if (!me)
     return not_registered();
   v1::Reply reply;
-  for (const auto& w : line_of(tx, c.path()))
+  for (const auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = c.path()}))
     if (w.session_id() == me->id()) {
       end_wait(tx, w, refuse(v1::Refusal::STATE, "The wait for the lock was cancelled", c.path()));
+      hand_over(tx, c.path());
       reply.mutable_done();
       return reply;
     }
@@ -318,7 +452,7 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
     if (other.id() != task.id())
       return;
   for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee()}))
-    if (lock.path().rfind("/__swarm/", 0) != 0)
+    if (lock.path().rfind(lock_name_prefix, 0) != 0)
       let_go(lock);
 }
 

@@ -178,7 +178,7 @@ bool table<v1::Lock>::before(const lock_filter&, const v1::Lock& a, const v1::Lo
 std::string table<v1::LockWaiter>::key(const v1::LockWaiter& w) { return domain::key(w.scope(), w.path(), w.seq()); }
 
 bool table<v1::LockWaiter>::matches(const waiter_filter& f, const v1::LockWaiter& w) {
-  return is(f.scope, w.scope()) && is(f.path, w.path()) && is(f.session_id, w.session_id()) &&
+  return is(f.scope, w.scope()) && is(f.path, w.path()) && starts(w.path(), f.path_prefix) && is(f.session_id, w.session_id()) &&
          (!f.due_at_ms || is_due(w.deadline_ms(), *f.due_at_ms));
 }
 

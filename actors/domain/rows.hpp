@@ -92,6 +92,7 @@ struct lock_filter {
 struct waiter_filter {
   std::string scope = {};
   std::string path = {};
+  std::string path_prefix = {};
   std::string session_id = {};
   std::optional<std::int64_t> due_at_ms = {};
   std::size_t limit = 0;

@@ -102,10 +102,14 @@ private:
   }
 
   void expire_waiters() {
+    std::vector<std::string> left;
     report_.set_waiters_expired(take<v1::LockWaiter>({.scope = tx_.scope(), .due_at_ms = now_}, [&](const v1::LockWaiter& w) {
       end_wait(tx_, w, waited_too_long(w.path()));
+      left.push_back(w.path());
       return true;
     }));
+    for (const auto& path : left)
+      hand_over(tx_, path);
   }
 
   bool is_terminal_task(const std::string& id) const {

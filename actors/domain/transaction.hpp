@@ -27,6 +27,8 @@ struct inputs {
   std::string digest;
   /// Until this time nothing expires: a node that has just started gives every lease a grace. 0 = no grace.
   std::int64_t grace_until_ms = 0;
+  /// `[identity] boundary` of the configuration: a session without an identity token is apart from those that have one.
+  bool identity_boundary = false;
 };
 
 /// Reads see the command's own writes. Nothing here touches a disk; `take()` yields the batch to apply.

@@ -425,7 +425,8 @@ std::optional<outcome> ledger::recall(const request_key& id, const std::string& 
 
 v1::Batch ledger::decide_and_apply(const execution& e, const std::string& digest) {
   try {
-    domain::inputs in{now_ms_, options_.new_uuid, e.id, options_.node_id, options_.user_identity, digest, grace_until_ms_};
+    domain::inputs in{now_ms_,         options_.new_uuid,         e.id, options_.node_id, options_.user_identity, digest,
+                      grace_until_ms_, options_.identity_boundary};
     auto batch = domain::decide(e.command, apart_ ? static_cast<const domain::rows_view&>(rows_) : staged_, in, e.valid);
     if (batch.ByteSizeLong() > limits::batch_encoded_bytes_max)
       throw sqlite::error{SQLITE_TOOBIG, "the command's effects are larger than " + std::to_string(limits::batch_encoded_bytes_max / limits::kib) +

@@ -30,6 +30,8 @@ struct ledger_options {
   std::string node_id;
   /// Identity of sessions whose label has none, for instance "user:ada".
   std::string user_identity;
+  /// `[identity] boundary` of the configuration.
+  bool identity_boundary = false;
   /// SQLite VFS; empty = the default one.
   std::string vfs;
   /// Bytes free on the store's disk; unset = ask the file system. Asked at most once a second.

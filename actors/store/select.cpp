@@ -259,6 +259,8 @@ selection plan(const domain::waiter_filter& f) {
   if (!f.scope.empty() && !f.path.empty()) {
     within(q, f.scope, f.path + '\0');
     q.order_by({"key"});
+  } else if (!f.scope.empty() && !f.path_prefix.empty() && f.session_id.empty() && !f.due_at_ms) {
+    within(q, f.scope, f.path_prefix);
   } else {
     if (!f.session_id.empty())
       q.walk("lock_waiters INDEXED BY lock_waiters_by_session");
@@ -266,6 +268,7 @@ selection plan(const domain::waiter_filter& f) {
       q.walk("lock_waiters INDEXED BY lock_waiters_by_deadline");
     equal(q, "scope = ?", f.scope);
     equal(q, "path = ?", f.path);
+    prefixed(q, "path", f.path_prefix);
   }
   equal(q, "session_id = ?", f.session_id);
   if (f.due_at_ms)

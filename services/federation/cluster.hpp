@@ -30,6 +30,7 @@ public:
   void listen(std::function<void()> changed) override;
   std::string checkout_of(std::string_view scope) const override;
   const domain::accept_policy& accepts() const override { return config_.accept; }
+  const node_config& config() const noexcept { return config_; }
 
   authority_store& authority() noexcept { return *authority_; }
   join_tokens& tokens() noexcept { return *tokens_; }

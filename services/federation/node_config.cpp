@@ -98,6 +98,18 @@ std::optional<security_failure> take_accept(const toml::table& given, domain::ac
   return std::nullopt;
 }
 
+std::optional<security_failure> take_identity(const toml::table& given, node_config& out) {
+  for (const auto& [key, value] : given) {
+    if (key.str() != "boundary")
+      return wrong(concat({"unknown key \"", key.str(), "\" in [identity]; there is boundary"}));
+    auto on = value.value_exact<bool>();
+    if (!on)
+      return wrong("identity.boundary must be true or false");
+    out.identity_boundary = *on;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 security_result<node_config> parse_node_config(std::string text) {
@@ -111,6 +123,9 @@ security_result<node_config> parse_node_config(std::string text) {
         return *failed;
     if (const auto* accept = file["accept"].as_table())
       if (auto failed = take_accept(*accept, out.accept))
+        return *failed;
+    if (const auto* identity = file["identity"].as_table())
+      if (auto failed = take_identity(*identity, out))
         return *failed;
   } catch (const toml::parse_error& e) {
     return wrong(concat({"line ", e.source().begin.line, ": ", e.description()}));

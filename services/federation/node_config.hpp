@@ -12,6 +12,9 @@
 //   [accept.terminals]                    # principals of other nodes that may read terminals here, and write to them
 //   read = ["operator", "gateway"]
 //   write = ["operator", "gateway"]
+//
+//   [identity]
+//   boundary = true                       # a session without an identity may not lock files of one that has one, nor the other way round
 #pragma once
 
 #include <filesystem>
@@ -26,6 +29,7 @@ namespace swarm {
 struct node_config {
   std::map<std::string, std::string> labels;
   domain::accept_policy accept;
+  bool identity_boundary = false;
 };
 
 /// The defaults when there is no such file. A failure's text names the key that is wrong.

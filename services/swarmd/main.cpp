@@ -293,6 +293,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   options.ledger.new_uuid = random_uuid;
   options.ledger.node_id = identity.id;
   options.ledger.user_identity = environment->facts.user_identity;
+  options.ledger.identity_boundary = clustered->config().identity_boundary;
   options.ledger.is_in_place = [&store, &dir] { return store.is_same() || (end_without_store(dir), false); };
 
   runtime::shutdown stopping;

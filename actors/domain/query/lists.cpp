@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "actors/base/paths.hpp"
+#include "actors/domain/lock_paths.hpp"
 #include "actors/domain/query/rules.hpp"
 
 namespace swarm::domain {
@@ -77,6 +78,13 @@ std::vector<v1::Message> own_messages(const rows_view& rows, const message_filte
 
 } // namespace
 
+std::optional<v1::Lock> covering_lock(const question& q, const std::string& path) {
+  for (const auto& p : covering_paths(path))
+    if (auto lock = held_lock(q, p))
+      return lock;
+  return std::nullopt;
+}
+
 v1::Answer list_locks(const question& q, const v1::ListLocks& c) {
   const auto start = read_page("locks", c.page());
   if (!start.valid)
@@ -105,7 +113,7 @@ v1::Answer list_locks(const question& q, const v1::ListLocks& c) {
 v1::Answer get_lock(const question& q, const v1::GetLock& c) {
   v1::Answer a;
   a.mutable_lock()->set_path(c.path());
-  if (const auto lock = held_lock(q, c.path()))
+  if (const auto lock = covering_lock(q, c.path()))
     *a.mutable_lock()->mutable_active() = lock_view(q.rows, *lock, q.eyes(), q.cross, q.in.now_ms);
   return a;
 }

@@ -30,6 +30,9 @@ struct question {
 /// An answer that refuses, as refuse() makes replies.
 v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject = {});
 
+/// The lock that keeps others from the path: its own, else that of the nearest directory above it.
+std::optional<v1::Lock> covering_lock(const question& q, const std::string& path);
+
 /// A session's row as answers carry it.
 v1::Session shown(const question& q, v1::Session s);
 

@@ -135,9 +135,10 @@ private:
   }
 
   void add_blocking(const v1::Task& mine, const std::string& file) {
-    const auto lock = q_.rows.row<v1::Lock>(key(q_.scope(), file));
-    if (!lock || lock->session_id() == me_.id() || has_lapsed(*lock, q_.in) ||
-        static_cast<std::size_t>(out_.blocking_locks_size()) >= limits::status_warnings_max)
+    if (static_cast<std::size_t>(out_.blocking_locks_size()) >= limits::status_warnings_max)
+      return;
+    const auto lock = covering_lock(q_, file);
+    if (!lock || lock->session_id() == me_.id())
       return;
     auto shown = lock_view(q_.rows, *lock, &me_, q_.cross, q_.in.now_ms).lock();
     shown.set_path(file);

@@ -51,12 +51,16 @@ bool leave_lines(transaction& tx, const v1::Session& s) {
   waiter_filter f{.scope = tx.scope(), .session_id = s.id()};
   f.limit = limits::session_end_rows_max;
   auto waiters = tx.find<v1::LockWaiter>(f);
+  std::size_t left = 0;
   for (const auto& w : waiters) {
     if (!tx.has_room(4 * limits::path_bytes_max()))
-      return false;
+      break;
+    ++left;
     end_wait(tx, w, refuse(v1::Refusal::NOT_REGISTERED, "The session that waited for the lock has ended. Register again.", w.path()));
   }
-  return waiters.size() < limits::session_end_rows_max;
+  for (std::size_t i = 0; i < left; ++i)
+    hand_over(tx, waiters[i].path());
+  return left == waiters.size() && left < limits::session_end_rows_max;
 }
 
 bool drop_mail(transaction& tx, const v1::Session& s) {

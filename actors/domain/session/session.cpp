@@ -137,8 +137,11 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   if (auto refusal = check_registrant(tx, s))
     return *refusal;
   s.set_heartbeat_ms(tx.in().now_ms);
-  if (!r.node_id().empty())
+  if (!r.node_id().empty()) {
     s.set_node_id(r.node_id());
+    s.set_node_name(r.node_name());
+    s.set_checkout(r.checkout());
+  }
   if (auto refusal = bind_token(tx, s, r.token_hash()))
     return *refusal;
   put_registered(tx, s, adopted_existing, s.id());

@@ -1,4 +1,3 @@
-#include <deque>
 #include <map>
 #include <random>
 #include <set>
@@ -93,6 +92,25 @@ TEST_CASE("a path inside the tree of another identity cannot be locked") {
   CHECK_FALSE(w.reply(over).has_refusal());
 }
 
+TEST_CASE("a session without an identity keeps nobody from locking, and nobody keeps it, unless the configuration draws that boundary") {
+  for (auto strict : {false, true}) {
+    CAPTURE(strict);
+    domain_world w;
+    w.in.identity_boundary = strict;
+    auto plain = w.session("role:terminal"), agent = w.session("identity:work role:implementer");
+    auto of_plain = w.reply(acquire(plain, "/repo/x"));
+    auto of_agent = w.reply(acquire(agent, "/repo/y"));
+    CHECK(of_plain.has_refusal() == strict);
+    CHECK(of_agent.has_refusal() == strict);
+    if (!strict)
+      continue;
+    const auto& why = of_agent.refusal().explanation();
+    for (const auto& part : {std::string{"/repo/y"}, plain.substr(0, 8), std::string{"role:terminal"}, std::string{"identity:work"}})
+      CHECK_MESSAGE(why.find(part) != std::string::npos, why);
+    CHECK(of_agent.refusal().text() == "Cannot lock a path owned by another identity");
+  }
+}
+
 TEST_CASE("a holder of another identity is not shown") {
   domain_world w;
   auto a = w.session("identity:a"), b = w.session("identity:b");
@@ -143,6 +161,88 @@ TEST_CASE("releasing nothing succeeds and says so") {
   for (const auto& r : {w.reply(release(b, "/repo/x")), w.reply(release(b, "/repo/y"))}) {
     CHECK_FALSE(r.has_refusal());
     CHECK_FALSE(r.lock().released());
+  }
+}
+
+TEST_CASE("a lock on a directory covers what is below it, and nothing else") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  w.run(acquire(a, "/repo/src"));
+  for (auto path : {"/repo/src", "/repo/src/x", "/repo/src/deep/x", "/repo", "/"}) {
+    CAPTURE(path);
+    auto r = w.reply(acquire(b, path));
+    CHECK(r.refusal().code() == v1::Refusal::CONFLICT);
+    CHECK(r.lock().active().lock().path() == "/repo/src");
+    CHECK_FALSE(w.reply(acquire(a, path)).has_refusal()); // its own locks are in nobody's way
+    w.run(release(a, path));
+    w.run(acquire(a, "/repo/src"));
+  }
+  for (auto path : {"/repo/src2", "/repo/a", "/rep", "relative/x", "/__swarm/repo/src"}) {
+    CAPTURE(path);
+    CHECK(w.reply(acquire(b, path)).has_lock());
+    w.run(release(b, path));
+  }
+  CHECK(w.reply(acquire(b, "/repo/a")).has_lock());
+  CHECK(w.reply(acquire(a, "/repo")).refusal().code() == v1::Refusal::CONFLICT);
+}
+
+TEST_CASE("paths of a shared scope are below its root, and the fabric's names are below nothing") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  w.run(acquire(a, "."));
+  CHECK(w.reply(acquire(b, "src/x")).refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(w.reply(acquire(b, "/elsewhere")).has_lock());
+  CHECK(w.reply(acquire(a, "/__swarm/role")).has_lock());
+  CHECK(w.reply(acquire(b, "/__swarm/role/planner")).has_lock());
+  w.run(release(a, "."));
+  w.run(acquire(b, "src/x"));
+  CHECK(w.reply(acquire(a, ".")).refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(w.reply(acquire(a, "src")).refusal().code() == v1::Refusal::CONFLICT);
+}
+
+TEST_CASE("who waits for a directory waits for all that is held below, and others do not slip in before") {
+  domain_world w;
+  auto a = w.session(), b = w.session(), c = w.session(), d = w.session();
+  w.run(acquire(a, "/repo/src/x"));
+  w.run(acquire(b, "/repo/src/y"));
+  CHECK(w.reply(acquire(c, "/repo/src", {.wait_ms = 1000})).lock_waiting().position() == 1);
+  // It is free, and promised.
+  auto r = w.reply(acquire(d, "/repo/src/z"));
+  CHECK(r.refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(r.lock().active().lock().session_id() == c);
+  CHECK(r.lock().active().lock().path() == "/repo/src");
+  CHECK(w.reply(acquire(d, "/repo/src/z", {.wait_ms = 1000})).lock_waiting().position() == 2);
+  CHECK(w.run(release(a, "/repo/src/x")).resolved_size() == 0);
+  auto batch = w.run(release(b, "/repo/src/y"));
+  REQUIRE(batch.resolved_size() == 1);
+  CHECK(batch.resolved(0).reply().lock().lock().session_id() == c);
+  batch = w.run(release(c, "/repo/src"));
+  REQUIRE(batch.resolved_size() == 1);
+  CHECK(batch.resolved(0).reply().lock().lock().session_id() == d);
+}
+
+TEST_CASE("who leaves the line lets those behind it through") {
+  for (auto way : {"cancel", "timeout", "end"}) {
+    CAPTURE(way);
+    domain_world w;
+    auto a = w.session(), b = w.session(), c = w.session();
+    w.run(acquire(a, "/repo/src/x"));
+    w.run(acquire(b, "/repo/src", {.wait_ms = 1000}));
+    w.run(acquire(c, "/repo/src/y", {.wait_ms = 5000}));
+    auto batch = [&] {
+      if (way == std::string{"cancel"})
+        return w.run(cancel(b, "/repo/src"));
+      auto by = way == std::string{"end"} ? domain_world::command(b) : domain_world::by(v1::Principal::NODE);
+      if (way == std::string{"end"}) {
+        by.mutable_deregister_session();
+      } else {
+        w.pass(2000);
+        by.mutable_sweep()->set_mode("periodic");
+      }
+      return w.run(by);
+    }();
+    REQUIRE(batch.resolved_size() == 2);
+    CHECK(batch.resolved(1).reply().lock().lock().session_id() == c);
   }
 }
 
@@ -245,49 +345,102 @@ TEST_CASE("locks of a session and places in a line are bounded") {
 namespace {
 
 struct model_waiter {
-  std::string who;
+  std::string who, path;
   std::uint64_t request;
   std::int64_t deadline, ttl;
 };
 struct model_lock {
-  std::string holder; // empty = free
+  std::string holder;
   std::int64_t deadline = 0;
-  std::deque<model_waiter> line;
 };
 
+/// A directory and what is below it; the fabric's own names are no paths.
+bool in_conflict(const std::string& path_a, const std::string& path_b) {
+  auto below = [](const std::string& top, const std::string& path) { return (path + "/").starts_with(top + "/"); };
+  auto is_name = [](const std::string& path) { return path.starts_with("/__swarm/"); };
+  return path_a == path_b || (!is_name(path_a) && !is_name(path_b) && (below(path_a, path_b) || below(path_b, path_a)));
+}
+
 struct model {
-  std::map<std::string, model_lock> locks;
+  std::map<std::string, model_lock> held;
+  std::vector<model_waiter> line;               // in the order in which they came
   std::map<std::uint64_t, std::string> answers; // request → granted, timeout, cancelled, replaced, ended
   std::int64_t now = 0;
 
-  void pass_on(model_lock& l) {
-    l.holder.clear();
-    l.deadline = 0;
-    while (!l.line.empty() && l.holder.empty()) {
-      auto w = l.line.front();
-      l.line.pop_front();
-      if (w.deadline <= now) {
-        answers[w.request] = "timeout";
-        continue;
+  bool is_blocked(const std::string& who, const std::string& path) const {
+    return std::any_of(held.begin(), held.end(), [&](const auto& h) { return h.second.holder != who && in_conflict(h.first, path); });
+  }
+  /// Somebody among the first `n` in the line waits for what conflicts.
+  bool is_behind(std::size_t n, const std::string& who, const std::string& path) const {
+    return std::any_of(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(n),
+                       [&](const auto& w) { return w.who != who && in_conflict(w.path, path); });
+  }
+  void pass_on(std::vector<std::string> freed) {
+    for (std::size_t k = 0; k < freed.size(); ++k) {
+      const auto at = freed[k];
+      for (std::size_t i = 0; i < line.size();) {
+        const auto w = line[i];
+        auto over = w.deadline <= now;
+        if (!in_conflict(w.path, at) || (!over && (is_blocked(w.who, w.path) || is_behind(i, w.who, w.path)))) {
+          ++i;
+          continue;
+        }
+        answers[w.request] = over ? "timeout" : "granted";
+        line.erase(line.begin() + static_cast<std::ptrdiff_t>(i));
+        if (over)
+          freed.push_back(w.path);
+        else
+          held[w.path] = {w.who, w.ttl > 0 ? now + w.ttl : 0};
       }
-      answers[w.request] = "granted";
-      l.holder = w.who;
-      l.deadline = w.ttl > 0 ? now + w.ttl : 0;
     }
   }
-  void settle(model_lock& l) {
-    if (!l.holder.empty() && l.deadline != 0 && l.deadline <= now)
-      pass_on(l);
+  template <class Which>
+  void free_all(Which which) {
+    std::vector<std::string> freed;
+    std::erase_if(held, [&](const auto& h) {
+      if (which(h.first, h.second))
+        freed.push_back(h.first);
+      return which(h.first, h.second);
+    });
+    pass_on(freed);
+  }
+  bool has_lapsed(const model_lock& l) const { return l.deadline != 0 && l.deadline <= now; }
+  void settle(const std::string& path) {
+    auto is_free = std::none_of(held.begin(), held.end(), [&](const auto& h) { return in_conflict(h.first, path); });
+    free_all([&](const auto& p, const auto& l) { return in_conflict(p, path) && has_lapsed(l); });
+    if (is_free)
+      pass_on({path});
+  }
+  void release(const std::string& who, const std::string& path) {
+    settle(path);
+    free_all([&](const auto& p, const auto& l) { return p == path && l.holder == who; });
+  }
+  template <class Which>
+  std::vector<std::string> leave(const char* answer, Which which) {
+    std::vector<std::string> left;
+    std::erase_if(line, [&](const auto& w) {
+      if (!which(w))
+        return false;
+      answers[w.request] = answer;
+      left.push_back(w.path);
+      return true;
+    });
+    return left;
+  }
+  void cancel(const std::string& who, const std::string& path) {
+    pass_on(leave("cancelled", [&](const auto& w) { return w.who == who && w.path == path; }));
   }
   /// Who would, in the end, wait for whom: the transitive closure by brute force.
   bool cyclic() const {
     std::map<std::string, std::set<std::string>> reach;
-    for (const auto& [path, l] : locks)
-      for (std::size_t i = 0; i < l.line.size(); ++i) {
-        reach[l.line[i].who].insert(l.holder);
-        for (std::size_t k = 0; k < i; ++k)
-          reach[l.line[i].who].insert(l.line[k].who);
-      }
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      for (const auto& [path, l] : held)
+        if (l.holder != line[i].who && in_conflict(path, line[i].path))
+          reach[line[i].who].insert(l.holder);
+      for (std::size_t k = 0; k < i; ++k)
+        if (line[k].who != line[i].who && in_conflict(line[k].path, line[i].path))
+          reach[line[i].who].insert(line[k].who);
+    }
     for (bool grown = true; grown;) {
       grown = false;
       for (auto& [who, targets] : reach)
@@ -310,50 +463,36 @@ struct model {
     return got;
   }
   std::string try_acquire(const std::string& who, const std::string& path, const wish& w, std::uint64_t request) {
-    auto& l = locks[path];
-    settle(l);
-    if (l.holder.empty() || (l.holder == who && !w.exclusive)) {
-      l.holder = who;
-      l.deadline = w.ttl_ms > 0 ? now + w.ttl_ms : 0;
+    settle(path);
+    auto i = held.find(path);
+    bool mine = i != held.end() && i->second.holder == who;
+    bool covered = std::any_of(held.begin(), held.end(),
+                               [&](const auto& h) { return h.second.holder == who && in_conflict(h.first, path) && h.first.size() <= path.size(); });
+    if (mine ? !w.exclusive : !is_blocked(who, path) && (covered || !is_behind(line.size(), who, path))) {
+      held[path] = {who, w.ttl_ms > 0 ? now + w.ttl_ms : 0};
       return "granted";
     }
-    if (l.holder == who || w.wait_ms == 0)
+    if (mine || w.wait_ms == 0)
       return "conflict";
-    auto mine = std::find_if(l.line.begin(), l.line.end(), [&](const auto& x) { return x.who == who; });
-    if (mine != l.line.end()) {
-      answers[mine->request] = "replaced";
-      *mine = {who, request, now + w.wait_ms, w.ttl_ms};
+    auto place = std::find_if(line.begin(), line.end(), [&](const auto& x) { return x.who == who && x.path == path; });
+    if (place != line.end()) {
+      answers[place->request] = "replaced";
+      *place = {who, path, request, now + w.wait_ms, w.ttl_ms};
       return "waiting";
     }
-    l.line.push_back({who, request, now + w.wait_ms, w.ttl_ms});
+    line.push_back({who, path, request, now + w.wait_ms, w.ttl_ms});
     if (!cyclic())
       return "waiting";
-    l.line.pop_back();
+    line.pop_back();
     return "deadlock";
   }
   void end(const std::string& who) {
-    for (auto& [path, l] : locks)
-      for (std::size_t i = 0; i < l.line.size();)
-        if (l.line[i].who == who) {
-          answers[l.line[i].request] = "ended";
-          l.line.erase(l.line.begin() + static_cast<std::ptrdiff_t>(i));
-        } else {
-          ++i;
-        }
-    for (auto& [path, l] : locks)
-      if (l.holder == who)
-        pass_on(l);
+    pass_on(leave("ended", [&](const auto& w) { return w.who == who; }));
+    free_all([&](const auto&, const auto& l) { return l.holder == who; });
   }
   void sweep() {
-    for (auto& [path, l] : locks)
-      settle(l);
-    for (auto& [path, l] : locks)
-      std::erase_if(l.line, [&](const auto& w) {
-        if (w.deadline > now)
-          return false;
-        answers[w.request] = "timeout";
-        return true;
-      });
+    free_all([&](const auto&, const auto& l) { return has_lapsed(l); });
+    pass_on(leave("timeout", [&](const auto& w) { return w.deadline <= now; }));
   }
 };
 
@@ -377,8 +516,9 @@ struct lock_run {
   std::map<std::uint64_t, std::string> answers;
   std::set<std::uint64_t> waiting;
   std::uint64_t newest_fence = 0;
+  std::vector<std::string> paths;
 
-  explicit lock_run(std::uint64_t seed) : w(seed), random(seed) {
+  lock_run(std::uint64_t seed, std::vector<std::string> all) : w(seed), random(seed), paths(std::move(all)) {
     for (int i = 0; i < 4; ++i)
       who.push_back(w.session());
   }
@@ -409,12 +549,10 @@ struct lock_run {
       holders[l.path()] = l.session_id();
     for (const auto& [k, x] : w.rows.all<v1::LockWaiter>())
       lines[x.path()].push_back(x.session_id());
-    for (const auto& [path, l] : m.locks) {
-      if (!l.holder.empty())
-        expected[path] = l.holder;
-      for (const auto& x : l.line)
-        expected_lines[path].push_back(x.who);
-    }
+    for (const auto& [path, l] : m.held)
+      expected[path] = l.holder;
+    for (const auto& x : m.line)
+      expected_lines[x.path].push_back(x.who);
     CHECK(holders == expected);
     CHECK(lines == expected_lines);
     CHECK(answers == m.answers);
@@ -423,7 +561,7 @@ struct lock_run {
   }
   void step() {
     auto& me = who[pick(who.size())];
-    auto path = std::string("/repo/") + "xyz"[pick(3)];
+    auto path = paths[pick(paths.size())];
     auto dice = pick(100);
     if (dice < 55) {
       wish x{.wait_ms = pick(3) == 0 ? 0 : 50 + static_cast<std::int64_t>(pick(300)),
@@ -435,17 +573,10 @@ struct lock_run {
         waiting.insert(w.in.request.seq());
     } else if (dice < 80) {
       run(release(me, path));
-      auto& l = m.locks[path];
-      m.settle(l);
-      if (l.holder == me)
-        m.pass_on(l);
+      m.release(me, path);
     } else if (dice < 85) {
       run(cancel(me, path));
-      std::erase_if(m.locks[path].line, [&](const auto& x) {
-        if (x.who == me)
-          m.answers[x.request] = "cancelled";
-        return x.who == me;
-      });
+      m.cancel(me, path);
     } else if (dice < 88) {
       auto cmd = domain_world::command(me);
       cmd.mutable_deregister_session();
@@ -465,14 +596,26 @@ struct lock_run {
 
 } // namespace
 
-TEST_CASE("locks behave like a naive model: one holder, growing fences, first come first served, nobody forgotten, no circles") {
+namespace {
+
+void compare_runs(const std::vector<std::string>& paths) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
-    lock_run r(seed);
+    lock_run r(seed, paths);
     for (int i = 0; i < 120; ++i) {
       CAPTURE(i);
       r.step();
       r.compare();
     }
   }
+}
+
+} // namespace
+
+TEST_CASE("locks behave like a naive model: one holder, growing fences, first come first served, nobody forgotten, no circles") {
+  compare_runs({"/repo/x", "/repo/y", "/repo/z"});
+}
+
+TEST_CASE("locks on directories behave like the naive model, too: a directory and what is below it have one holder") {
+  compare_runs({"/repo", "/repo/d", "/repo/d/x", "/repo/d/y", "/repo/d2", "/repo/e/x"});
 }
