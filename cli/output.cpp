@@ -155,19 +155,6 @@ std::string utc(std::int64_t unix_ms) {
 
 std::string short_id(std::string_view id) { return id.empty() ? "-" : std::string{id.substr(0, 8)}; }
 
-std::string duration(std::int64_t ms) {
-  if (ms < 1000)
-    return concat({ms, " ms"});
-  if (ms < 60'000)
-    return concat({ms / 1000, ".", ms % 1000 / 100, " s"});
-  auto s = ms / 1000;
-  if (s < 3600)
-    return concat({s / 60, " min ", s % 60, " s"});
-  if (s < 86'400)
-    return concat({s / 3600, " h ", s % 3600 / 60, " min"});
-  return concat({s / 86'400, " d ", s % 86'400 / 3600, " h"});
-}
-
 std::string byte_count(std::uint64_t bytes) {
   if (bytes < 1024)
     return concat({bytes, " B"});

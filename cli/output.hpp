@@ -80,8 +80,6 @@ std::string hanging(std::string_view text);
 std::string utc(std::int64_t unix_ms);
 /// The first eight characters of an id, for people; "-" when empty.
 std::string short_id(std::string_view id);
-/// 950 ms, 12.3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h.
-std::string duration(std::int64_t ms);
 /// 0 B, 12 KiB, 3.4 MiB.
 std::string byte_count(std::uint64_t bytes);
 

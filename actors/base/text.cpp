@@ -147,4 +147,17 @@ std::size_t utf16_length(std::string_view text) {
   return units;
 }
 
+std::string duration(std::int64_t ms) {
+  if (ms < 1000)
+    return concat({ms, " ms"});
+  if (ms < 60'000)
+    return concat({ms / 1000, ".", ms % 1000 / 100, " s"});
+  auto s = ms / 1000;
+  if (s < 3600)
+    return concat({s / 60, " min ", s % 60, " s"});
+  if (s < 86'400)
+    return concat({s / 3600, " h ", s % 3600 / 60, " min"});
+  return concat({s / 86'400, " d ", s % 86'400 / 3600, " h"});
+}
+
 } // namespace swarm

@@ -38,6 +38,8 @@ private:
 std::string concat(std::initializer_list<piece>);
 /// The number with this many digits after the point, from 0 to 64.
 std::string fixed(double value, int digits);
+/// 950 ms, 12.3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h.
+std::string duration(std::int64_t ms);
 /// In hexadecimal, with zeros before it if it has fewer digits.
 std::string hex(std::uint64_t value, std::size_t digits);
 

@@ -155,6 +155,28 @@ TEST_CASE("what is asked while the home is away fails in time, says so, and does
   CHECK(b.ctl_json(in_shared({"locks"})).empty());
 }
 
+TEST_CASE("a question to a home that has been away for long is answered at once, with its name and for how long") {
+  const std::string impatient = "link_heartbeat = 500\nlink_silence = 2000\n";
+  cluster_of_nodes c{impatient};
+  test_node b;
+  configure(b, impatient);
+  c.join(b, "b");
+  c.home.kill_node();
+  run_result asked;
+  // One that is asked too early waits for its deadline, and says that the home is not reached.
+  REQUIRE(eventually([&] {
+    asked = b.ctl(in_shared({"tasks", "--timeout", "1"}));
+    return asked.err.find("the node a has not been reached for ") != std::string::npos;
+  }));
+  CHECK(asked.status == 1);
+  for (auto verb : {"locks", "tasks", "instances"}) {
+    auto at_once = b.ctl(in_shared({verb, "--timeout", "600"}));
+    CHECK_MESSAGE(at_once.err.find("the node a has not been reached for ") != std::string::npos, at_once.err);
+  }
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return b.ctl(in_shared({"locks"})).status == 0; }));
+}
+
 TEST_CASE("a place in line at the home survives a restart of the member's node") {
   cluster_of_nodes c;
   test_node b;

@@ -148,10 +148,22 @@ caf::error not_reached(self_ptr self, const link_state::question& q) {
                                                          : concat({"the node ", name_of(self), " is not reached: ", st.last_failure}));
 }
 
+/// For longer than a restart takes. Nobody need wait for an answer that only a node that comes back could give.
+std::optional<caf::error> is_away(self_ptr self, const v1::LinkRequest& request) {
+  const auto& st = self->state;
+  const auto gone_ms = st.down_since_ms == 0 ? 0 : boot_ms(self) - st.down_since_ms;
+  if (!request.has_query() || is_up(self) || gone_ms < limits::link_silence().count())
+    return std::nullopt;
+  return fail(errc::unavailable, concat({"the node ", name_of(self), " has not been reached for ", duration(gone_ms),
+                                         st.last_failure.empty() ? "" : ": ", st.last_failure}));
+}
+
 caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& request) {
   auto& st = self->state;
   if (st.revoked)
     return fail(errc::unavailable, concat({"the certificate of the node ", name_of(self), " has been revoked"}));
+  if (auto away = is_away(self, *request))
+    return std::move(*away);
   if (st.asked.size() >= limits::link_requests_max())
     return fail(errc::overloaded, concat({"too many requests wait for the node ", name_of(self)}));
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
@@ -285,6 +297,7 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   log::info(
     {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
+  st.down_since_ms = 0;
   st.gone_at_ms = 0;
   st.unreached = {};
   take_name(self, up.other.node_name);
@@ -326,6 +339,8 @@ void end_connection(self_ptr self, link_lane which) {
   leave(self, l);
   if (which == link_lane::bulk)
     return;
+  if (st.down_since_ms == 0)
+    st.down_since_ms = boot_ms(self);
   if (!st.dials && st.gone_at_ms == 0)
     st.gone_at_ms = boot_ms(self) + limits::host_lease().count();
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
@@ -601,6 +616,7 @@ link_actor::behavior_type link(self_ptr self, node_environment_ptr node, v1::Nod
   st.parent = std::move(parent);
   st.watch = std::move(watch_hub);
   st.processes = std::move(processes);
+  st.down_since_ms = boot_ms(self);
   open_links(self);
   // A node that starts does not know for how long the others have been away.
   if (!dials)

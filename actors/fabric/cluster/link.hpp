@@ -66,6 +66,7 @@ struct link_state {
 
   std::array<lane, link_lanes> lanes;
   std::string last_failure;
+  std::int64_t down_since_ms = 0; // boot time at which the link ended, or this node started; 0 while it is up
   runtime::log_limiter refused;   // connections that ended because one side does not take the other
   runtime::log_limiter unreached; // since it was linked last
   bool clock_off = false;         // as said last
