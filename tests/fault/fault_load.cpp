@@ -57,6 +57,13 @@ load::load(load_setting where, unsigned seed)
 
 load::~load() = default;
 
+std::string load::lock_path(const std::string& name) const { return where_.scope.empty() ? dir_ + "/" + name : name; }
+
+/// One call in three comes from the operator of another host, or of the session's own, who acts as the session.
+void load::speak(fault_client& me, std::mt19937& rng) const {
+  me.speak_through(where_.scope.empty() || rng() % 3 != 0 ? nullptr : where_.nodes[rng() % where_.nodes.size()]);
+}
+
 void load::work(std::size_t index) {
   auto& me = *clients_[index];
   std::mt19937 rng(seed_ + static_cast<unsigned>(1'000 * rounds_ + index));
@@ -77,12 +84,16 @@ void load::work(std::size_t index) {
       case 1:
       case 2:
       case 3: {
-        auto path = dir_ + "/" + numbered("lock", round, rng() % locks_per_round);
+        auto path = lock_path(numbered("lock", round, rng() % locks_per_round));
         auto wait_ms = rng() % 2 == 0 ? 0 : 1'500;
-        if (me.acquire(path, wait_ms, deadline))
+        speak(me, rng);
+        auto taken = me.acquire(path, wait_ms, deadline);
+        speak(me, rng);
+        if (taken)
           me.release(path, 10s);
         else
           me.give_up(path, 10s);
+        me.speak_through(nullptr);
         break;
       }
       case 4:
@@ -181,9 +192,9 @@ std::string load::progress(fault_client& me, std::size_t index) {
   auto name = std::to_string(rounds_) + "-" + std::to_string(index);
   for (std::size_t r = 1; r <= rounds_; ++r)
     for (std::size_t i = 0; i < locks_per_round; ++i)
-      if (!me.give_up(dir_ + "/" + numbered("lock", r, i), settle_deadline))
+      if (!me.give_up(lock_path(numbered("lock", r, i)), settle_deadline))
         return "nobody answers about the locks of round " + std::to_string(r);
-  auto path = dir_ + "/everybody";
+  auto path = lock_path("everybody");
   if (!me.acquire(path, 20'000, settle_deadline) || !me.release(path, settle_deadline))
     return "client " + name + " does not get a lock";
   auto task = me.create_task("after-" + name, settle_deadline);
@@ -216,7 +227,7 @@ std::string load::settle() {
   // Every lock ever used must be free for the taking now.
   for (std::size_t r = 1; r <= rounds_; ++r) {
     for (std::size_t i = 0; i < locks_per_round; ++i) {
-      auto path = dir_ + "/" + numbered("lock", r, i);
+      auto path = lock_path(numbered("lock", r, i));
       if (!me.acquire(path, 0, settle_deadline) || !me.release(path, settle_deadline))
         return path + " is held by nobody who knows";
     }

@@ -55,6 +55,9 @@ public:
 private:
   struct objects;
   void work(std::size_t client);
+  /// In a scope that hosts share it is a file of the checkout, whichever host names it.
+  std::string lock_path(const std::string& name) const;
+  void speak(fault_client&, std::mt19937&) const;
   bool is_out(std::size_t client) const { return out_.contains(client % where_.nodes.size()); }
   std::string progress(fault_client&, std::size_t index);
 

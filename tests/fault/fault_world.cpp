@@ -117,15 +117,26 @@ std::vector<std::string> session_tokens() {
 
 // -- calls ---------------------------------------------------------------------------------
 
-std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, milliseconds deadline, bool fresh) {
+void fault_client::speak_through(const test_node* node) {
+  if (!node) {
+    speaker_ = &client_;
+    return;
+  }
+  auto& known = operators_[node];
+  if (!known)
+    known = std::make_unique<node_client>(*node, std::string{}, scope_);
+  speaker_ = known.get();
+}
+
+std::optional<v1::Reply> fault_client::send(node_client& by, const v1::ExecuteRequest& request, milliseconds deadline, bool fresh) {
   auto until = steady::now() + deadline;
   for (bool first = true;; first = false) {
     if (!first)
       ++repeats;
     v1::Reply reply;
     grpc::ClientContext context;
-    prepare(context, client_, until);
-    auto status = client_.coordination().Execute(&context, request, &reply);
+    prepare(context, by, until);
+    auto status = by.coordination().Execute(&context, request, &reply);
     if (status.ok() && !reply.has_lock_waiting()) {
       ++answered;
       if (says_gone(reply))
@@ -147,13 +158,14 @@ std::optional<v1::Reply> fault_client::send(const v1::ExecuteRequest& request, m
 
 std::optional<v1::Reply> fault_client::execute(const v1::Command& command, milliseconds deadline) {
   last_.Clear();
-  *last_.mutable_id() = client_.next_id();
+  last_speaker_ = speaker_;
+  *last_.mutable_id() = speaker_->next_id();
   last_.mutable_id()->set_acked_below(last_.id().seq());
   *last_.mutable_command() = command;
-  return last_reply_ = send(last_, deadline, true);
+  return last_reply_ = send(*last_speaker_, last_, deadline, true);
 }
 
-std::optional<v1::Reply> fault_client::again(milliseconds deadline) { return send(last_, deadline, false); }
+std::optional<v1::Reply> fault_client::again(milliseconds deadline) { return send(*last_speaker_, last_, deadline, false); }
 
 std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds deadline) {
   auto until = steady::now() + deadline;
@@ -166,9 +178,10 @@ std::optional<v1::Answer> fault_client::ask(const v1::Query& query, milliseconds
       answer = gone_by<v1::Answer>(status);
     if (says_gone(answer))
       told_gone_ = true;
-    if (status.ok() || says_gone(answer))
+    auto is_away = status.ok() && answer.refusal().code() == v1::Refusal::UNAVAILABLE;
+    if ((status.ok() && !is_away) || says_gone(answer))
       return answer;
-    if (!worth_repeating(status))
+    if (!is_away && !worth_repeating(status))
       throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message());
     if (left(until).count() <= pause_ms || no_repeats_)
       return std::nullopt;
@@ -248,7 +261,7 @@ std::optional<v1::Reply> fault_client::recorded(const char* model, const std::st
 
 void fault_client::settle_completions(const std::string& path) {
   std::erase_if(open_completions_, [&](const auto& c) {
-    auto settled = send(c.request, completion_patience, false).has_value();
+    auto settled = send(client_, c.request, completion_patience, false).has_value();
     for (auto id : c.releases)
       if (settled)
         history_.over(id);
@@ -466,10 +479,11 @@ v1::Answer ask_patiently(node_client& client, const v1::Query& query) {
     prepare(context, client, until);
     v1::Answer answer;
     auto status = client.coordination().Ask(&context, query, &answer);
-    if (status.ok())
+    auto is_away = status.ok() && answer.refusal().code() == v1::Refusal::UNAVAILABLE;
+    if (status.ok() && !is_away)
       return answer;
-    if (!worth_repeating(status) || steady::now() > until)
-      throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message());
+    if ((!is_away && !worth_repeating(status)) || steady::now() > until)
+      throw std::runtime_error("Ask: " + std::to_string(status.error_code()) + " " + status.error_message() + answer.refusal().text());
     poll(nullptr, 0, pause_ms);
   }
 }

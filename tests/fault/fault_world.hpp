@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -33,6 +35,8 @@ public:
   std::string session_now() const;
   node_client& raw() { return client_; }
   v1::Command command() { return client_.command(session_); }
+  /// From now on the operator of that node sends the calls and acts as the session; nullptr: the session sends them itself.
+  void speak_through(const test_node*);
 
   /// The answer, or nullopt when none came by the deadline.
   std::optional<v1::Reply> execute(const v1::Command&, milliseconds deadline);
@@ -75,7 +79,7 @@ public:
 
 private:
   /// `fresh`: it was never sent before.
-  std::optional<v1::Reply> send(const v1::ExecuteRequest&, milliseconds deadline, bool fresh);
+  std::optional<v1::Reply> send(node_client&, const v1::ExecuteRequest&, milliseconds deadline, bool fresh);
   // A completion takes the locks of its session along.
   /// What became of those nobody heard of is asked before a lock is taken; one that is still not known may release `path` at any time.
   void settle_completions(const std::string& path);
@@ -100,6 +104,9 @@ private:
   mutable std::mutex session_mutex_;
   std::string session_;
   node_client client_;
+  std::map<const test_node*, std::unique_ptr<node_client>> operators_;
+  node_client* speaker_ = &client_;
+  node_client* last_speaker_ = &client_; // of last_
   std::string fence_path_;
   std::uint64_t fence_ = 0;
   std::string claimed_;
