@@ -41,6 +41,7 @@ private:
 
 /// For a help text.
 inline constexpr const char* variable_words = "NAME=VALUE, or NAME as it is here, for the program's environment (repeatable)";
+inline constexpr const char* identity_words = "the session gets the label identity:NAME ($AGENT_IDENTITY)";
 /// Puts what --env has given into what is inherited. Throws `failure` (usage) for what is no variable, and for SWARM_*.
 void add_variables(environment_list&, const environment& here, const std::vector<std::string>& given);
 

@@ -1,10 +1,14 @@
 #include "cli/invocation.hpp"
 
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
+#include "actors/domain/rules.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/lock_target.hpp"
 
+#include <filesystem>
 #include <sstream>
 
 namespace swarm::cli {
@@ -62,8 +66,18 @@ v1::Caller invocation::caller() const {
   out.set_allow_cross_identity(env_.truthy("SWARM_MCP_ALLOW_CROSS_IDENTITY"));
   out.set_allow_unlabeled(env_.truthy("SWARM_MCP_ALLOW_UNLABELED"));
   out.set_allow_spawn(env_.truthy("SWARM_MCP_ALLOW_SPAWN"));
-  out.set_identity(env_.identity());
+  out.set_identity(identity());
   return out;
+}
+
+std::string invocation::identity() const {
+  if (flags.identity.empty())
+    return env_.identity();
+  auto name = domain::identity_name(flags.identity);
+  if (name.empty() || name.size() > limits::id_bytes_max)
+    throw failure(code::usage,
+                  "--identity takes a name of letters, digits, '_', '.' and '-', at most " + std::to_string(limits::id_bytes_max) + " of them");
+  return name;
 }
 
 v1::Command invocation::command() const {
@@ -123,34 +137,59 @@ v1::Session invocation::actor() const {
   return find("");
 }
 
+bool invocation::stands_with(const v1::Session& session) const {
+  const auto& home = session.directory();
+  const auto& root = session.root().empty() ? home : session.root();
+  auto at_home = [&](const std::string& directory) { return is_inside(root, directory) || is_inside(home, directory); };
+  return at_home(directory_) || at_home(repository_path(directory_, session.scope()));
+}
+
 std::string invocation::file(std::string_view input, const std::optional<v1::Session>& session) const {
   if (!input.empty() && input.front() != '/')
     directory(); // which must be there
   const auto in_scope = session ? session->scope() : scope();
   // In a linked worktree a file is locked under its path in the main one.
   auto locked = [&](const std::string& path) { return repository_path(path, in_scope); };
-  auto standing = locked(directory_);
   bool relative = !input.empty() && input.front() != '/';
   if (!session) {
-    if (relative && standing != directory_)
+    if (relative && locked(directory_) != directory_)
       return locked(normalize_path(trimmed(input), directory_));
     auto file_root = env_.get("SWARM_MCP_FILE_ROOT");
     return locked(resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_)));
   }
   const auto& home = session->directory();
   const auto& root = session->root().empty() ? home : session->root();
-  auto at_home = [&](const std::string& directory) { return is_inside(root, directory) || is_inside(home, directory); };
-  bool here = at_home(directory_) || at_home(standing);
-  if (here && relative)
-    return locked(resolve_file(locked(normalize_path(input, directory_)), home, session->file_root(), root));
-  return locked(resolve_file(input, home, session->file_root(), root));
+  auto path = stands_with(*session) && relative ? locked(resolve_file(locked(normalize_path(input, directory_)), home, session->file_root(), root))
+                                                : locked(resolve_file(input, home, session->file_root(), root));
+  // As the scope calls it, whichever host the session lives on: only that host knows the path of its own checkout.
+  const auto& checkout = session->checkout();
+  return checkout.empty() || !is_named_scope(in_scope) || !is_inside(checkout, path) ? path : path_below(checkout, path);
+}
+
+std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {
+  input = trimmed(input);
+  if (elsewhere() || input.empty())
+    return file(input, session);
+  bool relative = input.front() != '/';
+  auto base = !relative ? "/" : session && !stands_with(*session) ? session->directory() : directory();
+  std::error_code ec;
+  if (!std::filesystem::exists(base, ec)) // it is on the session's host
+    return file(input, session);
+  auto given = normalize_path(input, base);
+  auto in = session ? session->scope() : scope();
+  auto real = mcp::follow_links(given, in.starts_with('/') ? in : session ? session->root() : git_root(directory_));
+  if (auto why = wanted ? mcp::why_not_lockable(real) : std::nullopt)
+    throw failure(code::refused, *why);
+  return real == given ? file(input, session) : file(real, session);
 }
 
 int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Refusal::TIMEOUT ? code::deadline : code::refused; }
 
+const std::string& text_for_people(const v1::Refusal& r) noexcept { return r.explanation().empty() ? r.text() : r.explanation(); }
+
 failure refused(const v1::Reply& reply) {
   // A refusal quotes names that others chose.
-  auto text = escape_control(reply.refusal().text(), false);
+  auto text = escape_control(text_for_people(reply.refusal()), false);
   for (const auto& d : reply.refusal().details())
     text += "\n  task " + std::to_string(d.task_index()) + " " + escape_control(d.field() + ": " + d.message(), false);
   return {exit_code_of(reply.refusal().code()), text, mcp::error(reply)};

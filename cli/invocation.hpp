@@ -28,6 +28,8 @@ struct global_flags {
   /// --timeout stands on the command line: then it bounds also what would wait without end.
   bool timeout_given = false;
   bool no_autostart = false;
+  /// --identity of the verbs that have it; empty = what the environment says.
+  std::string identity;
 };
 
 class invocation {
@@ -73,6 +75,8 @@ public:
   /// The same for another directory.
   std::string scope_of(const std::string& directory) const;
 
+  /// The name that --identity or the environment gives; empty = none. Throws `failure` (usage) when --identity is no name.
+  std::string identity() const;
   /// Who asks. Without the work tracker, which no question depends on.
   v1::Caller caller() const;
   /// Throws `failure` (usage) when $SWARM_WORK_TRACKER cannot be read.
@@ -97,6 +101,10 @@ public:
   /// A relative path means the working directory as far as that lies in the session's tree, else the session's
   /// file root.
   std::string file(std::string_view input, const std::optional<v1::Session>& session) const;
+  /// The working directory is the session's, or lies in its repository.
+  bool stands_with(const v1::Session& session) const;
+  /// The same for a lock: links are followed, and with `wanted` a pattern that no file is called is refused. Throws `failure`.
+  std::string lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted = false) const;
 
 private:
   std::string named_scope() const;
@@ -109,6 +117,8 @@ private:
 };
 
 /// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
+/// What a refusal says: more than the contract's text of swarm-mcp where that says too little.
+const std::string& text_for_people(const v1::Refusal&) noexcept;
 failure refused(const v1::Reply&);
 failure refused(const v1::Refusal&);
 int exit_code_of(v1::Refusal::Code) noexcept;

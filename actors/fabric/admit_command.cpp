@@ -12,8 +12,11 @@ void complete(v1::Command& cmd, const way_in& in) {
   *cmd.mutable_principal() = in.principal;
   if (in.principal.kind() == v1::Principal::SESSION && cmd.actor().empty())
     cmd.set_actor(in.principal.id());
-  if (cmd.has_register_session())
+  if (cmd.has_register_session()) {
     cmd.mutable_register_session()->set_node_id(in.node_id);
+    cmd.mutable_register_session()->set_node_name(in.node_name);
+    cmd.mutable_register_session()->clear_checkout();
+  }
   const auto& directory = cmd.caller().directory();
   if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
     cmd.mutable_dispatch()->set_directory(directory);

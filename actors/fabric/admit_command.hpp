@@ -14,6 +14,7 @@ namespace swarm {
 struct way_in {
   v1::Principal principal;
   std::string node_id; // where a session that registers lives
+  std::string node_name = {};
   /// Turns the caller's paths into those of the store; empty = they are.
   std::function<void(v1::Command&)> to_store = {};
   /// Chooses where the worker runs that the command may ask for; why it cannot.

@@ -3,6 +3,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/worktree.hpp"
+#include "gateway/session/lock_target.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -48,13 +49,11 @@ bool fits(const shell::written_path& w, const std::string& name, const std::stri
 
 } // namespace
 
-std::string canonical_path(const std::string& path) {
-  std::error_code ec;
-  auto out = fs::weakly_canonical(path, ec);
-  return ec || out.empty() ? path : normalize_path(out.string(), "/");
-}
+std::string canonical_path(const std::string& path) { return mcp::follow_links(path, {}); }
 
-std::string lock_name(const std::string& path, const hook_memory& me) { return logical(canonical_path(path), me); }
+std::string lock_name(const std::string& path, const hook_memory& me) {
+  return logical(mcp::follow_links(path, me.scope.starts_with('/') ? me.scope : me.root), me);
+}
 
 path_matcher::path_matcher(const std::vector<shell::written_path>& written, const hook_memory& me) {
   for (const auto& w : written) {
@@ -101,11 +100,18 @@ const shell::written_path* path_matcher::find(const std::string& lock_path) cons
 }
 
 const shell::written_path* path_matcher::find_below(const std::string& lock_path) const {
-  for (const auto& e : entries_)
-    for (const auto& name : e.names)
-      if (name != lock_path && is_inside(lock_path, name))
-        return &e.written;
-  return nullptr;
+  auto below = [&](const std::string& directory) -> const shell::written_path* {
+    for (const auto& e : entries_)
+      for (const auto& name : e.names)
+        if (name != directory && is_inside(directory, name))
+          return &e.written;
+    return nullptr;
+  };
+  const auto* found = entries_.empty() ? nullptr : below(lock_path);
+  if (found || entries_.empty())
+    return found;
+  auto real = canonical_path(lock_path);
+  return real == lock_path ? nullptr : below(real);
 }
 
 std::optional<std::set<std::string>> lock_names(const std::vector<shell::written_path>& written, const hook_memory& me) {

@@ -430,6 +430,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
+  option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--env", o->variables, variable_words);
   flag(app, "--no-stdin", o->no_stdin, "do not pass standard input on; without it, a pipe or a file there is the command's input");
   flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens");

@@ -21,17 +21,17 @@ struct lock_options {
   std::int64_t fence = 0;
 };
 
-failure lock_failure(const invocation& cli, const v1::Session& session, const v1::Reply& reply, const char* what) {
+failure lock_failure(const invocation& cli, const v1::Session& session, const v1::Reply& reply, const std::string& path) {
   auto one_line = [](const std::string& foreign) { return escape_control(foreign, false); };
-  auto text = std::string{what} + " failed: " + one_line(reply.refusal().text());
+  auto text = "lock failed: " + one_line(text_for_people(reply.refusal()));
   const auto& active = reply.lock().active();
   if (reply.lock().has_active() && active.lock().session_id() == session.id()) {
     text += "; you hold it yourself, and --exclusive was given";
   } else if (reply.lock().has_active() && !active.hidden()) {
-    text += "; held by " + one_line(holder_of(active));
+    text += "; " + (active.lock().path() == path ? "" : one_line(active.lock().path()) + " is ") + "held by " + one_line(holder_of(active));
     if (!active.lock().note().empty())
       text += " (" + one_line(active.lock().note()) + ")";
-    text += ". Wait in line with: swarmctl lock " + one_line(active.lock().path()) + " --wait SECONDS";
+    text += ". Wait in line with: swarmctl lock " + one_line(path) + " --wait SECONDS";
   }
   failure f{exit_code_of(reply.refusal().code()), text, mcp::lock_reply(reply, cli.now_ms())};
   f.verbatim = true;
@@ -69,7 +69,7 @@ int run_lock(invocation& cli, const lock_options& o, const std::string& name) {
   auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_acquire_lock();
-  body->set_path(cli.file(name, session));
+  body->set_path(cli.lock_file(name, session, true));
   body->set_note(o.note);
   body->set_task_id(optional_task(cli, o.task));
   body->set_exclusive(o.exclusive);
@@ -77,7 +77,7 @@ int run_lock(invocation& cli, const lock_options& o, const std::string& name) {
   body->set_ttl_ms(milliseconds_of(o.ttl_s, "--ttl", limits::lock_ttl_max()));
   auto reply = acquire(cli, command);
   if (reply.has_refusal())
-    throw lock_failure(cli, session, reply, "lock");
+    throw lock_failure(cli, session, reply, name);
   const auto& lock = reply.lock().lock();
   if (!cli.json_wanted()) {
     cli.io().line("locked " + lock.path());
@@ -96,7 +96,7 @@ int run_verify(invocation& cli, const lock_options& o, const std::string& name) 
   if (o.fence <= 0)
     throw usage("lock verify needs --fence N, the number that `lock --json` gave");
   auto query = cli.query();
-  query.mutable_verify_lock()->set_path(cli.file(name, cli.named_actor()));
+  query.mutable_verify_lock()->set_path(cli.lock_file(name, cli.named_actor()));
   query.mutable_verify_lock()->set_fence(static_cast<std::uint64_t>(o.fence));
   auto verified = cli.ask(query).lock_verified();
   auto file = query.verify_lock().path();
@@ -141,14 +141,17 @@ struct unlock_options {
 failure not_held(const invocation& cli, const v1::Session& session, const std::string& path) {
   auto query = cli.query();
   query.mutable_get_lock()->set_path(path);
-  auto answer = cli.ask(query).lock();
+  const auto answer = cli.ask(query).lock();
+  const auto& shown = answer.path();
   auto me = session.label().empty() ? short_id(session.id()) : session.label();
-  auto text = me + " does not hold " + path;
+  auto text = me + " does not hold " + shown;
   if (!answer.has_active())
     text += "; nobody does";
   else if (answer.active().lock().session_id() != session.id())
     text += "; " + escape_control(holder_of(answer.active()), false) + " does";
-  return {code::refused, text, json{{"ok", false}, {"file", path}, {"released", false}}};
+  else
+    text += ", but " + escape_control(answer.active().lock().path(), false);
+  return {code::refused, text, json{{"ok", false}, {"file", shown}, {"released", false}}};
 }
 
 int run_unlock(invocation& cli, const unlock_options& o) {
@@ -156,13 +159,13 @@ int run_unlock(invocation& cli, const unlock_options& o) {
   auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_release_lock();
-  body->set_path(cli.file(o.file, session));
+  body->set_path(cli.lock_file(o.file, session));
   body->set_fence(static_cast<std::uint64_t>(std::max<std::int64_t>(o.fence, 0)));
-  auto path = body->path();
-  auto released = cli.execute(command).lock().released();
+  const auto reply = cli.execute(command);
   // swarm-mcp claims success.
-  if (!released && !cli.is_swarm_mcp())
-    throw not_held(cli, session, path);
+  if (!reply.lock().released() && !cli.is_swarm_mcp())
+    throw not_held(cli, session, body->path());
+  const auto& path = reply.lock().released() ? reply.lock().lock().path() : body->path();
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"file", path}});
   else

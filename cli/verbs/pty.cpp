@@ -73,6 +73,7 @@ int run_new(invocation& cli, const new_options& o) {
     variable->set_asked_for(!inheritable(name));
   }
   request.set_name(o.name);
+  request.set_identity(cli.caller().identity());
   auto info = cli.node().ptys.create(request);
   remember_made(cli, kind_of_thing::terminal, info.scope(), info.id());
   if (cli.json_wanted())
@@ -355,6 +356,7 @@ void build_pty(CLI::App& app, invocation& cli) {
   auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
   option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
   option(*create, "--directory", n->directory, "working directory (the current one)");
+  option(*create, "--identity", cli.flags.identity, identity_words);
   option(*create, "--env", n->variables, variable_words);
   size_flags(*create, n->size);
   on_run(*create, cli, [n, &cli] { return run_new(cli, *n); });

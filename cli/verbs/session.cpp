@@ -23,6 +23,19 @@ struct register_options {
   std::int64_t limit = 50;
 };
 
+/// The label with what --identity adds. What $AGENT_IDENTITY says is the profile's, as in swarm-mcp.
+std::string with_identity(const invocation& cli, std::string label) {
+  if (cli.flags.identity.empty())
+    return label;
+  auto token = "identity:" + cli.identity();
+  auto own = domain::identity_token(label);
+  if (!own.empty() && own != token)
+    throw usage("--identity says " + token + ", and the label " + own + "; give one of them");
+  if (own.empty())
+    label += (label.empty() ? "" : " ") + token;
+  return label;
+}
+
 v1::Command registration(const invocation& cli, const register_options& o) {
   auto value = o.directory.empty() ? o.positional : o.directory;
   if (value.empty())
@@ -35,7 +48,7 @@ v1::Command registration(const invocation& cli, const register_options& o) {
   body->set_directory(directory);
   body->set_root(git_root(directory));
   body->set_file_root(file_root.empty() ? directory : normalize_path(file_root, cli.directory()));
-  body->set_label(o.label.empty() ? cli.env().get("SWARM_MCP_LABEL") : o.label);
+  body->set_label(with_identity(cli, o.label.empty() ? cli.env().get("SWARM_MCP_LABEL") : o.label));
   body->set_preassigned_id(cli.env().get("SWARM_MCP_INSTANCE_ID"));
   body->set_adopt_session_id(o.adopt);
   body->set_lease_ms(o.lease_s * 1000);
@@ -78,6 +91,7 @@ void registration_options(CLI::App& app, register_options& o) {
 void build_register(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
+  option(app, "--identity", cli.flags.identity, "the session gets the label identity:NAME");
   option(app, "--lease-seconds", o->lease_s, "the instance lives this long; without it, " + duration(limits::session_reclaim().count()));
   on_run(app, cli, [o, &cli] { return run_register(cli, *o); });
 }

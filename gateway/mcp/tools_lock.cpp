@@ -2,17 +2,27 @@
 #include <cmath>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
+#include "gateway/session/lock_target.hpp"
 
 namespace swarm::mcp {
 
 namespace {
 
+/// The name under which a file is locked: where its links lead.
+std::string locked_name(const tool_call& call) {
+  const auto& input = call.text("file");
+  auto real = call.real_file(input);
+  return real == normalize_path(trimmed(input), call.session.directory()) ? call.file(input) : call.file(real);
+}
+
 tool_outcome get_file_lock(const tool_call& call) {
   auto query = call.query();
-  query.mutable_get_lock()->set_path(call.file(call.text("file")));
+  query.mutable_get_lock()->set_path(locked_name(call));
   auto answer = call.node.ask(query);
   if (answer.has_refusal())
     return said_error(answer.refusal().text());
@@ -23,18 +33,22 @@ tool_outcome get_file_lock(const tool_call& call) {
 v1::Command acquisition(const tool_call& call) {
   auto command = call.command();
   auto* body = command.mutable_acquire_lock();
-  body->set_path(call.file(call.text("file")));
+  body->set_path(locked_name(call));
   body->set_note(call.given("reason") ? call.text("reason") : "actively editing");
   body->set_task_id(call.optional_text("task_id"));
   body->set_exclusive(call.flag("exclusive"));
   return command;
 }
 
-tool_outcome lock_file(const tool_call& call) { return said(lock_reply(call.node.execute(acquisition(call)), call.process.now_ms())); }
+tool_outcome lock_file(const tool_call& call) {
+  if (auto why = why_not_lockable(call.real_file(call.text("file"))))
+    return said_error(*why);
+  return said(lock_reply(call.node.execute(acquisition(call)), call.process.now_ms()));
+}
 
 tool_outcome unlock_file(const tool_call& call) {
   auto command = call.command();
-  command.mutable_release_lock()->set_path(call.file(call.text("file")));
+  command.mutable_release_lock()->set_path(locked_name(call));
   call.node.execute(command);
   // Also when somebody else holds it and nothing has happened: the contract knows no other answer.
   return said("Unlocked " + call.text("file"));
@@ -85,6 +99,8 @@ tool_result stand_in_line(const tool_call& call, v1::Command command) {
 }
 
 tool_outcome lock_acquire(const tool_call& call) {
+  if (auto why = why_not_lockable(call.real_file(call.text("file"))))
+    return said_error(*why);
   auto command = acquisition(call);
   auto* body = command.mutable_acquire_lock();
   body->set_ttl_ms(milliseconds_in(call, "ttl_seconds"));
@@ -99,7 +115,7 @@ tool_outcome lock_acquire(const tool_call& call) {
 tool_outcome lock_verify(const tool_call& call) {
   auto query = call.query();
   auto* body = query.mutable_verify_lock();
-  body->set_path(call.file(call.text("file")));
+  body->set_path(locked_name(call));
   body->set_fence(call.arguments.at("fence").get<std::uint64_t>());
   auto answer = call.node.ask(query);
   if (answer.has_refusal())

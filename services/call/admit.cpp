@@ -87,13 +87,18 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   way_in in;
   in.principal = who;
   in.node_id = service.node->facts.node_id;
+  in.node_name = service.node->facts.node_name;
   in.to_store = [&](v1::Command& cmd) {
     paths.emplace(service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory());
     paths->to_store(cmd);
     // Hosts that are in no cluster have nobody to name their files for.
-    if (cmd.has_register_session() && service.node->cluster && service.node->cluster->is_shared(cmd.scope()) &&
-        service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+    if (!cmd.has_register_session() || !service.node->cluster || !service.node->cluster->is_shared(cmd.scope()))
+      return;
+    auto& session = *cmd.mutable_register_session();
+    if (service.nodes.shared().learn(cmd.scope(), session.root()))
       service.nodes.checkouts_changed();
+    if (auto root = service.nodes.shared().root_for(cmd.scope(), session.directory()); !root.empty() && is_inside(root, session.directory()))
+      session.set_checkout(std::move(root));
   };
   in.place = [&](v1::Command& cmd) { return check_worker(service, cmd, *environment, *paths); };
   auto admitted = admit_command(req.id(), req.command(), in);

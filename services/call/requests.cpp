@@ -43,6 +43,8 @@ std::optional<std::string> wrong_with(const v1::CreatePtyRequest& m) {
     return "a terminal needs a scope of at most " + std::to_string(limits::path_bytes_max()) + " bytes";
   if (m.name().size() > limits::id_bytes_max)
     return "the name of a terminal is longer than " + std::to_string(limits::id_bytes_max) + " bytes";
+  if (m.identity().size() > limits::id_bytes_max)
+    return "the identity of a terminal is longer than " + std::to_string(limits::id_bytes_max) + " bytes";
   return std::nullopt;
 }
 
@@ -59,6 +61,7 @@ v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
   *out.mutable_environment() = req.environment();
   auto* cmd = out.mutable_command();
   cmd->set_scope(req.scope());
+  cmd->mutable_caller()->set_identity(req.identity());
   auto* s = cmd->mutable_request_spawn();
   s->set_role("terminal");
   s->set_key("pty/" + req.id().client() + "/" + std::to_string(req.id().seq()));

@@ -63,6 +63,44 @@ TEST_CASE("a lock taken in a checkout on one host holds in the checkout on anoth
   CHECK(seen.dump().find(there + "/src/y.c") != std::string::npos);
 }
 
+TEST_CASE("a file has one holder on all hosts, also when somebody speaks for a session of another host") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  auto ann = session_in(w.c.home, here, "name:ann");
+  auto bob = session_in(w.b, there, "name:bob");
+  auto on_a = [&](const std::string& verb, const std::string& file, const std::string& who) {
+    return w.c.home.ctl({verb, file, "--as", who}, {.directory = here});
+  };
+  auto on_b = [&](const std::string& verb, const std::string& file, const std::string& who) {
+    return w.b.ctl({verb, file, "--as", who}, {.directory = there});
+  };
+  // Each host speaks for the other's session: a relative path, and an absolute one of either host.
+  for (const auto& file : {std::string{"src/x.c"}, there + "/src/x.c", here + "/src/x.c"}) {
+    CAPTURE(file);
+    auto taken = on_b("lock", file, ann);
+    CHECK_MESSAGE(taken.out == "locked " + there + "/src/x.c\n", taken.out + taken.err);
+    CHECK(on_b("lock", "src/x.c", bob).status == 1);
+    CHECK(on_a("lock", "src/x.c", bob).status == 1);
+    CHECK(on_a("lock", "src", bob).status == 1);
+    auto freed = on_b("unlock", file, ann);
+    CHECK_MESSAGE(freed.out == "unlocked " + there + "/src/x.c\n", freed.out + freed.err);
+    CHECK(w.c.home.ctl_json({"locks"}, {.directory = here}).empty());
+    CHECK(on_a("lock", file, bob).status == 0);
+    CHECK(on_b("lock", "src/x.c", ann).status == 1);
+    CHECK(on_a("unlock", file, bob).status == 0);
+  }
+  // Any other path would be a file of this host.
+  for (const auto* verb : {"lock", "unlock"}) {
+    auto refused = on_b(verb, "/elsewhere/x.c", ann);
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("a session of host a") != std::string::npos, refused.err);
+    CHECK(on_a(verb, "/elsewhere/x.c", ann).status == 0);
+  }
+}
+
 TEST_CASE("a member lists what hosts share as their home knows it, and nothing else of the home's") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");

@@ -1,0 +1,16 @@
+// What a lock's argument means on this host: links are followed, so that one file has one name, and a pattern is no file.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace swarm::mcp {
+
+/// `path`, absolute and normalised, with its symbolic links followed; what does not exist stays as it is. A file below `root` keeps the name
+/// that `root` has here, also if that is a link itself. The fabric's own names are left alone. Reads the file system.
+std::string follow_links(const std::string& path, const std::string& root);
+
+/// Why nothing is locked under that name: it is a pattern, and no file is called so. Nothing if it can be.
+std::optional<std::string> why_not_lockable(const std::string& path);
+
+} // namespace swarm::mcp
