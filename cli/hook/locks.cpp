@@ -158,7 +158,7 @@ bool path_matcher::is_written(const shell::written_path& w, const std::string& f
   for (const auto& e : entries_)
     if (&e.written == &w)
       for (const auto& name : e.files)
-        if (fits(w, name, file) || fits(w, name, real))
+        if (fits(w, name, file) || fits(w, name, real) || is_inside(file, name) || is_inside(real, name))
           return true;
   return false;
 }

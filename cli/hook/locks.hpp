@@ -25,7 +25,7 @@ public:
   const shell::written_path* find(const std::string& lock_path) const;
   /// The written path that lies below the directory of this lock; null when there is none.
   const shell::written_path* find_below(const std::string& lock_path) const;
-  /// Whether the written path means the file at the absolute path `file`.
+  /// True when the path is written at `file`, absolute, or below it.
   bool is_written(const shell::written_path&, const std::string& file) const;
 
 private:

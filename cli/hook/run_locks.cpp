@@ -156,7 +156,7 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   }
   if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED)
     throw refused(reply);
-  deny("swarm lock refused " + use_.tool + " for " + escape_control(path, false) + ": " + escape_control(reply.refusal().text(), false));
+  deny("swarm lock refused " + use_.tool + " for " + escape_control(path, false) + ": " + escape_control(text_for_people(reply.refusal()), false));
   return false;
 }
 

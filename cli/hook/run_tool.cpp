@@ -88,13 +88,9 @@ void hook_run::pre_tool_use() {
         continue;
       auto others = !is_me(l.lock().session_id());
       const auto* w = written.find(l.lock().path());
-      auto concerns = w && (l.hidden() || others);
-      if (!concerns) {
-        // The hook of another session may have locked a directory that the file lies in.
-        w = written.find_below(l.lock().path());
-        concerns = w && options_.enforce && l.lock().note() == hook_note && others;
-      }
-      if (concerns)
+      if (!w)
+        w = written.find_below(l.lock().path()); // a directory that the file lies in
+      if (w && (l.hidden() || others))
         denied = judge(l, written, *w) == verdict::denied;
     }
     if (denied)

@@ -255,3 +255,59 @@ TEST_CASE("what was not there to be released, deleted or unsubscribed is not cla
   CHECK(shell(node, "./swarm-mcp unlock f --as " + eve).status == 0);
   CHECK(shell(node, "./swarm-mcp kv del nope").status == 0);
 }
+
+// -- locks ------------------------------------------------------------------------------------
+
+TEST_CASE("a lock covers the directory that it names, follows links, and is none on a pattern") {
+  test_node node;
+  auto ann = node.session("name:ann"), bob = node.session("name:bob");
+  const auto src = node.work() + "/src";
+  fs::create_directories(src);
+  std::ofstream{src + "/a.c"};
+  std::ofstream{node.work() + "/what[1].c"};
+  fs::create_symlink(src + "/a.c", node.work() + "/link.c");
+  auto lock = [&](const std::string& file, const std::string& who) { return node.ctl({"lock", file, "--as", who}); };
+  REQUIRE(lock("src", ann).out == "locked " + src + "\n");
+  auto refused = lock("src/a.c", bob);
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find(src + " is held by name:ann") != std::string::npos, refused.err);
+  CHECK(refused.err.find("swarmctl lock src/a.c --wait") != std::string::npos);
+  CHECK(lock("link.c", bob).status == 1);
+  CHECK(lock("src/new.c", bob).status == 1);
+  auto waiting = node.ctl_start({"lock", "src/a.c", "--as", bob, "--wait", "60"});
+  REQUIRE(eventually([&] { return node.ctl_json({"locks"})[0].value("waiters", 0) == 1; }));
+  CHECK(node.ctl({"unlock", "src", "--as", ann}).status == 0);
+  CHECK(waiting.finish().status == 0);
+  // By the file's own name, whichever was given.
+  CHECK(node.ctl({"unlock", "link.c", "--as", bob}).out == "unlocked " + src + "/a.c\n");
+  CHECK(lock("link.c", bob).out == "locked " + src + "/a.c\n");
+  auto pattern = lock("*.c", ann);
+  CHECK(pattern.status == 1);
+  CHECK_MESSAGE(pattern.err.find("is a pattern") != std::string::npos, pattern.err);
+  CHECK(lock("what[1].c", ann).status == 0);
+  CHECK(lock("/__swarm/role/*", ann).status == 0);
+}
+
+TEST_CASE("a terminal without an identity locks nobody out, and --identity gives one that does") {
+  test_node node;
+  auto agent = node.session("identity:work role:implementer");
+  auto plain = node.session("role:demo");
+  auto lock = [&](const std::string& file, const std::string& who) { return node.ctl({"lock", file, "--as", who}); };
+  CHECK(lock("a.c", plain).status == 0);
+  CHECK(lock("b.c", agent).status == 0);
+  std::string home = node.ctl_json({"register", "--identity", "home", "--lease-seconds", "600"}).at("id");
+  auto refused = lock("c.c", home);
+  CHECK(refused.status == 1);
+  for (const auto& part : {agent.substr(0, 8), std::string{"identity:work"}, std::string{"identity:home"}})
+    CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);
+  CHECK(node.ctl({"register", "--identity", "a b"}).status == 2);
+  CHECK(node.ctl({"register", "--label", "identity:work", "--identity", "home"}).status == 2);
+  node.ctl_json({"pty", "new", "--identity", "home", "--name", "t", "--", "sleep", "1000"});
+  CHECK(eventually([&] {
+    const auto rows = node.ctl_json({"instances"});
+    return std::count_if(rows.begin(), rows.end(), [](const json& row) {
+             const auto label = row.value("label", "");
+             return label.find("role:terminal") != std::string::npos && label.find("identity:home") != std::string::npos;
+           }) == 1;
+  }));
+}

@@ -224,6 +224,21 @@ TEST_CASE("a locked file is known by its other names") {
   CHECK(!denial(me.before("Write", {{"file_path", node.work() + "/real/new.c"}})).empty());
 }
 
+TEST_CASE("a lock on a directory blocks the writes below it, whatever the name, and nothing beside it") {
+  test_node node;
+  agent me{node, "s"};
+  me.start();
+  auto peer = node.session("peer");
+  fs::create_directories(node.work() + "/src/deep");
+  fs::create_directory_symlink(node.work() + "/src", node.work() + "/link");
+  hold(node, peer, "src");
+  for (auto file : {"/src/a.c", "/src/deep/b.c", "/link/a.c", "/src/deep"})
+    CHECK_MESSAGE(has(denial(me.before("Write", {{"file_path", node.work() + file}})), "held by peer"), file);
+  CHECK(has(denial(me.before("Bash", {{"command", "echo x > src/new.c"}})), "held by peer"));
+  CHECK(me.before("Write", {{"file_path", node.work() + "/src2.c"}}).out.empty());
+  CHECK(me.before("Bash", {{"command", "echo x > other.c"}}).out.empty());
+}
+
 TEST_CASE("every host says and hears it in its own way") {
   test_node node;
   auto peer = node.session("peer");
