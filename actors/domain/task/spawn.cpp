@@ -140,7 +140,8 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   worker.set_directory(c.directory().empty() ? tx.command().caller().directory() : c.directory());
   if (auto r = check_worker(worker, tx.scope()))
     return *r;
-  if (!c.task_id().empty() && !find_task(tx, c.task_id()))
+  auto task = c.task_id().empty() ? std::nullopt : find_task(tx, c.task_id());
+  if (!c.task_id().empty() && !task)
     return refuse(v1::Refusal::NOT_FOUND, "Task not found", c.task_id());
   auto label = make_worker_label(tx, c.role(), c.harness(), dispatch_hash({c.key()}), {}, c.label());
   if (label.refusal)
@@ -153,7 +154,7 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
     return *r;
   worker.set_role(c.role());
   worker.set_key(c.key());
-  worker.set_intent(c.intent());
+  worker.set_intent(c.intent().empty() && task ? task->title() : c.intent());
   worker.set_label(std::move(label.text));
   worker.set_task_id(c.task_id());
   return spawn_reply(order_worker(tx, std::move(worker)), false);

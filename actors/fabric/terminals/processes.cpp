@@ -23,6 +23,58 @@ namespace {
 
 using self_ptr = processes_actor::stateful_pointer<processes_state>;
 
+constexpr std::size_t name_bytes_max = 24;
+constexpr std::size_t distinction_bytes = 4; // of the id, which is hexadecimal there
+
+/// Words of letters and digits with one '-' between two, at most so long; a last word that is cut goes, unless it is the only one.
+std::string slug(std::string_view text, std::size_t bytes_max) {
+  std::string out;
+  bool between = false;
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z')
+      c = static_cast<char>(c - 'A' + 'a');
+    if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) {
+      between = !out.empty();
+      continue;
+    }
+    if (std::exchange(between, false))
+      out += '-';
+    out += c;
+    if (out.size() > bytes_max) {
+      auto last = out.rfind('-');
+      out.resize(last == out.npos ? bytes_max : last);
+      break;
+    }
+  }
+  return out;
+}
+
+/// Of a worker: after its task, else after its role.
+std::string name_of_worker(const v1::Spawn& row, std::size_t bytes_max) {
+  auto name = row.task_id().empty() ? std::string{} : slug(row.intent(), bytes_max);
+  if (name.empty())
+    name = slug(row.role(), bytes_max);
+  return name.empty() ? "worker" : name;
+}
+
+/// Once, when its spawn claims it: a name that people have read stays what it is.
+void name_child(processes_state& st, processes_state::child& c) {
+  const auto& row = *c.row;
+  if (!c.name.empty())
+    return;
+  if (row.harness() == "shell" && row.task_id().empty() && !row.intent().empty()) {
+    c.name = row.intent(); // as the person who asked for the terminal called it
+    return;
+  }
+  c.name = name_of_worker(row, name_bytes_max);
+  bool taken = std::any_of(st.children.begin(), st.children.end(), [&](const auto& other) {
+    const auto& o = other.second;
+    return &o != &c && o.row && !o.info.exited && o.row->scope() == row.scope() && o.name == c.name;
+  });
+  if (taken)
+    c.name = name_of_worker(row, name_bytes_max - distinction_bytes - 1) + "-" + row.id().substr(0, distinction_bytes);
+}
+
 v1::PtyInfo describe(const processes_state::child& c) {
   if (c.record)
     return *c.record;
@@ -30,8 +82,7 @@ v1::PtyInfo describe(const processes_state::child& c) {
   if (c.row) {
     p.set_id(c.row->id());
     p.set_scope(c.row->scope());
-    // A terminal somebody asked for bears the name given; a worker is known by its role.
-    p.set_name(c.row->harness() == "shell" && !c.row->intent().empty() ? c.row->intent() : c.row->role());
+    p.set_name(c.name);
     *p.mutable_argv() = c.row->argv();
     p.set_directory(c.row->directory());
     p.set_session_id(c.row->session_id());
@@ -144,6 +195,7 @@ void answer_question(self_ptr self, processes_state::question q) {
     return q.promise.answer(share({}));
   auto& c = i->second;
   c.row = q.row;
+  name_child(st, c);
   c.listener = q.listener;
   self->monitor(c.listener);
   make_terminal(self, c);
@@ -208,6 +260,10 @@ void on_list_complete(self_ptr self) {
   st.list_complete = true;
   st.connect_waits = {};
   bury_missing(self);
+  // After a restart of the node names are given in the same order as before.
+  std::sort(st.questions.begin(), st.questions.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.row->requested_at_ms(), a.row->id()} < std::pair{b.row->requested_at_ms(), b.row->id()};
+  });
   for (auto& q : std::exchange(st.questions, {}))
     answer_question(self, std::move(q));
   for (auto& [id, c] : st.children)
@@ -330,6 +386,7 @@ caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& reques
   if (c.info.exited && c.info.attempt != request->attempt())
     make_room(self, c);
   c.row = row;
+  name_child(st, c);
   c.request = request;
   c.listener = who;
   self->monitor(who);

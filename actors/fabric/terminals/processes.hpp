@@ -21,6 +21,7 @@ struct processes_state {
     child_info info;
     pty_info_ptr record;       // of one that had ended before this node started
     spawn_ptr row;             // of the spawn that claimed it; null for a stray
+    std::string name;          // of its terminal, once it is claimed
     start_request_ptr request; // sent again after the keeper came back
     spawn_actor listener;
     pty_actor terminal;

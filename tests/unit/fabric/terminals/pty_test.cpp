@@ -388,7 +388,56 @@ TEST_CASE("there is no terminal under a hostile name") {
   }
 }
 
-// -- files -------------------------------------------------------------------------------------
+// -- names ---------------------------------------------------------------------------------------
+
+namespace {
+
+std::string name_of(fabric_world& f, const std::string& id) {
+  auto a = f.request<std::vector<pty_info_ptr>>(f.board->get().processes, list_atom_v, std::string{});
+  f.w.settle();
+  for (const auto& p : a.get())
+    if (p->id() == id)
+      return p->name();
+  return "(not listed)";
+}
+
+std::string worker_named_after(fabric_world& f, const std::string& title) {
+  auto cmd = f.dispatch(title);
+  cmd.mutable_dispatch()->set_fresh(true);
+  return f.run(cmd).dispatch().spawn().id();
+}
+
+} // namespace
+
+TEST_CASE("a worker's terminal is named after its task, in a word that a shell takes as it is") {
+  fabric_world f;
+  auto name = [&](const std::string& title) { return name_of(f, worker_named_after(f, title)); };
+  CHECK(name("Fix the parser: it's slow!") == "fix-the-parser-it-s-slow");
+  CHECK(name("Describe everything that the new parser does") == "describe-everything-that");
+  CHECK(name("Donaudampfschifffahrtsgesellschaft") == "donaudampfschifffahrtsge");
+  CHECK(name("  ../../etc  ") == "etc");
+  CHECK(name("\u65e5\u672c") == "implementer");
+}
+
+TEST_CASE("of two workers that run with the same title one has a part of its id in its name") {
+  fabric_world f;
+  auto first = worker_named_after(f, "Describe everything that is slow");
+  f.w.advance(1ms); // names are given in the order in which workers were asked for
+  auto second = worker_named_after(f, "Describe everything that is slow");
+  auto distinct = "describe-everything-" + second.substr(0, 4);
+  CHECK(name_of(f, first) == "describe-everything-that");
+  CHECK(name_of(f, second) == distinct);
+  f.restart();
+  f.w.settle();
+  CHECK(name_of(f, first) == "describe-everything-that");
+  CHECK(name_of(f, second) == distinct);
+  f.keeper.exit(first, 0);
+  f.w.settle();
+  CHECK(name_of(f, worker_named_after(f, "Describe everything that is slow")) == "describe-everything-that");
+  CHECK(name_of(f, second) == distinct);
+}
+
+// -- forgetting ----------------------------------------------------------------------------------
 
 TEST_CASE("segments are filled one after the other and read back across their borders") {
   test::scratch_state s;
