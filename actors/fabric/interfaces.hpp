@@ -152,6 +152,8 @@ using pty_log_actor = caf::typed_actor<
   caf::replies_to<log_atom, std::string, std::uint64_t, std::uint64_t>::with<log_slice_ptr>,
   // The program of this terminal has ended: keep what it was and how it ended beside its output.
   caf::reacts_to<log_atom, pty_info_ptr>,
+  // It is not in the list of those that have ended any more; its output stays.
+  caf::reacts_to<forget_atom, std::string>,
   // Terminals that have ended, as kept, the newest limits::ended_terminals_max of them, oldest first.
   caf::replies_to<list_atom>::with<std::vector<pty_info_ptr>>,
   // Delete logs past their age.
@@ -168,6 +170,8 @@ using pty_actor = caf::typed_actor<
   caf::replies_to<pty_input_ptr>::with<std::uint64_t>, caf::replies_to<resize_atom, std::uint32_t, std::uint32_t>::with<pty_info_ptr>,
   // Signal (0 = hang up, terminate, kill after the grace).
   caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>, caf::replies_to<status_atom>::with<pty_info_ptr>,
+  // Its program has ended: it goes out of the list. Errors: errc::invalid (it runs), errc::unavailable (its end is being noted).
+  caf::replies_to<forget_atom>::with<pty_info_ptr>,
   // News of its child.
   caf::reacts_to<keeper_news_ptr>, caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
 
@@ -187,6 +191,8 @@ using processes_actor = caf::typed_actor<
   caf::replies_to<pty_atom, std::string>::with<pty_actor>,
   // All terminals of a scope (empty = all).
   caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
+  // A terminal that has ended is listed no more. Errors: errc::not_found, errc::invalid (it runs), errc::unavailable.
+  caf::replies_to<list_atom, forget_atom, std::string>::with<pty_info_ptr>,
   // The front has woken everything that is alive: children nobody asked about are strays.
   caf::reacts_to<boot_atom>, caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
   // Kill one terminal's actor ("pty/<id>"), for drills; the program goes on. Errors: errc::not_found.

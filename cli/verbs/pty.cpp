@@ -1,4 +1,4 @@
-// pty new|list|read|send|kill|attach|resize.
+// pty new|list|prune|read|send|kill|attach|resize.
 #include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
@@ -84,6 +84,14 @@ int run_new(invocation& cli, const new_options& o) {
 }
 
 int run_list(invocation& cli, bool all) {
+/// How it is with the program.
+std::string state_of(const v1::PtyInfo& p) {
+  return p.running()             ? "running"
+         : p.signal() != 0       ? "signal " + std::to_string(p.signal())
+         : p.exit_status() == -1 ? "lost with its keeper"
+                                 : "exit " + std::to_string(p.exit_status());
+}
+
   auto list = all_terminals(cli, all);
   if (cli.json_wanted()) {
     auto out = json::array();
@@ -97,19 +105,47 @@ int run_list(invocation& cli, bool all) {
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const auto& p : list) {
-    auto state = p.running()             ? std::string{"running"}
-                 : p.signal() != 0       ? "signal " + std::to_string(p.signal())
-                 : p.exit_status() == -1 ? std::string{"lost with its keeper"}
-                                         : "exit " + std::to_string(p.exit_status());
-    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state, std::to_string(p.pid()), byte_count(p.end()),
+  for (const auto& p : list)
+    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state_of(p), std::to_string(p.pid()), byte_count(p.end()),
                     joined({p.argv().begin(), p.argv().end()})});
-  }
   cli.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
   return code::ok;
 }
 
 // -- read ----------------------------------------------------------------------------------
+struct prune_options {
+  bool all_scopes = false;
+  bool dry_run = false;
+};
+
+int run_prune(invocation& cli, const prune_options& o) {
+  auto list = all_terminals(cli, o.all_scopes);
+  std::erase_if(list, [](const auto& p) { return p.running(); });
+  auto pruned = json::array();
+  std::size_t kept = 0;
+  for (const auto& p : list) {
+    v1::ForgetPtyRequest request;
+    request.set_pty_id(p.id());
+    try {
+      if (!o.dry_run)
+        cli.node().ptys.forget(request);
+    } catch (const call_failed& f) {
+      // The others go all the same.
+      cli.io().error(short_id(p.id()) + " stays: " + f.what());
+      ++kept;
+      continue;
+    }
+    pruned.push_back(mcp::pty(p));
+    if (!cli.json_wanted())
+      cli.io().line((o.dry_run ? "would remove " : "removed ") + short_id(p.id()) + (p.name().empty() ? "" : "  " + p.name()) + "  " + state_of(p));
+  }
+  if (cli.json_wanted())
+    cli.io().print({{"ok", kept == 0}, {"dry_run", o.dry_run}, {"removed", pruned}});
+  else if (list.empty())
+    cli.io().line(o.all_scopes ? "no terminal has ended" : "no terminal of scope " + cli.scope() + " has ended");
+  return kept == 0 ? code::ok : code::refused;
+}
+
 
 struct read_options {
   std::string who;
@@ -335,6 +371,11 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
   option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
   on_run(*send, cli, [s, &cli] { return run_send(cli, *s); });
+  auto p = std::make_shared<prune_options>();
+  auto* prune = app.add_subcommand("prune", "take terminals whose programs have ended out of the list; swarmctl logs TASK still has their output");
+  flag(*prune, "--all-scopes", p->all_scopes, "of every scope");
+  flag(*prune, "--dry-run", p->dry_run, "only say which");
+  on_run(*prune, cli, [p, &cli] { return run_prune(cli, *p); });
   auto size = std::make_shared<size_options>();
   auto resized = std::make_shared<std::string>();
   auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
@@ -365,11 +406,12 @@ void build_pty(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"pty", subject::workers, "manage terminals: new, list, read, send, resize, kill, attach",
+  {"pty", subject::workers, "manage terminals: new, list, prune, read, send, resize, kill, attach",
    "  swarmctl pty new --name build --json -- make -j2\n"
    "  swarmctl pty read build --follow\n"
    "  swarmctl pty send build \"q\" --enter\n"
-   "  swarmctl pty attach build",
+   "  swarmctl pty attach build\n"
+   "  swarmctl pty prune --dry-run",
    build_pty, nullptr, "new"},
 };
 

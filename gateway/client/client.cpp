@@ -475,6 +475,7 @@ v1::SendPtyReply client::send(v1::SendPtyRequest request) {
 
 v1::PtyInfo client::resize(const v1::ResizePtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Resize, request); }
 
+v1::PtyInfo client::forget(const v1::ForgetPtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Forget, request); }
 v1::PtyInfo client::kill(const v1::KillPtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Kill, request, limits::kill_grace().count()); }
 
 std::unique_ptr<pty_stream> client::attach() {

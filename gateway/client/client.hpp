@@ -62,6 +62,7 @@ public:
   v1::SendPtyReply send(v1::SendPtyRequest) override;
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override;
   v1::PtyInfo kill(const v1::KillPtyRequest&) override;
+  v1::PtyInfo forget(const v1::ForgetPtyRequest&) override;
   std::unique_ptr<pty_stream> attach() override;
   std::unique_ptr<pty_stream> attach_again() override;
 

@@ -86,6 +86,7 @@ public:
   virtual v1::SendPtyReply send(v1::SendPtyRequest) = 0;
   virtual v1::PtyInfo resize(const v1::ResizePtyRequest&) = 0;
   virtual v1::PtyInfo kill(const v1::KillPtyRequest&) = 0;
+  virtual v1::PtyInfo forget(const v1::ForgetPtyRequest&) = 0;
   virtual std::unique_ptr<pty_stream> attach() = 0;
   /// After a stream was lost: waits for the node until the deadline of a call. Null when there is none by then, or when the waiting was
   /// cancelled.

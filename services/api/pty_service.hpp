@@ -16,6 +16,7 @@ public:
   grpc::ServerUnaryReactor* Send(grpc::CallbackServerContext*, const v1::SendPtyRequest*, v1::SendPtyReply*) override;
   grpc::ServerUnaryReactor* Resize(grpc::CallbackServerContext*, const v1::ResizePtyRequest*, v1::PtyInfo*) override;
   grpc::ServerUnaryReactor* Kill(grpc::CallbackServerContext*, const v1::KillPtyRequest*, v1::PtyInfo*) override;
+  grpc::ServerUnaryReactor* Forget(grpc::CallbackServerContext*, const v1::ForgetPtyRequest*, v1::PtyInfo*) override;
   grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* Attach(grpc::CallbackServerContext*) override;
 
 private:

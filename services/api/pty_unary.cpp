@@ -256,4 +256,16 @@ grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, co
     });
 }
 
+grpc::ServerUnaryReactor* pty_service::Forget(grpc::CallbackServerContext* ctx, const v1::ForgetPtyRequest* req, v1::PtyInfo* rep) {
+  return on_terminal(service_, ctx, *req,
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info, const v1::Principal&, unary_ptr answer) {
+                       if (info->running())
+                         return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                                                "the program in this terminal runs; end it first: swarmctl pty kill " + req->pty_id()});
+                       ask(self, terminal, forget_atom_v)
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
+}
+
 } // namespace swarm

@@ -53,6 +53,7 @@ std::optional<std::string> wrong_with(const v1::ReadPtyRequest& m) { return wron
 std::optional<std::string> wrong_with(const v1::SendPtyRequest& m) { return wrong_bounds(m); }
 std::optional<std::string> wrong_with(const v1::ResizePtyRequest& m) { return wrong_bounds(m); }
 std::optional<std::string> wrong_with(const v1::KillPtyRequest& m) { return wrong_bounds(m); }
+std::optional<std::string> wrong_with(const v1::ForgetPtyRequest& m) { return wrong_bounds(m); }
 std::optional<std::string> wrong_with(const v1::AttachFrame& m) { return wrong_bounds(m); }
 
 v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {

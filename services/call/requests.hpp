@@ -26,6 +26,7 @@ std::optional<std::string> wrong_with(const v1::ReadPtyRequest&);
 std::optional<std::string> wrong_with(const v1::SendPtyRequest&);
 std::optional<std::string> wrong_with(const v1::ResizePtyRequest&);
 std::optional<std::string> wrong_with(const v1::KillPtyRequest&);
+std::optional<std::string> wrong_with(const v1::ForgetPtyRequest&);
 std::optional<std::string> wrong_with(const v1::AttachFrame&);
 
 /// The command that starts a terminal, under the request's own id. What is not checked above is checked with the command.

@@ -171,6 +171,22 @@ TEST_CASE("whoever leaves a terminal gets his own back as it was") {
     CHECK_MESSAGE(undone.find(sequence) != std::string::npos, sequence);
 }
 
+TEST_CASE("terminals that have ended go out of the list on request, those that run stay, and the output of a task is still there") {
+  test_node node;
+  auto created = node.ctl_json({"dispatch", "say hello", "--harness", "exec", "--", "sh", "-c", "echo hello"});
+  std::string running = node.ctl_json({"pty", "new", "--name", "server", "--", "sleep", "1000"}).at("id");
+  auto dry = node.ctl({"pty", "prune", "--dry-run"});
+  CHECK(dry.out.find("  say-hello  exit 0") != std::string::npos);
+  CHECK(node.ctl_json({"pty", "list"}).size() == 2);
+  CHECK(node.ctl({"pty", "prune"}).status == 0);
+  auto left = node.ctl_json({"pty", "list"});
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].at("id") == running);
+  CHECK(node.ctl({"logs", created.at("task_id").get<std::string>()}).out.find("hello") != std::string::npos);
+  node.kill_node();
+  CHECK(node.ctl_json({"pty", "list"}).size() == 1);
+}
+
 TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and misses no byte") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);

@@ -173,6 +173,13 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   REQUIRE(c.home.ctl({"pty", "send", id, "over the link", "--enter"}).status == 0);
   auto followed = c.home.ctl({"pty", "read", id, "--follow"});
   CHECK(followed.out.find("got over the link") != std::string::npos);
+  // And it goes out of the list, once its end has been noted there.
+  auto listed = [&] {
+    auto all = c.home.ctl_json({"pty", "list", "--all"});
+    return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p["id"] == id; });
+  };
+  CHECK(listed());
+  CHECK(eventually([&] { return c.home.ctl({"pty", "prune", "--all-scopes"}).status == 0 && !listed(); }));
 }
 
 TEST_CASE("much output is followed from another host, every byte once, also by two at a time and from anywhere") {

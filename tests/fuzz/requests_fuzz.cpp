@@ -30,6 +30,7 @@ bool in_bounds(const v1::ReadPtyRequest& m) { return is_id(m.id()); }
 bool in_bounds(const v1::SendPtyRequest& m) { return is_id(m.pty_id()) && is_id(m.id().client()) && m.data().size() <= limits::pty_input_bytes_max; }
 bool in_bounds(const v1::ResizePtyRequest& m) { return is_id(m.pty_id()); }
 bool in_bounds(const v1::KillPtyRequest& m) { return is_id(m.pty_id()); }
+bool in_bounds(const v1::ForgetPtyRequest& m) { return is_id(m.pty_id()); }
 bool in_bounds(const v1::AttachFrame& m) { return is_id(m.pty_id()) && m.input().size() <= limits::pty_input_bytes_max; }
 
 const fuzz::populated& world() {
@@ -106,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto which = in.byte();
   auto more = static_cast<std::size_t>(in.byte()) | static_cast<std::size_t>(in.byte()) << 8 | static_cast<std::size_t>(in.byte() % 4) << 16;
   auto bytes = in.rest();
-  switch (which % 10) {
+  switch (which % 11) {
     case 0: check<v1::WatchRequest>(bytes, more); break;
     case 1: check<v1::WaitRequest>(bytes, more); break;
     case 2: check<v1::AttachRequest>(bytes, more); break;
@@ -116,6 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 6: check<v1::SendPtyRequest>(bytes, more); break;
     case 7: check<v1::ResizePtyRequest>(bytes, more); break;
     case 8: check<v1::KillPtyRequest>(bytes, more); break;
+    case 10: check<v1::ForgetPtyRequest>(bytes, more); break;
     default: check<v1::AttachFrame>(bytes, more); break;
   }
   return 0;

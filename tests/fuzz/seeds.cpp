@@ -169,7 +169,7 @@ void request(corpus& c, unsigned which) {
 void add_requests(corpus c) {
   request<v1::WatchRequest>(c, 0), request<v1::WaitRequest>(c, 1), request<v1::AttachRequest>(c, 2), request<v1::CreatePtyRequest>(c, 3);
   request<v1::ListPtysRequest>(c, 4), request<v1::ReadPtyRequest>(c, 5), request<v1::SendPtyRequest>(c, 6), request<v1::ResizePtyRequest>(c, 7);
-  request<v1::KillPtyRequest>(c, 8), request<v1::AttachFrame>(c, 9);
+  request<v1::KillPtyRequest>(c, 8), request<v1::AttachFrame>(c, 9), request<v1::ForgetPtyRequest>(c, 10);
 }
 
 void add_mcp(corpus c) {

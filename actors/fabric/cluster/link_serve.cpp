@@ -329,7 +329,7 @@ void graph(self_ptr self, const ticket& t, const v1::GraphRequest& asked, std::c
 
 /// Whether the caller may do that with the terminals of this node; if not, it has been told.
 bool may_use_terminals(self_ptr self, const ticket& t, const v1::LinkRequest& r) {
-  auto writes = r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty();
+  auto writes = r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty() || r.has_forget_pty();
   if (!writes && !r.has_list_ptys() && !r.has_read_pty() && !r.has_find_pty())
     return true;
   // A node asks for itself where a terminal is, and nothing else.
@@ -389,6 +389,10 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
       return with_terminal(self, t, r.kill_pty().pty_id(), [self, t, r, patience](const pty_actor& terminal) {
         self->request(terminal, patience, kill_atom_v, r.kill_pty().signal())
           .then(then_answer<pty_info_ptr>(self, t, put_info()), else_error(self, t));
+      });
+    case v1::LinkRequest::kForgetPty:
+      return with_terminal(self, t, r.forget_pty().pty_id(), [self, t, patience](const pty_actor& terminal) {
+        self->request(terminal, patience, forget_atom_v).then(then_answer<pty_info_ptr>(self, t, put_info()), else_error(self, t));
       });
     case v1::LinkRequest::kGraph:
       return r.principal().kind() == v1::Principal::OPERATOR

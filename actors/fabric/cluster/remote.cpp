@@ -395,6 +395,10 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
       return ask_pty<pty_info_ptr>(
         self, soon, [&](v1::LinkRequest& x) { x.mutable_find_pty()->set_id(id); }, info_in);
     },
+    [self, id, soon](forget_atom) {
+      return ask_pty<pty_info_ptr>(
+        self, soon, [&](v1::LinkRequest& x) { x.mutable_forget_pty()->set_pty_id(id); }, info_in);
+    },
     [](const keeper_news_ptr&) {},
     [self](tree_atom) { return runtime::self_row(self, "up", self->state.node_id); },
   };

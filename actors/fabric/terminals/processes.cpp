@@ -102,7 +102,7 @@ v1::PtyInfo describe(const processes_state::child& c) {
 
 void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  c.terminal = self->spawn(pty, st.node, st.log, std::move(info), c.info);
+  c.terminal = self->spawn(pty, st.node, processes_actor{self}, st.log, std::move(info), c.info);
   self->monitor(c.terminal);
   c.terminal_since_ms = st.node->clock->boot_ms();
   for (auto& p : std::exchange(c.asking, {}))
@@ -396,6 +396,29 @@ caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& reques
   return promise;
 }
 
+/// Only one of which nothing more is to come: a further attempt would bring it back.
+caf::result<pty_info_ptr> forget_ended(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  auto i = st.children.find(id);
+  if (i == st.children.end() || (!i->second.row && !i->second.record))
+    return fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them");
+  if (!i->second.info.exited)
+    return fail(errc::invalid, "the program in this terminal runs; end it first: swarmctl pty kill " + id);
+  auto known = std::find(st.ended.begin(), st.ended.end(), id);
+  if (known == st.ended.end())
+    return fail(errc::unavailable, "the end of this program is being noted; try again");
+  auto info = std::make_shared<const v1::PtyInfo>(describe(i->second));
+  st.ended.erase(known);
+  st.terminals_due.cancel(id);
+  if (i->second.terminal)
+    caf::anon_send_exit(i->second.terminal, caf::exit_reason::user_shutdown);
+  for (auto& p : i->second.asking)
+    p.answer(fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them"));
+  st.children.erase(i);
+  caf::anon_send(st.log, forget_atom_v, id);
+  return info;
+}
+
 /// Terminals that ended before this node started are shown as they were kept.
 void load_ended(self_ptr self) {
   self->request(self->state.log, limits::call_deadline_default(), list_atom_v)
@@ -558,6 +581,7 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
             out.push_back(std::make_shared<const v1::PtyInfo>(std::move(info)));
       return out;
     },
+    [self](list_atom, forget_atom, const std::string& id) { return forget_ended(self, id); },
     [self](boot_atom) {
       self->state.booted = true;
       drop_strays(self);

@@ -233,10 +233,12 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
 
 } // namespace
 
-pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, pty_log_actor log, v1::PtyInfo info, const child_info& child) {
+pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes_actor parent, pty_log_actor log, v1::PtyInfo info,
+                             const child_info& child) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.node = std::move(node);
+  st.parent = std::move(parent);
   st.log = std::move(log);
   st.info = std::move(info);
   st.ring = child.ring;
@@ -271,6 +273,9 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, pty_log_a
       return info_of(self);
     },
     [self](status_atom) { return info_of(self); },
+    [self](forget_atom) -> caf::result<pty_info_ptr> {
+      return self->delegate(self->state.parent, list_atom_v, forget_atom_v, self->state.info.id());
+    },
     [self](const keeper_news_ptr& news) {
       switch (news->kind) {
         case keeper_news::output: return advance(self, news->child.end);

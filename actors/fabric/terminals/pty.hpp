@@ -24,6 +24,7 @@ struct pty_state {
   };
 
   node_environment_ptr node;
+  processes_actor parent;
   pty_log_actor log;
   v1::PtyInfo info;
   std::shared_ptr<const ring_reader> ring; // until the program has ended and everything is in the files
@@ -42,7 +43,7 @@ struct pty_state {
 };
 
 /// `info` says what runs in it; `child` is what the keeper has, without a ring for a terminal whose program ended before this node started.
-pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_environment_ptr node, pty_log_actor log, v1::PtyInfo info,
-                             const child_info& child);
+pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_environment_ptr node, processes_actor parent, pty_log_actor log,
+                             v1::PtyInfo info, const child_info& child);
 
 } // namespace swarm

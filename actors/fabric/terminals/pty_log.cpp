@@ -118,6 +118,11 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_environment_ptr node) {
         log::warn({"terminal ", ended->id(), ": its end is not kept: ", e.what()});
       }
     },
+    [self](forget_atom, const std::string& id) {
+      std::error_code ec;
+      if (is_plain_name(id))
+        fs::remove(self->state.node->facts.dir.pty_dir() / id / terminal_record_name, ec);
+    },
     [self](list_atom) { return ended_terminals(self); },
     [self](tick_atom) {
       clean_up(self);

@@ -96,7 +96,14 @@ public:
     return info;
   }
   v1::CreatePtyRequest created;
-  v1::PtyList list(const v1::ListPtysRequest&) override { return {}; }
+  std::vector<v1::PtyInfo> terminals;
+  v1::PtyList list(const v1::ListPtysRequest& r) override {
+    v1::PtyList out;
+    for (const auto& p : terminals)
+      if (r.all_scopes() || p.scope() == r.scope())
+        *out.add_ptys() = p;
+    return out;
+  }
   std::vector<std::string> output; // of every terminal, in chunks
   stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override {
     v1::PtyChunk chunk;
@@ -114,6 +121,8 @@ public:
   }
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override { return {}; }
   v1::PtyInfo kill(const v1::KillPtyRequest&) override { return {}; }
+  std::function<v1::PtyInfo(const v1::ForgetPtyRequest&)> on_forget = [](const v1::ForgetPtyRequest&) { return v1::PtyInfo{}; };
+  v1::PtyInfo forget(const v1::ForgetPtyRequest& r) override { return on_forget(r); }
   std::unique_ptr<pty_stream> attach() override { return nullptr; }
   std::unique_ptr<pty_stream> attach_again() override { return nullptr; }
   bool running() override { return is_running; }

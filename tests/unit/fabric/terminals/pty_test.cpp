@@ -439,6 +439,31 @@ TEST_CASE("of two workers that run with the same title one has a part of its id 
 
 // -- forgetting ----------------------------------------------------------------------------------
 
+TEST_CASE("an ended terminal that is forgotten is listed no more, also after a restart, and its output stays") {
+  terminal_world t;
+  auto forget = [&] {
+    auto a = t.request<pty_info_ptr>(t.terminal, forget_atom_v);
+    t.w.settle();
+    return a;
+  };
+  t.print("kept");
+  CHECK(forget().error() == errc::invalid); // it runs
+  CHECK(name_of(t, t.id) == "talk");
+  t.keeper.exit(t.id, 3);
+  t.w.settle();
+  auto forgotten = forget();
+  CHECK(forgotten.get()->exit_status() == 3);
+  CHECK(name_of(t, t.id) == "(not listed)");
+  t.restart();
+  t.w.settle();
+  CHECK(name_of(t, t.id) == "(not listed)");
+  t.terminal = t.find();
+  CHECK(t.all() == "kept");
+  CHECK(forget().error() == errc::not_found);
+}
+
+// -- files -------------------------------------------------------------------------------------
+
 TEST_CASE("segments are filled one after the other and read back across their borders") {
   test::scratch_state s;
   auto dir = s.dir.pty_dir() / "one";

@@ -98,6 +98,9 @@ TEST_CASE("requests beyond a bound are refused with a text that names it") {
   v1::KillPtyRequest kill;
   kill.set_pty_id(id);
   CHECK(wrong_with(kill));
+  v1::ForgetPtyRequest forget;
+  forget.set_pty_id(id);
+  CHECK(wrong_with(forget));
   v1::AttachFrame frame;
   frame.set_input(input);
   CHECK(wrong_with(frame));
