@@ -44,6 +44,8 @@ public:
   std::vector<std::string> tail;
   /// What this terminal made last, for @last.
   recent_things recent;
+  /// config.toml of this user's state directory, also when another node is spoken to; empty = none.
+  std::filesystem::path config_file;
   /// Set by the parsed command; gives the exit status.
   std::function<int()> action;
   /// Where the action's node may come from.

@@ -48,6 +48,7 @@ int run_command_line(std::string program, std::vector<std::string> args) {
   invocation cli{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
   cli.program = std::move(program);
   cli.recent = recent_things::of_this_terminal(dir);
+  cli.config_file = dir.config_file();
   // Everything is written. Leaving through `node` would tear gRPC down, which costs more than the call.
   auto status = run(cli, std::move(args));
   std::quick_exit(status == code::interrupted && is_without_reader(STDOUT_FILENO) ? 128 + SIGPIPE : status);

@@ -132,8 +132,8 @@ std::optional<std::string> contradiction() {
 
 std::optional<std::string> take_over(const toml::table& file) {
   for (const auto& [key, value] : file)
-    if ((key.str() != "limits" && key.str() != "labels" && key.str() != "accept") || !value.is_table())
-      return "unknown table or key \"" + std::string{key.str()} + "\"; there are [limits], [labels] and [accept]";
+    if ((key.str() != "limits" && key.str() != "labels" && key.str() != "accept" && key.str() != "terminal") || !value.is_table())
+      return "unknown table or key \"" + std::string{key.str()} + "\"; there are [limits], [labels], [accept] and [terminal]";
   const auto* given = file["limits"].as_table();
   if (!given)
     return std::nullopt;

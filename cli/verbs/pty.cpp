@@ -3,6 +3,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "cli/config.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/interrupt.hpp"
@@ -83,7 +84,6 @@ int run_new(invocation& cli, const new_options& o) {
   return code::ok;
 }
 
-int run_list(invocation& cli, bool all) {
 /// How it is with the program.
 std::string state_of(const v1::PtyInfo& p) {
   return p.running()             ? "running"
@@ -92,6 +92,7 @@ std::string state_of(const v1::PtyInfo& p) {
                                  : "exit " + std::to_string(p.exit_status());
 }
 
+int run_list(invocation& cli, bool all) {
   auto list = all_terminals(cli, all);
   if (cli.json_wanted()) {
     auto out = json::array();
@@ -112,7 +113,6 @@ std::string state_of(const v1::PtyInfo& p) {
   return code::ok;
 }
 
-// -- read ----------------------------------------------------------------------------------
 struct prune_options {
   bool all_scopes = false;
   bool dry_run = false;
@@ -146,6 +146,7 @@ int run_prune(invocation& cli, const prune_options& o) {
   return kept == 0 ? code::ok : code::refused;
 }
 
+// -- read ----------------------------------------------------------------------------------
 
 struct read_options {
   std::string who;
@@ -310,26 +311,39 @@ std::string name_of_key(char key) {
 
 struct attach_options {
   std::string who;
-  std::string detach_key = "^]";
+  std::string detach_key;
 };
 
-int run_attach(invocation& cli, const attach_options& o) {
-  auto key = parse_detach_key(o.detach_key);
+/// --detach-key, else that of config.toml.
+char detach_key(const invocation& cli, const attach_options& o) {
+  static constexpr const char* takes = " takes one character, or ctrl- (or ^) and a letter or one of [ ] \\ ^ _, for instance ctrl-]";
+  if (!o.detach_key.empty()) {
+    if (auto key = parse_detach_key(o.detach_key))
+      return *key;
+    throw usage(std::string{"--detach-key"} + takes);
+  }
+  auto configured = read_terminal_config(cli.config_file).detach_key;
+  auto key = parse_detach_key(configured.empty() ? "ctrl-]" : configured);
   if (!key)
-    throw usage("--detach-key takes one character, or ^ and a letter or one of [ ] \\ ^ _, for instance ^]");
+    throw failure(code::refused, cli.config_file.string() + ": detach_key in [terminal]" + takes);
+  return *key;
+}
+
+int run_attach(invocation& cli, const attach_options& o) {
+  auto key = detach_key(cli, o);
   auto terminal = terminal_named(cli, o.who, reach::this_scope);
   const auto& id = terminal.id();
   attach_settings settings;
-  settings.detach_key = *key;
+  settings.detach_key = key;
   settings.may_leave = isatty(STDIN_FILENO) == 1;
   // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
   settings.stay = !settings.may_leave && !terminal.running();
   settings.patience = std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")};
-  settings.away_notice = "\r\n[swarm: the node is away, and this terminal comes back with it; " + name_of_key(*key) + " leaves]\r\n";
+  settings.away_notice = "\r\n[swarm: the node is away, and this terminal comes back with it; " + name_of_key(key) + " leaves]\r\n";
   settings.give_up = [&cli] { cli.node().coordination.cancel(); };
   if (settings.may_leave && cli.io().out_is_terminal())
-    cli.io().error("attached to " + (terminal.name().empty() ? short_id(id) : terminal.name() + " (" + short_id(id) + ")") + "; " +
-                   name_of_key(*key) + " leaves it");
+    cli.io().error("attached to " + (terminal.name().empty() ? short_id(id) : terminal.name() + " (" + short_id(id) + ")") + "; " + name_of_key(key) +
+                   " leaves it");
   auto end = attach_terminal(cli.node().ptys, id, settings);
   if (end.detached) {
     cli.io().error("detached from " + short_id(id) + "; the program goes on");
@@ -357,6 +371,11 @@ void build_pty_reading(CLI::App& app, invocation& cli) {
   auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
   option(*read, "--from", r->from, "start at this offset (the oldest kept)");
   option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
+  auto p = std::make_shared<prune_options>();
+  auto* prune = app.add_subcommand("prune", "take terminals whose programs have ended out of the list; swarmctl logs TASK still has their output");
+  flag(*prune, "--all-scopes", p->all_scopes, "of every scope");
+  flag(*prune, "--dry-run", p->dry_run, "only say which");
+  on_run(*prune, cli, [p, &cli] { return run_prune(cli, *p); });
   flag(*read, "--follow", r->follow, "go on until the program ends");
   flag(*read, "--raw", r->raw, "control characters as they are on a terminal too, not only colours; into a pipe or file they always are");
   on_run(*read, cli, [r, &cli] { return run_read(cli, *r); });
@@ -371,11 +390,6 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   flag(*send, "--stdin", s->from_stdin, "type what comes in on standard input");
   option(*send, "--fence", s->fence, "only while the worker in this terminal works under this claim");
   on_run(*send, cli, [s, &cli] { return run_send(cli, *s); });
-  auto p = std::make_shared<prune_options>();
-  auto* prune = app.add_subcommand("prune", "take terminals whose programs have ended out of the list; swarmctl logs TASK still has their output");
-  flag(*prune, "--all-scopes", p->all_scopes, "of every scope");
-  flag(*prune, "--dry-run", p->dry_run, "only say which");
-  on_run(*prune, cli, [p, &cli] { return run_prune(cli, *p); });
   auto size = std::make_shared<size_options>();
   auto resized = std::make_shared<std::string>();
   auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
@@ -387,8 +401,8 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   option(*kill, "--signal", *signal, "send only this signal");
   on_run(*kill, cli, [killed, signal, &cli] { return run_kill(cli, *killed, *signal); });
   auto a = std::make_shared<attach_options>();
-  auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches", a->who);
-  option(*attach, "--detach-key", a->detach_key, "key that detaches, such as ^] (default) or ^A");
+  auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches, or the key that config.toml names", a->who);
+  option(*attach, "--detach-key", a->detach_key, "key that detaches, such as ctrl-] (default) or ctrl-a; config.toml: [terminal] detach_key");
   on_run(*attach, cli, [a, &cli] { return run_attach(cli, *a); });
 }
 

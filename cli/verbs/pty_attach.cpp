@@ -312,9 +312,17 @@ private:
 std::optional<char> parse_detach_key(std::string_view text) {
   if (text.size() == 1)
     return text[0];
-  if (text.size() != 2 || text[0] != '^')
+  constexpr std::string_view named = "ctrl-";
+  auto begins_so = [&] {
+    return text.size() == named.size() + 1 && std::equal(named.begin(), named.end(), text.begin(), [](char a, char b) { return a == (b | 0x20); });
+  };
+  if (begins_so())
+    text.remove_prefix(named.size());
+  else if (text.size() == 2 && text[0] == '^')
+    text.remove_prefix(1);
+  else
     return std::nullopt;
-  auto c = text[1] >= 'a' && text[1] <= 'z' ? static_cast<char>(text[1] - 'a' + 'A') : text[1];
+  auto c = text[0] >= 'a' && text[0] <= 'z' ? static_cast<char>(text[0] - 'a' + 'A') : text[0];
   if (c < '@' || c > '_')
     return std::nullopt;
   return static_cast<char>(c - '@');

@@ -171,6 +171,20 @@ TEST_CASE("whoever leaves a terminal gets his own back as it was") {
     CHECK_MESSAGE(undone.find(sequence) != std::string::npos, sequence);
 }
 
+TEST_CASE("the key that leaves a terminal is that of config.toml, and the hint names it") {
+  test_node node;
+  fs::create_directories(node.dir().root);
+  std::ofstream{node.dir().config_file()} << "[terminal]\ndetach_key = \"ctrl-a\"\n";
+  auto created = node.ctl_json({"dispatch", "Fix the Parser", "--detach", "--harness", "exec", "--", "sh", "-c", "echo ready; sleep 1000"});
+  REQUIRE(eventually([&] { return node.ctl({"pty", "read", "fix-the-parser"}).out.find("ready") != std::string::npos; }));
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", "fix-the-parser"}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  CHECK(person.screen().find("attached to fix-the-parser (") != std::string::npos);
+  CHECK(person.screen().find("Ctrl-A leaves it") != std::string::npos);
+  person.type("\x01");
+  CHECK(person.finish() == 0);
+}
+
 TEST_CASE("terminals that have ended go out of the list on request, those that run stay, and the output of a task is still there") {
   test_node node;
   auto created = node.ctl_json({"dispatch", "say hello", "--harness", "exec", "--", "sh", "-c", "echo hello"});

@@ -157,12 +157,14 @@ struct cli {
   manual_clock clock{1'795'291'700'000};
   std::string directory = "/r";
   std::string program = "swarmctl";
+  std::filesystem::path config_file;
 
   int operator()(std::vector<std::string> args) {
     screen.out.clear();
     screen.err.clear();
     invocation cli{{node, node, node, node}, env, screen.io, clock, directory};
     cli.program = program;
+    cli.config_file = config_file;
     return run(cli, std::move(args));
   }
   json out_json() const { return json::parse(screen.out); }

@@ -65,6 +65,10 @@ TEST_CASE("a detach key is a control key or one character") {
   CHECK(parse_detach_key("^a") == char{1});
   CHECK(parse_detach_key("^A") == char{1});
   CHECK(parse_detach_key("q") == 'q');
+  CHECK(parse_detach_key("ctrl-]") == char{0x1d});
+  CHECK(parse_detach_key("Ctrl-A") == char{1});
+  CHECK(!parse_detach_key("ctrl-").has_value());
+  CHECK(!parse_detach_key("ctrl-ab").has_value());
   CHECK(!parse_detach_key("").has_value());
   CHECK(!parse_detach_key("^!").has_value());
   CHECK(!parse_detach_key("ctrl").has_value());

@@ -1,3 +1,7 @@
+#include <fstream>
+
+#include "cli/config.hpp"
+#include "cli/verbs/pty_attach.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <doctest/doctest.h>
@@ -36,6 +40,21 @@ struct cli_with_terminals : test::cli {
   std::string refused;
 };
 
+struct config_file {
+  explicit config_file(const std::string& text) { std::ofstream{path} << text; }
+  ~config_file() { std::filesystem::remove(path); }
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("config-" + std::to_string(getpid()) + ".toml");
+};
+
+std::string failure_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const failure& e) {
+    return e.what();
+  }
+  return {};
+}
+
 } // namespace
 
 TEST_CASE("pty prune removes the ended terminals of this scope and names them") {
@@ -67,3 +86,30 @@ TEST_CASE("pty prune goes on after a terminal that stays, and says so") {
   CHECK(ctl.screen.out == "removed 33333333  test  lost with its keeper\n");
 }
 
+TEST_CASE("the detach key is read from the table [terminal] of config.toml") {
+  CHECK(read_terminal_config("/nonexistent/config.toml").detach_key.empty());
+  config_file limits_only{"[limits]\nlock_waiters_max = 64\n"};
+  CHECK(read_terminal_config(limits_only.path).detach_key.empty());
+  config_file set{"[limits]\nlock_waiters_max = 64\n[terminal]\ndetach_key = \"ctrl-a\"\n"};
+  CHECK(read_terminal_config(set.path).detach_key == "ctrl-a");
+}
+
+TEST_CASE("a table [terminal] that is wrong is refused with its line") {
+  auto said = [](const std::string& text) {
+    config_file file{text};
+    return failure_of([&] { read_terminal_config(file.path); });
+  };
+  CHECK(said("[terminal]\ndetach = \"q\"\n").find(".toml:2: unknown key \"detach\" in [terminal]; there is detach_key") != std::string::npos);
+  CHECK(said("[terminal]\ndetach_key = 5\n").find("must be a text in quotes") != std::string::npos);
+  CHECK(said("[terminal\n").find(".toml:1: ") != std::string::npos);
+}
+
+TEST_CASE("attach takes the flag before the configuration, and refuses a key that is none with the place where it stands") {
+  cli_with_terminals ctl;
+  CHECK(ctl.run({"pty", "attach", "server", "--detach-key", "alt-x"}) == code::usage);
+  CHECK(ctl.screen.err.find("--detach-key takes one character") != std::string::npos);
+  config_file file{"[terminal]\ndetach_key = \"alt-x\"\n"};
+  ctl.config_file = file.path;
+  CHECK(ctl.run({"pty", "attach", "server"}) == code::refused);
+  CHECK(ctl.screen.err.find(file.path.string() + ": detach_key in [terminal] takes one character") != std::string::npos);
+}
