@@ -25,6 +25,7 @@ json node_row(const v1::ClusterNode& n) {
           {"version", n.info().version()},
           {"home", n.home()},
           {"link", link_text(n.link())},
+          {"left", n.left()},
           {"labels", labels},
           {"workers", n.info().workers()},
           {"workers_max", n.info().workers_max()},

@@ -349,6 +349,10 @@ int run_attach(invocation& cli, const attach_options& o) {
     cli.io().error("detached from " + short_id(id) + "; the program goes on");
     return code::ok;
   }
+  if (end.signal == 0 && end.exit_status < 0) {
+    cli.io().error("the program was lost with its keeper");
+    return code::refused;
+  }
   cli.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)
                                  : "the program ended with exit status " + std::to_string(end.exit_status));
   return end.signal != 0 ? 128 + end.signal : end.exit_status;
@@ -367,15 +371,15 @@ void build_pty_reading(CLI::App& app, invocation& cli) {
   auto* list = app.add_subcommand("list", "list terminals");
   flag(*list, "--all", *all, "of every scope");
   on_run(*list, cli, [all, &cli] { return run_list(cli, *all); });
-  auto r = std::make_shared<read_options>();
-  auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
-  option(*read, "--from", r->from, "start at this offset (the oldest kept)");
-  option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
   auto p = std::make_shared<prune_options>();
   auto* prune = app.add_subcommand("prune", "take terminals whose programs have ended out of the list; swarmctl logs TASK still has their output");
   flag(*prune, "--all-scopes", p->all_scopes, "of every scope");
   flag(*prune, "--dry-run", p->dry_run, "only say which");
   on_run(*prune, cli, [p, &cli] { return run_prune(cli, *p); });
+  auto r = std::make_shared<read_options>();
+  auto* read = of_terminal(app, "read", "print a terminal's output", r->who);
+  option(*read, "--from", r->from, "start at this offset (the oldest kept)");
+  option(*read, "--bytes", r->bytes, "at most this many; without --from the last ones");
   flag(*read, "--follow", r->follow, "go on until the program ends");
   flag(*read, "--raw", r->raw, "control characters as they are on a terminal too, not only colours; into a pipe or file they always are");
   on_run(*read, cli, [r, &cli] { return run_read(cli, *r); });

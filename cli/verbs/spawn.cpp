@@ -134,7 +134,7 @@ int run_spawns(invocation& cli, const spawns_options& o) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& s : spawns) {
-    auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : std::to_string(s.exit_status());
+    auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : s.exit_status() < 0 ? "lost" : std::to_string(s.exit_status());
     rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness().empty() ? "-" : s.harness(), s.role(),
                     s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
                     s.reason().empty() ? "-" : s.reason()});

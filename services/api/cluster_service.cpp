@@ -270,8 +270,15 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
 
 std::optional<security_failure> cluster_service::drain_here_or_at_home(const v1::DrainNodeRequest& req, v1::ClusterView& view) {
   auto facts = cluster_.authority().facts();
-  if (facts && !facts->is_home())
-    return ask_home([&](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Drain(&c, req, &view); });
+  if (facts && !facts->is_home()) {
+    v1::ClusterView of_home;
+    if (auto failed = ask_home([&](v1::Federation::Stub& home, grpc::ClientContext& c) { return home.Drain(&c, req, &of_home); }))
+      return failed;
+    // Links are told as this node has them, whichever node decides.
+    cluster_.keep(of_home);
+    view = cluster_.view();
+    return std::nullopt;
+  }
   if (auto failed = cluster_.drain(req.node(), req.off()))
     return failed;
   tell_federation();

@@ -127,8 +127,11 @@ std::string cluster::shared_home() const {
 v1::ClusterView cluster::view() const {
   std::lock_guard guard{mutex_};
   auto out = view_;
-  if (home_.empty() && !out.cluster_id().empty())
+  if (home_.empty() && !out.cluster_id().empty()) {
     out.set_authority_unlocked(!authority_->locked(clock_.unix_ms()));
+    for (auto& n : *out.mutable_nodes())
+      n.set_left(n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(n.info().node_id()));
+  }
   return out;
 }
 
@@ -366,7 +369,9 @@ security_result<v1::ClusterNode*> cluster::named(const std::string& id_or_name) 
       return &n;
   for (const auto& n : view_.nodes())
     if (n.info().node_name() == id_or_name)
-      return security_failure{security_error::wrong_state, concat({id_or_name, " has left the cluster already, or was revoked"})};
+      return security_failure{security_error::wrong_state,
+                              id_or_name +
+                                (authority_->revoked(n.info().node_id()) ? " was revoked already" : " has left the cluster: there is nothing to do")};
   return security_failure{security_error::wrong_state, concat({"no node is called ", id_or_name, "; `swarmctl nodes` lists them"})};
 }
 

@@ -29,7 +29,13 @@ TEST_CASE("a drained node gets no new workers, finishes those it has, and takes 
   auto running = c.home.ctl_json(in_shared({"dispatch", "patient", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sh",
                                             "-c", "while [ ! -e " + go + " ]; do sleep 0.05; done"}));
   // Asked at a member, for another node or itself.
-  REQUIRE(b.ctl({"drain", "b"}).status == 0);
+  auto drained = b.ctl_json({"drain", "b"})["nodes"];
+  // The links are told as the member that was asked has them, not as the home that has decided.
+  REQUIRE(drained.size() == 2);
+  for (const auto& n : drained) {
+    CHECK(n["link"] == (n["home"] == true ? "up" : "self"));
+    CHECK(n["draining"] == (n["home"] != true));
+  }
   CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(b, "b")["draining"] == true; }));
   CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["draining"] == true);
   auto refused = c.home.ctl(dispatch_to(b, "b", "too late"));
@@ -63,6 +69,13 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   REQUIRE(b.ctl({"leave", "--force"}).status == 0);
   CHECK(b.ctl_json({"nodes"})["nodes"].empty());
   CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "revoked"; }));
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["left"] == true);
+  auto listed = c.home.ctl({"nodes"}).out;
+  CHECK(listed.find("  left") != std::string::npos);
+  CHECK(listed.find("revoked") == std::string::npos);
+  auto too_late = c.home.ctl({"node", "revoke", "b"});
+  CHECK(too_late.status == 1);
+  CHECK(too_late.err.find("b has left the cluster") != std::string::npos);
   CHECK(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(asked)}))["status"] == "failed"; }));
   CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 1);
   // Named scopes are its own again.

@@ -296,8 +296,9 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
     [self](tree_atom) {
       const auto& s = self->state;
       return runtime::self_row(self, s.info.running() ? "running" : "ended",
-                               s.info.running() ? concat({"pid ", s.info.pid(), ", ", s.info.end(), " bytes"})
-                                                : concat({"exit ", s.info.exit_status()}));
+                               s.info.running()           ? concat({"pid ", s.info.pid(), ", ", s.info.end(), " bytes"})
+                               : s.info.exit_status() < 0 ? "lost with its keeper"
+                                                          : concat({"exit ", s.info.exit_status()}));
     },
   };
 }
