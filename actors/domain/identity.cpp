@@ -33,6 +33,8 @@ bool has_grant(const v1::Principal& who, std::string_view grant) {
   return std::find(who.grants().begin(), who.grants().end(), grant) != who.grants().end();
 }
 
+bool acts_as_operator(const transaction& tx) { return tx.command().principal().kind() == v1::Principal::OPERATOR && tx.command().actor().empty(); }
+
 std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& grants) {
   for (auto g = grants.begin(); g != grants.end(); ++g) {
     if (*g != "spawn" && *g != "pty" && *g != "cross_identity")

@@ -7,8 +7,10 @@ namespace swarm::domain {
 
 namespace {
 
-/// Not sessions: what they are sent is seen as an event.
-bool has_no_mailbox(std::string_view name) { return name == "operator" || name == "system"; }
+constexpr std::string_view person = "operator";
+
+/// Not sessions: what rules tell them is seen as an event. What somebody writes to the operator is kept (`write_to_person`).
+bool has_no_mailbox(std::string_view name) { return name == person || name == "system"; }
 
 bool is_full(const transaction& tx, const std::string& recipient) {
   return tx.count<v1::Message>({.scope = tx.scope(), .recipient = recipient, .read = false}) >= limits::session_unread_messages_max();
@@ -125,7 +127,44 @@ v1::Reply deliver_messages(transaction& tx, const v1::DeliverMessages& d) {
   return reply;
 }
 
+namespace {
+
+/// The mailbox of the operator, one for each scope: it holds as many messages as a session may have unread. A new one takes the place of the
+/// oldest that was read.
+v1::Reply write_to_person(transaction& tx, const v1::SendMessage& m) {
+  const auto most = limits::session_unread_messages_max();
+  v1::Message row;
+  row.set_recipient(m.recipient());
+  if (is_full(tx, row.recipient()))
+    return refuse(v1::Refusal::LIMIT,
+                  "The operator has " + std::to_string(most) +
+                    " unread messages in this scope. Somebody must read them first: swarmctl messages --mine",
+                  row.recipient());
+  if (tx.count<v1::Message>({.scope = tx.scope(), .recipient = row.recipient()}) >= most)
+    for (const auto& oldest : tx.find<v1::Message>({.scope = tx.scope(), .recipient = row.recipient(), .read = true, .limit = 1}))
+      tx.erase(oldest);
+  row.set_scope(tx.scope());
+  row.set_sender(tx.actor_name());
+  row.set_content(with_task(m.content(), m.task_id()));
+  row.set_created_at_ms(tx.in().now_ms);
+  row.set_id(tx.next_message_id());
+  tx.put(row);
+  tx.event("message.sent", row.recipient(), content_payload(row.content()), row.sender());
+  v1::Reply reply;
+  auto& result = *reply.mutable_message_sent()->mutable_prompt();
+  result.set_sender(row.sender());
+  result.set_recipient(row.recipient());
+  result.set_message_id(row.id());
+  if (m.prompt())
+    result.set_skipped("the operator reads mail with: swarmctl messages --mine");
+  return reply;
+}
+
+} // namespace
+
 v1::Reply send_message(transaction& tx, const v1::SendMessage& m) {
+  if (m.recipient() == person)
+    return write_to_person(tx, m);
   if (auto refusal = check_recipient(tx, m))
     return *refusal;
   v1::Reply reply;
@@ -155,9 +194,10 @@ v1::Reply broadcast(transaction& tx, const v1::Broadcast& b) {
 
 v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
   auto me = tx.acting_session();
-  if (!me)
+  if (!me && !acts_as_operator(tx))
     return not_registered();
-  message_filter unread{.scope = tx.scope(), .recipient = me->id(), .read = false};
+  const auto whose = me ? me->id() : std::string{person};
+  message_filter unread{.scope = tx.scope(), .recipient = whose, .read = false};
   unread.limit = c.limit() == 0 ? 50 : c.limit();
   if (!c.task_prefix().empty())
     unread.content_prefix = "[task:" + c.task_prefix() + "]";
@@ -179,7 +219,7 @@ v1::Reply consume_messages(transaction& tx, const v1::ConsumeMessages& c) {
     *list->add_messages() = std::move(m);
   }
   if (!seen.empty())
-    tx.event("message.read", me->id(), {{"messages", seen}});
+    tx.event("message.read", whose, {{"messages", seen}});
   return reply;
 }
 

@@ -84,6 +84,8 @@ using grant_list = google::protobuf::RepeatedPtrField<std::string>;
 /// Refuses unknown or repeated grants (INVALID), and any from a session (FORBIDDEN): nobody gives itself rights.
 std::optional<v1::Reply> check_grants(const transaction&, const grant_list&);
 bool has_grant(const v1::Principal&, std::string_view grant);
+/// True when the node's user acts in person and not as one of the sessions.
+bool acts_as_operator(const transaction&);
 /// The two are the same, or this caller may reach across.
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
 /// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity; everybody when it has none.
@@ -123,7 +125,8 @@ void publish_terminal(transaction&, const v1::Session&, const std::string& handl
 std::optional<v1::Spawn> terminal_of(const transaction&, const v1::Session&);
 
 /// Puts a message row and wakes nobody (waking is by event). Sender may be "system" or "operator". No row, and id 0, when the
-/// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages.
+/// recipient is "operator" or "system" or has limits::session_unread_messages_max() unread messages: what rules tell the operator would
+/// bury what somebody has written.
 v1::Message post_message(transaction&, std::string_view sender, std::string_view recipient, std::string content);
 enum class waking { at_idle, never, at_once };
 /// post_message with the prompt path's `[task:<id>] ` prefix and its event; says whether the recipient's terminal will be woken now. With

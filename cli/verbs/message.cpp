@@ -9,23 +9,172 @@
 #include "gateway/mcp/workspace.hpp"
 #include "gateway/session/nudge.hpp"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
 namespace swarm::cli {
 
 namespace {
+
+constexpr std::string_view person = "operator";
+
+/// Whom mail is for: a session, or the person who runs the node.
+std::string recipient_named(const invocation& cli, const std::string& who) { return who == person && !cli.is_swarm_mcp() ? who : cli.find(who).id(); }
 
 struct list_options {
   std::string to;
   std::string from;
   std::int64_t limit = 50;
+  bool mine = false, follow = false, all_scopes = false, ack = false;
 };
+
+void print_message(const invocation& cli, const v1::Message& m, const std::string& to) {
+  auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) + to;
+  cli.io().painted_line(cli.io().paint(m.read() ? colour::dim : colour::bold, head));
+  cli.io().painted_line("    " + hanging(m.content()));
+}
+
+// -- the mail of the person at this terminal ---------------------------------------------------
+
+class inbox {
+public:
+  inbox(invocation& cli, const list_options& o) : cli_(cli), o_(o), acknowledges_(o.ack || (cli.io().out_is_terminal() && !cli.json_wanted())) {}
+
+  int run() {
+    if (o_.follow)
+      return follow();
+    auto messages = all();
+    if (cli_.json_wanted()) {
+      auto out = json::array();
+      for (const auto& m : messages)
+        out.push_back(row(m));
+      cli_.io().print(out);
+      return code::ok;
+    }
+    for (const auto& m : messages)
+      show(m);
+    if (messages.empty())
+      cli_.io().line(o_.all_scopes ? "(no messages for you)" : "(no messages for you in scope " + cli_.scope() + ")");
+    return code::ok;
+  }
+
+private:
+  std::vector<std::string> scopes() const {
+    if (!o_.all_scopes)
+      return {cli_.scope()};
+    std::vector<std::string> out;
+    auto query = cli_.query();
+    query.mutable_list_scopes();
+    for (const auto& s : all_rows<v1::ScopeState>(cli_, std::move(query)))
+      out.push_back(s.scope());
+    return out;
+  }
+
+  std::vector<v1::Message> all() {
+    std::vector<v1::Message> out;
+    for (const auto& scope : scopes())
+      for (auto& m : of_scope(scope))
+        out.push_back(std::move(m));
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+      return std::forward_as_tuple(a.created_at_ms(), a.scope(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.scope(), b.id());
+    });
+    return out;
+  }
+
+  /// Oldest first, those that count as read from now on shown as unread. Only what is shown is marked.
+  std::vector<v1::Message> of_scope(const std::string& scope) {
+    std::map<std::uint64_t, v1::Message> out;
+    for (bool more = acknowledges_; more;) {
+      auto command = cli_.command();
+      command.set_scope(scope);
+      command.mutable_consume_messages()->set_limit(limits::consumed_messages_max);
+      auto taken = cli_.execute(command).messages();
+      more = !taken.messages().empty();
+      for (auto& m : *taken.mutable_messages()) {
+        m.set_read(false);
+        out.emplace(m.id(), std::move(m));
+      }
+    }
+    auto query = cli_.query();
+    query.set_scope(scope);
+    query.mutable_list_messages()->set_to(std::string{person});
+    query.mutable_list_messages()->set_limit(limit_);
+    auto answer = cli_.ask(query);
+    revision_ = std::max(revision_, answer.revision());
+    for (auto& m : *answer.mutable_messages()->mutable_messages())
+      out.emplace(m.id(), std::move(m));
+    std::vector<v1::Message> rows;
+    for (auto& [id, m] : out)
+      rows.push_back(std::move(m));
+    return rows;
+  }
+
+  json row(const v1::Message& m) const {
+    auto out = message_row(m);
+    if (o_.all_scopes)
+      out["scope"] = m.scope();
+    return out;
+  }
+
+  void show(const v1::Message& m) const {
+    if (cli_.json_wanted() && o_.follow)
+      cli_.io().print_compact(row(m));
+    else
+      print_message(cli_, m, o_.all_scopes ? "  " + m.scope() : "");
+  }
+
+  int follow() {
+    std::uint64_t shown = 0;
+    auto show_new = [&] {
+      for (const auto& m : of_scope(cli_.scope()))
+        if (m.id() > shown) {
+          show(m);
+          shown = m.id();
+        }
+      return true;
+    };
+    show_new();
+    limit_ = limits::messages_listed_max; // none of what comes is passed over
+    v1::WatchRequest request;
+    request.set_scope(cli_.scope());
+    request.set_subject(std::string{person});
+    request.add_types("message.sent");
+    request.set_after(revision_);
+    request.set_from_now(revision_ == 0);
+    auto end = follow_events(
+      cli_, request, bounded_by_timeout(cli_, 0), [&](const v1::Event&) { return show_new(); }, show_new);
+    return end == follow_end::interrupted ? code::interrupted : code::ok;
+  }
+
+  invocation& cli_;
+  const list_options& o_;
+  const bool acknowledges_;
+  std::uint32_t limit_ = static_cast<std::uint32_t>(o_.limit);
+  std::uint64_t revision_ = 0; // of the newest list
+};
+
+int run_inbox(invocation& cli, const list_options& o) {
+  if (!o.to.empty() || !o.from.empty())
+    throw usage("--mine shows what was written to the operator; --to and --from do not go with it");
+  if (cli.env().in_worker() || !cli.named_actor_id().empty())
+    throw usage("--mine is the mail of the person at a terminal; an instance's is: swarmctl messages --to ID");
+  if (o.follow && o.all_scopes)
+    throw usage("--follow follows the mail of one scope");
+  return inbox{cli, o}.run();
+}
 
 int run_messages(invocation& cli, const list_options& o) {
   if (o.limit < 1 || o.limit > 1000)
     throw usage("--limit takes 1 to 1000");
+  if (o.mine)
+    return run_inbox(cli, o);
+  if (o.follow || o.all_scopes || o.ack)
+    throw usage("--follow, --all-scopes and --ack go with --mine");
   auto query = cli.query();
   auto* body = query.mutable_list_messages();
   if (!o.to.empty())
-    body->set_to(cli.find(o.to).id());
+    body->set_to(recipient_named(cli, o.to));
   if (!o.from.empty())
     body->set_from(cli.find(o.from).id());
   body->set_limit(static_cast<std::uint32_t>(o.limit));
@@ -39,12 +188,8 @@ int run_messages(invocation& cli, const list_options& o) {
   }
   if (messages.messages().empty())
     cli.io().line("(no messages)");
-  for (const auto& m : messages.messages()) {
-    auto head = std::string{m.read() ? "  " : "* "} + "#" + std::to_string(m.id()) + "  " + utc(m.created_at_ms()) + "  " + short_id(m.sender()) +
-                " → " + short_id(m.recipient());
-    cli.io().painted_line(cli.io().paint(m.read() ? colour::dim : colour::bold, head));
-    cli.io().painted_line("    " + hanging(m.content()));
-  }
+  for (const auto& m : messages.messages())
+    print_message(cli, m, " → " + short_id(m.recipient()));
   return code::ok;
 }
 
@@ -53,6 +198,10 @@ void build_messages(CLI::App& app, invocation& cli) {
   option(app, "--to", o->to, "only to this instance");
   option(app, "--from", o->from, "only from this instance");
   option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
+  flag(app, "--mine", o->mine, "what was written to you, the operator; on a terminal it counts as read then");
+  flag(app, "--follow", o->follow, "with --mine: and what comes, until Ctrl-C; with --json one line each");
+  flag(app, "--all-scopes", o->all_scopes, "with --mine: of every scope");
+  flag(app, "--ack", o->ack, "with --mine: it counts as read also when it is shown elsewhere than on a terminal");
   on_run(app, cli, [o, &cli] { return run_messages(cli, *o); });
 }
 
@@ -67,7 +216,7 @@ int run_send(invocation& cli, const text_options& o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_send_message();
-  body->set_recipient(cli.find(o.to).id());
+  body->set_recipient(recipient_named(cli, o.to));
   body->set_content(joined(o.text));
   body->set_relaxed(true);
   auto recipient = body->recipient();
@@ -82,7 +231,7 @@ int run_send(invocation& cli, const text_options& o) {
 
 void build_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<text_options>();
-  option(app, "--to", o->to, "recipient: id, id prefix or part of its label")->required();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label; operator = the person at a terminal")->required();
   words(app, "text", o->text, "the message")->required();
   on_run(app, cli, [o, &cli] { return run_send(cli, *o); });
 }
@@ -150,7 +299,7 @@ int run_prompt(invocation& cli, prompt_options o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_send_message();
-  body->set_recipient(cli.find(o.to).id());
+  body->set_recipient(recipient_named(cli, o.to));
   body->set_content(o.message);
   body->set_task_id(optional_task(cli, o.task));
   body->set_prompt(true);
@@ -282,8 +431,10 @@ void build_peek(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"messages", subject::sessions, "list messages without marking them as read", "  swarmctl messages --to reviewer --limit 5", build_messages},
-  {"send", subject::sessions, "send a message to an instance", "  swarmctl send --to role:reviewer please look at a.cpp", build_send},
+  {"messages", subject::sessions, "list messages without marking them as read; --mine shows what was written to you",
+   "  swarmctl messages --to reviewer --limit 5\n  swarmctl messages --mine --follow", build_messages},
+  {"send", subject::sessions, "send a message to an instance, or to the person at a terminal",
+   "  swarmctl send --to role:reviewer please look at a.cpp\n  swarmctl send --to operator the release is ready", build_send},
   {"broadcast", subject::sessions, "send a message to everybody in the scope", "  swarmctl broadcast build is red", build_broadcast},
   {"prompt-peer", subject::sessions, "send a message and wake the recipient", "  swarmctl prompt-peer --to 3fa1 --message \"tests fail\" --task T",
    build_prompt},

@@ -201,6 +201,30 @@ TEST_CASE("terminals that have ended go out of the list on request, those that r
   CHECK(node.ctl_json({"pty", "list"}).size() == 1);
 }
 
+TEST_CASE("an agent writes to the person, who follows it and reads it on a terminal") {
+  test_node node;
+  auto ann = node.session("name:ann");
+  REQUIRE(node.ctl({"send", "--to", "operator", "--as", ann, "which", "branch?"}).status == 0);
+  auto mine = node.ctl_json({"messages", "--mine"});
+  REQUIRE(mine.size() == 1);
+  CHECK(mine[0].at("sender") == ann);
+  CHECK(mine[0].at("content") == "which branch?");
+  CHECK(mine[0].at("read") == 0);
+  auto follower = node.ctl_start({"messages", "--mine", "--follow"});
+  REQUIRE(follower.read_until("which branch?"));
+  node.kill_node(); // it goes on over a restart
+  REQUIRE(node.ctl({"send", "--to", "operator", "--as", ann, "never mind"}).status == 0);
+  CHECK(follower.read_until("never mind"));
+  terminal_process person{{program("swarmctl").string(), "messages", "--mine"}, node.env(), node.work()};
+  CHECK(person.finish() == 0);
+  CHECK(person.screen().find("* #") != std::string::npos);
+  mine = node.ctl_json({"messages", "--mine"});
+  REQUIRE(mine.size() == 2);
+  CHECK(mine[0].at("read") == 1);
+  CHECK(mine[1].at("content") == "never mind");
+  CHECK(mine[1].at("read") == 1);
+}
+
 TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and misses no byte") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);

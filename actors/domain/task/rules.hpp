@@ -11,8 +11,6 @@ namespace swarm::domain {
 
 /// Statuses that are not terminal, in the order of the enumeration.
 const std::vector<v1::TaskStatus>& unfinished_statuses();
-/// True when the node's user acts in person and not as one of the sessions.
-bool acts_as_operator(const transaction&);
 
 /// The task of this scope, or nullopt.
 std::optional<v1::Task> find_task(const transaction&, std::string_view id);

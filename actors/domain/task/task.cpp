@@ -12,8 +12,6 @@ const std::vector<v1::TaskStatus>& unfinished_statuses() {
   return all;
 }
 
-bool acts_as_operator(const transaction& tx) { return tx.command().principal().kind() == v1::Principal::OPERATOR && tx.command().actor().empty(); }
-
 bool task_visible(const v1::Task& task, const v1::Session* viewer, bool allow_cross_identity) {
   if (viewer == nullptr || allow_cross_identity)
     return true;

@@ -105,12 +105,74 @@ TEST_CASE("a broadcast reaches adopted sessions of the same identity, and is no 
   CHECK(w.reply(consume(peer)).messages().messages_size() == 1);
 }
 
-TEST_CASE("the operator has no mailbox but can be told") {
+TEST_CASE("what is written to the operator is kept until a person reads it, and only a person does") {
   domain_world w;
-  auto a = w.session();
+  auto a = w.session("identity:a");
   auto batch = w.run(send(a, "operator", "done"));
   CHECK(test::has_event(batch, "message.sent"));
+  CHECK(batch.reply().message_sent().prompt().message_id() == 1);
+  CHECK(w.reply(prompt(a, "operator", "look", "T")).message_sent().prompt().skipped().find("swarmctl messages --mine") != std::string::npos);
+  CHECK(w.reply(consume(a)).messages().messages().empty());
+  auto phone = consume("");
+  phone.mutable_principal()->set_kind(v1::Principal::DEVICE);
+  CHECK(w.reply(phone).refusal().code() == v1::Refusal::FORBIDDEN);
+  auto read = w.reply(consume("")).messages();
+  REQUIRE(read.messages_size() == 2);
+  CHECK(read.messages(0).sender() == a);
+  CHECK(read.messages(0).content() == "done");
+  CHECK(read.messages(1).content() == "[task:T] look");
+  CHECK(w.reply(consume("")).messages().messages().empty());
+  CHECK(w.rows.all<v1::Message>().size() == 2);
+}
+
+TEST_CASE("what the rules tell the operator is an event and no mail, and nobody else has the operator's mailbox") {
+  domain_world w;
+  auto a = w.session();
+  auto ended = domain_world::command("");
+  ended.mutable_create_tasks()->add_tasks()->set_title("t");
+  ended.mutable_create_tasks()->mutable_tasks(0)->set_type("implement");
+  auto task = w.reply(ended).tasks_created().tasks(0).task().id();
+  auto claim = domain_world::command(a);
+  claim.mutable_claim_task()->set_task_id(task);
+  w.run(claim);
+  auto done = domain_world::command(a);
+  done.mutable_update_task()->set_task_id(task);
+  done.mutable_update_task()->set_status(v1::DONE);
+  w.run(done);
+  CHECK_FALSE(w.reply(send(a, "system", "x")).has_refusal());
   CHECK(w.rows.all<v1::Message>().empty());
+}
+
+TEST_CASE("the operator's mailbox is bounded: the oldest message that was read makes room, unread ones stay") {
+  domain_world w;
+  auto a = w.session();
+  for (std::uint64_t i = 1; i <= 10'000; ++i) {
+    v1::Message m;
+    m.set_scope("s");
+    m.set_id(i);
+    m.set_recipient("operator");
+    m.set_read(i == 3 || i == 4);
+    w.rows.put(m);
+  }
+  w.rows.put([] {
+    v1::ScopeState s;
+    s.set_scope("s");
+    s.set_epoch(1);
+    s.set_next_message_id(10'001);
+    return s;
+  }());
+  CHECK_FALSE(w.reply(send(a, "operator", "one more")).has_refusal());
+  auto has = [&](std::uint64_t id) {
+    auto all = w.rows.all<v1::Message>();
+    return std::any_of(all.begin(), all.end(), [&](const auto& m) { return m.second.id() == id; });
+  };
+  CHECK_FALSE(has(3));
+  CHECK(has(4));
+  CHECK(has(1));
+  CHECK_FALSE(w.reply(send(a, "operator", "and one")).has_refusal());
+  auto full = w.reply(send(a, "operator", "too many")).refusal();
+  CHECK(full.code() == v1::Refusal::LIMIT);
+  CHECK(full.text().find("swarmctl messages --mine") != std::string::npos);
 }
 
 TEST_CASE("a full mailbox takes no more") {
