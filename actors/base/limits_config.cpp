@@ -1,6 +1,7 @@
 #include "actors/base/limits_config.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <functional>
 #include <type_traits>
@@ -130,10 +131,20 @@ std::optional<std::string> contradiction() {
   return std::nullopt;
 }
 
+constexpr std::array<std::string_view, 5> tables{"limits", "labels", "accept", "identity", "terminal"};
+
+/// "[limits], [labels] and …"
+std::string table_names() {
+  std::string out;
+  for (const auto& name : tables)
+    out += (name == tables.front() ? "[" : name == tables.back() ? " and [" : ", [") + std::string{name} + "]";
+  return out;
+}
+
 std::optional<std::string> take_over(const toml::table& file) {
   for (const auto& [key, value] : file)
-    if ((key.str() != "limits" && key.str() != "labels" && key.str() != "accept" && key.str() != "terminal") || !value.is_table())
-      return "unknown table or key \"" + std::string{key.str()} + "\"; there are [limits], [labels], [accept] and [terminal]";
+    if (std::find(tables.begin(), tables.end(), key.str()) == tables.end() || !value.is_table())
+      return "unknown table or key \"" + std::string{key.str()} + "\"; there are " + table_names();
   const auto* given = file["limits"].as_table();
   if (!given)
     return std::nullopt;
@@ -181,6 +192,8 @@ std::optional<std::string> parse_and_take_over(std::string text) {
 }
 
 } // namespace
+
+std::span<const std::string_view> configuration_tables() noexcept { return tables; }
 
 std::vector<limit_setting> limit_settings() {
   std::vector<limit_setting> out;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct limit_setting {
 
 /// Every limit that config.toml can set, with its present value.
 std::vector<limit_setting> limit_settings();
+
+/// The tables that the configuration file may hold. This file reads the first; node_config.hpp and the client read the others.
+std::span<const std::string_view> configuration_tables() noexcept;
 
 /// Sets the limits that the table `[limits]` of a TOML file names (`name = integer`). Returns a text for the user, and sets none of them, when the
 /// file cannot be read or parsed, names an unknown limit or a value out of its range, or when two values contradict each other. A missing file

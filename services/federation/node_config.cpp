@@ -46,54 +46,58 @@ using check = bool (*)(std::string_view);
 bool is_accept_harness(std::string_view name) { return name == "*" || domain::is_harness(name); }
 bool is_accept_directory(std::string_view path) { return path == "*" || (!path.empty() && path.front() == '/'); }
 
+/// One key below [accept]: accept.TABLE.NAME.
 struct list_setting {
+  std::string_view table;
   std::string_view name;
   std::vector<std::string>* list;
   check fits;
   std::string_view expected;
 };
 
-std::optional<security_failure> take_lists(std::string_view table, const toml::node& node, std::initializer_list<list_setting> known) {
-  const auto* given = node.as_table();
-  if (!given)
-    return wrong(concat({table, " must be a table"}));
-  for (const auto& [key, value] : *given) {
-    auto setting = std::find_if(known.begin(), known.end(), [name = key.str()](const auto& k) { return k.name == name; });
-    if (setting == known.end())
-      return wrong(concat({"unknown key \"", key.str(), "\" in [", table, "]"}));
-    const auto* items = value.as_array();
-    if (!items || items->size() > limits::accept_list_max)
-      return wrong(concat({table, ".", key.str(), " must be a list of at most ", limits::accept_list_max, " texts"}));
-    setting->list->clear();
-    for (const auto& item : *items) {
-      auto text = item.value_exact<std::string>();
-      if (!text || text->size() > limits::path_bytes_max() || !setting->fits(*text))
-        return wrong(concat({table, ".", key.str(), " holds ", setting->expected}));
-      setting->list->push_back(std::move(*text));
-    }
+std::string full_name(const list_setting& s) { return concat({"accept.", s.table, ".", s.name}); }
+
+std::vector<list_setting> accept_settings(domain::accept_policy& p) {
+  constexpr std::string_view who = "operator, gateway, session, device or \"*\"";
+  constexpr std::string_view harnesses = "exec, shell, names of agents or \"*\"";
+  return {{"spawn", "principals", &p.spawn.principals, domain::is_accept_principal, who},
+          {"spawn", "harnesses", &p.spawn.harnesses, is_accept_harness, harnesses},
+          {"spawn", "session_harnesses", &p.spawn.session_harnesses, is_accept_harness, harnesses},
+          {"spawn", "directories", &p.spawn.directories, is_accept_directory, "absolute paths or \"*\""},
+          {"terminals", "read", &p.terminals.read, domain::is_accept_principal, who},
+          {"terminals", "write", &p.terminals.write, domain::is_accept_principal, who}};
+}
+
+std::optional<security_failure> take_list(const list_setting& setting, const toml::node& value) {
+  const auto* items = value.as_array();
+  if (!items || items->size() > limits::accept_list_max)
+    return wrong(concat({full_name(setting), " must be a list of at most ", limits::accept_list_max, " texts"}));
+  setting.list->clear();
+  for (const auto& item : *items) {
+    auto text = item.value_exact<std::string>();
+    if (!text || text->size() > limits::path_bytes_max() || !setting.fits(*text))
+      return wrong(concat({full_name(setting), " holds ", setting.expected}));
+    setting.list->push_back(std::move(*text));
   }
   return std::nullopt;
 }
 
 std::optional<security_failure> take_accept(const toml::table& given, domain::accept_policy& out) {
-  constexpr std::string_view who = "operator, gateway, session, device or \"*\"";
-  constexpr std::string_view harnesses = "exec, shell, names of agents or \"*\"";
-  for (const auto& [key, value] : given) {
-    std::optional<security_failure> failed;
-    if (key.str() == "spawn")
-      failed = take_lists("accept.spawn", value,
-                          {{"principals", &out.spawn.principals, domain::is_accept_principal, who},
-                           {"harnesses", &out.spawn.harnesses, is_accept_harness, harnesses},
-                           {"session_harnesses", &out.spawn.session_harnesses, is_accept_harness, harnesses},
-                           {"directories", &out.spawn.directories, is_accept_directory, "absolute paths or \"*\""}});
-    else if (key.str() == "terminals")
-      failed = take_lists(
-        "accept.terminals", value,
-        {{"read", &out.terminals.read, domain::is_accept_principal, who}, {"write", &out.terminals.write, domain::is_accept_principal, who}});
-    else
-      failed = wrong(concat({"unknown table [accept.", key.str(), "]; there are [accept.spawn] and [accept.terminals]"}));
-    if (failed)
-      return failed;
+  const auto known = accept_settings(out);
+  for (const auto& [table, node] : given) {
+    if (std::none_of(known.begin(), known.end(), [name = table.str()](const auto& k) { return k.table == name; }))
+      return wrong(concat({"unknown table [accept.", table.str(), "]; there are [accept.spawn] and [accept.terminals]"}));
+    const auto* keys = node.as_table();
+    if (!keys)
+      return wrong(concat({"accept.", table.str(), " must be a table"}));
+    for (const auto& [key, value] : *keys) {
+      auto setting =
+        std::find_if(known.begin(), known.end(), [t = table.str(), k = key.str()](const auto& s) { return s.table == t && s.name == k; });
+      if (setting == known.end())
+        return wrong(concat({"unknown key \"", key.str(), "\" in [accept.", table.str(), "]"}));
+      if (auto failed = take_list(*setting, value))
+        return failed;
+    }
   }
   return std::nullopt;
 }
@@ -111,6 +115,14 @@ std::optional<security_failure> take_identity(const toml::table& given, node_con
 }
 
 } // namespace
+
+std::vector<std::string> accept_keys() {
+  domain::accept_policy any;
+  std::vector<std::string> out;
+  for (const auto& setting : accept_settings(any))
+    out.push_back(full_name(setting));
+  return out;
+}
 
 security_result<node_config> parse_node_config(std::string text) {
   if (auto objection = make_fit_for_toml(text))

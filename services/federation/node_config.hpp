@@ -1,25 +1,11 @@
-// The tables [labels] and [accept] of config.toml: this node's labels, and what it lets other nodes do. limits_config.hpp reads [limits].
-//
-//   [labels]
-//   gpu = "yes"
-//
-//   [accept.spawn]                        # principals of other nodes that may start programs here
-//   principals = ["operator", "gateway"]  # also session, device; "*" = all
-//   harnesses = ["*"]                     # exec, shell, claude, codex, opencode, gemini, hermes
-//   session_harnesses = ["claude"]        # the part of `harnesses` that sessions of other nodes may start, if principals has session
-//   directories = ["/srv"]                # and everything below them
-//
-//   [accept.terminals]                    # principals of other nodes that may read terminals here, and write to them
-//   read = ["operator", "gateway"]
-//   write = ["operator", "gateway"]
-//
-//   [identity]
-//   boundary = true                       # a session without an identity may not lock files of one that has one, nor the other way round
+// The tables [labels], [accept] and [identity] of config.toml: this node's labels, what it lets other nodes do, and where identities part.
+// docs/configuration.md describes the tables; limits_config.hpp reads [limits].
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "actors/domain/accept.hpp"
 #include "services/security/failure.hpp"
@@ -31,6 +17,9 @@ struct node_config {
   domain::accept_policy accept;
   bool identity_boundary = false;
 };
+
+/// The keys below [accept], in full: accept.spawn.principals and so on.
+std::vector<std::string> accept_keys();
 
 /// The defaults when there is no such file. A failure's text names the key that is wrong.
 security_result<node_config> read_node_config(const std::filesystem::path& file);

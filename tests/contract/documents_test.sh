@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The documents name every limit, every event type and every file of the state directory, and link only to what exists. The contract says of every
+# The documents name every limit, every event type, every file of the state directory and every environment variable, and link only to what exists. The contract says of every
 # message, enum, call and field what it means. This check is itself checked first.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -14,6 +14,12 @@ events_in() {
     tr -d '"' | sort -u
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
+
+# Variables of the environment that programs look at. Those that each agent's hooks have of their own are SWARM_X_.
+variables_in() {
+  { grep -ohE '"((SWARM|XDG)(_[A-Z]+)+|AGENT_IDENTITY|NO_COLOR)"' "$@" || true; } |
+    tr -d '"' | sed -E 's/^SWARM_(CC|CODEX|OPENCODE|HERMES|GEMINI)_/SWARM_X_/' | sort -u
+}
 
 uncommented() { awk -f "$top/tests/contract/proto_comments.awk" "$@"; }
 
@@ -55,21 +61,23 @@ inline constexpr std::size_t changed_max = 3;
 inline constexpr milliseconds gone{10};
 CODE
 printf 't.event("task.here", id, {});\nend("instance.gone");\n' >"$scratch/rules.cpp"
+printf 'get("SWARM_HERE"); get("SWARM_CC_HERE"); get("SWARM_GONE"); starts_with("SWARM_");\n' >"$scratch/variables.cpp"
 printf '  fs::path a() const { return root / "here.db"; }\n  fs::path b() const { return root / "gone"; }\n' >"$scratch/paths.hpp"
 cat >"$scratch/doc.md" <<'TEXT'
 | `here_max` | 2 KiB | meaning |
 | `here` | 10 s | meaning |
 | `long_here` | 7 days | meaning |
 | `changed_max` | 2 | meaning |
-`task.here` `here.db`, and gone without quotes
+`task.here` `here.db` `SWARM_HERE` `SWARM_X_HERE`, and gone without quotes
 TEXT
 found=$(
   limits_in "$scratch/limits.hpp" | undocumented "$scratch/doc.md"
   events_in "$scratch/rules.cpp" | undocumented "$scratch/doc.md"
   state_files_in "$scratch/paths.hpp" | undocumented "$scratch/doc.md"
+  variables_in "$scratch/variables.cpp" | undocumented "$scratch/doc.md"
 )
 # shellcheck disable=SC2016
-if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone' ]]; then
+if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone\nSWARM_GONE' ]]; then
   printf 'the check itself is blind; it found: %s\n' "$found"
   exit 1
 fi
@@ -189,6 +197,9 @@ if [[ -n $unknown ]]; then
   failed=1
 fi
 complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths.hpp)
+# actors/agents only passes variables on.
+mapfile -t sources < <(find actors services gateway cli -name '*.cpp' -not -path 'actors/agents/*')
+complete "environment variables" docs/configuration.md 25 < <(variables_in "${sources[@]}")
 broken=$(broken_links ./*.md docs/*.md docs/adr/*.md)
 if [[ -n $broken ]]; then
   printf 'links that lead nowhere:\n%s\n' "$broken"
@@ -206,4 +217,4 @@ if [[ -n $missing ]]; then
   failed=1
 fi
 ((failed == 0)) || exit 1
-echo "documents: limits, events and state files are all named, links lead somewhere, and the contract is commented"
+echo "documents: limits, events, state files and variables are all named, links lead somewhere, and the contract is commented"

@@ -13,6 +13,8 @@ BEGIN {
   of["cli"] = "cli cli/edit cli/hook cli/install cli/verbs cli/worktree"
   of["gateway"] = "gateway/client gateway/json gateway/session gateway/routine gateway/mcp"
   of["simulate"] = "actors/fabric tools/simulate.d"
+  # Documents that a test reads, walks or runs; a name with a slash at its end is all below it.
+  reads["docs/configuration.md"] = "test_services"
 }
 
 function room_of(path, room) {
@@ -21,6 +23,7 @@ function room_of(path, room) {
 }
 
 /^$/ { next }
+/^docs\// { for (page in reads) if ($0 == page || (page ~ /\/$/ && index($0, page) == 1)) labels[reads[page]] = 1 }
 /^(docs|deploy)\// || /^[^\/]*\.md$/ { contract = 1; if (/^deploy\//) programs = 1; next }
 /^tests\/unit\/services\/(security|keeper)\// { split($0, part, "/"); labels["test_" part[4]] = 1; contract = 1; next }
 /^tests\/unit\// { split($0, part, "/"); labels["test_" part[3]] = 1; contract = 1; next }

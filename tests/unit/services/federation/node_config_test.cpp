@@ -1,4 +1,8 @@
 // What config.toml says of a node to its cluster.
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "actors/base/limits_config.hpp"
@@ -11,6 +15,26 @@ namespace {
 std::string wrong_with(const std::string& text) {
   auto read = parse_node_config(text);
   return read ? "fine" : read.failure().text;
+}
+
+/// The page that people look the file up in.
+std::string configuration_page() {
+  const auto* sources = std::getenv("SWARM_SOURCE_DIR");
+  REQUIRE(sources);
+  std::ifstream in{std::string{sources} + "/docs/configuration.md"};
+  REQUIRE(in);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The example of the whole file.
+std::string toml_block(const std::string& page) {
+  const std::string fence = "```toml\n";
+  auto from = page.find(fence);
+  REQUIRE(from != page.npos);
+  from += fence.size();
+  return page.substr(from, page.find("```", from) - from);
 }
 
 } // namespace
@@ -54,4 +78,26 @@ TEST_CASE("what is wrong is named") {
 TEST_CASE("the tables of the cluster are no mistake to whoever reads the limits") {
   CHECK_FALSE(configure_limits_from("[labels]\ngpu = \"yes\"\n[accept.spawn]\nprincipals = []\n").has_value());
   CHECK(configure_limits_from("[lables]\ngpu = \"yes\"\n")->find("[labels]") != std::string::npos);
+}
+
+TEST_CASE("docs/configuration.md names every table and key that can be set, and its example can be read") {
+  const auto page = configuration_page();
+  const auto example = toml_block(page);
+  for (auto table : configuration_tables()) {
+    CAPTURE(table);
+    CHECK(page.find("`[" + std::string{table} + "]`") != page.npos);
+    CHECK(example.find("[" + std::string{table}) != example.npos);
+  }
+  const auto keys = accept_keys();
+  CHECK(keys.size() == 6);
+  for (const auto& key : keys) {
+    CAPTURE(key);
+    CHECK(page.find("`" + key + "`") != page.npos);
+  }
+  const auto before = limit_settings();
+  CHECK(configure_limits_from(example).value_or("fine") == "fine");
+  const auto after = limit_settings();
+  // Limits are the process's own: the example names one with its default.
+  CHECK(std::equal(before.begin(), before.end(), after.begin(), [](const auto& a, const auto& b) { return a.value == b.value; }));
+  CHECK(wrong_with(example) == "fine");
 }
