@@ -15,6 +15,7 @@ BEGIN {
   of["simulate"] = "actors/fabric tools/simulate.d"
   # Documents that a test reads, walks or runs; a name with a slash at its end is all below it.
   reads["docs/configuration.md"] = "test_services"
+  reads["docs/quick-reference.md"] = "test_cli"
 }
 
 function room_of(path, room) {

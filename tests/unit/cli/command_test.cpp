@@ -4,6 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
+#include <set>
+#include <sstream>
 
 #include <doctest/doctest.h>
 
@@ -42,6 +45,40 @@ v1::Reply locked(const v1::Command& c) {
   return r;
 }
 
+/// The words of a line of a document up to `--` or a comment, without the program's name. Quoted words count as one.
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> out;
+  std::istringstream in{line};
+  for (std::string word; in >> std::quoted(word) && word != "--" && word != "#";)
+    out.push_back(word);
+  out.erase(out.begin());
+  return out;
+}
+
+bool has_flag(const CLI::App* app, const std::string& name) {
+  while (app != nullptr && app->get_option_no_throw(name) == nullptr)
+    app = app->get_parent();
+  return app != nullptr;
+}
+
+/// Other words than the names of commands below it.
+bool takes_words(const CLI::App& app) {
+  auto options = app.get_options([](const CLI::Option* o) { return o->get_positional(); });
+  return !options.empty() || app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+/// What the program does not know of a line: a verb, a verb below it, a flag; empty when it knows all.
+std::string unknown_in(const std::string& line, const CLI::App* app) {
+  for (const auto& word : words_of(line)) {
+    auto below = app->get_subcommands([&](const CLI::App* sub) { return sub->check_name(word); });
+    if (!below.empty())
+      app = below.front();
+    else if (word.front() == '-' ? !has_flag(app, word) : !takes_words(*app))
+      return word;
+  }
+  return {};
+}
+
 } // namespace
 
 TEST_CASE("help is shown for the command named, wherever the flag stands, and exits 0") {
@@ -69,6 +106,32 @@ TEST_CASE("every command has help with an example") {
     CHECK(ctl({v.name, "--help"}) == code::ok);
     CHECK(ctl.screen.out.find("swarmctl " + std::string{v.name}.substr(0, 3)) != std::string::npos);
   }
+}
+
+TEST_CASE("docs/quick-reference.md is one page, and its verbs and flags exist") {
+  test::cli ctl;
+  invocation cli{{ctl.node, ctl.node, ctl.node, ctl.node}, ctl.env, ctl.screen.io, ctl.clock, ctl.directory};
+  const auto root = full_tree(cli);
+  CHECK(unknown_in("swarmctl pty attach build --scope x # bogus", root.get()).empty());
+  CHECK(unknown_in("swarmctl bogus", root.get()) == "bogus");
+  CHECK(unknown_in("swarmctl pty bogus", root.get()) == "bogus");
+  CHECK(unknown_in("swarmctl dispatch \"pty bogus\" --bogus -- make", root.get()) == "--bogus");
+
+  const auto* sources = std::getenv("SWARM_SOURCE_DIR");
+  REQUIRE(sources);
+  std::ifstream page{std::string{sources} + "/docs/quick-reference.md"};
+  std::size_t lines = 0;
+  std::set<std::string> shown;
+  for (std::string line; std::getline(page, line); ++lines)
+    if (line.starts_with("    swarmctl ")) {
+      CHECK_MESSAGE(unknown_in(line, root.get()).empty(), line);
+      shown.insert(words_of(line).front());
+    }
+  CHECK(lines <= 70);
+  CHECK(shown.size() > 30);
+  for (const auto& v : all_verbs())
+    if (v.about == subject::start)
+      CHECK_MESSAGE(shown.contains(v.name), v.name);
 }
 
 TEST_CASE("the help groups the commands by subject, and the five for newcomers come first") {
