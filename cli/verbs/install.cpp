@@ -345,7 +345,7 @@ int finish(invocation& cli, const std::vector<host_plan>& plans, const request& 
     for (const auto& plan : plans)
       say_result(cli, plan, r);
     if (std::any_of(plans.begin(), plans.end(), [](const host_plan& p) { return p.written; }))
-      cli.io().line("Sessions that run now go on as they were; new ones have it.");
+      cli.io().line(std::string{"Sessions that run now go on as they were; new ones "} + (r.uninstall ? "are without it." : "have it."));
   }
   return failed ? code::refused : code::ok;
 }

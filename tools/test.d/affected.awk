@@ -16,6 +16,8 @@ BEGIN {
   # Documents that a test reads, walks or runs; a name with a slash at its end is all below it.
   reads["docs/configuration.md"] = "test_services"
   reads["docs/quick-reference.md"] = "test_cli"
+  reads["docs/hosts.md"] = "test_e2e_hosts_walk"
+  reads["docs/uninstall.md"] = "test_e2e_documents"
 }
 
 function room_of(path, room) {
