@@ -7,6 +7,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/reference.hpp"
 #include "cli/worktree/exec.hpp"
 #include "cli/worktree/store.hpp"
 #include "gateway/json/shapes.hpp"
@@ -101,7 +102,8 @@ bool is_named(const worker_tree& t, const std::string& who) {
          (who.size() >= shortest_prefix && t.key().starts_with(who));
 }
 
-worker_tree chosen(const worker_trees& trees, const std::string& who) {
+worker_tree chosen(const invocation& cli, const worker_trees& trees, const std::string& given) {
+  const auto who = given == last_word ? task_named(cli, given) : given;
   std::vector<worker_tree> found;
   for (auto& t : trees.list()) {
     if (t.key() == who || t.branch == who)
@@ -161,7 +163,7 @@ int run_list(invocation& cli) {
 
 int run_diff(invocation& cli, const std::string& who) {
   worker_trees trees{cli.directory()};
-  auto t = chosen(trees, who);
+  auto t = chosen(cli, trees, who);
   auto s = trees.look(t);
   auto from = t.base;
   // What the home tree has got since, also by way of the worker, is not the worker's work.
@@ -375,7 +377,7 @@ void check_mergeable(const invocation& cli, const worker_trees& trees, const wor
 int run_merge(invocation& cli, const std::string& who, bool force) {
   worker_trees trees{cli.directory()};
   auto guard = trees.lock();
-  auto t = chosen(trees, who);
+  auto t = chosen(cli, trees, who);
   auto s = trees.look(t);
   auto w = work_of(cli, t);
   check_mergeable(cli, trees, t, s, w);
@@ -447,10 +449,10 @@ void build_worktree(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] { return run_list(cli); });
   on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), cli, [&cli] { return run_list(cli); });
   auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
-  option(*diff, "task", *task, "task id, its beginning, or the branch")->required();
+  option(*diff, "task", *task, "task id, its beginning, @last, or the branch")->required();
   on_run(*diff, cli, [task, &cli] { return run_diff(cli, *task); });
   auto* merge = app.add_subcommand("merge", "merge its branch into the one checked out here; a conflict becomes a task");
-  option(*merge, "task", *task, "task id, its beginning, or the branch")->required();
+  option(*merge, "task", *task, "task id, its beginning, @last, or the branch")->required();
   flag(*merge, "--force", *force, "also over the locks of others");
   on_run(*merge, cli, [task, force, &cli] { return run_merge(cli, *task, *force); });
   auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");

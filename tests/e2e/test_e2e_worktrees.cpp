@@ -141,6 +141,7 @@ TEST_CASE("two workers change the same file; the first is merged, the second con
   REQUIRE(first.is_object());
   REQUIRE(second.is_object());
   auto diff = repo.ctl({"worktree", "diff", text(second, "task_id")});
+  CHECK(repo.ctl({"worktree", "diff", "@last"}).out == diff.out);
   CHECK(diff.status == 0);
   CHECK(diff.out.find("+second\n") != std::string::npos);
   CHECK(diff.out.find("new.txt") != std::string::npos);
