@@ -45,6 +45,9 @@ std::string task_named(const invocation& cli, const std::string& who) {
   // Under the name swarm-mcp only full ids are taken; the node refuses anything else.
   if (who.size() == full_id_bytes || cli.is_swarm_mcp())
     return who;
+  // An unset variable of a script must not mean the newest task, which is what the node takes no word for.
+  if (who.empty())
+    throw failure(code::usage, "the task is an empty word; give its id, the first characters of it, or @last");
   auto mine = who == last_word ? made_here(cli, kind_of_thing::task) : std::string{};
   return !mine.empty() ? mine : find_task(cli, who == last_word ? std::string{} : who);
 }

@@ -66,6 +66,8 @@ TEST_CASE("tasks are meant by the beginning of their ids, and @last is what this
   auto unknown = node.ctl({"task", "00000000"});
   CHECK(unknown.status == 1);
   CHECK(unknown.err.find("swarmctl tasks") != std::string::npos);
+  CHECK(node.ctl({"cancel", ""}).status == 2);
+  CHECK(node.ctl_json({"task", second}).at("status") == "open");
   // A person's own terminal has a newest task of its own.
   terminal_process person{{program("swarmctl").string(), "request-task", "fix", "mine"}, node.env(), node.work()};
   CHECK(person.finish() == 0);
