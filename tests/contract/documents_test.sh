@@ -200,7 +200,7 @@ complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths
 # actors/agents only passes variables on.
 mapfile -t sources < <(find actors services gateway cli -name '*.cpp' -not -path 'actors/agents/*')
 complete "environment variables" docs/configuration.md 25 < <(variables_in "${sources[@]}")
-broken=$(broken_links ./*.md docs/*.md docs/adr/*.md)
+broken=$(broken_links ./*.md docs/*.md docs/adr/*.md docs/examples/*.md)
 if [[ -n $broken ]]; then
   printf 'links that lead nowhere:\n%s\n' "$broken"
   failed=1

@@ -38,6 +38,21 @@ run_result must(const std::string& line, const environment& env, const std::stri
   return r;
 }
 
+/// The lines that the head of a script says it prints.
+std::vector<std::string> promised_by(const std::string& script) {
+  std::vector<std::string> out;
+  auto inside = false;
+  for (const auto& line : lines_of(script)) {
+    const std::string mark = "#   ";
+    if (inside && !line.starts_with(mark))
+      break;
+    if (inside)
+      out.push_back(line.substr(mark.size()));
+    inside = inside || line == "# Prints:";
+  }
+  return out;
+}
+
 } // namespace
 
 TEST_CASE("what a walk says is found in it, and what does not come of it is seen") {
@@ -96,4 +111,31 @@ TEST_CASE("docs/uninstall.md takes out what was put in, and leaves a home as it 
       left.push_back(fs::relative(entry.path(), home));
   CHECK(left == std::vector<std::string>{".claude/settings.json"});
   CHECK(file_text(home / ".claude/settings.json") == settings);
+}
+
+TEST_CASE("every script of docs/examples does what its head says, leaves nothing behind, and is in the list") {
+  CHECK(promised_by("#!/bin/sh\n# Shows.\n#\n# Prints:\n#   a …\n#   b\nset -eu\n#   c\n") == std::vector<std::string>{"a …", "b"});
+  const auto list = file_text(documents() / "examples/README.md");
+  std::size_t scripts = 0;
+  for (const auto& entry : fs::directory_iterator{documents() / "examples"}) {
+    if (entry.path().extension() != ".sh")
+      continue;
+    ++scripts;
+    const auto name = entry.path().filename().string();
+    CAPTURE(name);
+    CHECK(list.find("](" + name + ")") != list.npos);
+    const auto promised = promised_by(file_text(entry.path()));
+    CHECK(promised.size() >= 3);
+    test_node node;
+    temp_dir scratch;
+    auto env = at_a_shell(node);
+    env["TMPDIR"] = scratch.text();
+    auto r = must(entry.path().string(), env, node.work());
+    CAPTURE(r.out);
+    auto missing = missing_in(r, promised);
+    CHECK_MESSAGE(!missing, "it does not print: ", missing.value_or(""));
+    CHECK(node.ctl_json({"instances"}).empty());
+    CHECK(fs::is_empty(scratch.path()));
+  }
+  CHECK(scripts >= 4);
 }
