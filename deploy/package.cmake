@@ -11,7 +11,8 @@ foreach(part agents skills routines)
 endforeach()
 install(FILES deploy/systemd/swarmd.service DESTINATION lib/systemd/user)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric")
-install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric/docs" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/swarm-fabric/docs" FILES_MATCHING
+        PATTERN "*.md" PATTERN "*.svg" PATTERN "*.json" PATTERN "*.sh")
 
 # Manual pages and completion are made from the programs' help. Builds of the tests do not make them, because that would slow each build.
 set(_made "${CMAKE_BINARY_DIR}/package-files")

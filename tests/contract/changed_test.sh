@@ -20,6 +20,7 @@ affects docs/agents.md contract
 # a document that a test reads
 affects docs/configuration.md "contract test_services"
 affects "docs/quick-reference.md docs/examples/pipeline.sh" "contract test_cli test_e2e_documents"
+affects docs/schemas/rows/task.json "contract test_e2e_json"
 affects tests/unit/domain/kv_test.cpp "contract test_domain"
 affects tests/e2e/test_e2e_mcp.cpp "contract test_e2e_mcp"
 affects "tests/unit/cli/output_test.cpp docs/limits.md" "contract test_cli"

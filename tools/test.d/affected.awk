@@ -17,6 +17,7 @@ BEGIN {
   reads["docs/configuration.md"] = "test_services"
   reads["docs/quick-reference.md"] = "test_cli"
   reads["docs/hosts.md"] = "test_e2e_hosts_walk"
+  reads["docs/json.md"] = reads["docs/schemas/"] = "test_e2e_json"
   reads["docs/examples/"] = "test_e2e_documents"
   reads["docs/uninstall.md"] = "test_e2e_documents"
 }
