@@ -247,8 +247,9 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
     add_worktree(payload, command, d.task());
     cli.io().print(payload);
   } else {
-    cli.io().note("task " + d.task().id() + " was " + domain::to_text(d.task().status()) + " " + age_text(cli, d.task()) +
-                  "; this is its result. Run it again with --new");
+    cli.io().note(d.existing() ? "task " + d.task().id() + " was " + domain::to_text(d.task().status()) + " " + age_text(cli, d.task()) +
+                                   "; this is its result. Run it again with --new"
+                               : "created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
     auto worker = o.details.is_object() ? last_worker(cli, d.task()) : std::nullopt;
     print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
     print_worktree(cli.io(), command, d.task());
@@ -369,8 +370,8 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
     cli.io().be_quiet();
   auto reply = cli.execute(command, environment);
   // A task that failed or was cancelled is made again. swarm-mcp, and a caller with its own --idempotency-key, get the old one.
-  if (const auto& old = reply.dispatch();
-      old.status() == v1::DispatchReply::ALREADY_TERMINAL && old.task().status() != v1::DONE && o.key.empty() && !cli.is_swarm_mcp()) {
+  if (const auto& old = reply.dispatch(); old.existing() && old.status() == v1::DispatchReply::ALREADY_TERMINAL && old.task().status() != v1::DONE &&
+                                          o.key.empty() && !cli.is_swarm_mcp()) {
     cli.io().note("task " + old.task().id() + " " + (old.task().status() == v1::FAILED ? "failed" : "was cancelled") + " " +
                   age_text(cli, old.task()) + "; this is a new one");
     body.set_fresh(true);

@@ -330,6 +330,12 @@ TEST_CASE("a dependent command starts after everything it depends on is done, an
   std::ofstream{node.work() + "/fail"};
   CHECK(reaches(node, broken.at("task_id"), "failed"));
   CHECK(reaches(node, never.at("task_id"), "cancelled"));
+  // One that comes too late is cancelled at once, and is one task.
+  const auto made = node.ctl_json({"tasks"}).size();
+  auto late = node.ctl(exec_line("late", "touch never", {"--depends-on", broken.at("task_id").get<std::string>()}));
+  CHECK(late.status == 1);
+  CHECK(late.err.find("this is a new one") == std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).size() == made + 1);
   CHECK_FALSE(fs::exists(node.work() + "/never"));
 }
 
