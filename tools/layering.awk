@@ -41,9 +41,9 @@ BEGIN {
   may["gateway/mcp"] = domain "gateway/client gateway/json gateway/session gateway/routine"
 
   may["cli/edit"] = base "gateway/client"
-  may["cli"] = domain "gateway/client gateway/json cli/edit"
+  may["cli"] = domain "gateway/client gateway/json gateway/session cli/edit"
   may["cli/worktree"] = may["cli"] " cli"
-  may["cli/hook"] = may["cli"] " cli gateway/session actors/agents actors/shell"
+  may["cli/hook"] = may["cli"] " cli actors/agents actors/shell"
   may["cli/install"] = may["cli"] " cli actors/agents"
   may["cli/verbs"] = may["cli/hook"] " gateway/mcp gateway/routine cli/hook cli/install cli/worktree"
 
