@@ -255,7 +255,8 @@ void refuse_leftovers(CLI::App& root, const CLI::App& command) {
     return;
   auto word = unmarked(left.front());
   if (auto names = names_below(command); !names.empty() && !word.starts_with('-'))
-    throw usage("there is no \"" + command.get_name() + " " + word + "\"" + meant(word, names) + " There are: " + joined(names));
+    throw usage("there is no \"" + command.get_name() + " " + word + "\"" + (nearest(word, names).empty() ? "." : meant(word, names)) +
+                " There are: " + joined(names));
   throw usage((word.size() > 1 && word.front() == '-' ? "Unknown flag: " : "unexpected argument: ") + word);
 }
 

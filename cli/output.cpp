@@ -155,6 +155,8 @@ std::string utc(std::int64_t unix_ms) {
 
 std::string short_id(std::string_view id) { return id.empty() ? "-" : std::string{id.substr(0, 8)}; }
 
+std::string counted(std::uint64_t n, std::string_view noun) { return concat({n, " ", noun, n == 1 ? "" : "s"}); }
+
 std::string byte_count(std::uint64_t bytes) {
   if (bytes < 1024)
     return concat({bytes, " B"});

@@ -80,6 +80,8 @@ std::string hanging(std::string_view text);
 std::string utc(std::int64_t unix_ms);
 /// The first eight characters of an id, for people; "-" when empty.
 std::string short_id(std::string_view id);
+/// "1 lock", "2 locks": for nouns whose plural ends in s.
+std::string counted(std::uint64_t n, std::string_view noun);
 /// 0 B, 12 KiB, 3.4 MiB.
 std::string byte_count(std::uint64_t bytes);
 

@@ -13,19 +13,19 @@ bool is_of_node(const command_spec& spec, const v1::Command& cmd) {
   return spec.from == sent_by::node || (spec.from == sent_by::operator_or_node && cmd.sweep().mode() != "manual");
 }
 
-template <class Row>
-std::optional<v1::Refusal> elsewhere(const std::optional<Row>& row, const std::string& node_id, const char* what) {
+std::optional<v1::Refusal> session_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
+  const auto row = rows.row<v1::Session>(key(id));
   if (!row || row->node_id() == node_id)
     return std::nullopt;
-  return forbid(std::string{"This "} + what + " lives on another node than the one that speaks for it");
-}
-
-std::optional<v1::Refusal> session_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
-  return elsewhere(rows.row<v1::Session>(key(id)), node_id, "session");
+  const auto& host = row->node_name().empty() ? row->node_id() : row->node_name();
+  return forbid("The session " + id + " lives on host " + host + "; run this there");
 }
 
 std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
-  return elsewhere(rows.row<v1::Spawn>(key(id)), node_id, "worker");
+  const auto row = rows.row<v1::Spawn>(key(id));
+  if (!row || row->node_id() == node_id)
+    return std::nullopt;
+  return forbid("The worker " + id + " runs on node " + row->node_id() + "; only that node reports about it");
 }
 
 std::optional<v1::Refusal> authorize_session(const command_spec& spec, const v1::Command& cmd) {

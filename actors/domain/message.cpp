@@ -2,6 +2,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/workspace.hpp"
 
 namespace swarm::domain {
 
@@ -73,7 +74,7 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
   auto session = tx.get<v1::Session>(key(result.recipient()));
   auto terminal = session ? terminal_of(tx, *session) : std::nullopt;
   if (!terminal)
-    return result.set_skipped("no workspace identity is published for that instance");
+    return result.set_skipped(no_workspace);
   result.set_backend("pty");
   result.set_handle(terminal->pty_id());
   auto state = agent_state(*session, tx.in().now_ms);

@@ -27,6 +27,9 @@ std::vector<std::string> workspace_keys(const workspace_backend_names&, const st
 /// The handles in a published row, the one to use first; each once, without blanks around. None in what is no such row.
 std::vector<std::string> workspace_handles(const json& row);
 
+/// Why nobody is woken who has published none, as swarm-mcp says it.
+inline constexpr const char* no_workspace = "no workspace identity is published for that instance";
+
 /// The first readable row of a session. `viewer`, nullptr = sees everything, reads only keys of its own identity or of none.
 std::optional<v1::Workspace> workspace_of(const rows_view&, const std::string& scope, const std::string& session, const v1::Session* viewer,
                                           bool allow_cross_identity, std::int64_t now_ms);

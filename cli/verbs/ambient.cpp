@@ -28,7 +28,7 @@ void build_context(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"context", subject::agents, "print a short block for a prompt: this instance, its mail, tasks, locks and peers; its commands manage nodes by name",
+  {"context", subject::agents, "print the block for a prompt: this session, its mail, tasks, locks and peers; with a command below: nodes by name",
    "  swarmctl context --as 3fa1\n  swarmctl context set gpu --ssh me@gpu-box --scope web\n  swarmctl context use gpu\n"
    "  swarmctl --context gpu status\n  swarmctl context use default",
    build_context},

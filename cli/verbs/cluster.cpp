@@ -176,7 +176,7 @@ int run_leave(const invocation& cli, bool force) {
 
 void build_leave(CLI::App& app, invocation& cli) {
   auto force = std::make_shared<bool>(false);
-  flag(app, "--force", *force, "also with workers that run here, which end, and without the home when that does not answer");
+  flag(app, "--force", *force, "end workers that run here, and do not insist on an answer of the home");
   on_run(app, cli, [force, &cli] { return run_leave(cli, *force); });
 }
 

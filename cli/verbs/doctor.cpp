@@ -117,7 +117,7 @@ void check_instances(invocation& cli, report& r) {
   r.add("live_instances", "info", std::to_string(live) + " live in this scope", {{"count", live}});
   r.add("stale_instances", stale.empty() ? "ok" : "warn",
         stale.empty() ? "none"
-                      : concat({stale.size(), " gave no sign of life for ", duration(limits::session_stale().count()), "; they go after ",
+                      : concat({stale.size(), " have not been heard of for ", duration(limits::session_stale().count()), "; they go after ",
                                 duration(limits::session_reclaim().count())}),
         {{"instances", stale}});
 }

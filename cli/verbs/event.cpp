@@ -274,7 +274,7 @@ int run_wait(invocation& cli, const wait_options& o) {
 
 void build_wait(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<wait_options>();
-  option(app, "--seconds", o->timeout_s, "wait at most this long; 0 = until something happens (0); --timeout bounds it too");
+  option(app, "--seconds", o->timeout_s, "give up after this many seconds (default: never); --timeout bounds it too");
   flag(app, "--locks", o->locks, "changes of locks count too");
   option(app, "--since", o->since, "also what happened after this revision");
   on_run(app, cli, [o, &cli] { return run_wait(cli, *o); });

@@ -316,6 +316,10 @@ int run_prompt(invocation& cli, prompt_options o) {
     cli.io().print(mcp::prompt(prompt, error));
     return code::ok;
   }
+  if (prompt.skipped() == domain::no_workspace) {
+    cli.io().line(short_id(prompt.recipient()) + " has no terminal of the fabric: the message is stored, but nobody was woken");
+    return code::ok;
+  }
   auto woken = prompt.skipped().empty() && error.empty() ? " and nudged workspace handle" : " (" + prompt.skipped() + error + ")";
   cli.io().line("sent " + short_id(prompt.sender()) + " → " + short_id(prompt.recipient()) + woken);
   return code::ok;

@@ -72,11 +72,11 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
                   io.paint(colour::none, "  pid " + std::to_string(s.pid()) + "  version " + s.version()));
   io.line("  state      " + s.state_dir());
   io.line("  keeper     " + (s.keeper_pid() == 0 ? "is starting" : "pid " + std::to_string(s.keeper_pid())));
-  io.line(concat({"  live       ", s.scopes(), " scopes, ", s.sessions(), " instances, ", s.open_tasks(), " open tasks, ", s.locks(), " locks, ",
-                  s.ptys(), " terminals"}));
+  io.line(concat({"  live       ", counted(s.scopes(), "scope"), ", ", counted(s.sessions(), "instance"), ", ", counted(s.open_tasks(), "open task"),
+                  ", ", counted(s.locks(), "lock"), ", ", counted(s.ptys(), "terminal")}));
   if (home)
     io.line("  cluster    home " + home->info().node_name() + ", " + link_state(*home, cli.now_ms()));
-  io.line(concat({"  store      ", s.commands(), " commands in ", s.commits(), " commits, integrity ", s.integrity(),
+  io.line(concat({"  store      ", counted(s.commands(), "command"), " in ", counted(s.commits(), "commit"), ", integrity ", s.integrity(),
                   s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
   return code::ok;
 }

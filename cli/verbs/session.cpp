@@ -92,7 +92,8 @@ void build_register(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
   option(app, "--identity", cli.flags.identity, "the session gets the label identity:NAME");
-  option(app, "--lease-seconds", o->lease_s, "the instance lives this long; without it, " + duration(limits::session_reclaim().count()));
+  option(app, "--lease-seconds", o->lease_s,
+         "seconds that the session lives; without it, it ends " + duration(limits::session_reclaim().count()) + " after its last call");
   on_run(app, cli, [o, &cli] { return run_register(cli, *o); });
 }
 

@@ -94,7 +94,7 @@ std::string workspace_backend_names() {
 }
 
 workspace_lookup find_workspace(const workspace_access& node, const std::string& session) {
-  workspace_lookup out{std::nullopt, "no workspace identity is published for that instance"};
+  workspace_lookup out{std::nullopt, domain::no_workspace};
   for (const auto& backend : workspace_backends())
     for (const auto& kv_key : domain::workspace_keys(backend.names, session)) {
       auto row = published(node, kv_key);

@@ -385,6 +385,7 @@ int main(int argc, char** argv) {
       return exit_stopped;
     }
     std::filesystem::remove(dir.stopped_mark());
+    finish_restore(dir);
     sign_ownership(owned.get());
     if (args.detach)
       begin_output();

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -79,28 +81,61 @@ void copy_checked(const fs::path& backup, const fs::path& copy) {
   }
 }
 
+fs::path copy_of(const state_dir& dir) { return dir.database().string() + ".restoring"; }
+/// Names the directory for the old files, from when the copy is complete until it is in its place.
+fs::path plan_of(const state_dir& dir) { return dir.root / "restore-under-way"; }
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in{file, std::ios::binary};
+  std::string text{std::istreambuf_iterator<char>{in}, {}};
+  if (in.bad())
+    throw std::runtime_error(file.string() + " cannot be read");
+  return text;
+}
+
+fs::path new_directory(const state_dir& dir) {
+  auto name = "replaced-" + now_as_name();
+  auto away = dir.root / name;
+  for (int n = 2; fs::exists(away); ++n)
+    away = dir.root / (name + "-" + std::to_string(n));
+  fs::create_directory(away);
+  fs::permissions(away, fs::perms::owner_all);
+  return away;
+}
+
 } // namespace
 
+void finish_restore(const state_dir& dir) {
+  const auto plan = plan_of(dir), copy = copy_of(dir);
+  if (!fs::exists(plan))
+    return;
+  const auto name = text_of(plan);
+  // Without the copy, it is in its place already.
+  if (fs::exists(copy)) {
+    if (!name.empty()) {
+      const auto away = dir.root / fs::path{name}.filename();
+      fs::create_directory(away);
+      for (const auto& file : files_of(dir.database()))
+        fs::rename(file, away / file.filename());
+      sync_directory(away);
+    }
+    fs::rename(copy, dir.database());
+    sync_directory(dir.root);
+  }
+  fs::remove(plan);
+}
+
 fs::path restore_store(const state_dir& dir, const fs::path& backup) {
+  finish_restore(dir);
   std::error_code ec;
-  const fs::path copy{dir.database().string() + ".restoring"};
+  const auto copy = copy_of(dir);
   for (const auto& left : files_of(copy))
     fs::remove(left, ec);
   copy_checked(backup, copy);
-  fs::path away;
-  if (auto old = files_of(dir.database()); !old.empty()) {
-    away = dir.root / ("replaced-" + now_as_name());
-    for (int n = 2; fs::exists(away); ++n)
-      away = dir.root / ("replaced-" + now_as_name() + "-" + std::to_string(n));
-    fs::create_directory(away);
-    fs::permissions(away, fs::perms::owner_all);
-    // The database last: as long as it is there, so is what belongs to it.
-    for (auto file = old.rbegin(); file != old.rend(); ++file)
-      fs::rename(*file, away / file->filename());
-    sync_directory(away);
-  }
-  fs::rename(copy, dir.database());
-  sync_directory(dir.root);
+  auto away = files_of(dir.database()).empty() ? fs::path{} : new_directory(dir);
+  if (auto failed = replace_file(plan_of(dir), away.filename().string()))
+    throw std::runtime_error(plan_of(dir).string() + ": " + failed.message());
+  finish_restore(dir);
   return away;
 }
 

@@ -31,7 +31,10 @@ private:
 
 /// Puts the backup in the place of the store of a node that does not run, whose lock the caller holds. What was there goes into a new directory
 /// beside it, whose path is returned; empty when there was nothing. The node that starts next raises the epoch of every scope. Throws
-/// std::runtime_error, with a text for people, and then nothing has changed.
+/// std::runtime_error or std::filesystem::filesystem_error, with a text for people: the old store is still there, or the next start of the node
+/// puts the backup in its place.
 std::filesystem::path restore_store(const state_dir&, const std::filesystem::path& backup);
+/// Ends a restore that was killed after its copy was complete. The caller holds the node's lock, and calls it before it opens the store.
+void finish_restore(const state_dir&);
 
 } // namespace swarm

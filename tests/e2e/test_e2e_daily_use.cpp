@@ -146,6 +146,32 @@ TEST_CASE("restore puts a backup in the place of the store, keeps the old one, a
   CHECK(node.ctl({"kv", "get", "x"}).out == "1\n");
 }
 
+TEST_CASE("a restore that is killed in its middle is finished by the next start") {
+  for (auto moved : {0, 1, 3}) { // files of the old store that were out of the way
+    CAPTURE(moved);
+    test_node node;
+    REQUIRE(node.ctl({"kv", "set", "a", "old"}).status == 0);
+    auto copy = node.dir().database().string() + ".restoring";
+    REQUIRE(node.ctl({"backup", copy}).status == 0);
+    REQUIRE(node.ctl({"kv", "set", "a", "new"}).status == 0);
+    node.kill_node();
+    auto away = node.dir().root / "replaced-before";
+    fs::create_directory(away);
+    std::ofstream{node.dir().root / "restore-under-way"} << "replaced-before";
+    int n = 0;
+    for (const auto* suffix : {"", "-wal", "-shm", ".commits"})
+      if (fs::path file{node.dir().database().string() + suffix}; n < moved && fs::exists(file)) {
+        fs::rename(file, away / file.filename());
+        ++n;
+      }
+    REQUIRE(node.ctl({"up"}).status == 0);
+    CHECK(node.ctl({"kv", "get", "a"}).out == "old\n");
+    CHECK(fs::exists(away / "swarm.db"));
+    CHECK_FALSE(fs::exists(copy));
+    CHECK_FALSE(fs::exists(node.dir().root / "restore-under-way"));
+  }
+}
+
 TEST_CASE("a node whose store is moved away ends instead of answering what is in no store") {
   test_node node;
   node.start();

@@ -39,8 +39,12 @@ v1::Answer found(const question& q, v1::Session s) {
 v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessions) {
   if (sessions.size() == 1)
     return found(q, sessions.front());
-  if (sessions.empty())
-    return deny(v1::Refusal::NOT_FOUND, "No instances registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+  if (sessions.empty()) {
+    auto none =
+      deny(v1::Refusal::NOT_FOUND, "No instances registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+    none.mutable_refusal()->set_explanation("you have no session in " + q.scope() + " yet: swarmctl register --label name:me --lease-seconds 600");
+    return none;
+  }
   return deny(v1::Refusal::CONFLICT,
               "Multiple instances in scope " + q.scope() + "; pass --as <id-or-label>. Candidates: " + candidates(pointers(sessions)));
 }
