@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 
 namespace fs = std::filesystem;
 
@@ -40,8 +41,10 @@ std::string git_root(const std::string& directory) {
 
 std::string resolve_scope(std::string_view value, const std::string& directory) {
   value = trimmed(value);
-  if (value.empty())
-    return git_root(directory);
+  if (value.empty()) {
+    auto of_worker = scope_of_worker_tree(directory);
+    return of_worker.empty() ? git_root(directory) : of_worker;
+  }
   if (is_named_scope(value))
     return std::string{value};
   return normalize_path(value, directory);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 #include "actors/base/limits.hpp"
@@ -163,6 +164,19 @@ std::optional<git_tree> find_git_tree(const std::string& path) {
     if (!p.has_relative_path())
       return inner;
   }
+}
+
+std::string scope_of_worker_tree(const std::string& directory) {
+  auto tree = find_git_tree(directory);
+  if (!tree || !tree->linked)
+    return {};
+  auto record =
+    nlohmann::json::parse(read_start(fs::path{tree->git_directory} / worker_record_file, limits::worktree_record_bytes_max), nullptr, false);
+  auto scope = record.is_object() ? record.find("scope") : record.end();
+  if (scope == record.end() || !scope->is_string())
+    return {};
+  auto name = scope->get<std::string>();
+  return is_named_scope(name) || name == normalize_path(name, "/") ? name : std::string{};
 }
 
 std::string repository_path(const std::string& path, std::string_view scope) {

@@ -19,6 +19,11 @@ struct git_tree {
 /// that. Empty when it lies in none, or when the nearest .git is broken.
 std::optional<git_tree> find_git_tree(const std::string& path);
 
+/// In git's own directory of a worktree that the fabric made: which worker it belongs to (cli/worktree/store.hpp).
+inline constexpr const char* worker_record_file = "swarm.json";
+/// The scope of the worker for which the fabric made the worktree that `directory` lies in; empty when the fabric made none there.
+std::string scope_of_worker_tree(const std::string& directory);
+
 /// Returns the path under which a file is locked, so that all worktrees of a repository share one lock. `path` is absolute and normalised.
 /// A path in no linked worktree, or below a broken .git, is returned unchanged. A path in a linked worktree is moved to the worktree that
 /// contains `scope`, if `scope` is an absolute path in the same repository, otherwise to git_tree::repository.

@@ -26,7 +26,6 @@ namespace swarm::cli {
 
 namespace {
 
-constexpr const char* record_file = "swarm.json";
 constexpr const char* branch_prefix = "swarm/";
 constexpr std::size_t short_name_bytes = 8;
 constexpr std::size_t place_hash_bytes = 8;
@@ -61,7 +60,7 @@ std::string checked_out(const git& in) {
 void write_record(const worker_tree& t) {
   json record = {{"task", t.task_id},  {"spawn", t.spawn_id}, {"scope", t.scope}, {"home", t.home},
                  {"origin", t.origin}, {"branch", t.branch},  {"base", t.base},   {"base_branch", t.base_branch}};
-  auto file = t.directory + "/" + record_file;
+  auto file = t.directory + "/" + worker_record_file;
   if (auto error = replace_file(file, record.dump(2, ' ', false, json::error_handler_t::replace) + '\n'))
     throw failure(code::refused, "cannot write " + file + ": " + error.message());
 }
@@ -166,13 +165,13 @@ unique_fd worker_trees::lock() const {
 }
 
 unique_fd worker_trees::use(const worker_tree& t) {
-  auto fd = open_lock(t.directory + "/" + record_file, O_RDONLY);
+  auto fd = open_lock(t.directory + "/" + worker_record_file, O_RDONLY);
   locked(fd.get(), LOCK_SH);
   return fd;
 }
 
 std::optional<worker_tree> worker_trees::read(const std::string& directory) {
-  auto record = json::parse(start_of(directory + "/" + record_file), nullptr, false);
+  auto record = json::parse(start_of(directory + "/" + worker_record_file), nullptr, false);
   auto pointer = std::string{trimmed(start_of(directory + "/gitdir"))};
   if (!record.is_object() || pointer.empty())
     return std::nullopt;
@@ -256,7 +255,7 @@ bool worker_trees::adopt(worker_tree& t) const {
     return false;
   t.directory = git{t.path}.line({"rev-parse", "--absolute-git-dir"});
   auto tip = commit("refs/heads/" + t.branch);
-  if (is_there(t.directory + "/" + record_file) || tip.empty())
+  if (is_there(t.directory + "/" + worker_record_file) || tip.empty())
     return false;
   t.base = tip;
   write_record(t);
@@ -290,7 +289,7 @@ void worker_trees::look_inside(const worker_tree& t, tree_state& s) const {
 tree_state worker_trees::look(const worker_tree& t) const {
   tree_state s;
   {
-    unique_fd fd{open((t.directory + "/" + record_file).c_str(), O_RDONLY | O_CLOEXEC)};
+    unique_fd fd{open((t.directory + "/" + worker_record_file).c_str(), O_RDONLY | O_CLOEXEC)};
     s.in_use = fd && !locked(fd.get(), LOCK_EX | LOCK_NB);
   }
   s.present = is_there(t.path);

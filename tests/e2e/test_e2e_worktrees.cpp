@@ -531,3 +531,28 @@ TEST_CASE("in a linked worktree of one's own the workers begin there and come ba
   CHECK(file_text(mine + "/b.txt") == "done\n");
   CHECK(repo.status() == "## main\n");
 }
+
+TEST_CASE("a person in a worker's worktree locks the repository's files in the repository's scope, as workers there do") {
+  repository repo;
+  auto path = text(repo.worker("change", "echo two > a.txt"), "path");
+  repo.session("name:ann");
+  repo.session("name:bob");
+  run_options inside{.directory = path};
+  auto locked = repo.ctl({"lock", "a.txt", "--as", "name:bob"}, inside);
+  CHECK(locked.out == "locked " + repo.root + "/a.txt\n");
+  auto seen = repo.ctl({"locks"}, inside);
+  CHECK(seen.out.find(repo.root + "/a.txt") != std::string::npos);
+  CHECK(repo.ctl({"locks"}).out == seen.out);
+  CHECK(repo.ctl({"lock", "a.txt", "--as", "name:ann"}).status == 1);
+  // By a session that was registered there, and one directory deeper.
+  auto registered = repo.ctl({"register", "--label", "name:eve", "--lease-seconds", "600", "--json"}, inside).parsed();
+  CHECK(registered.at("scope") == repo.root);
+  CHECK(repo.ctl({"lock", "b.txt", "--as", "name:eve"}, {.directory = path + "/sub"}).out == "locked " + repo.root + "/sub/b.txt\n");
+  CHECK(repo.ctl({"lock", path + "/sub/b.txt", "--as", "name:ann"}, inside).status == 1);
+  mcp_client agent{repo.node, {.directory = path}};
+  agent.initialize();
+  CHECK(agent.ask("register", {{"directory", path}}).at("scope") == repo.root);
+  // A worktree that a person made is a scope of its own.
+  repo.git({"worktree", "add", "-q", "-b", "mine", repo.root + "-mine"});
+  CHECK(repo.ctl({"locks"}, {.directory = repo.root + "-mine"}).out == "(no locks)\n");
+}
