@@ -189,6 +189,16 @@ std::optional<ambient> gather_ambient(const v1::Query& base, const std::function
   if (!answer.has_status())
     return std::nullopt;
   out.status = std::move(*answer.mutable_status());
+  // Also those that a hook has registered and no tool server has taken over: they hold locks, and mail reaches them. The status leaves them out.
+  query = base;
+  query.mutable_list_sessions();
+  answer = ask(query);
+  if (answer.has_sessions()) {
+    out.status.clear_peers();
+    for (auto& s : *answer.mutable_sessions()->mutable_sessions())
+      if (s.id() != out.status.session().id())
+        *out.status.add_peers() = std::move(s);
+  }
   out.gateway = domain::has_token(out.status.session().label(), "mode:gateway");
   if (!out.gateway)
     return out;

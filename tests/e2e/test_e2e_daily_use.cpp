@@ -393,3 +393,18 @@ TEST_CASE("a terminal without an identity locks nobody out, and --identity gives
            }) == 1;
   }));
 }
+
+TEST_CASE("the block for prompts names the peers that bootstrap names, those of a hook as well") {
+  test_node node;
+  auto ann = node.session("name:ann");
+  auto hooked = node.ctl_json({"register", "--label", "origin:claude session:abcdef01", "--lease-seconds", "600"}).at("id");
+  auto peers = [&](std::vector<std::string> arguments) {
+    json out = json::array();
+    for (const auto& peer : node.ctl_json(std::move(arguments)).at("peers"))
+      out.push_back(peer.at("id"));
+    return out;
+  };
+  CHECK(peers({"bootstrap", "--as", ann}) == json{hooked});
+  CHECK(peers({"context", "--as", ann}) == json{hooked});
+  CHECK(node.ctl({"context", "--as", ann}).out.find("peers (1):") != std::string::npos);
+}

@@ -212,7 +212,7 @@ TEST_CASE("a gateway sees workers, what is in flight and what ended last; nobody
   base.set_viewer("me");
   auto plain = gather_ambient(base, node);
   REQUIRE(plain);
-  CHECK(asked.size() == 1);
+  CHECK(asked.size() == 2);
   CHECK(!has(make_ambient_block(*plain).text, "flies"));
   gateway = true;
   auto known = gather_ambient(base, node);
