@@ -346,12 +346,15 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
       for (const auto& one : verbs)
         if (!one.internal)
           names.emplace_back(one.name);
-      cli.io().error("Unknown command: " + word + (cli.is_swarm_mcp() ? "" : meant(word, names)));
+      auto text = "Unknown command: " + word + (cli.is_swarm_mcp() ? "" : meant(word, names));
+      cli.io().error(text);
       if (cli.is_swarm_mcp()) {
         cli.io().raw(full_tree(cli)->help());
         return code::refused;
       }
       cli.io().error("See: swarmctl --help");
+      if (cli.json_wanted())
+        cli.io().print({{"error", text}});
       return code::usage;
     }
     cli.io().raw(full_tree(cli)->help());

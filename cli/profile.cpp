@@ -221,6 +221,13 @@ void check_identity_roots(const invocation& cli, const environment& settings, co
                   "Registration blocked: " + token + " directory must be under one of " + listed + ". Set " + variable + " to override.");
 }
 
+void check_directory(const invocation& cli, const std::string& directory) {
+  std::error_code ec;
+  if (!cli.elsewhere() && !fs::is_directory(directory, ec))
+    throw failure(code::refused, "there is no directory " + escape_control(directory, false) +
+                                   " on this host; give the absolute path of the directory that the session works in");
+}
+
 worker_settings settings_of_worker(const invocation& cli, const std::optional<v1::Session>& requester, const std::string& label,
                                    const std::string& harness, const std::string& directory) {
   auto identity = requester ? domain::identity_token(requester->label()) : cli.env().identity();

@@ -29,6 +29,9 @@ std::string agent_of(const std::string& harness, const environment& settings, co
 void check_identity_roots(const invocation&, const environment& settings, const std::string& label, const std::string& directory,
                           const std::string& file_root);
 
+/// Throws `failure` when this host has no such directory. On the node of another host it is that host's matter.
+void check_directory(const invocation&, const std::string& directory);
+
 /// How a worker is asked for: the harness by its own name and the environment that its start needs.
 struct worker_settings {
   std::string harness;

@@ -39,6 +39,7 @@ public:
       return kinship::agent;
     return is_descendant(getpid(), static_cast<pid_t>(pid)) == false ? kinship::stranger : kinship::unclear;
   }
+  void check_directory(const std::string& directory) const override { cli::check_directory(cli_, directory); }
   void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const override {
     check_identity_roots(cli_, cli_.env(), label, directory, file_root);
   }

@@ -1,6 +1,7 @@
 // register, bootstrap, deregister, whoami, instances, remove-instance.
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
@@ -67,7 +68,21 @@ v1::Reply register_session(const invocation& cli, const register_options& o) {
 int run_register(invocation& cli, const register_options& o) {
   if (o.lease_s < 0)
     throw usage("--lease-seconds takes a number of seconds, 0 or more");
-  auto session = register_session(cli, o).session().session();
+  const auto wished = registration(cli, o);
+  const bool place_given = !o.directory.empty() || !o.positional.empty();
+  if (place_given && !cli.is_swarm_mcp())
+    check_directory(cli, wished.register_session().directory());
+  auto registered = register_session(cli, o).session();
+  const auto& session = registered.session();
+  if (registered.adopted_existing() && !cli.is_swarm_mcp()) {
+    const auto& body = wished.register_session();
+    auto kept = mcp::kept_text(session, {.directory = place_given ? body.directory() : "",
+                                         .label = "",
+                                         .scope = cli.flags.scope.empty() ? "" : wished.scope(),
+                                         .file_root = o.file_root.empty() ? "" : body.file_root()});
+    if (!kept.empty())
+      cli.io().note(concat({"the session ", short_id(session.id()), " was there already: ", kept, "; to change that, deregister it first"}));
+  }
   if (!cli.json_wanted()) {
     cli.io().line("registered " + session.id());
     return code::ok;
@@ -195,7 +210,8 @@ int run_whoami(invocation& cli) {
   try {
     session = cli.actor();
   } catch (const failure& f) {
-    if (f.exit_status != code::refused)
+    // In swarm-mcp nobody to be found is an answer.
+    if (f.exit_status != code::refused || !cli.is_swarm_mcp())
       throw;
     throw failure(f.exit_status, f.what(), json(nullptr));
   }

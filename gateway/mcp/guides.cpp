@@ -2,8 +2,12 @@
 
 namespace swarm::mcp {
 
-std::string registered_text() {
-  return "You are registered. Call bootstrap now: it gives you your unread messages, your peers and the task board in one answer. Before you "
+std::string registered_text(const std::string& kept) {
+  auto state = kept.empty() ? std::string{"You are registered."}
+                            : "You were registered already, and this session stays as it was: " + kept +
+                                ". If you need it otherwise, call deregister and then register.";
+  return state +
+         " Call bootstrap now: it gives you your unread messages, your peers and the task board in one answer. Before you "
          "edit a file that a peer may touch, take lock_file; when there is nothing to do, call wait_for_activity instead of asking again and again.";
 }
 

@@ -7,7 +7,8 @@
 namespace swarm::mcp {
 
 /// After a successful registration.
-std::string registered_text();
+/// `kept`: what the session is in spite of what was asked for, kept_text(); empty = nothing.
+std::string registered_text(const std::string& kept = {});
 /// What the role in a label means for its work; empty for a role without guidance.
 std::string role_text(std::string_view role);
 /// The prompt `setup`.

@@ -56,6 +56,8 @@ public:
   /// neither can be said.
   enum class kinship { agent, unclear, stranger };
   virtual kinship kin_of(std::int64_t pid, std::uint64_t start) const = 0;
+  /// Throws std::exception when this host has no such directory.
+  virtual void check_directory(const std::string& directory) const = 0;
   /// Throws std::exception when the label's identity is confined to other directories (as in swarm-mcp).
   virtual void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const = 0;
   /// How a worker of that requester is asked for (as in swarm-mcp). Throws std::exception when it may not start in `directory`.

@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/json/shapes.hpp"
@@ -9,6 +10,7 @@
 #include "gateway/mcp/rows.hpp"
 #include "gateway/mcp/tool.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
+#include "gateway/session/register.hpp"
 
 namespace swarm::mcp {
 
@@ -16,11 +18,18 @@ namespace {
 
 using domain::text_in;
 
-tool_result registered(const v1::Session& s) {
+tool_result registered(const member& me, const registration& asked) {
+  const auto& s = me.bound()->session;
+  const auto here = me.process().working_directory();
+  const auto directory = normalize_path(asked.directory.empty() ? "." : asked.directory, here);
+  const auto kept = kept_text(s, {.directory = asked.directory.empty() ? "" : directory,
+                                  .label = std::string{trimmed(asked.label)},
+                                  .scope = asked.scope.empty() ? "" : resolve_scope(asked.scope, directory),
+                                  .file_root = asked.file_root.empty() ? "" : normalize_path(asked.file_root, here)});
   tool_result out;
   // Consumers decode what stands first: compact, and nothing before it.
   out.texts.push_back(dump(instance(s), -1));
-  out.texts.push_back(registered_text());
+  out.texts.push_back(registered_text(kept));
   std::string role;
   for (auto c : domain::role_of(s.label()))
     role += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -35,13 +44,16 @@ tool_result register_session(member& me, const json& arguments) {
   auto before = me.bound();
   if (!r.adopt.empty() && (!before || before->session.id() != r.adopt)) {
     if (me.adopt(r))
-      return registered(me.bound()->session);
+      return registered(me, r);
     if (before)
       return said(json{{"error", "Could not adopt instance " + r.adopt + "; keeping current registration"}, {"instance", instance(before->session)}});
   }
-  if (!before)
+  if (!before) {
+    if (!r.directory.empty())
+      me.process().check_directory(normalize_path(r.directory, me.process().working_directory()));
     me.enroll(r);
-  return registered(me.bound()->session);
+  }
+  return registered(me, r);
 }
 
 tool_result deregister(member& me, const json&) {

@@ -394,6 +394,39 @@ TEST_CASE("a terminal without an identity locks nobody out, and --identity gives
   }));
 }
 
+TEST_CASE("a directory that is not there is no place for a session, and a second register says what it did not change") {
+  test_node node;
+  CHECK(node.ctl({"register", "/nonexistent"}).err.find("there is no directory /nonexistent on this host") != std::string::npos);
+  CHECK(node.ctl({"register", "missing", "--json"}).parsed().at("error").get<std::string>().find(node.work() + "/missing") != std::string::npos);
+  CHECK(node.ctl_json({"instances"}).empty());
+  mcp_client me{node};
+  me.initialize();
+  auto refused = me.call("register", {{"directory", "/nonexistent"}});
+  CHECK(refused.is_error);
+  CHECK(refused.text().find("there is no directory /nonexistent on this host") != std::string::npos);
+  auto first = me.call("register", {{"directory", node.work()}, {"label", "name:ann"}});
+  REQUIRE_FALSE(first.is_error);
+  CHECK(first.texts.at(1).find("You are registered.") != std::string::npos);
+  auto again = me.call("register", {{"directory", "/"}, {"label", "name:bob"}});
+  CHECK_FALSE(again.is_error);
+  CHECK(again.texts.at(1).find("directory " + node.work() + " instead of /, and its label name:ann instead of name:bob") != std::string::npos);
+}
+
+TEST_CASE("a key that holds text is not turned into an array") {
+  test_node node;
+  REQUIRE(node.ctl({"kv", "set", "plan", "ship", "it"}).status == 0);
+  auto refused = node.ctl({"kv", "append", "plan", "3"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("plan holds text and no JSON array: ship it") != std::string::npos);
+  CHECK(node.ctl({"kv", "get", "plan"}).out == "ship it\n");
+  // The contract of swarm-mcp has it so.
+  mcp_client me{node};
+  me.initialize();
+  me.call("register", {{"directory", node.work()}});
+  CHECK_FALSE(me.call("kv_append", {{"key", "plan"}, {"value", "3"}}).is_error);
+  CHECK(node.ctl({"kv", "get", "plan"}).out == "[\"ship it\",3]\n");
+}
+
 TEST_CASE("the block for prompts names the peers that bootstrap names, those of a hook as well") {
   test_node node;
   auto ann = node.session("name:ann");

@@ -744,8 +744,8 @@ TEST_CASE("register takes its defaults from the environment and shows the heartb
   CHECK(body.label() == "role:x");
   CHECK(body.preassigned_id() == "I9");
   CHECK(body.token_hash().empty());
-  CHECK(ctl({"register", "/e", "--lease-seconds", "9", "--json"}) == code::ok);
-  CHECK(ctl.node.commands.back().register_session().directory() == "/e");
+  CHECK(ctl({"register", "/tmp", "--lease-seconds", "9", "--json"}) == code::ok);
+  CHECK(ctl.node.commands.back().register_session().directory() == "/tmp");
   CHECK(ctl.node.commands.back().register_session().lease_ms() == 9000);
   CHECK((--ctl.out_json().end()).key() == "heartbeat");
 }
@@ -777,8 +777,32 @@ TEST_CASE("register takes a given id over in the scope of its row") {
   CHECK(ctl.node.commands.size() == 2);
 }
 
+TEST_CASE("register refuses a directory that is not there, and says what a session that was there has kept") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    r.mutable_session()->set_adopted_existing(true);
+    *r.mutable_session()->mutable_session() = session("I9");
+    r.mutable_session()->mutable_session()->set_scope("/r");
+    r.mutable_session()->mutable_session()->set_directory("/r");
+    return r;
+  };
+  CHECK(ctl({"register", "/nonexistent"}) == code::refused);
+  CHECK(ctl.screen.err.find("there is no directory /nonexistent on this host") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+  CHECK(ctl({"register"}) == code::ok);
+  CHECK(ctl.screen.err.empty());
+  CHECK(ctl({"register", "/tmp", "--scope", "/r"}) == code::ok);
+  CHECK(ctl.screen.err.find("it keeps its directory /r instead of /tmp; to change that, deregister it first") != std::string::npos);
+  CHECK(ctl.screen.out == "registered I9\n");
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"register", "/nonexistent", "--scope", "/r"}) == code::ok);
+  CHECK(ctl.screen.err.empty());
+}
+
 TEST_CASE("an identity with roots registers only under one and the same of them") {
   test::cli ctl;
+  ctl.program = "swarm-mcp"; // which does not ask whether a directory is there
   ctl.node.on_command = [](const v1::Command&) {
     v1::Reply r;
     *r.mutable_session()->mutable_session() = session("I1");
@@ -796,7 +820,7 @@ TEST_CASE("an identity with roots registers only under one and the same of them"
   CHECK(under("~/src", "/home/ada/src/x") == code::ok);
   auto sent = ctl.node.commands.size();
   CHECK(under("~/src:/w", "/r") == code::refused);
-  CHECK(ctl.screen.err == "swarmctl register: Registration blocked: identity:my-work directory must be under one of /home/ada/src, /w. "
+  CHECK(ctl.screen.err == "swarm-mcp register: Registration blocked: identity:my-work directory must be under one of /home/ada/src, /w. "
                           "Set SWARM_MCP_MY_WORK_ROOTS to override.\n");
   CHECK(under("/r", "/rest") == code::refused);
   CHECK(under("/a:/b", "/a", "/b") == code::refused);
@@ -868,6 +892,49 @@ TEST_CASE("completion scripts name every command, its alias and its flags") {
     CHECK(ctl.screen.out.find("no-autostart") != std::string::npos);
   }
   CHECK(ctl({"completion", "tcsh"}) == code::usage);
+}
+
+TEST_CASE("whoami never answers null, and every usage error is an object with --json") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query&) {
+    v1::Answer a;
+    a.mutable_refusal()->set_code(v1::Refusal::CONFLICT);
+    a.mutable_refusal()->set_text("Multiple instances in scope /r; pass --as <id-or-label>.");
+    return a;
+  };
+  CHECK(ctl({"whoami", "--json"}) == code::refused);
+  CHECK(ctl.out_json().at("error").get<std::string>().starts_with("Multiple instances"));
+  for (const auto& line : std::vector<std::vector<std::string>>{
+         {"frobnicate", "--json"}, {"lock", "--json"}, {"tasks", "--bogus", "--json"}, {"pty", "frob", "--json"}, {"--json", "tasks", "-x"}}) {
+    CHECK(ctl(line) == code::usage);
+    CHECK(ctl.out_json().at("error").is_string());
+  }
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"whoami", "--json"}) == code::ok);
+  CHECK(ctl.screen.out == "null\n");
+}
+
+TEST_CASE("kv append refuses what is no array instead of wrapping it, but under the name swarm-mcp") {
+  test::cli ctl;
+  std::string value = "ship it";
+  ctl.node.on_query = [&](const v1::Query&) {
+    v1::Answer a;
+    a.mutable_kv()->set_value(value);
+    return a;
+  };
+  CHECK(ctl({"kv", "append", "k", "3"}) == code::refused);
+  CHECK(ctl.screen.err.find("k holds text and no JSON array: ship it\n") != std::string::npos);
+  CHECK(ctl.screen.err.find("swarmctl kv set k") != std::string::npos);
+  value = R"({"a":1})";
+  CHECK(ctl({"kv", "append", "k", "3"}) == code::refused);
+  CHECK(ctl.screen.err.find("JSON of type object") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+  value = "[1]";
+  CHECK(ctl({"kv", "append", "k", "3"}) == code::ok);
+  value = "ship it";
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"kv", "append", "k", "3"}) == code::ok);
+  CHECK(ctl.node.commands.size() == 2);
 }
 
 TEST_CASE("an unexpected exception becomes an error message, not a crash") {
