@@ -25,6 +25,8 @@ CLI::Option* with_unmark(CLI::Option* o) {
   return o->transform([](std::string text) { return unmarked(std::move(text)); });
 }
 
+CLI::Option* of_kind(CLI::Option* o, argument what) { return what == argument::text ? o : o->type_name(word_of(what)); }
+
 const char* about = "One fabric for coding agents: sessions, tasks, locks, messages, terminals.\n"
                     "The node (swarmd) starts when a command needs it.\n";
 const char* root_examples = "Examples:\n"
@@ -78,9 +80,10 @@ std::unique_ptr<CLI::App> make_root(invocation& cli) {
   root->require_subcommand(0, 1);
   root->allow_extras();
   root->set_help_flag("--help,-h", "show this help");
-  option(*root, "--scope", cli.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)");
-  option(*root, "--context", cli.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)");
-  option(*root, "--as", cli.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)");
+  option(*root, "--scope", cli.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)", argument::scope);
+  option(*root, "--context", cli.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)",
+         argument::context);
+  option(*root, "--as", cli.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)", argument::session);
   flag(*root, "--json", cli.flags.json, "answer as JSON on stdout");
   option(*root, "--timeout", cli.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
   flag(*root, "--no-autostart", cli.flags.no_autostart, "do not start a node when none runs");
@@ -124,20 +127,6 @@ std::string command_word(const std::vector<std::string>& args) {
   return {};
 }
 
-const verb* find_verb(const std::vector<verb>& verbs, const std::string& name) {
-  for (const auto& v : verbs)
-    if (name == v.name || (v.alias && name == v.alias))
-      return &v;
-  return nullptr;
-}
-
-CLI::App* subcommand(CLI::App& app, const std::string& name) {
-  for (auto* sub : app.get_subcommands({}))
-    if (sub->check_name(name))
-      return sub;
-  return nullptr;
-}
-
 /// The command that the words before `--` name.
 CLI::App* named(CLI::App& root, const std::vector<std::string>& args) {
   auto* app = &root;
@@ -176,17 +165,9 @@ std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const st
   return text;
 }
 
-/// The option of the command, or of one above it, that is spelled so.
-const CLI::Option* option_of(const CLI::App* app, const std::string& name) {
-  for (; app != nullptr; app = app->get_parent())
-    if (const auto* o = app->get_option_no_throw(name))
-      return o;
-  return nullptr;
-}
-
 /// After `--` every word is text; the parser itself would hand such words to the command above. A word with one dash is text as well, unless the
 /// command has a flag of that letter. swarmctl refuses one that nobody can mean as text; swarm-mcp takes it.
-std::vector<std::string> marked(std::vector<std::string> args, const CLI::App& command, bool lenient) {
+std::vector<std::string> marked(std::vector<std::string> args, CLI::App& command, bool lenient) {
   auto dashes = std::find(args.begin(), args.end(), "--");
   auto is_value = [&](auto i) {
     const auto* before = i == args.begin() ? nullptr : option_of(&command, *std::prev(i));
@@ -311,16 +292,6 @@ int report(invocation& cli, const std::string& command, const failure& f) {
   return cli.is_swarm_mcp() ? failed_in_swarm_mcp(cli, command, f) : f.exit_status;
 }
 
-void speak_to_chosen(invocation& cli, const verb& v) {
-  auto chosen = choose_node(cli.flags.node, cli.env(), cli.choice).node;
-  if (!chosen)
-    return;
-  if (chosen->elsewhere() && v.only_here)
-    throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + v.only_here);
-  cli.speak_to(*chosen);
-  cli.node().finder.speak_to(*chosen);
-}
-
 int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& command) {
   auto verbs = all_verbs();
   auto word = command_word(args);
@@ -370,7 +341,7 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     throw failure(code::refused, v->refusal);
   split_tail(args, *root, *v, cli);
   cli.choice = v->node;
-  const auto& leaf = *named(*root, args);
+  auto& leaf = *named(*root, args);
   parse(*root, leaf, marked(std::move(args), leaf, cli.is_swarm_mcp()));
   if (!cli.action)
     throw usage("which one? " + [&] {
@@ -390,12 +361,12 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
 
 } // namespace
 
-CLI::Option* option(CLI::App& app, const std::string& names, std::string& target, const std::string& help) {
-  return with_unmark(app.add_option(names, target, help));
+CLI::Option* option(CLI::App& app, const std::string& names, std::string& target, const std::string& help, argument what) {
+  return of_kind(with_unmark(app.add_option(names, target, help)), what);
 }
 
-CLI::Option* option(CLI::App& app, const std::string& names, std::vector<std::string>& target, const std::string& help) {
-  return with_unmark(app.add_option(names, target, help)->allow_extra_args(false));
+CLI::Option* option(CLI::App& app, const std::string& names, std::vector<std::string>& target, const std::string& help, argument what) {
+  return of_kind(with_unmark(app.add_option(names, target, help)->allow_extra_args(false)), what);
 }
 
 CLI::Option* option(CLI::App& app, const std::string& names, std::int64_t& target, const std::string& help) {
@@ -408,8 +379,8 @@ CLI::Option* option(CLI::App& app, const std::string& names, double& target, con
 
 CLI::Option* flag(CLI::App& app, const std::string& names, bool& target, const std::string& help) { return app.add_flag(names, target, help); }
 
-CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::string>& target, const std::string& help) {
-  return with_unmark(app.add_option(name, target, help));
+CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::string>& target, const std::string& help, argument what) {
+  return of_kind(with_unmark(app.add_option(name, target, help)), what);
 }
 
 std::uint32_t retries_of(std::int64_t retries) {
@@ -432,13 +403,44 @@ std::int64_t bounded_by_timeout(const invocation& cli, std::int64_t wait_ms) {
 
 failure usage(const std::string& text) { return {code::usage, text}; }
 
+const verb* find_verb(const std::vector<verb>& verbs, const std::string& name) {
+  for (const auto& v : verbs)
+    if (name == v.name || (v.alias && name == v.alias))
+      return &v;
+  return nullptr;
+}
+
+CLI::App* subcommand(CLI::App& app, const std::string& name) {
+  for (auto* sub : app.get_subcommands({}))
+    if (sub->check_name(name))
+      return sub;
+  return nullptr;
+}
+
+CLI::Option* option_of(CLI::App* app, const std::string& name) {
+  for (; app != nullptr; app = app->get_parent())
+    if (auto* o = app->get_option_no_throw(name))
+      return o;
+  return nullptr;
+}
+
+void speak_to_chosen(invocation& cli, const verb& v) {
+  auto chosen = choose_node(cli.flags.node, cli.env(), cli.choice).node;
+  if (!chosen)
+    return;
+  if (chosen->elsewhere() && v.only_here)
+    throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + v.only_here);
+  cli.speak_to(*chosen);
+  cli.node().finder.speak_to(*chosen);
+}
+
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   auto comes_before = [](const verb& one, const verb& other) { return one.about < other.about; };
-  for (auto family : {node_verbs(),   cluster_verbs(),    scope_verbs(),     dispatch_verbs(), task_verbs(),  task_worker_verbs(), lock_verbs(),
-                      kv_verbs(),     message_verbs(),    session_verbs(),   spawn_verbs(),    event_verbs(), overview_verbs(),    agent_verbs(),
-                      pty_verbs(),    routine_verbs(),    worktree_verbs(),  mcp_verbs(),      hook_verbs(),  ambient_verbs(),     install_verbs(),
-                      doctor_verbs(), completion_verbs(), elsewhere_verbs(), dial_verbs()})
+  for (auto family : {node_verbs(),   cluster_verbs(),    scope_verbs(),    dispatch_verbs(),  task_verbs(),  task_worker_verbs(), lock_verbs(),
+                      kv_verbs(),     message_verbs(),    session_verbs(),  spawn_verbs(),     event_verbs(), overview_verbs(),    agent_verbs(),
+                      pty_verbs(),    routine_verbs(),    worktree_verbs(), mcp_verbs(),       hook_verbs(),  ambient_verbs(),     install_verbs(),
+                      doctor_verbs(), completion_verbs(), complete_verbs(), elsewhere_verbs(), dial_verbs()})
     for (const auto& v : family)
       out.insert(std::upper_bound(out.begin(), out.end(), v, comes_before), v);
   return out;

@@ -66,6 +66,7 @@ std::span<const verb> worktree_verbs();
 std::span<const verb> routine_verbs();
 std::span<const verb> agent_verbs();
 std::span<const verb> completion_verbs();
+std::span<const verb> complete_verbs();
 std::span<const verb> elsewhere_verbs();
 std::span<const verb> dial_verbs();
 /// All of them, in the order of the help: by subject.
@@ -73,19 +74,55 @@ std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
 std::unique_ptr<CLI::App> full_tree(invocation&);
 
+// -- reading a command line ----------------------------------------------------------
+
+/// Null when there is none of that name.
+const verb* find_verb(const std::vector<verb>&, const std::string& name);
+CLI::App* subcommand(CLI::App&, const std::string& name);
+/// The option of the command, or of one above it, that is spelled so; null when there is none.
+CLI::Option* option_of(CLI::App*, const std::string& name);
+/// From here on the invocation is about the node that its flags, the environment and the file choose for the verb. Throws `failure`.
+void speak_to_chosen(invocation&, const verb&);
+
 // -- declaring options ---------------------------------------------------------------
+
+/// What a value names. Help texts show its word, and completion offers what there is of it (cli/verbs/complete.cpp has the table of both).
+enum class argument : std::uint8_t {
+  text, // anything; nothing is offered
+  file,
+  directory,
+  task,
+  task_status,
+  end_status,
+  task_type,
+  terminal,
+  session,
+  approval,
+  routine,
+  harness,
+  agent,
+  node,
+  context,
+  scope,
+  key,
+  subscription,
+  worktree,
+  shell,
+};
+/// "TASK"; null for a text, which keeps the parser's own word.
+const char* word_of(argument);
 
 /// A word that starts with one dash is text, not a flag, as in swarm-mcp. Marked before the parser sees it, unmarked after.
 inline constexpr char dash_mark = '\x01';
 
-CLI::Option* option(CLI::App&, const std::string& names, std::string& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, std::string& target, const std::string& help, argument = argument::text);
 /// One value per use.
-CLI::Option* option(CLI::App&, const std::string& names, std::vector<std::string>& target, const std::string& help);
+CLI::Option* option(CLI::App&, const std::string& names, std::vector<std::string>& target, const std::string& help, argument = argument::text);
 CLI::Option* option(CLI::App&, const std::string& names, std::int64_t& target, const std::string& help);
 CLI::Option* option(CLI::App&, const std::string& names, double& target, const std::string& help);
 CLI::Option* flag(CLI::App&, const std::string& names, bool& target, const std::string& help);
 /// All remaining words.
-CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>& target, const std::string& help);
+CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>& target, const std::string& help, argument = argument::text);
 
 /// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
 std::uint32_t retries_of(std::int64_t);

@@ -139,7 +139,7 @@ void build_node(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* revoke = app.add_subcommand("revoke", "end a node's membership for good: its certificate does not count any more");
   auto node = std::make_shared<std::string>();
-  option(*revoke, "node", *node, "name or id of the node")->required();
+  option(*revoke, "node", *node, "name or id of the node", argument::node)->required();
   on_run(*revoke, cli, [node, &cli] { return run_revoke(cli, *node); });
 }
 
@@ -149,7 +149,7 @@ void build_drain(CLI::App& app, invocation& cli) {
     bool off = false;
   };
   auto o = std::make_shared<drain_options>();
-  option(app, "node", o->node, "name or id of the node")->required();
+  option(app, "node", o->node, "name or id of the node", argument::node)->required();
   flag(app, "--off", o->off, "it takes new workers again");
   on_run(app, cli, [o, &cli] {
     v1::DrainNodeRequest request;
@@ -196,7 +196,8 @@ void build_ca(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
   auto* unlock = app.add_subcommand("unlock", "hold the key of the cluster's authority in memory for ten minutes, to let nodes in");
   auto file = std::make_shared<std::string>();
-  option(*unlock, "--passphrase-file", *file, "file whose first line is the passphrase; - = standard input (asked for on the terminal)");
+  option(*unlock, "--passphrase-file", *file, "file whose first line is the passphrase; - = standard input (asked for on the terminal)",
+         argument::file);
   on_run(*unlock, cli, [file, &cli] { return run_unlock_authority(cli, *file); });
 }
 

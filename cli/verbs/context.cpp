@@ -246,20 +246,20 @@ void add_context_commands(CLI::App& app, invocation& cli) {
   auto name = std::make_shared<std::string>();
   on_run_here(*app.add_subcommand("list", "the nodes that have names, and which one counts"), cli, [&cli] { return run_list_contexts(cli); });
   auto* show = app.add_subcommand("show", "one of them: the one named, or the one that counts");
-  option(*show, "name", *name, "name of the context");
+  option(*show, "name", *name, "name of the context", argument::context);
   on_run_here(*show, cli, [name, &cli] { return run_show_context(cli, *name); });
   auto* use = app.add_subcommand("use", "let commands go there from now on; default = the node of this user");
-  option(*use, "name", *name, "name of the context")->required();
+  option(*use, "name", *name, "name of the context", argument::context)->required();
   on_run_here(*use, cli, [name, &cli] { return run_use_context(cli, *name); });
   auto* set = app.add_subcommand("set", "name a node, or change what its name means; --scope is the scope that counts there");
   auto o = std::make_shared<set_options>();
-  option(*set, "name", o->name, "name of the context")->required();
+  option(*set, "name", o->name, "name of the context", argument::context)->required();
   option(*set, "--ssh", o->ssh, "the node of another host: [USER@]HOST or ssh://[USER@]HOST[:PORT]");
-  option(*set, "--state-dir", o->state_dir, "another node of this host: where it keeps its state");
+  option(*set, "--state-dir", o->state_dir, "another node of this host: where it keeps its state", argument::directory);
   option(*set, "--remote-state-dir", o->remote_state_dir, "with --ssh: where the node keeps its state there");
   on_run_here(*set, cli, [o, &cli] { return run_set_context(cli, *o); });
   auto* forget = app.add_subcommand("delete", "forget a name; the node goes on");
-  option(*forget, "name", *name, "name of the context")->required();
+  option(*forget, "name", *name, "name of the context", argument::context)->required();
   on_run_here(*forget, cli, [name, &cli] { return run_delete_context(cli, *name); });
 }
 

@@ -408,16 +408,16 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
 void build_dispatch(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<dispatch_options>();
   words(app, "title", o->title, "what is to be done, at most " + byte_count(limits::title_bytes_max()))->required();
-  option(app, "--harness", o->harness, domain::harness_names() + "; exec runs the command after --");
+  option(app, "--harness", o->harness, domain::harness_names() + "; exec runs the command after --", argument::harness);
   option(app, "--role", o->role, "role of the worker (implementer)");
-  option(app, "--type", o->type, "review, implement (default), fix, test, research, other");
+  option(app, "--type", o->type, "review, implement (default), fix, test, research, other", argument::task_type);
   option(app, "--message", o->message, "instruction for the worker");
   option(app, "--description", o->description, "description of the task, at most " + byte_count(limits::description_bytes_max()));
-  option(app, "--file", o->files, "file it concerns (repeatable)");
+  option(app, "--file", o->files, "file it concerns (repeatable)", argument::file);
   option(app, "--priority", o->priority, "higher first (0)");
-  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last");
+  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last", argument::task);
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
-  option(app, "--parent-task", o->parent, "the task it is part of");
+  option(app, "--parent-task", o->parent, "the task it is part of", argument::task);
   flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
   flag(app, "--no-spawn", o->no_spawn, "start nobody");
   flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
@@ -425,7 +425,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   option(app, "--label", o->label, "more tokens for the worker's label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
   option(app, "--name", o->name, "name of the worker");
-  option(app, "--directory", o->directory, "working directory of the worker (the current one)");
+  option(app, "--directory", o->directory, "working directory of the worker (the current one)", argument::directory);
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");
   add_placement(app, o->placement);
   flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");

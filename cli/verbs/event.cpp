@@ -107,7 +107,7 @@ void build_events(CLI::App& app, invocation& cli) {
   option(app, "--since", o->since, "events after this revision; 0 = the oldest kept");
   option(app, "--type", o->types, "only types with this prefix (repeatable)");
   option(app, "--subject", o->subject, "only about this id, path or key");
-  option(app, "--subscription", o->subscription, "with --follow: start at this named subscription's cursor");
+  option(app, "--subscription", o->subscription, "with --follow: start at this named subscription's cursor", argument::subscription);
   option(app, "--limit", o->limit, "without --since: the newest N, 1 to 1000 (100)");
   on_run(app, cli, [o, &cli] { return run_events(cli, *o); });
 }
@@ -168,7 +168,7 @@ int run_ack(invocation& cli, const subscription_options& o) {
 
 void build_ack(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<subscription_options>();
-  option(app, "name", o->name, "name of the subscription")->required();
+  option(app, "name", o->name, "name of the subscription", argument::subscription)->required();
   option(app, "cursor", o->cursor, "revision up to which everything was taken")->required();
   on_run(app, cli, [o, &cli] { return run_ack(cli, *o); });
 }
@@ -191,7 +191,7 @@ int run_unsubscribe(invocation& cli, const subscription_options& o) {
 
 void build_unsubscribe(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<subscription_options>();
-  option(app, "name", o->name, "name of the subscription")->required();
+  option(app, "name", o->name, "name of the subscription", argument::subscription)->required();
   on_run(app, cli, [o, &cli] { return run_unsubscribe(cli, *o); });
 }
 

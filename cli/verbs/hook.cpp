@@ -49,7 +49,7 @@ int run(invocation& cli, const options& o) {
 
 void build_hook(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<options>();
-  option(app, "host", o->agent, "claude, codex, opencode, hermes or gemini")->required();
+  option(app, "host", o->agent, "claude, codex, opencode, hermes or gemini", argument::agent)->required();
   option(app, "event", o->event, "session-start, pre-tool-use, post-tool-use, session-end, prompt-submit, stop or notification")->required();
   flag(app, "--enforce", o->how.enforce, "a write takes the lock of its file until the tool has ended");
   flag(app, "--fail-closed", o->how.fail_closed, "deny what cannot be checked, instead of letting it pass");

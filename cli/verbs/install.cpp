@@ -412,7 +412,8 @@ int run_init(invocation& cli, const std::string& directory, bool force, bool dry
 
 void build_install(CLI::App& app, invocation& cli) {
   auto r = std::make_shared<request>();
-  option(app, "--host", r->hosts, "claude, codex, opencode, gemini, hermes, several with commas, or all; without it those that are found");
+  option(app, "--host", r->hosts, "claude, codex, opencode, gemini, hermes, several with commas, or all; without it those that are found",
+         argument::agent);
   flag(app, "--dry-run", r->dry_run, "show what would change and write nothing");
   flag(app, "--uninstall", r->uninstall, "take out what install has put in");
   flag(app, "--yes,-y", r->yes, "do not ask (it asks on a terminal only)");
@@ -433,7 +434,7 @@ struct init_request {
 
 void build_init(CLI::App& app, invocation& cli) {
   auto r = std::make_shared<init_request>();
-  option(app, "--dir", r->directory, "the project (the working directory)");
+  option(app, "--dir", r->directory, "the project (the working directory)", argument::directory);
   flag(app, "--dry-run", r->dry_run, "show what would change and write nothing");
   flag(app, "--force", r->force, "take the place of another server named swarm");
   flag(app, "--no-skills", r->no_skills, "as swarm-mcp has it; the skill comes with install, never with init");

@@ -147,12 +147,12 @@ int run_delete(invocation& cli, const kv_options& o) {
 
 CLI::App* keyed(CLI::App& app, const char* name, const char* help, kv_options& o) {
   auto* sub = app.add_subcommand(name, help);
-  option(*sub, "key", o.key, "key, 1 byte to " + byte_count(limits::kv_key_bytes_max()))->required();
+  option(*sub, "key", o.key, "key, 1 byte to " + byte_count(limits::kv_key_bytes_max()), argument::key)->required();
   return sub;
 }
 
 void guard_options(CLI::App& app, kv_options& o) {
-  option(app, "--lock", o.lock, "only while this instance holds the lock of this file with --fence");
+  option(app, "--lock", o.lock, "only while this instance holds the lock of this file with --fence", argument::file);
   option(app, "--fence", o.fence, "fencing number that lock --json gave");
 }
 

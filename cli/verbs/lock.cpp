@@ -116,9 +116,9 @@ int run_verify(invocation& cli, const lock_options& o, const std::string& name) 
 
 void build_lock(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<lock_options>();
-  words(app, "file", o->args, "file to lock; or: verify FILE --fence N")->required();
+  words(app, "file", o->args, "file to lock; or: verify FILE --fence N", argument::file)->required();
   option(app, "--note", o->note, "why, shown to others");
-  option(app, "--task,--task-id", o->task, "tag with a task; released when it ends");
+  option(app, "--task,--task-id", o->task, "tag with a task; released when it ends", argument::task);
   flag(app, "--exclusive", o->exclusive, "refuse even if this instance holds it already");
   option(app, "--wait", o->wait_s, "seconds to wait in line");
   option(app, "--ttl", o->ttl_s, "seconds after which the lock ends by itself");
@@ -175,7 +175,7 @@ int run_unlock(invocation& cli, const unlock_options& o) {
 
 void build_unlock(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<unlock_options>();
-  option(app, "file", o->file, "file to unlock")->required();
+  option(app, "file", o->file, "file to unlock", argument::file)->required();
   option(app, "--fence", o->fence, "release only the grant with this fencing number");
   on_run(app, cli, [o, &cli] { return run_unlock(cli, *o); });
 }

@@ -195,8 +195,8 @@ int run_messages(invocation& cli, const list_options& o) {
 
 void build_messages(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<list_options>();
-  option(app, "--to", o->to, "only to this instance");
-  option(app, "--from", o->from, "only from this instance");
+  option(app, "--to", o->to, "only to this instance", argument::session);
+  option(app, "--from", o->from, "only from this instance", argument::session);
   option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
   flag(app, "--mine", o->mine, "what was written to you, the operator; on a terminal it counts as read then");
   flag(app, "--follow", o->follow, "with --mine: and what comes, until Ctrl-C; with --json one line each");
@@ -231,7 +231,7 @@ int run_send(invocation& cli, const text_options& o) {
 
 void build_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<text_options>();
-  option(app, "--to", o->to, "recipient: id, id prefix or part of its label; operator = the person at a terminal")->required();
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label; operator = the person at a terminal", argument::session)->required();
   words(app, "text", o->text, "the message")->required();
   on_run(app, cli, [o, &cli] { return run_send(cli, *o); });
 }
@@ -327,9 +327,9 @@ int run_prompt(invocation& cli, prompt_options o) {
 
 void build_prompt(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<prompt_options>();
-  option(app, "--to", o->to, "recipient: id, id prefix or part of its label");
+  option(app, "--to", o->to, "recipient: id, id prefix or part of its label", argument::session);
   option(app, "--message", o->message, "the text");
-  option(app, "--task,--task-id", o->task, "the task it is about");
+  option(app, "--task,--task-id", o->task, "the task it is about", argument::task);
   flag(app, "--force", o->force, "wake the peer even while it works");
   flag(app, "--no-nudge", o->no_nudge, "store the message, wake nobody");
   words(app, "text", o->text, "WHO TEXT… instead of the flags");
@@ -428,7 +428,7 @@ int run_peek(invocation& cli, const peek_options& o) {
 
 void build_peek(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<peek_options>();
-  option(app, "who", o->who, "id, id prefix or part of its label")->required();
+  option(app, "who", o->who, "id, id prefix or part of its label", argument::session)->required();
   option(app, "--lines", o->lines, "at most so many lines, the last ones");
   flag(app, "--visible", o->visible, "what is on its screen, without what has scrolled off");
   on_run(app, cli, [o, &cli] { return run_peek(cli, *o); });

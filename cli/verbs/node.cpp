@@ -112,7 +112,7 @@ void build_up(CLI::App& app, invocation& cli) {
   option(app, "--node-name", o->name, "name of the node (the host's)");
   option(app, "--listen", o->cluster.listen, "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster");
   option(app, "--passphrase-file", o->cluster.passphrase_file,
-         "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input");
+         "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input", argument::file);
   flag(app, "--insecure-ca", o->cluster.insecure, "with --listen: keep the authority's key without a passphrase, for trials");
   on_run(app, cli, [o, &cli] { return run_up(cli, *o); });
 }
@@ -294,7 +294,7 @@ int run_backup(invocation& cli, const std::string& file) {
 
 void build_backup(CLI::App& app, invocation& cli) {
   auto file = std::make_shared<std::string>();
-  option(app, "file", *file, "file to write; must not exist")->required();
+  option(app, "file", *file, "file to write; must not exist", argument::file)->required();
   on_run(app, cli, [file, &cli] { return run_backup(cli, *file); });
 }
 
@@ -317,7 +317,7 @@ int run_restore(invocation& cli, const std::string& file) {
 
 void build_restore(CLI::App& app, invocation& cli) {
   auto file = std::make_shared<std::string>();
-  option(app, "file", *file, "what swarmctl backup has written")->required();
+  option(app, "file", *file, "what swarmctl backup has written", argument::file)->required();
   on_run(app, cli, [file, &cli] { return run_restore(cli, *file); });
 }
 

@@ -362,7 +362,7 @@ int run_attach(invocation& cli, const attach_options& o) {
 
 CLI::App* of_terminal(CLI::App& app, const char* name, const char* help, std::string& who) {
   auto* sub = app.add_subcommand(name, help);
-  option(*sub, "pty", who, terminal_words)->required();
+  option(*sub, "pty", who, terminal_words, argument::terminal)->required();
   return sub;
 }
 
@@ -414,7 +414,7 @@ void build_pty(CLI::App& app, invocation& cli) {
   auto n = std::make_shared<new_options>();
   auto* create = app.add_subcommand("new", "start a program on a terminal of its own; without a command, the shell");
   option(*create, "--name", n->name, "name of the terminal, at most 128 bytes");
-  option(*create, "--directory", n->directory, "working directory (the current one)");
+  option(*create, "--directory", n->directory, "working directory (the current one)", argument::directory);
   option(*create, "--identity", cli.flags.identity, identity_words);
   option(*create, "--env", n->variables, variable_words);
   size_flags(*create, n->size);

@@ -1,4 +1,6 @@
 // routine: named steps for agents, from a file to a run (docs/routines.md).
+#include "cli/verbs/routine.hpp"
+
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
@@ -27,10 +29,6 @@ struct routine_options {
   std::string parent;
   bool dry_run = false, wait = false, no_spawn = false, force_spawn = false, fresh = false, yes = false;
 };
-
-routines::places places_of(const invocation& cli) {
-  return routines::places_of(cli.directory(), cli.node().finder.state_directory(), cli.env().get("SWARM_SHARE"));
-}
 
 routines::routine_file find(const routines::places& where, const std::string& name) {
   auto found = routines::find(where, name);
@@ -405,7 +403,7 @@ int run_run(invocation& cli, const routine_options& o) {
 
 CLI::App* named(CLI::App& app, const char* name, const char* help, routine_options& o) {
   auto* sub = app.add_subcommand(name, help);
-  option(*sub, "name", o.name, "NAME, or repository/NAME, user/NAME, shipped/NAME")->required();
+  option(*sub, "name", o.name, "NAME, or repository/NAME, user/NAME, shipped/NAME", argument::routine)->required();
   return sub;
 }
 
@@ -419,8 +417,8 @@ void build_routine(CLI::App& app, invocation& cli) {
   flag(*run, "--wait", o->wait, "follow all steps to their end and sum them up");
   flag(*run, "--no-spawn", o->no_spawn, "start nobody");
   flag(*run, "--force-spawn", o->force_spawn, "start workers although some are live");
-  option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)");
-  option(*run, "--parent-task", o->parent, "the task it is part of");
+  option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)", argument::harness);
+  option(*run, "--parent-task", o->parent, "the task it is part of", argument::task);
   flag(*run, "--fresh", o->fresh, "a new run even while the same one goes on");
   on_run(*run, cli, [o, &cli] { return run_run(cli, *o); });
   auto* trust = named(app, "trust", "let a routine of the repository run as it is now", *o);
@@ -439,6 +437,10 @@ constexpr verb verbs[] = {
 };
 
 } // namespace
+
+routines::places places_of(const invocation& cli) {
+  return routines::places_of(cli.directory(), cli.node().finder.state_directory(), cli.env().get("SWARM_SHARE"));
+}
 
 std::span<const verb> routine_verbs() { return verbs; }
 

@@ -183,14 +183,14 @@ void build_scope(CLI::App& app, invocation& cli) {
   auto* list = app.add_subcommand("list", "the scopes of this node and the shared ones, and where checkouts of them are");
   on_run(*list, cli, [&cli] { return run_list(cli); });
   auto* share = app.add_subcommand("share", "make a repository's directory part of the scope that all hosts share; once in each checkout");
-  option(*share, "directory", *directory, "in the repository (the working directory)");
+  option(*share, "directory", *directory, "in the repository (the working directory)", argument::directory);
   option(*share, "--as", *name, "name of the scope (git: and the remote \"origin\", without credentials)");
   on_run(*share, cli, [directory, name, &cli] { return run_share(cli, *directory, *name); });
   auto* unshare = app.add_subcommand("unshare", "make the directory a scope of its own again");
-  option(*unshare, "directory", *directory, "in the repository (the working directory)");
+  option(*unshare, "directory", *directory, "in the repository (the working directory)", argument::directory);
   on_run(*unshare, cli, [directory, &cli] { return run_unshare(cli, *directory); });
   auto* show = app.add_subcommand("show", "which scope a command in the directory speaks about");
-  option(*show, "directory", *directory, "any (the working directory)");
+  option(*show, "directory", *directory, "any (the working directory)", argument::directory);
   on_run(*show, cli, [directory, &cli] { return run_show(cli, *directory); });
 }
 

@@ -95,10 +95,10 @@ int run_register(invocation& cli, const register_options& o) {
 }
 
 void registration_options(CLI::App& app, register_options& o) {
-  option(app, "dir", o.positional, "directory of the session (the current one)");
-  option(app, "--directory", o.directory, "the same");
+  option(app, "dir", o.positional, "directory of the session (the current one)", argument::directory);
+  option(app, "--directory", o.directory, "the same", argument::directory);
   option(app, "--label", o.label, "tokens such as identity:work role:reviewer ($SWARM_MCP_LABEL)");
-  option(app, "--file-root", o.file_root, "what relative file names mean ($SWARM_MCP_FILE_ROOT)");
+  option(app, "--file-root", o.file_root, "what relative file names mean ($SWARM_MCP_FILE_ROOT)", argument::directory);
   option(app, "--adopt-instance-id", o.adopt, "take over this instance of the same scope and directory");
   option(app, "--grant", o.grants, "a right of the session: spawn, pty, cross_identity (operator only; may be repeated)");
 }
@@ -296,7 +296,7 @@ int run_remove(invocation& cli, const std::string& who) {
 
 void build_remove(CLI::App& app, invocation& cli) {
   auto who = std::make_shared<std::string>();
-  option(app, "who", *who, "id, id prefix or part of its label")->required();
+  option(app, "who", *who, "id, id prefix or part of its label", argument::session)->required();
   on_run(app, cli, [who, &cli] { return run_remove(cli, *who); });
 }
 

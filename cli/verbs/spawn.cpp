@@ -97,11 +97,11 @@ void build_spawn(CLI::App& app, invocation& cli) {
   option(app, "--role", o->role, "role of the worker (implementer)");
   option(app, "--key", o->key, "the same key gives the same worker while it lives and 24 h after");
   option(app, "--intent", o->intent, "what it is for, shown to people");
-  option(app, "--harness", o->harness, domain::harness_names());
-  option(app, "--directory", o->directory, "working directory (the current one)");
+  option(app, "--harness", o->harness, domain::harness_names(), argument::harness);
+  option(app, "--directory", o->directory, "working directory (the current one)", argument::directory);
   option(app, "--label", o->label, "more tokens for its label");
   option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
-  option(app, "--task,--task-id", o->task, "the task it is for");
+  option(app, "--task,--task-id", o->task, "the task it is for", argument::task);
   option(app, "--env", o->variables, variable_words);
   add_placement(app, o->placement);
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
@@ -146,7 +146,7 @@ int run_spawns(invocation& cli, const spawns_options& o) {
 void build_spawns(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<spawns_options>();
   flag(app, "--live", o->live, "only those that are wanted or run");
-  option(app, "--task,--task-id", o->task, "only those for this task");
+  option(app, "--task,--task-id", o->task, "only those for this task", argument::task);
   on_run(app, cli, [o, &cli] { return run_spawns(cli, *o); });
 }
 
@@ -231,7 +231,7 @@ int run_decide(invocation& cli, const decide_options& o) {
 
 void build_decide(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<decide_options>();
-  option(app, "approval-id", o->id, approval_words)->required();
+  option(app, "approval-id", o->id, approval_words, argument::approval)->required();
   option(app, "choice", o->choice, "one of its options")->required();
   on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
 }

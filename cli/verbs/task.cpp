@@ -151,7 +151,7 @@ int run_tasks(invocation& cli, const tasks_options& o) {
 void build_tasks(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<tasks_options>();
   flag(app, "--open", o->open, "only those that have not ended");
-  option(app, "--status", o->statuses, "only tasks in these statuses, comma-separated");
+  option(app, "--status", o->statuses, "only tasks in these statuses, comma-separated", argument::task_status);
   option(app, "--limit", o->limit, "only the newest, at most this many");
   flag(app, "--all-scopes", o->all_scopes, "of every scope");
   flag(app, "--watch", o->watch, "go on showing them as they change");
@@ -174,7 +174,7 @@ int run_task(invocation& cli, const std::string& who) {
 
 void build_task(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
-  option(app, "task-id", *id, task_words)->required();
+  option(app, "task-id", *id, task_words, argument::task)->required();
   on_run(app, cli, [id, &cli] { return run_task(cli, *id); });
 }
 
@@ -250,14 +250,14 @@ int run_request(invocation& cli, request_options o) {
 void build_request(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<request_options>();
   words(app, "title", o->title, "TYPE TITLE…, or with --type just the title")->required();
-  option(app, "--type", o->type, domain::task_types_text);
+  option(app, "--type", o->type, domain::task_types_text, argument::task_type);
   option(app, "--description", o->description, "what is to be done, at most " + byte_count(limits::description_bytes_max()));
-  option(app, "--file", o->files, "file it concerns (repeatable)");
+  option(app, "--file", o->files, "file it concerns (repeatable)", argument::file);
   option(app, "--priority", o->priority, "higher first (0)");
-  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last");
+  option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last", argument::task);
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
-  option(app, "--parent-task", o->parent, "the task it is part of");
-  option(app, "--assignee", o->assignee, "the instance that is to do it");
+  option(app, "--parent-task", o->parent, "the task it is part of", argument::task);
+  option(app, "--assignee", o->assignee, "the instance that is to do it", argument::session);
   flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
   flag(app, "--no-nudge", o->no_nudge, "wake nobody");
   flag(app, "--force", o->force, "wake the assignee even while it works");
@@ -291,7 +291,7 @@ int run_claim(invocation& cli, const claim_options& o) {
 
 void build_claim(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<claim_options>();
-  option(app, "task-id", o->id, task_words)->required();
+  option(app, "task-id", o->id, task_words, argument::task)->required();
   flag(app, "--force", o->force, "although messages are unread");
   on_run(app, cli, [o, &cli] { return run_claim(cli, *o); });
 }
@@ -321,8 +321,8 @@ int run_claim_next(invocation& cli, const claim_options& o) {
 
 void build_claim_next(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<claim_options>();
-  option(app, "--type", o->types, "only these types, comma-separated");
-  option(app, "--file", o->files, "only tasks that name this file (repeatable)");
+  option(app, "--type", o->types, "only these types, comma-separated", argument::task_type);
+  option(app, "--file", o->files, "only tasks that name this file (repeatable)", argument::file);
   flag(app, "--force", o->force, "although messages are unread");
   on_run(app, cli, [o, &cli] { return run_claim_next(cli, *o); });
 }
@@ -363,8 +363,8 @@ int run_update(invocation& cli, const update_options& o) {
 
 void build_update(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<update_options>();
-  option(app, "task-id", o->id, task_words)->required();
-  option(app, "--status", o->status, "done, failed or cancelled");
+  option(app, "task-id", o->id, task_words, argument::task)->required();
+  option(app, "--status", o->status, "done, failed or cancelled", argument::end_status);
   option(app, "--note", o->note, "the result");
   option(app, "--fence", o->fence, "only while this claim still holds");
   on_run(app, cli, [o, &cli] { return run_update(cli, *o); });
@@ -431,10 +431,10 @@ int run_complete(invocation& cli, const complete_options& o) {
 
 void build_complete(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<complete_options>();
-  option(app, "task-id", o->id, task_words)->required();
-  option(app, "--status", o->status, "done (default), failed or cancelled");
+  option(app, "task-id", o->id, task_words, argument::task)->required();
+  option(app, "--status", o->status, "done (default), failed or cancelled", argument::end_status);
   option(app, "--summary", o->summary, "what was done")->required();
-  option(app, "--file", o->files, "file changed (repeatable)");
+  option(app, "--file", o->files, "file changed (repeatable)", argument::file);
   option(app, "--test", o->tests, "STATUS[:COMMAND], repeatable");
   option(app, "--followup", o->followups, "what remains (repeatable)");
   option(app, "--tracker-update", o->tracker, "what was written to the tracker (JSON or text)");
@@ -476,7 +476,7 @@ int run_progress(invocation& cli, const progress_options& o) {
 
 void build_progress(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<progress_options>();
-  option(app, "task-id", o->id, task_words)->required();
+  option(app, "task-id", o->id, task_words, argument::task)->required();
   words(app, "summary", o->summary, "where the work stands")->required();
   option(app, "--blocked-reason", o->blocked, "what it waits for");
   flag(app, "--unblocked", o->unblocked, "it waits no longer");
@@ -502,7 +502,7 @@ int run_approve(invocation& cli, const std::string& who) {
 
 void build_approve(CLI::App& app, invocation& cli) {
   auto id = std::make_shared<std::string>();
-  option(app, "task-id", *id, task_words)->required();
+  option(app, "task-id", *id, task_words, argument::task)->required();
   on_run(app, cli, [id, &cli] { return run_approve(cli, *id); });
 }
 

@@ -39,7 +39,7 @@ int run_logs(invocation& cli, const logs_options& o) {
 
 void build_logs(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<logs_options>();
-  option(app, "task", o->who, task_words)->required();
+  option(app, "task", o->who, task_words, argument::task)->required();
   flag(app, "--follow,-f", o->follow, "go on until the program ends");
   on_run(app, cli, [o, &cli] { return run_logs(cli, *o); });
 }
@@ -69,7 +69,7 @@ int run_cancel(invocation& cli, const cancel_options& o) {
 
 void build_cancel(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<cancel_options>();
-  option(app, "task", o->who, task_words)->required();
+  option(app, "task", o->who, task_words, argument::task)->required();
   option(app, "--note", o->note, "why");
   on_run(app, cli, [o, &cli] { return run_cancel(cli, *o); });
 }
@@ -124,7 +124,7 @@ int run_retry(invocation& cli, const std::string& who) {
 
 void build_retry(CLI::App& app, invocation& cli) {
   auto who = std::make_shared<std::string>();
-  option(app, "task", *who, task_words)->required();
+  option(app, "task", *who, task_words, argument::task)->required();
   on_run(app, cli, [who, &cli] { return run_retry(cli, *who); });
 }
 

@@ -449,10 +449,10 @@ void build_worktree(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] { return run_list(cli); });
   on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), cli, [&cli] { return run_list(cli); });
   auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
-  option(*diff, "task", *task, "task id, its beginning, @last, or the branch")->required();
+  option(*diff, "task", *task, "task id, its beginning, @last, or the branch", argument::worktree)->required();
   on_run(*diff, cli, [task, &cli] { return run_diff(cli, *task); });
   auto* merge = app.add_subcommand("merge", "merge its branch into the one checked out here; a conflict becomes a task");
-  option(*merge, "task", *task, "task id, its beginning, @last, or the branch")->required();
+  option(*merge, "task", *task, "task id, its beginning, @last, or the branch", argument::worktree)->required();
   flag(*merge, "--force", *force, "also over the locks of others");
   on_run(*merge, cli, [task, force, &cli] { return run_merge(cli, *task, *force); });
   auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");

@@ -441,3 +441,87 @@ TEST_CASE("the block for prompts names the peers that bootstrap names, those of 
   CHECK(peers({"context", "--as", ann}) == json{hooked});
   CHECK(node.ctl({"context", "--as", ann}).out.find("peers (1):") != std::string::npos);
 }
+
+// -- completion ---------------------------------------------------------------------------------
+
+namespace {
+
+/// What bash offers for the last of these words, through the script that people load.
+std::vector<std::string> completed(const test_node& node, const std::string& words, const std::string& before = {}) {
+  auto r = shell(node, before + "source <(swarmctl completion bash); COMP_WORDS=(swarmctl " + words +
+                         "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _swarmctl; printf '%s\\n' \"${COMPREPLY[@]}\"");
+  CHECK(r.err.empty());
+  return lines_of(r.out);
+}
+
+} // namespace
+
+TEST_CASE("bash completes tasks, terminals, sessions, keys, statuses, harnesses and routines of the scope") {
+  test_node node;
+  auto ann = node.session("name:ann");
+  std::string done = node.ctl_json({"request-task", "fix", "over"}).at("id");
+  std::string open = node.ctl_json({"request-task", "fix", "to do"}).at("id");
+  REQUIRE(node.ctl({"update-task", done, "--status", "cancelled"}).status == 0);
+  std::string terminal = node.ctl_json({"pty", "new", "--name", "build", "--", "sleep", "1000"}).at("id");
+  REQUIRE(node.ctl({"kv", "set", "plan/latest", "x"}).status == 0);
+  using list = std::vector<std::string>;
+  CHECK(completed(node, "task ''") == list{open.substr(0, 8), done.substr(0, 8), "@last"});
+  CHECK(completed(node, "task " + open.substr(0, 9)) == list{open});
+  CHECK(node.ctl({"__complete", "--", "task", ""}).out.starts_with(open.substr(0, 8) + "\topen: to do\n"));
+  CHECK(completed(node, "pty attach ''") == list{"build", terminal.substr(0, 8), "@last"});
+  CHECK(completed(node, "--as name") == list{"name:ann"});
+  CHECK(completed(node, "send --to " + ann.substr(0, 4)) == list{ann.substr(0, 8)});
+  CHECK(completed(node, "kv get pl") == list{"plan/latest"});
+  CHECK(completed(node, "tasks --status open,ca") == list{"open,cancelled"});
+  CHECK(completed(node, "dispatch x --harness ex") == list{"exec"});
+  CHECK(completed(node, "routine run fix-t", "export SWARM_SHARE=" + std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy; ") ==
+        list{"fix-tests"});
+  // Of another scope there is something else.
+  CHECK(completed(node, "--scope other task ''") == list{""});
+  REQUIRE(node.ctl({"context", "set", "gpu", "--ssh", "me@gpu-box.example"}).status == 0);
+  CHECK(completed(node, "--context gp") == list{"gpu"});
+}
+
+TEST_CASE("bash completes file names where a verb takes files, and after -- the command line of the program") {
+  test_node node;
+  std::ofstream{node.work() + "/notes.txt"} << "x";
+  fs::create_directory(node.work() + "/nodes.d");
+  using list = std::vector<std::string>;
+  for (const std::string verb : {"lock", "unlock", "backup", "restore", "lock --as x --wait 3", "lock verify", "request-task t --file"})
+    CHECK(completed(node, verb + " note") == list{"notes.txt"});
+  CHECK(completed(node, "pty new --directory no") == list{"nodes.d"});
+  auto commands = completed(node, "dispatch t --harness exec -- sleep");
+  CHECK(std::find(commands.begin(), commands.end(), "sleep") != commands.end());
+  CHECK(completed(node, "dispatch t --harness exec -- cat note") == list{"notes.txt"});
+  CHECK(completed(node, "pty new -- swarmctl dispat") == list{""});
+  CHECK(node.node_pid() == 0);
+}
+
+TEST_CASE("completion starts no node and is silent when nothing can be asked") {
+  test_node node;
+  CHECK(completed(node, "task ''") == std::vector<std::string>{""});
+  auto r = node.ctl({"__complete", "--", "--context", "nowhere", "logs", ""});
+  CHECK(r.status == 0);
+  CHECK(r.out.empty());
+  CHECK(r.err.empty());
+  CHECK(node.node_pid() == 0);
+}
+
+TEST_CASE("in an interactive bash the Tab key completes words that bash itself cuts in pieces") {
+  test_node node;
+  node.session("name:ann role:reviewer");
+  REQUIRE(node.ctl({"request-task", "fix", "x"}).status == 0);
+  terminal_process bash{{"/bin/bash", "--norc", "--noprofile", "-i"},
+                        node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}, {"PS1", "ready> "}, {"TERM", "dumb"}}),
+                        node.work()};
+  bash.type("source <(swarmctl completion bash); echo load''ed\n");
+  REQUIRE(bash.read_until("loaded"));
+  bash.type("echo 1 || swarmctl tasks --status=op\t-end\n");
+  CHECK(bash.read_until("--status=open -end"));
+  bash.type("echo 2 || swarmctl send --to role:rev\t-end\n");
+  CHECK(bash.read_until("--to role:reviewer -end"));
+  bash.type("echo 3 || swarmctl task @la\t-end\n");
+  CHECK(bash.read_until("task @last -end"));
+  bash.type("exit 0\n");
+  CHECK(bash.finish() == 0);
+}

@@ -348,19 +348,22 @@ TEST_CASE("help has examples for every verb, and completion scripts exist for th
   CHECK(node.node_pid() == 0);
 }
 
-TEST_CASE("bash completes commands by either name of the program") {
+TEST_CASE("bash completes commands by either name of the program, asking the one that was typed") {
   test_node node;
   temp_dir dir;
   auto script = dir.path() / "completion";
   std::ofstream{script} << node.ctl({"completion", "bash"}).out;
-  for (const std::string name : {"swarmctl", "swarm-mcp"}) {
+  fs::create_symlink(program("swarmctl"), dir.path() / "swarm-mcp");
+  for (const auto& path : {program("swarmctl").string(), (dir.path() / "swarm-mcp").string()}) {
+    auto name = fs::path{path}.filename().string();
     child_process bash{{"/bin/bash", "-uc",
-                        R"(. "$1"; complete -p "$2"; COMP_WORDS=("$2" --json pty at); COMP_CWORD=3; _swarmctl; echo "${COMPREPLY[@]}")", "complete",
-                        script.string(), name},
+                        R"(. "$1"; complete -p "$2"; COMP_WORDS=("$3" --json pty at); COMP_CWORD=3; _swarmctl; echo "${COMPREPLY[@]}")", "complete",
+                        script.string(), name, path},
                        node.env(),
                        node.work()};
     auto r = bash.finish();
     CHECK(r.err.empty());
-    CHECK(r.out == "complete -o filenames -F _swarmctl " + name + "\nattach\n");
+    CHECK(r.out == "complete -F _swarmctl " + name + "\nattach\n");
   }
+  CHECK(node.node_pid() == 0);
 }

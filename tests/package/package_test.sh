@@ -40,15 +40,15 @@ check_files() {
   # By either name of the program, from the file that a shell looks for.
   for name in swarmctl swarm-mcp; do
     # shellcheck disable=SC2016  # expands inside
-    text=$(bash -uc '. "$1"; complete -p "$2"; COMP_WORDS=("$2" pty at); COMP_CWORD=2; _swarmctl; echo "${COMPREPLY[@]}"' complete \
-      "$shares/bash-completion/completions/$name" "$name")
-    contains "$text" "complete -o filenames -F _swarmctl $name" "bash"
+    text=$(bash -uc '. "$1"; complete -p "$2"; COMP_WORDS=("$3/$2" pty at); COMP_CWORD=2; _swarmctl; echo "${COMPREPLY[@]}"' complete \
+      "$shares/bash-completion/completions/$name" "$name" "$bin")
+    contains "$text" "complete -F _swarmctl $name" "bash"
     contains "$text" "attach" "bash"
     [[ -s $shares/fish/vendor_completions.d/$name.fish ]] || fail "fish: nothing for $name"
   done
   contains "$(head -n 1 "$shares/zsh/vendor-completions/_swarmctl")" "#compdef swarmctl swarm-mcp" "zsh"
   contains "$(tail -n 1 "$shares/zsh/vendor-completions/_swarmctl")" '_swarmctl "$@"' "zsh: what is loaded on demand completes at once"
-  contains "$(cat "$shares/fish/vendor_completions.d/swarmctl.fish")" "-a dispatch" "fish"
+  contains "$(cat "$shares/fish/vendor_completions.d/swarmctl.fish")" "__complete" "fish"
   contains "$(cat "$shares/fish/vendor_completions.d/swarm-mcp.fish")" "complete -c swarm-mcp -w swarmctl" "fish"
   if command -v zsh >/dev/null; then zsh -n "$shares/zsh/vendor-completions/_swarmctl"; fi
   if command -v fish >/dev/null; then fish --no-execute "$shares/fish/vendor_completions.d/"swarm*.fish; fi
