@@ -11,8 +11,7 @@ namespace swarm {
 std::string normalize_path(std::string_view path, std::string_view cwd);
 /// Nearest ancestor-or-self holding an entry named `.git`, else the directory itself. Reads the file system.
 std::string git_root(const std::string& directory);
-/// A value without `/` names a scope; any other value is a path. No value means the git root of `directory`, or in a worktree that was made for
-/// a worker the worker's scope: a person who works there shares its locks.
+/// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`.
 std::string resolve_scope(std::string_view value, const std::string& directory);
 /// What the scope of a repository begins with; the normalised git remote follows.
 inline constexpr std::string_view git_scope_prefix = "git:";

@@ -136,8 +136,7 @@ std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1
 /// The path is absolute, so it means a file of the host that the call came from, and the session lives on another one.
 std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Session& me, const std::string& path) {
   const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
-  if (!is_named_scope(tx.scope()) || path.empty() || path.front() != '/' || path.starts_with(lock_name_prefix) || me.node_id().empty() ||
-      me.node_id() == from)
+  if (!is_named_scope(tx.scope()) || path.empty() || path.front() != '/' || is_fabric_name(path) || me.node_id().empty() || me.node_id() == from)
     return std::nullopt;
   const auto& host = me.node_name().empty() ? me.node_id() : me.node_name();
   return refuse(v1::Refusal::STATE,
@@ -452,7 +451,7 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
     if (other.id() != task.id())
       return;
   for (const auto& lock : tx.find<v1::Lock>({.scope = tx.scope(), .session_id = task.assignee()}))
-    if (lock.path().rfind(lock_name_prefix, 0) != 0)
+    if (!is_fabric_name(lock.path()))
       let_go(lock);
 }
 

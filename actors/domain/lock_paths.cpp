@@ -4,16 +4,12 @@
 
 namespace swarm::domain {
 
-namespace {
-
-bool is_name(std::string_view path) noexcept { return path.substr(0, lock_name_prefix.size()) == lock_name_prefix; }
-
-} // namespace
+bool is_fabric_name(std::string_view path) noexcept { return path.starts_with(lock_name_prefix); }
 
 bool lock_covers(std::string_view held, std::string_view path) noexcept {
   if (held == path)
     return true;
-  if (path.empty() || held.empty() || is_name(held) || is_name(path))
+  if (path.empty() || held.empty() || is_fabric_name(held) || is_fabric_name(path))
     return false;
   return held == "." ? path.front() != '/' : is_inside(held, path);
 }
@@ -22,7 +18,7 @@ bool locks_conflict(std::string_view path_a, std::string_view path_b) noexcept {
 
 std::vector<std::string> covering_paths(const std::string& path) {
   std::vector<std::string> out{path};
-  if (path.empty() || is_name(path) || path == "." || path == "/")
+  if (path.empty() || is_fabric_name(path) || path == "." || path == "/")
     return out;
   for (auto slash = path.rfind('/'); slash != path.npos && slash > 0; slash = path.rfind('/', slash - 1))
     out.push_back(path.substr(0, slash));
@@ -31,7 +27,7 @@ std::vector<std::string> covering_paths(const std::string& path) {
 }
 
 std::optional<std::string> below_prefix(const std::string& path) {
-  if (is_name(path))
+  if (is_fabric_name(path))
     return std::nullopt;
   if (path == ".")
     return std::string{};

@@ -10,6 +10,7 @@ namespace swarm::domain {
 
 /// What names of the fabric's own begin with. They are names and no paths: each covers only itself.
 inline constexpr std::string_view lock_name_prefix = "/__swarm/";
+bool is_fabric_name(std::string_view path) noexcept;
 
 /// `path` is `held` itself or lies below it. Paths are as a scope stores them: absolute, or relative to the checkout with "." as its root.
 bool lock_covers(std::string_view held, std::string_view path) noexcept;

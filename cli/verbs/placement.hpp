@@ -16,8 +16,7 @@ struct placement_options {
 
 inline void add_placement(CLI::App& app, placement_options& o) {
   option(app, "--on", o.on,
-         "node that starts the worker: its name or id (default: the least busy node that fits; this node outside a shared checkout)",
-         argument::node);
+         "node that starts the worker: its name or id (default: the least busy node that fits; this node outside a shared checkout)", argument::node);
   option(app, "--where", o.where, "label the node must have, NAME=VALUE; may be repeated");
 }
 

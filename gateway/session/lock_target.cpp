@@ -18,12 +18,10 @@ std::string canonical(const std::string& path) {
   return ec || out.empty() ? path : normalize_path(out.string(), "/");
 }
 
-bool is_name(const std::string& path) { return path.starts_with(domain::lock_name_prefix); }
-
 } // namespace
 
 std::string follow_links(const std::string& path, const std::string& root) {
-  if (is_name(path) || path.empty() || path.front() != '/')
+  if (domain::is_fabric_name(path) || path.empty() || path.front() != '/')
     return path;
   auto real = canonical(path);
   if (root.empty() || real == path)
@@ -34,7 +32,7 @@ std::string follow_links(const std::string& path, const std::string& root) {
 
 std::optional<std::string> why_not_lockable(const std::string& path) {
   std::error_code ec;
-  if (is_name(path) || path.find_first_of("*?[") == path.npos || fs::exists(fs::symlink_status(path, ec)))
+  if (domain::is_fabric_name(path) || path.find_first_of("*?[") == path.npos || fs::exists(fs::symlink_status(path, ec)))
     return std::nullopt;
   return concat({path, " is a pattern, and no file has that name: lock the files that it fits one by one, or their directory"});
 }
