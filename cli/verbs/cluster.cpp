@@ -72,7 +72,8 @@ int run_create_token(const invocation& cli, double ttl_s) {
     cli.io().print({{"token", made.token()}, {"expires_at_ms", made.expires_at_ms()}});
     return code::ok;
   }
-  cli.io().error(concat({"One host can join with this within ", duration(left), ". There: swarmctl join TOKEN --node-name NAME"}));
+  cli.io().error(
+    concat({"One host can join with this within ", duration((left + 999) / 1'000 * 1'000), ". There: swarmctl join TOKEN --node-name NAME"}));
   cli.io().line(made.token());
   return code::ok;
 }

@@ -14,6 +14,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstring>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -289,12 +292,24 @@ int run_resize(invocation& cli, const std::string& who, const size_options& o) {
   return code::ok;
 }
 
-int run_kill(invocation& cli, const std::string& who, std::int64_t signal) {
-  if (signal < 0 || signal > 64)
-    throw usage("--signal takes a number, 0 to 64; 0 = hang up, terminate, then kill");
+/// TERM, SIGTERM or 15.
+int parse_signal(std::string_view text) {
+  int number = -1;
+  auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size() && number >= 0 && number <= 64)
+    return number;
+  auto name = text.starts_with("SIG") ? text.substr(3) : text;
+  for (int n = 1; n < NSIG; ++n)
+    if (const auto* known = sigabbrev_np(n); known && name == known)
+      return n;
+  throw usage("--signal takes a name such as TERM, or a number from 0 to 64; 0 = hang up, terminate, then kill");
+}
+
+int run_kill(invocation& cli, const std::string& who, const std::string& named) {
+  const auto signal = named.empty() ? 0 : parse_signal(named);
   v1::KillPtyRequest request;
   request.set_pty_id(terminal_named(cli, who, reach::this_scope).id());
-  request.set_signal(static_cast<int>(signal));
+  request.set_signal(signal);
   auto info = cli.node().ptys.kill(request);
   if (cli.json_wanted())
     cli.io().print(mcp::pty(info));
@@ -400,9 +415,9 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   size_flags(*resize, *size);
   on_run(*resize, cli, [size, resized, &cli] { return run_resize(cli, *resized, *size); });
   auto killed = std::make_shared<std::string>();
-  auto signal = std::make_shared<std::int64_t>(0);
+  auto signal = std::make_shared<std::string>();
   auto* kill = of_terminal(app, "kill", "end the program and everything below it", *killed);
-  option(*kill, "--signal", *signal, "send only this signal");
+  option(*kill, "--signal", *signal, "send only this signal: TERM, or its number");
   on_run(*kill, cli, [killed, signal, &cli] { return run_kill(cli, *killed, *signal); });
   auto a = std::make_shared<attach_options>();
   auto* attach = of_terminal(app, "attach", "use a terminal from here; Ctrl-] detaches, or the key that config.toml names", a->who);

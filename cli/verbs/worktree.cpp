@@ -148,14 +148,14 @@ int run_list(invocation& cli) {
                     !s.present  ? "gone"
                     : s.dirty() ? "dirty"
                                 : "clean",
-                    t.path});
+                    w.title.empty() ? "-" : w.title, t.path});
   }
   if (cli.json_wanted())
     cli.io().print(out);
   else if (rows.empty())
     cli.io().line("(no worktrees)");
   else
-    cli.io().painted_line(table({"TASK", "BRANCH", "STATUS", "COMMITS", "FILES", "PATH"}, rows));
+    cli.io().painted_line(table({"TASK", "BRANCH", "STATUS", "COMMITS", "FILES", "TITLE", "PATH"}, rows));
   return code::ok;
 }
 

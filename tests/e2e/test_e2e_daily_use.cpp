@@ -338,6 +338,30 @@ TEST_CASE("what was not there to be released, deleted or unsubscribed is not cla
   CHECK(shell(node, "./swarm-mcp kv del nope").status == 0);
 }
 
+TEST_CASE("a session is ended by its id or a word of its label, not by what merely occurs in it") {
+  test_node node;
+  auto ann = node.session("name:reviewer");
+  auto wrong = node.ctl({"remove-instance", "e"});
+  CHECK(wrong.status == 1);
+  CHECK_MESSAGE(wrong.err.find("only occurs in the label") != std::string::npos, wrong.err);
+  CHECK(node.ctl({"remove-instance", ann.substr(0, 3)}).status == 1);
+  CHECK(node.ctl_json({"instances"}).size() == 1);
+  CHECK(node.ctl({"remove-instance", "reviewer"}).status == 0);
+  CHECK(node.ctl_json({"instances"}).empty());
+}
+
+TEST_CASE("a signal is named as kill names it") {
+  test_node node;
+  for (auto name : {"TERM", "SIGTERM", "15"}) {
+    CAPTURE(name);
+    std::string id = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("id");
+    CHECK(node.ctl({"pty", "kill", id, "--signal", name}).status == 0);
+    CHECK(eventually([&] { return terminal(node, id).at("running") == false; }));
+    CHECK(terminal(node, id).at("signal") == 15);
+  }
+  CHECK(node.ctl({"pty", "kill", "nobody", "--signal", "TREM"}).status == 2);
+}
+
 // -- locks ------------------------------------------------------------------------------------
 
 TEST_CASE("a lock covers the directory that it names, follows links, and is none on a pattern") {
