@@ -194,6 +194,7 @@ void workers(reader_of_schemas& r, const test_node& node) {
   r.run(node, "peek", {"role:watcher"});
   r.run(node, "pty kill", {"build"});
   r.run(node, "pty list");
+  r.run(node, "pty prune");
   r.run(node, "agents");
 }
 
