@@ -7,12 +7,11 @@
 
 namespace swarm {
 
-/// True for PATH HOME USER LOGNAME SHELL LANG LC_* TERM COLORTERM TZ TMPDIR EDITOR SSH_AUTH_SOCK AGENT_IDENTITY and SWARM_*;
-/// false for SWARM_TOKEN, which belongs to one session and is never passed on.
+/// True for what a shell and its programs need (PATH, HOME, LANG, TERM …), what agents' programs are set up with (ANTHROPIC_*, CODEX_* …), proxies
+/// and certificates, and SWARM_*. False for SWARM_TOKEN, which belongs to one session, and SWARM_WORKTREE. docs/security.md has the list.
 bool inheritable(std::string_view name) noexcept;
 
-/// NAME=value entries of the fixed environment of swarmd and swarm-keeper: who the user is and a standard PATH, nothing the
-/// caller has set.
+/// NAME=value entries with which swarmd and swarm-keeper run: HOME, USER, LOGNAME and SHELL of the user, a standard PATH and LANG.
 std::vector<std::string> clean_environment();
 
 } // namespace swarm

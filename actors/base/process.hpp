@@ -1,4 +1,4 @@
-// Questions about other processes, answered from /proc. Processes vanish while one looks: an empty answer means "not there (any
+// Other processes: what /proc says of them, and signals to them. Processes vanish while one looks: an empty answer means "not there (any
 // more) or not readable", and nothing here throws because of that.
 #pragma once
 
@@ -23,7 +23,7 @@ struct process_stat {
   pid_t group = 0;
   pid_t session = 0;
   int terminal = 0;        // device number of the controlling terminal; 0 = none
-  std::uint64_t start = 0; // field 22, clock ticks since boot; with the pid it names a process for good
+  std::uint64_t start = 0; // field 22, clock ticks since boot; pid and start together identify one process for ever
 
   bool is_dead() const noexcept { return state == 'Z' || state == 'X'; }
 };
@@ -38,17 +38,18 @@ std::optional<std::uint64_t> pid_start_time(pid_t);
 std::optional<pid_t> parent_of(pid_t);
 /// Whether `ancestor` is `pid` itself or one of its ancestors. Empty when the chain kept changing under our eyes or `pid` is gone.
 std::optional<bool> is_descendant(pid_t pid, pid_t ancestor);
-/// The nearest of `pid` and its ancestors that is in `set`. Empty when none is, or `pid` is gone.
+/// The nearest of `pid` and its ancestors that is in `set`. Empty when none is, `pid` is gone, or the chain kept changing.
 std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set);
 /// What /proc/<pid>/exe points to; " (deleted)" stays at the end of a replaced file's name.
 std::optional<std::string> executable_of(pid_t);
-/// A variable of the environment the process was started with, as far as it did not overwrite it.
+/// The value of a variable with which the process started; wrong if the process has overwritten that memory.
 std::optional<std::string> environment_of(pid_t, std::string_view name);
 /// The same from the text of /proc/<pid>/environ.
 std::optional<std::string> variable_in(std::string_view block, std::string_view name);
 /// A descriptor that becomes readable when the process ends (close-on-exec).
 std::optional<unique_fd> open_pidfd(pid_t);
-/// Sends to exactly the process that had this start time, never to a later user of its number. False when it is gone.
+/// Sends to exactly the process that had this start time, never to a later user of its number. False when it is gone, or may
+/// not be signalled.
 bool signal_process(pid_t pid, std::uint64_t start, int signal);
 
 } // namespace swarm

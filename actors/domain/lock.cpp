@@ -48,7 +48,7 @@ std::optional<v1::Lock> held_by_other(const std::vector<v1::Lock>& around, const
   return std::nullopt;
 }
 
-/// The session holds a lock that covers the path: everybody who waits for a lock that conflicts with the path waits for that session anyway.
+/// The session holds a lock that covers the path. Then everybody who waits for a lock that conflicts with the path already waits for the session.
 bool is_covered_by(const std::vector<v1::Lock>& around, const std::string& session_id, const std::string& path) {
   return std::any_of(around.begin(), around.end(),
                      [&](const auto& lock) { return lock.session_id() == session_id && lock_covers(lock.path(), path); });
@@ -145,7 +145,12 @@ std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Sessi
                 path);
 }
 
-v1::Reply already_locked(const transaction& tx, const v1::Session& me, const v1::Lock& held) {
+v1::Reply already_locked(const transaction& tx, const v1::Session& me, v1::Lock held) {
+  // A grant of this very command goes with its refusal: the next one has another id and fence.
+  if (const auto stored = tx.base().row<v1::Lock>(key(tx.scope(), held.path())); !stored || stored->id() != held.id()) {
+    held.clear_id();
+    held.clear_fence();
+  }
   auto reply = refuse(v1::Refusal::CONFLICT, "File is already locked", held.path());
   *reply.mutable_lock()->mutable_active() = lock_view(tx.base(), held, &me, may_cross_identity(tx.command()), tx.in().now_ms);
   return reply;
@@ -164,9 +169,9 @@ v1::Lock promised_to(const v1::LockWaiter& w) {
 
 // -- the wait-for graph ------------------------------------------------------------------------------
 //
-// A session waits for the holders of the locks that conflict with its own and for everybody before it in the line who waits for such a lock:
-// those will hold theirs first. With the second kind of edge a hand-over only takes edges away, so checking each new place in line keeps the
-// graph free of cycles for ever. What is granted at once adds no edge either: nobody waits for it, or they waited for its holder before.
+// A session waits for the holders of the locks that conflict with the lock it wants, and for every earlier waiter whose lock conflicts with it.
+// A hand-over only takes edges away, so checking each new place in line keeps the graph free of cycles for ever. A grant at once adds no edge: all
+// who wait for this lock already wait for its new holder. What is over counts for nothing.
 
 struct wait_edge {
   std::string session_id;
@@ -175,10 +180,10 @@ struct wait_edge {
 
 void add_line(const transaction& tx, const std::string& session_id, const std::string& path, std::uint64_t before_seq, std::vector<wait_edge>& out) {
   for (const auto& lock : locks_around(tx, path))
-    if (lock.session_id() != session_id)
+    if (lock.session_id() != session_id && !has_lapsed(lock, tx.in()))
       out.push_back({lock.session_id(), lock.path()});
   for (const auto& w : line_around(tx, path))
-    if (w.seq() < before_seq && w.session_id() != session_id)
+    if (w.seq() < before_seq && w.session_id() != session_id && w.deadline_ms() > tx.in().now_ms)
       out.push_back({w.session_id(), w.path()});
 }
 
@@ -218,7 +223,7 @@ std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, 
   std::string text = "Waiting would never end: " + me.id();
   for (const auto& e : search.trail)
     text += (&e == &search.trail.front() ? " would wait for " : ", which waits for ") + e.session_id + " because of " + e.path;
-  return refuse(v1::Refusal::DEADLOCK, text + ". Release a lock of yours first.", path);
+  return refuse(v1::Refusal::DEADLOCK, text + ". Release a lock of yours, or give up a wait, first.", path);
 }
 
 // -- standing in line --------------------------------------------------------------------------------
@@ -261,7 +266,7 @@ v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::Acquir
   return reply;
 }
 
-/// Clears away what is over, so that nothing is held beyond its end. The locks that one on `path` may conflict with remain.
+/// Releases the lapsed locks around `path`, and returns the other locks there. A refusal of the command undoes this.
 std::vector<v1::Lock> settle(transaction& tx, const std::string& path) {
   auto lapsed = false;
   auto around = locks_around(tx, path);
@@ -301,7 +306,7 @@ std::optional<v1::Lock> live_lock(const transaction& tx, const std::string& path
 namespace {
 
 /// Why a place in line is not worth keeping, or nothing.
-std::optional<v1::Reply> is_over(const transaction& tx, const v1::LockWaiter& w) {
+std::optional<v1::Reply> refusal_of_overdue(const transaction& tx, const v1::LockWaiter& w) {
   if (w.deadline_ms() <= tx.in().now_ms)
     return waited_too_long(w.path());
   if (!tx.get<v1::Session>(key(w.session_id())))
@@ -311,27 +316,25 @@ std::optional<v1::Reply> is_over(const transaction& tx, const v1::LockWaiter& w)
 
 } // namespace
 
-std::string hand_over(transaction& tx, const std::string& path) {
-  std::string first;
-  // Who leaves the line may have stood in the way of those who wait for something else below or above.
+void hand_over(transaction& tx, const std::string& path) {
+  // A waiter that leaves the line may have been in the way of those who wait for something below it or above it.
   std::vector<std::string> freed{path};
   for (std::size_t i = 0; i < freed.size(); ++i) {
     const auto at = freed[i]; // the list grows
     std::vector<v1::Lock> given;
     for (const auto& w : line_around(tx, at)) {
-      if (auto why = is_over(tx, w)) {
+      const auto conflicts = [&](const v1::Lock& lock) { return lock.session_id() != w.session_id() && locks_conflict(lock.path(), w.path()); };
+      if (std::any_of(given.begin(), given.end(), conflicts))
+        continue;
+      // A new row, an event, and a reply, or only the reply.
+      if (!tx.has_room(6 * w.path().size() + 4 * limits::note_bytes_max()))
+        return tx.scope_state().set_lines_pending(true);
+      if (auto why = refusal_of_overdue(tx, w)) {
         end_wait(tx, w, std::move(*why));
         freed.push_back(w.path());
         continue;
       }
-      const auto conflicts = [&](const v1::Lock& lock) { return lock.session_id() != w.session_id() && locks_conflict(lock.path(), w.path()); };
-      if (std::any_of(given.begin(), given.end(), conflicts))
-        continue;
-      // The rest gets its turn with the next change around here, or ends by its deadline.
-      if (!first.empty() && !tx.has_room(6 * w.path().size() + 4 * limits::note_bytes_max()))
-        return first;
-      const auto around = locks_around(tx, w.path());
-      if (held_by_other(around, w.session_id()) || ahead_in_line(line_around(tx, w.path()), w.session_id(), w.seq()))
+      if (held_by_other(locks_around(tx, w.path()), w.session_id()) || ahead_in_line(line_around(tx, w.path()), w.session_id(), w.seq()))
         continue;
       if (!has_quota(tx, w.session_id())) {
         end_wait(tx, w, quota_reached(w.path()));
@@ -345,11 +348,18 @@ std::string hand_over(transaction& tx, const std::string& path) {
       lock.set_task_id(w.task_id());
       given.push_back(grant(tx, std::move(lock), w.ttl_ms()));
       end_wait(tx, w, granted(given.back()));
-      if (first.empty())
-        first = w.session_id();
     }
   }
-  return first;
+}
+
+void continue_lines(transaction& tx) {
+  if (!tx.lines_pending())
+    return;
+  tx.scope_state().set_lines_pending(false);
+  std::set<std::string> seen;
+  for (const auto& w : tx.find<v1::LockWaiter>({.scope = tx.scope()}))
+    if (!tx.lines_pending() && seen.insert(w.path()).second)
+      hand_over(tx, w.path());
 }
 
 std::string release(transaction& tx, const v1::Lock& lock, std::string_view reason) {
@@ -360,7 +370,9 @@ std::string release(transaction& tx, const v1::Lock& lock, std::string_view reas
   if (!lock.task_id().empty())
     payload["task_id"] = lock.task_id();
   tx.event("context.lock_released", lock.path(), payload);
-  return hand_over(tx, lock.path());
+  hand_over(tx, lock.path());
+  const auto now = tx.get<v1::Lock>(key(tx.scope(), lock.path()));
+  return now ? now->session_id() : std::string{};
 }
 
 v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
@@ -376,17 +388,17 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
   if (mine)
     return a.exclusive() ? already_locked(tx, *me, around.front()) : granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
   auto in_the_way = held_by_other(around, me->id());
-  auto first_in_line = is_covered_by(around, me->id(), a.path())
+  auto other_in_line = is_covered_by(around, me->id(), a.path())
                          ? std::nullopt
                          : ahead_in_line(line_around(tx, a.path()), me->id(), std::numeric_limits<std::uint64_t>::max());
-  if (!in_the_way && !first_in_line) {
+  if (!in_the_way && !other_in_line) {
     if (!has_quota(tx, me->id()))
       return quota_reached(a.path());
     return granted(grant(tx, lock_of(*me, a), a.ttl_ms()));
   }
   if (a.wait_ms() > 0)
     return stand_in_line(tx, *me, a);
-  return already_locked(tx, *me, in_the_way ? *in_the_way : promised_to(*first_in_line));
+  return already_locked(tx, *me, in_the_way ? *in_the_way : promised_to(*other_in_line));
 }
 
 v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {

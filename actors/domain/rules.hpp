@@ -138,9 +138,11 @@ v1::PromptResult prompt(transaction&, std::string_view sender, std::string_view 
 void end_wait(transaction&, const v1::LockWaiter&, v1::Reply answer);
 /// The answer when its deadline has passed.
 v1::Reply waited_too_long(const std::string& path);
-/// Grants the lock to the first live waiter, or leaves it free. Called after the row at (scope, path) has been erased.
-/// Returns the session it went to, or empty.
-std::string hand_over(transaction&, const std::string& path);
+/// Grants every lock around `path` whose turn has come: on the path, above it and below it. Call it after a lock or a waiter there has gone. What
+/// does not fit the batch is granted by the next sweep, for which it marks the scope.
+void hand_over(transaction&, const std::string& path);
+/// For a sweep: goes on with what did not fit a batch, as far as this one has room.
+void continue_lines(transaction&);
 /// The lock row at the path, or nothing when it is free or its time is over.
 std::optional<v1::Lock> live_lock(const transaction&, const std::string& path);
 /// True when the lock's time to live is over.
@@ -151,7 +153,7 @@ bool has_expired(const v1::KvEntry&, std::int64_t now_ms) noexcept;
 bool kv_visible(const v1::KvEntry&, const v1::Session* viewer, bool allow_cross_identity);
 /// The entry, or nothing when it is missing or its time is over.
 std::optional<v1::KvEntry> live_kv(const transaction&, const std::string& kv_key);
-/// Frees the lock for the first waiter in line and records why. Returns the session it passed to, or empty.
+/// Frees the lock for those in line and records why. Returns the session that holds the path's lock now, or empty.
 std::string release(transaction&, const v1::Lock&, std::string_view reason);
 /// As in swarm-mcp, the three-stage release for a task's assignee when the task becomes terminal.
 void release_task_locks(transaction&, const v1::Task&);

@@ -33,6 +33,7 @@ public:
   v1::SweepReport run() {
     // First: a dependant with a large description may need most of a batch.
     follow_cascades();
+    continue_lines(tx_);
     end_sessions();
     expire_locks();
     expire_waiters();
@@ -46,6 +47,7 @@ public:
     delete_orphan_kv();
     expire_kv();
     expire_approvals();
+    more_ = more_ || tx_.lines_pending();
     report_.set_next_deadline_ms(next_deadline());
     report_.set_more(more_);
     return std::move(report_);

@@ -108,6 +108,8 @@ public:
   std::uint64_t kv_bytes() const noexcept { return state_.kv_bytes(); }
   /// Ended tasks whose dependants have not all been told.
   std::size_t pending_cascades() const { return static_cast<std::size_t>(state_.cascades_size()); }
+  /// A hand-over found no room in its batch.
+  bool lines_pending() const { return state_.lines_pending(); }
 
   /// Completes a request that had been told to wait.
   void resolve(v1::ResolvedWait);

@@ -83,7 +83,7 @@ std::int64_t due_at(const v1::RowPatch& p) {
       if (p.session().presence() == v1::Session::LEASE)
         return p.session().lease_until_ms();
       return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim().count() + 1 : 0;
-    case v1::RowPatch::kScopeState: return p.scope_state().cascades().empty() ? 0 : 1; // at once
+    case v1::RowPatch::kScopeState: return p.scope_state().cascades().empty() && !p.scope_state().lines_pending() ? 0 : 1; // at once
     default: return 0;
   }
 }

@@ -25,13 +25,14 @@ class hook_run {
 public:
   hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input);
   void run();
-  /// Prints an empty answer, unless there has been another one.
+  /// Prints an empty answer if none was printed.
   void answer_nothing() { say(json::object()); }
 
 private:
   // -- run.cpp: turns, and what all events share -----------------------------------------------
   std::string event_text(const char* key) const;
   std::string place_of_event() const;
+  /// Changes what is remembered, unless `change` returns false; returns whether it was written.
   bool remember(const std::function<bool(hook_memory&)>& change);
   void turn(v1::AgentReport::State);
   void end_calls();
@@ -104,7 +105,7 @@ private:
   std::filesystem::path state_directory_;
   hook_store store_;
   bool worker_;
-  std::int64_t deadline_ms_; // boot time
+  std::int64_t deadline_ms_; // on the boot clock
   hook_memory me_;
   tool_use use_;
   std::vector<std::string> taken_; // paths that this tool call has locked

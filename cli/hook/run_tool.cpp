@@ -5,6 +5,7 @@
 #include "cli/rows.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace swarm::cli {
 
@@ -39,7 +40,8 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     mine = mine || own;
     if (own || use_.what != tool_use::kind::shell || l.lock().path().starts_with("/__swarm/") || call.watched.size() >= limits::hook_paths_max)
       continue;
-    if (auto file = file_of(l); !file.empty())
+    // The stamp of a directory says nothing about the files in it.
+    if (auto file = file_of(l); !file.empty() && !std::filesystem::is_directory(file))
       call.watched.push_back({l.lock().path(), file, l.lock().session_id(), stamp_of(file)});
   }
   call.locks = taken_;
@@ -54,7 +56,7 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     std::erase_if(m.calls, [&](const auto& c) {
       if (c.key != call.key)
         return false;
-      // The agent asked twice about one call, and will report one end: the first count is taken back.
+      // The agent asked twice about one call and will report one end, so the repeated event counts once.
       for (const auto& path : c.locks)
         if (auto lock = m.taken.find(path); c.to_ms == 0 && lock != m.taken.end())
           --lock->second.users;
@@ -89,7 +91,7 @@ void hook_run::pre_tool_use() {
       auto others = !is_me(l.lock().session_id());
       const auto* w = written.find(l.lock().path());
       if (!w)
-        w = written.find_below(l.lock().path()); // a directory that the file lies in
+        w = written.find_below(l.lock().path()); // the lock is on a directory above the written path
       if (w && (l.hidden() || others))
         denied = judge(l, written, *w) == verdict::denied;
     }

@@ -1,9 +1,12 @@
 // worktree: list, diff, merge, prune, exec. What a worker did in a git worktree of its own, and how it gets home.
 #include <map>
+#include <set>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
+#include "actors/domain/lock_paths.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
@@ -42,7 +45,7 @@ std::optional<v1::Answer> find(const invocation& cli, const v1::Query& query) {
 
 work work_of(const invocation& cli, const worker_tree& t) {
   work out;
-  // Another node's task: who works on it cannot be said here.
+  // This node does not know the task of another node.
   if (t.home != cli.node().finder.state_directory())
     return out;
   out.ended = true;
@@ -64,7 +67,7 @@ work work_of(const invocation& cli, const worker_tree& t) {
   return out;
 }
 
-/// Why its worker may still come to work in it; empty when it has ended.
+/// Returns why the worktree's worker may still use it; empty when the worker has ended.
 std::string still_wanted(const invocation& cli, const worker_tree& t, const tree_state& s, const work& w) {
   if (s.in_use)
     return "its worker runs";
@@ -166,7 +169,7 @@ int run_diff(invocation& cli, const std::string& who) {
   auto t = chosen(cli, trees, who);
   auto s = trees.look(t);
   auto from = t.base;
-  // What the home tree has got since, also by way of the worker, is not the worker's work.
+  // Leaves out what the worker merged from the home tree.
   if (auto r = trees.home().run({"merge-base", "HEAD", s.head.empty() ? s.tip : s.head}); r.ok())
     from = std::string{trimmed(r.out)};
   std::vector<std::string> arguments{"diff", "--no-ext-diff", "--no-textconv", "--no-color", from};
@@ -205,34 +208,36 @@ int run_diff(invocation& cli, const std::string& who) {
 
 // -- merge ---------------------------------------------------------------------------------------
 
-/// Locks of the repository's files, by their names in it.
+/// Locks of the repository's files and directories, by their names in it; "." is its root, or a directory above that.
 std::map<std::string, v1::LockView> locks_of_files(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
   std::map<std::string, v1::LockView> out;
-  const auto root = repository_path(trees.root(), t.scope) + "/";
+  const auto root = repository_path(trees.root(), t.scope);
   auto query = about(cli, t);
   query.mutable_list_locks();
   for (const auto& view : all_rows<v1::LockView>(cli, std::move(query)))
-    if (view.lock().path().starts_with(root))
-      out.emplace(view.lock().path().substr(root.size()), view);
+    if (const auto& path = view.lock().path(); domain::locks_conflict(root, path))
+      out.emplace(is_inside(root, path) ? path_below(root, path) : ".", view);
   return out;
 }
 
-/// Those of others on files that the merge would change.
+/// Returns other sessions' locks on files that the merge would change, or on directories that they lie in.
 std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
   std::vector<v1::LockView> out;
   const auto locks = locks_of_files(cli, trees, t);
   if (locks.empty())
     return out;
   const auto me = cli.named_actor_id();
+  std::set<std::string> found;
   constexpr std::size_t names_per_question = 200;
   for (auto at = locks.begin(); at != locks.end();) {
     std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
     for (std::size_t n = 0; n < names_per_question && at != locks.end(); ++n, ++at)
-      arguments.push_back(":(top,literal)" + at->first);
-    for (const auto& name : nul_separated(trees.home().output(arguments)))
-      // Of a directory that has the name of a lock git names the files in it.
-      if (auto held = locks.find(name); held != locks.end() && (me.empty() || held->second.lock().session_id() != me))
-        out.push_back(held->second);
+      arguments.push_back(at->first == "." ? ":(top)" : ":(top,literal)" + at->first);
+    // Git names files, also for a directory.
+    for (const auto& file : nul_separated(trees.home().output(arguments)))
+      for (const auto& name : domain::covering_paths(file))
+        if (auto held = locks.find(name); held != locks.end() && (me.empty() || held->second.lock().session_id() != me) && found.insert(name).second)
+          out.push_back(held->second);
   }
   return out;
 }
@@ -469,7 +474,7 @@ constexpr verb verbs[] = {
    "  swarmctl worktree diff 3f2b8c1e\n"
    "  swarmctl worktree merge 3f2b8c1e\n"
    "  swarmctl worktree prune --dry-run",
-   build_worktree, nullptr, "exec", nullptr, node_choice::current, "worktrees lie beside a checkout of this one; use swarmctl there"},
+   build_worktree, nullptr, "exec", nullptr, node_choice::current, "worktrees lie beside a checkout on the host of the worker; use swarmctl there"},
 };
 
 } // namespace

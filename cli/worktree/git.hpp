@@ -1,5 +1,5 @@
-// git as a child process: fixed arguments, no shell, no terminal, none of the caller's GIT_DIR and the like, a deadline
-// (limits::git_deadline) and bounded output (limits::git_output_bytes_max).
+// Runs git without a shell, a terminal and the caller's GIT_DIR and the like, with a deadline (limits::git_deadline) and bounded output
+// (limits::git_output_bytes_max).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace swarm::cli {
 
 struct git_result {
-  int status = -1; // exit status, 128 + signal; -1 = it did not end in time
+  int status = -1; // exit status, or 128 + signal, or -1 after the deadline
   std::string out;
   std::string err;
   bool complete = true; // false: there was more output than is kept
@@ -23,11 +23,11 @@ public:
   explicit git(std::string directory) : directory_(std::move(directory)) {}
   const std::string& directory() const noexcept { return directory_; }
 
-  /// Throws `failure` when there is no git. Whatever git itself answers is in the result.
+  /// Throws `failure` when git is not there or cannot be started. What git itself answers is in the result.
   git_result run(const std::vector<std::string>& arguments) const;
-  /// What it printed; throws `failure` with what it said when it did not succeed or printed too much.
+  /// Returns git's output. Throws `failure` with git's message if git failed or printed too much.
   std::string output(const std::vector<std::string>& arguments) const;
-  /// The same without the newline at the end.
+  /// The same without the newlines at the end.
   std::string line(const std::vector<std::string>& arguments) const;
 
 private:
@@ -40,7 +40,7 @@ std::string git_trouble(const std::vector<std::string>& arguments, const git_res
 /// The parts of a text that end in NUL, as git's -z prints them.
 std::vector<std::string> nul_separated(const std::string& text);
 
-/// While one lives, what would end this process waits: between two steps that belong together nothing is left half done.
+/// Blocks SIGINT, SIGTERM and SIGHUP while it exists: nothing is left half done between two steps that belong together.
 class signals_held {
 public:
   signals_held();

@@ -28,7 +28,7 @@ namespace {
 constexpr int keepalive_ms = static_cast<int>(limits::link_keepalive.count());
 constexpr int keepalive_timeout_ms = static_cast<int>(limits::link_keepalive_timeout.count());
 /// gRPC ends a connection whose client pings more often than this. Clients ping once per keepalive, but the network may deliver one ping late
-/// and the next one in time, so the server accepts half of that pause.
+/// and the next one in time, so the server accepts pings at half the keepalive.
 constexpr int ping_pause_min_ms = static_cast<int>(limits::link_ping_pause_min.count());
 static_assert(limits::link_ping_pause_min * 2 <= limits::link_keepalive);
 /// How much of a stream gRPC receives before this node reads it: one frame of the largest size.
@@ -93,7 +93,7 @@ public:
       if (!ok)
         finish();
       else if (!deliver && reads_to_end())
-        start_read(); // and drops what arrives
+        start_read(); // to the end, and drops the frames
       reporting_frame_ = deliver;
       if (deliver)
         frame = std::exchange(incoming_, {});
@@ -101,7 +101,7 @@ public:
     if (deliver) {
       before_frame();
       report(link_news::frame, std::move(frame));
-      // The next read starts after the report: gRPC sends a window update for each read, and the answer to this frame goes out before it.
+      // The next read starts after the report, so that the answer to this frame goes out before gRPC's window update for that read.
       read_if_asked();
     }
     comes_before(this);
@@ -358,7 +358,7 @@ bool link_board::add_dialled(const void* stream, std::string node_id, link_lane 
 }
 
 void link_board::abort_dialled(const std::string& node_id, link_lane lane) {
-  std::lock_guard guard{mutex_}; // remove_dialled() waits for it, so every stream in the map still exists
+  std::lock_guard guard{mutex_}; // remove_dialled() waits for the mutex, so every stream in the map still exists
   for (const auto& [stream, s] : dialled_)
     if (s.node_id == node_id && s.lane == lane)
       s.abort();

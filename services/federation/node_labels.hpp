@@ -8,8 +8,8 @@
 
 namespace swarm {
 
-/// The labels os, arch, cpus and memory_mib, and harness.<agent> with the program's path for each agent that is on the PATH of `environment`
-/// (NAME=value entries). They are in order of name.
+/// The node's labels, sorted by name: os, arch, cpus and memory_mib, and harness.<agent> with the program's path for each agent's program that is on
+/// the PATH of `environment`, the node's base environment (NAME=value entries). Values are cut at limits::id_bytes_max. Also sets workers_max.
 v1::NodeInfo describe_host(const std::vector<std::string>& environment);
 
 } // namespace swarm

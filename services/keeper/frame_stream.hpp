@@ -12,7 +12,7 @@
 
 namespace swarm::keeper {
 
-/// Both ends must agree exactly.
+/// The keeper and its client must have the same version.
 inline constexpr std::uint32_t protocol_version = 1;
 
 /// The length and the message, ready for the wire. Empty when it exceeds limits::keeper_frame_bytes_max.
@@ -26,7 +26,8 @@ public:
 
   int fd() const noexcept { return socket_.get(); }
 
-  /// Reads what is there without blocking, at most a bounded amount: call again while the socket is readable.
+  /// Reads what is there without blocking, at most a bounded amount: call again while the socket is readable. After closed
+  /// or malformed, next() still returns the whole frames that came before.
   status receive();
   /// Takes the next whole frame's message; false when there is none.
   bool next(std::string& message);
@@ -34,9 +35,9 @@ public:
   unique_fd take_fd();
   std::size_t fds_waiting() const noexcept { return fds_.size(); }
 
-  /// Queues; `attached` travels with the frame's first byte.
+  /// Queues a frame, which must not be empty; `attached` travels with its first byte.
   void queue(std::string frame, unique_fd attached = {});
-  /// Writes what the socket takes now.
+  /// Writes what the socket takes now; queued_bytes() tells what is left.
   status flush();
   std::size_t queued_bytes() const noexcept { return queued_; }
 

@@ -1,4 +1,4 @@
-// A session that lives with a process or a connection: notices its end and says so to the store.
+// Watches the process or the connection that a session lives by, and expires the session when that ends.
 #pragma once
 
 #include <set>
@@ -14,14 +14,14 @@ struct session_state {
   static inline const char* name = "session";
   entity_place place;
   v1::Session row;
-  std::set<std::uint64_t> streams;
-  std::uint64_t watch = 0; // number at the process watch, 0 = none
-  std::uint64_t grace = 0; // generation of the grace timer
-  bool ending = false;
+  std::set<std::uint64_t> streams; // presence streams that are attached
+  std::uint64_t watch = 0;         // registration at the process watch, 0 = none
+  std::uint64_t grace = 0;         // generation of the grace timer
+  bool ending = false;             // the command that expires it is under way
   ~session_state();
 };
 
-/// `row` is the newest known; `restarted` gives a connection until the end of the restart grace to come back.
+/// `row` is the newest known. `restarted`: the node has just started, so a session that lives by a connection gets the restart grace to reconnect.
 session_actor::behavior_type session(session_actor::stateful_pointer<session_state> self, entity_place place, v1::Session row, bool restarted);
 
 } // namespace swarm

@@ -246,6 +246,63 @@ TEST_CASE("who leaves the line lets those behind it through") {
   }
 }
 
+TEST_CASE("nobody in a line is forgotten, however many get a lock at once, and a sweep never asks for more than fits") {
+  const std::string note(limits::note_bytes_max(), 'n');
+  for (auto way : {"release", "timeout", "end"}) {
+    CAPTURE(way);
+    domain_world w;
+    auto a = w.session(), b = w.session();
+    w.run(acquire(a, "/repo/d"));
+    if (way != std::string{"release"})
+      w.run(acquire(b, "/repo", {.wait_ms = 1000}));
+    constexpr int waiters = 40;
+    for (int i = 0; i < waiters; ++i) {
+      auto cmd = acquire(w.session(), "/repo/d/f" + std::to_string(i), {.wait_ms = 100'000});
+      cmd.mutable_acquire_lock()->set_note(note);
+      REQUIRE(w.reply(cmd).has_lock_waiting());
+    }
+    if (way == std::string{"timeout"})
+      w.pass(2000);
+    if (way == std::string{"end"}) {
+      auto cmd = domain_world::command(b);
+      cmd.mutable_deregister_session();
+      REQUIRE_FALSE(w.reply(cmd).has_refusal());
+    }
+    REQUIRE_FALSE(w.reply(release(a, "/repo/d")).has_refusal());
+    for (int sweeps = 0; w.rows.all<v1::LockWaiter>().size() > 0 && sweeps < waiters; ++sweeps) {
+      auto cmd = domain_world::by(v1::Principal::NODE);
+      cmd.mutable_sweep()->set_mode("periodic");
+      auto swept = w.reply(cmd);
+      REQUIRE_FALSE(swept.has_refusal());
+      CHECK(swept.sweep().more() == !w.rows.all<v1::LockWaiter>().empty());
+    }
+    CHECK(w.rows.all<v1::Lock>().size() == waiters);
+  }
+}
+
+TEST_CASE("what is over makes nobody wait, and no circle") {
+  domain_world w;
+  auto a = w.session(), b = w.session();
+  w.run(acquire(a, "/repo/1", {.ttl_ms = 10}));
+  w.run(acquire(b, "/repo/2"));
+  w.run(acquire(b, "/repo/1", {.wait_ms = 1000}));
+  w.pass(20);
+  CHECK(w.reply(acquire(a, "/repo/2", {.wait_ms = 1000})).has_lock_waiting());
+}
+
+TEST_CASE("a refusal shows no grant that goes with it") {
+  domain_world w;
+  auto a = w.session(), b = w.session(), c = w.session();
+  w.run(acquire(a, "/repo/x", {.ttl_ms = 10}));
+  w.run(acquire(b, "/repo/x", {.wait_ms = 1000}));
+  w.pass(20);
+  auto r = w.reply(acquire(c, "/repo/x"));
+  CHECK(r.refusal().code() == v1::Refusal::CONFLICT);
+  CHECK(r.lock().active().lock().session_id() == b);
+  CHECK(r.lock().active().lock().id().empty());
+  CHECK(r.lock().active().lock().fence() == 0);
+}
+
 TEST_CASE("waiting in a circle is refused and the circle is named") {
   domain_world w;
   auto a = w.session(), b = w.session();
@@ -435,10 +492,10 @@ struct model {
     std::map<std::string, std::set<std::string>> reach;
     for (std::size_t i = 0; i < line.size(); ++i) {
       for (const auto& [path, l] : held)
-        if (l.holder != line[i].who && in_conflict(path, line[i].path))
+        if (l.holder != line[i].who && in_conflict(path, line[i].path) && !has_lapsed(l))
           reach[line[i].who].insert(l.holder);
       for (std::size_t k = 0; k < i; ++k)
-        if (line[k].who != line[i].who && in_conflict(line[k].path, line[i].path))
+        if (line[k].who != line[i].who && in_conflict(line[k].path, line[i].path) && line[k].deadline > now)
           reach[line[i].who].insert(line[k].who);
     }
     for (bool grown = true; grown;) {
