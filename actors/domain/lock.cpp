@@ -231,6 +231,13 @@ std::optional<v1::Reply> deadlock(const transaction& tx, const v1::Session& me, 
 v1::Reply stand_in_line(transaction& tx, const v1::Session& me, const v1::AcquireLock& a) {
   auto line = tx.find<v1::LockWaiter>({.scope = tx.scope(), .path = a.path()});
   auto mine = std::find_if(line.begin(), line.end(), [&](const auto& w) { return w.session_id() == me.id(); });
+  // A place whose time is over is gone: those behind it need not have waited for it, so it cannot come back in front of them.
+  if (mine != line.end() && mine->deadline_ms() <= tx.in().now_ms) {
+    end_wait(tx, *mine, waited_too_long(a.path()));
+    hand_over(tx, a.path());
+    line.erase(mine);
+    mine = line.end();
+  }
   if (mine == line.end() && line.size() >= limits::lock_waiters_max())
     return refuse(v1::Refusal::LIMIT, std::to_string(limits::lock_waiters_max()) + " sessions already wait for this lock. Try again later.",
                   a.path());
@@ -324,13 +331,14 @@ void hand_over(transaction& tx, const std::string& path) {
     std::vector<v1::Lock> given;
     for (const auto& w : line_around(tx, at)) {
       const auto conflicts = [&](const v1::Lock& lock) { return lock.session_id() != w.session_id() && locks_conflict(lock.path(), w.path()); };
-      if (std::any_of(given.begin(), given.end(), conflicts))
+      auto overdue = refusal_of_overdue(tx, w);
+      if (!overdue && std::any_of(given.begin(), given.end(), conflicts))
         continue;
       // A new row, an event, and a reply, or only the reply.
       if (!tx.has_room(6 * w.path().size() + 4 * limits::note_bytes_max()))
         return tx.scope_state().set_lines_pending(true);
-      if (auto why = refusal_of_overdue(tx, w)) {
-        end_wait(tx, w, std::move(*why));
+      if (overdue) {
+        end_wait(tx, w, std::move(*overdue));
         freed.push_back(w.path());
         continue;
       }

@@ -81,12 +81,12 @@ TEST_CASE("a file has one holder on all hosts, also when somebody speaks for a s
   for (const auto& file : {std::string{"src/x.c"}, there + "/src/x.c", here + "/src/x.c"}) {
     CAPTURE(file);
     auto taken = on_b("lock", file, ann);
-    CHECK_MESSAGE(taken.out == "locked " + there + "/src/x.c\n", taken.out + taken.err);
+    CHECK_MESSAGE(taken.out == "locked " + there + "/src/x.c\n", (taken.out + taken.err));
     CHECK(on_b("lock", "src/x.c", bob).status == 1);
     CHECK(on_a("lock", "src/x.c", bob).status == 1);
     CHECK(on_a("lock", "src", bob).status == 1);
     auto freed = on_b("unlock", file, ann);
-    CHECK_MESSAGE(freed.out == "unlocked " + there + "/src/x.c\n", freed.out + freed.err);
+    CHECK_MESSAGE(freed.out == "unlocked " + there + "/src/x.c\n", (freed.out + freed.err));
     CHECK(w.c.home.ctl_json({"locks"}, {.directory = here}).empty());
     CHECK(on_a("lock", file, bob).status == 0);
     CHECK(on_b("lock", "src/x.c", ann).status == 1);

@@ -532,7 +532,11 @@ struct model {
     if (mine || w.wait_ms == 0)
       return "conflict";
     auto place = std::find_if(line.begin(), line.end(), [&](const auto& x) { return x.who == who && x.path == path; });
-    if (place != line.end()) {
+    if (place != line.end() && place->deadline <= now) {
+      answers[place->request] = "timeout";
+      line.erase(place);
+      pass_on({path});
+    } else if (place != line.end()) {
       answers[place->request] = "replaced";
       *place = {who, path, request, now + w.wait_ms, w.ttl_ms};
       return "waiting";

@@ -154,13 +154,9 @@ TEST_CASE("the operator's mailbox is bounded: the oldest message that was read m
     m.set_read(i == 3 || i == 4);
     w.rows.put(m);
   }
-  w.rows.put([] {
-    v1::ScopeState s;
-    s.set_scope("s");
-    s.set_epoch(1);
-    s.set_next_message_id(10'001);
-    return s;
-  }());
+  auto state = w.rows.row<v1::ScopeState>("s").value();
+  state.set_next_message_id(10'001);
+  w.rows.put(state);
   CHECK_FALSE(w.reply(send(a, "operator", "one more")).has_refusal());
   auto has = [&](std::uint64_t id) {
     auto all = w.rows.all<v1::Message>();
