@@ -163,7 +163,7 @@ std::string invocation::file(std::string_view input, const std::optional<v1::Ses
                                                 : locked(resolve_file(input, home, session->file_root(), root));
   // As the scope calls it, whichever host the session lives on: only that host knows the path of its own checkout.
   const auto& checkout = session->checkout();
-  return checkout.empty() || !is_named_scope(in_scope) || !is_inside(checkout, path) ? path : path_below(checkout, path);
+  return checkout.empty() || !is_inside(checkout, path) ? path : path_below(checkout, path);
 }
 
 std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {

@@ -475,6 +475,22 @@ void release_task_locks(transaction& tx, const v1::Task& task) {
       let_go(lock);
 }
 
+namespace {
+
+std::uint32_t waiters_for(const rows_view& rows, const v1::Lock& lock) {
+  if (rows.rows<v1::LockWaiter>({.scope = lock.scope(), .limit = 1}).empty())
+    return 0;
+  std::uint64_t n = 0;
+  for (const auto& path : covering_paths(lock.path()))
+    n += rows.total<v1::LockWaiter>({.scope = lock.scope(), .path = path});
+  if (const auto below = below_prefix(lock.path()))
+    for (const auto& w : rows.rows<v1::LockWaiter>({.scope = lock.scope(), .path_prefix = *below}))
+      n += w.path() != lock.path() && lock_covers(lock.path(), w.path()) ? 1 : 0;
+  return static_cast<std::uint32_t>(n);
+}
+
+} // namespace
+
 v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Session* viewer, bool allow_cross_identity, std::int64_t now_ms) {
   v1::LockView view;
   auto owner = rows.row<v1::Session>(key(lock.session_id()));
@@ -499,7 +515,7 @@ v1::LockView lock_view(const rows_view& rows, const v1::Lock& lock, const v1::Se
   std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.changed_at_ms() > b.changed_at_ms(); });
   for (std::size_t i = 0; i < tasks.size() && i < 5; ++i)
     *view.add_active_tasks() = std::move(tasks[i]);
-  view.set_waiters(static_cast<std::uint32_t>(rows.total<v1::LockWaiter>({.scope = lock.scope(), .path = lock.path()})));
+  view.set_waiters(waiters_for(rows, lock));
   return view;
 }
 

@@ -139,7 +139,8 @@ void offer_sessions(const invocation& cli, offers& out) {
 void offer_approvals(const invocation& cli, offers& out) {
   auto query = cli.query();
   query.mutable_list_approvals()->set_open_only(true);
-  for (const auto& a : cli.ask(query).approvals().approvals())
+  const auto answer = cli.ask(query);
+  for (const auto& a : answer.approvals().approvals())
     out.add_id(a.id(), a.subject());
 }
 
@@ -160,7 +161,8 @@ void offer_agents(const invocation&, offers& out) {
 }
 
 void offer_nodes(const invocation& cli, offers& out) {
-  for (const auto& n : cli.node().admin.nodes().nodes())
+  const auto view = cli.node().admin.nodes();
+  for (const auto& n : view.nodes())
     if (n.link() != v1::ClusterNode::REVOKED)
       out.add(n.info().node_name(), std::to_string(n.info().workers()) + " workers");
 }
@@ -175,14 +177,16 @@ void offer_scopes(const invocation& cli, offers& out) {
   v1::Query query;
   *query.mutable_caller() = cli.caller();
   query.mutable_list_scopes();
-  for (const auto& s : cli.ask(query).scopes().scopes())
+  const auto answer = cli.ask(query);
+  for (const auto& s : answer.scopes().scopes())
     out.add(s.scope());
 }
 
 void offer_keys(const invocation& cli, offers& out) {
   auto query = cli.query();
   query.mutable_list_kv();
-  for (const auto& entry : cli.ask(query).kv_list().entries())
+  const auto answer = cli.ask(query);
+  for (const auto& entry : answer.kv_list().entries())
     out.add(entry.key());
 }
 
@@ -190,7 +194,8 @@ void offer_subscriptions(const invocation& cli, offers& out) {
   auto query = cli.query();
   query.set_viewer(cli.named_actor_id());
   query.mutable_list_subscriptions();
-  for (const auto& s : cli.ask(query).subscriptions().subscriptions())
+  const auto answer = cli.ask(query);
+  for (const auto& s : answer.subscriptions().subscriptions())
     out.add(s.name());
 }
 

@@ -396,7 +396,10 @@ TEST_CASE("a lock covers the directory that it names, follows links, and is none
 
 TEST_CASE("a terminal without an identity locks nobody out, and --identity gives one that does") {
   test_node node;
-  auto agent = node.session("identity:work role:implementer");
+  mcp_client at_work{node};
+  at_work.initialize();
+  at_work.enroll("identity:work role:implementer");
+  const auto& agent = at_work.id();
   auto plain = node.session("role:demo");
   auto lock = [&](const std::string& file, const std::string& who) { return node.ctl({"lock", file, "--as", who}); };
   CHECK(lock("a.c", plain).status == 0);
@@ -420,14 +423,14 @@ TEST_CASE("a terminal without an identity locks nobody out, and --identity gives
 
 TEST_CASE("a directory that is not there is no place for a session, and a second register says what it did not change") {
   test_node node;
-  CHECK(node.ctl({"register", "/nonexistent"}).err.find("there is no directory /nonexistent on this host") != std::string::npos);
+  CHECK(node.ctl({"register", "/proc/none"}).err.find("there is no directory /proc/none on this host") != std::string::npos);
   CHECK(node.ctl({"register", "missing", "--json"}).parsed().at("error").get<std::string>().find(node.work() + "/missing") != std::string::npos);
   CHECK(node.ctl_json({"instances"}).empty());
   mcp_client me{node};
   me.initialize();
-  auto refused = me.call("register", {{"directory", "/nonexistent"}});
+  auto refused = me.call("register", {{"directory", "/proc/none"}});
   CHECK(refused.is_error);
-  CHECK(refused.text().find("there is no directory /nonexistent on this host") != std::string::npos);
+  CHECK(refused.text().find("there is no directory /proc/none on this host") != std::string::npos);
   auto first = me.call("register", {{"directory", node.work()}, {"label", "name:ann"}});
   REQUIRE_FALSE(first.is_error);
   CHECK(first.texts.at(1).find("You are registered.") != std::string::npos);
@@ -457,12 +460,13 @@ TEST_CASE("the block for prompts names the peers that bootstrap names, those of 
   auto hooked = node.ctl_json({"register", "--label", "origin:claude session:abcdef01", "--lease-seconds", "600"}).at("id");
   auto peers = [&](std::vector<std::string> arguments) {
     json out = json::array();
-    for (const auto& peer : node.ctl_json(std::move(arguments)).at("peers"))
+    const auto said = node.ctl_json(std::move(arguments));
+    for (const auto& peer : said.at("peers"))
       out.push_back(peer.at("id"));
     return out;
   };
-  CHECK(peers({"bootstrap", "--as", ann}) == json{hooked});
-  CHECK(peers({"context", "--as", ann}) == json{hooked});
+  CHECK(peers({"bootstrap", "--as", ann}) == json::array({hooked}));
+  CHECK(peers({"context", "--as", ann}) == json::array({hooked}));
   CHECK(node.ctl({"context", "--as", ann}).out.find("peers (1):") != std::string::npos);
 }
 

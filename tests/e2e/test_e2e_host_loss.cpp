@@ -156,7 +156,7 @@ TEST_CASE("what is asked while the home is away fails in time, says so, and does
 }
 
 TEST_CASE("a question to a home that has been away for long is answered at once, with its name and for how long") {
-  const std::string impatient = "link_heartbeat = 500\nlink_silence = 2000\n";
+  const std::string impatient = "link_heartbeat = 999\nlink_silence = 3000\n";
   cluster_of_nodes c{impatient};
   test_node b;
   configure(b, impatient);
