@@ -15,11 +15,11 @@ using namespace swarm::testing;
 
 namespace {
 
-/// An agent's session: the events its program sends, as one of the hosts.
+/// A session of an agent, and the events that the agent sends.
 struct agent {
   const test_node& node;
   std::string session;
-  std::string host = "claude";
+  std::string program = "claude";
   std::vector<std::string> flags = {};
   environment env = {};
 
@@ -31,7 +31,7 @@ struct agent {
     return raw(event, input.dump());
   }
   run_result raw(const std::string& event, const std::string& input) const {
-    std::vector<std::string> arguments{"hook", host, event};
+    std::vector<std::string> arguments{"hook", program, event};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     auto result = node.ctl(arguments, {.input = input, .env = env});
     CHECK(result.status == 0);
@@ -239,7 +239,7 @@ TEST_CASE("a lock on a directory blocks the writes below it, whatever the name, 
   CHECK(me.before("Bash", {{"command", "echo x > other.c"}}).out.empty());
 }
 
-TEST_CASE("every host says and hears it in its own way") {
+TEST_CASE("every agent sends events and reads answers in its own way") {
   test_node node;
   auto peer = node.session("peer");
   auto file = node.work() + "/a.c";
@@ -539,7 +539,7 @@ TEST_CASE("a session's name from outside stays a name") {
   fs::remove(file);
   fs::create_symlink("/etc/hosts", file);
   CHECK(me.before("Write", {{"file_path", "f"}}).out.empty());
-  // None at all: the only session of the host is meant.
+  // Without an id, the only session of the agent is meant.
   agent other{node, "the only one"};
   fs::remove(file);
   other.start();

@@ -1,5 +1,5 @@
 // What an agent's program tells a hook: an event as JSON, an environment, and the file in which a session's hooks remember. Input: a byte for
-// the kind and the host, then the bytes.
+// the kind and the agent, then the bytes.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +58,7 @@ void check_event(const std::string& bytes) {
       }
 }
 
-/// Every host can be told every text, and reads the same text.
+/// Every agent can be given every text, and reads the same text.
 void check_answers(const agents::agent& agent, const std::string& bytes) {
   auto text = escape_control(bytes);
   std::vector<json> answers{hook_denial(agent, text)};
