@@ -130,6 +130,8 @@ void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked) {
   if (!take_principal(self, in.principal))
     return refuse(as_error(errc::forbidden, "a node speaks for itself and for its own sessions only"));
   in.node_id = st.address.node_id();
+  in.node_name = st.address.node_name();
+  in.of_other_node = true;
   in.place = [&](v1::Command& cmd) { return place(cmd, st.node->cluster->view(), st.address.node_id()); };
   auto admitted = admit_command(asked.id(), asked.command(), in);
   if (!admitted.what)

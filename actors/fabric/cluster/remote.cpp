@@ -107,9 +107,6 @@ writer_actor::behavior_type remote_writer(writer_actor::stateful_pointer<remote_
   };
 }
 
-namespace {
-
-/// This node is there, and its client has nothing to wait for: that the home is away is an answer.
 void answer_or_refuse(runtime::parked<answer_ptr>& kept, caf::expected<answer_ptr> answer) {
   if (answer)
     return kept.answer(std::move(*answer));
@@ -120,8 +117,6 @@ void answer_or_refuse(runtime::parked<answer_ptr>& kept, caf::expected<answer_pt
   kept.answer(answer_ptr{refused});
 }
 
-} // namespace
-
 reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_state> self, federation_actor federation, std::string home) {
   runtime::install_defaults(self);
   self->state.federation = std::move(federation);
@@ -130,12 +125,7 @@ reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_
   return {
     [self](const query_ptr& q) -> caf::result<answer_ptr> {
       auto promise = self->make_response_promise<answer_ptr>();
-      auto kept = std::make_shared<runtime::parked<answer_ptr>>(promise);
-      // The link answers by the deadline of the request, or ends, and then this is answered, too.
-      self
-        ->request(self->state.federation, caf::infinite, self->state.home, to_link(*q)) // lint: edge deadline
-        .then([kept](const link_response_ptr& r) { answer_or_refuse(*kept, answer_in(*r)); },
-              [kept](caf::error& e) { answer_or_refuse(*kept, std::move(e)); });
+      ask_home(self, self->state.federation, self->state.home, to_link(*q), promise);
       return promise;
     },
     [elsewhere](backup_atom, const std::string&) -> caf::result<std::uint64_t> { return elsewhere(); },

@@ -102,4 +102,18 @@ void ask_node(
       });
 }
 
+/// This node is there, and its client has nothing to wait for: that the home is away is an answer, which refuses.
+void answer_or_refuse(runtime::parked<answer_ptr>&, caf::expected<answer_ptr>);
+
+/// Asks the home a query, as ask_node does.
+template <class Self>
+void ask_home(Self self, const federation_actor& federation, const std::string& home, link_request_ptr request,
+              caf::typed_response_promise<answer_ptr> promise) {
+  auto kept = std::make_shared<runtime::parked<answer_ptr>>(promise);
+  self
+    ->request(federation, caf::infinite, home, std::move(request)) // lint: edge deadline
+    .then([kept](const link_response_ptr& r) { answer_or_refuse(*kept, answer_in(*r)); },
+          [kept](caf::error& e) { answer_or_refuse(*kept, std::move(e)); });
+}
+
 } // namespace swarm
