@@ -540,9 +540,9 @@ TEST_CASE("a person in a worker's worktree locks the repository's files in the r
   run_options inside{.directory = path};
   auto locked = repo.ctl({"lock", "a.txt", "--as", "name:bob"}, inside);
   CHECK(locked.out == "locked " + repo.root + "/a.txt\n");
-  auto seen = repo.ctl({"locks"}, inside);
-  CHECK(seen.out.find(repo.root + "/a.txt") != std::string::npos);
-  CHECK(repo.ctl({"locks"}).out == seen.out);
+  auto seen = repo.ctl({"locks", "--json"}, inside).parsed();
+  CHECK(seen.at(0).at("file") == repo.root + "/a.txt");
+  CHECK(repo.ctl({"locks", "--json"}).parsed() == seen);
   CHECK(repo.ctl({"lock", "a.txt", "--as", "name:ann"}).status == 1);
   // By a session that was registered there, and one directory deeper.
   auto registered = repo.ctl({"register", "--label", "name:eve", "--lease-seconds", "600", "--json"}, inside).parsed();
