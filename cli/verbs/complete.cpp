@@ -44,7 +44,9 @@ public:
     }
   }
   void add_flag(const std::string& name, const std::string& remark) {
-    if (auto word = "--" + name; word.starts_with(begun_) && seen_++ < offers_max)
+    auto word = "--" + name;
+    const bool is_there = concat({"\n", text_}).find(concat({"\n", head_, word, "\t"})) != std::string::npos;
+    if (word.starts_with(begun_) && !is_there && seen_++ < offers_max)
       text_ += concat({head_, word, "\t", utf8_prefix(one_line(remark), remark_bytes_max), "\n"});
   }
   /// By its first characters, or whole once more of it has been typed.
@@ -281,7 +283,8 @@ void pass_over(CLI::App& root, const std::vector<verb>& verbs, const std::string
   } else if (auto* sub = at.after_dashes || at.values > 0 ? nullptr : subcommand(*at.command, word)) {
     at.command = sub;
     at.of = at.of != nullptr ? at.of : find_verb(verbs, word);
-  } else {
+  } else if (at.of != nullptr || word != "help") {
+    // After help comes a verb.
     ++at.values;
   }
 }
@@ -303,8 +306,16 @@ void offer_flags(const CLI::App& command, offers& out) {
         out.add_flag(name, o->get_description());
 }
 
+void offer_kind(invocation& cli, const position& at, const kind& k, offers& out) {
+  constexpr verb not_yet{"", subject::start, "", "", nullptr};
+  const auto& v = at.of != nullptr ? *at.of : not_yet;
+  cli.choice = v.node;
+  speak_to_chosen(cli, v);
+  k.offer(cli, out);
+}
+
 /// Only for words that can stand there: flags are offered to somebody who began one, or where nothing else goes.
-void offer_words(const invocation& cli, const position& at, offers& out) {
+void offer_words(invocation& cli, const position& at, offers& out) {
   if (out.begun().starts_with('-') && !at.after_dashes)
     return offer_flags(*at.command, out);
   const bool has_commands = at.values == 0 && !at.after_dashes && !at.command->get_subcommands([](const CLI::App*) { return true; }).empty();
@@ -316,7 +327,7 @@ void offer_words(const invocation& cli, const position& at, offers& out) {
     }
   const auto* value = argument_at(*at.command, at.values);
   if (const auto* k = kind_of(value))
-    k->offer(cli, out);
+    offer_kind(cli, at, *k, out);
   else if (value == nullptr && !has_commands && !at.after_dashes)
     offer_flags(*at.command, out);
 }
@@ -340,10 +351,6 @@ std::string offered(invocation& cli, const std::vector<std::string>& words) {
   const auto last = words.empty() ? std::string{} : words.back();
   if (at.in_program)
     return ":program\n";
-  if (at.of != nullptr) {
-    cli.choice = at.of->node;
-    speak_to_chosen(cli, *at.of);
-  }
   auto head = std::string{};
   auto equals = at.after_dashes || at.value_of != nullptr || !last.starts_with("--") ? last.npos : last.find('=');
   if (equals != last.npos) {
@@ -359,7 +366,7 @@ std::string offered(invocation& cli, const std::vector<std::string>& words) {
   }
   auto out = offers_for(head, last.substr(head.size()), at.value_of);
   if (const auto* k = kind_of(at.value_of))
-    k->offer(cli, out);
+    offer_kind(cli, at, *k, out);
   return out.text();
 }
 

@@ -44,6 +44,8 @@ TEST_CASE("the verbs, those below them and their flags are offered where they ca
   CHECK(offered(ctl, {"list-inst"}) == list{"list-instances"});
   CHECK(offered(ctl, {"kv", "set", "--if"}) == list{"--if-revision"});
   CHECK(offered(ctl, {"lock", "--no-auto"}) == list{"--no-autostart"});
+  CHECK(offered(ctl, {"help", "disp"}) == list{"dispatch"});
+  CHECK(offered(ctl, {"scope", "share", "--he"}) == list{"--help"});
   CHECK(has(offered(ctl, {"tasks", ""}), "--status"));
   CHECK(!has(offered(ctl, {""}), "__complete"));
   CHECK(offered(ctl, {"dispatch", ""}).empty());
