@@ -61,7 +61,9 @@ std::string load::lock_path(const std::string& name) const { return where_.scope
 
 /// One call in three comes from the operator of another host, or of the session's own, who acts as the session.
 void load::speak(fault_client& me, std::mt19937& rng) const {
-  me.speak_through(where_.scope.empty() || rng() % 3 != 0 ? nullptr : where_.nodes[rng() % where_.nodes.size()]);
+  const auto speaks = !where_.scope.empty() && rng() % 3 == 0;
+  const auto node = rng() % where_.nodes.size();
+  me.speak_through(!speaks || (silent_ >> node & 1U) != 0 ? nullptr : where_.nodes[node]);
 }
 
 void load::work(std::size_t index) {
@@ -170,8 +172,11 @@ void load::round(const std::function<void()>& harm) {
 }
 
 void load::may_lose(std::size_t node) {
-  if (!where_.comes_back)
+  // A node that leaves the cluster has a scope of that name for itself.
+  if (!where_.comes_back) {
     out_.insert(node);
+    silent_ |= 1U << node;
+  }
   for (std::size_t i = node; i < clients_.size(); i += where_.nodes.size())
     clients_[i]->may_end();
 }

@@ -1,6 +1,8 @@
 // Many clients at once on locks, tasks, keys and workers, while somebody harms the node.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
@@ -69,7 +71,8 @@ private:
   std::string worker_log_;
   std::vector<std::unique_ptr<fault_client>> clients_;
   std::unique_ptr<objects> shared_;
-  std::set<std::size_t> out_; // nodes
+  std::set<std::size_t> out_;            // nodes
+  std::atomic<std::uint32_t> silent_{0}; // a bit for each node whose operator no longer speaks for sessions of other nodes
 };
 
 /// What the workers wrote, against the rows: no spawn id ran twice, none without a row, and each as the process the row names.

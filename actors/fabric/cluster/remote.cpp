@@ -125,7 +125,7 @@ reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_
   return {
     [self](const query_ptr& q) -> caf::result<answer_ptr> {
       auto promise = self->make_response_promise<answer_ptr>();
-      ask_home(self, self->state.federation, self->state.home, to_link(*q), promise);
+      ask_node(self, self->state.federation, self->state.home, to_link(*q), promise, answer_in);
       return promise;
     },
     [elsewhere](backup_atom, const std::string&) -> caf::result<std::uint64_t> { return elsewhere(); },
