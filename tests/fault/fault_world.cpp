@@ -204,6 +204,7 @@ bool fault_client::renew(milliseconds deadline) {
       last_reply_.reset();
       open_completions_.clear();
       doubtful_.clear();
+      may_be_late_ = false;
       fence_ = claim_fence_ = 0;
       told_gone_ = false;
       std::lock_guard guard{session_mutex_};
@@ -283,10 +284,12 @@ bool fault_client::acquire(const std::string& path, std::int64_t wait_ms, millis
   fence_path_ = path;
   fence_ = 0;
   auto r = recorded("lock", path, "acquire", {}, cmd, deadline, [](const v1::Reply& x) { return sight{"", x.lock().lock().fence()}; });
-  if (r)
+  if (r) {
     fence_ = r->lock().lock().fence();
-  else if (!last_reply_)
+  } else if (!last_reply_) {
     doubtful_.insert(path);
+    may_be_late_ = may_be_late_ || speaker_ != &client_;
+  }
   return r.has_value();
 }
 
@@ -297,7 +300,8 @@ bool fault_client::release(const std::string& path, milliseconds deadline) {
   cmd.mutable_release_lock()->set_fence(fence);
   auto released = [](const v1::Reply& x) { return x.lock().released() ? std::optional{sight{"", x.lock().lock().fence()}} : std::nullopt; };
   auto done = recorded("lock", path, "release", {"", fence}, cmd, deadline, released).has_value();
-  if (last_reply_)
+  // Only on the way that the acquire took does an answer show that the acquire comes no more.
+  if (last_reply_ && speaker_ == &client_ && !may_be_late_)
     doubtful_.erase(path);
   return done;
 }

@@ -121,6 +121,7 @@ private:
   };
   std::vector<open_completion> open_completions_;
   std::set<std::string> doubtful_; // paths that the session may hold without having heard of it
+  bool may_be_late_ = false;       // an operator of another host sent one of their acquires, which may be on its way for long
   std::optional<std::size_t> end_; // of the session, in the history
   std::atomic<bool> told_gone_{false};
   std::atomic<bool> no_repeats_{false};
