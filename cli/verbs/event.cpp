@@ -1,21 +1,55 @@
 // events, subscribe, subscriptions, ack, unsubscribe, wait.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/task_follow.hpp"
 
 namespace swarm::cli {
 
 namespace {
 
+constexpr std::size_t shown_bytes = 160;
+
+std::string shortened(const std::string& text) { return text.size() > shown_bytes ? std::string{utf8_prefix(text, shown_bytes)} + " …" : text; }
+
+/// The text of a member of the payload behind `before`; nothing when it has none.
+std::string told(const v1::Event& e, const char* before, const char* member) {
+  auto text = domain::text_in(mcp::payload_of(e), member);
+  return text.empty() ? std::string{} : before + shortened(text);
+}
+
+/// The events that are about no task and no worker, in words. `member` is what the payload says more.
+struct event_words {
+  std::string_view type;
+  const char* words;
+  const char* member;
+};
+constexpr event_words other_words[] = {
+  {"instance.registered", "registered", "label"},
+  {"instance.deregistered", "has left", "label"},
+  {"instance.stale_reclaimed", "was not heard of any more and has ended", "label"},
+  {"agent.state", "the agent", "state"},
+  {"message.sent", "message", "content"},
+  {"message.broadcast", "message to all", "content"},
+  {"context.lock_acquired", "locked", "content"},
+  {"context.lock_released", "unlocked", "reason"},
+  {"kv.set", "set", "value"},
+  {"kv.appended", "appended", "appended"},
+  {"kv.deleted", "deleted", "reason"},
+};
+
 /// What happened, in words where there are some; else the payload, as much as a line bears.
 std::string summary_of(const v1::Event& e) {
   if (auto line = live_line(e); !line.empty())
     return line;
-  constexpr std::size_t shown = 160;
-  return e.payload() == "{}" ? std::string{} : e.payload().size() > shown ? std::string{utf8_prefix(e.payload(), shown)} + " …" : e.payload();
+  for (const auto& w : other_words)
+    if (w.type == e.type())
+      return w.words + told(e, ": ", w.member);
+  return e.payload() == "{}" ? std::string{} : shortened(e.payload());
 }
 
 /// An id as people read it; a path or a name whole.

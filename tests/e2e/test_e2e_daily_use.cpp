@@ -350,6 +350,19 @@ TEST_CASE("a session is ended by its id or a word of its label, not by what mere
   CHECK(node.ctl_json({"instances"}).empty());
 }
 
+TEST_CASE("events are told in words, and as JSON to programs") {
+  test_node node;
+  auto ann = node.session("name:ann");
+  REQUIRE(node.ctl({"lock", "a.c", "--as", ann, "--note", "renaming"}).status == 0);
+  REQUIRE(node.ctl({"unlock", "a.c", "--as", ann}).status == 0);
+  REQUIRE(node.ctl({"kv", "set", "plan", "ship it"}).status == 0);
+  auto told = node.ctl({"events"}).out;
+  for (auto words : {"registered: name:ann", "locked: renaming", "a.c  unlocked  @", "plan  set: ship it"})
+    CHECK_MESSAGE(told.find(words) != std::string::npos, told);
+  CHECK(told.find('{') == std::string::npos);
+  CHECK(node.ctl({"events", "--json"}).out.find("\"content\":\"renaming\"") != std::string::npos);
+}
+
 TEST_CASE("a signal is named as kill names it") {
   test_node node;
   for (auto name : {"TERM", "SIGTERM", "15"}) {
