@@ -399,6 +399,7 @@ TEST_CASE("Ctrl-C ends the wait and not the run") {
   auto worker = w.session();
   auto run = w.run({"chain"});
   auto waiting = w.ctl_start({"routine", "run", "chain", "--wait"});
+  REQUIRE(waiting.read_until("following run"));
   w.finish(id_of(run, "a"), worker);
   REQUIRE(waiting.read_until("a  done"));
   waiting.signal(SIGINT);
