@@ -105,6 +105,7 @@ private:
     for (auto& m : *answer.mutable_messages()->mutable_messages())
       out.emplace(m.id(), std::move(m));
     std::vector<v1::Message> rows;
+    rows.reserve(out.size());
     for (auto& [id, m] : out)
       rows.push_back(std::move(m));
     return rows;

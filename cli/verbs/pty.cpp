@@ -109,6 +109,7 @@ int run_list(invocation& cli, bool all) {
     return code::ok;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(list.size());
   for (const auto& p : list)
     rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state_of(p), std::to_string(p.pid()), byte_count(p.end()),
                     joined({p.argv().begin(), p.argv().end()})});

@@ -1,5 +1,6 @@
 // tasks, task, request-task, claim, claim-next, update-task, complete-task, report-progress, approve.
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
