@@ -21,9 +21,9 @@ public:
   /// The directory, root, file root and scope of `me` decide under which name a path is locked (as in swarm-mcp).
   path_matcher(const std::vector<shell::written_path>& written, const hook_memory& me);
 
-  /// The written path that is, or contains, the file of this lock; null when there is none.
+  /// Returns the written path that is the lock's file or contains it, or null.
   const shell::written_path* find(const std::string& lock_path) const;
-  /// The written path that lies below the directory of this lock; null when there is none.
+  /// Returns the written path that lies below the lock's directory, or null.
   const shell::written_path* find_below(const std::string& lock_path) const;
   /// True when the path is written at `file`, absolute, or below it.
   bool is_written(const shell::written_path&, const std::string& file) const;

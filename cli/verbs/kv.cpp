@@ -74,7 +74,7 @@ void guard(const invocation& cli, const kv_options& o, v1::Command& command, Wri
     throw usage("--lock FILE and --fence N belong together; `lock --json` gave the fence");
   auto session = cli.actor();
   command.set_actor(session.id());
-  body.mutable_guard()->set_path(cli.file(o.lock, session));
+  body.mutable_guard()->set_path(cli.lock_file(o.lock, session));
   body.mutable_guard()->set_fence(static_cast<std::uint64_t>(o.fence));
 }
 

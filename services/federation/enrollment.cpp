@@ -283,7 +283,7 @@ security_result<admission> ask_home(const join_token& token, const v1::JoinReque
   return in;
 }
 
-/// The home opens its join listener anew when its certificate is renewed, and whoever connects at that moment is cut off: one more attempt.
+/// Makes a second attempt when the first is cut off: the home reopens its join listener when its certificate is renewed.
 security_result<admission> ask_home_patiently(const join_token& token, const v1::JoinRequest& ask,
                                               const std::function<bool(std::chrono::milliseconds)>& pause) {
   auto no_answer = false;

@@ -400,6 +400,8 @@ TEST_CASE("a lock covers the directory that it names, follows links, and is none
   // By the file's own name, whichever was given.
   CHECK(node.ctl({"unlock", "link.c", "--as", bob}).out == "unlocked " + src + "/a.c\n");
   CHECK(lock("link.c", bob).out == "locked " + src + "/a.c\n");
+  const auto fence = node.ctl_json({"lock", "link.c", "--as", bob}).at("fence").dump();
+  CHECK(node.ctl({"kv", "set", "k", "v", "--lock", "link.c", "--fence", fence, "--as", bob}).status == 0);
   auto pattern = lock("*.c", ann);
   CHECK(pattern.status == 1);
   CHECK_MESSAGE(pattern.err.find("is a pattern") != std::string::npos, pattern.err);

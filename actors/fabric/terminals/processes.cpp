@@ -26,7 +26,8 @@ using self_ptr = processes_actor::stateful_pointer<processes_state>;
 constexpr std::size_t name_bytes_max = 24;
 constexpr std::size_t distinction_bytes = 4; // of the id, which is hexadecimal there
 
-/// Words of letters and digits with one '-' between two, at most so long; a last word that is cut goes, unless it is the only one.
+/// Returns the words of the text, letters and digits only, joined by '-'. At the length limit it drops the word that was cut, unless that is the only
+/// one.
 std::string slug(std::string_view text, std::size_t bytes_max) {
   std::string out;
   bool between = false;
