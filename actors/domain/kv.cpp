@@ -91,6 +91,21 @@ json as_array(const std::optional<v1::KvEntry>& old) {
   return array;
 }
 
+bool holds_array(const v1::KvEntry& entry) {
+  const auto value = parse_json(entry.value());
+  return value && value->is_array();
+}
+
+v1::Reply not_an_array(const v1::KvEntry& entry) {
+  constexpr std::size_t shown_bytes = 60;
+  const auto value = parse_json(entry.value());
+  const auto shown = escape_control(utf8_prefix(entry.value(), shown_bytes), false) + (entry.value().size() > shown_bytes ? "…" : "");
+  return refuse(v1::Refusal::STATE,
+                concat({entry.key(), " holds ", value ? std::string{"JSON of type "} + value->type_name() : "text", " and no JSON array: ", shown,
+                        "\nTo begin an array, delete it first: swarmctl kv del ", entry.key(), "; to replace it: swarmctl kv set ", entry.key(), " …"}),
+                entry.key());
+}
+
 } // namespace
 
 bool has_expired(const v1::KvEntry& entry, std::int64_t now_ms) noexcept { return entry.expires_at_ms() != 0 && entry.expires_at_ms() <= now_ms; }
@@ -135,6 +150,8 @@ v1::Reply append_kv(transaction& tx, const v1::AppendKv& a) {
     return foreign_key(a.key());
   if (!old && is_full(tx, a.key()))
     return scope_is_full();
+  if (a.only_to_array() && old && !holds_array(*old))
+    return not_an_array(*old);
   auto array = as_array(old);
   array.push_back(*value);
   auto entry = entry_for(tx, old, a.key());

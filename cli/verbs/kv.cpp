@@ -1,7 +1,6 @@
 // kv [list|get|set|append|del].
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/domain/json_text.hpp"
 #include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -97,29 +96,11 @@ int run_set(invocation& cli, const kv_options& o) {
   return code::ok;
 }
 
-/// What is there and is no array would become the first element of one, as swarm-mcp does it: nobody who typed the wrong key wants that.
-void refuse_to_wrap(const invocation& cli, const kv_options& o) {
-  auto query = cli.query();
-  query.mutable_get_kv()->set_key(o.key);
-  auto answer = cli.node().coordination.ask(query);
-  if (!answer.has_kv())
-    return; // the append itself says what is wrong
-  const auto& value = answer.kv().value();
-  const auto known = domain::parse_json(value);
-  if (known && known->is_array())
-    return;
-  constexpr std::size_t shown_bytes = 60;
-  auto shown = escape_control(utf8_prefix(value, shown_bytes), false) + (value.size() > shown_bytes ? "…" : "");
-  throw failure(code::refused, o.key + " holds " + (known ? std::string{"JSON of type "} + known->type_name() : "text") +
-                                 " and no JSON array: " + shown + "\nTo begin an array, delete it first: swarmctl kv del " + o.key +
-                                 "; to replace it: swarmctl kv set " + o.key + " …");
-}
-
 int run_append(invocation& cli, const kv_options& o) {
-  if (!cli.is_swarm_mcp())
-    refuse_to_wrap(cli, o);
   auto command = acting(cli);
   command.mutable_append_kv()->set_key(o.key);
+  // swarm-mcp turns the value of a key that was typed by mistake into an array.
+  command.mutable_append_kv()->set_only_to_array(!cli.is_swarm_mcp());
   command.mutable_append_kv()->set_json(joined(o.value));
   guard(cli, o, command, *command.mutable_append_kv());
   auto length = cli.execute(command).kv_written().items();

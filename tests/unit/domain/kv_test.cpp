@@ -60,6 +60,27 @@ TEST_CASE("append keeps an array, wraps anything else and counts") {
   CHECK(value_of(w, "o") == "[{\"z\":1,\"a\":2},\"x\"]");
 }
 
+TEST_CASE("an append that asks for an array leaves any other value as it is") {
+  domain_world w;
+  auto only = [](const std::string& key) {
+    auto cmd = append("", key, "3");
+    cmd.mutable_append_kv()->set_only_to_array(true);
+    return cmd;
+  };
+  for (const auto* value : {"ship it", "\"ship it\"", "{}", "1", "null", ""}) {
+    w.run(set("", "k", value));
+    CHECK(w.reply(only("k")).refusal().code() == v1::Refusal::STATE);
+    CHECK(value_of(w, "k") == value);
+  }
+  w.run(set("", "k", "ship it"));
+  CHECK(w.reply(only("k")).refusal().text().find("k holds text and no JSON array: ship it\n") != std::string::npos);
+  w.run(set("", "k", "{}"));
+  CHECK(w.reply(only("k")).refusal().text().find("JSON of type object") != std::string::npos);
+  w.run(set("", "k", "[1]"));
+  CHECK(w.reply(only("k")).kv_written().items() == 2);
+  CHECK(w.reply(only("new")).kv_written().items() == 1);
+}
+
 TEST_CASE("append refuses what is not JSON, is nested too deeply or grows too long") {
   domain_world w;
   for (const auto& bad : {std::string("not json"), std::string(60'000, '[') + std::string(60'000, ']')}) {
