@@ -283,6 +283,13 @@ inline constexpr std::size_t hook_calls_max = 32;
 inline constexpr std::size_t ambient_bytes_max = 4 * kib;
 inline constexpr std::size_t ambient_rows_max = 16;
 inline constexpr std::size_t ambient_text_bytes_max = 160;
+/// Somebody waits with a finger on the Tab key.
+inline constexpr milliseconds completion_deadline{2'000};
+/// A shell shows about as many at most; of more, the person types a letter first.
+inline constexpr std::size_t completion_offers_max = 200;
+inline constexpr std::size_t completion_remark_bytes_max = 80;
+/// Of the tasks that have ended, the newest of each status.
+inline constexpr std::size_t completion_ended_tasks_max = 50;
 
 // -- worktrees, routines, set-up ---------------------------------------------------------
 inline constinit bound<milliseconds> git_deadline{minutes{2}};

@@ -1,5 +1,6 @@
 // __complete: what may stand at the end of a command line. The scripts of `swarmctl completion` ask it. It never starts a node, has a short
 // deadline, and says nothing when it cannot answer.
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
@@ -16,14 +17,6 @@ namespace swarm::cli {
 
 namespace {
 
-/// Of each question to the node. Somebody waits with a finger on the key.
-constexpr std::int64_t deadline_ms = 2000;
-/// A shell shows so many at most; of more the person types a letter first.
-constexpr std::size_t offers_max = 200;
-constexpr std::size_t remark_bytes_max = 80;
-/// Of those that have ended, the newest of each status.
-constexpr std::uint32_t ended_tasks_max = 50;
-
 /// What is offered in the place of the last word.
 class offers {
 public:
@@ -32,8 +25,8 @@ public:
 
   const std::string& begun() const noexcept { return begun_; }
   void add(const std::string& word, const std::string& remark = {}) {
-    if (is_plain(word) && word.starts_with(begun_) && seen_++ < offers_max)
-      text_ += concat({head_, word, "\t", utf8_prefix(one_line(remark), remark_bytes_max), "\n"});
+    if (is_plain(word) && word.starts_with(begun_) && seen_++ < limits::completion_offers_max)
+      text_ += concat({head_, word, "\t", utf8_prefix(one_line(remark), limits::completion_remark_bytes_max), "\n"});
   }
   /// The words of a text such as "review, implement, fix".
   void add_all(std::string_view list) {
@@ -46,8 +39,8 @@ public:
   void add_flag(const std::string& name, const std::string& remark) {
     auto word = "--" + name;
     const bool is_there = concat({"\n", text_}).find(concat({"\n", head_, word, "\t"})) != std::string::npos;
-    if (word.starts_with(begun_) && !is_there && seen_++ < offers_max)
-      text_ += concat({head_, word, "\t", utf8_prefix(one_line(remark), remark_bytes_max), "\n"});
+    if (word.starts_with(begun_) && !is_there && seen_++ < limits::completion_offers_max)
+      text_ += concat({head_, word, "\t", utf8_prefix(one_line(remark), limits::completion_remark_bytes_max), "\n"});
   }
   /// By its first characters, or whole once more of it has been typed.
   void add_id(const std::string& id, const std::string& remark) { add(begun_.size() > short_id(id).size() ? id : short_id(id), remark); }
@@ -83,7 +76,7 @@ void offer_directories(const invocation&, offers& out) { out.leave_to_shell(":di
 
 void offer_tasks(const invocation& cli, offers& out) {
   auto query = cli.query();
-  query.mutable_task_snapshot()->set_terminal_limit(ended_tasks_max);
+  query.mutable_task_snapshot()->set_terminal_limit(static_cast<std::uint32_t>(limits::completion_ended_tasks_max));
   auto found = cli.ask(query).snapshot().tasks();
   auto order = [](const v1::Task& t) { return std::pair{domain::is_terminal(t.status()), -t.created_at_ms()}; };
   std::sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
@@ -373,7 +366,7 @@ std::string offered(invocation& cli, const std::vector<std::string>& words) {
 int run_complete(invocation& cli) {
   try {
     cli.node().finder.never_start();
-    cli.node().finder.set_timeout_ms(deadline_ms);
+    cli.node().finder.set_timeout_ms(limits::completion_deadline.count());
     const auto words = cli.tail;
     cli.tail.clear();
     cli.io().raw(offered(cli, words));
