@@ -220,9 +220,7 @@ prepared prepare(const routines::places& where, const routines::routine_file& ro
   throw failure(code::refused, text + "\nSee: swarmctl routine show " + routine.full_name());
 }
 
-std::string harness_of(const invocation& cli, const routine_options& o) {
-  if (!o.harness.empty())
-    return o.harness;
+std::string harness_of_environment(const invocation& cli) {
   auto own = cli.env().get("SWARM_WORKER_HARNESS");
   return own.empty() ? cli.env().get("SWARM_DISPATCH_HARNESS") : own;
 }
@@ -248,7 +246,8 @@ routines::wishes wishes_of(const invocation& cli, const std::optional<v1::Sessio
   out.identity = requester ? domain::identity_token(requester->label()) : "";
   if (auto name = domain::identity_name(cli.env().identity()); !requester && !name.empty())
     out.identity = "identity:" + name;
-  out.harness = harness_of(cli, o);
+  out.harness = o.harness;
+  out.harness_else = harness_of_environment(cli);
   out.parent_task_id = o.parent;
   out.spawn = !o.no_spawn;
   out.force_spawn = o.force_spawn;
@@ -417,7 +416,7 @@ void build_routine(CLI::App& app, invocation& cli) {
   flag(*run, "--wait", o->wait, "follow all steps to their end and sum them up");
   flag(*run, "--no-spawn", o->no_spawn, "start nobody");
   flag(*run, "--force-spawn", o->force_spawn, "start workers although some are live");
-  option(*run, "--harness", o->harness, "agent for the steps that name none ($SWARM_WORKER_HARNESS)", argument::harness);
+  option(*run, "--harness", o->harness, "agent for every step (what the step names, else $SWARM_WORKER_HARNESS)", argument::harness);
   option(*run, "--parent-task", o->parent, "the task it is part of", argument::task);
   flag(*run, "--fresh", o->fresh, "a new run even while the same one goes on");
   on_run(*run, cli, [o, &cli] { return run_run(cli, *o); });

@@ -71,8 +71,8 @@ routines::wishes wishes_of(const tool_call& call) {
   out.identity = domain::identity_token(call.session.label());
   out.harness = call.optional_text("harness");
   for (const auto* name : {"SWARM_WORKER_HARNESS", "SWARM_DISPATCH_HARNESS"})
-    if (out.harness.empty())
-      out.harness = call.process.variable(name);
+    if (out.harness_else.empty())
+      out.harness_else = call.process.variable(name);
   out.parent_task_id = call.optional_text("parent_task_id");
   out.spawn = call.flag("spawn");
   out.force_spawn = call.flag("force_spawn");
@@ -183,7 +183,7 @@ json run_schema() {
   return arguments(
     {required("name", text("as routine_list gives it: NAME, or repository/NAME, user/NAME, shipped/NAME")),
      optional("parameters", free_form("a text for each parameter, by name; see routine_show")),
-     optional("harness", text("agent for the steps that name none, such as claude")),
+     optional("harness", text("agent for every step, such as claude, in place of what the routine names")),
      optional("parent_task_id", text("the task all of it is part of")), defaulted("spawn", flag("whether workers may be started"), true),
      defaulted("force_spawn", flag("start workers even when some are there"), false),
      defaulted("fresh", flag("a new run even while the same one goes on"), false), defaulted("dry_run", flag("only say what would be done"), false),

@@ -74,8 +74,10 @@ std::string run::store_key() const {
 std::string run::harness_of(std::size_t i) const {
   if (!wishes_.spawn)
     return {};
-  const auto& own = step_at(i).harness;
-  return own.empty() ? wishes_.harness : own;
+  for (const auto* named : {&wishes_.harness, &step_at(i).harness})
+    if (!named->empty())
+      return *named;
+  return wishes_.harness_else;
 }
 
 // -- making the tasks ------------------------------------------------------------------

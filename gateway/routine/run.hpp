@@ -49,7 +49,8 @@ struct ports {
 
 struct wishes {
   std::string identity;       // the caller's identity token, or empty; each identity has runs of its own
-  std::string harness;        // for steps that name none; empty = start nobody for those
+  std::string harness;        // the caller's choice for every step; empty = what the step names
+  std::string harness_else;   // for steps that name none, without a choice of the caller; empty = start nobody for those
   std::string parent_task_id; // an existing task that the run is part of; empty = none
   bool spawn = true;          // may start workers
   bool force_spawn = false;   // always start new workers

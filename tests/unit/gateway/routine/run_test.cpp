@@ -184,6 +184,32 @@ TEST_CASE("a step that opens is given to a live worker once, whether somebody fo
   }
 }
 
+TEST_CASE("the caller's harness wins over the step's, and the step's over the environment's") {
+  swarm_of w;
+  auto file = file_of({{"a", "A", {}, {}, {}, {}, {}, false, 0, "codex", 0}, {"b", "B", {}, {}, {}, {}, {}, false, 0, {}, 0}});
+  auto harnesses = [&](const char* chosen, const char* otherwise) {
+    wishes with;
+    with.harness = chosen;
+    with.harness_else = otherwise;
+    with.fresh = true;
+    auto ports = w.as();
+    std::vector<std::string> asked;
+    ports.worker_of = [&](const std::string& harness) {
+      asked.push_back(harness);
+      return ports::worker{harness, {}};
+    };
+    w.begin(file, with).start(ports);
+    return asked;
+  };
+  auto asks_for = [](const std::vector<std::string>& asked, const char* harness) { return std::find(asked.begin(), asked.end(), harness) != asked.end(); };
+  auto asked = harnesses("gemini", "claude");
+  CHECK((asks_for(asked, "gemini") && !asks_for(asked, "codex") && !asks_for(asked, "claude")));
+  asked = harnesses("", "claude");
+  CHECK((asks_for(asked, "codex") && asks_for(asked, "claude")));
+  asked = harnesses("", "");
+  CHECK((asks_for(asked, "codex") && !asks_for(asked, "claude")));
+}
+
 TEST_CASE("force_spawn gives a step a worker of its own though somebody is live, also a step that somebody was told of") {
   swarm_of w;
   auto worker = w.session("role:implementer");
