@@ -278,6 +278,7 @@ std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
 int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command& command, const v1::DispatchReply& d, std::uint64_t revision) {
   follow_options options;
   options.bound = d.spawn().status() == v1::Spawn::RUNNING;
+  options.attempt = d.spawn().attempt();
   auto completion_ms = milliseconds_of(o.completion_s, "--wait-for-completion");
   options.timeout_ms = bounded_by_timeout(cli, completion_ms);
   options.quiet = cli.json_wanted();
@@ -286,11 +287,18 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   const bool with_input = passes_input(cli, o) && !d.existing();
   if (passes_input(cli, o) && d.existing())
     cli.io().error("this task was made before: what comes in on standard input is not passed to it");
-  if (has_output && (with_input || !cli.json_wanted()))
-    options.on_running = [&](const printing& around) {
+  if (has_output && (with_input || !cli.json_wanted())) {
+    options.on_running = [&](std::uint32_t attempt, const printing& around) {
+      if (program)
+        around([&] { cli.io().note("attempt " + std::to_string(attempt) + " begins; its output follows"); });
       auto to = cli.json_wanted() ? printing{[](const auto&) {}} : around;
       program.emplace(cli, d.spawn().id(), program_io::options{target_of(cli.io(), d.spawn().pipes()), with_input, to});
     };
+    options.on_ended = [&] {
+      if (program)
+        program->finish();
+    };
+  }
   auto f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
     interrupted(f.task);

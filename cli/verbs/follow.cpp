@@ -153,16 +153,19 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   // The thread that prints the worker's output may outlive this function, so it shares these.
   auto spin = std::make_shared<spinner>(cli.io(), !options.quiet);
   auto has_printed = std::make_shared<std::atomic<bool>>(false);
-  auto is_running = false;
-  auto begin_output = [&] {
-    if (options.on_running && !std::exchange(is_running, true))
-      options.on_running([spin, has_printed](const std::function<void()>& print) {
-        *has_printed = true;
-        spin->around(print);
-      });
+  std::uint32_t shown_attempt = 0;
+  auto begin_output = [&](std::uint32_t attempt) {
+    // An event may be told twice, and be older than the row.
+    if (!options.on_running || attempt <= shown_attempt)
+      return;
+    shown_attempt = attempt;
+    options.on_running(attempt, [spin, has_printed](const std::function<void()>& print) {
+      *has_printed = true;
+      spin->around(print);
+    });
   };
   if (out.bound)
-    begin_output();
+    begin_output(options.attempt);
   std::function<void()> tick;
   if (spin->shown())
     tick = [&] {
@@ -177,10 +180,12 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   };
   port.tell = [&](const v1::Event& e) {
     auto& io = cli.io();
+    if (options.on_ended && e.type() == "spawn.ended")
+      options.on_ended();
     if (auto line = live_line(e); !line.empty() && !options.quiet)
       spin->around([&] { io.painted_note(io.paint_note(colour::dim, utc(e.at_ms()).substr(11)) + "  " + io.paint_note(colour_of(e), line)); });
     if (e.type() == "spawn.running")
-      begin_output();
+      begin_output(static_cast<std::uint32_t>(number_in(payload_of(e), "attempt")));
   };
   mcp::follow(out, after, port);
   out.waited_ms = cli.boot_ms() - began;

@@ -23,10 +23,14 @@ follow_end follow_events(invocation&, v1::WatchRequest request, std::int64_t tim
 struct follow_options {
   mcp::task_follow::target until = mcp::task_follow::target::end;
   bool bound = false;          // a worker runs already
+  std::uint32_t attempt = 0;   // its attempt
   std::int64_t timeout_ms = 0; // 0 = none
   bool quiet = false;          // no live lines
-  /// Called once: when the worker runs, or at once if it runs already. It gets the function to print with while the live line is drawn.
-  std::function<void(const printing&)> on_running;
+  /// Called when the worker runs, or at once if it runs already, and again for each further attempt. It gets the attempt's number, and the function
+  /// to print with while the live line is drawn.
+  std::function<void(std::uint32_t attempt, const printing&)> on_running;
+  /// Called when the worker has ended, before any line says so: what the worker printed comes first.
+  std::function<void()> on_ended;
 };
 
 struct followed_task : mcp::task_follow {

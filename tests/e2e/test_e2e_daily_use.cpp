@@ -454,6 +454,29 @@ TEST_CASE("a directory that is not there is no place for a session, and a second
   CHECK(again.texts.at(1).find("directory " + node.work() + " instead of /, and its label name:ann instead of name:bob") != std::string::npos);
 }
 
+TEST_CASE("all that a dispatched command has printed stands before the line that says it is done") {
+  test_node node;
+  auto all = shell(node, "swarmctl dispatch many -- sh -c 'seq 1 20000; exit 3' 2>&1").out;
+  auto last = all.find("\n20000\n");
+  REQUIRE(last != std::string::npos);
+  CHECK_MESSAGE(all.find("  failed\n") > last, all.substr(last));
+}
+
+TEST_CASE("a command that is followed shows what its next attempt prints") {
+  test_node node;
+  node.start();
+  auto followed = node.ctl_start({"dispatch", "twice", "--retries", "1", "--", "sh", "-c",
+                                  "echo begun >> ran; echo attempt number $(wc -l < ran); while [ ! -e go ]; do sleep 0.02; done; echo over"});
+  REQUIRE(followed.read_until("attempt number 1"));
+  node.kill_keeper();
+  REQUIRE(followed.read_until("attempt number 2"));
+  std::ofstream{node.work() + "/go"};
+  auto r = followed.finish();
+  CHECK(r.status == 0);
+  CHECK(r.out == "attempt number 1\nattempt number 2\nover\n");
+  CHECK(r.err.find("attempt 2 begins; its output follows") != std::string::npos);
+}
+
 TEST_CASE("a key that holds text is not turned into an array") {
   test_node node;
   REQUIRE(node.ctl({"kv", "set", "plan", "ship", "it"}).status == 0);
