@@ -2,6 +2,7 @@
 
 #include "actors/base/text.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/manual.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
@@ -33,6 +34,7 @@ const char* root_examples = "Examples:\n"
                             "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *'\n"
                             "  swarmctl status\n"
                             "  swarmctl COMMAND --help\n"
+                            "  swarmctl help --man | man -l -\n"
                             "Exit status: 0 done, 1 refused or not found, 2 usage, 3 no node, 4 deadline.";
 
 const char* heading_of(subject s) {
@@ -156,7 +158,7 @@ std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const st
   if (app == &root)
     return text;
   if (auto usage = text.find("Usage:"); !program_of.empty() && app->get_name() == program_of && usage != text.npos)
-    text.insert(text.find('\n', usage), " [-- COMMAND ARGUMENT...]");
+    text.insert(text.find('\n', usage), program_words);
   // Each verb takes them, and without --as some do nothing.
   auto options = root.get_options([&](const CLI::Option* o) { return o != root.get_help_ptr(); });
   auto global = help_formatter{cli.io()}.make_group("Global options", false, {options.begin(), options.end()});
@@ -328,7 +330,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
         cli.io().print({{"error", text}});
       return code::usage;
     }
-    cli.io().raw(full_tree(cli)->help());
+    const bool manual = word == "help" && !cli.is_swarm_mcp() && std::find(args.begin(), args.end(), "--man") != args.end();
+    cli.io().raw(manual ? manual_page(cli) : full_tree(cli)->help());
     return code::ok;
   }
   command = v->name;

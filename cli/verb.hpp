@@ -76,6 +76,9 @@ std::unique_ptr<CLI::App> full_tree(invocation&);
 
 // -- reading a command line ----------------------------------------------------------
 
+/// What a usage line says of a command that takes a program.
+inline constexpr std::string_view program_words = " [-- COMMAND ARGUMENT...]";
+
 /// Null when there is none of that name.
 const verb* find_verb(const std::vector<verb>&, const std::string& name);
 CLI::App* subcommand(CLI::App&, const std::string& name);
