@@ -100,10 +100,11 @@ v1::Reply not_an_array(const v1::KvEntry& entry) {
   constexpr std::size_t shown_bytes = 60;
   const auto value = parse_json(entry.value());
   const auto shown = escape_control(utf8_prefix(entry.value(), shown_bytes), false) + (entry.value().size() > shown_bytes ? "…" : "");
-  return refuse(v1::Refusal::STATE,
-                concat({entry.key(), " holds ", value ? std::string{"JSON of type "} + value->type_name() : "text", " and no JSON array: ", shown,
-                        "\nTo begin an array, delete it first: swarmctl kv del ", entry.key(), "; to replace it: swarmctl kv set ", entry.key(), " …"}),
-                entry.key());
+  return refuse(
+    v1::Refusal::STATE,
+    concat({entry.key(), " holds ", value ? std::string{"JSON of type "} + value->type_name() : "text", " and no JSON array: ", shown,
+            "\nTo begin an array, delete it first: swarmctl kv del ", entry.key(), "; to replace it: swarmctl kv set ", entry.key(), " …"}),
+    entry.key());
 }
 
 } // namespace

@@ -147,8 +147,8 @@ std::string commands_below(const CLI::App& app, const std::string& above, std::s
     usage.erase(usage.find_last_not_of('\n') + 1);
     if (sub->get_name() == taker)
       usage += program_words;
-    out += concat({".SS ", escaped(name), "\n", escaped(sub->get_description()), "\n.PP\n.nf\n\\fB", escaped(usage), "\\fR\n.fi\n",
-                   options_of(*sub, true)});
+    out += concat(
+      {".SS ", escaped(name), "\n", escaped(sub->get_description()), "\n.PP\n.nf\n\\fB", escaped(usage), "\\fR\n.fi\n", options_of(*sub, true)});
     if (const auto footer = sub->get_footer(); !footer.empty())
       out += ".PP\n" + examples_of(footer);
     out += commands_below(*sub, name, taker);

@@ -201,7 +201,9 @@ TEST_CASE("the caller's harness wins over the step's, and the step's over the en
     w.begin(file, with).start(ports);
     return asked;
   };
-  auto asks_for = [](const std::vector<std::string>& asked, const char* harness) { return std::find(asked.begin(), asked.end(), harness) != asked.end(); };
+  auto asks_for = [](const std::vector<std::string>& asked, const char* harness) {
+    return std::find(asked.begin(), asked.end(), harness) != asked.end();
+  };
   auto asked = harnesses("gemini", "claude");
   CHECK((asks_for(asked, "gemini") && !asks_for(asked, "codex") && !asks_for(asked, "claude")));
   asked = harnesses("", "claude");
