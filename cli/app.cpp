@@ -85,7 +85,7 @@ std::unique_ptr<CLI::App> make_root(invocation& cli) {
   option(*root, "--scope", cli.flags.scope, "scope: a path, or a name without '/' ($SWARM_MCP_SCOPE, else the git root)", argument::scope);
   option(*root, "--context", cli.flags.node, "the node to speak to: see swarmctl context list ($SWARM_CONTEXT, else what context use says)",
          argument::context);
-  option(*root, "--as", cli.flags.as, "act as this instance: id, id prefix or part of its label ($SWARM_MCP_INSTANCE_ID)", argument::session);
+  option(*root, "--as", cli.flags.as, "act as this instance: " + who_words + " ($SWARM_MCP_INSTANCE_ID)", argument::session);
   flag(*root, "--json", cli.flags.json, "answer as JSON on stdout");
   option(*root, "--timeout", cli.flags.timeout_s, "deadline of a call in seconds (30); when given, also of wait and of following");
   flag(*root, "--no-autostart", cli.flags.no_autostart, "do not start a node when none runs");
@@ -172,7 +172,8 @@ std::optional<std::string> help_wanted(invocation& cli, CLI::App& root, const st
 std::vector<std::string> marked(std::vector<std::string> args, CLI::App& command, bool lenient) {
   auto dashes = std::find(args.begin(), args.end(), "--");
   auto is_value = [&](auto i) {
-    const auto* before = i == args.begin() ? nullptr : option_of(&command, *std::prev(i));
+    // Only a flag takes a value: a positional argument has a name as well, which a text may be equal to.
+    const auto* before = i == args.begin() || !std::prev(i)->starts_with('-') ? nullptr : option_of(&command, *std::prev(i));
     return before != nullptr && before->get_items_expected_max() > 0;
   };
   for (auto i = args.begin(); i != args.end(); ++i) {

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 namespace swarm::cli {
 
@@ -40,7 +41,8 @@ std::string invocation::scope_of(const std::string& directory) const {
                                  target_->name + " --scope SCOPE");
   if (directory.empty() && (trimmed(name).empty() || (name.front() != '/' && !is_named_scope(name))))
     throw failure(code::refused, "the working directory has been removed: name a --scope, or change to another directory");
-  return resolve_scope(name, directory);
+  // Only the other host knows the symbolic links there.
+  return elsewhere() && !is_named_scope(trimmed(name)) ? normalize_path(trimmed(name), directory) : resolve_scope(name, directory);
 }
 
 void invocation::speak_to(const target& c) {
@@ -107,6 +109,9 @@ v1::Reply invocation::execute(const v1::Command& command, const environment_list
 }
 
 v1::Answer invocation::ask(const v1::Query& query) const {
+  // Nobody gets an answer as somebody else than was named, also where the verb does not depend on who asks.
+  if (!flags.as.empty() && !is_swarm_mcp() && !std::exchange(as_known_, true))
+    find(flags.as);
   auto answer = node_.coordination.ask(query);
   if (answer.has_refusal())
     throw refused(answer.refusal());
@@ -114,8 +119,11 @@ v1::Answer invocation::ask(const v1::Query& query) const {
 }
 
 v1::Session invocation::find(const std::string& who) const {
+  as_known_ = as_known_ || who == flags.as;
   auto q = query();
   q.mutable_find_session()->set_who(who);
+  // swarm-mcp takes any part of a label.
+  q.mutable_find_session()->set_whole_words(!is_swarm_mcp());
   return ask(q).session();
 }
 
@@ -134,7 +142,9 @@ std::string invocation::named_actor_id() const {
 v1::Session invocation::actor() const {
   if (auto session = named_actor())
     return *session;
-  return find("");
+  auto q = query();
+  q.mutable_find_session()->set_not_workers(!is_swarm_mcp());
+  return ask(q).session();
 }
 
 bool invocation::stands_with(const v1::Session& session) const {
@@ -168,6 +178,8 @@ std::string invocation::file(std::string_view input, const std::optional<v1::Ses
 
 std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {
   input = trimmed(input);
+  if (input.empty() && wanted)
+    throw failure(code::usage, "the name of the file is empty; to lock everything below this directory, name it: .");
   if (elsewhere() || input.empty())
     return file(input, session);
   bool relative = input.front() != '/';
@@ -178,7 +190,7 @@ std::string invocation::lock_file(std::string_view input, const std::optional<v1
   auto given = normalize_path(input, base);
   auto in = session ? session->scope() : scope();
   auto real = mcp::follow_links(given, in.starts_with('/') ? in : session ? session->root() : git_root(directory_));
-  if (auto why = wanted ? mcp::why_not_lockable(real) : std::nullopt)
+  if (auto why = wanted ? mcp::why_not_lockable(real, in) : std::nullopt)
     throw failure(code::refused, *why);
   return real == given ? file(input, session) : file(real, session);
 }

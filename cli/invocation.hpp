@@ -91,7 +91,7 @@ public:
   /// A refusal becomes a `failure`.
   v1::Answer ask(const v1::Query&) const;
 
-  /// <who>: exact id, unique id prefix, unique part of a label.
+  /// <who>: an id, a label, a word of it, or the beginning of an id; under the name swarm-mcp any part of a label.
   v1::Session find(const std::string& who) const;
   /// --as, $SWARM_MCP_INSTANCE_ID, or the only instance of the scope. Throws `failure` when there is none.
   v1::Session actor() const;
@@ -116,6 +116,7 @@ private:
   const clock_port& clock_;
   std::string directory_;
   std::optional<target> target_;
+  mutable bool as_known_ = false; // --as has been looked up
 };
 
 /// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.

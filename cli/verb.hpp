@@ -76,6 +76,9 @@ std::unique_ptr<CLI::App> full_tree(invocation&);
 
 // -- reading a command line ----------------------------------------------------------
 
+/// How a session is named.
+inline const std::string who_words = "its id, the first four characters of it or more, or a word of its label";
+
 /// What a usage line says of a command that takes a program.
 inline constexpr std::string_view program_words = " [-- COMMAND ARGUMENT...]";
 

@@ -39,15 +39,21 @@ std::string git_root(const std::string& directory) {
   }
 }
 
+std::string real_path(const std::string& path) {
+  std::error_code ec;
+  auto out = fs::weakly_canonical(path, ec);
+  return ec || out.empty() ? path : normalize_path(out.string(), "/");
+}
+
 std::string resolve_scope(std::string_view value, const std::string& directory) {
   value = trimmed(value);
   if (value.empty()) {
     auto of_worker = scope_of_worker_tree(directory);
-    return of_worker.empty() ? git_root(directory) : of_worker;
+    return of_worker.empty() ? real_path(git_root(directory)) : of_worker;
   }
   if (is_named_scope(value))
     return std::string{value};
-  return normalize_path(value, directory);
+  return real_path(normalize_path(value, directory));
 }
 
 bool is_named_scope(std::string_view scope) noexcept {

@@ -11,7 +11,10 @@ namespace swarm {
 std::string normalize_path(std::string_view path, std::string_view cwd);
 /// Nearest ancestor-or-self holding an entry named `.git`, else the directory itself. Reads the file system.
 std::string git_root(const std::string& directory);
-/// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`.
+/// The path without symbolic links, as far as it exists. Reads the file system.
+std::string real_path(const std::string& path);
+/// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`. A repository is one scope, by whatever
+/// symbolic link it is reached. Reads the file system.
 std::string resolve_scope(std::string_view value, const std::string& directory);
 /// What the scope of a repository begins with; the normalised git remote follows.
 inline constexpr std::string_view git_scope_prefix = "git:";

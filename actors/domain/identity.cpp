@@ -60,6 +60,15 @@ bool has_token(std::string_view label, std::string_view wanted) {
   return !find_token(label, [&](auto token) { return token == wanted; }).empty();
 }
 
+bool has_word(std::string_view label, std::string_view word) {
+  return !word.empty() && !find_token(label, [&](auto token) {
+                             return token == word ||
+                                    (token.size() > word.size() && token.ends_with(word) && token[token.size() - word.size() - 1] == ':');
+                           }).empty();
+}
+
+bool begins_id(std::string_view id, std::string_view word) { return word.size() >= limits::id_prefix_min && id.starts_with(word); }
+
 std::string caller_identity_token(const transaction& tx) {
   const auto& name = tx.command().caller().identity();
   if (name.empty() || !identity_token(name).empty())

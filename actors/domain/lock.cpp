@@ -406,7 +406,11 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
   }
   if (a.wait_ms() > 0)
     return stand_in_line(tx, *me, a);
-  return already_locked(tx, *me, in_the_way ? *in_the_way : promised_to(*other_in_line));
+  if (in_the_way)
+    return already_locked(tx, *me, *in_the_way);
+  auto reply = already_locked(tx, *me, promised_to(*other_in_line));
+  reply.mutable_lock()->mutable_active()->set_in_line(true);
+  return reply;
 }
 
 v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {

@@ -181,7 +181,10 @@ v1::Reply broadcast(transaction& tx, const v1::Broadcast& b) {
   auto me = tx.acting_session();
   v1::Reply reply;
   std::uint32_t recipients = 0;
-  for (const auto& s : tx.find<v1::Session>({.scope = tx.scope(), .adopted = true})) {
+  session_filter others{.scope = tx.scope()};
+  if (!b.to_leased())
+    others.adopted = true;
+  for (const auto& s : tx.find<v1::Session>(others)) {
     if (me && (s.id() == me->id() || !same_identity(tx, me->identity(), s.identity())))
       continue;
     if (post_message(tx, tx.actor_name(), s.id(), b.content()).id() != 0)

@@ -58,6 +58,10 @@ std::string identity_token(std::string_view label);
 std::string role_of(std::string_view label);
 /// One of the label's whitespace-separated tokens is exactly this one.
 bool has_token(std::string_view label, std::string_view token);
+/// The label has that token, or one that ends in ":" and that word: "ann" of "name:ann".
+bool has_word(std::string_view label, std::string_view word);
+/// The word is enough of the id to mean it: at least four characters.
+bool begins_id(std::string_view id, std::string_view word);
 /// Label of the sessions that may start workers and decide approvals.
 inline constexpr std::string_view gateway_token = "mode:gateway";
 /// Identity token of a person who acts as no session: the process identity (AGENT_IDENTITY) as a label would say it, or empty.

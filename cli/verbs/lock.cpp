@@ -27,8 +27,15 @@ failure lock_failure(const invocation& cli, const v1::Session& session, const v1
   const auto& active = reply.lock().active();
   if (reply.lock().has_active() && active.lock().session_id() == session.id()) {
     text += "; you hold it yourself, and --exclusive was given";
-  } else if (reply.lock().has_active() && !active.hidden()) {
-    text += "; " + (active.lock().path() == path ? "" : one_line(active.lock().path()) + " is ") + "held by " + one_line(holder_of(active));
+  } else if (reply.lock().has_active() && active.hidden()) {
+    if (reply.refusal().code() == v1::Refusal::CONFLICT)
+      text += " by a session of another identity, which is not shown";
+  } else if (reply.lock().has_active()) {
+    text += "; ";
+    if (active.in_line())
+      text += one_line(holder_of(active)) + " stands in line for " + one_line(active.lock().path()) + " and comes first";
+    else
+      text += (active.lock().path() == path ? "" : one_line(active.lock().path()) + " is ") + "held by " + one_line(holder_of(active));
     if (!active.lock().note().empty())
       text += " (" + one_line(active.lock().note()) + ")";
     text += ". Wait in line with: swarmctl lock " + one_line(path) + " --wait SECONDS";
@@ -118,7 +125,7 @@ void build_lock(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<lock_options>();
   words(app, "file", o->args, "file to lock; or: verify FILE --fence N", argument::file)->required();
   option(app, "--note", o->note, "why, shown to others");
-  option(app, "--task,--task-id", o->task, "tag with a task; released when it ends", argument::task);
+  option(app, "--task,--task-id", o->task, "tag with a task of yours; released when you end it", argument::task);
   flag(app, "--exclusive", o->exclusive, "refuse even if this instance holds it already");
   option(app, "--wait", o->wait_s, "seconds to wait in line");
   option(app, "--ttl", o->ttl_s, "seconds after which the lock ends by itself");
@@ -161,7 +168,15 @@ int run_unlock(invocation& cli, const unlock_options& o) {
   auto* body = command.mutable_release_lock();
   body->set_path(cli.lock_file(o.file, session));
   body->set_fence(static_cast<std::uint64_t>(std::max<std::int64_t>(o.fence, 0)));
-  const auto reply = cli.execute(command);
+  auto reply = cli.execute(command);
+  const auto followed = body->path();
+  if (auto given = cli.file(o.file, session); !reply.lock().released() && given != followed) {
+    // A symbolic link may have taken the place of what was locked.
+    body->set_path(given);
+    reply = cli.execute(command);
+    if (!reply.lock().released())
+      body->set_path(followed);
+  }
   // swarm-mcp claims success.
   if (!reply.lock().released() && !cli.is_swarm_mcp())
     throw not_held(cli, session, body->path());
@@ -208,8 +223,9 @@ int run_locks(invocation& cli) {
     auto who = holder_of(view);
     if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())
       who += " (pane " + pane + ")";
-    cli.io().painted_line("  " + cli.io().paint(colour::cyan, who) + "  " + cli.io().paint(colour::none, view.lock().path()) + "  — " +
-                          cli.io().paint(colour::dim, view.lock().note()) + cli.io().paint(colour::yellow, state_of(view, cli.now_ms())));
+    cli.io().painted_line("  " + cli.io().paint(colour::cyan, who) + "  " + cli.io().paint(colour::none, view.lock().path()) +
+                          (view.lock().note().empty() ? "" : "  — " + cli.io().paint(colour::dim, view.lock().note())) +
+                          cli.io().paint(colour::yellow, state_of(view, cli.now_ms())));
   }
   return code::ok;
 }

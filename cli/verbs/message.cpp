@@ -232,7 +232,7 @@ int run_send(invocation& cli, const text_options& o) {
 
 void build_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<text_options>();
-  option(app, "--to", o->to, "recipient: id, id prefix or part of its label; operator = the person at a terminal", argument::session)->required();
+  option(app, "--to", o->to, "recipient: " + who_words + "; operator = the person at a terminal", argument::session)->required();
   words(app, "text", o->text, "the message")->required();
   on_run(app, cli, [o, &cli] { return run_send(cli, *o); });
 }
@@ -241,6 +241,8 @@ int run_broadcast(invocation& cli, const text_options& o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   command.mutable_broadcast()->set_content(joined(o.text));
+  // swarm-mcp leaves out those that no process has adopted.
+  command.mutable_broadcast()->set_to_leased(!cli.is_swarm_mcp());
   auto count = cli.execute(command).broadcast_sent().recipients();
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"sender", sender_of(command)}, {"scope", command.scope()}, {"count", count}});
@@ -328,7 +330,7 @@ int run_prompt(invocation& cli, prompt_options o) {
 
 void build_prompt(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<prompt_options>();
-  option(app, "--to", o->to, "recipient: id, id prefix or part of its label", argument::session);
+  option(app, "--to", o->to, "recipient: " + who_words, argument::session);
   option(app, "--message", o->message, "the text");
   option(app, "--task,--task-id", o->task, "the task it is about", argument::task);
   flag(app, "--force", o->force, "wake the peer even while it works");
@@ -429,7 +431,7 @@ int run_peek(invocation& cli, const peek_options& o) {
 
 void build_peek(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<peek_options>();
-  option(app, "who", o->who, "id, id prefix or part of its label", argument::session)->required();
+  option(app, "who", o->who, who_words, argument::session)->required();
   option(app, "--lines", o->lines, "at most so many lines, the last ones");
   flag(app, "--visible", o->visible, "what is on its screen, without what has scrolled off");
   on_run(app, cli, [o, &cli] { return run_peek(cli, *o); });

@@ -282,23 +282,8 @@ void build_instances(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] { return run_instances(cli); });
 }
 
-/// What ends a session must not be a word that merely occurs in its label.
-bool names(const std::string& who, const v1::Session& s) {
-  constexpr std::size_t shortest = 4;
-  if (s.id() == who || (who.size() >= shortest && s.id().starts_with(who)) || s.label() == who)
-    return true;
-  std::istringstream label{s.label()};
-  for (std::string token; label >> token;)
-    if (token == who || token.ends_with(":" + who))
-      return true;
-  return false;
-}
-
 int run_remove(invocation& cli, const std::string& who) {
   auto target = cli.find(who);
-  if (!cli.is_swarm_mcp() && !names(who, target))
-    throw failure(code::refused, "\"" + who + "\" only occurs in the label of " + target.id() + " (" + target.label() +
-                                   "): name it by its id, at least four characters of it, or a whole word of its label");
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   command.mutable_remove_session()->set_session_id(target.id());
@@ -313,7 +298,7 @@ int run_remove(invocation& cli, const std::string& who) {
 
 void build_remove(CLI::App& app, invocation& cli) {
   auto who = std::make_shared<std::string>();
-  option(app, "who", *who, "its id, the beginning of it, or a word of its label", argument::session)->required();
+  option(app, "who", *who, who_words, argument::session)->required();
   on_run(app, cli, [who, &cli] { return run_remove(cli, *who); });
 }
 

@@ -290,6 +290,8 @@ json lock_row(const v1::LockView& view, std::int64_t now_ms) {
               {"owner", owner}};
   if (o.has_workspace())
     out["workspace"] = workspace(o.workspace());
+  if (view.in_line())
+    out["in_line"] = true;
   out["active_tasks"] = list(view.active_tasks(), [](const auto& t) {
     return json{{"id", t.id()}, {"type", t.type()}, {"title", t.title()}, {"status", domain::to_text(t.status())}};
   });
@@ -304,6 +306,8 @@ json lock_reply(const v1::Reply& reply, std::int64_t now_ms) {
   if (!reply.has_refusal())
     return {{"ok", true}, {"id", reply.lock().lock().id()}};
   json out = {{"error", reply.refusal().text()}};
+  if (!reply.refusal().explanation().empty())
+    out["explanation"] = reply.refusal().explanation();
   if (reply.lock().has_active())
     out["active"] = lock_row(reply.lock().active(), now_ms);
   else if (reply.refusal().code() == v1::Refusal::CROSS_IDENTITY)

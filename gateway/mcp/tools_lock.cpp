@@ -40,16 +40,28 @@ v1::Command acquisition(const tool_call& call) {
   return command;
 }
 
+std::optional<std::string> why_not_lockable(const tool_call& call) {
+  if (trimmed(call.text("file")).empty())
+    return "The name of the file is empty. To lock everything below your directory, name it: .";
+  return mcp::why_not_lockable(call.real_file(call.text("file")), call.session.scope());
+}
+
 tool_outcome lock_file(const tool_call& call) {
-  if (auto why = why_not_lockable(call.real_file(call.text("file"))))
+  if (auto why = why_not_lockable(call))
     return said_error(*why);
   return said(lock_reply(call.node.execute(acquisition(call)), call.process.now_ms()));
 }
 
 tool_outcome unlock_file(const tool_call& call) {
   auto command = call.command();
-  command.mutable_release_lock()->set_path(locked_name(call));
-  call.node.execute(command);
+  const auto followed = locked_name(call);
+  command.mutable_release_lock()->set_path(followed);
+  const auto reply = call.node.execute(command);
+  if (auto given = call.file(call.text("file")); !reply.lock().released() && given != followed) {
+    // A symbolic link may have taken the place of what was locked.
+    command.mutable_release_lock()->set_path(given);
+    call.node.execute(command);
+  }
   // Also when somebody else holds it and nothing has happened: the contract knows no other answer.
   return said("Unlocked " + call.text("file"));
 }
@@ -99,7 +111,7 @@ tool_result stand_in_line(const tool_call& call, v1::Command command) {
 }
 
 tool_outcome lock_acquire(const tool_call& call) {
-  if (auto why = why_not_lockable(call.real_file(call.text("file"))))
+  if (auto why = why_not_lockable(call))
     return said_error(*why);
   auto command = acquisition(call);
   auto* body = command.mutable_acquire_lock();

@@ -26,11 +26,26 @@ workspace_access access(const tool_call& call) {
           }};
 }
 
+/// Sends it, also to a session that is named by its label: a refused write names the holder of the lock so.
+v1::Reply deliver(const tool_call& call, v1::Command command) {
+  auto reply = call.node.execute(command);
+  if (reply.refusal().code() != v1::Refusal::NOT_FOUND || call.text("recipient").empty())
+    return reply;
+  auto query = call.query();
+  query.mutable_find_session()->set_who(call.text("recipient"));
+  query.mutable_find_session()->set_whole_words(true);
+  const auto answer = call.node.ask(query);
+  if (answer.has_refusal() || answer.session().id() == call.text("recipient"))
+    return reply;
+  command.mutable_send_message()->set_recipient(answer.session().id());
+  return call.node.execute(command);
+}
+
 tool_outcome send_message(const tool_call& call) {
   auto command = call.command();
   command.mutable_send_message()->set_recipient(call.text("recipient"));
   command.mutable_send_message()->set_content(call.text("content"));
-  auto reply = call.node.execute(command);
+  auto reply = deliver(call, command);
   return said(reply.has_refusal() ? reply.refusal().text() : "Message sent to " + call.text("recipient"));
 }
 
@@ -71,7 +86,7 @@ tool_outcome prompt_peer(const tool_call& call) {
   body->set_prompt(true);
   body->set_no_wake(!call.flag("nudge"));
   body->set_force_wake(call.flag("force"));
-  auto reply = call.node.execute(command);
+  auto reply = deliver(call, command);
   if (reply.has_refusal())
     return said_error(reply.refusal().text());
   auto prompted = reply.message_sent().prompt();

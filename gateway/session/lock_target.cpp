@@ -4,6 +4,7 @@
 
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 #include "actors/domain/lock_paths.hpp"
 
 namespace swarm::mcp {
@@ -12,10 +13,46 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string canonical(const std::string& path) {
+/// The first part of `path` that is a symbolic link, or empty.
+std::string first_link(const std::string& path) {
   std::error_code ec;
-  auto out = fs::weakly_canonical(path, ec);
-  return ec || out.empty() ? path : normalize_path(out.string(), "/");
+  for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    auto part = path.substr(0, slash);
+    if (fs::is_symlink(fs::symlink_status(part, ec)))
+      return part;
+    if (slash == path.npos)
+      return {};
+  }
+}
+
+/// real_path stops at a link whose target does not exist; the file that a write through it would make is the target.
+std::string canonical(const std::string& path) {
+  constexpr int links_max = 40; // as the kernel
+  auto out = path;
+  for (int i = 0; i < links_max; ++i) {
+    std::error_code ec;
+    out = real_path(out);
+    auto link = first_link(out);
+    if (link.empty())
+      return out;
+    auto target = fs::read_symlink(link, ec);
+    if (ec)
+      return path;
+    out = (fs::path{link}.parent_path() / target).string() + out.substr(link.size());
+  }
+  return path;
+}
+
+/// What of `path` does not exist yet: a directory that is there may be called [id].
+std::string missing_part(const std::string& path) {
+  std::error_code ec;
+  for (std::size_t slash = 0; slash != path.npos;) {
+    auto next = path.find('/', slash + 1);
+    if (!fs::exists(fs::symlink_status(path.substr(0, next), ec)))
+      return path.substr(slash);
+    slash = next;
+  }
+  return {};
 }
 
 } // namespace
@@ -30,11 +67,18 @@ std::string follow_links(const std::string& path, const std::string& root) {
   return is_inside(real_root, real) ? path_from(root, path_below(real_root, real)) : real;
 }
 
-std::optional<std::string> why_not_lockable(const std::string& path) {
-  std::error_code ec;
-  if (domain::is_fabric_name(path) || path.find_first_of("*?[") == path.npos || fs::exists(fs::symlink_status(path, ec)))
+std::optional<std::string> why_not_lockable(const std::string& path, const std::string& scope) {
+  if (domain::is_fabric_name(path))
     return std::nullopt;
-  return concat({path, " is a pattern, and no file has that name: lock the files that it fits one by one, or their directory"});
+  if (missing_part(path).find_first_of("*?[") != std::string::npos)
+    return concat({path, " is a pattern, and no file has that name: lock the files that it fits one by one, or their directory"});
+  if (!scope.starts_with('/') || is_inside(scope, repository_path(path, scope)))
+    return std::nullopt;
+  const auto other = find_git_tree(path);
+  if (!other || other->repository == scope)
+    return std::nullopt;
+  return concat(
+    {path, " lies in the repository ", other->repository, ", which has locks of its own: lock it there, with --scope ", other->repository});
 }
 
 } // namespace swarm::mcp

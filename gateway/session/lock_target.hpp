@@ -10,7 +10,8 @@ namespace swarm::mcp {
 /// that `root` has here, also if that is a link itself. The fabric's own names are left alone. Reads the file system.
 std::string follow_links(const std::string& path, const std::string& root);
 
-/// Why nothing is locked under that name: it is a pattern, and no file is called so. Nothing if it can be.
-std::optional<std::string> why_not_lockable(const std::string& path);
+/// Why nothing is locked under that name in the scope: it is a pattern, and no file is called so; or it lies in another repository, where nobody
+/// would see the lock. Nothing if it can be. Reads the file system.
+std::optional<std::string> why_not_lockable(const std::string& path, const std::string& scope);
 
 } // namespace swarm::mcp

@@ -21,10 +21,11 @@ namespace swarm {
 
 namespace {
 
-std::string read_file(const std::filesystem::path& p) {
+/// Nothing when there is no such file.
+std::optional<std::string> read_file(const std::filesystem::path& p) {
   unique_fd fd{open(p.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   if (!fd && errno == ENOENT)
-    return {};
+    return std::nullopt;
   std::string out(limits::node_identity_bytes_max, '\0');
   auto n = fd ? read(fd.get(), out.data(), out.size()) : -1;
   if (n < 0)
@@ -69,8 +70,8 @@ node_identity load_identity(const state_dir& dir, const std::string& name) {
   if (!name.empty() && !is_node_name(name))
     throw std::runtime_error("a node name has 1 to 64 letters, digits, dots, dashes or underscores");
   node_identity out;
-  if (auto text = read_file(dir.node_file()); !text.empty()) {
-    auto stored = parse_identity(text);
+  if (auto text = read_file(dir.node_file())) {
+    auto stored = parse_identity(*text);
     if (!stored)
       throw std::runtime_error(dir.node_file().string() +
                                " is damaged; restore it from a backup or move it away to make a new node of this directory");
@@ -85,7 +86,7 @@ node_identity load_identity(const state_dir& dir, const std::string& name) {
     write_file(dir.node_file(), nlohmann::json{{"id", out.id}, {"name", out.name}}.dump(2) + "\n");
   }
   auto key_file = dir.root / "node.key";
-  out.key = read_file(key_file);
+  out.key = read_file(key_file).value_or("");
   if (out.key.size() != 32) {
     out.key = random_bytes(32);
     write_file(key_file, out.key);

@@ -454,6 +454,105 @@ TEST_CASE("a directory that is not there is no place for a session, and a second
   CHECK(again.texts.at(1).find("directory " + node.work() + " instead of /, and its label name:ann instead of name:bob") != std::string::npos);
 }
 
+TEST_CASE("a name is a whole word of a label, and whoever is named by --as must be there") {
+  test_node node;
+  auto anna = node.session("name:anna");
+  REQUIRE(node.ctl({"lock", "f", "--as", anna}).status == 0);
+  for (auto line : std::vector<std::vector<std::string>>{{"unlock", "f"}, {"deregister"}, {"messages"}, {"tasks"}, {"lock", "g"}, {"whoami"}}) {
+    line.insert(line.end(), {"--as", "name:ann"});
+    auto refused = node.ctl(line);
+    CHECK_MESSAGE(refused.status == 1, line[0]);
+    CHECK_MESSAGE(refused.err.find("No instance matches \"name:ann\"") != std::string::npos, refused.err);
+  }
+  CHECK(node.ctl({"send", "--to", "ann", "hi"}).status == 1);
+  CHECK(node.ctl({"send", "--to", "anna", "hi"}).status == 0);
+  CHECK(node.ctl({"locks"}).out.find("name:anna") != std::string::npos);
+  // The original takes any part.
+  REQUIRE(shell(node, "ln -s $(command -v swarmctl) swarm-mcp").status == 0);
+  CHECK(shell(node, "./swarm-mcp unlock f --as name:ann").status == 0);
+}
+
+TEST_CASE("a person without a session is not taken for the only worker") {
+  test_node node;
+  node.start();
+  REQUIRE(node.ctl({"dispatch", "work", "--detach", "--", "sleep", "1000"}).status == 0);
+  for (const auto& line :
+       std::vector<std::vector<std::string>>{{"whoami"}, {"deregister"}, {"lock", "f"}, {"update-task", "@last", "--status", "done"}}) {
+    auto refused = node.ctl(line);
+    CHECK_MESSAGE(refused.status == 1, line[0]);
+    CHECK_MESSAGE(refused.err.find("you have no session") != std::string::npos, refused.err);
+  }
+}
+
+TEST_CASE("an empty name locks nothing, and one whose link leads nowhere locks what it leads to") {
+  test_node node;
+  auto ann = node.session("name:ann"), bob = node.session("name:bob");
+  auto empty = node.ctl({"lock", "", "--as", ann});
+  CHECK(empty.status == 2);
+  CHECK(node.ctl({"locks"}).out.find("name:ann") == std::string::npos);
+  fs::create_symlink("nowhere", fs::path{node.work()} / "dangling");
+  CHECK(node.ctl({"lock", "dangling", "--as", ann}).out == "locked " + node.work() + "/nowhere\n");
+  CHECK(node.ctl({"lock", "nowhere", "--as", bob}).status == 1);
+  // A link takes the place of a file that is locked.
+  std::ofstream{node.work() + "/f.c"} << "x";
+  REQUIRE(node.ctl({"lock", "f.c", "--as", ann}).status == 0);
+  fs::rename(node.work() + "/f.c", node.work() + "/g.c");
+  fs::create_symlink("g.c", node.work() + "/f.c");
+  CHECK(node.ctl({"unlock", "f.c", "--as", ann}).status == 0);
+  CHECK(node.ctl({"unlock", "dangling", "--as", ann}).status == 0);
+  CHECK(node.ctl_json({"locks"}).empty());
+}
+
+TEST_CASE("a repository is one scope by whatever link it is reached, and the files of another one are locked there") {
+  test_node node;
+  auto one = repository(node, "one"), inner = repository(node, "one/inner");
+  fs::create_directory_symlink(one, node.work() + "/link");
+  auto session = [&](const std::string& label, const std::string& directory) {
+    return node.ctl_json({"register", "--label", label, "--lease-seconds", "600"}, {.directory = directory}).at("id").get<std::string>();
+  };
+  auto ann = session("name:ann", one);
+  CHECK(node.ctl_json({"register", node.work() + "/link", "--label", "name:bob", "--lease-seconds", "600"}).at("scope") == one);
+  REQUIRE(node.ctl({"lock", "f", "--as", ann}, {.directory = one}).status == 0);
+  auto refused = node.ctl({"--scope", node.work() + "/link", "lock", one + "/f", "--as", "name:bob"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("held by name:ann") != std::string::npos);
+  auto inside = session("name:in", inner);
+  auto elsewhere = node.ctl({"lock", "../f", "--as", inside}, {.directory = inner});
+  CHECK(elsewhere.status == 1);
+  CHECK(elsewhere.err.find("lies in the repository " + one) != std::string::npos);
+  CHECK(node.ctl({"lock", "f", "--as", inside}, {.directory = inner}).status == 0);
+}
+
+TEST_CASE("who stands in line is not said to hold the lock") {
+  test_node node;
+  auto ann = node.session("name:ann"), bob = node.session("name:bob"), cat = node.session("name:cat");
+  fs::create_directory(node.work() + "/src");
+  REQUIRE(node.ctl({"lock", "src/a.c", "--as", ann}).status == 0);
+  auto waits = node.ctl_start({"lock", "src", "--as", bob, "--wait", "60"});
+  REQUIRE(eventually([&] { return node.ctl({"locks"}).out.find("1 waiting") != std::string::npos; }));
+  auto refused = node.ctl({"lock", "src/b.c", "--as", cat});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("name:bob stands in line for " + node.work() + "/src and comes first") != std::string::npos);
+  CHECK(refused.err.find("held by") == std::string::npos);
+  REQUIRE(node.ctl({"unlock", "src/a.c", "--as", ann}).status == 0);
+  CHECK(waits.finish().status == 0);
+}
+
+TEST_CASE("a text that is called like an argument does not hide a flag that is not there") {
+  test_node node;
+  CHECK(node.ctl({"dispatch", "title", "-x"}).status == 2);
+  CHECK(node.ctl({"request-task", "implement", "title", "-x"}).status == 2);
+}
+
+TEST_CASE("a broadcast reaches sessions that live by a lease, but not under the name swarm-mcp") {
+  test_node node;
+  auto ann = node.session("name:ann");
+  node.ctl_json({"register", "--label", "name:leased", "--lease-seconds", "600"});
+  CHECK(node.ctl({"broadcast", "hello", "--as", ann}).out == "broadcast to 1 recipient(s)\n");
+  REQUIRE(shell(node, "ln -s $(command -v swarmctl) swarm-mcp").status == 0);
+  CHECK(shell(node, "./swarm-mcp broadcast hello --as " + ann).out == "broadcast to 0 recipient(s)\n");
+}
+
 TEST_CASE("all that a dispatched command has printed stands before the line that says it is done") {
   test_node node;
   auto all = shell(node, "swarmctl dispatch many -- sh -c 'seq 1 20000; exit 3' 2>&1").out;

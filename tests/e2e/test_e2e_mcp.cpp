@@ -282,6 +282,17 @@ TEST_CASE("poll_messages takes the unread ones, the oldest first, up to its limi
   CHECK(me.text("poll_messages") == "[]");
 }
 
+TEST_CASE("send_message takes the label that a refused write names, or a word of it, and never a part of a word") {
+  test_node node;
+  member me{node, "name:me"}, bob{node, "name:bob"};
+  auto send = [&](const std::string& to) { return me.text("send_message", {{"recipient", to}, {"content", "x"}}); };
+  CHECK(send("name:bob") == "Message sent to name:bob");
+  CHECK(send("bob") == "Message sent to bob");
+  for (const auto* to : {"bo", "name", "ob", "nobody"})
+    CHECK(send(to) == concat({"Instance ", to, " is not active in this scope"}));
+  CHECK(node.ctl_json({"messages", "--to", bob.id()}).size() == 2);
+}
+
 TEST_CASE("prompt_peer keeps the message whether it can wake the peer or not, and tells errors as JSON") {
   test_node node;
   member me{node};

@@ -99,18 +99,53 @@ v1::Answer list_sessions(const question& q, const v1::ListSessions& c) {
   return a;
 }
 
+namespace {
+
+/// One of the sessions that `fits`, or why it is not one; nothing when none fits.
+template <class Predicate>
+std::optional<v1::Answer> the_one(const question& q, const std::vector<v1::Session>& all, const char* ambiguous, Predicate fits) {
+  std::vector<const v1::Session*> found_here;
+  for (const auto& s : all)
+    if (fits(s))
+      found_here.push_back(&s);
+  if (found_here.empty())
+    return std::nullopt;
+  return found_here.size() == 1 ? found(q, *found_here.front()) : deny(v1::Refusal::CONFLICT, ambiguous + candidates(found_here));
+}
+
+/// A name is never part of a word: what `name:ann` asks for must not reach `name:anna` when ann has gone.
+v1::Answer find_by_words(const question& q, const std::vector<v1::Session>& all, const std::string& who) {
+  const auto label = "Ambiguous label match \"" + who + "\": ", prefix = "Ambiguous id prefix \"" + who + "\": ";
+  auto answer = the_one(q, all, label.c_str(), [&](const auto& s) { return s.label() == who; });
+  if (!answer)
+    answer = the_one(q, all, label.c_str(), [&](const auto& s) { return has_word(s.label(), who); });
+  if (!answer)
+    answer = the_one(q, all, prefix.c_str(), [&](const auto& s) { return begins_id(s.id(), who); });
+  return answer ? std::move(*answer)
+                : deny(v1::Refusal::NOT_FOUND, "No instance matches \"" + who +
+                                                 "\" in this scope; name it by its id, four characters of it or more, or a word of its label. " +
+                                                 "Candidates: " + candidates(pointers(all)));
+}
+
+} // namespace
+
 v1::Answer find_session(const question& q, const v1::FindSession& c) {
   session_filter f;
   f.scope = q.scope();
   auto all = q.rows.rows<v1::Session>(f);
   std::erase_if(all, [&](const auto& s) { return !q.sees(s); });
   const auto& who = c.who();
-  if (who.empty())
+  if (who.empty()) {
+    if (c.not_workers())
+      std::erase_if(all, [](const auto& s) { return !s.spawn_id().empty(); });
     return only_session(q, all);
+  }
+  if (auto same = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.id() == who; }); same != all.end())
+    return found(q, *same);
+  if (c.whole_words())
+    return find_by_words(q, all, who);
   std::vector<const v1::Session*> by_id, by_label;
   for (const auto& s : all) {
-    if (s.id() == who)
-      return found(q, s);
     if (s.id().compare(0, who.size(), who) == 0)
       by_id.push_back(&s);
     if (s.label().find(who) != std::string::npos)

@@ -186,6 +186,39 @@ TEST_CASE("who is found by id, id prefix or part of a label, with the contract's
   CHECK(w.ask(find("BETA")).refusal().text() == "No instance matches \"BETA\" in this scope. Candidates: " + a8 + ", " + b8);
 }
 
+TEST_CASE("asked for by whole words, a session is found by its label, a word of it or the beginning of its id, and never by a part of a word") {
+  task_world w;
+  const auto ann = w.join("name:ann role:x"), anna = w.join("name:anna"), odd = w.join("a b");
+  auto words = [](const std::string& who) {
+    auto q = find(who);
+    q.mutable_find_session()->set_whole_words(true);
+    return q;
+  };
+  CHECK(w.ask(words(ann)).session().id() == ann);
+  for (const auto* who : {"name:ann", "ann", "name:ann role:x", "role:x"})
+    CHECK(w.ask(words(who)).session().id() == ann);
+  CHECK(w.ask(words("anna")).session().id() == anna);
+  CHECK(w.ask(words("a b")).session().id() == odd);
+  CHECK(w.ask(words(anna.substr(0, anna.size() - 1))).session().id() == anna);
+  w.rows.erase(*w.rows.row<v1::Session>(domain::key(ann)));
+  for (const auto* who : {"name:ann", "ann", "nam", " ", ":", "s", "s2"})
+    CHECK_MESSAGE(w.ask(words(who)).refusal().code() == v1::Refusal::NOT_FOUND, who);
+}
+
+TEST_CASE("nobody is taken for a worker without naming it") {
+  task_world w;
+  const auto worker = w.join("role:implementer");
+  auto row = *w.rows.row<v1::Session>(domain::key(worker));
+  row.set_spawn_id("spawn");
+  w.rows.put(row);
+  auto q = find("");
+  CHECK(w.ask(q).session().id() == worker);
+  q.mutable_find_session()->set_not_workers(true);
+  CHECK(w.ask(q).refusal().code() == v1::Refusal::NOT_FOUND);
+  const auto mine = w.join("name:me");
+  CHECK(w.ask(q).session().id() == mine);
+}
+
 TEST_CASE("a task is found by its id, by the beginning of one, or as the newest") {
   task_world w;
   auto q = [](const std::string& who) {
