@@ -36,8 +36,8 @@ std::optional<v1::Refusal> authorize_session(const command_spec& spec, const v1:
     return forbid("A session may only act as itself");
   if (spec.from == sent_by::operator_or_node)
     return forbid("Only the operator may clean up by hand");
-  if (spec.own_only && !spec.id(cmd).empty() && spec.id(cmd) != self)
-    return forbid(spec.own_only);
+  if (spec.about.own_only && !spec.about.id(cmd).empty() && spec.about.id(cmd) != self)
+    return forbid(spec.about.own_only);
   return std::nullopt;
 }
 
@@ -79,11 +79,11 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
   if (who.kind() != v1::Principal::NODE)
     return std::nullopt;
   const auto* spec = spec_of(cmd);
-  if (!spec || !spec->id)
+  if (!spec || !spec->about.id)
     return std::nullopt;
-  switch (spec->about) {
-    case subject::session: return session_elsewhere(rows, spec->id(cmd), who.node());
-    case subject::worker: return spawn_elsewhere(rows, spec->id(cmd), who.node());
+  switch (spec->about.kind) {
+    case subject::session: return session_elsewhere(rows, spec->about.id(cmd), who.node());
+    case subject::worker: return spawn_elsewhere(rows, spec->about.id(cmd), who.node());
     case subject::task:
     case subject::nothing: break;
   }

@@ -16,22 +16,39 @@ enum class sent_by {
   node,             // reports of the node: of its own processes and connections
 };
 
+/// Whether it makes the store grow. Then it is refused below the low-disk mark. Releases, expiries and completions never are.
+enum class effect_on_store { grows, does_not_grow };
+
 /// What it is about: whose row decides where it may come from, and which actor of the scope it goes through.
 enum class subject { nothing, task, session, worker };
 
-struct command_spec {
-  v1::Command::BodyCase body;
-  v1::Reply (*run)(transaction&, const v1::Command&);
-  sent_by from = sent_by::members;
-  /// The command is valid without a row of the acting session: it creates that row, ends it, or comes from the node.
-  bool unregistered = false;
-  /// It makes the store grow, and is refused below the low-disk mark. Releases, expiries and completions never are.
-  bool grows_store = false;
-  subject about = subject::nothing;
+struct topic {
+  subject kind = subject::nothing;
   /// The id of what it is about; null when it is about nothing.
   const std::string& (*id)(const v1::Command&) = nullptr;
   /// Why a session may not send it about another session than itself; null when it may.
   const char* own_only = nullptr;
+};
+
+/// A field without a default: a spec that leaves it out does not compile.
+template <class T>
+class stated {
+public:
+  constexpr stated(T value) : value_(value) {}
+  constexpr operator T() const { return value_; }
+
+private:
+  T value_;
+};
+
+struct command_spec {
+  v1::Command::BodyCase body;
+  v1::Reply (*run)(transaction&, const v1::Command&);
+  stated<sent_by> from;
+  stated<effect_on_store> store;
+  /// The command is valid without a row of the acting session: it creates that row, ends it, or comes from the node.
+  bool unregistered = false;
+  topic about = {};
   /// Another node may send it about what lives there.
   bool from_other_nodes = false;
 };

@@ -62,7 +62,7 @@ std::string digest_of(v1::Command sent) {
 
 bool grows_store(const v1::Command& cmd) {
   const auto* spec = spec_of(cmd);
-  return spec && spec->grows_store;
+  return spec && spec->store == effect_on_store::grows;
 }
 
 } // namespace swarm::domain

@@ -411,8 +411,8 @@ caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
     remember_environment(self, *c);
   if (self->state.is_away())
     return forward(self, c);
-  if (const auto* spec = domain::spec_of(cmd); spec && spec->about == domain::subject::task)
-    return st.tasks.route<reply_ptr>(spec->id(cmd), c->what);
+  if (const auto* spec = domain::spec_of(cmd); spec && spec->about.kind == domain::subject::task)
+    return st.tasks.route<reply_ptr>(spec->about.id(cmd), c->what);
   // A lock without a line needs no actor; a caller willing to wait does.
   if (cmd.has_acquire_lock() && cmd.acquire_lock().wait_ms() > 0)
     return st.locks.route<reply_ptr>(cmd.acquire_lock().path(), c->what);

@@ -1,4 +1,8 @@
 #include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
 #include <google/protobuf/descriptor.h>
 
 #include "actors/domain/commands.hpp"
@@ -25,6 +29,23 @@ v1::Command of(const google::protobuf::FieldDescriptor& body, v1::Principal::Kin
   cmd.mutable_principal()->set_id("me");
   return cmd;
 }
+
+// A spec that leaves out who may send the command, or whether the store grows, does not compile.
+template <class Spec>
+concept complete = requires {
+  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = sent_by::node, .store = effect_on_store::grows};
+};
+template <class Spec>
+concept complete_without_from = requires {
+  Spec{.body = v1::Command::kSweep, .run = nullptr, .store = effect_on_store::grows};
+};
+template <class Spec>
+concept complete_without_store = requires {
+  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = sent_by::node};
+};
+static_assert(complete<command_spec>);
+static_assert(!complete_without_from<command_spec>);
+static_assert(!complete_without_store<command_spec>);
 
 } // namespace
 
@@ -55,26 +76,38 @@ TEST_CASE("the fields of a spec agree with each other") {
     const auto& field = *bodies().field(i);
     CAPTURE(field.name());
     const auto& spec = spec_at(i);
-    CHECK((spec.about != subject::nothing) == static_cast<bool>(spec.id));
-    if (spec.own_only)
-      CHECK(spec.about == subject::session);
+    CHECK((spec.about.kind != subject::nothing) == static_cast<bool>(spec.about.id));
+    if (spec.about.own_only)
+      CHECK(spec.about.kind == subject::session);
     if (spec.from_other_nodes)
-      CHECK((spec.about == subject::session || spec.about == subject::worker));
+      CHECK((spec.about.kind == subject::session || spec.about.kind == subject::worker));
     if (spec.from == sent_by::node) {
       CHECK(spec.unregistered);
-      CHECK_FALSE(spec.grows_store);
-    }
-    // The id is the body's own field of that name.
-    if (spec.id) {
-      auto cmd = of(field, v1::Principal::OPERATOR);
-      auto* body = cmd.GetReflection()->MutableMessage(&cmd, &field);
-      const auto* name = spec.about == subject::task ? "task_id" : spec.about == subject::worker ? "spawn_id" : "session_id";
-      const auto* id = field.message_type()->FindFieldByName(name);
-      REQUIRE(id);
-      body->GetReflection()->SetString(body, id, "x");
-      CHECK(spec.id(cmd) == "x");
+      CHECK((spec.store == effect_on_store::does_not_grow));
     }
   }
+}
+
+TEST_CASE("a command that names a task, a session or a worker is about it") {
+  const std::map<std::string, subject> kinds{{"task_id", subject::task}, {"session_id", subject::session}, {"spawn_id", subject::worker}};
+  // These create a row of their own and only mention the task.
+  std::set<std::string> only_mentions{"swarm.v1.SendMessage.task_id", "swarm.v1.AcquireLock.task_id", "swarm.v1.RequestSpawn.task_id"};
+  for (int i = 0; i < bodies().field_count(); ++i) {
+    const auto& field = *bodies().field(i);
+    const auto& spec = spec_at(i);
+    for (const auto& [name, kind] : kinds) {
+      const auto* id = field.message_type()->FindFieldByName(name);
+      if (!id || only_mentions.erase(id->full_name()) == 1)
+        continue;
+      CAPTURE(id->full_name());
+      REQUIRE((spec.about.kind == kind));
+      auto cmd = of(field, v1::Principal::OPERATOR);
+      auto* body = cmd.GetReflection()->MutableMessage(&cmd, &field);
+      body->GetReflection()->SetString(body, id, "x");
+      CHECK(spec.about.id(cmd) == "x");
+    }
+  }
+  CHECK(only_mentions.empty());
 }
 
 TEST_CASE("devices and gateways send only what a spec opens to them, and only the node what is the node's") {
