@@ -1,12 +1,12 @@
 #include "services/call/path_view.hpp"
 
 #include <functional>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "actors/base/paths.hpp"
 #include "swarm/v1/command.pb.h"
+#include "swarm/v1/options.pb.h"
 
 namespace swarm {
 
@@ -22,21 +22,6 @@ struct wording {
   translation path;
   translation scope = nullptr; // null: as it is
 };
-
-/// Every field of the contract that holds a path inside of a scope, by its full name.
-bool is_path(const FieldDescriptor& f) {
-  static const std::set<std::string, std::less<>> fields{
-    "swarm.v1.AcquireLock.path",   "swarm.v1.ReleaseLock.path",     "swarm.v1.CancelLockWait.path",
-    "swarm.v1.FenceGuard.path",    "swarm.v1.GetLock.path",         "swarm.v1.VerifyLock.path",
-    "swarm.v1.TaskSpec.files",     "swarm.v1.ClaimNextTask.files",  "swarm.v1.CompleteTask.files_changed",
-    "swarm.v1.Dispatch.files",     "swarm.v1.Dispatch.directory",   "swarm.v1.RequestSpawn.directory",
-    "swarm.v1.ListEvents.subject", "swarm.v1.WatchRequest.subject", "swarm.v1.Lock.path",
-    "swarm.v1.LockWaiter.path",    "swarm.v1.LockAnswer.path",      "swarm.v1.Task.files",
-    "swarm.v1.Session.directory",  "swarm.v1.Session.root",         "swarm.v1.Session.file_root",
-    "swarm.v1.Spawn.directory",    "swarm.v1.PtyInfo.directory",
-  };
-  return fields.contains(f.full_name());
-}
 
 void translate(json& payload, const char* name, const translation& as) {
   auto found = payload.find(name);
@@ -97,7 +82,7 @@ void translate(Message& m, const wording& as) {
       else
         for (int i = 0; i < r.FieldSize(m, f); ++i)
           translate(*r.MutableRepeatedMessage(&m, f, i), as);
-    } else if (f->cpp_type() == FieldDescriptor::CPPTYPE_STRING && is_path(*f)) {
+    } else if (f->cpp_type() == FieldDescriptor::CPPTYPE_STRING && f->options().GetExtension(v1::in_scope)) {
       if (!f->is_repeated())
         r.SetString(&m, f, as.path(r.GetString(m, f)));
       else

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <map>
 #include <set>
 
 #include <google/protobuf/descriptor.h>
@@ -58,6 +59,15 @@ std::size_t longest(const FieldDescriptor& field) {
     (refusal_of(field, middle).empty() ? low : high) = middle;
   }
   return low;
+}
+
+/// Every field of what a node is asked and answers, and of the rows.
+void each_field_of_the_contract(const std::function<void(const FieldDescriptor&)>& look) {
+  std::set<const Descriptor*> seen;
+  for (const auto* message : {v1::Command::descriptor(), v1::Query::descriptor(), v1::Session::descriptor(), v1::Refusal::descriptor(),
+                              v1::WatchRequest::descriptor(), v1::PtyInfo::descriptor()})
+    for (int i = 0; i < message->file()->message_type_count(); ++i)
+      walk(*message->file()->message_type(i), seen, look);
 }
 
 bool has(const FieldDescriptor& f, const auto& option) { return f.options().HasExtension(option); }
@@ -125,6 +135,37 @@ TEST_CASE("what is named like a path has the rule of paths") {
     CAPTURE(f.full_name());
     CHECK(f.options().GetExtension(v1::text) == v1::Rule::PATH);
   });
+}
+
+TEST_CASE("a path is one inside the scope, which hosts that share it see differently, or there is a reason why not") {
+  const std::set<std::string> paths{"path", "file", "files", "files_changed", "directory", "root", "file_root", "checkout", "subject"};
+  const std::string of_host = "a place of the caller's host, from which the node finds out what lies inside the scope";
+  const std::string of_program = "where a program of this host works";
+  const std::string any_subject = "an id, a key or a path: services/call/path_view.cpp knows when it is a path";
+  const std::string question = "what somebody asks about; the node does not read it";
+  std::map<std::string, std::string> others{{"Caller.directory", of_host},
+                                            {"RegisterSession.directory", of_host},
+                                            {"RegisterSession.root", of_host},
+                                            {"RegisterSession.file_root", of_host},
+                                            {"RegisterSession.checkout", of_host},
+                                            {"Session.checkout", of_host},
+                                            {"CreatePtyRequest.directory", of_program},
+                                            {"PtyInfo.directory", of_program},
+                                            {"Event.subject", any_subject},
+                                            {"Refusal.subject", any_subject},
+                                            {"RequestApproval.subject", question},
+                                            {"Approval.subject", question}};
+  each_field_of_the_contract([&](const FieldDescriptor& f) {
+    CAPTURE(f.full_name());
+    const bool in_scope = f.options().GetExtension(v1::in_scope);
+    if (in_scope)
+      CHECK(f.type() == FieldDescriptor::TYPE_STRING);
+    const bool is_path = paths.contains(f.name()) || f.options().GetExtension(v1::text) == v1::Rule::PATH;
+    if (f.type() == FieldDescriptor::TYPE_STRING && is_path && f.name() != "scope")
+      CHECK(in_scope == (others.erase(f.containing_type()->name() + "." + f.name()) == 0));
+  });
+  for (const auto& [name, reason] : others)
+    FAIL_CHECK(name << " is no field any more: " << reason);
 }
 
 TEST_CASE("a command that lacks a required field is refused with the field's name") {

@@ -178,6 +178,16 @@ TEST_CASE("a call from a shared checkout speaks the scope's paths, and its answe
   CHECK(reply.refusal().subject() == "/b/two/src/x.c");
 }
 
+TEST_CASE("a warning names its file as the caller's host sees it") {
+  shared_world w;
+  w.share("/a/one", "game");
+  v1::Answer answer;
+  answer.mutable_status()->add_warnings()->set_file("src/x.c");
+  std::string scope = "game";
+  path_view{*w.kept, scope, ""}.to_caller(answer);
+  CHECK(answer.status().warnings(0).file() == "/a/one/src/x.c");
+}
+
 TEST_CASE("events show paths as the caller's host sees them") {
   shared_world w;
   w.share("/a/one", "game");
