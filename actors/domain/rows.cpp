@@ -134,6 +134,13 @@ bool table<v1::Session>::matches(const session_filter& f, const v1::Session& s) 
          (f.after_key.empty() || position(s) > f.after_key);
 }
 
+std::int64_t table<v1::Session>::due_at(const v1::Session& s) {
+  // It lives through its last millisecond.
+  if (s.presence() == v1::Session::HEARTBEAT)
+    return s.heartbeat_ms() + limits::session_reclaim().count() + 1;
+  return s.presence() == v1::Session::LEASE && s.lease_until_ms() > 0 ? s.lease_until_ms() + 1 : 0;
+}
+
 bool table<v1::Session>::before(const session_filter&, const v1::Session& a, const v1::Session& b) {
   return std::forward_as_tuple(a.registered_at_ms(), a.id()) < std::forward_as_tuple(b.registered_at_ms(), b.id());
 }
@@ -141,6 +148,8 @@ bool table<v1::Session>::before(const session_filter&, const v1::Session& a, con
 std::string table<v1::Credential>::key(const v1::Credential& c) { return domain::key(c.token_hash()); }
 
 bool table<v1::Credential>::matches(const credential_filter& f, const v1::Credential& c) { return is(f.session_id, c.session_id()); }
+
+std::int64_t table<v1::Credential>::due_at(const v1::Credential&) { return 0; }
 
 bool table<v1::Credential>::before(const credential_filter&, const v1::Credential& a, const v1::Credential& b) { return by_key(a, b); }
 
@@ -155,6 +164,8 @@ bool table<v1::Task>::matches(const task_filter& f, const v1::Task& t) {
          is(f.idempotency_key, t.idempotency_key()) && starts(t.id(), f.id_prefix) && (!f.unassigned || *f.unassigned == t.assignee().empty()) &&
          (!f.updated_before_ms || t.updated_at_ms() < *f.updated_before_ms) && (!f.after || before(f, *f.after, t));
 }
+
+std::int64_t table<v1::Task>::due_at(const v1::Task&) { return 0; }
 
 bool table<v1::Task>::before(const task_filter& f, const v1::Task& a, const v1::Task& b) {
   if (!f.by_creation && a.priority() != b.priority())
@@ -171,6 +182,8 @@ bool table<v1::Lock>::matches(const lock_filter& f, const v1::Lock& l) {
          (!f.due_at_ms || is_due(l.deadline_ms(), *f.due_at_ms)) && (f.after_path.empty() || l.path() > f.after_path);
 }
 
+std::int64_t table<v1::Lock>::due_at(const v1::Lock& l) { return l.deadline_ms(); }
+
 bool table<v1::Lock>::before(const lock_filter&, const v1::Lock& a, const v1::Lock& b) {
   return a.path() != b.path() ? a.path() < b.path() : by_key(a, b);
 }
@@ -181,6 +194,8 @@ bool table<v1::LockWaiter>::matches(const waiter_filter& f, const v1::LockWaiter
   return is(f.scope, w.scope()) && is(f.path, w.path()) && starts(w.path(), f.path_prefix) && is(f.session_id, w.session_id()) &&
          (!f.due_at_ms || is_due(w.deadline_ms(), *f.due_at_ms));
 }
+
+std::int64_t table<v1::LockWaiter>::due_at(const v1::LockWaiter& w) { return w.deadline_ms(); }
 
 bool table<v1::LockWaiter>::before(const waiter_filter&, const v1::LockWaiter& a, const v1::LockWaiter& b) {
   return a.seq() != b.seq() ? a.seq() < b.seq() : by_key(a, b);
@@ -194,6 +209,8 @@ bool table<v1::Message>::matches(const message_filter& f, const v1::Message& m) 
   return is(f.scope, m.scope()) && is(f.recipient, m.recipient()) && is(f.sender, m.sender()) && (!f.read || *f.read == m.read()) &&
          starts(m.content(), f.content_prefix) && (!f.created_before_ms || m.created_at_ms() < *f.created_before_ms);
 }
+
+std::int64_t table<v1::Message>::due_at(const v1::Message&) { return 0; }
 
 bool table<v1::Message>::before(const message_filter&, const v1::Message& a, const v1::Message& b) {
   return a.id() != b.id() ? a.id() < b.id() : by_key(a, b);
@@ -209,6 +226,8 @@ bool table<v1::KvEntry>::matches(const kv_filter& f, const v1::KvEntry& e) {
          (f.after_key.empty() || e.key() > f.after_key);
 }
 
+std::int64_t table<v1::KvEntry>::due_at(const v1::KvEntry& e) { return e.expires_at_ms(); }
+
 bool table<v1::KvEntry>::before(const kv_filter&, const v1::KvEntry& a, const v1::KvEntry& b) {
   return a.key() != b.key() ? a.key() < b.key() : by_key(a, b);
 }
@@ -223,6 +242,8 @@ bool table<v1::Spawn>::matches(const spawn_filter& f, const v1::Spawn& s) {
          (!f.ended_before_ms || (s.ended_at_ms() != 0 && s.ended_at_ms() < *f.ended_before_ms)) && (f.after_id.empty() || position(s) > f.after_id);
 }
 
+std::int64_t table<v1::Spawn>::due_at(const v1::Spawn&) { return 0; }
+
 bool table<v1::Spawn>::before(const spawn_filter&, const v1::Spawn& a, const v1::Spawn& b) {
   return std::forward_as_tuple(a.requested_at_ms(), a.id()) < std::forward_as_tuple(b.requested_at_ms(), b.id());
 }
@@ -235,6 +256,8 @@ bool table<v1::Subscription>::matches(const subscription_filter& f, const v1::Su
   return is(f.scope, s.scope()) && is(f.owner, s.owner()) && (!f.updated_before_ms || s.updated_at_ms() < *f.updated_before_ms);
 }
 
+std::int64_t table<v1::Subscription>::due_at(const v1::Subscription&) { return 0; }
+
 bool table<v1::Subscription>::before(const subscription_filter&, const v1::Subscription& a, const v1::Subscription& b) {
   return a.name() != b.name() ? a.name() < b.name() : by_key(a, b);
 }
@@ -244,6 +267,8 @@ std::string table<v1::Approval>::key(const v1::Approval& a) { return domain::key
 bool table<v1::Approval>::matches(const approval_filter& f, const v1::Approval& a) {
   return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0));
 }
+
+std::int64_t table<v1::Approval>::due_at(const v1::Approval& a) { return a.decided_at_ms() == 0 ? a.deadline_ms() : 0; }
 
 bool table<v1::Approval>::before(const approval_filter&, const v1::Approval& a, const v1::Approval& b) {
   return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
@@ -255,6 +280,21 @@ bool table<v1::ScopeState>::matches(const scope_state_filter& f, const v1::Scope
   return f.after_scope.empty() || s.scope() > f.after_scope;
 }
 
+std::int64_t table<v1::ScopeState>::due_at(const v1::ScopeState& s) {
+  return s.cascades().empty() && !s.lines_pending() ? 0 : 1; // at once
+}
+
 bool table<v1::ScopeState>::before(const scope_state_filter&, const v1::ScopeState& a, const v1::ScopeState& b) { return a.scope() < b.scope(); }
+
+// -- all -------------------------------------------------------------------------------------------
+
+std::int64_t due_at(const v1::RowPatch& p) {
+  std::int64_t at_ms = 0;
+  all_rows::each([&]<class Row>() {
+    if (const auto* row = table<Row>::in(p))
+      at_ms = table<Row>::due_at(*row);
+  });
+  return at_ms;
+}
 
 } // namespace swarm::domain

@@ -152,7 +152,8 @@ struct scope_state_filter {
 // -- per-table definitions ---------------------------------------------------------------
 // Times named `before` are strict (<); prefixes and equality are by byte. Ties in an order are broken by the key.
 
-/// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased), `::mutable_in(patch)` and `::in(patch)` (null for another's).
+/// `table<Row>::filter`, `::key(row)`, `::erased` (its number in v1::Erased), `::mutable_in(patch)` and `::in(patch)` (null for another's), and
+/// `::due_at(row)`: from which moment on a sweep should look at the row, 0 = never.
 template <class Row>
 struct table;
 
@@ -181,6 +182,7 @@ struct table;
     static v1::row_type* mutable_in(v1::RowPatch& p) { return p.mutable_##patch_field(); }                                                           \
     static const v1::row_type* in(const v1::RowPatch& p) { return p.has_##patch_field() ? &p.patch_field() : nullptr; }                              \
     static bool matches(const filter_type&, const v1::row_type&);                                                                                    \
+    static std::int64_t due_at(const v1::row_type&);                                                                                                 \
     static bool before(const filter_type&, const v1::row_type&, const v1::row_type&);                                                                \
   };
 SWARM_ROWS(SWARM_TABLE)
@@ -201,6 +203,9 @@ row_list<Rows...> without_first(row_list<None, Rows...>);
 #define SWARM_ROW_TYPE(row_type, filter_type, erased_name, patch_field) , v1::row_type
 using all_rows = decltype(without_first(row_list<void SWARM_ROWS(SWARM_ROW_TYPE)>{}));
 #undef SWARM_ROW_TYPE
+
+/// Of the row in the patch; 0 as well for a row that is gone.
+std::int64_t due_at(const v1::RowPatch&);
 
 // -- reading -------------------------------------------------------------------------------
 

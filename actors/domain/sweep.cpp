@@ -321,14 +321,15 @@ private:
 
   // -- when the next sweep is due -----------------------------------------------------------------------
 
-  static std::int64_t deadline_of(const v1::Lock& l) { return l.deadline_ms(); }
-  static std::int64_t deadline_of(const v1::LockWaiter& w) { return w.deadline_ms(); }
-  static std::int64_t deadline_of(const v1::KvEntry& e) { return e.expires_at_ms(); }
-  /// Sessions live through their last millisecond.
+  template <class Row>
+  std::int64_t deadline_of(const Row& row) const {
+    return table<Row>::due_at(row);
+  }
+  /// A sign of life from the future is of a clock that was set back.
   std::int64_t deadline_of(const v1::Session& s) const {
     if (s.presence() == v1::Session::HEARTBEAT && s.heartbeat_ms() > now_ + limits::session_stale().count())
       return now_;
-    return 1 + (s.presence() == v1::Session::LEASE ? s.lease_until_ms() : s.heartbeat_ms() + limits::session_reclaim().count());
+    return table<v1::Session>::due_at(s);
   }
 
   /// Rows are not ordered by deadline, so the horizon widens until something lies within it: near deadlines stay cheap. When there are too
@@ -369,8 +370,8 @@ private:
     find_earliest<v1::LockWaiter>({.scope = tx_.scope()}, 0);
     find_earliest<v1::KvEntry>({.scope = tx_.scope()}, 0);
     for (const auto& a : tx_.find<v1::Approval>({.scope = tx_.scope(), .open = true}))
-      if (a.deadline_ms() != 0)
-        note(a.deadline_ms());
+      if (auto at_ms = deadline_of(a))
+        note(at_ms);
     if (more_)
       return now_;
     return next_ == 0 ? 0 : std::max(next_, now_);

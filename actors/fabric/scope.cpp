@@ -72,22 +72,6 @@ void sweep(self_ptr self) {
     });
 }
 
-/// The moment this row wants to be looked at again, 0 = never.
-std::int64_t due_at(const v1::RowPatch& p) {
-  switch (p.row_case()) {
-    case v1::RowPatch::kLock: return p.lock().deadline_ms();
-    case v1::RowPatch::kLockWaiter: return p.lock_waiter().deadline_ms();
-    case v1::RowPatch::kKv: return p.kv().expires_at_ms();
-    case v1::RowPatch::kApproval: return p.approval().decision().empty() ? p.approval().deadline_ms() : 0;
-    case v1::RowPatch::kSession:
-      if (p.session().presence() == v1::Session::LEASE)
-        return p.session().lease_until_ms();
-      return p.session().presence() == v1::Session::HEARTBEAT ? p.session().heartbeat_ms() + limits::session_reclaim().count() + 1 : 0;
-    case v1::RowPatch::kScopeState: return p.scope_state().cascades().empty() && !p.scope_state().lines_pending() ? 0 : 1; // at once
-    default: return 0;
-  }
-}
-
 // -- environments ------------------------------------------------------------------------
 
 std::string request_key(const v1::RequestId& id) { return domain::key(id.client(), id.seq()); }
@@ -343,7 +327,7 @@ void on_batch(self_ptr self, const batch_ptr& b) {
   if (auto now = self->state.now_ms(); now - st.last_sweep_ms > limits::retention_sweep().count())
     arm_sweep(self, now);
   for (const auto& p : b->patches()) {
-    arm_sweep(self, due_at(p));
+    arm_sweep(self, domain::due_at(p));
     if (p.has_task()) {
       if (auto who = st.tasks.peek(p.task().id()))
         caf::anon_send(who, b);

@@ -142,3 +142,60 @@ TEST_CASE("one sweep takes so many rows and says at once that more is due") {
   CHECK(first.next_deadline_ms() == w.in.now_ms);
   CHECK(w.sweep().messages_deleted() == 100);
 }
+
+namespace {
+
+template <class Row>
+std::int64_t due_at(const Row& row) {
+  v1::RowPatch p;
+  *domain::table<Row>::mutable_in(p) = row;
+  return domain::due_at(p);
+}
+
+/// A sweep finds the row at the moment that it names, and not before.
+template <class Row>
+void found_when_due(const Row& row) {
+  const auto at_ms = due_at(row);
+  CAPTURE(row.ShortDebugString());
+  REQUIRE(at_ms > 1);
+  CHECK(domain::table<Row>::matches({.due_at_ms = at_ms}, row));
+  CHECK_FALSE(domain::table<Row>::matches({.due_at_ms = at_ms - 1}, row));
+}
+
+} // namespace
+
+TEST_CASE("a row names the moment from which on a sweep finds it") {
+  v1::Session lease, heartbeat, process;
+  lease.set_presence(v1::Session::LEASE);
+  lease.set_lease_until_ms(5'000'000);
+  heartbeat.set_presence(v1::Session::HEARTBEAT);
+  heartbeat.set_heartbeat_ms(5'000'000);
+  process.set_presence(v1::Session::PROCESS);
+  v1::Lock lock;
+  lock.set_deadline_ms(5'000);
+  v1::LockWaiter waiter;
+  waiter.set_deadline_ms(5'000);
+  v1::KvEntry entry;
+  entry.set_expires_at_ms(5'000);
+  found_when_due(lease);
+  found_when_due(heartbeat);
+  found_when_due(lock);
+  found_when_due(waiter);
+  found_when_due(entry);
+  CHECK(due_at(process) == 0);
+  CHECK(due_at(v1::Lock{}) == 0);
+  CHECK(due_at(v1::Task{}) == 0);
+  CHECK(domain::due_at(v1::RowPatch{}) == 0);
+}
+
+TEST_CASE("an open question is due at its deadline, and what a scope has begun is due at once") {
+  v1::Approval a;
+  a.set_deadline_ms(5'000);
+  CHECK(due_at(a) == 5'000);
+  a.set_decided_at_ms(4'000);
+  CHECK(due_at(a) == 0);
+  v1::ScopeState begun, idle;
+  begun.set_lines_pending(true);
+  CHECK(due_at(begun) == 1);
+  CHECK(due_at(idle) == 0);
+}
