@@ -6,6 +6,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/runtime/ending.hpp"
+#include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
 #include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
@@ -115,13 +116,12 @@ void cluster_service::tell_federation() {
 /// For the operator; `act` gives what went wrong.
 template <class Act>
 grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerContext* ctx, Act act) {
-  auto in = admit_operator(service_, *ctx);
-  if (!in.status.ok())
-    return finish_now(in.status);
-  auto* reactor = ctx->DefaultReactor();
-  if (!worker_.post([reactor, act, slot = in.slot] { reactor->Finish(status_of(act())); }))
-    reactor->Finish(to_status(errc::overloaded));
-  return reactor;
+  return when_operator(service_, *ctx, [&](const admitted& in) {
+    auto* reactor = ctx->DefaultReactor();
+    if (!worker_.post([reactor, act, slot = in.slot] { reactor->Finish(status_of(act())); }))
+      reactor->Finish(to_status(errc::overloaded));
+    return reactor;
+  });
 }
 
 std::optional<security_failure> cluster_service::found(const v1::FoundRequest& req, v1::FoundReply& rep) {
@@ -502,10 +502,10 @@ grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerCont
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListCheckouts(grpc::CallbackServerContext* ctx, const v1::ListCheckoutsRequest*, v1::CheckoutList* rep) {
-  auto in = admit(service_, *ctx);
-  if (in.status.ok())
+  return when_admitted(service_, *ctx, std::nullopt, [&](const admitted&) {
     *rep = cluster_.shared().list();
-  return finish_now(in.status);
+    return finish_now(grpc::Status::OK);
+  });
 }
 
 } // namespace swarm

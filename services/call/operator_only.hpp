@@ -13,11 +13,17 @@ inline admitted admit_operator(const service_environment& service, const grpc::C
   return in;
 }
 
-/// Runs `act` for the operator; everybody else is refused.
+/// `run(admitted)` starts the call of the operator; everybody else is refused.
+template <class Run>
+grpc::ServerUnaryReactor* when_operator(const service_environment& service, const grpc::CallbackServerContext& ctx, Run run) {
+  auto in = admit_operator(service, ctx);
+  return in.status.ok() ? run(std::move(in)) : finish_now(in.status);
+}
+
+/// The same for a call that an actor works on: `act(self, answer)`.
 template <class Act>
 grpc::ServerUnaryReactor* for_operator(const service_environment& service, grpc::CallbackServerContext* ctx, Act act) {
-  auto in = admit_operator(service, *ctx);
-  return in.status.ok() ? run_unary(service.system, in.slot, act) : finish_now(in.status);
+  return when_operator(service, *ctx, [&](const admitted& in) { return run_unary(service.system, in.slot, act); });
 }
 
 } // namespace swarm
