@@ -125,6 +125,8 @@ v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED 
 bool takes_typed_text(v1::AgentReport::State) noexcept;
 /// Publishes the session's terminal under the contract's key (4.1).
 void publish_terminal(transaction&, const v1::Session&, const std::string& handle);
+/// What asks for another worker like this one, in a dispatch that says nothing else yet. The server chooses its node again.
+v1::Dispatch dispatch_like(const v1::Spawn&);
 /// The live spawn whose terminal the session has, or nothing.
 std::optional<v1::Spawn> terminal_of(const transaction&, const v1::Session&);
 

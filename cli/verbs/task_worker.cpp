@@ -86,6 +86,11 @@ int run_retry(invocation& cli, const std::string& who) {
   auto command = cli.command();
   command.set_actor(requester ? requester->id() : "");
   auto& body = *command.mutable_dispatch();
+  environment_list environment;
+  if (worker) {
+    body = domain::dispatch_like(*worker);
+    environment = settings_of_worker(cli, requester, body.label(), body.harness(), body.directory()).environment;
+  }
   body.set_title(old.title());
   body.set_description(old.description());
   body.set_type(old.type());
@@ -95,18 +100,6 @@ int run_retry(invocation& cli, const std::string& who) {
   body.set_parent_task_id(old.parent_task_id());
   body.set_fresh(true);
   body.set_no_spawn(!worker);
-  environment_list environment;
-  if (worker) {
-    body.set_role(worker->role());
-    body.set_harness(worker->harness());
-    *body.mutable_argv() = worker->argv();
-    body.set_directory(worker->directory());
-    body.set_pipes(worker->pipes());
-    body.set_worktree(worker->worktree());
-    body.set_on(worker->on());
-    *body.mutable_where() = worker->where();
-    environment = settings_of_worker(cli, requester, {}, worker->harness(), worker->directory()).environment;
-  }
   auto d = cli.execute(command, environment).dispatch();
   remember_made(cli, kind_of_thing::task, d.task().scope(), d.task().id());
   if (d.has_spawn())

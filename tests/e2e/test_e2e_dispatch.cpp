@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -186,6 +187,25 @@ TEST_CASE("a task is cancelled and made once more by its worker's row") {
   CHECK(reaches(node, again.at("task_id"), "done"));
   CHECK(node.ctl({"logs", again.at("task_id").get<std::string>(), "-f"}).out == "over\n");
   CHECK(count_lines(node.work() + "/runs") == 2);
+}
+
+TEST_CASE("a worker that is made once more by retry keeps its label, its identity included") {
+  test_node node;
+  auto made = node.ctl(exec_line("tests", "true", {"--detach", "--name", "Tess", "--label", "identity:work team:red"}));
+  REQUIRE(made.status == 0);
+  auto id = lines_of(made.out).front();
+  CHECK(reaches(node, id, "done"));
+  auto again = node.ctl_json({"retry", id});
+  CHECK(reaches(node, again.at("task_id"), "done"));
+  std::map<std::string, std::string> labels; // of the two workers
+  for (const auto& line : lines_of(node.ctl({"events", "--type", "instance.registered", "--json"}).out)) {
+    auto event = nlohmann::json::parse(line);
+    labels[event.at("subject")] = event.at("payload").at("label");
+  }
+  CHECK(labels.size() == 2);
+  for (const auto& [session, label] : labels)
+    for (const auto* token : {"identity:work", "team:red", "name:Tess"})
+      CHECK(label.find(token) != label.npos);
 }
 
 TEST_CASE("--detach returns while the worker runs, and the same line follows it to its end") {

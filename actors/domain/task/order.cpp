@@ -14,6 +14,7 @@ namespace swarm::domain {
 namespace {
 
 constexpr const char* deferred_intent = "deferred";
+constexpr std::string_view launch_mark = "launch:";
 constexpr std::int64_t minute_ms = 60'000;
 /// What telling somebody takes besides the text: its event, and the words around it.
 constexpr std::size_t told_bytes = 16 * limits::kib;
@@ -60,6 +61,15 @@ v1::Spawn row_of(const Command& c) {
   s.set_node_id(c.node_id());
   s.set_placement(c.placement());
   return s;
+}
+
+/// Each worker's own launch token is added when it is ordered.
+std::string label_without_launch(const std::string& label) {
+  std::string out;
+  for (const auto& token : words(label))
+    if (!token.starts_with(launch_mark))
+      out += (out.empty() ? "" : " ") + token;
+  return out;
 }
 
 /// How many of those spawns the caller has asked for.
@@ -144,6 +154,25 @@ void issue_spawn(transaction& tx, v1::Spawn& spawn) {
 v1::Spawn described_worker(const v1::RequestSpawn& c) { return row_of(c); }
 
 v1::Spawn described_worker(const v1::Dispatch& c) { return row_of(c); }
+
+v1::Dispatch dispatch_like(const v1::Spawn& s) {
+  v1::Dispatch d;
+  d.set_role(s.role());
+  d.set_harness(s.harness());
+  d.set_label(label_without_launch(s.label()));
+  d.set_directory(s.directory());
+  *d.mutable_argv() = s.argv();
+  // Not as many as were asked for at first: `attempt` counts moves to other nodes as well, and a command must not run more often than asked for.
+  d.set_retries(s.retries_left());
+  d.set_columns(s.columns());
+  d.set_rows(s.rows());
+  *d.mutable_grants() = s.grants();
+  d.set_worktree(s.worktree());
+  d.set_on(s.on());
+  *d.mutable_where() = s.where();
+  d.set_pipes(s.pipes());
+  return d;
+}
 
 v1::Spawn order_worker(transaction& tx, v1::Spawn s, bool deferred) {
   s.set_id(tx.in().new_uuid());
@@ -262,7 +291,7 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
   add(token);
   add("role:" + one_word(role));
   add("provider:" + std::string(harness));
-  add("launch:" + std::string(launch));
+  add(concat({launch_mark, launch}));
   if (!name.empty())
     add("name:" + one_word(name));
   for (auto& t : words(extra)) {

@@ -1,3 +1,7 @@
+#include <map>
+
+#include <google/protobuf/text_format.h>
+
 #include "tests/unit/domain/task/task_world.hpp"
 
 using namespace swarm;
@@ -55,7 +59,85 @@ v1::Command request(const std::string& key, bool restart = false) {
   return c;
 }
 
+/// A row in which no field is empty.
+v1::Spawn full_row() {
+  v1::Spawn s;
+  const auto& r = *s.GetReflection();
+  using field = google::protobuf::FieldDescriptor;
+  for (int i = 0; i < s.GetDescriptor()->field_count(); ++i) {
+    const auto* f = s.GetDescriptor()->field(i);
+    switch (f->cpp_type()) {
+      case field::CPPTYPE_STRING: f->is_repeated() ? r.AddString(&s, f, f->name()) : r.SetString(&s, f, f->name()); break;
+      case field::CPPTYPE_MESSAGE: f->is_repeated() ? r.AddMessage(&s, f) : r.MutableMessage(&s, f); break;
+      case field::CPPTYPE_BOOL: r.SetBool(&s, f, true); break;
+      case field::CPPTYPE_UINT32: r.SetUInt32(&s, f, static_cast<std::uint32_t>(f->number())); break;
+      case field::CPPTYPE_UINT64: r.SetUInt64(&s, f, static_cast<std::uint64_t>(f->number())); break;
+      case field::CPPTYPE_INT32: r.SetInt32(&s, f, f->number()); break;
+      case field::CPPTYPE_INT64: r.SetInt64(&s, f, f->number()); break;
+      case field::CPPTYPE_ENUM: r.SetEnumValue(&s, f, v1::Spawn::ENDED); break;
+      default: FAIL("no value for " << f->name());
+    }
+  }
+  return s;
+}
+
+/// The values of one field, as text.
+std::vector<std::string> values_of(const google::protobuf::Message& m, const google::protobuf::FieldDescriptor& f) {
+  std::vector<std::string> out;
+  const auto n = f.is_repeated() ? m.GetReflection()->FieldSize(m, &f) : 1;
+  for (int i = 0; i < n; ++i)
+    google::protobuf::TextFormat::PrintFieldValueToString(m, &f, f.is_repeated() ? i : -1, &out.emplace_back());
+  return out;
+}
+
 } // namespace
+
+TEST_CASE("another worker like this one is asked for with all that both have, but the node") {
+  const auto row = full_row();
+  const auto again = domain::dispatch_like(row);
+  std::map<std::string, std::string> not_copied{{"node_id", "the server chooses a node for the new worker"},
+                                                {"placement", "the server says why it chose that node"}};
+  int copied = 0;
+  for (int i = 0; i < again.GetDescriptor()->field_count(); ++i) {
+    const auto& f = *again.GetDescriptor()->field(i);
+    const auto* same = row.GetDescriptor()->FindFieldByName(f.name());
+    CAPTURE(f.name());
+    if (same && not_copied.erase(f.name()) == 0) {
+      CHECK(values_of(again, f) == values_of(row, *same));
+      ++copied;
+    } else if (f.name() != "retries") {
+      CHECK(values_of(again, f) == values_of(v1::Dispatch{}, f));
+    }
+  }
+  CHECK(copied >= 12);
+  CHECK(not_copied.empty());
+  CHECK(again.retries() == row.retries_left());
+}
+
+TEST_CASE("another worker has the label of the first, with a launch token of its own") {
+  task_world w;
+  v1::Command c;
+  c.mutable_dispatch()->set_title("count");
+  c.mutable_dispatch()->set_harness("exec");
+  c.mutable_dispatch()->add_argv("true");
+  c.mutable_dispatch()->set_name("Tess");
+  c.mutable_dispatch()->set_label("identity:work team:red");
+  const auto first = w.op(c).dispatch().spawn();
+  *c.mutable_dispatch() = domain::dispatch_like(first);
+  c.mutable_dispatch()->set_title("count");
+  c.mutable_dispatch()->set_fresh(true);
+  const auto second = w.op(c).dispatch().spawn();
+  auto label = first.label();
+  REQUIRE(label.find("launch:" + first.key()) != std::string::npos);
+  label.replace(label.find(first.key()), first.key().size(), second.key());
+  CHECK(first.key() != second.key());
+  auto sorted = [](const std::string& text) {
+    std::istringstream in{text};
+    return std::set<std::string>{std::istream_iterator<std::string>{in}, {}};
+  };
+  CHECK(sorted(second.label()) == sorted(label));
+  CHECK(second.label().size() == label.size());
+}
 
 TEST_CASE("a worker on pipes has no terminal, and an agent is refused one without") {
   task_world w;
