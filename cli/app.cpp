@@ -394,7 +394,7 @@ std::uint32_t retries_of(std::int64_t retries) {
 }
 
 std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::milliseconds most) {
-  // Beyond what is allowed but within what can be carried, the node refuses: its bound counts.
+  // Beyond what is allowed but within what can be carried, the node refuses: its bound applies.
   if (!(seconds >= 0) || seconds > static_cast<double>(longest_wait.count()) / 1000)
     throw usage(std::string{what} + " takes a number of seconds, 0 to " + std::to_string(most.count() / 1000));
   return static_cast<std::int64_t>(seconds * 1000);

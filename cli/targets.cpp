@@ -193,7 +193,7 @@ void change_contexts(const fs::path& path, const std::function<void(context_list
       replace_settings(file, text_of_contexts(list), false);
       return;
     } catch (const changed_meanwhile&) {
-      // Somebody else's change counts too: once more, on top of it.
+      // Keep the other process's change: try again on top of it.
     }
   }
   throw failure(code::refused, path.string() + " is being changed by others all the time; try again");

@@ -168,7 +168,7 @@ function scan_then(text, c, i, n) {
   }
 }
 
-# In a loop, a wait whose time is a constant is a look every so often at what nobody announces. The time up to a deadline is none, nor
+# In a loop, a wait whose time is a constant polls. The time up to a deadline is no constant, nor
 # is 0 (do not wait) or -1 (for ever).
 function scan_loops(text, c, i, n, inside, before) {
   n = length(text)

@@ -41,7 +41,7 @@ as_root() {
 
 # enter_view [ARGUMENT...]   run the calling script again, with these arguments, in a view of this checkout; returns in that second run only
 #
-# The view is an overlay in a mount namespace of its own, at the checkout's own path: what is built counts there, what changes lands in a
+# The view is an overlay in a mount namespace of its own, at the checkout's own path: what is built is used there, what changes lands in a
 # temporary folder, and the checkout stays as it is. Needs what root or a user namespace allows: to mount an overlay.
 enter_view() {
   if [[ -z ${SWARM_VIEW:-} ]]; then

@@ -90,7 +90,7 @@ nlohmann::ordered_json hook_entry(const agent&, const hook&, const std::string& 
 /// `swarmctl hook NAME VERB`, for a shell.
 std::string hook_command(const agent&, const hook&, const std::string& swarmctl);
 
-/// The hash by which Codex 0.169 knows a command hook that its user trusts. `event` is spelled as in codex_event_key(); an empty matcher is none.
+/// The hash by which Codex 0.169 knows a command hook that its user trusts. `event` is spelled as in codex_event_key(); an empty matcher means none.
 std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s);
 /// PreToolUse is pre_tool_use in the keys of Codex's trust.
 std::string codex_event_key(std::string_view event);

@@ -18,7 +18,7 @@ std::string to_string(errc x) {
     case errc::keeper_failed: return "the keeper of worker processes cannot be reached; see the node's log";
     case errc::state_dir: return "the state directory cannot be used; check $SWARM_HOME";
     case errc::already_running: return "another swarmd owns this state directory";
-    case errc::stale: return "this claim is no longer the one that counts: the task was reopened, claimed again or has ended";
+    case errc::stale: return "this claim is no longer valid: the task was reopened, claimed again or has ended";
   }
   return "unknown error";
 }

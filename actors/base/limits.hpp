@@ -372,7 +372,7 @@ inline constexpr milliseconds cluster_call_timeout{10'000};
 inline constexpr milliseconds graph_of_others_patience{3'000};
 /// A node whose join is under way when the listener closes gets its answer.
 inline constexpr milliseconds join_grace{2'000};
-/// Longer than a home takes to open its join listener anew, which cuts off a node that connects at that moment.
+/// Longer than a home takes to reopen its join listener, which cuts off a node that connects at that moment.
 inline constexpr milliseconds join_retry_after{1'000};
 inline constexpr std::size_t join_request_bytes_max = 16 * kib;
 /// Calls at once on one connection to the join listener: a node that joins makes one.

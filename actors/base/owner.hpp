@@ -1,4 +1,4 @@
-// One process at a time owns a directory: it holds a lock file and answers on a socket beside it. Whoever looks for it waits for news.
+// One process at a time owns a directory: it holds a lock file and answers on a socket beside it. A process that looks for the owner waits for news.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ inline constexpr const char* failed = "E";
 
 class owner_news {
 public:
-  /// From now on nothing is missed. An empty `lock`: only the socket counts. The directory exists; throws std::runtime_error if not.
+  /// From now on nothing is missed. With an empty `lock`, only the socket is watched. The directory exists; throws std::runtime_error if not.
   owner_news(std::filesystem::path lock, const std::filesystem::path& socket);
 
   /// True when a socket has appeared or an owner has signed since the last time, or when the process that signed last is gone, also

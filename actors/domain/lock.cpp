@@ -171,7 +171,7 @@ v1::Lock promised_to(const v1::LockWaiter& w) {
 //
 // A session waits for the holders of the locks that conflict with the lock it wants, and for every earlier waiter whose lock conflicts with it.
 // A hand-over only takes edges away, so checking each new place in line keeps the graph free of cycles for ever. A grant at once adds no edge: all
-// who wait for this lock already wait for its new holder. What is over counts for nothing.
+// who wait for this lock already wait for its new holder. Waits that are over are ignored.
 
 struct wait_edge {
   std::string session_id;

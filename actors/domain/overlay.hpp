@@ -18,11 +18,11 @@ using overlay = std::map<std::string, std::optional<Row>>;
 template <class Row>
 typename table<Row>::filter widened(typename table<Row>::filter f, std::size_t rows);
 
-/// What a base would find if it held the changes; `found` is what it finds now, with the filter widened.
+/// What a base finds with the pending changes applied; `found` is what it finds now, with the filter widened.
 template <class Row>
 std::vector<Row> laid_over(std::vector<Row> found, const typename table<Row>::filter& f, const overlay<Row>& mine);
 
-/// What `base` would find if it held the changes.
+/// `base` with the pending changes applied.
 template <class Row>
 std::vector<Row> find_with(const table_view<Row>& base, const typename table<Row>::filter& f, const overlay<Row>& mine);
 

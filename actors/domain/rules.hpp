@@ -101,7 +101,7 @@ v1::Reply not_registered();
 std::string display_name(const v1::Session&);
 /// True if a process or an attachment stream holds the session now.
 bool is_held(const v1::Session&) noexcept;
-/// Stores the row of a session that is new, or was taken over by another process, and tells of it. `actor` as of an event.
+/// Stores the row of a session that is new, or was taken over by another process, and announces it. `actor` as of an event.
 void put_registered(transaction&, const v1::Session&, bool adopted_existing, std::string_view actor = {});
 /// Makes the session the scope's planner if its label says so and the scope has none.
 void claim_planner(transaction&, const v1::Session&);
@@ -115,7 +115,7 @@ void pass_planner_on(transaction&, std::string_view session_id);
 /// sweep goes on with.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
 
-/// The source of what the node itself sees at an agent's terminal: it counts when no other does.
+/// The source of what the node itself sees at an agent's terminal: it is used when no other report is valid.
 inline constexpr const char* output_source = "output";
 /// What the agent does, by the latest report that is still valid; UNKNOWN when there is none.
 v1::AgentReport::State agent_state(const v1::Session&, std::int64_t now_ms);

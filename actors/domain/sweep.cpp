@@ -176,7 +176,7 @@ private:
     return s.types().empty() || std::any_of(s.types().begin(), s.types().end(), is_prefix);
   }
 
-  /// Retention waits for a subscription so long, from its last move or from the first event it wants and has not taken, whichever is
+  /// Retention waits this long for a subscription, from its last move or from the first event it wants and has not taken, whichever is
   /// later: one that has taken everything stays, however quiet its scope is. What it does not want is passed over in its name.
   bool is_given_up(v1::Subscription s) {
     if (s.cursor() >= tx_.revision())

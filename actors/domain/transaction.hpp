@@ -113,7 +113,7 @@ public:
 
   /// Completes a request that had been told to wait.
   void resolve(v1::ResolvedWait);
-  /// Events below this revision go with the batch; of several calls the highest counts.
+  /// Events below this revision go with the batch; of several calls the highest revision applies.
   void delete_events_below(std::uint64_t revision);
 
   /// Refuses the command, whatever its rule replies: for a bound that is reached deep inside the rule.

@@ -19,7 +19,7 @@ struct workspace_backend_names {
 
 inline constexpr workspace_backend_names pty_workspace{"pty", "pty", {"identity/workspace/pty/", "identity/pty/"}};
 inline constexpr workspace_backend_names herdr_workspace{"herdr", "pane", {"identity/workspace/herdr/", "identity/herdr/"}};
-/// The one that counts when a session has published several first.
+/// In order of precedence, for a session that has published several.
 inline constexpr std::array workspace_backends{pty_workspace, herdr_workspace};
 
 std::vector<std::string> workspace_keys(const workspace_backend_names&, const std::string& session);

@@ -102,7 +102,7 @@ public:
   virtual void keep(const v1::ClusterView&) = 0;
   /// So many programs run on terminals here.
   virtual void busy(std::uint32_t workers) = 0;
-  /// At the home: a worker has just been given to the node, which counts until the node says how busy it is.
+  /// At the home: a worker has just been given to the node; it is counted until the node says how busy it is.
   virtual void placed(const std::string& node_id) = 0;
   /// `changed` is called, from any thread, when this node has something new to say of itself; must not block.
   virtual void listen(std::function<void()> changed) = 0;

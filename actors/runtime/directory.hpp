@@ -63,7 +63,7 @@ struct directory_entry {
 /// Contract with the actors it keeps ("entities"):
 ///  * their interface has `replies_to<passivate_atom>::with<bool>`: true means "I quit now", false "I am busy, ask again later".
 ///    An entity is busy while it waits for an answer, has waiters or watchers, or holds anything that lives only in memory.
-///  * whoever bypasses the owner with a handle of his own may find the entity gone (caf::sec::request_receiver_down).
+///  * a caller that bypasses the owner with a handle of its own may find the entity gone (caf::sec::request_receiver_down).
 /// Contract with the owner:
 ///  * open() once, before the first use;
 ///  * the down handler calls on_down(down), the `(tick_atom, std::uint64_t)` handler calls on_tick(stamp).

@@ -2,7 +2,7 @@
 // long as neither side is reset by its owner. No sockets, no clock, no chance: the owner tells what happened and when, writes the frames it is
 // given and does what the events say.
 //
-// Whether a new connection goes on with the link or begins it anew is a function of the two hellos alone, so that both sides come to the
+// Whether a new connection goes on with the link or starts it over is a function of the two hellos alone, so that both sides come to the
 // same answer. That needs what a hello says to be true of both: a side names the other's incarnation only once it has seen a frame
 // behind the hello, because its sender has read the hello of this side and made the same decision. Until then it is given no credit and
 // has sent nothing that could be lost; and nothing of the other's hello is believed that could not be taken back.
@@ -29,7 +29,7 @@ namespace swarm::runtime {
 /// Since whenever, of a clock that never goes back and goes on in suspend.
 using link_time = std::chrono::microseconds;
 
-/// As v1::LinkClose counts them.
+/// Numbered as in v1::LinkClose.
 enum class link_reason : std::uint8_t { unspecified, going, duplicate, protocol, wrong_cluster, wrong_node, revoked, silent };
 
 struct link_hello {
@@ -221,7 +221,7 @@ public:
 
   /// Resets the link, whatever the other side has kept. The connection ends.
   void forget() {
-    close(link_reason::going, "the link begins anew");
+    close(link_reason::going, "the link starts over");
     announce_lost(reset());
   }
 

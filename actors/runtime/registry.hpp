@@ -18,7 +18,7 @@
 
 namespace swarm::runtime {
 
-/// Supervisors write it, whoever has calls to hand to actors reads it, also threads that are no actors'. Thread-safe; nothing but
+/// Supervisors write it. Callers of actors read it, also on threads outside the actor system. Thread-safe; nothing but
 /// wait_for() waits.
 class registry {
 public:

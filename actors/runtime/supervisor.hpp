@@ -35,7 +35,7 @@ struct child_spec {
   /// Unique among its siblings, without '/'.
   std::string name;
   /// Spawns the child (detached, if it blocks); runs inside the supervisor, must not block. A null handle or an exception is a
-  /// failed start and counts like a death. Closures share what must outlive a restart by shared_ptr.
+  /// failed start and is treated like a death. Closures share what must outlive a restart by shared_ptr.
   std::function<caf::actor(caf::local_actor* supervisor)> start;
   restart_policy policy = restart_policy::permanent;
   /// From the exit message to the kill.
@@ -65,7 +65,7 @@ using supervisor_actor = caf::typed_actor<
   caf::replies_to<add_atom, child_spec>::with<binding>,
   // Ends and forgets a child; answered when it is gone. errc::not_found.
   caf::reacts_to<remove_atom, std::string>,
-  // Kills a child ("a"), one below it ("a/b") or the supervisor itself ("") without warning, as a drill; the policy of whoever is
+  // Kills a child ("a"), one below it ("a/b") or the supervisor itself ("") without warning, as a drill; the policy of the supervisor
   // above it then applies. errc::not_found.
   caf::reacts_to<kill_atom, std::string>,
   // Itself with an empty path, then its children, in start order.

@@ -58,7 +58,7 @@ arguments read_arguments(word_list words, std::size_t from, const option_form&);
 
 /// Names of a unified diff without their first `strip` directories; of a negative number only the last part is left.
 std::vector<std::string> paths_in_diff(std::string_view diff, int strip);
-/// Text of a file that may be a patch; empty when it is none or too long.
+/// Text of a file that may be a patch; empty when it is not a patch or too long.
 std::string read_patch(const std::string& file);
 
 } // namespace swarm::shell

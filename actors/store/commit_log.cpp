@@ -20,7 +20,7 @@ constexpr std::size_t header_bytes = head_bytes + sum_bytes;
 /// The file grows by so much at a time: a sync that also has to note a new size costs twice as much.
 constexpr std::size_t growth_blocks = 256 * limits::kib / log_block_bytes;
 
-/// So long can a record be at most, whatever is configured; one that says it is longer is damaged.
+/// The largest record that any configuration allows; one whose length field says more is damaged.
 std::size_t record_bytes_max() { return limits::writer_batch_commands_max.highest() * (limits::batch_encoded_bytes_max + limits::kib); }
 
 void put(char* to, std::uint64_t n) {

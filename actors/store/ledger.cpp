@@ -130,7 +130,7 @@ void ledger::recover() {
 void ledger::replay(std::string_view bytes) {
   internal::CommitRecord record;
   if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    throw sqlite::error{SQLITE_MISMATCH, "the commit log holds a record that is none"};
+    throw sqlite::error{SQLITE_MISMATCH, "the commit log contains an unreadable record"};
   for (const auto& entry : record.entries()) {
     try {
       write_alone(entry.batch());

@@ -90,7 +90,7 @@ struct json_text::node {
   std::size_t end = 0;
   std::vector<element> elements;
 
-  /// The last one counts, as it does for every reader.
+  /// The last one wins, as it does for every reader.
   const element* find(const std::string& key) const {
     if (kind == '[')
       return is_number(key) && std::stoul(key) < elements.size() ? &elements[std::stoul(key)] : nullptr;

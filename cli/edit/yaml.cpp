@@ -153,7 +153,7 @@ struct yaml_text::entry {
 struct yaml_text::reader {
   const std::vector<std::string>& lines;
   std::size_t at = 0;
-  std::size_t from = 0; // the current line counts from this column on
+  std::size_t from = 0; // the current line begins at this column
   std::size_t last = 0; // line with content that was read last
 
   std::string_view line() const { return content_of(lines[at]); }
@@ -219,7 +219,7 @@ struct yaml_text::reader {
       else
         key(e, text, depth);
       e.end = last + 1;
-      // Which of two counts is for its reader to say, and the one that does not would if the other went.
+      // Readers differ on which of two wins, and removing that one would bring the other into effect.
       if (!e.item && !keys.insert(e.key).second && e.key != merge_key)
         throw unreadable(e.line + 1, json(e.key).dump() + " is there twice");
       holder.children.push_back(std::move(e));

@@ -101,9 +101,9 @@ int run_report(invocation& cli, const report_options& o) {
 void build_report(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<report_options>();
   option(app, "--state,state", o->state, "working, idle, blocked, done or unknown")->required();
-  option(app, "--source", o->source, "who says so; the newest report of any source counts");
+  option(app, "--source", o->source, "who says so; the newest report of any source applies");
   option(app, "--seq", o->seq, "number of the report; one that is not above the source's last changes nothing");
-  option(app, "--ttl", o->ttl, "seconds until it counts no more; 0 = until the next");
+  option(app, "--ttl", o->ttl, "seconds for which it is valid; 0 = until the next");
   option(app, "--note", o->note, "a text for people");
   on_run(app, cli, [o, &cli] { return run_report(cli, *o); });
 }

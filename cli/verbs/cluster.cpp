@@ -138,7 +138,7 @@ int run_revoke(const invocation& cli, const std::string& node) {
 
 void build_node(CLI::App& app, invocation& cli) {
   app.require_subcommand(1);
-  auto* revoke = app.add_subcommand("revoke", "end a node's membership for good: its certificate does not count any more");
+  auto* revoke = app.add_subcommand("revoke", "end a node's membership for good: its certificate is revoked");
   auto node = std::make_shared<std::string>();
   option(*revoke, "node", *node, "name or id of the node", argument::node)->required();
   on_run(*revoke, cli, [node, &cli] { return run_revoke(cli, *node); });
@@ -247,7 +247,7 @@ std::string found_cluster(const invocation& cli, const cluster_options& o) {
     cli.io().error(reply.recovery_copy());
   }
   if (o.insecure && !cli.json_wanted())
-    cli.io().error("The authority's key is kept without a passphrase: whoever can read this state directory can make nodes of this cluster.");
+    cli.io().error("The authority's key is kept without a passphrase: anybody who can read this state directory can make nodes of this cluster.");
   return reply.recovery_copy();
 }
 

@@ -38,8 +38,8 @@ target context_of_user(invocation& cli) {
   return out;
 }
 
-/// What commands of this environment go to. A name that counts and means nothing is no reason to show nothing.
-std::string counting(const invocation& cli, std::string& why) {
+/// The context in use, to which commands of this environment go. If its name is unknown, the others are shown all the same.
+std::string context_in_use(const invocation& cli, std::string& why) {
   try {
     auto chosen = choose_node("", cli.env(), node_choice::current);
     why = chosen.why;
@@ -55,7 +55,7 @@ int run_list_contexts(invocation& cli) {
   auto all = read_contexts(path).contexts;
   all.insert(all.begin(), context_of_user(cli));
   std::string why;
-  auto now = counting(cli, why);
+  auto now = context_in_use(cli, why);
   if (cli.json_wanted()) {
     auto rows = json::array();
     for (const auto& c : all)
@@ -71,7 +71,7 @@ int run_list_contexts(invocation& cli) {
   if (now.empty())
     cli.io().error(why);
   else if (!why.empty() && why != "current")
-    cli.io().error(why + " says that \"" + now + "\" counts, whatever context use has said");
+    cli.io().error(why + " selects \"" + now + "\" and overrides what context use has set");
   return code::ok;
 }
 
@@ -80,7 +80,7 @@ int run_show_context(invocation& cli, const std::string& given) {
   if (name.empty())
     name = shown_name(choose_node("", cli.env(), node_choice::current).node);
   std::string why;
-  auto now = counting(cli, why);
+  auto now = context_in_use(cli, why);
   auto shown = context_of_user(cli);
   if (name != default_context) {
     auto list = read_contexts(contexts_file(cli.env()));
@@ -93,7 +93,7 @@ int run_show_context(invocation& cli, const std::string& given) {
     cli.io().print(context_row(shown, shown.name == now));
     return code::ok;
   }
-  cli.io().line(shown.name + (shown.name == now ? " (counts now)" : ""));
+  cli.io().line(shown.name + (shown.name == now ? " (current)" : ""));
   if (shown.elsewhere())
     cli.io().line("  ssh        " + shown.ssh);
   auto state = shown.elsewhere() ? shown.remote_state_dir : shown.state_dir;
@@ -111,7 +111,7 @@ int run_use_context(invocation& cli, const std::string& name) {
     list.current = name == default_context ? "" : name;
   });
   std::string why;
-  auto now = counting(cli, why);
+  auto now = context_in_use(cli, why);
   if (cli.json_wanted()) {
     cli.io().print({{"ok", true}, {"current", mcp::text_or_null(now)}});
     return code::ok;
@@ -162,7 +162,7 @@ int run_set_context(invocation& cli, const set_options& o) {
   });
   std::string why;
   if (cli.json_wanted())
-    cli.io().print(context_row(made, counting(cli, why) == made.name));
+    cli.io().print(context_row(made, context_in_use(cli, why) == made.name));
   else
     cli.io().line(made.name + " is " + shown_node(made) + "; go there with: swarmctl context use " + made.name);
   return code::ok;

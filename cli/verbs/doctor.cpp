@@ -134,7 +134,7 @@ void check_environment(invocation& cli, report& r) {
     details[name] = mcp::text_or_null(cli.env().get(name));
   bool ignored = !cli.env().get("SWARM_DB_PATH").empty();
   r.add("env", ignored ? "warn" : "info",
-        ignored ? "SWARM_DB_PATH has no effect here; SWARM_HOME names the state directory" : "the variables that count are in --json", details);
+        ignored ? "SWARM_DB_PATH has no effect here; SWARM_HOME names the state directory" : "the variables in use are in --json", details);
 }
 
 /// What install has to give, and how each agent's program that is here is set up.

@@ -199,10 +199,10 @@ void build_messages(CLI::App& app, invocation& cli) {
   option(app, "--to", o->to, "only to this instance", argument::session);
   option(app, "--from", o->from, "only from this instance", argument::session);
   option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
-  flag(app, "--mine", o->mine, "what was written to you, the operator; on a terminal it counts as read then");
+  flag(app, "--mine", o->mine, "what was written to you, the operator; showing it on a terminal marks it as read");
   flag(app, "--follow", o->follow, "with --mine: and what comes, until Ctrl-C; with --json one line each");
   flag(app, "--all-scopes", o->all_scopes, "with --mine: of every scope");
-  flag(app, "--ack", o->ack, "with --mine: it counts as read also when it is shown elsewhere than on a terminal");
+  flag(app, "--ack", o->ack, "with --mine: mark it as read also when the output is no terminal");
   on_run(app, cli, [o, &cli] { return run_messages(cli, *o); });
 }
 

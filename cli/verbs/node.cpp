@@ -177,7 +177,7 @@ int run_down(invocation& cli, const down_options& o) {
   auto began = cli.boot_ms();
   auto pid = cli.node().admin.shutdown(request).pid();
   auto left = milliseconds_of(cli.flags.timeout_s, "--timeout") - (cli.boot_ms() - began);
-  // Whoever reads "stopped" may start another one or move the state directory.
+  // A user who reads "stopped" may start another one or move the state directory.
   if (!cli.node().finder.wait_for_exit(pid, left))
     throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
   if (!programs.empty()) {

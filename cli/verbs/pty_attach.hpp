@@ -11,7 +11,7 @@
 
 namespace swarm::cli {
 
-/// "^]" and "ctrl-]" are Ctrl-], "^A", "^a" and "Ctrl-A" are Ctrl-A, any single other character is itself; nullopt if it is none of these.
+/// "^]" and "ctrl-]" are Ctrl-], "^A", "^a" and "Ctrl-A" are Ctrl-A, any single other character is itself; nullopt for anything else.
 std::optional<char> parse_detach_key(std::string_view text);
 
 struct attach_end {

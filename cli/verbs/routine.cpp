@@ -268,7 +268,7 @@ std::string routing_of(const json& row) {
   if (how == "spawn_in_flight")
     return "a worker is on its way";
   if (how == "no_worker")
-    return "for whoever takes it";
+    return "for anybody who takes it";
   if (how == "failed")
     return "not routed: " + text_in(row, "error");
   return {};

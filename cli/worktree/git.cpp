@@ -103,7 +103,7 @@ bool collect(int pidfd, std::array<stream, 2>& streams, git_result& result, cloc
 } // namespace
 
 git_result git::run(const std::vector<std::string>& arguments) const {
-  // Whatever the repository's settings say: every untracked file counts, no daemon answers for the file system, nothing goes on
+  // Whatever the repository's settings say: every untracked file is listed, no daemon answers for the file system, nothing goes on
   // in the background, nothing is resolved or stashed by itself.
   std::vector<std::string> all{"git", "-C", directory_, "--no-pager"};
   for (const auto* setting : {"status.showUntrackedFiles=all", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0", "maintenance.auto=false",

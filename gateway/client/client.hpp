@@ -100,7 +100,7 @@ private:
   template <class Request, class Answer, class Open>
   stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on);
 
-  /// The context that cancel() ends, while this lives. Whoever is told of something by a stream may make calls: those come first then, and
+  /// The context that cancel() ends, while this lives. A handler of stream news may make calls: those come first then, and
   /// a cancellation that has ended one of them ends the stream as well.
   class in_progress {
   public:

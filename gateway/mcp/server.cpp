@@ -309,7 +309,7 @@ void server::cancel(const json& params) {
     return;
   std::lock_guard lock{mutex_};
   std::erase_if(listeners_, [&](const listener& l) { return l.id == *id; });
-  // One that is answered already is none of ours any more.
+  // One that is answered already is gone from requests_.
   auto i = requests_.find(key_of(*id));
   if (i == requests_.end())
     return;

@@ -175,9 +175,9 @@ std::vector<property> new_task() {
   return {
     required("type", task_type()),
     required("title", text("One line.")),
-    optional("description", text("All that whoever does it needs to know.")),
+    optional("description", text("All that the agent who does it needs to know.")),
     optional("files", list(text(), "Files it will change; relative to your file root.")),
-    optional("assignee", text("Id of the instance that shall do it; it is told. Left out: whoever claims it.")),
+    optional("assignee", text("Id of the instance that shall do it; it is told. Left out: anybody may claim it.")),
     defaulted("priority", integer("Higher comes first."), 0),
     optional("depends_on", list(text(), "Ids of tasks that must be done first; if one fails, this one is cancelled.")),
     optional("idempotency_key", text("Asking again with the same key gives the task that is there.")),
@@ -316,7 +316,7 @@ entries file_and_key_tools() {
                  required("value", text("Any text; replaces what is there.")),
                })},
     {"kv_append", arguments({
-                    required("key", text("Its value becomes a JSON array if it is none.")),
+                    required("key", text("Its value becomes a JSON array if it is not one.")),
                     required("value", text("JSON text of the one element to add.")),
                   })},
     {"kv_delete", arguments({required("key", text())})},

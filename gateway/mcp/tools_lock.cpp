@@ -146,7 +146,7 @@ json lock_acquire_schema() {
      optional("reason", schemas::text("why, shown to peers")), optional("task_id", schemas::text("the lock goes when this task of yours ends")),
      optional("exclusive", schemas::flag("refuse even if you hold it already")),
      optional("wait_seconds",
-              number("stand in line so long at most; 0 or absent: do not wait", {.minimum = 0, .maximum = longest_s(limits::lock_wait_max())})),
+              number("longest time to stand in line; 0 or absent: do not wait", {.minimum = 0, .maximum = longest_s(limits::lock_wait_max())})),
      optional("ttl_seconds",
               number("the lock ends by itself after that; 0 or absent: it does not", {.minimum = 0, .maximum = longest_s(limits::lock_ttl_max())}))});
 }

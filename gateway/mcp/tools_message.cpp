@@ -145,7 +145,7 @@ tool_outcome resolve_workspace_handle(const tool_call& call) {
   auto handle = std::string{trimmed(call.text("handle"))};
   if (handle.empty())
     return tool_result{{"resolve_workspace_handle requires handle"}, true};
-  // The schema's default is the contract's, which knew one backend only: named like that it means whoever knows the handle.
+  // The schema's default is that of swarm-mcp, which had one backend only: here it means any backend that knows the handle.
   std::optional<std::string> backend;
   if (const auto& named = call.text("backend"); named != "herdr")
     backend = named;

@@ -152,7 +152,7 @@ tool_outcome pty_wait(const tool_call& call) {
     return end;
   };
   return answered([&]() -> tool_outcome {
-    // What is printed from here on counts, not from when the wait's own thread begins.
+    // Watch what is printed from here on, not from when the wait's own thread begins.
     request.set_from(call.given("from") ? call.arguments.at("from").get<std::uint64_t>() : end_of_output());
     request.set_follow(true);
     auto timeout_ms = call.arguments.at("timeout_seconds").get<std::int64_t>() * 1000;
@@ -195,7 +195,7 @@ std::vector<tool> pty_tools() {
      .description = "Wait until a terminal prints a text (any output without one), its program ends, or the time is up.",
      .input_schema = arguments({id(), optional("text", schemas::text("exactly this text in the output")),
                                 optional("from", integer("look from this position on; without it only at what comes now", {.minimum = 0})),
-                                defaulted("timeout_seconds", integer("wait so long at most", {.minimum = 1, .maximum = 3'600}), wait_s)}),
+                                defaulted("timeout_seconds", integer("longest time to wait", {.minimum = 1, .maximum = 3'600}), wait_s)}),
      .annotations = reads,
      .right = right,
      .run = pty_wait},

@@ -187,7 +187,7 @@ json run_schema() {
      optional("parent_task_id", text("the task all of it is part of")), defaulted("spawn", flag("whether workers may be started"), true),
      defaulted("force_spawn", flag("start workers even when some are there"), false),
      defaulted("fresh", flag("a new run even while the same one goes on"), false), defaulted("dry_run", flag("only say what would be done"), false),
-     optional("completion_wait_seconds", number("wait so long for the end of all steps and get what they gave", {.minimum = 0}))});
+     optional("completion_wait_seconds", number("longest time to wait for the end of all steps and get their results", {.minimum = 0}))});
 }
 
 } // namespace

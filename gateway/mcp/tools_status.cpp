@@ -91,7 +91,7 @@ tool_outcome wait_for_activity(const tool_call& call) {
   auto answer = call.node.ask(query);
   if (answer.has_refusal())
     return said_error(answer.refusal().text());
-  // What later requests of this session change counts as news, so the wait begins here and not when its thread does.
+  // Changes by later requests of this session are news, so the wait begins here and not when its thread does.
   auto since = answer.revision();
   bool mail_waits = !answer.messages().messages().empty();
   auto seconds = call.arguments.at("timeout_seconds").get<std::int64_t>();

@@ -44,7 +44,7 @@ struct routine_file {
 /// By name, the repository's last; at most limits::routines_max of each place.
 std::vector<routine_file> list(const places&);
 
-/// What a name means. Of two with one name the user's counts before a shipped one; a repository's never takes the place of either: then
+/// What a name means. Of two with one name the user's takes precedence over a shipped one; a repository's never takes the place of either: then
 /// the full name has to be given ("repository/NAME", "user/NAME", "shipped/NAME").
 struct found {
   std::optional<routine_file> routine;

@@ -28,7 +28,7 @@ using domain::json;
 /// An entry is a digest, a path and a time.
 constexpr std::size_t file_bytes_max = limits::routines_max * 8 * limits::kib;
 
-/// Entries {digest, file, at}, the oldest first; nothing when there is no such file or it is none of ours.
+/// Entries {digest, file, at}, the oldest first; nothing when there is no such file or we did not write it.
 json entries_in(const fs::path& file) {
   std::string text(file_bytes_max + 1, '\0');
   std::ifstream in{file, std::ios::binary};

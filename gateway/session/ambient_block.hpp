@@ -38,7 +38,7 @@ struct ambient_block {
 };
 ambient_block make_ambient_block(const ambient&);
 
-/// The messages that a session has not read, for the prompt of an agent that nothing else tells of them; empty when there are none. Has the same
+/// The messages that a session has not read, for the prompt of an agent that learns of them in no other way; empty when there are none. Has the same
 /// bounds, and is the same to the byte as long as no message comes or is read.
 std::string make_mail_block(const v1::Status&);
 

@@ -63,7 +63,7 @@ void add_worker(nlohmann::ordered_json& payload, const v1::DispatchReply&, const
 /// `timeout_ms` 0 = none.
 nlohmann::ordered_json completion(const task_follow&, std::int64_t timeout_ms, std::int64_t waited_ms);
 /// Marks the messages about the task as read and gives them: a caller that has waited for the end needs no mail about it. A failure leaves the rest
-/// unread, because the result of the work counts more. `command`: of the caller, with its actor.
+/// unread, because the result of the work matters more. `command`: of the caller, with its actor.
 nlohmann::ordered_json consume_messages(const v1::Command& command, const std::string& task_id,
                                         const std::function<v1::Reply(const v1::Command&)>& execute);
 

@@ -166,7 +166,7 @@ grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerC
                                                            v1::JoinToken* rep) {
   return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
     if (req->ttl_ms() < 0 || req->ttl_ms() > limits::join_token_lifetime_max.count())
-      return security_failure{security_error::malformed, "a join token counts for at most 24 hours"};
+      return security_failure{security_error::malformed, "a join token is valid for at most 24 hours"};
     std::int64_t expires_ms = 0;
     auto token = enrollment_.create_token(req->ttl_ms(), expires_ms);
     if (!token)
@@ -401,7 +401,7 @@ void cluster_service::drain(const std::string& node_id, const v1::DrainNodeReque
 
 namespace {
 
-/// Whether something of the scope is alive that would be lost to whoever looks for it elsewhere; `root`: only sessions that stand there.
+/// Whether something of the scope is alive that could not be found under another name; `root`: only sessions that stand there.
 void if_unused(caf::event_based_actor* self, const service_environment& service, const std::string& scope, const std::string& root,
                std::function<void()> next, unary_ptr answer) {
   auto front = service.board->get().front;
@@ -472,7 +472,7 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
       if (!posted)
         answer->finish(to_status(errc::overloaded));
     };
-    // Whoever works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
+    // A session that works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
     auto known = cluster_.shared().stored(c.scope(), c.root()) != c.root();
     auto then =
       known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, service_, c.scope(), c.root(), share, answer); };

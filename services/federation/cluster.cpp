@@ -55,7 +55,7 @@ void cluster::read_nodes() {
   auto read = google::protobuf::util::JsonStringToMessage(std::string{text->view()}, &view_);
   if (!read.ok())
     throw std::runtime_error(
-      concat({nodes_file(dir_).string(), " is damaged: ", std::string{read.message()}, ". Remove it; the nodes are listed anew as they connect"}));
+      concat({nodes_file(dir_).string(), " is damaged: ", std::string{read.message()}, ". Remove it; the nodes are listed again as they connect"}));
 }
 
 std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view) const {
@@ -269,7 +269,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
   // reported.
   auto from_home = !home_.empty() && std::any_of(said.nodes().begin(), said.nodes().end(),
                                                  [&](const auto& n) { return n.info().node_id() == home_ && n.link() == v1::ClusterNode::SELF; });
-  // Every such view counts, not only a change from locked to unlocked, which this node may have missed.
+  // React to every such view, not only a change from locked to unlocked, which this node may have missed.
   auto unlocked = from_home && said.authority_unlocked() && authority_->renewal_due(clock_.unix_ms());
   if (from_home)
     view_.set_authority_unlocked(said.authority_unlocked());

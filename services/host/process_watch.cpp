@@ -31,7 +31,7 @@ process_watch::~process_watch() {
 
 process_watch::begun process_watch::begin(std::uint64_t id, wanted& w) {
   auto pidfd = open_pidfd(static_cast<pid_t>(w.pid));
-  // Only what is known to have ended has ended: whoever it is would lose its locks.
+  // Only a process that is known to have ended has ended: its session would lose its locks.
   if (!pidfd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
     return begun::no_room;
   if (!pidfd)

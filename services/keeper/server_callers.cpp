@@ -90,7 +90,7 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
     stream.flush();
     return false;
   }
-  // What the old one had sent counts, and is in the list that the new one gets.
+  // What the old one had sent is accepted, and is in the list that the new one gets.
   if (client_ != 0)
     on_caller(client_, EPOLLIN);
   if (client_ != 0)

@@ -87,7 +87,7 @@ void server::start(const internal::StartChild& s) {
   }
 }
 
-/// Whoever asks for a further attempt knows that the one before is over, for instance because its host was considered lost. Both would
+/// A caller that asks for a further attempt knows that the one before is over, for instance because its host was considered lost. Both would
 /// write to the same terminal and be told apart by nobody: the former is ended first, with all that it has started.
 void server::start_after(child& former, const internal::StartChild& s) {
   next_[s.id()] = s;

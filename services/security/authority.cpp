@@ -74,7 +74,7 @@ security_result<std::string> finish(X509* x, const key_pair& key) {
 }
 
 security_failure not_yet(const char* what, std::int64_t from_ms, std::int64_t now_ms) {
-  return {security_error::not_yet_valid, std::string{what} + " counts from " + day_of(from_ms) + " only, and here it is " + day_of(now_ms) +
+  return {security_error::not_yet_valid, std::string{what} + " is not valid before " + day_of(from_ms) + ", and here it is " + day_of(now_ms) +
                                            ": compare the clocks of the two hosts"};
 }
 

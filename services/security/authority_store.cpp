@@ -145,7 +145,7 @@ std::optional<security_failure> authority_store::load() {
   auto said = read_certificate(*certificate);
   if (!said)
     return damaged(directory_ / certificate_file, said.failure().text);
-  // Whether it still counts is for those to say who look at it: an expired one can be renewed.
+  // Its readers decide whether it is still valid: an expired one can be renewed.
   auto info = check_own(*certificate, *ca, facts->node_id, *key, said->not_before_ms);
   if (!info)
     return damaged(directory_ / certificate_file, info.failure().text);

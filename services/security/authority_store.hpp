@@ -72,12 +72,12 @@ public:
   /// DER. Refused: at another node than the home (wrong_state), while locked, and for a node that was revoked.
   security_result<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms);
 
-  /// No certificate of this node counts any more, those that it could still get included: it can only come back as another node.
+  /// All certificates of this node are revoked, also those that it could still get: it can only come back as another node.
   std::optional<security_failure> revoke(const std::string& node_id, std::int64_t now_ms);
   bool revoked(const std::string& node_id) const;
   /// The node has left by itself: its certificates that end up to then count no more. It may come in again, with a newer one.
   std::optional<security_failure> retire(const std::string& node_id, std::int64_t certificates_until_ms);
-  /// The id of the node whose certificate (DER) this is, if it counts in this cluster now.
+  /// The id of the node whose certificate (DER) this is, if it is valid in this cluster now.
   security_result<std::string> verify(std::string_view certificate_der, std::int64_t now_ms) const;
 
 private:
@@ -105,7 +105,7 @@ private:
   std::mutex unlocking_; // one at a time: each takes much memory
   mutable std::mutex mutex_;
   std::optional<kept> kept_;
-  /// Node id -> certificates that end up to then do not count; for_good = none ever.
+  /// Node id -> certificates that end up to then are revoked; for_good = all, for ever.
   std::map<std::string, std::int64_t> revoked_;
   std::optional<authority> authority_;
   std::int64_t unlocked_at_ms_ = 0;

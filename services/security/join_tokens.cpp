@@ -71,7 +71,7 @@ security_result<join_tokens::made> join_tokens::create(std::int64_t ttl_ms, std:
     ttl_ms = limits::join_token_lifetime.count();
   if (ttl_ms < 0 || ttl_ms > limits::join_token_lifetime_max.count())
     return security_failure{security_error::malformed,
-                            "a join token counts for at most " + std::to_string(limits::join_token_lifetime_max / limits::hours{1}) + " hours"};
+                            "a join token is valid for at most " + std::to_string(limits::join_token_lifetime_max / limits::hours{1}) + " hours"};
   std::lock_guard lock{mutex_};
   auto open = [now_ms](const entry& e) { return e.expires_ms > now_ms && e.claimant.empty(); };
   if (static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), open)) >= limits::join_tokens_max)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/test --changed picks the tests of the rooms that a change reaches, those of the programs where one is made of it, and all when in doubt.
+# tools/test --changed picks the tests of the rooms that a change reaches, those of a program that is built from it, and all when in doubt.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 failed=0
@@ -25,7 +25,7 @@ affects tests/unit/domain/kv_test.cpp "contract test_domain"
 affects tests/e2e/test_e2e_mcp.cpp "contract test_e2e_mcp"
 affects "tests/unit/cli/output_test.cpp docs/limits.md" "contract test_cli"
 affects cli/verbs/kv.cpp "$programs test_cli $whole"
-# a room that includes the changed one counts, one below it does not
+# rooms that include the changed one are tested, those below it are not
 affects gateway/mcp/rows.cpp "$programs test_cli $whole test_gateway"
 affects gateway/routine/run.cpp "$programs test_cli $whole test_gateway"
 affects actors/fabric/entities/lock.cpp "$programs test_e2e_.* test_fabric test_fault_.* test_services test_sim test_simulate"

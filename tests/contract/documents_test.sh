@@ -6,7 +6,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Rows "| `name` | value |": the value counts too.
+# Rows "| `name` | value |": the value is compared, too.
 limits_in() { "$top/tools/limits-table" "$1"; }
 # Type texts handed to transaction::event, event_type parameters and subscriptions: words joined by dots, of a known family.
 events_in() {
@@ -165,7 +165,7 @@ fi
 printf '// a comment' >"$scratch/first.proto"
 printf 'message Next {\n' >"$scratch/second.proto"
 if [[ $(uncommented "$scratch/first.proto" "$scratch/second.proto") != "$scratch/second.proto:1: Next" ]]; then
-  printf 'the check for comments does not begin anew with each file\n'
+  printf 'the check for comments does not start over with each file\n'
   exit 1
 fi
 

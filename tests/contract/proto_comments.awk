@@ -1,5 +1,5 @@
 # Messages, enums, their values, services, calls and fields of .proto files without a comment: one line "file:line: name" each.
-# A comment stands on a line of the statement itself or is the line directly above it; a ruler such as "// ---- tasks ----" is none.
+# A comment stands on a line of the statement itself or is the line directly above it; a ruler such as "// ---- tasks ----" is not one.
 # *_UNSPECIFIED needs none. With -v all=1 every statement is printed, commented or not. Portable awk (mawk and gawk).
 
 function kind_of(text) {

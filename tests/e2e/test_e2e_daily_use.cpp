@@ -184,7 +184,7 @@ TEST_CASE("a node whose store is moved away ends instead of answering what is in
 
 // -- terminals ----------------------------------------------------------------------------------
 
-TEST_CASE("whoever leaves a terminal gets his own back as it was") {
+TEST_CASE("a user who leaves a terminal gets back the own one as it was") {
   test_node node;
   std::string id =
     node.ctl_json({"pty", "new", "--name", "vim", "--", "sh", "-c", R"(printf '\033[?1049h\033[?1000h\033[?25l\033=\033[31mready'; sleep 1000)"})
@@ -278,7 +278,7 @@ TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and 
   CHECK(person.finish() == 0);
 }
 
-TEST_CASE("whoever is attached while the node is away can leave") {
+TEST_CASE("a user who is attached while the node is away can leave") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);
   std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; sleep 1000"}).at("id");
@@ -293,7 +293,7 @@ TEST_CASE("whoever is attached while the node is away can leave") {
 
 // -- pipes --------------------------------------------------------------------------------------
 
-TEST_CASE("what follows ends with whoever read it, and output that cannot be written is no success") {
+TEST_CASE("what follows ends with its reader, and output that cannot be written is no success") {
   test_node node;
   REQUIRE(node.ctl({"kv", "set", "a", "1"}).status == 0);
   auto head = shell(node, "swarmctl events --follow --since 0 | head -1; echo ${PIPESTATUS[0]}");
@@ -377,7 +377,7 @@ TEST_CASE("a signal is named as kill names it") {
 
 // -- locks ------------------------------------------------------------------------------------
 
-TEST_CASE("a lock covers the directory that it names, follows links, and is none on a pattern") {
+TEST_CASE("a lock covers the directory that it names, follows symbolic links, and is refused on a pattern") {
   test_node node;
   auto ann = node.session("name:ann"), bob = node.session("name:bob");
   const auto src = node.work() + "/src";

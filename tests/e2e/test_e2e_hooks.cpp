@@ -344,7 +344,7 @@ TEST_CASE("with --enforce a write takes the lock and gives it back") {
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 2);
   one.after("Write", {{"file_path", node.work() + "/twice.c"}});
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 1);
-  // A shell's redirection, and a tool whose end nobody tells of.
+  // A shell's redirection, and a tool whose end nobody reports.
   CHECK(one.before("Bash", {{"command", "echo x > c.c; echo y > /dev/null"}}).out.empty());
   CHECK(node.ctl_json({"locks", "--as", first}).size() == 2);
   one.send("stop");
@@ -527,7 +527,7 @@ TEST_CASE("a session's name from outside stays a name") {
     me.send("session-end");
     CHECK(fs::is_empty(hooks));
   }
-  // A state file that is none.
+  // A state file that is damaged.
   agent me{node, "again"};
   me.start();
   auto file = fs::directory_iterator(hooks)->path();

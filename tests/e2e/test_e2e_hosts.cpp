@@ -63,7 +63,7 @@ TEST_CASE("what is shared is one thing from both hosts") {
   CHECK(c.home.ctl(in_shared({"lock", "/src/file.cpp", "--as", ann})).status == 0);
 }
 
-TEST_CASE("a message wakes whoever waits for it on the other host, both ways, and is there to be read") {
+TEST_CASE("a message wakes the session that waits for it on the other host, both ways, and is there to be read") {
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");

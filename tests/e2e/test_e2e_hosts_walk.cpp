@@ -21,7 +21,7 @@ struct walked_host {
   std::string below_home(const std::string& path) const { return env.at("HOME") + "/" + path; }
 };
 
-/// On a terminal, by whoever knows the passphrase.
+/// On a terminal, by a person who knows the passphrase.
 std::string typed_with_passphrase(const walked_host& host, const std::string& line) {
   terminal_process person{{"/bin/bash", "-c", line}, host.env, host.node.work()};
   for (const auto* question : {"New passphrase for the cluster's authority: ", "Once more: "}) {

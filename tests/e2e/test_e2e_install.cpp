@@ -221,7 +221,7 @@ TEST_CASE("each file that cannot be read is refused by name and line, and nothin
     CHECK(check.at("status") == "warn");
     CHECK(check.at("message").get<std::string>().find("cannot be read") != std::string::npos);
   }
-  // The line is that of the file, not of what install would have made of it by then.
+  // The line is that of the file, not of what install would write by then.
   fresh_home home;
   write(home.path / ".hermes/config.yaml", "mcp_servers:\n  other:\n    command: o\nplugins: 7\n");
   CHECK(home.install({"--host", "hermes"}).err.find("~/.hermes/config.yaml, line 4: ") != std::string::npos);

@@ -48,7 +48,7 @@ std::string detail_of(const test_node& node, const std::string& path) {
   return {};
 }
 
-/// How many connections were refused: a peer's own, or (federation) of whoever it was. Or how often a peer was not reached.
+/// How many connections were refused: a node's own, or (federation) anybody's. Or how often a node was not reached.
 int counted(const test_node& node, const std::string& path, const std::string& what = "refused") {
   auto detail = detail_of(node, path);
   auto end = detail.find(" " + what + ", last: ");
@@ -411,7 +411,7 @@ TEST_CASE("a peer of the protocol before is a node like the others, over its one
   REQUIRE(locked);
   CAPTURE(locked->ShortDebugString());
   CHECK(locked->reply().lock().has_lock());
-  // The others work beside it, and it counts for them.
+  // The others work beside it, and respect the lock.
   CHECK(b.ctl(in_shared({"lock", "/src/f", "--as", bob})).status == 1);
   CHECK(b.ctl(in_shared({"lock", "/src/g", "--as", bob})).status == 0);
   CHECK(c.home.ctl_json(in_shared({"instances"})).size() == 2);
@@ -508,7 +508,7 @@ TEST_CASE("two clusters mixed up refuse each other and stay as they are") {
   CHECK(nodes_of(y.home) == 2);
 }
 
-TEST_CASE("a certificate that does not count is refused before anything is said") {
+TEST_CASE("a certificate that is not valid is refused before anything is said") {
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");
@@ -531,7 +531,7 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   // It has left and come again, with another certificate.
   auto retired = join_as_member(c.token(), "again");
   REQUIRE(answer_to(all_calls[3], channel_of(retired)).ok());
-  auto anew = join_as_member(c.token(), "again", retired.node_id);
+  auto rejoined = join_as_member(c.token(), "again", retired.node_id);
   struct wrong {
     const char* what;
     const member_identity& who;
@@ -539,7 +539,7 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   };
   const std::vector<wrong> all{{"another authority's", foreign, "was not made by this cluster's authority"},
                                {"self-signed", self_signed, "was not made by this cluster's authority"},
-                               {"not yet valid", early, "counts from"},
+                               {"not yet valid", early, "is not valid before"},
                                {"expired", late, "the node's certificate ended at"},
                                {"none", without, "the TLS handshake failed: peer did not return a certificate"},
                                {"revoked", gone, "this node was revoked from the cluster"},
@@ -560,7 +560,7 @@ TEST_CASE("a certificate that does not count is refused before anything is said"
   CHECK(cluster_of_nodes::link_seen_by(c.home, "gone") == "revoked");
   CHECK(b.ctl(in_shared({"kv", "set", "k", "1"})).status == 0);
   CHECK(scripted_node(who, limits::link_protocol, 1).up());
-  CHECK(scripted_node(anew, limits::link_protocol, 1).up());
+  CHECK(scripted_node(rejoined, limits::link_protocol, 1).up());
 }
 
 TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also while it reads nothing, and is refused on a connection that stands") {
@@ -837,7 +837,7 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
   CHECK(scripted_node(who, limits::link_protocol, 1).up());
 }
 
-TEST_CASE("a peer that asks for more than may be under way is refused the rest, until it takes something back or begins anew") {
+TEST_CASE("a peer that asks for more than may be under way is refused the rest, until it takes something back or starts over") {
   constexpr std::uint64_t most = 512;
   cluster_of_nodes c{"link_requests_max = " + std::to_string(most) + "\n"};
   auto who = join_as_member(c.token(), "greedy");
@@ -880,7 +880,7 @@ TEST_CASE("a peer that asks for more than may be under way is refused the rest, 
   REQUIRE(s->write(back));
   CHECK(ask(question()).has_answer_to_query());
   CHECK(at_once(most - 1));
-  // Taken back, the place in line is given up; who begins anew asks again, and has it still.
+  // Taken back, the place in line is given up; a node that starts over asks again, and has it still.
   auto in_line = [&] {
     auto rows = c.home.ctl_json(in_shared({"locks"}));
     return std::count_if(rows.begin(), rows.end(), [](const json& l) { return l.value("waiters", 0) == 1; });
@@ -1010,7 +1010,7 @@ TEST_CASE("five wrong tries to join are answered alike and the next ones not at 
   CHECK(eventually([&] { return counted(c.home, federation) == static_cast<int>(limits::join_attempts_per_minute_max) + 1; }));
 }
 
-TEST_CASE("the join listener is there while a token counts, and at no other time") {
+TEST_CASE("the join listener is open while a token is valid, and at no other time") {
   cluster_of_nodes c;
   auto at = port_of(c.address) + 1;
   CHECK(!connected_to(at));
@@ -1068,7 +1068,7 @@ TEST_CASE("a host says nothing within TLS to a server that its token does not me
   over.get_future().get();
 }
 
-TEST_CASE("a node that joins while the home opens its join listener anew comes in all the same") {
+TEST_CASE("a node that joins while the home reopens its join listener comes in all the same") {
   cluster_of_nodes c;
   // Cut off as it looks who is there, and as it asks to be let in.
   for (auto let_in : {0, 1}) {

@@ -252,7 +252,7 @@ TEST_CASE("send_message checks that the recipient is active, another one, and of
   CHECK(send(stranger.id()).text().rfind("Cross-identity coordination blocked: sender identity:work, target identity:home.", 0) == 0);
   CHECK_FALSE(send(stranger.id()).is_error);
   CHECK(send(peer.id()).text() == "Message sent to " + peer.id());
-  CHECK(send(node.session("identity:work name:leased")).text().rfind("Message sent to ", 0) == 0); // a leased row counts
+  CHECK(send(node.session("identity:work name:leased")).text().rfind("Message sent to ", 0) == 0); // a leased row is a recipient, too
   CHECK(stranger.text("poll_messages") == "[]");
 }
 
@@ -484,7 +484,7 @@ TEST_CASE("claim_next_task takes what is assigned first, then by priority and ag
   CHECK(next.at("prior_status") == "open");
 }
 
-TEST_CASE("update_task ends a task, tells the requester and whoever waited for it") {
+TEST_CASE("update_task ends a task, tells the requester and those who waited for it") {
   test_node node;
   member me{node};
   member worker{node};
@@ -641,7 +641,7 @@ TEST_CASE("get_task and list_tasks give full rows with the documented keys, null
   CHECK(me.ask("list_tasks", {{"assignee", me.id()}}).empty());
 }
 
-TEST_CASE("list_tasks has no limit, and an empty key is none") {
+TEST_CASE("list_tasks has no limit, and an empty key means no key") {
   test_node node;
   member me{node};
   auto batch = json::array();

@@ -255,7 +255,7 @@ TEST_CASE("9.11: a row that is adopted and that no process holds can be taken ov
   CHECK(instance.at("pid") == me.pid());
   CHECK(me.ask("get_file_lock", {{"file", "a"}}).at("active").at("instance_id") == id);
   CHECK(me.ask("lock_file", {{"file", "a"}}).contains("ok"));
-  CHECK_FALSE(is_listed(me, mine)); // whoever took it over was somebody else before
+  CHECK_FALSE(is_listed(me, mine)); // the session that took it over was somebody else before
 }
 
 TEST_CASE("9.13: without a sign of life a session is stale, then visible until its time is over; a lease is over by itself alone") {
@@ -388,7 +388,7 @@ TEST_CASE("9.19: with a tracker configured complete_task demands its field for w
   CHECK(me.ask("update_task", {{"task_id", new_task(me, {{"title", "SHA-256"}, {"assignee", me.id()}})}, {"status", "done"}}) == json{{"ok", true}});
 }
 
-TEST_CASE("9.20: on the command line an empty instance id is none, a task's id is whole, and --help anywhere wins") {
+TEST_CASE("9.20: on the command line an empty instance id means none, a task's id is whole, and --help anywhere wins") {
   test_node node;
   auto me = leased(node, "name:me", 600);
   auto ctl = program("swarmctl").string();

@@ -18,7 +18,7 @@ struct member : mcp_client {
   }
 };
 
-/// The hooks of an agent whose program is this test, and those of an agent that is none of its doing.
+/// The hooks of an agent whose program is this test, and those of an agent that it did not start.
 struct hooks {
   const test_node& node;
   std::string session;
@@ -68,13 +68,13 @@ TEST_CASE("lock_acquire gives a fence, and lock_verify tells whether it still ho
   CHECK(got.at("expires_at").get<std::int64_t>() > 0);
   auto fence = got.at("fence").get<std::int64_t>();
   CHECK(me.ask("lock_verify", {{"file", "a.c"}, {"fence", fence}}).at("ok") == true);
-  auto anew = me.ask("lock_acquire", {{"file", "a.c"}}).at("fence").get<std::int64_t>();
-  CHECK(anew > fence);
+  auto newer = me.ask("lock_acquire", {{"file", "a.c"}}).at("fence").get<std::int64_t>();
+  CHECK(newer > fence);
   auto old = me.ask("lock_verify", {{"file", "a.c"}, {"fence", fence}});
   CHECK(old.at("ok") == false);
-  CHECK(old.at("current_fence") == anew);
+  CHECK(old.at("current_fence") == newer);
   me.text("unlock_file", {{"file", "a.c"}});
-  CHECK(me.ask("lock_verify", {{"file", "a.c"}, {"fence", anew}}).at("ok") == false);
+  CHECK(me.ask("lock_verify", {{"file", "a.c"}, {"fence", newer}}).at("ok") == false);
 }
 
 TEST_CASE("lock_acquire waits in line for the lock, beside later calls") {
@@ -316,7 +316,7 @@ TEST_CASE("taking over another session ends the one before") {
 
 // -- hooks and the tool server of one agent --------------------------------------------------
 
-TEST_CASE("an agent that registers takes over the session that its own hook has registered, whoever else is there") {
+TEST_CASE("an agent that registers takes over the session that its own hook has registered, no matter who else is there") {
   test_node node;
   mcp_client server{node};
   server.initialize();
@@ -356,7 +356,7 @@ TEST_CASE("a hook of an agent that has registered already is of that session, wh
   CHECK(instances(node) == std::vector{id, other});
 }
 
-TEST_CASE("a hook finds out that its agent has registered anew") {
+TEST_CASE("a hook finds out that its agent has registered again") {
   test_node node;
   hooks mine{node, "mine"}, others{node, "others", true};
   auto id = mine.start();
@@ -365,8 +365,8 @@ TEST_CASE("a hook finds out that its agent has registered anew") {
   server.initialize();
   REQUIRE(server.ask("whoami").at("id") == id);
   server.text("deregister");
-  auto anew = server.ask("register", {{"directory", node.work()}}).at("id").get<std::string>();
-  REQUIRE(anew != id);
+  auto renewed = server.ask("register", {{"directory", node.work()}}).at("id").get<std::string>();
+  REQUIRE(renewed != id);
   CHECK(server.ask("lock_file", {{"file", "a.c"}}).at("ok") == true);
   SUBCASE("when it meets a lock") {}
   SUBCASE("when a turn begins") { mine.send("prompt-submit"); }

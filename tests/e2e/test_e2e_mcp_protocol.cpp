@@ -652,7 +652,7 @@ TEST_CASE("wait_for_activity is woken by a message, a task, a peer and a key, an
     CHECK(reply.keys() == w.keys);
   }
   CHECK(me.text("poll_messages") == "[]"); // the wait has taken it
-  // A lock is no activity here, another identity's message is none of ours.
+  // A lock is no activity here, another identity's message is not ours.
   member stranger{node, "identity:home"};
   auto wait = me.call_later("wait_for_activity", {{"timeout_seconds", 1}});
   me.ask("whoami");

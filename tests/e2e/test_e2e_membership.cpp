@@ -181,7 +181,7 @@ TEST_CASE("labels of the user's choose a node, and why it was chosen is said") {
   auto none = c.home.ctl(in_shared({"dispatch", "fly", "--where", "wings=two", "--harness", "exec", "--", "true"}));
   CHECK(none.status == 1);
   CHECK(none.err.find("wings=two") != std::string::npos);
-  // What runs counts, and so does what has just been asked for.
+  // Running workers are counted, and so are those just asked for.
   auto pty = b.ctl_json({"pty", "new", "--", "sleep", "600"})["id"].get<std::string>();
   CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["workers"] == 1; }));
   REQUIRE(b.ctl({"pty", "kill", pty}).status == 0);

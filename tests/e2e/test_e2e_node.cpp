@@ -314,11 +314,11 @@ TEST_CASE("a node that cannot start says why, once and at once, with status 3") 
     write(node.dir().config_file(), "[limits]\nno_such_limit = 1\n");
     why("no_such_limit");
   }
-  SUBCASE("a configuration that is none") {
+  SUBCASE("an unreadable configuration") {
     write(node.dir().config_file(), "[limits\n");
     why("config.toml");
   }
-  SUBCASE("a database that is none") {
+  SUBCASE("a file that is no database") {
     write(node.dir().database(), std::string(10'000, 'x'));
     why("swarm.db");
   }

@@ -279,7 +279,7 @@ TEST_CASE("a run is one batch with the steps' dependencies, and the same run how
   CHECK(w.run({"three", "--set", "what=that"}).at("run") == fresh.at("run"));
 }
 
-TEST_CASE("when all steps have ended the routine runs anew, and a summary nobody took goes") {
+TEST_CASE("when all steps have ended the routine runs again, and a summary nobody took goes") {
   world w;
   w.mine("chain", chain);
   auto worker = w.session();
@@ -335,7 +335,7 @@ TEST_CASE("--wait follows the steps as they are done one after the other, and su
   auto result = json::parse(summary.at("result").get<std::string>());
   CHECK(result.at("summary") == "chain: 2 done");
   CHECK(result.at("steps")[1].at("result") == "beta");
-  // Whoever wrote it has gone; the worker is still there, and was told of each step once.
+  // The session that wrote it has gone; the worker is still there, and was told of each step once.
   CHECK(w.ctl_json({"instances"}).size() == 1);
   std::map<std::string, int> told;
   for (const auto& m : w.ctl_json({"messages", "--as", worker}))

@@ -236,7 +236,7 @@ TEST_CASE("a worker on another host has a worktree of its own beside the checkou
   CHECK((none.out + none.err).find("needs a git repository") != std::string::npos);
 }
 
-TEST_CASE("what happens to a file is told in the paths of whoever follows") {
+TEST_CASE("what happens to a file is told in the paths of the follower") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
   auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");

@@ -11,7 +11,7 @@ using namespace swarm::testing;
 
 namespace {
 
-/// Standing in line is no event; whoever asks for the lock is told how many wait.
+/// Standing in line is no event; a session that asks for the lock is told how many wait.
 bool stands_in_line(const test_node& node, std::uint32_t how_many, const std::string& file = "a") {
   node_client client{node};
   auto query = client.query();
@@ -133,7 +133,7 @@ TEST_CASE("a key with a time limit is gone when it is over") {
   CHECK(node.ctl_json({"kv", "get", "long"}).contains("expires_at"));
   CHECK(eventually([&] { return node.ctl({"kv", "get", "short"}).status == 1; }, std::chrono::seconds{10}));
   CHECK(node.ctl({"kv", "get", "long"}).status == 0);
-  // A key can be taken by whoever writes it first.
+  // The first session that writes a key takes it.
   CHECK(node.ctl({"kv", "set", "leader", "me", "--if-revision", "0"}).status == 0);
   CHECK(node.ctl({"kv", "set", "leader", "you", "--if-revision", "0"}).status == 1);
 }

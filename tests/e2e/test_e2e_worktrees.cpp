@@ -184,7 +184,7 @@ TEST_CASE("two workers change the same file; the first is merged, the second con
   CHECK(again.at("merge_task_id") == conflict.at("merge_task_id"));
   CHECK(again.at("existing") == true);
 
-  // Whoever takes it resolves it in the worktree and merges.
+  // The session that takes it resolves it in the worktree and merges.
   auto path = text(second, "path");
   auto inside = child_process({"/usr/bin/env", "git", "merge", "-q", "main"}, repo.node.env(), path).finish();
   CHECK(inside.status == 1);

@@ -462,7 +462,7 @@ std::string fault_client::request_spawn(const std::string& key, const std::strin
 }
 
 void fault_client::repeat_last(milliseconds deadline) {
-  // Of a token that counts no more nothing was remembered.
+  // Of a token that is no longer valid nothing was remembered.
   if (!last_reply_ || says_gone(*last_reply_))
     return;
   auto object = last_.id().client() + "/" + std::to_string(last_.id().seq());

@@ -419,7 +419,7 @@ bool flood_flow::read_all(const std::string& id) {
     if (keeper_is_gone())
       return false;
     if (stop_ || steady::now() > until)
-      throw std::runtime_error("it does not end; " + std::to_string(at) + " bytes have come or are said to be lost");
+      throw std::runtime_error("it does not end; " + std::to_string(at) + " bytes have come or are reported as lost");
     if (!read_on(id, at, ended) && keeper_is_gone())
       return false;
   }

@@ -107,7 +107,7 @@ private:
 };
 
 /// A program on one host writes far more than is kept of a terminal, and somebody on another one reads along: each byte that comes is the one
-/// that was written there, and all others are said to be lost.
+/// that was written there, and all others are reported as lost.
 class flood_flow {
 public:
   flood_flow(const host_world&, std::size_t on, std::size_t read_on);

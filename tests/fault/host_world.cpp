@@ -121,7 +121,7 @@ void host_world::join(std::size_t member) {
   auto token = lines_of(made.out).back();
   secrets_.insert(token);
   run_result joined;
-  // The home's listener for those who join is made anew with its certificate, which some tests let renew every other second.
+  // The home's listener for those who join is opened again with its certificate, which some tests let renew every other second.
   network_.inside(member, [&] {
     eventually([&] {
       joined = nodes_[member]->ctl({"join", "-", "--node-name", name(member)}, {.input = token + "\n"});

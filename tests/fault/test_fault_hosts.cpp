@@ -242,7 +242,7 @@ TEST_CASE("a host that is cut off for longer than its lease loses what it held, 
   for (const auto& e : told.events().events())
     types += e.type() + "\n";
   CHECK_MESSAGE(told.events().events_size() == 2, types);
-  // Whoever comes now from that host is as good as anybody.
+  // A session that comes now from that host is as good as any.
   fault_client bill(w.node(lost), h, "bill", shared_scope);
   CHECK(bill.acquire(path, 0, 20s));
   CHECK(bill.release(path, 20s));

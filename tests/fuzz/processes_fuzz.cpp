@@ -44,7 +44,7 @@ void check_environment(const std::string& block, const std::string& name) {
     SWARM_HOLDS(value->find('\0') == value->npos);
     SWARM_HOLDS((std::string(1, '\0') + block + '\0').find(std::string(1, '\0') + name + "=" + *value + '\0') != block.npos);
   }
-  // The first one counts.
+  // The first one wins.
   if (name.find('\0') == name.npos && name.find('=') == name.npos)
     SWARM_HOLDS(variable_in(name + "=first" + std::string(1, '\0') + block, name) == "first");
 }

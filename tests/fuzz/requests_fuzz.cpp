@@ -1,5 +1,5 @@
 // The requests that are no commands: terminals, watch, wait, attach. What is let in is within the contract's bounds, and the command and
-// the query made of it are decided and answered like any other.
+// the query made from it are decided and answered like any other.
 #include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
 #include "services/call/requests.hpp"

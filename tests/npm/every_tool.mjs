@@ -1,4 +1,4 @@
-// One call of every tool, in an order in which each has something to do. Whoever adds a tool adds a row.
+// One call of every tool, in an order in which each has something to do. If you add a tool, add a row.
 import assert from 'node:assert/strict';
 
 const is = expected => reply => assert.deepEqual(reply.json, expected);

@@ -34,7 +34,7 @@ export function run(program, args, options = {}) {
   });
 }
 
-/** The running processes whose environment or arguments name this directory; one that ends meanwhile is none. */
+/** The running processes whose environment or arguments name this directory; one that ends meanwhile is left out. */
 function processes_of(directory) {
   const of = (pid, file) => readFileSync(`/proc/${pid}/${file}`, 'latin1');
   return readdirSync('/proc').filter(name => /^\d+$/.test(name) && Number(name) !== process.pid).filter(pid => {

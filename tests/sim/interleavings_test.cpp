@@ -294,7 +294,7 @@ TEST_CASE("a line of waiters empties under every interleaving, one holder at a t
       auto answered = static_cast<std::size_t>(std::count_if(calls.begin(), calls.end(), [](const auto& c) { return c.answered(); }));
       CHECK(answered == i + 1);
       served.insert(held->lock().session_id());
-      // Two release at the same time; only the holder's counts. The other shows a fence that is surely not the next one's.
+      // Two release at the same time; only the holder's release takes effect. The other shows a fence that is surely not the next one's.
       auto other = f.send(f.release(who[(i + 1) % who.size()], "/repo/x", fence - 1));
       auto mine = f.send(f.release(held->lock().session_id(), "/repo/x", fence));
       f.w.settle();

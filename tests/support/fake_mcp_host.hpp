@@ -25,7 +25,7 @@ public:
   std::optional<v1::Activity> activity;
   /// Whatever else waits for something does so until it is cancelled.
   std::atomic<bool> patient = false;
-  /// What whoever watches for a while is told; without it that there is a gap.
+  /// What a watcher is told after a while; without it, that there is a gap.
   v1::WatchReply news;
   std::function<std::string(std::string_view)> environment = [](std::string_view) { return std::string{}; };
 

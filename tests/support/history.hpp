@@ -250,7 +250,7 @@ struct report {
 };
 
 /// Every object of every model above. A model of another name is refused, but for "session": end(who) under the session's own name, once it
-/// is known that it has ended. It counts for every object the session has to do with: what was asked after it must not have been granted.
+/// is known that it has ended. It applies to every object the session has to do with: what was asked after it must not have been granted.
 report check_all(const std::vector<operation>&);
 
 /// Appends ("append": op append, text = the item; the answer's number is the length after it) against the array found at the end:

@@ -56,7 +56,7 @@ public:
       start(s);
   }
 
-  // -- single steps; a step that cannot be made now is none --------------------------
+  // -- single steps; a step that cannot be made now is skipped -----------------------
 
   /// A new connection, to which this side already belongs.
   std::size_t dial(std::size_t s) {
@@ -223,7 +223,7 @@ public:
         run();
       }
     check_settled();
-    holds(announced == before, "a healthy link does not begin anew");
+    holds(announced == before, "a healthy link does not start over");
     for (auto& me : sides_)
       holds(me.end->round_trip().has_value(), "the time there and back is known");
   }
@@ -306,8 +306,8 @@ private:
     for (auto& e : me.end->take_events()) {
       if (auto* note = std::get_if<runtime::link_delivery<link_note>>(&e))
         deliver(s, *note);
-      else if (auto* anew = std::get_if<runtime::link_begun_anew<link_note>>(&e))
-        take_lost(s, anew->lost);
+      else if (auto* over = std::get_if<runtime::link_begun_anew<link_note>>(&e))
+        take_lost(s, over->lost);
       else if (auto* up = std::get_if<runtime::link_up>(&e))
         agree(s, *up);
       else
@@ -336,7 +336,7 @@ private:
   void agree(std::size_t s, const runtime::link_up& up) {
     auto& c = connections_[*sides_[s].on];
     c.resumed[s] = up.resumed;
-    holds(!c.resumed[1 - s] || *c.resumed[1 - s] == up.resumed, "both go on, or both begin anew");
+    holds(!c.resumed[1 - s] || *c.resumed[1 - s] == up.resumed, "both go on, or both start over");
     resumed += up.resumed ? 1 : 0;
   }
 

@@ -18,7 +18,7 @@ struct tool_reply {
   std::vector<std::string> texts;
   bool is_error = false;
   const std::string& text() const { return texts.at(0); }
-  /// The first text as JSON; throws when it is none.
+  /// The first text as JSON; throws when it is not JSON.
   json value() const;
   /// The keys of the first text, which must be an object, in their order: "a b c".
   std::string keys() const;

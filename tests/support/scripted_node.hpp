@@ -36,7 +36,7 @@ struct member_identity {
 member_identity join_as_member(const std::string& token, const std::string& name, const std::string& node_id = {});
 /// The authority of a cluster whose key is kept without a passphrase.
 authority authority_of(const test_node& home);
-/// Another key and certificate for the same node, of this authority, which counts from then to then.
+/// Another key and certificate for the same node, of this authority, valid from then to then.
 member_identity certified_by(const authority&, member_identity, std::int64_t from_ms, std::int64_t to_ms);
 
 /// To the home, as this peer; nothing is connected before the first call.

@@ -1,4 +1,4 @@
-// A session as a node tells of it.
+// A session as a node shows it.
 #pragma once
 
 #include <string>

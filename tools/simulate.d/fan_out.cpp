@@ -72,7 +72,7 @@ bool play(const settings& base, std::size_t concerned, double rate, figures& out
   out.add("most bytes that waited on a link", static_cast<double>(net.waiting_bytes), "");
   out.add("most bytes that waited on all links", static_cast<double>(net.waiting_bytes_together), "");
   out.add("times that one waited for credit", static_cast<double>(net.stalled), "");
-  out.add("links that began anew", static_cast<double>(net.begun_anew), "");
+  out.add("links that started over", static_cast<double>(net.begun_anew), "");
   return net.begun_anew == 0 && core(c.links->home_ns + c.choosing_ns, lasted) < 1;
 }
 
@@ -88,8 +88,8 @@ void slow_node(const settings& base, double rate, figures& out) {
   c.connect();
   c.links->slow_down(0, 12'500); // 100 kbit/s
   std::mt19937_64 dice{s.seed};
-  std::vector<std::size_t> anew(s.nodes);
-  c.on_member_up = [&](std::size_t node, bool resumed) { anew[node] += resumed ? 0 : 1; };
+  std::vector<std::size_t> times(s.nodes);
+  c.on_member_up = [&](std::size_t node, bool resumed) { times[node] += resumed ? 0 : 1; };
   auto from = c.time.now();
   effort budget{s};
   commit_at(c, rate, from + s.length, [&] { return batch_for(c, s.nodes, dice); });
@@ -100,9 +100,10 @@ void slow_node(const settings& base, double rate, figures& out) {
   out.add("most messages that may wait", static_cast<double>(c.links->options(0).outbox_messages_max), "");
   out.add("most bytes that waited on a link", static_cast<double>(net.waiting_bytes), "");
   out.add("messages that found no room", static_cast<double>(net.refused), "");
-  out.add("messages given up when a link began anew", static_cast<double>(net.lost), "");
-  out.add("times the slow node's link began anew", static_cast<double>(anew[0]), "");
-  out.add("times that another link began anew", static_cast<double>(std::count_if(anew.begin() + 1, anew.end(), [](auto n) { return n > 0; })), "");
+  out.add("messages given up when a link started over", static_cast<double>(net.lost), "");
+  out.add("times the slow node's link started over", static_cast<double>(times[0]), "");
+  out.add("times that another link started over", static_cast<double>(std::count_if(times.begin() + 1, times.end(), [](auto n) { return n > 0; })),
+          "");
 }
 
 void fan_out(const settings& s, figures& out) {

@@ -7,7 +7,7 @@ namespace swarm::simulate {
 
 namespace {
 
-/// What a load came to, over so long.
+/// What a load came to, and over how long.
 struct outcome_of_load {
   std::int64_t p99 = 0;
   std::uint64_t not_done = 0;
@@ -87,7 +87,7 @@ outcome_of_load play(const settings& s, bool by_heartbeat, figures& out) {
     out.measured("not done (refused as overloaded, or no answer within 30 s)", static_cast<double>(result.not_done), "");
     out.measured("ended although they asked", static_cast<double>(all->ended), "sessions");
   }
-  out.add("links that began anew", static_cast<double>(c.links->totals().begun_anew), "");
+  out.add("links that started over", static_cast<double>(c.links->totals().begun_anew), "");
   return result;
 }
 

@@ -68,7 +68,7 @@ inline std::int64_t looking_ns() {
   return took;
 }
 
-/// Adds what passes until its end to a sum. Of those within each other only the outermost counts.
+/// Adds what passes until its end to a sum. Of nested ones only the outermost adds anything.
 class charged {
 public:
   explicit charged(std::int64_t& sum) : sum_(sum), outermost_(depth_++ == 0), from_(outermost_ ? processor_ns() : 0) {}

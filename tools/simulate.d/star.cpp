@@ -159,10 +159,10 @@ void star::take_events(side s, std::size_t node) {
       else
         spoke.redials = {};
       events_.up(s, node, up->resumed);
-    } else if (auto* anew = std::get_if<runtime::link_begun_anew<link_message>>(&e)) {
+    } else if (auto* fresh = std::get_if<runtime::link_begun_anew<link_message>>(&e)) {
       if (s == home)
         ++totals_.begun_anew;
-      totals_.lost += anew->lost.size();
+      totals_.lost += fresh->lost.size();
       spoke.queued[s] = spoke.end[s]->counters().messages_sent;
       events_.begun_anew(s, node);
     } else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e)) {
@@ -198,7 +198,7 @@ void star::pump(side s, std::size_t node) {
   arm(s, node);
 }
 
-/// When the last byte has left whoever sends; the line of the home is everybody's.
+/// When the last byte has left the sender; the line of the home is everybody's.
 micros star::carry(side from, link_state& on, std::size_t bytes) {
   auto took = [&](std::int64_t bytes_per_second) { return static_cast<micros>(bytes) * one_second / bytes_per_second; };
   auto& all = home_line_free_[from];

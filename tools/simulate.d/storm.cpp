@@ -74,7 +74,7 @@ void add_reading(figures& out, const cluster& c, const reloading& r, std::size_t
   out.measured("longest wait of a question for a reader", seconds(store.longest_read_wait), "s");
   out.measured("links at the home (protocol and encoding)", static_cast<double>(c.links->home_ns) / 1e9, "s of a core");
   out.measured("most bytes that waited on all links", static_cast<double>(net.waiting_bytes_together), "");
-  out.measured("links that began anew at the home", static_cast<double>(net.begun_anew), "");
+  out.measured("links that started over at the home", static_cast<double>(net.begun_anew), "");
 }
 
 } // namespace
@@ -141,7 +141,7 @@ void host_loss(const settings& s, double share, figures& out) {
   out.measured("links at the home, with choosing and copying", static_cast<double>(c.links->home_ns + c.choosing_ns) / 1e9, "s of a core");
   out.measured("most messages that waited on a link", static_cast<double>(net.waiting_messages), "");
   out.measured("most bytes that waited on all links", static_cast<double>(net.waiting_bytes_together), "");
-  out.measured("links that began anew", static_cast<double>(net.begun_anew), "");
+  out.measured("links that started over", static_cast<double>(net.begun_anew), "");
   c.time.run_until(c.time.now() + 5 * one_second, [&] { return budget.spent(); }); // until those who waited behind the last have their answers
   add_waits(out, "meanwhile", probes);
   if (broken_off)

@@ -54,7 +54,7 @@ END {
     contract = programs = 1
     touched[room] = 1
   }
-  # Whoever includes one that is touched, and so on.
+  # Rooms that include a touched one, and so on.
   for (grown = 1; grown;) {
     grown = 0
     for (room in touched) for (user in rooms) if (!(user in touched) && (user, room) in may) touched[user] = grown = 1

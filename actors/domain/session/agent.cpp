@@ -12,7 +12,7 @@ namespace {
 
 using report_list = google::protobuf::RepeatedPtrField<v1::AgentReport>;
 
-bool counts(const v1::AgentReport& r, std::int64_t now_ms) { return r.until_ms() == 0 || r.until_ms() > now_ms; }
+bool is_valid(const v1::AgentReport& r, std::int64_t now_ms) { return r.until_ms() == 0 || r.until_ms() > now_ms; }
 
 v1::AgentReport* find_source(report_list& reports, const std::string& source) {
   auto i = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.source() == source; });
@@ -39,7 +39,7 @@ v1::AgentReport::State agent_state(const v1::Session& s, std::int64_t now_ms) {
   const v1::AgentReport* best = nullptr;
   auto rank = [](const v1::AgentReport& r) { return std::pair{r.source() != output_source, r.reported_at_ms()}; };
   for (const auto& r : s.reports())
-    if (counts(r, now_ms) && (!best || rank(r) >= rank(*best)))
+    if (is_valid(r, now_ms) && (!best || rank(r) >= rank(*best)))
       best = &r;
   return best ? best->state() : v1::AgentReport::UNKNOWN;
 }
@@ -75,7 +75,7 @@ v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
   if (c.state() == v1::AgentReport::STATE_UNSPECIFIED || !v1::AgentReport::State_IsValid(c.state()))
     return refuse(v1::Refusal::INVALID, "A report needs a state: working, idle, blocked, done or unknown");
   if (c.ttl_ms() < 0 || c.ttl_ms() > limits::agent_report_ttl_max().count())
-    return refuse(v1::Refusal::INVALID, "A report counts for at most " + std::to_string(limits::agent_report_ttl_max().count() / 1000) + " s");
+    return refuse(v1::Refusal::INVALID, "A report is valid for at most " + std::to_string(limits::agent_report_ttl_max().count() / 1000) + " s");
   const auto now = tx.in().now_ms;
   const auto before = agent_state(*session, now);
   auto* known = find_source(*session->mutable_reports(), c.source());

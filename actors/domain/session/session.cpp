@@ -154,7 +154,7 @@ bool same_grants(const grant_list& a, const grant_list& b) { return a.size() == 
 v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
   // Its token may be known with these rights in many places already.
   if (!r.grants().empty() && !same_grants(s.grants(), r.grants()))
-    return refuse(v1::Refusal::STATE, "A session keeps the grants it was registered with. Deregister it and register it anew.", s.id());
+    return refuse(v1::Refusal::STATE, "A session keeps the grants it was registered with. Deregister it and register it again.", s.id());
   // A worker's session lives and dies with the worker, not with the tool server inside it that registers once more.
   bool keeps_process = is_held(s) && !is_same_process(tx, s, r);
   if (!keeps_process)

@@ -30,7 +30,7 @@ namespace {
 
 using self_ptr = federation_actor::stateful_pointer<federation_state>;
 
-/// What a frame causes here is done by the thread that has read it, for so long: a command to its answer takes fewer. With a flood the workers
+/// The number of steps that the thread which has read a frame takes itself. A command needs fewer until its answer; in a flood the workers
 /// do the rest.
 constexpr int link_turns = 32;
 
@@ -316,7 +316,7 @@ void on_news(self_ptr self, const link_news_ptr& news) {
     return caf::anon_send(i->second.who, news);
   if (news->kind != link_news::connected)
     return;
-  // The transport has seen its certificate, which counts: the list of nodes was lost.
+  // The transport has verified its certificate, so the list of nodes was lost.
   if (is_home(self) && i == st.members.end()) {
     auto view = st.node->cluster->view();
     view.add_nodes()->mutable_info()->set_node_id(news->node_id);
@@ -325,7 +325,7 @@ void on_news(self_ptr self, const link_news_ptr& news) {
     if (auto who = way_to(self, news->node_id))
       return caf::anon_send(who, news);
   }
-  complain(self, concat({"the node ", news->node_id, " is none that this one is linked to; members are linked to the home only"}));
+  complain(self, concat({"the node ", news->node_id, " is not linked to this one; members are linked to the home only"}));
   news->connection->close();
 }
 

@@ -82,7 +82,7 @@ struct link_state {
   std::string said_info; // what it was told last of this node, encoded
   std::int64_t last_heard_ms = 0;
   std::int64_t clock_offset_ms = 0;
-  std::int64_t gone_at_ms = 0; // boot time at which it counts as gone; 0: it is there, or has been told of
+  std::int64_t gone_at_ms = 0; // boot time at which it is considered gone; 0: it is there, or its loss was reported
   bool revoked = false;
   runtime::single_timer timer;
   ~link_state();

@@ -354,7 +354,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
   if (job_of(self, t))
     return link.consumed(cost);
   auto full = st.jobs.size() >= limits::link_requests_max();
-  // What waits for long is small: only what is large counts until it is answered.
+  // What waits for long is small: only large requests use up the budget until they are answered.
   if (cost <= limits::link_small_request_bytes)
     link.consumed(std::exchange(cost, 0));
   st.jobs[{t.lane, t.id}].cost = cost;

@@ -30,7 +30,7 @@ struct remote_state {
   static inline const char* name = "remote";
   federation_actor federation;
   std::string home;         // node id
-  remote_state() = default; // CAF hands the actor to whatever can be made of it
+  remote_state() = default; // no aggregate: CAF would initialise `federation` with the actor itself
 };
 
 /// The writer of the home, for the entities of its scopes that live here.
@@ -67,7 +67,7 @@ struct remote_pty_state {
     pty_read read;
     link_request_ptr request;
     pty_chunk_ptr chunk;                                   // null: it is on its way
-    std::optional<runtime::parked<pty_chunk_ptr>> waiting; // whoever requested it meanwhile
+    std::optional<runtime::parked<pty_chunk_ptr>> waiting; // the caller that requested it meanwhile
   };
   std::optional<read_ahead> ahead;
   bool writes_little = false; // its last chunk was small: an echo, a prompt
@@ -85,7 +85,7 @@ void ask_node(
   Self self, const federation_actor& federation, const std::string& node_id, link_request_ptr request, caf::typed_response_promise<T> promise,
   Take take, Done done = [] {}) {
   auto kept = std::make_shared<runtime::parked<T>>(promise);
-  // Whoever has the link answers by the deadline of the request, or ends, and then this is answered, too.
+  // The actor that has the link answers by the deadline of the request, or ends; either way this is answered, too.
   self
     ->request(federation, caf::infinite, node_id, std::move(request)) // lint: edge deadline
     .then(

@@ -221,7 +221,7 @@ void drop_strays(self_ptr self) {
   }
 }
 
-/// The news come straight to this activation: whoever looked it up elsewhere could miss it while it is being started.
+/// The news come straight to this activation: an actor that looked it up elsewhere could miss it while it is being started.
 void connect(self_ptr self) {
   self->state.node->processes->connect([me = self->address()](keeper_news_ptr news) {
     if (auto who = caf::actor_cast<caf::strong_actor_ptr>(me))

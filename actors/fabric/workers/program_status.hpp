@@ -23,7 +23,7 @@ public:
   void read(std::string_view output);
   /// What was said so far is no longer valid.
   void forget();
-  /// IDLE, WORKING or BLOCKED, whichever it said last; UNKNOWN when it has said nothing that counts.
+  /// IDLE, WORKING or BLOCKED, whichever it said last; UNKNOWN when it has said nothing valid.
   v1::AgentReport::State said() const noexcept { return blocked_.empty() ? own_ : v1::AgentReport::BLOCKED; }
   /// Whether it has asked since the last call if anybody listens.
   bool asked() noexcept { return std::exchange(asked_, false); }

@@ -104,7 +104,7 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
   self->quit(fail(errc::unavailable));
 }
 
-/// A verdict on the start itself; anything else is the death of whoever was asked, and the next activation asks again.
+/// A verdict on the start itself; anything else is the death of the actor that was asked, and the next activation asks again.
 bool is_verdict(const caf::error& e) { return e == caf::sec::request_timeout || e == errc::keeper_failed || e == errc::overloaded; }
 
 void report_end(self_ptr self, std::string reason, bool never_ran) {

@@ -31,7 +31,7 @@ TEST_CASE("a name with parentheses, spaces and newlines does not confuse the fie
   CHECK(parent_of(c.pid()) == getpid());
 }
 
-TEST_CASE("a stat line that is cut, or holds what no number can, is none") {
+TEST_CASE("a stat line that is cut, or holds a number out of range, is refused") {
   const std::string whole = "7 (sh) S 1 2 3 34816 7 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 1003520";
   auto p = parse_process_stat(7, whole);
   REQUIRE(p);

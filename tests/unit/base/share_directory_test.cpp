@@ -38,7 +38,7 @@ TEST_CASE("what comes with the programs lies beside them, installed or in the so
   CHECK(share_directory("", d.path / "build" / "asan" / "bin" / "swarmctl") == source);
 }
 
-TEST_CASE("a directory that is named counts, whatever is in it") {
+TEST_CASE("a directory that is named is used, whatever is in it") {
   temp_dir d;
   fs::create_directories(d.path / "share" / "swarm-fabric");
   CHECK(share_directory("/nowhere", d.path / "bin" / "swarmctl") == "/nowhere");

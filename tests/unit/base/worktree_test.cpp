@@ -119,7 +119,7 @@ TEST_CASE("a scope that is the linked worktree itself keeps its own paths") {
   s.linked("trees/mine", "repo/.git");
   CHECK(repository_path(s.at("trees/one/a"), s.at("trees/mine")) == s.at("trees/mine/a"));
   CHECK(repository_path(s.at("repo/a"), s.at("trees/mine")) == s.at("repo/a"));
-  // Another repository's tree is none of it.
+  // Another repository's worktree does not belong to it.
   s.repository("other/.git");
   CHECK(repository_path(s.at("trees/one/a"), s.at("other")) == s.at("repo/a"));
 }

@@ -167,7 +167,7 @@ TEST_CASE("a worker outside its identity's roots is refused before anything is a
   // Nobody is started there.
   CHECK(w.ctl({"dispatch", "x", "--directory", "/base/b", "--harness", "claude", "--no-spawn"}) == code::ok);
   CHECK(w.ctl({"dispatch", "x", "--directory", "/base/b"}) == code::ok);
-  // An identity that only the worker's label names counts as well.
+  // An identity that only the worker's label names applies as well.
   variables nobody{{"SWARM_MCP_OTHER_ROOTS", "/w"}};
   CHECK(w.spawn(nobody, {"--directory", "/base", "--label", "identity:other", "--", "make"}) == code::refused);
   CHECK(w.spawn(nobody, {"--directory", "/base", "--", "make"}) == code::ok);

@@ -1,4 +1,4 @@
-// Nodes that have names: the file, which of them counts, and what is said to ssh.
+// Nodes that have names: the file, which of them is in use, and what is said to ssh.
 #include "actors/base/crypto.hpp"
 #include "cli/targets.hpp"
 #include "cli/verb.hpp"
@@ -117,7 +117,7 @@ TEST_CASE("a context is set, shown, used, changed and deleted; the file is of it
   CHECK(all.find("gpu.1")->remote_state_dir == "/srv/swarm");
   CHECK(w({"context", "list"}) == code::ok);
   CHECK(w.screen.out.find("me@gpu-box (/srv/swarm)") != std::string::npos);
-  // The current one may go, and then the node of this user counts.
+  // The current one may go, and then the node of this user is used.
   CHECK(w({"context", "delete", "gpu.1"}) == code::ok);
   CHECK(read_contexts(w.file()).current.empty());
   CHECK(w({"context", "delete", "gpu.1"}) == code::refused);
@@ -167,7 +167,7 @@ TEST_CASE("a damaged file is refused with its line and never written over") {
     }
     CHECK(w.text() == text);
   }
-  // Others may read it, but whoever can write it says where commands go.
+  // Others may read it, but anybody who can write it says where commands go.
   w.write(two);
   fs::permissions(w.file(), fs::perms{0622});
   CHECK(w({"status"}) == code::refused);
@@ -176,7 +176,7 @@ TEST_CASE("a damaged file is refused with its line and never written over") {
   CHECK(w({"status"}) == code::refused);
 }
 
-TEST_CASE("which node counts: --context, SWARM_CONTEXT, SWARM_HOME, then the file") {
+TEST_CASE("which node is used: --context, SWARM_CONTEXT, SWARM_HOME, then the file") {
   world w;
   CHECK(w.went_to({"status"}) == "default");
   w.write(two);
@@ -201,7 +201,7 @@ TEST_CASE("which node counts: --context, SWARM_CONTEXT, SWARM_HOME, then the fil
   CHECK(w.went_to({"status"}) == "default");
 }
 
-TEST_CASE("inside a worker, for what is about this host, and for hooks the file does not count") {
+TEST_CASE("inside a worker, for what is about this host, and for hooks the file is not used") {
   world w;
   w.write("damaged");
   w.set({{"SWARM_SPAWN_ID", "S1"}, {"SWARM_CONTEXT", "gpu"}});

@@ -16,7 +16,7 @@ std::string object_of(std::size_t members) {
 
 } // namespace
 
-TEST_CASE("an object with as many members as allowed is taken, one with more is none") {
+TEST_CASE("an object with as many members as allowed is taken, one with more is refused") {
   CHECK(parse_json(object_of(limits::json_members_max)));
   CHECK_FALSE(parse_json(object_of(limits::json_members_max + 1)));
   CHECK_FALSE(parse_json("[" + object_of(limits::json_members_max + 1) + "]"));

@@ -33,7 +33,7 @@ TEST_CASE("keys come out by deadline, equal ones in the order they were set, and
   CHECK_FALSE(h.next());
 }
 
-TEST_CASE("a replaced deadline counts, the earlier one does not") {
+TEST_CASE("a new deadline applies, the one that it replaces does not") {
   heap h;
   h.set("a", 10);
   h.set("a", 20);

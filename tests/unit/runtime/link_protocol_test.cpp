@@ -126,7 +126,7 @@ TEST_CASE("a hello is the first frame of a connection, and nothing follows befor
   CHECK(a.written() == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("a hello that is none for this node is refused with the reason") {
+TEST_CASE("a hello that is not for this node is refused with the reason") {
   struct row {
     std::string what;
     link_reason reason;
@@ -144,7 +144,7 @@ TEST_CASE("a hello that is none for this node is refused with the reason") {
          {"numbers from 0", link_reason::protocol, [](auto& h) { h.kept_from = 0; }},
          {"no name", link_reason::protocol, [](auto& h) { h.node_name.clear(); }},
          {"a name that is too long", link_reason::protocol, [](auto& h) { h.node_name = std::string(limits::node_name_bytes_max + 1, 'x'); }},
-         {"a name that is none", link_reason::protocol, [](auto& h) { h.node_name = "b\x1b[31m"; }},
+         {"a malformed name", link_reason::protocol, [](auto& h) { h.node_name = "b\x1b[31m"; }},
          {"a version that is too long", link_reason::protocol, [](auto& h) { h.version = std::string(limits::id_bytes_max + 1, '1'); }},
        }) {
     CAPTURE(r.what);
@@ -196,7 +196,7 @@ TEST_CASE("two nodes speak the newest version that both know, and without one th
   }
 }
 
-TEST_CASE("a frame that makes no sense ends the connection, and nothing of it counts") {
+TEST_CASE("a frame that makes no sense ends the connection, and nothing of it is used") {
   struct row {
     std::string what;
     std::vector<note_link::frame> frames;
@@ -247,7 +247,7 @@ TEST_CASE("a frame that makes no sense ends the connection, and nothing of it co
   }
 }
 
-TEST_CASE("whoever does not begin with a hello is sent away") {
+TEST_CASE("a node that does not begin with a hello is sent away") {
   for (auto& f : std::vector<note_link::frame>{bare(), note(1), {0, 0, 0, link_heartbeat{}}}) {
     alone a;
     a.dial();
@@ -400,7 +400,7 @@ TEST_CASE("a queue that is full refuses, and what is too large is refused for go
   CHECK(a.end.counters().refused == 4);
 }
 
-TEST_CASE("credit grows by what was dealt with, also of a link that has begun anew since") {
+TEST_CASE("credit grows by what was dealt with, also of a link that has started over since") {
   alone a;
   a.connect();
   a.all();
@@ -559,7 +559,7 @@ TEST_CASE("a clock that goes back is one that stands") {
   CHECK(a.end.up());
 }
 
-TEST_CASE("a peer that was started anew begins a new link, and what waited is given back") {
+TEST_CASE("a node that was restarted begins a new link, and what waited is given back") {
   alone a;
   a.connect();
   a.hear(bare());
@@ -576,10 +576,10 @@ TEST_CASE("a peer that was started anew begins a new link, and what waited is gi
   CHECK(std::get<link_hello>(mine.body).kept_from == 2);
   auto events = a.end.take_events();
   REQUIRE(events.size() == 2);
-  const auto& anew = std::get<link_begun_anew<link_note>>(events[0]); // before anything of the new link
-  REQUIRE(anew.lost.size() == 3);
-  CHECK(anew.lost[0].serial == 2);
-  CHECK(anew.lost[2].serial == 4);
+  const auto& over = std::get<link_begun_anew<link_note>>(events[0]); // before anything of the new link
+  REQUIRE(over.lost.size() == 3);
+  CHECK(over.lost[0].serial == 2);
+  CHECK(over.lost[2].serial == 4);
   CHECK(std::get<link_up>(events[1]).restarted);
   CHECK_FALSE(std::get<link_up>(events[1]).resumed);
   CHECK(a.end.counters().begun_anew == 1);
@@ -609,7 +609,7 @@ TEST_CASE("a link on which nothing went keeps what waits") {
   CHECK(a.written() == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("a peer that has what was never sent is sent away, and the next connection begins anew") {
+TEST_CASE("a peer that has what was never sent is sent away, and the next connection starts the link over") {
   alone a;
   a.connect();
   a.hear(bare());
@@ -631,7 +631,7 @@ TEST_CASE("a peer that has what was never sent is sent away, and the next connec
   CHECK_FALSE(up[0].resumed);
 }
 
-TEST_CASE("a peer that has lost what it had received begins anew, and so does one that does not keep what it sent") {
+TEST_CASE("a peer that has lost what it had received starts over, and so does one that does not keep what it sent") {
   for (auto other : {hello_of_b(ours, 0), hello_of_b(ours, 1, 3), hello_of_b(ours, 1, ~0ull), hello_of_b(0, 1), hello_of_b(ours + 1, 1)}) {
     alone a;
     a.connect();
@@ -648,7 +648,7 @@ TEST_CASE("a peer that has lost what it had received begins anew, and so does on
   }
 }
 
-TEST_CASE("an owner that forgets gets back what waits, and the link begins anew") {
+TEST_CASE("an owner that forgets gets back what waits, and the link starts over") {
   alone a;
   a.connect();
   a.hear(bare());
@@ -671,14 +671,14 @@ TEST_CASE("an owner that forgets gets back what waits, and the link begins anew"
   CHECK_FALSE(up[0].resumed);
 }
 
-TEST_CASE("a hello that comes late, of before the link began anew, loses nothing") {
+TEST_CASE("a hello that comes late, from before the link started over, loses nothing") {
   alone a;
   a.connect();
   a.hear(bare());
   for (std::uint64_t n = 1; n <= 2; ++n)
     REQUIRE_FALSE(a.end.send({n, 10}));
   CHECK(a.written().size() == 2);
-  a.connect(hello_of_b(ours, 1)); // on a connection that b has left since; it has begun anew and got nothing
+  a.connect(hello_of_b(ours, 1)); // on a connection that b has left since; it has started over and got nothing
   CHECK(a.written() == std::vector<std::uint64_t>{2});
   a.connect(hello_of_b(ours, 0));
   CHECK(a.written() == std::vector<std::uint64_t>{1, 2});
@@ -753,7 +753,7 @@ struct ways {
 
 } // namespace
 
-TEST_CASE("both sides go on, or both begin anew, wherever earlier connections ended and whoever restarted") {
+TEST_CASE("both sides go on, or both start over, wherever earlier connections ended and whichever restarted") {
   // Everyday up to two frames of each side; the full run also asks for more of them, and for more connections of hellos only.
   auto full = std::getenv("SWARM_TEST_FULL") != nullptr;
   ways two{full ? 3u : 2u};

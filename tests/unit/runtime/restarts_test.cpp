@@ -17,7 +17,7 @@ restart_options plain() {
 
 } // namespace
 
-TEST_CASE("waits double up to their maximum and begin anew after a stable life") {
+TEST_CASE("waits double up to their maximum and start over after a stable life") {
   backoff waits;
   for (auto expected : {100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms, 5000ms})
     CHECK(waits.after_failure(plain(), 29'999ms, 1) == expected);

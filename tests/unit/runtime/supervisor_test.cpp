@@ -284,7 +284,7 @@ TEST_CASE("under rest_for_one temporary ones that were taken down stay down") {
   CHECK(f.d->take() == "-a-c-b+a+c");
 }
 
-TEST_CASE("a failed start counts like a death and is tried again") {
+TEST_CASE("a failed start is treated like a death and is tried again") {
   for (auto strategy : {restart_strategy::one_for_one, restart_strategy::rest_for_one}) {
     fixture f;
     f.d->unstartable = {"b"};

@@ -95,7 +95,7 @@ public:
     keeper.listener = nullptr;
   }
 
-  /// A connection of its own, so that it is known anew by its process.
+  /// A connection of its own, so that the node identifies the caller process again.
   std::shared_ptr<grpc::Channel> connect() const {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

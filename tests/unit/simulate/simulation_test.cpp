@@ -79,16 +79,16 @@ TEST_CASE("a home that is too slow answers late or refuses aloud in the simulati
   CHECK(out.value(where, "longest line before the writer") <= static_cast<double>(limits::writer_line_commands_max()));
 }
 
-TEST_CASE("a slow node among fast ones in the simulation costs bounded memory, its link begins anew and no other one does") {
+TEST_CASE("a slow node among fast ones in the simulation costs bounded memory, its link starts over and no other one does") {
   small_cluster small;
   small.made.nodes = 3;
   small.made.length = 8 * one_second;
   figures out;
   slow_node(small.made, 500, out);
   CHECK(out.value("fan-out", "messages that found no room") >= 1);
-  CHECK(out.value("fan-out", "messages given up when a link began anew") >= 1);
-  CHECK(out.value("fan-out", "times the slow node's link began anew") >= 1);
-  CHECK(out.value("fan-out", "times that another link began anew") == 0);
+  CHECK(out.value("fan-out", "messages given up when a link started over") >= 1);
+  CHECK(out.value("fan-out", "times the slow node's link started over") >= 1);
+  CHECK(out.value("fan-out", "times that another link started over") == 0);
   CHECK(out.value("fan-out", "most messages that waited on a link") <= out.value("fan-out", "most messages that may wait"));
 }
 

@@ -75,7 +75,7 @@ void check_consistent(const fault_vfs& disk, const std::string& path) {
   CHECK(rows.total<v1::Lock>({.scope = "build"}) <= 1);
 }
 
-/// What the store holds, without what time and chance made of it.
+/// What the store holds, without what depends on time and chance.
 std::string summary(const fault_vfs& disk, const std::string& path) {
   sqlite::connection db{path, {.query_only = false, .create = true, .vfs = disk.name(), .cache_kib = 1024}};
   sqlite_rows rows{db};

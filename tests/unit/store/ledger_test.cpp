@@ -271,7 +271,7 @@ TEST_CASE_FIXTURE(book_fixture, "a ledger that ends without a word leaves what i
   ledger next{copy.file(), options_for(clock, 2)};
   CHECK(first_form(reply_to(next, request)) == first_form(first));
   CHECK(first_form(reply_to(next, refused)) == first_form(no));
-  // Not twice: the log began anew.
+  // Not twice: the log started over.
   for (const auto* suffix : {"", "-wal", ".commits"})
     std::filesystem::copy_file(copy.file() + suffix, copy.file("later.db") + suffix, std::filesystem::copy_options::overwrite_existing);
   ledger after{copy.file("later.db"), options_for(clock, 3)};
@@ -324,7 +324,7 @@ TEST_CASE_FIXTURE(book_fixture, "a waiter's remembered answer is replaced when i
   CHECK(granted.lock().lock().session_id() == "session-b");
 }
 
-TEST_CASE_FIXTURE(book_fixture, "whoever stands in line keeps its place however many others ask meanwhile") {
+TEST_CASE_FIXTURE(book_fixture, "a session that stands in line keeps its place however many others ask meanwhile") {
   reply_to(*book, numbered(1, register_session("session-a")));
   reply_to(*book, numbered(2, register_session("session-b")));
   REQUIRE(reply_to(*book, numbered(3, acquire("session-a", "/src/f"))).has_lock());

@@ -59,7 +59,7 @@ TEST_CASE("the file of a log may lie in memory, where not every kernel writes pa
   std::filesystem::remove(path);
 }
 
-TEST_CASE("the file of a log is not opened through a link, and a directory is none") {
+TEST_CASE("the file of a log is not opened through a symbolic link, and a directory is refused") {
   scratch_dir dir;
   std::filesystem::create_symlink(dir.file("elsewhere"), dir.file());
   CHECK_THROWS_AS(open_log_file(dir.file(), ""), sqlite::io_failure);

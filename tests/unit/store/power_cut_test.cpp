@@ -1,4 +1,4 @@
-// The power cut at any operation of a longer life of the store: its log begins anew several times, workers are asked for, start and end,
+// The power cut at any operation of a longer life of the store: its log starts over several times, workers are asked for, start and end,
 // a restored file begins a new epoch, and a sweep removes what is old.
 #include <doctest/doctest.h>
 
@@ -270,7 +270,7 @@ private:
   std::set<std::string> generations_;
 };
 
-/// What the store holds, without what time and chance made of it.
+/// What the store holds, without what depends on time and chance.
 std::string summary(const fault_vfs& disk) {
   sqlite::connection db{path, {.query_only = false, .create = true, .vfs = disk.name(), .cache_kib = 1024}};
   auto ok = db.prepared("PRAGMA integrity_check").use();

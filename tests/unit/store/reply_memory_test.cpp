@@ -26,7 +26,7 @@ v1::Reply reply_with(std::uint64_t revision) {
   return reply;
 }
 
-/// Remembers, acknowledges, resolves and asks at random, and writes or opens it anew in between.
+/// Remembers, acknowledges, resolves and asks at random, and writes or reopens it in between.
 void compare_with_model(std::uint64_t seed) {
   CAPTURE(seed);
   std::mt19937_64 rng{seed};
@@ -60,7 +60,7 @@ void compare_with_model(std::uint64_t seed) {
         auto seq = 1 + below(m.next);
         v1::ResolvedWait wait;
         wait.mutable_principal()->set_kind(v1::Principal::OPERATOR);
-        // Its name is what principal_key makes of it, hence a client of its own.
+        // principal_key() makes its name, hence a client of its own.
         auto principal = domain::principal_key(wait.principal());
         memory->remember({principal, "waiter-" + std::to_string(step), seq}, "w", reply_with(1), 1'000);
         if (below(2) == 0)

@@ -280,7 +280,7 @@ TEST_CASE("a session that waited for the end consumes the messages about it, a p
   CHECK(ctl.node.commands.back().has_dispatch());
 }
 
-TEST_CASE("a task that failed exits alike when it is followed and when it is asked for again, whoever worked on it") {
+TEST_CASE("a task that failed exits alike when it is followed and when it is asked for again, no matter who worked on it") {
   test::cli ctl;
   auto failed = task_in(v1::FAILED, "could not");
   failed.clear_harness();

@@ -1,4 +1,4 @@
-// What of a program's output reaches the terminal, the pipe or the file of whoever dispatched it.
+// What of a program's output reaches the terminal, the pipe or the file of the user who dispatched it.
 #include "cli/verbs/output_filter.hpp"
 
 #include <random>

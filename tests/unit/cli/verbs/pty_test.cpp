@@ -104,7 +104,7 @@ TEST_CASE("a table [terminal] that is wrong is refused with its line") {
   CHECK(said("[terminal\n").find(".toml:1: ") != std::string::npos);
 }
 
-TEST_CASE("attach takes the flag before the configuration, and refuses a key that is none with the place where it stands") {
+TEST_CASE("attach takes the flag before the configuration, and refuses an unknown key with the place where it stands") {
   cli_with_terminals ctl;
   CHECK(ctl.run({"pty", "attach", "server", "--detach-key", "alt-x"}) == code::usage);
   CHECK(ctl.screen.err.find("--detach-key takes one character") != std::string::npos);

@@ -84,7 +84,7 @@ TEST_CASE("a live session of another process cannot be adopted") {
   }
 }
 
-TEST_CASE("whoever has the session's token may register it again, and it stays with its process") {
+TEST_CASE("a process that has the session's token may register it again, and it stays with its process") {
   domain_world w;
   auto id = w.session("", 7);
   auto cmd = domain_world::registration("name:new", 8);

@@ -263,7 +263,7 @@ TEST_CASE("an agent whose task has opened gets it, with what it is about") {
 
 namespace {
 
-/// Work that waits and is to be given to whoever is there when it opens.
+/// Work that waits and is to be given to the session that is there when it opens.
 v1::Command later(const std::string& title, const std::string& after, const std::string& role = {}) {
   auto c = work(title);
   c.mutable_dispatch()->set_role(role);
@@ -293,7 +293,7 @@ struct waiting_world : task_world {
 
 } // namespace
 
-TEST_CASE("work that waits and may start nobody is given to a live worker when it opens, whoever came and went meanwhile") {
+TEST_CASE("work that waits and may start nobody is given to a live worker when it opens, no matter who came and went meanwhile") {
   waiting_world w;
   const auto gone = w.join("identity:x role:reviewer");
   const auto task = w.dispatched(later("T", w.first, "reviewer"));
@@ -421,7 +421,7 @@ TEST_CASE("what is given out by a cascade too large for one command is told once
   CHECK(w.rows.all<v1::Spawn>().empty());
 }
 
-TEST_CASE("what starts nobody counts against no quota of workers") {
+TEST_CASE("what starts nobody uses up no quota of workers") {
   waiting_world w;
   v1::Spawn s;
   s.set_scope(scope);
@@ -605,7 +605,7 @@ TEST_CASE("a part of a task is tied to the ticket of the whole, or to none") {
   CHECK(w.promotion(unbound).reason() == "parent_routine_skipped");
 }
 
-TEST_CASE("what the caller says of promotion counts before type, setting and size, but not against key and parent") {
+TEST_CASE("what the caller says of promotion takes precedence over type, setting and size, but not against key and parent") {
   tracked_world w;
   w.set("config/work_tracker/x", R"({"default_promotion":"explicit-only"})");
   const auto told = [&](const char* title, std::optional<bool> promote, const std::string& identifier = {}) {

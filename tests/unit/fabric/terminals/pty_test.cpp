@@ -271,7 +271,7 @@ TEST_CASE("those who typed are answered when the program ends or the keeper goes
   }
 }
 
-TEST_CASE("what was typed before the node or the keeper's connection began anew is not typed again") {
+TEST_CASE("what was typed before the node or the keeper's connection started over is not typed again") {
   terminal_world t;
   CHECK(t.type("once", "me/1").get() == 4);
   SUBCASE("known") {

@@ -282,7 +282,7 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
     a.pass(5s);
     CHECK_FALSE(a.typed().empty());
   }
-  SUBCASE("a report that has run out counts no more") {
+  SUBCASE("a report that has expired is not used any more") {
     a.tell(report::WORKING, "hook", 10'000);
     a.mail_to_agent("look");
     a.pass(8s);
@@ -367,7 +367,7 @@ TEST_CASE("a question stays open whatever is drawn, until the program itself say
   asked_world a;
   SUBCASE("somebody moves in it") { a.shows("Yes / [No]"); }
   SUBCASE("it says that it asks") { a.shows(says_blocked + "Yes / [No]"); }
-  SUBCASE("what it said before the hook's report does not count") {
+  SUBCASE("what it said before the hook's report is not used") {
     a.tell(report::WORKING);
     a.keeper.print(a.pty(), says_idle);
     a.pass(100ms);
@@ -493,7 +493,7 @@ TEST_CASE("an agent goes on being watched after a restart of the node or the dea
   CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
 }
 
-TEST_CASE("reports: an older one of a source changes nothing, the terminal counts last, and sources are bounded") {
+TEST_CASE("reports: an older one of a source changes nothing, the terminal is used last, and sources are bounded") {
   agent_world a;
   auto state = [&] {
     v1::Query q;
@@ -526,7 +526,7 @@ TEST_CASE("reports: an older one of a source changes nothing, the terminal count
   };
   CHECK(refused([](auto& r) { r.clear_source(); }) == "A report needs a source: who says so");
   CHECK(refused([](auto& r) { r.clear_state(); }) == "A report needs a state: working, idle, blocked, done or unknown");
-  CHECK(refused([](auto& r) { r.set_ttl_ms(-1); }).rfind("A report counts for at most", 0) == 0);
+  CHECK(refused([](auto& r) { r.set_ttl_ms(-1); }).rfind("A report is valid for at most", 0) == 0);
   CHECK(refused([](auto& r) { r.set_session_id("nobody"); }) == "Instance nobody is not active in this scope");
 }
 

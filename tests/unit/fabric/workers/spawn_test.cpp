@@ -454,7 +454,7 @@ TEST_CASE("the caller's environment reaches the worker and no file") {
   CHECK(everything.find(from_hex(token)) == std::string::npos);
 }
 
-TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hears what to do") {
+TEST_CASE("OpenCode is not started without its plugin, and the caller hears what to do") {
   fabric_world f;
   auto wanted = [&](const std::string& title) {
     auto cmd = f.dispatch(title);
@@ -478,7 +478,7 @@ TEST_CASE("OpenCode is not started without its plugin, and whoever wanted it hea
         std::string::npos);
 }
 
-TEST_CASE("Gemini CLI is not started without our policy, and whoever wanted it hears what to do") {
+TEST_CASE("Gemini CLI is not started without our policy, and the caller hears what to do") {
   fabric_world f;
   auto wanted = [&](const std::string& title, const std::string& share) {
     auto cmd = f.dispatch(title);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto patience = 20s;
 
-/// Tells of one thing and then stays silent; answers questions, or keeps them.
+/// Reports one thing and then stays silent; answers questions, or keeps them.
 class silent_node final : public v1::Coordination::CallbackService {
 public:
   std::atomic<bool> keeps_questions = false;

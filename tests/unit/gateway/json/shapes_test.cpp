@@ -182,7 +182,7 @@ TEST_CASE("dispatch replies follow the contract's branches, status last where a 
   CHECK_FALSE(mcp::dispatch(d).contains("promotion"));
 }
 
-TEST_CASE("dispatch tells of a new task whether it belongs into the tracker, and what it was tied to") {
+TEST_CASE("dispatch says of a new task whether it belongs into the tracker, and what it was tied to") {
   v1::DispatchReply d;
   *d.mutable_task() = example_task();
   d.set_status(v1::DispatchReply::NO_WORKER);

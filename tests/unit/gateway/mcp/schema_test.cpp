@@ -15,7 +15,7 @@ namespace {
 
 const json not_sent(json::value_t::discarded);
 
-/// The issues in compact form, so that the order of their keys counts.
+/// The issues in compact form, so that the order of their keys is compared, too.
 std::string issues_of(const json& schema, const std::string& arguments) { return mcp::issues_with(schema, json::parse(arguments)).dump(); }
 std::string issues(std::string_view tool, const std::string& arguments) { return issues_of(mcp::input_schema(tool), arguments); }
 

@@ -75,7 +75,7 @@ TEST_CASE("routines are found in the repository's root, in the state directory a
     CHECK(w.refusal(bad).find("is no name of a routine") != std::string::npos);
 }
 
-TEST_CASE("the user's routine counts before a shipped one, and a repository's never takes their place") {
+TEST_CASE("the user's routine takes precedence over a shipped one, and a repository's never takes their place") {
   world w;
   w.write(w.where.shipped, "check", "shipped");
   w.write(w.where.user, "check", "mine");

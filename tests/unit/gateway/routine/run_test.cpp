@@ -123,15 +123,15 @@ TEST_CASE("whatever is done in whatever order, asking again is the same run unti
     CHECK(first.succeeded() == !failed);
     auto summary = w.tasks().at(first.report(false).at("summary").at("task_id"));
     CHECK(summary.status() == (failed ? v1::CANCELLED : v1::OPEN));
-    auto anew = w.begin(file);
-    anew.start(w.as());
-    CHECK(id_of(anew) != id_of(first));
+    auto second = w.begin(file);
+    second.start(w.as());
+    CHECK(id_of(second) != id_of(first));
     CHECK(w.tasks().size() == 2 * made);
     CHECK(w.tasks().at(summary.id()).status() == v1::CANCELLED);
   }
 }
 
-TEST_CASE("whoever follows to the end writes the summary: a session itself, a person through one that goes again") {
+TEST_CASE("the follower to the end writes the summary: a session itself, a person through one that goes again") {
   for (bool person : {true, false}) {
     CAPTURE(person);
     swarm_of w;

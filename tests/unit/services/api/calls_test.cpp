@@ -103,7 +103,7 @@ TEST_CASE("requests that break an outer bound are refused before anything is ask
   CHECK(f.commands() == before);
 }
 
-TEST_CASE("what a client writes about who it is counts for nothing") {
+TEST_CASE("what a client writes about who it is has no effect") {
   service_world f;
   // Only the node itself may report a process.
   auto r = fabric_world::command();

@@ -75,7 +75,7 @@ TEST_CASE("what is wrong is named") {
   CHECK(wrong_with(many).find("more than 32") != std::string::npos);
 }
 
-TEST_CASE("the tables of the cluster are no mistake to whoever reads the limits") {
+TEST_CASE("the tables of the cluster are no mistake to the reader of the limits") {
   CHECK_FALSE(configure_limits_from("[labels]\ngpu = \"yes\"\n[accept.spawn]\nprincipals = []\n").has_value());
   CHECK(configure_limits_from("[lables]\ngpu = \"yes\"\n")->find("[labels]") != std::string::npos);
 }

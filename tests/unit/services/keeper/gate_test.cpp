@@ -220,7 +220,7 @@ TEST_CASE("a running program cannot be forgotten") {
   CHECK(b.events.listed.size() == 1);
 }
 
-TEST_CASE("what a client sent before it was replaced still counts") {
+TEST_CASE("what a client sent before it was replaced is still done") {
   node n;
   for (int i = 0; i < 30; ++i) {
     CAPTURE(i);

@@ -64,7 +64,7 @@ TEST_CASE("input that nobody reads is refused beyond the staging buffer and clos
   a.wait_exit("s1");
 }
 
-TEST_CASE("whoever attaches next is told of the newest inputs that had a request, written or staged, and of none of their tickets") {
+TEST_CASE("the next client that attaches is told of the newest inputs that had a request, written or staged, and of none of their tickets") {
   node n;
   std::string block(limits::pty_input_bytes_max / 2, 'x');
   {

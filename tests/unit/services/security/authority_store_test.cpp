@@ -112,7 +112,7 @@ TEST_CASE("the authority's key is in memory for ten minutes and not longer") {
   CHECK(!h.store->locked(until - 1));
   CHECK(value_of(h.store->verify(value_of(h.store->issue(csr, node_b, until - 1)), until)) == node_b);
   CHECK(code_of(h.store->issue(csr, node_b, until)) == security_error::locked);
-  // It is gone, not only said to be.
+  // It is gone, not only reported as gone.
   CHECK(code_of(h.store->issue(csr, node_b, now_ms)) == security_error::locked);
   (void)value_of(h.store->unlock(passphrase, now_ms));
   CHECK(!h.store->locked(now_ms - 1000)); // a clock that is put right
@@ -136,9 +136,9 @@ TEST_CASE("a key that nobody asks for is wiped in time") {
   CHECK(h.store->wipe_in_time(until - 1) == 1);
   CHECK(!h.store->locked(now_ms));
   CHECK(h.store->wipe_in_time(until) == 0);
-  CHECK(h.store->locked(now_ms)); // gone, not only said to be
+  CHECK(h.store->locked(now_ms)); // gone, not only reported as gone
   CHECK(h.store->wipe_in_time(now_ms) == 0);
-  // The last unlocking counts.
+  // The last unlocking applies.
   (void)value_of(h.store->unlock(passphrase, now_ms));
   (void)value_of(h.store->unlock(passphrase, now_ms + 1000));
   CHECK(h.store->wipe_in_time(until) == 1000);
@@ -289,7 +289,7 @@ TEST_CASE("a revoked node is out for good, restarts or not") {
   CHECK(code_of(authority_store::open(h.path())) == security_error::malformed);
 }
 
-TEST_CASE("a node that leaves and comes again within a second has a certificate that counts, and the one before does not") {
+TEST_CASE("a node that leaves and comes again within a second has a valid certificate, and the one before is revoked") {
   home h;
   auto issued = [&](std::int64_t at) { return value_of(h.store->issue(request_of(new_key()), node_b, at)); };
   auto first = issued(now_ms);
@@ -345,7 +345,7 @@ TEST_CASE("a founding that was cut short is begun again") {
   CHECK(h.store->facts());
 }
 
-TEST_CASE("a founding that cannot be written is none") {
+TEST_CASE("a founding that cannot be written fails") {
   place p;
   p.open();
   fs::create_directories(p.path() / "ca.crt" / "x"); // in the way of the file

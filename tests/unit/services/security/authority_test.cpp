@@ -86,7 +86,7 @@ TEST_CASE("serial numbers are random and of 128 bits") {
   CHECK(longest == 32);
 }
 
-TEST_CASE("no certificate outlives the authority, and none is made when it does not count") {
+TEST_CASE("no certificate outlives the authority, and none is made when it is not valid") {
   auto ca = new_authority();
   auto info = value_of(read_certificate(ca.certificate()));
   auto csr = request_of(new_key());
@@ -97,7 +97,7 @@ TEST_CASE("no certificate outlives the authority, and none is made when it does 
   CHECK(code_of(ca.issue(csr, node_a, info.not_before_ms - 1)) == security_error::not_yet_valid);
 }
 
-TEST_CASE("certificates are made for EC P-256 keys of whoever has them, and for UUIDs") {
+TEST_CASE("certificates are made for EC P-256 keys of anybody who has them, and for UUIDs") {
   auto ca = new_authority();
   CHECK(code_of(ca.issue(request_of(rsa_key().get()), node_a, now_ms)) == security_error::wrong_key);
   CHECK(code_of(ca.issue(request_of(ec_key("P-384").get()), node_a, now_ms)) == security_error::wrong_key);
@@ -108,7 +108,7 @@ TEST_CASE("certificates are made for EC P-256 keys of whoever has them, and for 
   CHECK(code_of(ca.issue(request_of(new_key()), "x,DNS:other", now_ms)) == security_error::malformed);
 }
 
-TEST_CASE("a certificate counts from its first second to its last, as long as the authority's does") {
+TEST_CASE("a certificate is valid from its first second to its last, as long as the authority's is") {
   auto ca = new_authority();
   auto der = value_of(ca.issue(request_of(new_key()), node_a, now_ms));
   auto info = value_of(read_certificate(der));
@@ -121,7 +121,7 @@ TEST_CASE("a certificate counts from its first second to its last, as long as th
   CHECK(code_of(at(value_of(read_certificate(ca.certificate())).not_after_ms + 1000)) == security_error::expired);
 }
 
-TEST_CASE("a certificate of another authority does not count, even of one of the same name") {
+TEST_CASE("a certificate of another authority is not valid, even of one of the same name") {
   auto ca = new_authority(), other = new_authority();
   auto der = value_of(other.issue(request_of(new_key()), node_a, now_ms));
   CHECK(code_of(verify_node_certificate(der, ca.certificate(), now_ms)) == security_error::other_cluster);
@@ -134,7 +134,7 @@ TEST_CASE("a certificate of another authority does not count, even of one of the
   CHECK(code_of(verify_node_certificate(der, "x", now_ms)) == security_error::malformed);
 }
 
-TEST_CASE("what the authority signed counts only if it is as nodes' certificates are made") {
+TEST_CASE("what the authority signed is valid only if it is as nodes' certificates are made") {
   auto ca = new_authority();
   auto refused = [&](const forged& f) { return code_of(verify_node_certificate(f.by(ca), ca.certificate(), now_ms)) == security_error::malformed; };
   CHECK(value_of(verify_node_certificate(forged{}.by(ca), ca.certificate(), now_ms)) == node_a);
@@ -155,7 +155,7 @@ TEST_CASE("what the authority signed counts only if it is as nodes' certificates
   CHECK(code_of(verify_node_certificate(ca.certificate(), ca.certificate(), now_ms)) == security_error::malformed);
 }
 
-TEST_CASE("no certificate of which a byte was changed counts") {
+TEST_CASE("no certificate of which a byte was changed is valid") {
   auto ca = new_authority();
   auto der = value_of(ca.issue(request_of(new_key()), node_a, now_ms));
   std::mt19937 random{2};

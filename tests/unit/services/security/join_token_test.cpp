@@ -94,7 +94,7 @@ TEST_CASE("no token is made of what does not belong into one") {
   CHECK(wrong([](join_token& t) { t.address = "nowhere"; }));
 }
 
-TEST_CASE("a token that is cut off anywhere is said to be") {
+TEST_CASE("a token that is cut off anywhere is reported as such") {
   auto text = text_of(example());
   for (std::size_t n = 1; n < text.size(); ++n)
     CHECK_MESSAGE(code_of(parse_join_token(text.substr(0, n))) == security_error::truncated, n);
@@ -125,7 +125,7 @@ TEST_CASE("a token with one wrong letter is refused, and so is one with more") {
     CHECK(code_of(parse_join_token(middle)) == security_error::mistyped);
 }
 
-TEST_CASE("what is no token, or one of another version, is said to be") {
+TEST_CASE("what is no token, or one of another version, is reported as such") {
   for (const auto* wrong : {"", "  ", "hello", "swarm", "https://example/", "Swarm-join-1.AAAA"})
     CHECK_MESSAGE((std::string_view{wrong} == "swarm" || code_of(parse_join_token(wrong)) == security_error::malformed), wrong);
   CHECK(code_of(parse_join_token("swarm-join-2.AAAA")) == security_error::newer_version);

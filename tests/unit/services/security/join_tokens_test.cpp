@@ -53,7 +53,7 @@ TEST_CASE("a token lets one node in, and that one again if the answer was lost")
   CHECK(code_of(w.redeem(t, t.expires_ms)) == security_error::expired);
 }
 
-TEST_CASE("a token counts until it expires") {
+TEST_CASE("a token is valid until it expires") {
   world w;
   auto t = w.make(5000);
   CHECK(t.expires_ms == now_ms + 5000);
@@ -96,7 +96,7 @@ TEST_CASE("a request that cannot be answered does not use the token up") {
   CHECK(!w.redeem(t));
 }
 
-TEST_CASE("to look whether a token counts does not use it up, and a wrong one is a try") {
+TEST_CASE("to look whether a token is valid does not use it up, and a wrong one is a try") {
   world w;
   auto t = w.make();
   auto check = [&](std::string_view key, const std::string& node, const std::string& csr, std::int64_t at = now_ms) {
@@ -196,7 +196,7 @@ TEST_CASE("tokens survive a restart, as hashes in a file of their owner") {
   CHECK(!w.redeem(fresh));
 }
 
-TEST_CASE("a use that cannot be kept is none") {
+TEST_CASE("a use that cannot be kept is refused") {
   world w;
   auto t = w.make();
   // A directory in the way of the file.
