@@ -105,7 +105,7 @@ public:
   std::string file(std::string_view input, const std::optional<v1::Session>& session) const;
   /// The working directory is the session's, or lies in its repository.
   bool stands_with(const v1::Session& session) const;
-  /// The same for a lock: links are followed, and with `wanted` a pattern that no file is called is refused. Throws `failure`.
+  /// The same for a lock: symbolic links are followed, and with `wanted` a pattern that no file is called is refused. Throws `failure`.
   std::string lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted = false) const;
 
 private:

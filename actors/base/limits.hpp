@@ -243,7 +243,7 @@ inline constexpr std::size_t ring_bytes_max = 16 * mib;
 /// Input of one terminal that its program has not taken yet.
 inline constinit bound<std::size_t> keeper_input_staging_bytes{256 * kib};
 inline constinit bound<std::size_t> keeper_input_tickets_max{1'024};
-/// Frames waiting between swarmd and the keeper, each way; beyond it the sender is refused (swarmd) or the peer dropped (keeper).
+/// Frames waiting between swarmd and the keeper, each way; beyond it the sender is refused (swarmd) or the client disconnected (keeper).
 inline constinit bound<std::size_t> keeper_queue_bytes_max{8 * mib};
 inline constinit bound<std::size_t> keeper_log_bytes_max{1 * mib};
 /// A keeper without client and programs ends after this.
@@ -332,7 +332,7 @@ inline constexpr std::size_t node_info_bytes_max = 8 * kib;
 inline constexpr std::size_t link_message_bytes_max = 3 * mib;
 /// What a node takes in of a link before somebody has dealt with it.
 inline constinit bound<std::size_t> link_window_bytes{8 * mib, 4 * mib, 64 * mib};
-/// Messages for a peer that have not arrived yet: beyond it, errc::overloaded.
+/// Messages for another node that have not arrived yet: beyond it, errc::overloaded.
 inline constinit bound<std::size_t> link_outbox_messages_max{4'096};
 inline constinit bound<std::size_t> link_outbox_bytes_max{32 * mib, 4 * mib, 256 * mib};
 inline constinit bound<std::size_t> link_requests_max{4'096};

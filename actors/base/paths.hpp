@@ -7,7 +7,7 @@
 
 namespace swarm {
 
-/// Absolute against `cwd`, then lexically normalised: no `.`, `..`, doubled or trailing slashes. Symlinks are not resolved.
+/// Absolute against `cwd`, then lexically normalised: no `.`, `..`, doubled or trailing slashes. Symbolic links are not resolved.
 std::string normalize_path(std::string_view path, std::string_view cwd);
 /// Nearest ancestor-or-self holding an entry named `.git`, else the directory itself. Reads the file system.
 std::string git_root(const std::string& directory);

@@ -6,7 +6,7 @@
 
 namespace swarm {
 
-/// The file of the program that runs, links resolved; also when it was replaced meanwhile. Empty when /proc does not say.
+/// The file of the program that runs, symbolic links resolved; also when it was replaced meanwhile. Empty when /proc does not say.
 std::filesystem::path running_program();
 
 /// `named`, what $SWARM_SHARE says, unless it is empty; else share/swarm-fabric beside the directory of the program, as installed; else

@@ -48,7 +48,7 @@ std::string directory_named_by(const fs::path& file, std::string_view prefix, co
   line = trimmed(line.substr(prefix.size()));
   if (line.empty() || line.size() > limits::path_bytes_max() || line.find_first_of(std::string_view{"\n\0", 2}) != std::string_view::npos)
     return {};
-  // Through symlinks, where `..` means what the system means by it.
+  // Through symbolic links, where `..` means what the system means by it.
   std::error_code ec;
   auto out = fs::canonical(base / fs::path{line}, ec);
   return ec || !fs::is_directory(out, ec) ? std::string{} : out.string();

@@ -46,7 +46,7 @@ std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval
   if (!me || !has_token(me->label(), gateway_token))
     return refuse(v1::Refusal::FORBIDDEN, "Only the operator and sessions labeled mode:gateway decide approvals. Ask one of them.", a.id());
   if (principal_key(who) == principal_key(a.requested_by()))
-    return refuse(v1::Refusal::FORBIDDEN, "A session may not decide what it has asked for itself. Ask the operator or another gateway.", a.id());
+    return refuse(v1::Refusal::FORBIDDEN, "A session may not decide what it has asked for itself. Ask the operator or another coordinator.", a.id());
   return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ std::string find_token(std::string_view label, Visit visit) {
   }
 }
 
-/// May this caller's overrides of the identity boundary count at all?
+/// May this caller's overrides of the identity boundary have any effect?
 bool may_override(const v1::Principal& who) { return who.kind() != v1::Principal::SESSION || has_grant(who, "cross_identity"); }
 
 } // namespace

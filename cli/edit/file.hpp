@@ -16,7 +16,7 @@ struct settings_file {
 
 /// Throws `failure` for anything but a regular file of this user, up to limits::agent_settings_bytes_max.
 settings_file read_settings(const std::filesystem::path&);
-/// The Git work tree it lies in; empty for none.
+/// The Git worktree it lies in; empty for none.
 std::filesystem::path repository_of(const settings_file&);
 
 /// Replaces the file as it was read by these bytes, mode 0600, or removes it (no bytes). `keep`: what was there goes to

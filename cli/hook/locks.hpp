@@ -1,4 +1,4 @@
-// Whether a tool writes a file that somebody has locked, even if the two name it differently: through symlinks, from a linked work tree, as
+// Whether a tool writes a file that somebody has locked, even if the two name it differently: through symbolic links, from a linked worktree, as
 // part of a directory or of a pattern.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace swarm::cli {
 
-/// The path with the symlinks of its existing part resolved; the path itself when that fails.
+/// The path with the symbolic links of its existing part resolved; the path itself when that fails.
 std::string canonical_path(const std::string& path);
 
 class path_matcher {
@@ -39,14 +39,14 @@ private:
   std::vector<std::size_t> wide_; // trees and patterns
 };
 
-/// The one name under which a session locks this file, with symlinks resolved.
+/// The one name under which a session locks this file, with symbolic links resolved.
 std::string lock_name(const std::string& path, const hook_memory& me);
 /// The lock names of all files that are written. A pattern stands for the files that match it now, a directory also for everything in it.
 /// Devices and the like are left out. Nothing when there are more than limits::hook_paths_max.
 std::optional<std::set<std::string>> lock_names(const std::vector<shell::written_path>&, const hook_memory& me);
-/// Whether the path lies in a repository that has linked work trees, so that one lock name may mean several files.
+/// Whether the path lies in a repository that has linked worktrees, so that one lock name may mean several files.
 bool has_several_trees(const std::string& path);
-/// The file that a lock means for its holder, who may work in a linked work tree.
+/// The file that a lock means for its holder, who may work in a linked worktree.
 std::string file_of_holder(const std::string& lock_path, const v1::Session& holder);
 
 } // namespace swarm::cli

@@ -25,7 +25,7 @@ std::string hook_run::holder_text(const v1::LockView& view, const char* what) co
   return view.lock().note().empty() ? out : out + " (" + shown(view.lock().note()) + ")";
 }
 
-/// The locked file, in the work tree of the lock's holder. Empty when the holder is not known.
+/// The locked file, in the worktree of the lock's holder. Empty when the holder is not known.
 std::string hook_run::file_of(const v1::LockView& view) {
   const auto& path = view.lock().path();
   if (view.hidden() || !has_several_trees(path))
@@ -45,11 +45,11 @@ std::string hook_run::file_of(const v1::LockView& view) {
   return known->second.id().empty() ? std::string{} : file_of_holder(path, known->second);
 }
 
-/// Decides about a write to what somebody else has locked. A holder in another work tree of the repository has a different file: a warning is
+/// Decides about a write to what somebody else has locked. A holder in another worktree of the repository has a different file: a warning is
 /// enough then.
 hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w) {
   if (auto file = file_of(view); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
-    warnings_.push_back(holder_text(view, "in another work tree:") + ". Both changes will have to be merged.");
+    warnings_.push_back(holder_text(view, "in another worktree:") + ". Both changes will have to be merged.");
     return verdict::warned;
   }
   deny(holder_text(view, "blocked"));

@@ -31,7 +31,7 @@ file_stamp stamp_of(const std::string& path);
 /// A file that somebody else had locked when a shell command began.
 struct watched_file {
   std::string path;   // the lock's path
-  std::string file;   // the file on disk, in the holder's work tree
+  std::string file;   // the file on disk, in the holder's worktree
   std::string holder; // session id
   file_stamp before;
 };

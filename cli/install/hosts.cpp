@@ -610,7 +610,7 @@ fs::path program_on_path(const environment& env, const std::string& name) {
 fs::path program_for_settings(const environment& env) {
   auto self = running_program();
   std::error_code ec;
-  // A link on the path outlives the next version, which the file behind it may not.
+  // A symbolic link on the path outlives the next version, which the file behind it may not.
   auto named = program_on_path(env, "swarmctl");
   return !named.empty() && fs::equivalent(named, self, ec) ? named : self;
 }

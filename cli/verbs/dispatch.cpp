@@ -200,7 +200,7 @@ std::string status_text(const v1::DispatchReply& d, const v1::Task& task) {
   }
 }
 
-/// The work tree that the worker has left; nothing when it had none of its own, or changed nothing in it.
+/// The worktree that the worker has left; nothing when it had none of its own, or changed nothing in it.
 std::optional<worker_tree> left_by(const v1::Command& command, const v1::Task& task) {
   const auto& d = command.dispatch();
   return d.worktree() ? find_worker_tree(d.directory(), task.id()) : std::nullopt;

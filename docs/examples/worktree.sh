@@ -1,5 +1,5 @@
 #!/bin/sh
-# A worker in a work tree and on a branch of its own: nothing changes in the repository until you merge what it did.
+# A worker in a worktree and on a branch of its own: nothing changes in the repository until you merge what it did.
 #
 # Prints:
 #   before the merge: one

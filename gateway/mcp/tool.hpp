@@ -48,7 +48,7 @@ struct tool_call {
   v1::Query query() const;
   /// The file that an argument names.
   std::string file(const std::string& input) const;
-  /// Where it lies on this host, with links followed.
+  /// Where it lies on this host, with symbolic links followed.
   std::string real_file(const std::string& input) const;
   /// An argument that the schema requires or gives a default for.
   const std::string& text(const char* name) const { return arguments.at(name).get_ref<const std::string&>(); }

@@ -209,11 +209,11 @@ std::vector<tool> dispatch_tools() {
     {.name = "dispatch",
      .description =
        "Get work done: makes one durable task and finds or starts exactly one worker for it. Asking again with the same title gives the same "
-       "task and worker. For gateways and whoever may spawn.",
+       "task and worker. For coordinators and sessions with the right `spawn`.",
      .input_schema = input_schema("dispatch"),
      .run = run_dispatch},
     {.name = "request_spawn",
-     .description = "Start one worker process under a key, without a task of its own. For gateways and whoever may spawn.",
+     .description = "Start one worker process under a key, without a task of its own. For coordinators and sessions with the right `spawn`.",
      .input_schema = request_spawn_schema(),
      .run = request_spawn},
   };

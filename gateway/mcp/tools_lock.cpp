@@ -13,7 +13,7 @@ namespace swarm::mcp {
 
 namespace {
 
-/// The name under which a file is locked: where its links lead.
+/// The name under which a file is locked: where its symbolic links lead.
 std::string locked_name(const tool_call& call) {
   const auto& input = call.text("file");
   auto real = call.real_file(input);

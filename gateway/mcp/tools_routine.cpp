@@ -208,7 +208,7 @@ std::vector<tool> routine_tools() {
     {.name = "routine_run",
      .description =
        "Make a routine's steps tasks, all or none, and get them done as dispatch does it. The same routine with the same parameters is one run "
-       "while it goes on. For gateways and whoever may spawn; a repository's routine only after a person has trusted it.",
+       "while it goes on. For coordinators and sessions with the right `spawn`; a repository's routine only after a person has trusted it.",
      .input_schema = run_schema(),
      .run = routine_run},
   };

@@ -1,4 +1,4 @@
-// What a lock's argument means on this host: links are followed, so that one file has one name, and a pattern is no file.
+// What a lock's argument means on this host: symbolic links are followed, so that one file has one name, and a pattern is no file.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 namespace swarm::mcp {
 
 /// `path`, absolute and normalised, with its symbolic links followed; what does not exist stays as it is. A file below `root` keeps the name
-/// that `root` has here, also if that is a link itself. The fabric's own names are left alone. Reads the file system.
+/// that `root` has here, also if that is a symbolic link itself. The fabric's own names are left alone. Reads the file system.
 std::string follow_links(const std::string& path, const std::string& root);
 
 /// Why nothing is locked under that name in the scope: it is a pattern, and no file is called so; or it lies in another repository, where nobody

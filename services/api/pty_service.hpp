@@ -26,7 +26,7 @@ private:
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
 void with_terminal(caf::event_based_actor* self, const service_environment&, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
-/// Terminals are for the operator, for gateways, and for sessions granted "pty"; a session may always use its own.
+/// Terminals are for the operator, for messaging gateways, and for sessions granted "pty"; a session may always use its own.
 grpc::Status may_use_terminal(const v1::Principal&, const std::string& session_of_terminal);
 
 } // namespace swarm

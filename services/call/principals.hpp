@@ -56,7 +56,7 @@ public:
   std::uint64_t invalidations() const noexcept { return invalidations_; }
   /// What has been remembered; bounded, oldest out, and for limits::resolved_token_age only.
   std::optional<v1::Principal> resolved(const std::string& token_hash) const;
-  /// `asked_at`: losses() before the store was asked.
+  /// `asked_at`: invalidations() before the store was asked.
   void remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at);
   /// Calls `gone` once, from any thread, when the session goes, unless what is returned has been dropped before. Null when a session or
   /// token has gone since `asked_at`: this one may have been it.
@@ -100,7 +100,7 @@ struct claim {
   v1::Principal principal; // final, unless token_hash is set
   std::string token_hash;  // SHA-256 of a token shown that no live worker has: the store decides
   bool refused = false;    // inside a worker's tree, but nobody's
-  std::uint64_t at = 0;    // bearers::losses() before anybody was asked
+  std::uint64_t at = 0;    // token_cache::invalidations() before anybody was asked
 };
 
 /// Tells who calls. Thread-safe.

@@ -31,7 +31,7 @@ std::string read_text(const fs::path& file) {
   return out;
 }
 
-/// The directory where git keeps what all work trees of the repository share.
+/// The directory where git keeps what all worktrees of the repository share.
 fs::path common_directory(const fs::path& root) {
   std::error_code ec;
   auto git = root / ".git";
@@ -238,7 +238,7 @@ std::optional<security_failure> checkouts::unshare(const std::string& root) {
 bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
   if (!is_named_scope(scope) || seen_root.empty() || seen_root.front() != '/')
     return false;
-  // Work trees come and go, so the checkout is the repository itself; a path is the same in both.
+  // Worktrees come and go, so the checkout is the repository itself; a path is the same in both.
   auto tree = find_git_tree(seen_root);
   const auto& root = tree && tree->linked && tree->root == seen_root ? tree->repository : seen_root;
   {

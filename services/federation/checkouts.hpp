@@ -22,7 +22,7 @@ namespace swarm {
 /// A git remote in a form that is equal on all hosts: without user, password, scheme, port, trailing ".git" and slashes, and with the host's name
 /// in lower case. "git@Host:me/x.git" and "https://me:secret@host/me/x/" both become "host/me/x". Empty when the remote names no path.
 std::string normalized_remote(std::string_view url);
-/// The normalized remote "origin" of the repository whose root this is; empty when it has none. A work tree has the remote of its repository.
+/// The normalized remote "origin" of the repository whose root this is; empty when it has none. A worktree has the remote of its repository.
 /// Reads git's files.
 std::string remote_of(const std::filesystem::path& root);
 

@@ -257,7 +257,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   store_file store{dir.database()};
   auto board = std::make_shared<entry_actors>();
   worker_registry workers;
-  token_cache known_bearers{[] { return system_clock_port().boot_ms(); }};
+  token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
   stop_signal stop;
 
@@ -279,7 +279,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   environment->processes = &keeper;
   environment->watch = &watch;
   environment->workers = &workers;
-  environment->tokens = &known_bearers;
+  environment->tokens = &tokens;
 
   environment->facts.incarnation = random_incarnation();
   auto clustered = cluster::open(dir, environment->facts, *environment->clock);
@@ -310,7 +310,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     _exit(1);
   }
   auto server =
-    std::make_unique<node_server>(sys, environment, board, workers, known_bearers, *clustered, transport, root,
+    std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
                                   node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
   log::info({"swarmd ", SWARM_VERSION, " serves ", dir.root.string(), " as ", identity.name, " (", identity.id, ")"});

@@ -71,7 +71,7 @@ void works(const std::string& program) {
   auto peer = node.session("name:peer");
   REQUIRE(node.ctl({"lock", file, "--note", "mine", "--as", peer}).status == 0);
 
-  // S7: a second gateway wants the same.
+  // A second coordinator wants the same.
   mcp_client gateway{node, r.options};
   gateway.enroll("name:second mode:gateway");
   auto first = node.ctl_start({"dispatch", "write it", "--harness", program, "--wait-for-completion", "60", "--json"}, r.options);

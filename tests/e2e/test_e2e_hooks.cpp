@@ -134,7 +134,7 @@ TEST_CASE("a session starts with its registration and a word about the swarm, an
   CHECK(node.ctl_json({"instances"}).size() == 1);
 }
 
-TEST_CASE("label, role, gateway and tracker come from the variables and the repository") {
+TEST_CASE("label, role, mode and tracker come from the variables and the repository") {
   test_node node;
   std::ofstream{node.work() + "/.swarm-role"} << "# who works here\n\n  Reviewer \n";
   std::ofstream{node.work() + "/.swarm-work-tracker.json"} << R"({"provider":"Linear","mcp":"linear-mcp","team":"ENG"})";
@@ -219,7 +219,7 @@ TEST_CASE("a locked file is known by its other names") {
   CHECK(!denial(me.before("Write", {{"file_path", node.work() + "/alias.c"}})).empty());
   CHECK(!denial(me.before("Write", {{"file_path", node.work() + "/x/../real/./a.c"}})).empty());
   CHECK(me.before("Write", {{"file_path", node.work() + "/real/b.c"}}).out.empty());
-  // Locked by the name that is the link.
+  // Locked by the name that is the symbolic link.
   hold(node, peer, "link/new.c");
   CHECK(!denial(me.before("Write", {{"file_path", node.work() + "/real/new.c"}})).empty());
 }
@@ -644,7 +644,7 @@ TEST_CASE("the context is the same to the byte while nothing changes, and what o
   CHECK(seen.at("workers").empty());
 }
 
-TEST_CASE("a peer's lock in another work tree warns instead of denying") {
+TEST_CASE("a peer's lock in another worktree warns instead of denying") {
   test_node node;
   auto repository = node.work() + "/repo";
   auto git = [&](std::vector<std::string> words) {
@@ -677,7 +677,7 @@ TEST_CASE("a peer's lock in another work tree warns instead of denying") {
   auto warned = write(linked, tree, tree + "/a.c");
   CHECK(has(context_of(warned), "held by"));
   CHECK(!warned.parsed().at("hookSpecificOutput").contains("permissionDecision"));
-  CHECK(has(warned.err, "in another work tree"));
+  CHECK(has(warned.err, "in another worktree"));
   // The same file, reached from the other tree, is denied.
   CHECK(!denial(write(linked, tree, repository + "/a.c")).empty());
   REQUIRE(node.ctl({"--scope", repository, "unlock", repository + "/a.c", "--as", in_main}).status == 0);

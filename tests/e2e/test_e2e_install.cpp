@@ -14,7 +14,7 @@ using namespace swarm::testing;
 
 namespace {
 
-/// Every file below a directory, links followed.
+/// Every file below a directory, symbolic links followed.
 std::map<std::string, std::string> files_of(const fs::path& directory) {
   std::map<std::string, std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator{directory, fs::directory_options::follow_directory_symlink})
@@ -38,7 +38,7 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream{path, std::ios::binary} << text;
 }
 
-/// What shows that nothing was written: bytes and modes, links as they are, and when a file was written last.
+/// What shows that nothing was written: bytes and modes, symbolic links as they are, and when a file was written last.
 std::map<std::string, std::string> state_of(const fs::path& directory) {
   std::map<std::string, std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator{directory}) {
@@ -346,7 +346,7 @@ TEST_CASE("a file that cannot be read is named with its line, left alone, and do
   CHECK(checked.out.find("[OK  ] host_gemini") != checked.out.npos);
 }
 
-TEST_CASE("links of dotfiles are followed, other things than files are not") {
+TEST_CASE("symbolic links of dotfiles are followed, other things than files are not") {
   fresh_home home;
   auto dotfiles = home.base.path() / "dotfiles";
   write(dotfiles / "claude.json", "{\n  \"a\": 1\n}\n");
@@ -379,7 +379,7 @@ TEST_CASE("links of dotfiles are followed, other things than files are not") {
   CHECK(loop.err.find("too many symbolic links") != loop.err.npos);
 }
 
-TEST_CASE("each settings file may be a link, and stays one") {
+TEST_CASE("each settings file may be a symbolic link, and stays one") {
   fresh_home home;
   auto dotfiles = home.base.path() / "dotfiles";
   std::map<std::string, fs::path> real;
@@ -417,7 +417,7 @@ TEST_CASE("settings in a Git repository are refused unless told otherwise") {
   CHECK(refused.err.find("lies in the Git repository") != refused.err.npos);
   CHECK_FALSE(fs::exists(home.path / ".gemini"));
   CHECK(home.install({"--host", "gemini", "--in-repository"}).status == 0);
-  // Also one that a link leads to, and one that a variable names.
+  // Also one that a symbolic link leads to, and one that a variable names.
   fresh_home other;
   auto repository = other.base.path() / "repository";
   fs::create_directories(repository / ".git");
@@ -495,7 +495,7 @@ TEST_CASE("hosts are found by their settings or their programs; others are refus
   for (const auto& host : found.at("hosts"))
     names.insert(host.at("host"));
   CHECK(names == std::set<std::string>{"codex", "gemini"});
-  // A link to this program on the path is named as it stands there.
+  // A symbolic link to this program on the path is named as it stands there.
   fs::create_symlink(program("swarmctl"), bin / "swarmctl");
   CHECK(home.install({"--dry-run", "--json"}, {{"PATH", bin.string()}}).parsed().at("program") == (bin / "swarmctl").string());
   CHECK(home.install({"--host", "claude-code", "--dry-run", "--json"}).parsed().at("hosts")[0].at("host") == "claude");

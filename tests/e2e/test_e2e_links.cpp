@@ -1,4 +1,4 @@
-// Peers that are not what they should be, over real sockets: what is wrong is refused, said once with the reason and counted, and the
+// Nodes that are not what they should be, over real sockets: what is wrong is refused, said once with the reason and counted, and the
 // home and its other members go on.
 #include <algorithm>
 #include <atomic>
@@ -79,7 +79,7 @@ v1::LinkRequest command_of(const v1::Principal& who, const std::function<void(v1
   *r.mutable_principal() = who;
   r.set_timeout_ms(patience.count());
   auto& x = *r.mutable_execute();
-  x.mutable_id()->set_client("scripted-peer");
+  x.mutable_id()->set_client("scripted-node");
   x.mutable_id()->set_seq(++seq);
   auto& c = *x.mutable_command();
   c.set_scope("shared");
@@ -375,7 +375,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a peer of the protocol before is a node like the others, over its one connection") {
+TEST_CASE("a node of the protocol before is a node like the others, over its one connection") {
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");
@@ -430,7 +430,7 @@ TEST_CASE("a peer of the protocol before is a node like the others, over its one
   CHECK(reads > 0);
 }
 
-TEST_CASE("a peer that is newer, of another cluster or not the node of its certificate is refused, and said once") {
+TEST_CASE("a node that is newer, of another cluster or not the node of its certificate is refused, and said once") {
   cluster_of_nodes c;
   auto who = join_as_member(c.token(), "odd");
   struct wrong {
@@ -563,7 +563,7 @@ TEST_CASE("a certificate that is not valid is refused before anything is said") 
   CHECK(scripted_node(rejoined, limits::link_protocol, 1).up());
 }
 
-TEST_CASE("a revoked peer that talks on is cut off on each of its streams, also while it reads nothing, and is refused on a connection that stands") {
+TEST_CASE("a revoked node that talks on is cut off on each of its streams, also while it reads nothing, and is refused on a connection that stands") {
   cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 4000\n"};
   constexpr std::uint64_t credit = std::uint64_t{1} << 30;
   auto talk_until_cut_off = [](link_stream& s) {
@@ -779,7 +779,7 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
   CHECK(scripted_node(who, limits::link_protocol, 1).up());
 }
 
-TEST_CASE("a peer that floods and does not read is cut off, and the others are served meanwhile") {
+TEST_CASE("a node that floods and does not read is cut off, and the others are served meanwhile") {
   cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 2000\n"};
   CHECK(c.home.down().status == 0);
   {
@@ -837,7 +837,7 @@ TEST_CASE("a peer that floods and does not read is cut off, and the others are s
   CHECK(scripted_node(who, limits::link_protocol, 1).up());
 }
 
-TEST_CASE("a peer that asks for more than may be under way is refused the rest, until it takes something back or starts over") {
+TEST_CASE("a node that asks for more than may be under way is refused the rest, until it takes something back or starts over") {
   constexpr std::uint64_t most = 512;
   cluster_of_nodes c{"link_requests_max = " + std::to_string(most) + "\n"};
   auto who = join_as_member(c.token(), "greedy");
@@ -906,22 +906,22 @@ TEST_CASE("a peer that asks for more than may be under way is refused the rest, 
   CHECK(granted.reply().lock().has_lock());
 }
 
-TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
+TEST_CASE("a node whose clock is an hour off is linked, shown and said once, and its leases are the home's to judge") {
   cluster_of_nodes c;
   auto who = join_as_member(c.token(), "late");
   std::string olga;
   for (auto hours : {1, 1, 1}) {
-    scripted_node peer{who, limits::link_protocol, 1, hours * 3'600'000};
-    REQUIRE(peer.up());
+    scripted_node late{who, limits::link_protocol, 1, hours * 3'600'000};
+    REQUIRE(late.up());
     auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "late")["clock_offset_ms"].get<std::int64_t>(); };
     CHECK(eventually([&] { return std::abs(off() - 3'600'000) < 60'000; }));
     CHECK(c.home.ctl({"nodes"}).out.find(" ahead") != std::string::npos);
     if (olga.empty()) {
-      auto made = peer.ask(registration("name:olga"));
+      auto made = late.ask(registration("name:olga"));
       REQUIRE(made);
       olga = made->reply().session().session().id();
     }
-    auto locked = peer.ask(lock_of(olga, "/src/f"));
+    auto locked = late.ask(lock_of(olga, "/src/f"));
     REQUIRE(locked);
     CHECK(locked->reply().lock().has_lock());
   }
@@ -931,7 +931,7 @@ TEST_CASE("a peer whose clock is an hour off is linked, shown and said once, and
   CHECK(eventually([&] { return c.home.ctl({"nodes"}).out.find(" ahead") == std::string::npos; }));
 }
 
-TEST_CASE("a peer that says a time that cannot be is linked and shown as one whose clock is off") {
+TEST_CASE("a node that says a time that cannot be is linked and shown as one whose clock is off") {
   cluster_of_nodes c;
   auto who = join_as_member(c.token(), "odd");
   auto off = [&] { return cluster_of_nodes::row_seen_by(c.home, "odd")["clock_offset_ms"].get<std::int64_t>(); };

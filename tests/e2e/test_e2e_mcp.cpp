@@ -984,7 +984,7 @@ TEST_CASE("an identity that is confined to directories cannot be registered else
 
 // -- dispatch --------------------------------------------------------------------------------
 
-TEST_CASE("dispatch is for gateways, and refuses before it makes a task") {
+TEST_CASE("dispatch is for coordinators, and refuses before it makes a task") {
   test_node node;
   member plain{node};
   member gateway{node, "identity:work mode:gateway"};

@@ -78,7 +78,7 @@ std::string make_known_token() {
 
 std::string make_session(const test_node& node, const std::string& name, const std::string& token, const std::string& scope) {
   node_client operator_client{node, {}, scope};
-  // A gateway may dispatch.
+  // A coordinator may dispatch.
   auto cmd = operator_client.registration_of_process(getpid(), "name:" + name + " mode:gateway");
   cmd.mutable_register_session()->set_token_hash(token_hash(token));
   v1::ExecuteRequest request;

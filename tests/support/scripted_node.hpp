@@ -20,7 +20,7 @@
 
 namespace swarm::testing {
 
-/// Who a peer is, where it calls, and what it shows there.
+/// Who a node is, where it calls, and what it shows there.
 struct member_identity {
   std::string cluster_id;
   std::string node_id;
@@ -39,7 +39,7 @@ authority authority_of(const test_node& home);
 /// Another key and certificate for the same node, of this authority, valid from then to then.
 member_identity certified_by(const authority&, member_identity, std::int64_t from_ms, std::int64_t to_ms);
 
-/// To the home, as this peer; nothing is connected before the first call.
+/// To the home, as this node; nothing is connected before the first call.
 std::shared_ptr<grpc::Channel> channel_of(const member_identity&);
 
 /// One connection. Nothing is said on it but what the test says.
@@ -82,7 +82,7 @@ v1::LinkFrame hello_frame(const member_identity&, std::uint32_t protocol = limit
 /// A connection with both hellos said and the home's credit given.
 std::unique_ptr<link_stream> linked_stream(const member_identity&, link_lane lane = link_lane::control);
 
-/// A peer that keeps the link protocol as the product does, with options of its own, on one connection.
+/// A node that keeps the link protocol as the product does, with options of its own, on one connection.
 class scripted_node {
 public:
   /// Answers what the home asks; what it leaves empty is answered as not found.

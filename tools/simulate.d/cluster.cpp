@@ -321,7 +321,7 @@ void cluster::tell_members(const commit_ptr& c) {
         if (!concerns(b, ids_[n]))
           continue;
         told.push_back(n);
-        // Each peer makes a copy of its own; here they share one, for this machine's memory's sake.
+        // Each link makes a copy of its own; here they share one, for this machine's memory's sake.
         auto m = std::make_shared<v1::LinkMessage>();
         *m->mutable_batch() = b;
         if (!shared)

@@ -46,7 +46,7 @@ public:
   /// On behalf of a session, as its agent would.
   void command(agent&, const std::function<void(v1::Command&)>& fill, answered);
 
-  /// The home has committed that: as the federation and its peers do.
+  /// The home has committed that: as the federation and its links do.
   void tell_members(const commit_ptr&);
 
   // -- hooks of scenarios ----------------------------------------------------------------------

@@ -166,7 +166,7 @@ void star::take_events(side s, std::size_t node) {
       spoke.queued[s] = spoke.end[s]->counters().messages_sent;
       events_.begun_anew(s, node);
     } else if (auto* d = std::get_if<runtime::link_delivery<link_message>>(&e)) {
-      // What is small counts as dealt with at once, as peer does it; nothing large is asked here.
+      // What is small is dealt with at once, as in actors/fabric/cluster/link; nothing large is asked here.
       spoke.end[s]->consumed(d->cost);
       events_.message(s, node, *d->message);
     } else if (std::get<runtime::link_dropped>(e).by_other)

@@ -1,5 +1,5 @@
 // The home of a cluster and its members, each linked to it: the product's two ends of every link over a network of ours, with its latency,
-// its bandwidth and hosts that vanish. What a node does around its link is done as actors/fabric/peer does it.
+// its bandwidth and hosts that vanish. What a node does around its link is done as actors/fabric/cluster/link does it.
 #pragma once
 
 #include <array>

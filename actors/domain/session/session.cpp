@@ -104,7 +104,7 @@ std::optional<v1::Session> known_session(const transaction& tx, const std::strin
   return s;
 }
 
-/// A label gives rights, so a session may only register what it is: not itself under another identity or as a gateway, and not a
+/// A label gives rights, so a session may only register what it is: not itself under another identity or as a coordinator, and not a
 /// second session that is one, whose token it would hold.
 std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
   const auto& who = tx.command().principal();
@@ -125,7 +125,7 @@ std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Sessi
   }
   if (has_token(wanted.label(), gateway_token) && !has_token(present->label(), gateway_token))
     return refuse(v1::Refusal::FORBIDDEN,
-                  "A session may not make itself or another one a gateway. Leave mode:gateway out of the label, or let the operator register it.",
+                  "A session may not make itself or another one a coordinator. Leave mode:gateway out of the label, or let the operator register it.",
                   who.id());
   return std::nullopt;
 }

@@ -298,7 +298,7 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
     if ((me || !identity.empty()) && t.rfind("identity:", 0) == 0 && t != identity)
       return {{}, refuse(v1::Refusal::CROSS_IDENTITY, concat({"Spawn label identity ", t, " does not match requester ", identity}))};
     if (t == gateway_token && !may_make_gateways)
-      return {{}, refuse(v1::Refusal::FORBIDDEN, "Only a gateway may ask for another one. Leave mode:gateway out of the worker's label.")};
+      return {{}, refuse(v1::Refusal::FORBIDDEN, "Only a coordinator may ask for another one. Leave mode:gateway out of the worker's label.")};
     add(std::move(t));
   }
   worker_label out;

@@ -1,4 +1,4 @@
-// The promotion policy, as in swarm-mcp. Nothing here talks to a tracker: a gateway or a planner that has one reads the decision.
+// The promotion policy, as in swarm-mcp. Nothing here talks to a tracker: a coordinator or a planner that has one reads the decision.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"

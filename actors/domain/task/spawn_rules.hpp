@@ -22,7 +22,7 @@ void issue_spawn(transaction&, v1::Spawn&);
 /// before the process exists.
 v1::Session worker_session(const transaction&, const v1::Spawn&, std::string id);
 
-/// Only the operator in person, gateways and those allowed to spawn may start workers. `verb` begins the refusal.
+/// Only the operator in person, coordinators and sessions with the right `spawn` may start workers. `verb` begins the refusal.
 std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_view verb);
 /// limits::principal_spawns_per_minute_max() and principal_spawns_live_max().
 std::optional<v1::Reply> check_spawn_quota(const transaction&);

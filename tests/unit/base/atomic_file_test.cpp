@@ -92,7 +92,7 @@ TEST_CASE("what is not wanted any more at the last moment is not written") {
   CHECK(text_of(file) == "new");
 }
 
-TEST_CASE("a link in the place of a file is replaced, not followed") {
+TEST_CASE("a symbolic link in the place of a file is replaced, not followed") {
   temporary_directory d;
   std::ofstream{d.path / "other"} << "theirs";
   fs::create_symlink("other", d.path / "f");

@@ -110,7 +110,7 @@ TEST_CASE("an approval is decided once, for the action shown, in time, with one 
   CHECK(answer(late, "yes", "d1").reply().refusal().code() == v1::Refusal::STATE);
 }
 
-TEST_CASE("of the sessions only a gateway decides approvals, and none decides its own") {
+TEST_CASE("of the sessions only a coordinator decides approvals, and none decides its own") {
   domain_world w;
   const auto plain = w.session("role:planner"), gateway = w.session("mode:gateway"), other = w.session("mode:gateway name:other");
   const auto ask = [&](v1::Command cmd) {

@@ -609,7 +609,7 @@ TEST_CASE("a link on which nothing went keeps what waits") {
   CHECK(a.written() == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("a peer that has what was never sent is sent away, and the next connection starts the link over") {
+TEST_CASE("a node that has what was never sent is sent away, and the next connection starts the link over") {
   alone a;
   a.connect();
   a.hear(bare());
@@ -631,7 +631,7 @@ TEST_CASE("a peer that has what was never sent is sent away, and the next connec
   CHECK_FALSE(up[0].resumed);
 }
 
-TEST_CASE("a peer that has lost what it had received starts over, and so does one that does not keep what it sent") {
+TEST_CASE("a node that has lost what it had received starts over, and so does one that does not keep what it sent") {
   for (auto other : {hello_of_b(ours, 0), hello_of_b(ours, 1, 3), hello_of_b(ours, 1, ~0ull), hello_of_b(0, 1), hello_of_b(ours + 1, 1)}) {
     alone a;
     a.connect();

@@ -60,7 +60,7 @@ public:
     environment->processes = &keeper;
     environment->watch = &watch;
     environment->workers = &workers;
-    environment->tokens = &known_bearers;
+    environment->tokens = &tokens;
     clustered = cluster::open(state.dir, environment->facts, clock);
     transport = std::make_unique<links>(clustered->authority(), clock);
     environment->cluster = clustered.get();
@@ -80,7 +80,7 @@ public:
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, environment, board, workers, known_bearers, *clustered, *transport, root,
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, *transport, root,
                                            node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
@@ -186,7 +186,7 @@ public:
   fake_keeper keeper;
   fake_process_watch watch;
   worker_registry workers;
-  token_cache known_bearers{[] { return system_clock_port().boot_ms(); }};
+  token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   std::unique_ptr<cluster> clustered;
   std::unique_ptr<links> transport;
   caf::actor_system sys;

@@ -280,7 +280,7 @@ TEST_CASE("a session's file is its own, survives what it finds, and is changed b
   CHECK(!store.load());
 }
 
-TEST_CASE("a holder's file is in the holder's work tree") {
+TEST_CASE("a holder's file is in the holder's worktree") {
   v1::Session holder;
   holder.set_directory("/nowhere/at/all");
   CHECK(file_of_holder("/r/a", holder) == "/r/a");

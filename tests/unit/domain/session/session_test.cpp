@@ -163,7 +163,7 @@ TEST_CASE("a session cannot register itself, or another one with a token of its 
   }
 }
 
-TEST_CASE("a gateway stays one when it registers again, and may register others") {
+TEST_CASE("a coordinator stays one when it registers again, and may register others") {
   domain_world w;
   const auto id = w.session("identity:x mode:gateway", 7);
   for (const bool itself : {true, false}) {

@@ -52,7 +52,7 @@ TEST_CASE("a role is made safe in the lock path only") {
   CHECK(r.role() == "resear/cher");
 }
 
-TEST_CASE("only the operator, gateways and those granted it may dispatch") {
+TEST_CASE("only the operator, coordinators and those granted it may dispatch") {
   task_world w;
   const auto plain = w.join("identity:x");
   const auto refused = w.as(plain, work("T"));
@@ -77,7 +77,7 @@ TEST_CASE("a worker that the operator's shell asks for has the identity of its t
   CHECK(domain::identity_token(w.op(named).dispatch().spawn().label()) == "identity:other");
 }
 
-TEST_CASE("a session that may start workers makes no gateway unless it is one") {
+TEST_CASE("a session that may start workers makes no coordinator unless it is one") {
   task_world w;
   const auto plain = w.join("identity:x"), gateway = w.join("identity:x mode:gateway");
   auto cmd = work("T");

@@ -90,7 +90,7 @@ TEST_CASE("the user's routine takes precedence over a shipped one, and a reposit
   CHECK(w.refusal("check").find("say which one") != std::string::npos);
 }
 
-TEST_CASE("what is no plain file is not read: directories, pipes, and links out of a repository") {
+TEST_CASE("what is no plain file is not read: directories, pipes, and symbolic links out of a repository") {
   world w;
   fs::create_directories(w.where.repository / "folder.toml");
   REQUIRE(mkfifo((w.where.repository / "pipe.toml").c_str(), 0600) == 0);
@@ -103,7 +103,7 @@ TEST_CASE("what is no plain file is not read: directories, pipes, and links out 
     CHECK(r.problems_text().find("cannot be read") != std::string::npos);
     CHECK(r.digest.empty());
   }
-  // One's own may be links.
+  // One's own may be symbolic links.
   fs::create_directories(w.where.user);
   fs::create_symlink(outside, w.where.user / "link.toml");
   CHECK(w.get("user/link").usable());

@@ -384,7 +384,7 @@ TEST_CASE("files that do not fit together are refused by name") {
   CHECK(authority_store::open(h.path()));
 }
 
-TEST_CASE("keys that others can read, links and other things in their place are refused, and the directory is tightened") {
+TEST_CASE("keys that others can read, symbolic links and other things in their place are refused, and the directory is tightened") {
   home h;
   fs::permissions(h.path() / "node.key", fs::perms::group_read, fs::perm_options::add);
   auto opened = authority_store::open(h.path());
