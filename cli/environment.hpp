@@ -18,7 +18,7 @@ public:
   /// What this process was started with.
   static environment of_process();
 
-  /// Empty when unset: the contract treats both alike.
+  /// Empty when unset: swarm-mcp treats both alike.
   std::string get(std::string_view name) const;
   /// 1, true, yes or on, in any case, blanks trimmed.
   bool truthy(std::string_view name) const;

@@ -120,7 +120,7 @@ private:
 };
 
 /// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
-/// What a refusal says: more than the contract's text of swarm-mcp where that says too little.
+/// What a refusal says: more than swarm-mcp's text where that says too little.
 const std::string& text_for_people(const v1::Refusal&) noexcept;
 failure refused(const v1::Reply&);
 failure refused(const v1::Refusal&);

@@ -137,7 +137,7 @@ std::string agent_in_profiles(const std::string& launcher, const environment& pr
   return {};
 }
 
-/// ~ and ~/x, as the contract's lists of roots may have them.
+/// ~ and ~/x, as swarm-mcp's lists of roots may have them.
 std::string expand_home(const invocation& cli, const std::string& path) {
   auto home = cli.env().get("HOME");
   return !home.empty() && (path == "~" || path.rfind("~/", 0) == 0) ? home + path.substr(1) : path;

@@ -1,4 +1,4 @@
-// Path and scope rules of the swarm-mcp contract, section 0.1, and the names inside the state directory.
+// Path and scope rules as in swarm-mcp, and the names inside the state directory.
 #pragma once
 
 #include <filesystem>

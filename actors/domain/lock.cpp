@@ -102,7 +102,7 @@ std::string identity_of(const v1::Session& s) {
   return token.empty() ? "no identity" : token;
 }
 
-/// The contract's text names neither side.
+/// swarm-mcp's text names neither side.
 std::string why_not(const v1::Session& me, const v1::Session& other, const std::string& path) {
   return path + " is in the working tree of " + other.id().substr(0, 8) + " (" + (other.label().empty() ? "no label" : other.label()) +
          "), which has " + (identity_token(other.label()).empty() ? "" : "the identity ") + identity_of(other) + "; you have " +

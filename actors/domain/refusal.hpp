@@ -1,4 +1,4 @@
-// A refusal, and a reply that refuses. `text` is shown to people and agents, and is part of the contract where the contract gives it; `subject`
+// A refusal, and a reply that refuses. `text` is shown to people and agents, and is swarm-mcp's where swarm-mcp has one; `subject`
 // is the id, path or key that the refusal is about.
 #pragma once
 

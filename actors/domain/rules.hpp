@@ -97,7 +97,7 @@ bool task_visible(const v1::Task&, const v1::Session* viewer, bool allow_cross_i
 
 /// `Not registered. Call register first.`
 v1::Reply not_registered();
-/// The contract's name of a session in texts: its label, else its id.
+/// The name of a session in texts, as in swarm-mcp: its label, else its id.
 std::string display_name(const v1::Session&);
 /// True if a process or an attachment stream holds the session now.
 bool is_held(const v1::Session&) noexcept;
@@ -110,7 +110,7 @@ void pass_planner_on(transaction&, std::string_view session_id);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.
-/// With announce, the contract's "[auto] Agent … went offline" message goes to the remaining sessions. `report` may be null.
+/// With announce, swarm-mcp's "[auto] Agent … went offline" message goes to the remaining sessions. `report` may be null.
 /// What does not fit one batch (limits::batch_encoded_bytes_max) stays with the row, which is then an ended lease that the next
 /// sweep goes on with.
 void end_session(transaction&, const v1::Session&, std::string_view event_type, bool announce, v1::SweepReport* report);
@@ -123,7 +123,7 @@ const char* to_text(v1::AgentReport::State) noexcept;      // "working"
 v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED if unknown
 /// May a text be typed into its terminal unasked? Not in the middle of a turn, nor into a question: there an Enter is an answer.
 bool takes_typed_text(v1::AgentReport::State) noexcept;
-/// Publishes the session's terminal under the contract's key (4.1).
+/// Publishes the session's terminal under the key that swarm-mcp uses.
 void publish_terminal(transaction&, const v1::Session&, const std::string& handle);
 /// What asks for another worker like this one, in a dispatch that says nothing else yet. The server chooses its node again.
 v1::Dispatch dispatch_like(const v1::Spawn&);
@@ -188,7 +188,7 @@ std::string dispatch_hash(const std::vector<std::string>& parts);
 /// All counters of swarm-mcp's cleanup for what is due now, without doing it.
 v1::SweepReport preview_sweep(const rows_view&, const std::string& scope, const inputs&);
 
-/// Contract texts and enumerations.
+/// swarm-mcp's texts and enumerations.
 const char* to_text(v1::TaskStatus) noexcept;      // "in_progress"
 v1::TaskStatus task_status_from(std::string_view); // TASK_STATUS_UNSPECIFIED if unknown
 bool valid_task_type(std::string_view) noexcept;

@@ -45,7 +45,7 @@ using entity_actor = caf::typed_actor<
   caf::replies_to<execution_ptr>::with<reply_ptr>,
   // Something about the entity was committed.
   caf::reacts_to<batch_ptr>,
-  // Leave if you have nothing alive to look after: true "I quit now", false "I am busy" (runtime::directory's contract).
+  // Leave if you have nothing alive to look after: true "I quit now", false "I am busy" (see runtime::directory).
   caf::replies_to<passivate_atom>::with<bool>,
   // Its own row of the graph (path, age and restarts are filled in by its parent).
   caf::replies_to<tree_atom>::with<runtime::tree_entry>>;

@@ -60,11 +60,11 @@ struct directory_entry {
 
 /// A plain member of an actor's state; that actor (the owner) is the only one who touches it.
 ///
-/// Contract with the actors it keeps ("entities"):
+/// What the actors it keeps ("entities") must do:
 ///  * their interface has `replies_to<passivate_atom>::with<bool>`: true means "I quit now", false "I am busy, ask again later".
 ///    An entity is busy while it waits for an answer, has waiters or watchers, or holds anything that lives only in memory.
 ///  * a caller that bypasses the owner with a handle of its own may find the entity gone (caf::sec::request_receiver_down).
-/// Contract with the owner:
+/// What the owner must do:
 ///  * open() once, before the first use;
 ///  * the down handler calls on_down(down), the `(tick_atom, std::uint64_t)` handler calls on_tick(stamp).
 ///

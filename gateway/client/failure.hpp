@@ -28,7 +28,7 @@ struct failure : std::runtime_error {
     : std::runtime_error(text), exit_status(exit_code), body(std::move(json_body)) {}
   int exit_status;
   std::optional<json> body;
-  /// The text is the contract's own ("claim failed: …") and gets no prefix.
+  /// The text is swarm-mcp's own ("claim failed: …") and gets no prefix.
   bool verbatim = false;
   /// The session whose token was shown is not known.
   bool unknown_token = false;

@@ -1,6 +1,5 @@
-// JSON as swarm-mcp replies with it (contract sections 1.3, 1.4, 2.10, 2.11, 3.3), made from the v1 rows. The command line and
-// the MCP server share it. Key order is the contract's; times are Unix seconds unless a comment says milliseconds; an empty
-// text becomes null where the contract has null.
+// JSON as swarm-mcp replies with it, made from the v1 rows. The command line and the MCP server share it. Key order is swarm-mcp's;
+// times are Unix seconds unless a comment says milliseconds; an empty text becomes null where swarm-mcp has null.
 #pragma once
 
 #include <cstdint>

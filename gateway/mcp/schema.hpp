@@ -1,4 +1,4 @@
-// A tool's arguments against its input schema, judged in the words of zod 3 (contract section 1.1), which clients have learnt to
+// A tool's arguments against its input schema, judged in the words of zod 3, as in swarm-mcp, which clients have learnt to
 // read. Of JSON schema this knows what tool_schemas.hpp builds: type (one, or one and "null"), enum, const, minimum,
 // exclusiveMinimum, maximum, items, minItems, maxItems, properties, required, additionalProperties, anyOf and default.
 //

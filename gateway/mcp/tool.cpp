@@ -102,7 +102,7 @@ void add_tools(tool_table& table) {
   for (auto family :
        {session_tools(), message_tools(), task_tools(), lock_tools(), kv_tools(), status_tools(), dispatch_tools(), pty_tools(), routine_tools()})
     std::move(family.begin(), family.end(), std::back_inserter(all));
-  // The order is the contract's; the families are not in it.
+  // The order is swarm-mcp's; the families are not in it.
   for (auto name : tool_names()) {
     auto i = std::find_if(all.begin(), all.end(), [&](const tool& t) { return t.name == name; });
     if (i == all.end())

@@ -103,7 +103,7 @@ private:
   std::function<void()> changed_;
 };
 
-/// The contract's 33 tools, in its order, and ours after them.
+/// swarm-mcp's 33 tools, in its order, and ours after them.
 void add_tools(tool_table&);
 
 /// Families; each gives the tools with these names.

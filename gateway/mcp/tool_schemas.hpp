@@ -1,4 +1,4 @@
-// The input schemas of the MCP tools (contract sections 1.1 and 1.4), and what they are built of.
+// The input schemas of the MCP tools, and what they are built of.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace swarm::mcp {
 
-/// The contract's 33 tools, in the order of tools/list.
+/// swarm-mcp's 33 tools, in the order of tools/list.
 const std::vector<std::string_view>& tool_names();
 /// The input schema of one of them, as published plus descriptions; null for any other name.
 json input_schema(std::string_view tool);

@@ -64,7 +64,7 @@ tool_outcome kv_delete(const tool_call& call) {
   auto command = call.command();
   command.mutable_delete_kv()->set_key(call.text("key"));
   call.node.execute(command);
-  // Also for a key that is missing or another identity's: the contract knows no other answer.
+  // Also for a key that is missing or another identity's: swarm-mcp knows no other answer.
   return said("Deleted " + quoted(call.text("key")));
 }
 

@@ -62,11 +62,11 @@ tool_outcome unlock_file(const tool_call& call) {
     command.mutable_release_lock()->set_path(given);
     call.node.execute(command);
   }
-  // Also when somebody else holds it and nothing has happened: the contract knows no other answer.
+  // Also when somebody else holds it and nothing has happened: swarm-mcp knows no other answer.
   return said("Unlocked " + call.text("file"));
 }
 
-// -- beyond the contract -------------------------------------------------------------------
+// -- not in swarm-mcp ----------------------------------------------------------------------
 
 std::int64_t milliseconds_in(const tool_call& call, const char* name) {
   return call.given(name) ? static_cast<std::int64_t>(std::ceil(call.arguments.at(name).get<double>() * 1000)) : 0;

@@ -50,7 +50,7 @@ struct workspace_lookup {
 };
 workspace_lookup find_workspace(const workspace_access&, const std::string& session);
 
-/// The contract's result of resolve_workspace_handle. Without a backend the one that knows the handle is meant, else herdr, as before.
+/// swarm-mcp's result of resolve_workspace_handle. Without a backend the one that knows the handle is meant, else herdr, as before.
 json resolve_handle(const workspace_access&, const std::string& handle, const std::optional<std::string>& backend, const std::string& handle_kind);
 
 } // namespace swarm::mcp

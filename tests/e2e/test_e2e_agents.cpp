@@ -96,12 +96,12 @@ TEST_CASE("a dispatch to an agent starts it on a terminal, tells it of its task 
   auto boot = json::parse(file_text(a.node.work() + "/bootstrap.json"));
   REQUIRE(boot.at("unread_messages").size() == 1);
   CHECK(boot.at("unread_messages")[0].at("content").get<std::string>().find("fix it") != std::string::npos);
-  // Its terminal is published under the contract's key.
+  // Its terminal is published under the key that swarm-mcp uses.
   auto key = "identity/workspace/pty/" + a.agent().at("instance_id").get<std::string>();
   CHECK(json::parse(a.node.ctl_json({"kv", "get", key}).at("value").get<std::string>()).at("handle") == a.agent().at("pty"));
 }
 
-TEST_CASE("S6: an idle agent on our terminal is really woken and polls, and the sender sees stored, delivered, read") {
+TEST_CASE("an idle agent on our terminal is really woken and polls, and the sender sees stored, delivered, read") {
   agent_node a;
   a.dispatch("fix it", {"--wait-for-completion", "30"});
   REQUIRE(a.becomes("idle"));
@@ -118,7 +118,7 @@ TEST_CASE("S6: an idle agent on our terminal is really woken and polls, and the 
   CHECK(last().contains("delivered_at"));
 }
 
-TEST_CASE("S6: a busy agent is woken at its next idle, with force at once") {
+TEST_CASE("a busy agent is woken at its next idle, with force at once") {
   agent_node a;
   a.dispatch("fix it", {"--wait-for-completion", "30"});
   REQUIRE(a.becomes("idle"));
@@ -138,7 +138,7 @@ TEST_CASE("S6: a busy agent is woken at its next idle, with force at once") {
   CHECK(a.is_typed(woken, 3));
 }
 
-TEST_CASE("Appendix A, prompt_peer (woken): an idle agent on our terminal is told, and the answer says where it is") {
+TEST_CASE("prompt_peer (woken): an idle agent on our terminal is told, and the answer says where it is") {
   agent_node a;
   auto id = a.rests();
   mcp_client me{a.node};
@@ -163,7 +163,7 @@ TEST_CASE("Appendix A, prompt_peer (woken): an idle agent on our terminal is tol
   CHECK(busy.value().at("agent_status") == "working");
 }
 
-TEST_CASE("Appendix A, prompt_peer (nudge_error): a person types at the agent's terminal; the mail is stored, and the agent told later") {
+TEST_CASE("prompt_peer (nudge_error): a person types at the agent's terminal; the mail is stored, and the agent told later") {
   agent_node a{does_its_task, "pty_person_hold = 6000\n"};
   auto id = a.rests();
   mcp_client me{a.node};
@@ -216,7 +216,7 @@ TEST_CASE("prompt-peer to a program that does not read its terminal: nudge_error
   CHECK(a.last_message_to(id).at("content") == "two");
 }
 
-TEST_CASE("S6: a nudge that reaches nobody leaves the mail stored") {
+TEST_CASE("a nudge that reaches nobody leaves the mail stored") {
   test_node node;
   mcp_client peer{node};
   peer.enroll("name:peer");
@@ -229,7 +229,7 @@ TEST_CASE("S6: a nudge that reaches nobody leaves the mail stored") {
   CHECK(mail[0].at("content") == "look");
 }
 
-TEST_CASE("S7: the same dispatch to an agent twice, also from a second gateway, gives one task and one worker") {
+TEST_CASE("the same dispatch to an agent twice, also from a second coordinator, gives one task and one worker") {
   agent_node a{"  sleep 1"};
   std::vector<child_process> callers;
   for (int i = 0; i < 4; ++i)
@@ -249,7 +249,7 @@ TEST_CASE("S7: the same dispatch to an agent twice, also from a second gateway, 
   CHECK(a.node.ctl_json({"tasks"}).size() == 1);
 }
 
-TEST_CASE("S1: a session registers, is listed, does its part and leaves") {
+TEST_CASE("a session registers, is listed, does its part and leaves") {
   test_node node;
   mcp_client one{node};
   auto me = one.enroll("name:one");
@@ -263,7 +263,7 @@ TEST_CASE("S1: a session registers, is listed, does its part and leaves") {
   CHECK(eventually([&] { return node.ctl_json({"instances"}).empty(); }));
 }
 
-TEST_CASE("S2: what one of two peers broadcasts the other has within 5 s") {
+TEST_CASE("what one of two peers broadcasts the other has within 5 s") {
   test_node node;
   mcp_client one{node};
   mcp_client two{node};

@@ -583,7 +583,7 @@ TEST_CASE("a key that holds text is not turned into an array") {
   CHECK(refused.status == 1);
   CHECK(refused.err.find("plan holds text and no JSON array: ship it") != std::string::npos);
   CHECK(node.ctl({"kv", "get", "plan"}).out == "ship it\n");
-  // The contract of swarm-mcp has it so.
+  // swarm-mcp has it so.
   mcp_client me{node};
   me.initialize();
   me.call("register", {{"directory", node.work()}});

@@ -1,5 +1,5 @@
-// Section 9 of the contract, the semantics that are easy to get wrong: its rows as far as test_e2e_mcp and test_e2e_mcp_protocol have no test
-// of their own for them. A row that docs/compatibility.md changes is tested as that page says.
+// Semantics of swarm-mcp that are easy to get wrong, as far as test_e2e_mcp and test_e2e_mcp_protocol have no test of them. What
+// docs/compatibility.md changes is tested as that page says.
 #include <csignal>
 #include <fstream>
 
@@ -67,7 +67,7 @@ bool is_listed(mcp_client& viewer, const std::string& id) {
 
 } // namespace
 
-TEST_CASE("9.1: what is refused is a normal result, text or {error} as its tool has it; only bad arguments and exceptions set isError") {
+TEST_CASE("what is refused is a normal result, text or {error} as its tool has it; only bad arguments and exceptions set isError") {
   test_node node;
   member me{node};
   member stranger{node, "identity:home"};
@@ -126,7 +126,7 @@ TEST_CASE("9.1: what is refused is a normal result, text or {error} as its tool 
     CHECK_MESSAGE(me.call(r.tool, r.arguments).is_error, r.tool, " ", r.arguments.dump());
 }
 
-TEST_CASE("9.2: claimed is assigned and not begun, claim_task begins it, and what is released is open again") {
+TEST_CASE("claimed is assigned and not begun, claim_task begins it, and what is released is open again") {
   test_node node;
   member me{node};
   member worker{node};
@@ -147,7 +147,7 @@ TEST_CASE("9.2: claimed is assigned and not begun, claim_task begins it, and wha
   CHECK(row_of(me, straight).at("status") == "done");
 }
 
-TEST_CASE("9.6: the locks of an ended task are free before what waited for the task opens") {
+TEST_CASE("the locks of an ended task are free before what waited for the task opens") {
   test_node node;
   member me{node};
   auto task = new_task(me, {{"assignee", me.id()}, {"files", {"a"}}});
@@ -164,7 +164,7 @@ TEST_CASE("9.6: the locks of an ended task are free before what waited for the t
   CHECK(order == texts{"task.updated", "context.lock_released", "task.cascade.unblocked"});
 }
 
-TEST_CASE("9.8: a known key brings the task as it is, prompts nobody and looks at nothing else of the request") {
+TEST_CASE("a known key brings the task as it is, prompts nobody and looks at nothing else of the request") {
   test_node node;
   member me{node};
   member peer{node};
@@ -187,7 +187,7 @@ TEST_CASE("9.8: a known key brings the task as it is, prompts nobody and looks a
   CHECK(peer.text("poll_messages") == "[]");
 }
 
-TEST_CASE("9.9: bootstrap, poll_messages and wait_for_activity take the mail and so open the way to new work; what only looks does not") {
+TEST_CASE("bootstrap, poll_messages and wait_for_activity take the mail and so open the way to new work; what only looks does not") {
   test_node node;
   member me{node};
   member peer{node};
@@ -211,7 +211,7 @@ TEST_CASE("9.9: bootstrap, poll_messages and wait_for_activity take the mail and
   }
 }
 
-TEST_CASE("9.11: an id of its own is adopted wherever its row is, one that is asked for only in its scope and directory") {
+TEST_CASE("an id of its own is adopted wherever its row is, one that is asked for only in its scope and directory") {
   test_node node;
   auto elsewhere = node.work() + "/elsewhere";
   fs::create_directories(elsewhere);
@@ -241,7 +241,7 @@ TEST_CASE("9.11: an id of its own is adopted wherever its row is, one that is as
   CHECK(other.ask("register", {{"directory", elsewhere}, {"scope", node.work()}, {"adopt_instance_id", there}}).at("id") == there);
 }
 
-TEST_CASE("9.11: a row that is adopted and that no process holds can be taken over, with all it has") {
+TEST_CASE("a row that is adopted and that no process holds can be taken over, with all it has") {
   test_node node;
   auto row = node.ctl_json({"register", "--label", "identity:work name:before"});
   REQUIRE(row.at("adopted") == true);
@@ -258,7 +258,7 @@ TEST_CASE("9.11: a row that is adopted and that no process holds can be taken ov
   CHECK_FALSE(is_listed(me, mine)); // the session that took it over was somebody else before
 }
 
-TEST_CASE("9.13: without a sign of life a session is stale, then visible until its time is over; a lease is over by itself alone") {
+TEST_CASE("without a sign of life a session is stale, then visible until its time is over; a lease is over by itself alone") {
   test_node node;
   shorten_presence(node);
   member me{node};
@@ -288,7 +288,7 @@ TEST_CASE("9.13: without a sign of life a session is stale, then visible until i
   CHECK(me.text("send_message", {{"recipient", lives}, {"content", "x"}}) == "Message sent to " + lives);
 }
 
-TEST_CASE("9.13: what the clock was set back over is reclaimed unless it has a lease, and what nobody adopted and has no lease is for ever") {
+TEST_CASE("what the clock was set back over is reclaimed unless it has a lease, and what nobody adopted and has no lease is for ever") {
   test_node node;
   shorten_presence(node);
   const std::string ahead = node.ctl_json({"register", "--label", "identity:work name:ahead"}).at("id");
@@ -323,7 +323,7 @@ TEST_CASE("9.13: what the clock was set back over is reclaimed unless it has a l
   CHECK(shown.at("lease_until").is_null());
 }
 
-TEST_CASE("9.17: a role is made safe in the lock's path only, and never takes another role for itself") {
+TEST_CASE("a role is made safe in the lock's path only, and never takes another role for itself") {
   test_node node;
   REQUIRE(node.ctl({"dispatch", "warm", "--harness", "exec", "--", "true"}).status == 0);
   auto agent = node.work() + "/agent";
@@ -351,7 +351,7 @@ TEST_CASE("9.17: a role is made safe in the lock's path only, and never takes an
   kill(keeper, SIGCONT);
 }
 
-TEST_CASE("9.19: with a tracker configured complete_task demands its field for whatever looks like a ticket, update_task never does") {
+TEST_CASE("with a tracker configured complete_task demands its field for whatever looks like a ticket, update_task never does") {
   test_node node;
   member me{node};
   me.text("kv_set", {{"key", "config/work_tracker/work"}, {"value", R"({"provider":"linear"})"}});
@@ -388,7 +388,7 @@ TEST_CASE("9.19: with a tracker configured complete_task demands its field for w
   CHECK(me.ask("update_task", {{"task_id", new_task(me, {{"title", "SHA-256"}, {"assignee", me.id()}})}, {"status", "done"}}) == json{{"ok", true}});
 }
 
-TEST_CASE("9.20: on the command line an empty instance id means none, a task's id is whole, and --help anywhere wins") {
+TEST_CASE("on the command line an empty instance id means none, a task's id is whole, and --help anywhere wins") {
   test_node node;
   auto me = leased(node, "name:me", 600);
   auto ctl = program("swarmctl").string();
@@ -416,7 +416,7 @@ TEST_CASE("9.20: on the command line an empty instance id means none, a task's i
   CHECK(update.parsed().at("error") == "Task must be claimed before it can be updated");
 }
 
-TEST_CASE("9.21: every write and deletion of a key is a change of its own, also within one millisecond") {
+TEST_CASE("every write and deletion of a key is a change of its own, also within one millisecond") {
   test_node node;
   member me{node};
   member peer{node};
@@ -440,7 +440,7 @@ TEST_CASE("9.21: every write and deletion of a key is a change of its own, also 
   CHECK(peer.reply_to(wait).value() == json{{"changes", {"kv_updates"}}});
 }
 
-TEST_CASE("9.22: a leased planner owns the plan as any other does, and hands it on when it is removed or its lease is over") {
+TEST_CASE("a leased planner owns the plan as any other does, and hands it on when it is removed or its lease is over") {
   test_node node;
   shorten_presence(node);
   member me{node};
@@ -459,7 +459,7 @@ TEST_CASE("9.22: a leased planner owns the plan as any other does, and hands it 
   CHECK(last.ask("swarm_status").at("planner_owner").at("is_me") == true);
 }
 
-TEST_CASE("9.23: who goes offline is reclaimed though its scope asks for nothing, and the others there are told by system") {
+TEST_CASE("who goes offline is reclaimed though its scope asks for nothing, and the others there are told by system") {
   test_node node;
   shorten_presence(node);
   member me{node};

@@ -1,4 +1,4 @@
-// What `swarmctl mcp` has beyond the contract: further tools, and the name under which it stands in for swarm-mcp.
+// What `swarmctl mcp` has beyond swarm-mcp: further tools, and the name under which it stands in for swarm-mcp.
 #include <csignal>
 #include <filesystem>
 #include <fstream>

@@ -36,13 +36,13 @@ json modern(json params = json::object(), const std::string& version = modern_ve
   return params;
 }
 
-json contract() {
+json recorded_tools() {
   auto* source = std::getenv("SWARM_SOURCE_DIR");
   REQUIRE(source != nullptr);
   return json::parse(file_text(fs::path{source} / "tests/contract/mcp_tools.json"));
 }
 
-/// The tools of the contract as the server lists them, and the names of those that come after them.
+/// The tools of swarm-mcp as the server lists them, and the names of those that come after them.
 std::pair<json, texts> listed(const json& result, std::size_t count) {
   auto first = json::array();
   texts further;
@@ -141,11 +141,11 @@ TEST_CASE("initialize echoes the versions that are spoken and answers any other 
   }
 }
 
-TEST_CASE("the tools are those of the contract, in its order, with its schemas, annotations and executions") {
+TEST_CASE("the tools are those of swarm-mcp, in its order, with its schemas, annotations and executions") {
   test_node node;
   mcp_client client{node};
   client.initialize();
-  auto wanted = contract();
+  auto wanted = recorded_tools();
   auto [tools, ours] = listed(client.result("tools/list"), wanted.size());
   REQUIRE(tools.size() == wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -174,7 +174,7 @@ TEST_CASE("every tool but register says that it is not registered, as plain text
   test_node node;
   mcp_client client{node};
   client.initialize();
-  auto wanted = contract();
+  auto wanted = recorded_tools();
   const auto tools = client.result("tools/list").at("tools");
   REQUIRE(tools.size() > wanted.size()); // ours are further ones, and no different
   std::size_t asked = 0;
@@ -384,7 +384,7 @@ TEST_CASE("a stateless client discovers the server, lists and calls, each result
   CHECK(tools.at("resultType") == "complete");
   CHECK(tools.at("ttlMs").is_number_integer());
   CHECK(tools.at("cacheScope") == "private");
-  auto wanted = contract();
+  auto wanted = recorded_tools();
   for (std::size_t i = 0; i < wanted.size(); ++i)
     CHECK(tools.at("tools").at(i).at("name") == wanted[i].at("name"));
   for (const auto* method : {"resources/list", "resources/templates/list", "prompts/list"}) {

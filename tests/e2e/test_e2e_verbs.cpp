@@ -1,4 +1,4 @@
-// Every verb of the contract's table 3.2, with --json, against the shape the table states, and the exit statuses.
+// Every verb that swarm-mcp has, with --json, against the shape that swarm-mcp gives it, and the exit statuses.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ bool is_seconds(const json& value) { return value.is_number_integer() && value >
 
 } // namespace
 
-TEST_CASE("register, whoami, instances, bootstrap, deregister and remove-instance have the contract's shapes") {
+TEST_CASE("register, whoami, instances, bootstrap, deregister and remove-instance have swarm-mcp's shapes") {
   test_node node;
   auto leased = node.ctl_json({"register", "--label", "identity:work role:reviewer", "--lease-seconds", "600"});
   CHECK(has_all(leased, instance_keys));
@@ -106,7 +106,7 @@ TEST_CASE("register, whoami, instances, bootstrap, deregister and remove-instanc
   CHECK(node.ctl_json({"instances"}).size() == 1);
 }
 
-TEST_CASE("tasks are requested, claimed, reported, completed and listed in the contract's shapes") {
+TEST_CASE("tasks are requested, claimed, reported, completed and listed in swarm-mcp's shapes") {
   test_node node;
   auto worker = node.session("name:worker");
   auto created = node.ctl_json({"request-task", "fix", "the", "parser", "--file", "src/a.cpp", "--priority", "3"});
@@ -156,7 +156,7 @@ TEST_CASE("tasks are requested, claimed, reported, completed and listed in the c
   CHECK(keys_of(node.ctl_json({"task", id})) == task_keys);
 }
 
-TEST_CASE("locks have the hook contract's shape, and refusals carry the holder") {
+TEST_CASE("locks have the shape that swarm-mcp's hooks read, and refusals carry the holder") {
   test_node node;
   auto one = node.session("name:one");
   auto two = node.session("name:two");
@@ -182,7 +182,7 @@ TEST_CASE("locks have the hook contract's shape, and refusals carry the holder")
   CHECK(node.ctl({"locks"}).out == "(no locks)\n");
 }
 
-TEST_CASE("kv commands have the contract's shapes, and a missing key is status 1 and null") {
+TEST_CASE("kv commands have swarm-mcp's shapes, and a missing key is status 1 and null") {
   test_node node;
   CHECK(node.ctl_json({"kv", "set", "a", "some", "text"}).at("ok") == true);
   auto got = node.ctl_json({"kv", "get", "a"});
@@ -202,7 +202,7 @@ TEST_CASE("kv commands have the contract's shapes, and a missing key is status 1
   CHECK(node.ctl({"kv", "get", "a"}).err.empty());
 }
 
-TEST_CASE("messages are sent, broadcast, prompted and listed in the contract's shapes") {
+TEST_CASE("messages are sent, broadcast, prompted and listed in swarm-mcp's shapes") {
   test_node node;
   auto one = node.session("name:one");
   auto two = node.session("name:two");
@@ -227,7 +227,7 @@ TEST_CASE("messages are sent, broadcast, prompted and listed in the contract's s
   CHECK(node.ctl_json({"resolve-workspace-handle", "pane-1"}).at("instance_id").is_null());
 }
 
-TEST_CASE("inspect, cleanup, doctor and roles have the contract's shapes") {
+TEST_CASE("inspect, cleanup, doctor and roles have swarm-mcp's shapes") {
   test_node node;
   node.session("name:one role:reviewer");
   REQUIRE(node.ctl({"request-task", "fix", "it"}).status == 0);

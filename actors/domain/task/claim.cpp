@@ -42,7 +42,7 @@ bool wanted(const v1::ClaimNextTask& c, const v1::Task& t) {
   return c.files_size() == 0 || std::any_of(t.files().begin(), t.files().end(), [&](const auto& f) { return contains(c.files(), f); });
 }
 
-// Command tasks belong to the fabric: they are passed over without using up the candidates that the contract allows.
+// Command tasks belong to the fabric: they are passed over without using up the candidates that swarm-mcp allows.
 struct candidates {
   const transaction& tx;
   const v1::ClaimNextTask& wish;

@@ -35,7 +35,7 @@ readiness evaluate(const transaction&, const v1::Task&);
 
 /// insert_task for a task that runs a command when harness is "exec".
 v1::Task insert_task_for(transaction&, const v1::TaskSpec&, int batch_index, std::string_view harness);
-/// The first relation that does not exist in the scope, as a refusal with the contract's text.
+/// The first relation that does not exist in the scope, as a refusal with swarm-mcp's text.
 std::optional<v1::Reply> check_relations(const transaction&, const v1::TaskSpec&);
 /// Refuses when a dependency has its full number of dependants, or the requester its full number of open tasks.
 std::optional<v1::Reply> check_bounds(const transaction&, const v1::TaskSpec&);
@@ -70,7 +70,7 @@ void release_deferred_spawn(transaction&, const v1::Task&);
 /// A spawn whose task is over before its process began is not needed any more (spawn_order.cpp).
 void drop_unstarted_spawns(transaction&, const v1::Task&);
 
-/// A granted command about one task; `prior` where the contract tells the status before.
+/// A granted command about one task; `prior` where swarm-mcp tells the status before.
 v1::Reply task_reply(v1::Task task, v1::TaskStatus prior = v1::TASK_STATUS_UNSPECIFIED);
 
 } // namespace swarm::domain

@@ -32,7 +32,7 @@ struct mailbox_state {
 
 mailbox_actor::behavior_type mailbox(mailbox_actor::stateful_pointer<mailbox_state> self, entity_place place);
 
-/// Which entries of Activity.changes these events amount to for that session, in the contract's order.
+/// Which entries of Activity.changes these events amount to for that session, in swarm-mcp's order.
 std::vector<std::string> classify(const std::vector<v1::Event>& events, const std::string& session_id, bool include_locks);
 
 } // namespace swarm

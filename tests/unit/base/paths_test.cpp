@@ -126,7 +126,7 @@ TEST_CASE("inside means the same or below, never a longer name") {
   CHECK_FALSE(is_inside("/", "relative"));
 }
 
-TEST_CASE("file arguments are resolved by the four rules of the contract") {
+TEST_CASE("file arguments are resolved by the four rules of swarm-mcp") {
   temp_dir t;
   auto logical = t.path / "logical", physical = t.path / "physical";
   fs::create_directories(logical / ".git");

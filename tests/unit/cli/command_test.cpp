@@ -584,7 +584,7 @@ TEST_CASE("relative files mean the working directory inside the session's tree, 
   CHECK(path_from("/elsewhere", "/__swarm/x") == "/__swarm/x");
 }
 
-TEST_CASE("locks and tasks as JSON are the contract's rows") {
+TEST_CASE("locks and tasks as JSON are swarm-mcp's rows") {
   test::cli ctl;
   ctl.node.on_query = [](const v1::Query& q) {
     v1::Answer a;

@@ -29,7 +29,7 @@ v1::Command sweeping() {
 
 } // namespace
 
-TEST_CASE("progress tells its times in seconds, under the contract's names") {
+TEST_CASE("progress tells its times in seconds, under swarm-mcp's names") {
   task_world w;
   const auto a = w.join("identity:x");
   const auto t = made(w.as(a, create(spec("T"))));

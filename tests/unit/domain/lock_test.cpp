@@ -55,7 +55,7 @@ TEST_CASE("a free lock is granted with a fence and an event") {
   CHECK(test::has_event(batch, "context.lock_acquired"));
 }
 
-TEST_CASE("a held lock is refused with the contract's text and who holds it") {
+TEST_CASE("a held lock is refused with swarm-mcp's text and who holds it") {
   domain_world w;
   auto a = w.session("name:a"), b = w.session();
   w.run(acquire(a, "/repo/x"));

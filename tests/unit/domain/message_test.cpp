@@ -35,7 +35,7 @@ v1::Command consume(const std::string& who, std::uint32_t limit = 0, const std::
 
 } // namespace
 
-TEST_CASE("a message is refused in the contract's words and order") {
+TEST_CASE("a message is refused in swarm-mcp's words and order") {
   domain_world w;
   auto a = w.session("identity:a"), b = w.session("identity:b"), plain = w.session();
   CHECK(w.reply(send(a, "nobody", "x")).refusal().text() == "Instance nobody is not active in this scope");

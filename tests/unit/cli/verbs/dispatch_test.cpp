@@ -297,7 +297,7 @@ TEST_CASE("a task that failed exits alike when it is followed and when it is ask
   CHECK(ctl({"dispatch", "think", "--follow"}) == code::refused);
 }
 
-TEST_CASE("dispatch without a harness answers as the contract says and starts nobody") {
+TEST_CASE("dispatch without a harness answers as swarm-mcp does and starts nobody") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::NO_WORKER, task_in(v1::OPEN), 10); };
   CHECK(ctl({"dispatch", "review", "it"}) == code::ok);

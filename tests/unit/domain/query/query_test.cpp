@@ -170,7 +170,7 @@ TEST_CASE("sessions are seen by their own identity, listed by label like SQL doe
   CHECK(w.ask(q, b).sessions().sessions(0).id() == a);
 }
 
-TEST_CASE("who is found by id, id prefix or part of a label, with the contract's errors") {
+TEST_CASE("who is found by id, id prefix or part of a label, with swarm-mcp's errors") {
   task_world w;
   CHECK(w.ask(find("")).refusal().text() == "No instances registered in scope /repo. Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
   const auto a = w.join("identity:x alpha");

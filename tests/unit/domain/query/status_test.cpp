@@ -27,7 +27,7 @@ TEST_CASE("status needs a viewer") {
   CHECK(w.ask(q).refusal().code() == v1::Refusal::NOT_REGISTERED);
 }
 
-TEST_CASE("the next action follows the contract's precedence") {
+TEST_CASE("the next action follows swarm-mcp's precedence") {
   task_world w;
   const auto planner = w.join("identity:x role:planner"), b = w.join("identity:x");
   CHECK(status(w, b).next_tool() == "wait_for_activity");

@@ -304,7 +304,7 @@ TEST_CASE("a session too large for one batch is ended in steps") {
     CHECK(t.status() == v1::OPEN);
 }
 
-TEST_CASE("removing another session is announced in the contract's words") {
+TEST_CASE("removing another session is announced in swarm-mcp's words") {
   domain_world w;
   auto a = w.session("name:a"), b = w.session("name:b");
   auto cmd = domain_world::command(a);

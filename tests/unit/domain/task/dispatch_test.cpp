@@ -31,7 +31,7 @@ v1::Command run_command(const std::string& title, std::vector<std::string> argv 
 
 } // namespace
 
-TEST_CASE("the dispatch hash is the contract's") {
+TEST_CASE("the dispatch hash is swarm-mcp's") {
   const auto key = "dispatch:" + domain::dispatch_hash({"/repo", "identity:work", "implement", "Do it", "implementer"});
   CHECK(key == "dispatch:78e34052518ea3cf");
   CHECK(domain::dispatch_hash({key}) == "3386b7620cc9da19");

@@ -1,4 +1,4 @@
-// Random operations against a model that knows nothing of the rules but the state machine drawn in the contract.
+// Random operations against a model that knows nothing of the rules but swarm-mcp's state machine.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -49,7 +49,7 @@ TEST_CASE("a released task goes back to open, and the old fence is refused after
   CHECK_FALSE(w.as(c, update(t.id(), v1::DONE, "now", again.fence())).has_refusal());
 }
 
-TEST_CASE("claim_task refuses in the order of the contract: unknown, foreign, state, then unread mail") {
+TEST_CASE("claim_task refuses in the order of swarm-mcp: unknown, foreign, state, then unread mail") {
   task_world w;
   const auto a = w.join("identity:x"), b = w.join("identity:x"), stranger = w.join("identity:y");
   const auto t = made(w.as(a, create(spec("T"))));
@@ -109,7 +109,7 @@ TEST_CASE("claim_next filters by type and by files, and a task without files nev
   CHECK(text(w.as(a, review)) == "No claimable task found");
 }
 
-TEST_CASE("updates are refused with the contract's texts") {
+TEST_CASE("updates are refused with swarm-mcp's texts") {
   task_world w;
   const auto a = w.join("identity:x"), b = w.join("identity:x"), c = w.join("identity:x");
   const auto open = made(w.as(a, create(spec("open"))));
@@ -155,7 +155,7 @@ TEST_CASE("sessions without an identity label share their user's tasks") {
   CHECK_FALSE(w.as(b, claim(t.id())).has_refusal());
 }
 
-TEST_CASE("complete_task stores compact JSON in the contract's order") {
+TEST_CASE("complete_task stores compact JSON in swarm-mcp's order") {
   task_world w;
   const auto a = w.join("identity:x");
   const auto t = made(w.as(a, create(spec("T"))));
@@ -361,7 +361,7 @@ TEST_CASE("a requester has exactly so many unfinished tasks, however many others
   limits::principal_open_tasks_max.set(before);
 }
 
-TEST_CASE("statuses and types have the contract's names") {
+TEST_CASE("statuses and types have swarm-mcp's names") {
   for (int n = v1::OPEN; n <= v1::APPROVAL_REQUIRED; ++n)
     CHECK(domain::task_status_from(domain::to_text(static_cast<v1::TaskStatus>(n))) == n);
   CHECK(domain::task_status_from("finished") == v1::TASK_STATUS_UNSPECIFIED);

@@ -202,7 +202,7 @@ TEST_CASE("waiting for a session that does not exist is refused, not left hangin
   CHECK(wait.get()->has_refusal());
 }
 
-TEST_CASE("events become the contract's changes, in its order, each once") {
+TEST_CASE("events become swarm-mcp's changes, in its order, each once") {
   using list = std::vector<std::string>;
   auto mine = event("message.sent", "me", "you");
   CHECK(classify({mine, mine}, "me", false) == list{"new_messages"});

@@ -30,7 +30,7 @@ v1::Task example_task() {
 
 } // namespace
 
-TEST_CASE("an instance object looks as in the contract's appendix") {
+TEST_CASE("an instance object looks as in swarm-mcp") {
   auto s = session("I1", "identity:work role:planner");
   s.set_directory("/r/sub");
   s.set_file_root("/r/sub");
@@ -45,7 +45,7 @@ TEST_CASE("a peer row has the integer 1 for adopted and its times in seconds") {
     R"({"id":"I1","scope":"/r","directory":"/r","root":"/r","file_root":"/r","pid":123,"label":"x","registered_at":1795291620,"heartbeat":1795291620,"adopted":1,"lease_until":null})");
 }
 
-TEST_CASE("a full task row has every column in the contract's order") {
+TEST_CASE("a full task row has every column in swarm-mcp's order") {
   CHECK(
     mcp::dump(mcp::task(example_task()), -1) ==
     R"({"id":"T1","scope":"/r","type":"implement","title":"T1","description":null,"requester":"I1","assignee":null,"status":"open","files":["/r/src/x.ts","/abs/y"],"result":null,"created_at":1795291672,"updated_at":1795291672,"changed_at":1795291672727,"priority":3,"depends_on":null,"idempotency_key":null,"parent_task_id":null,"review_of_task_id":null,"fixes_task_id":null,"progress_summary":null,"progress_updated_at":null,"blocked_reason":null,"expected_next_update_at":null,"tracker_required":0,"tracker_provider":null})");
@@ -74,7 +74,7 @@ TEST_CASE("a snapshot without terminal tasks leaves those keys out but keeps the
   CHECK(full["terminal_counts"]["done"] == 2);
 }
 
-TEST_CASE("messages and prompts look as in the contract's appendix") {
+TEST_CASE("messages and prompts look as in swarm-mcp") {
   v1::Message m;
   m.set_id(2);
   m.set_sender("I2");
@@ -161,7 +161,7 @@ TEST_CASE("a batch counts what was created and what existed") {
     R"({"task_ids":["A","B"],"created":2,"existing":0,"tasks":[{"id":"A","status":"open","new":true},{"id":"B","status":"blocked","idempotency_key":"bk","new":true}]})");
 }
 
-TEST_CASE("dispatch replies follow the contract's branches, status last where a worker is started") {
+TEST_CASE("dispatch replies follow swarm-mcp's branches, status last where a worker is started") {
   v1::DispatchReply d;
   *d.mutable_task() = example_task();
   d.set_existing(true);
@@ -222,7 +222,7 @@ TEST_CASE("a gated claim reports the unread messages") {
         R"({"error":"Unread messages pending (2).","unread_message_count":2,"latest_message_id":9,"latest_message_sender":"I2"})");
 }
 
-TEST_CASE("a wait that ran out has the contract's three keys") {
+TEST_CASE("a wait that ran out has swarm-mcp's three keys") {
   v1::Activity a;
   a.set_timed_out(true);
   CHECK(mcp::dump(mcp::activity(a), -1) == R"({"changes":[],"timeout":true,"message":"No new activity within timeout."})");
