@@ -47,6 +47,11 @@ BEGIN {
   may["cli/install"] = may["cli"] " cli actors/agents"
   may["cli/verbs"] = may["cli/hook"] " gateway/mcp gateway/routine cli/hook cli/install cli/worktree"
 
+  # So few entries at the top of a room that a reader finds the way; a folder is one entry, and so is a .hpp with its .cpp.
+  at_most["actors/fabric"] = 18
+  at_most["cli"] = 16
+  at_most["services"] = 10
+
   # Of the fabric's own room its subfolders take what actors are made of, not those that start them.
   split("front node scope scope_internal scope_lost_host", names, " ")
   for (i in names) upward["actors/fabric/" names[i] ".hpp"] = 1
@@ -63,6 +68,15 @@ function room_of(path, room) {
   room = path
   sub(/\/[^\/]*$/, "", room)
   return room
+}
+
+function count_entry(path, top, name) {
+  for (top in at_most) {
+    if (index(path, top "/") != 1) continue
+    name = substr(path, length(top) + 2)
+    sub(/[\/.].*/, "", name)
+    if (name != "pch" && !seen[top, name]++) entries[top]++
+  }
 }
 
 function report(line, message) { printf "%s:%d: %s\n", FILENAME, line, message }
@@ -202,6 +216,7 @@ FNR == 1 {
   is_free = is_test || room == "tools" || FILENAME ~ /\/pch\.hpp$/
   # A precompiled header gathers what the sources include.
   if (!is_free && !(room in may)) report(1, room " has no row in tools/layering.awk: say which rooms it may include")
+  count_entry(FILENAME)
   in_block = 0
   then_depth = 0
   parens = braces = loop_top = loop_head = 0
@@ -219,4 +234,9 @@ FNR == 1 {
     scan_then(text)
     scan_loops(text)
   }
+}
+
+END {
+  for (top in entries)
+    if (entries[top] > at_most[top]) printf "%s:1: %d entries at the top, at most %d: put some in a folder\n", top, entries[top], at_most[top]
 }

@@ -62,6 +62,26 @@ include cli/hook/a.cpp '"cli/verbs/follow.hpp"' 'cli/hook may not include cli/ve
 printf '// planted\n' | plant actors/fabric/a/b.cpp
 reported actors/fabric/a/b.cpp 1 'actors/fabric/a has no row'
 
+# how much stands at the top of a room
+# entries ROOM N: N pairs of a header and a source in the room, and what is not an entry
+entries() {
+  printf '// planted\n' | plant "$1/pch.hpp"
+  local i
+  for ((i = 1; i <= $2; i++)); do cp "$tree/$1/pch.hpp" "$tree/$1/a$i.hpp"; cp "$tree/$1/pch.hpp" "$tree/$1/a$i.cpp"; done
+  touch "$tree/$1/CMakeLists.txt"
+}
+# full ROOM N FOLDER: it holds N entries, and not the folder as well
+full() {
+  entries "$1" "$2"
+  silent "$1 with $2 entries"
+  mkdir "$tree/$1/$3"
+  printf '// planted\n' | tee "$tree/$1/$3/a.cpp" >"$tree/$1/$3/b.cpp"
+  reported "$1" 1 "$(($2 + 1)) entries at the top"
+}
+full actors/fabric 18 cluster
+full cli 16 hook
+full services 10 api
+
 # what belongs to one room only
 include actors/fabric/a.cpp '<sqlite3.h>' 'sqlite3.h outside actors/store'
 include actors/fabric/a.cpp '<grpcpp/grpcpp.h>' 'gRPC outside'
