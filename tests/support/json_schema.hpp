@@ -1,6 +1,7 @@
 // The part of JSON Schema (draft 2020-12) that docs/schemas uses: type, enum, required, properties, additionalProperties, items, and $ref to
 // another file. Stricter than the standard in one point: a key that an object's schema does not name is an objection, unless additionalProperties
-// speaks of it. So what the program prints is documented, while readers of the schemas stay open for what is added.
+// speaks of it. So what the program prints is documented, while readers of the schemas stay open for what is added. x-swarm-mcp and x-runs are
+// ours and say nothing of the shape.
 #pragma once
 
 #include <algorithm>
@@ -78,8 +79,8 @@ private:
   }
 
   static constexpr std::size_t shown = 80;
-  inline static const std::set<std::string> known{"$schema", "$ref",     "title",      "description",          "type",
-                                                  "enum",    "required", "properties", "additionalProperties", "items"};
+  inline static const std::set<std::string> known{
+    "$schema", "$ref", "title", "description", "type", "enum", "required", "properties", "additionalProperties", "items", "x-swarm-mcp", "x-runs"};
   fs::path directory_;
   std::map<fs::path, json> read_;
 };
