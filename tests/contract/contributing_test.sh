@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# The example of CONTRIBUTING.md does what the page says: its blocks apply to this checkout, are laid out, build and pass; and what the page says
-# of each forgotten file is what happens. Works in a view of the checkout, which stays as it is. Part of tools/test --full: a change of
-# command.proto builds much again.
+# The examples of CONTRIBUTING.md do what the page says: their blocks apply to this checkout, are laid out, build and pass, and change no more files
+# than the page allows; and what the page says of each forgotten file is what happens. Works in a view of the checkout, which stays as it is. Part
+# of tools/test --full: a change of the contract builds much again.
 set -euo pipefail
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../../tools/lib.sh"
 enter_view "$@"
 
 page=CONTRIBUTING.md
-# All blocks as one patch, and the part of it that changes one file.
-blocks() { awk '/^```$/ { inside = 0 } inside; /^```diff$/ { inside = 1 }' "$page"; }
-part() { awk -v file="a/$1" '$1 == "---" { inside = $2 == file } inside' example.patch; }
+section() { awk -v headline="## $1" '/^## / { inside = $0 == headline } inside' "$page"; }
+# All blocks of a section as one patch, and the part of it that changes one file.
+blocks() { awk '/^```$/ { inside = 0 } inside; /^```diff$/ { inside = 1 }'; }
+part() {
+  awk -v file="b/$1" '
+    $1 == "---" { before = $0; inside = 0; next }
+    $1 == "+++" { inside = $2 == file; if (inside) print before }
+    inside' example.patch
+}
 apply() { patch -p1 --fuzz=0 --silent "$@" >patch.log 2>&1 || { cat patch.log >&2; die "the example no longer applies; adapt it to the code"; }; }
 
 # What the page names as the one that reports: a source, a script or a program of the tests.
@@ -53,22 +59,37 @@ all_reported() {
   while IFS=$'\t' read -r -u 3 file by words; do reported "$file" "$by" "$words"; done 3<<<"$1"
 }
 
-blocks >example.patch
-mapfile -t files < <(sed -n 's/^--- a\///p' example.patch)
-# shellcheck disable=SC2016  # the page's quotes
-rows=$(sed -n 's/^| `\([^`]*\)` | `\([^`]*\)` | `\(.*\)` |$/\1\t\2\t\3/p' "$page")
-((${#files[@]} >= 5 && $(grep -c . <<<"$rows") >= 5)) || die "hardly any block or row found in $page: the search is wrong"
-apply <example.patch
+# example SECTION FILES CHECK...   applies the example of a section, which may change so many files, and runs the checks
+example() {
+  local section=$1 most=$2 files sources rows file name
+  shift 2
+  section "$section" | blocks >example.patch
+  mapfile -t files < <(sed -n 's/^+++ b\///p' example.patch)
+  # shellcheck disable=SC2016  # the page's quotes
+  rows=$(section "$section" | sed -n 's/^| `\([^`]*\)` | `\([^`]*\)` | `\(.*\)` |$/\1\t\2\t\3/p')
+  ((${#files[@]} >= 5 && $(grep -c . <<<"$rows") >= 5)) || die "hardly any block or row found in $page, $section: the search is wrong"
+  ((${#files[@]} <= most)) || die "$section: the example takes ${#files[@]} files, at most $most are allowed"
+  for file in "${files[@]}"; do
+    [[ $file == tests/* || $'\n'$rows == *$'\n'"$file"$'\t'* ]] || die "$section: $page does not say what reports $file when it is forgotten"
+  done
+  apply <example.patch
 
-say "the example of $page: ${#files[@]} files"
-mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.[ch]pp$')
-clang-format-14 --dry-run --Werror "${sources[@]}" || die "the example is not laid out; see tools/format"
-# These fail before much is built.
-all_reported "$(awk -F '\t' '$2 ~ /\.cpp$/' <<<"$rows")"
-for name in test_domain test_cli tests/contract/documents_test.sh; do
-  check "$name" >check.log || { tail -n 40 check.log >&2; die "$name fails with the example"; }
-  note "$name passes with the example"
-done
-all_reported "$(awk -F '\t' '$2 !~ /\.cpp$/' <<<"$rows")"
-tools/proto-baseline >check.log || { cat check.log >&2; die "the example cannot be published"; }
-say "the example of $page holds"
+  say "$section: ${#files[@]} files"
+  mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.[ch]pp$')
+  clang-format-14 --dry-run --Werror "${sources[@]}" || die "the example is not laid out; see tools/format"
+  # These fail before much is built.
+  all_reported "$(awk -F '\t' '$2 ~ /\.cpp$/' <<<"$rows")"
+  for name; do
+    check "$name" >check.log || { tail -n 40 check.log >&2; die "$name fails with the example"; }
+    note "$name passes with the example"
+  done
+  all_reported "$(awk -F '\t' '$2 !~ /\.cpp$/' <<<"$rows")"
+  tools/proto-baseline >check.log || { cat check.log >&2; die "the example cannot be published"; }
+}
+
+cp proto/swarm.desc.txt published.txt
+example "A new command, for the impatient" 9 test_domain test_cli tests/contract/documents_test.sh test_e2e_json
+apply --reverse <example.patch
+cp published.txt proto/swarm.desc.txt
+example "A new table" 7 test_domain test_store
+say "the examples of $page hold"
