@@ -60,7 +60,6 @@ std::span<const verb> overview_verbs();
 std::span<const verb> pty_verbs();
 std::span<const verb> doctor_verbs();
 std::span<const verb> hook_verbs();
-std::span<const verb> ambient_verbs();
 std::span<const verb> install_verbs();
 std::span<const verb> worktree_verbs();
 std::span<const verb> routine_verbs();
@@ -68,7 +67,7 @@ std::span<const verb> agent_verbs();
 std::span<const verb> completion_verbs();
 std::span<const verb> complete_verbs();
 std::span<const verb> elsewhere_verbs();
-std::span<const verb> dial_verbs();
+std::span<const verb> context_verbs();
 /// All of them, in the order of the help: by subject.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
@@ -148,9 +147,6 @@ void on_run(CLI::App& app, invocation& cli, Action action) {
       cli.action = action;
   });
 }
-
-/// `context list|show|use|set|delete`: the nodes that have names.
-void add_context_commands(CLI::App&, invocation&);
 
 /// `up --listen`: this node is the home of a cluster.
 struct cluster_options {

@@ -228,21 +228,8 @@ void on_run_here(CLI::App& app, invocation& cli, Action action) {
   app.preparse_callback([&cli](std::size_t) { cli.choice = node_choice::own; });
 }
 
-constexpr verb verbs[] = {
-  {.name = "dial-stdio",
-   .about = subject::node,
-   .summary = "for swarmctl itself: the node's socket on stdin and stdout, at the other end of a context over ssh",
-   .examples = "  ssh me@gpu-box swarmctl dial-stdio",
-   .build = build_dial,
-   .node = node_choice::own,
-   .internal = true},
-};
-
-} // namespace
-
-std::span<const verb> dial_verbs() { return verbs; }
-
-void add_context_commands(CLI::App& app, invocation& cli) {
+void build_context(CLI::App& app, invocation& cli) {
+  on_run_here(app, cli, [&cli] { return run_list_contexts(cli); });
   auto name = std::make_shared<std::string>();
   on_run_here(*app.add_subcommand("list", "the nodes that have names, and which one counts"), cli, [&cli] { return run_list_contexts(cli); });
   auto* show = app.add_subcommand("show", "one of them: the one named, or the one that counts");
@@ -262,5 +249,25 @@ void add_context_commands(CLI::App& app, invocation& cli) {
   option(*forget, "name", *name, "name of the context", argument::context)->required();
   on_run_here(*forget, cli, [name, &cli] { return run_delete_context(cli, *name); });
 }
+
+constexpr verb verbs[] = {
+  {.name = "context",
+   .about = subject::hosts,
+   .summary = "name nodes, and choose the one that commands speak to",
+   .examples = "  swarmctl context set gpu --ssh me@gpu-box --scope web\n  swarmctl context use gpu\n  swarmctl --context gpu status\n"
+               "  swarmctl context use default",
+   .build = build_context},
+  {.name = "dial-stdio",
+   .about = subject::node,
+   .summary = "for swarmctl itself: the node's socket on stdin and stdout, at the other end of a context over ssh",
+   .examples = "  ssh me@gpu-box swarmctl dial-stdio",
+   .build = build_dial,
+   .node = node_choice::own,
+   .internal = true},
+};
+
+} // namespace
+
+std::span<const verb> context_verbs() { return verbs; }
 
 } // namespace swarm::cli

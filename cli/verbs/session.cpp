@@ -7,6 +7,7 @@
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/ambient_block.hpp"
 #include "gateway/session/register.hpp"
 
 #include <sstream>
@@ -207,6 +208,23 @@ void build_deregister(CLI::App& app, invocation& cli) {
   on_run(app, cli, [&cli] { return run_deregister(cli); });
 }
 
+/// The block about the swarm that belongs into an agent's prompt.
+int run_prompt(invocation& cli) {
+  auto me = cli.actor();
+  auto query = cli.query();
+  query.set_scope(me.scope());
+  query.set_viewer(me.id());
+  auto known = mcp::gather_ambient(query, [&](const v1::Query& q) { return cli.node().coordination.ask(q); });
+  if (!known)
+    throw failure(code::refused, "instance " + me.id() + " has just ended");
+  auto block = mcp::make_ambient_block(*known);
+  if (cli.json_wanted())
+    cli.io().print(block.value);
+  else
+    cli.io().raw(block.text);
+  return code::ok;
+}
+
 int run_whoami(invocation& cli) {
   v1::Session session;
   try {
@@ -225,7 +243,9 @@ int run_whoami(invocation& cli) {
 }
 
 void build_whoami(CLI::App& app, invocation& cli) {
-  on_run(app, cli, [&cli] { return run_whoami(cli); });
+  auto prompt = std::make_shared<bool>(false);
+  flag(app, "--prompt", *prompt, "the block for a prompt: this session, its mail, tasks, locks and peers");
+  on_run(app, cli, [prompt, &cli] { return *prompt ? run_prompt(cli) : run_whoami(cli); });
 }
 
 json cli_instance_row(const v1::Session& s) {
@@ -308,7 +328,7 @@ constexpr verb verbs[] = {
   {"bootstrap", subject::sessions, "show what a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer",
    build_bootstrap},
   {"deregister", subject::sessions, "end this instance: its tasks reopen, its locks pass on", "  swarmctl deregister --as 3fa1", build_deregister},
-  {"whoami", subject::sessions, "show which instance this is", "  swarmctl whoami --json", build_whoami},
+  {"whoami", subject::sessions, "show which instance this is", "  swarmctl whoami --json\n  swarmctl whoami --prompt --as 3fa1", build_whoami},
   {"instances", subject::sessions, "list the instances of the scope", "  swarmctl instances --json", build_instances, "list-instances"},
   {"remove-instance", subject::sessions, "end another instance", "  swarmctl remove-instance 3fa1", build_remove},
 };

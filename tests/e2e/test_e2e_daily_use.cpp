@@ -603,8 +603,8 @@ TEST_CASE("the block for prompts names the peers that bootstrap names, those of 
     return out;
   };
   CHECK(peers({"bootstrap", "--as", ann}) == json::array({hooked}));
-  CHECK(peers({"context", "--as", ann}) == json::array({hooked}));
-  CHECK(node.ctl({"context", "--as", ann}).out.find("peers (1):") != std::string::npos);
+  CHECK(peers({"whoami", "--prompt", "--as", ann}) == json::array({hooked}));
+  CHECK(node.ctl({"whoami", "--prompt", "--as", ann}).out.find("peers (1):") != std::string::npos);
 }
 
 // -- completion ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-// The part of JSON Schema (draft 2020-12) that docs/schemas uses: type, enum, required, properties, additionalProperties, items, and $ref to
-// another file. Stricter than the standard in one point: a key that an object's schema does not name is an objection, unless additionalProperties
-// speaks of it. So what the program prints is documented, while readers of the schemas stay open for what is added. x-swarm-mcp and x-runs are
-// ours and say nothing of the shape.
+// The part of JSON Schema (draft 2020-12) that docs/schemas uses: type, enum, required, properties, additionalProperties, items, anyOf, and
+// $ref to another file. Stricter than the standard in one point: a key that an object's schema does not name is an objection, unless
+// additionalProperties speaks of it. So what the program prints is documented, while readers of the schemas stay open for what is added. x-swarm-mcp
+// and x-runs are ours and say nothing of the shape.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,17 @@ private:
       auto other = file.parent_path() / s["$ref"].get<std::string>();
       look(value, schema(other), other, at, out);
     }
+    if (s.contains("anyOf")) {
+      std::vector<std::string> all;
+      for (const auto& one : s["anyOf"]) {
+        std::vector<std::string> here;
+        look(value, one, file, at, here);
+        if (here.empty())
+          return;
+        all.insert(all.end(), here.begin(), here.end());
+      }
+      out.insert(out.end(), all.begin(), all.end());
+    }
     if (s.contains("type")) {
       const auto types = s["type"].is_array() ? s["type"] : json::array({s["type"]});
       if (std::none_of(types.begin(), types.end(), [&](const json& t) { return is_of(value, t); })) {
@@ -79,8 +90,9 @@ private:
   }
 
   static constexpr std::size_t shown = 80;
-  inline static const std::set<std::string> known{
-    "$schema", "$ref", "title", "description", "type", "enum", "required", "properties", "additionalProperties", "items", "x-swarm-mcp", "x-runs"};
+  inline static const std::set<std::string> known{"$schema", "$ref",        "title",      "description",          "type",
+                                                  "enum",    "required",    "properties", "additionalProperties", "items",
+                                                  "anyOf",   "x-swarm-mcp", "x-runs"};
   fs::path directory_;
   std::map<fs::path, json> read_;
 };
