@@ -263,6 +263,7 @@ void build_subscriptions(CLI::App& app, invocation& cli) {
 
 struct wait_options {
   double timeout_s = 0;
+  bool timeout_given = false;
   bool locks = false;
   std::int64_t since = 0;
 };
@@ -292,7 +293,10 @@ int run_wait(invocation& cli, const wait_options& o) {
   request.set_since(static_cast<std::uint64_t>(std::max<std::int64_t>(o.since, 0)));
   request.set_include_locks(o.locks);
   *request.mutable_caller() = cli.caller();
-  auto activity = wait_for_activity(cli, request, bounded_by_timeout(cli, milliseconds_of(o.timeout_s, "--seconds")));
+  // For the node, 0 means without end; whoever says 0 seconds only looks.
+  constexpr std::int64_t at_once_ms = 1;
+  const auto wait_ms = milliseconds_of(o.timeout_s, "--seconds");
+  auto activity = wait_for_activity(cli, request, o.timeout_given && wait_ms == 0 ? at_once_ms : bounded_by_timeout(cli, wait_ms));
   if (cli.json_wanted()) {
     cli.io().print(mcp::activity(activity));
   } else if (activity.timed_out()) {
@@ -308,10 +312,13 @@ int run_wait(invocation& cli, const wait_options& o) {
 
 void build_wait(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<wait_options>();
-  option(app, "--seconds", o->timeout_s, "give up after this many seconds (default: never); --timeout bounds it too");
+  const auto* seconds = option(app, "--seconds", o->timeout_s, "give up after this many seconds (default: never); --timeout bounds it too");
   flag(app, "--locks", o->locks, "changes of locks count too");
   option(app, "--since", o->since, "also what happened after this revision");
-  on_run(app, cli, [o, &cli] { return run_wait(cli, *o); });
+  on_run(app, cli, [o, seconds, &cli] {
+    o->timeout_given = seconds->count() > 0;
+    return run_wait(cli, *o);
+  });
 }
 
 constexpr verb verbs[] = {
