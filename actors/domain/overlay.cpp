@@ -56,23 +56,12 @@ std::uint64_t count_with(const table_view<Row>& base, const typename table<Row>:
   return n;
 }
 
-#define SWARM_CHANGES(row)                                                                                                                           \
+#define SWARM_CHANGES(row, ...)                                                                                                                      \
   template table<v1::row>::filter widened<v1::row>(table<v1::row>::filter, std::size_t);                                                             \
   template std::vector<v1::row> laid_over(std::vector<v1::row>, const table<v1::row>::filter&, const overlay<v1::row>&);                             \
   template std::vector<v1::row> find_with(const table_view<v1::row>&, const table<v1::row>::filter&, const overlay<v1::row>&);                       \
   template std::uint64_t count_with(const table_view<v1::row>&, const table<v1::row>::filter&, const overlay<v1::row>&);
-
-SWARM_CHANGES(Session)
-SWARM_CHANGES(Credential)
-SWARM_CHANGES(Task)
-SWARM_CHANGES(Lock)
-SWARM_CHANGES(LockWaiter)
-SWARM_CHANGES(Message)
-SWARM_CHANGES(KvEntry)
-SWARM_CHANGES(Spawn)
-SWARM_CHANGES(Subscription)
-SWARM_CHANGES(Approval)
-SWARM_CHANGES(ScopeState)
+SWARM_ROWS(SWARM_CHANGES)
 #undef SWARM_CHANGES
 
 } // namespace swarm::domain
