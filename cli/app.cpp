@@ -2,7 +2,6 @@
 
 #include "actors/base/text.hpp"
 #include "cli/verb.hpp"
-#include "cli/verbs/manual.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>

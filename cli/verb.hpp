@@ -72,6 +72,8 @@ std::span<const verb> context_verbs();
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
 std::unique_ptr<CLI::App> full_tree(invocation&);
+/// The manual page of swarmctl with all its commands, as roff source.
+std::string manual_page(invocation&);
 
 // -- reading a command line ----------------------------------------------------------
 

@@ -1,5 +1,4 @@
-#include "cli/verbs/manual.hpp"
-
+// swarmctl(1): `swarmctl help --man` prints it, and the package installs what that prints.
 #include "actors/base/text.hpp"
 #include "cli/verb.hpp"
 

@@ -306,12 +306,12 @@ json lock_reply(const v1::Reply& reply, std::int64_t now_ms) {
   if (!reply.has_refusal())
     return {{"ok", true}, {"id", reply.lock().lock().id()}};
   json out = {{"error", reply.refusal().text()}};
-  if (!reply.refusal().explanation().empty())
-    out["explanation"] = reply.refusal().explanation();
   if (reply.lock().has_active())
     out["active"] = lock_row(reply.lock().active(), now_ms);
   else if (reply.refusal().code() == v1::Refusal::CROSS_IDENTITY)
     out["active"] = hidden(reply.refusal().subject());
+  if (!reply.refusal().explanation().empty())
+    out["explanation"] = reply.refusal().explanation();
   return out;
 }
 

@@ -74,11 +74,11 @@ std::optional<std::string> why_not_lockable(const std::string& path, const std::
     return concat({path, " is a pattern, and no file has that name: lock the files that it fits one by one, or their directory"});
   if (!scope.starts_with('/') || is_inside(scope, repository_path(path, scope)))
     return std::nullopt;
-  const auto other = find_git_tree(path);
-  if (!other || other->repository == scope)
+  std::error_code ec;
+  const auto other = git_root(fs::path{path}.parent_path().string());
+  if (other == scope || !fs::exists(fs::symlink_status(other + "/.git", ec)))
     return std::nullopt;
-  return concat(
-    {path, " lies in the repository ", other->repository, ", which has locks of its own: lock it there, with --scope ", other->repository});
+  return concat({path, " lies in the repository ", other, ", which has locks of its own: lock it there, with --scope ", other});
 }
 
 } // namespace swarm::mcp

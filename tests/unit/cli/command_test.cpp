@@ -709,7 +709,7 @@ TEST_CASE("a lock across the identity boundary is a lock to the hooks, which den
     CHECK(row["reason"] == "cross_identity");
   }
   CHECK(ctl({"locks"}) == code::ok);
-  CHECK(ctl.screen.out == "  another identity  /r/a  — \n");
+  CHECK(ctl.screen.out == "  another identity  /r/a\n");
 }
 
 TEST_CASE("lists are read page by page to the end") {
