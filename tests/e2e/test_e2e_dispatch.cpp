@@ -191,16 +191,15 @@ TEST_CASE("a task is cancelled and made once more by its worker's row") {
 
 TEST_CASE("a worker that is made once more by retry keeps its label, its identity included") {
   test_node node;
-  auto made = node.ctl(exec_line("tests", "true", {"--detach", "--name", "Tess", "--label", "identity:work team:red"}));
-  REQUIRE(made.status == 0);
-  auto id = lines_of(made.out).front();
-  CHECK(reaches(node, id, "done"));
+  auto made = node.ctl(exec_line("tests", "true", {"--json", "--name", "Tess", "--label", "identity:work team:red"}));
+  REQUIRE_MESSAGE(made.status == 0, made.err);
+  auto id = made.parsed().at("task_id").get<std::string>();
   auto again = node.ctl_json({"retry", id});
   CHECK(reaches(node, again.at("task_id"), "done"));
   std::map<std::string, std::string> labels; // of the two workers
   for (const auto& line : lines_of(node.ctl({"events", "--type", "instance.registered", "--json"}).out)) {
     auto event = nlohmann::json::parse(line);
-    labels[event.at("subject")] = event.at("payload").at("label");
+    labels[event.at("subject").get<std::string>()] = event.at("payload").at("label").get<std::string>();
   }
   CHECK(labels.size() == 2);
   for (const auto& [session, label] : labels)

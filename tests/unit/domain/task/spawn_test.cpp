@@ -1,4 +1,7 @@
+#include <iterator>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include <google/protobuf/text_format.h>
 
