@@ -20,7 +20,7 @@ public:
   const std::string& certificate() const noexcept { return certificate_; }
   const key_pair& key() const noexcept { return key_; }
 
-  /// A certificate (DER) for this node and the key that signed the request. The request's subject and wishes count for nothing.
+  /// A certificate (DER) for this node and the key that signed the request. The request's subject and extensions are ignored.
   security_result<std::string> issue(std::string_view csr_der, std::string_view node_id, std::int64_t now_ms) const;
 
 private:

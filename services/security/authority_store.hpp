@@ -75,7 +75,7 @@ public:
   /// All certificates of this node are revoked, also those that it could still get: it can only come back as another node.
   std::optional<security_failure> revoke(const std::string& node_id, std::int64_t now_ms);
   bool revoked(const std::string& node_id) const;
-  /// The node has left by itself: its certificates that end up to then count no more. It may come in again, with a newer one.
+  /// The node has left by itself: its certificates that end up to then are revoked. It may come in again, with a newer one.
   std::optional<security_failure> retire(const std::string& node_id, std::int64_t certificates_until_ms);
   /// The id of the node whose certificate (DER) this is, if it is valid in this cluster now.
   security_result<std::string> verify(std::string_view certificate_der, std::int64_t now_ms) const;

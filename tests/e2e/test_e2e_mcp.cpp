@@ -959,7 +959,7 @@ TEST_CASE("sessions without a label share an identity: they see each other, lock
   CHECK(alone.ask("lock_file", {{"file", "a"}}).contains("ok"));
 }
 
-TEST_CASE("the variables that open a boundary count for a session that has the right, and for no other") {
+TEST_CASE("the variables that open a boundary apply to a session that has the right, and for no other") {
   test_node node;
   member stranger{node, "identity:home"};
   environment opened{{"SWARM_MCP_ALLOW_CROSS_IDENTITY", "yes"}, {"SWARM_MCP_ALLOW_SPAWN", "1"}};
