@@ -171,6 +171,19 @@ std::optional<std::string> variable_in(std::string_view block, std::string_view 
   return std::nullopt;
 }
 
+std::optional<signal_actions> signal_actions_of(pid_t pid) {
+  auto text = read_proc(pid, "status", 64 * limits::kib);
+  if (!text)
+    return std::nullopt;
+  auto mask = [&](std::string_view name) {
+    std::uint64_t out = 0;
+    if (auto at = text->find(name); at != std::string::npos)
+      std::from_chars(text->data() + at + name.size(), text->data() + text->size(), out, 16);
+    return out;
+  };
+  return signal_actions{mask("\nSigIgn:\t"), mask("\nSigCgt:\t")};
+}
+
 std::optional<unique_fd> open_pidfd(pid_t pid) {
   auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0)

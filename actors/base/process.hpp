@@ -46,6 +46,15 @@ std::optional<std::string> executable_of(pid_t);
 std::optional<std::string> environment_of(pid_t, std::string_view name);
 /// The same from the text of /proc/<pid>/environ.
 std::optional<std::string> variable_in(std::string_view block, std::string_view name);
+/// What a process does with signals, other than the default.
+struct signal_actions {
+  std::uint64_t ignored = 0; // bit n - 1 stands for signal n
+  std::uint64_t caught = 0;
+
+  bool ignores(int signal) const noexcept { return (ignored >> (signal - 1) & 1) != 0; }
+  bool catches(int signal) const noexcept { return (caught >> (signal - 1) & 1) != 0; }
+};
+std::optional<signal_actions> signal_actions_of(pid_t);
 /// A descriptor that becomes readable when the process ends (close-on-exec).
 std::optional<unique_fd> open_pidfd(pid_t);
 /// Sends to exactly the process that had this start time, never to a later user of its number. False when it is gone, or may

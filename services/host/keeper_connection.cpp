@@ -194,6 +194,7 @@ void keeper_link::welcome(std::int64_t keeper_pid, std::vector<keeper_child> chi
     i.signal = c.signal;
     i.duration_ms = c.duration_ms;
     i.end = c.end;
+    i.ended_on_request = c.ended_on_request;
     i.ring = c.ring;
     i.inputs = std::move(c.inputs);
     tell(std::move(listed));
@@ -241,6 +242,7 @@ void keeper_link::exited(const keeper_exit& e) {
   n.child.signal = e.signal;
   n.child.duration_ms = e.duration_ms;
   n.child.end = e.end;
+  n.child.ended_on_request = e.ended_on_request;
   tell(std::move(n));
 }
 

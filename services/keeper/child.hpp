@@ -54,6 +54,9 @@ public:
   std::uint64_t output_end() const noexcept { return ring_.end(); }
   int exit_status() const noexcept { return exit_status_; }
   int exit_signal() const noexcept { return exit_signal_; }
+  /// Set before its first signal: how it ends then is not its own verdict.
+  void end_requested() noexcept { ended_on_request_ = ended_on_request_ || !has_exited(); }
+  bool ended_on_request() const noexcept { return ended_on_request_; }
   /// From the opening of the gate to the exit.
   std::int64_t duration_ms() const noexcept { return duration_ms_; }
   const subtree& processes() const noexcept { return subtree_; }
@@ -108,6 +111,7 @@ private:
   std::int64_t duration_ms_ = 0;
   int exit_status_ = 0;
   int exit_signal_ = 0;
+  bool ended_on_request_ = false;
   event_loop::token output_watch_ = 0;
   event_loop::token input_watch_ = 0;
   event_loop::token status_watch_ = 0;

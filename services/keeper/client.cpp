@@ -40,12 +40,15 @@ keeper_child to_child(const internal::ChildState& s) {
   c.signal = s.signal();
   c.duration_ms = s.duration_ms();
   c.end = s.end();
+  c.ended_on_request = s.ended_on_request();
   for (const auto& taken : s.inputs())
     c.inputs.emplace_back(taken.request(), taken.bytes());
   return c;
 }
 
-keeper_exit to_exit(const internal::ChildExited& e) { return {e.id(), e.attempt(), e.exit_status(), e.signal(), e.duration_ms(), e.end()}; }
+keeper_exit to_exit(const internal::ChildExited& e) {
+  return {e.id(), e.attempt(), e.exit_status(), e.signal(), e.duration_ms(), e.end(), e.ended_on_request()};
+}
 
 std::uint32_t to_ms(std::chrono::milliseconds d) { return static_cast<std::uint32_t>(std::clamp<std::int64_t>(d.count(), 0, 0xffffffff)); }
 

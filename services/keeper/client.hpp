@@ -33,6 +33,7 @@ struct keeper_child {
   int signal = 0; // what ended it, 0 when it exited by itself
   std::int64_t duration_ms = 0;
   std::uint64_t end = 0;
+  bool ended_on_request = false; // not by itself: its status is not its verdict
   std::shared_ptr<const ring_reader> ring;
   std::vector<std::pair<std::string, std::uint64_t>> inputs; // taken: their requests and sizes, oldest first
 };
@@ -44,6 +45,7 @@ struct keeper_exit {
   int signal = 0;
   std::int64_t duration_ms = 0;
   std::uint64_t end = 0; // everything written before the exit is in the ring up to here; dying descendants may add to it
+  bool ended_on_request = false;
 };
 
 /// What the keeper reports. Called on the client's I/O thread, one at a time: return quickly, throw nothing, and do not destroy

@@ -123,6 +123,8 @@ void server::begin_quit(std::chrono::milliseconds grace) {
   quitting_ = true;
   for (const auto& [id, next] : std::exchange(next_, {}))
     start_failed(next, "the keeper is ending");
+  for (const auto& [pid, c] : by_pid_)
+    c->end_requested();
   subtree all;
   all.everything = true;
   reaper_.end(all, grace);

@@ -66,6 +66,7 @@ private:
   void start_after(child& former, const internal::StartChild&);
   void start_next(const std::string& id);
   void kill(const internal::KillChild&);
+  void end(child&, std::chrono::milliseconds grace);
   void forget(const std::string& id);
   child* find(const std::string& id);
   void send_state(const child&);

@@ -96,7 +96,7 @@ void server::start_after(child& former, const internal::StartChild& s) {
   else if (former.is_held())
     ::kill(former.pid(), SIGKILL);
   else
-    reaper_.end(former.processes(), limits::kill_grace());
+    end(former, limits::kill_grace());
 }
 
 void server::start_next(const std::string& id) {
@@ -122,11 +122,16 @@ void server::kill(const internal::KillChild& k) {
   if (!c)
     return;
   if (k.signal() == 0)
-    reaper_.end(c->processes(), grace_of(k.grace_ms()));
+    end(*c, grace_of(k.grace_ms()));
   else if (k.signal() == SIGKILL)
-    reaper_.end(c->processes(), {});
+    end(*c, {});
   else if (k.signal() > 0 && k.signal() < NSIG)
     reaper_.signal(c->processes(), k.signal());
+}
+
+void server::end(child& c, std::chrono::milliseconds grace) {
+  c.end_requested();
+  reaper_.end(c.processes(), grace);
 }
 
 void server::forget(const std::string& id) {
@@ -177,6 +182,7 @@ void server::send_state(const child& c) {
   s.set_signal(c.exit_signal());
   s.set_duration_ms(c.duration_ms());
   s.set_end(c.output_end());
+  s.set_ended_on_request(c.has_exited() && c.ended_on_request());
   if (!c.has_exited())
     for (const auto& taken : c.taken_inputs())
       *s.add_inputs() = taken;
@@ -192,6 +198,7 @@ void server::send_exit(const child& c) {
   e.set_signal(c.exit_signal());
   e.set_duration_ms(c.duration_ms());
   e.set_end(c.output_end());
+  e.set_ended_on_request(c.ended_on_request());
   send(m);
 }
 

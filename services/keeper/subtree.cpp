@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include <signal.h>
@@ -18,19 +19,23 @@ constexpr std::chrono::milliseconds pause_max{1'000};
 using process_table = std::unordered_map<pid_t, process_stat>;
 using spawn_id_of = std::function<std::optional<std::string>(pid_t)>;
 
-/// The ancestor (or self) that is a direct child of the keeper; null for processes elsewhere.
-const process_stat* root_of(const process_table& table, const process_stat& p, pid_t keeper) {
+struct place {
+  const process_stat* root = nullptr; // the ancestor (or self) that is a direct child of the keeper; null for processes elsewhere
+  int depth = 0;                      // below the root
+};
+
+place place_of(const process_table& table, const process_stat& p, pid_t keeper) {
   auto at = &p;
   for (int i = 0; i < depth_max; ++i) {
     if (at->parent == keeper)
-      return at;
+      return {at, i};
     auto parent = table.find(at->parent);
     // A parent younger than its child is another process with a recycled number: the list was not read at one moment.
     if (parent == table.end() || parent->second.start > at->start)
-      return nullptr;
+      return {};
     at = &parent->second;
   }
-  return nullptr;
+  return {};
 }
 
 bool is_main(const main_children& mains, const process_stat& p) {
@@ -50,6 +55,12 @@ bool belongs(const subtree& tree, const process_stat& p, const process_stat& roo
   return !tree.marker.empty() && (spawn_id(root.pid) == tree.marker || spawn_id(p.pid) == tree.marker);
 }
 
+/// Interactive shells ignore SIGTERM, and end when they are hung up. What cleans up on SIGTERM alone would die of the other one meanwhile.
+bool needs_hangup(pid_t pid) {
+  auto on = signal_actions_of(pid);
+  return on && (on->ignores(SIGTERM) || (on->catches(SIGTERM) && on->catches(SIGHUP)));
+}
+
 } // namespace
 
 std::vector<process_stat> members_of(const subtree& tree, pid_t keeper, const main_children& mains) {
@@ -62,35 +73,63 @@ std::vector<process_stat> members_among(const std::vector<process_stat>& all, co
   process_table table;
   for (const auto& p : all)
     table.emplace(p.pid, p);
-  std::vector<process_stat> out;
+  std::vector<std::tuple<int, pid_t, const process_stat*>> found;
   for (const auto& [pid, p] : table) {
     if (p.is_dead() || pid == keeper)
       continue;
-    auto root = root_of(table, p, keeper);
+    auto [root, depth] = place_of(table, p, keeper);
     if (root && belongs(tree, p, *root, spawn_id, mains))
-      out.push_back(p);
+      found.emplace_back(depth, pid, &p);
   }
+  std::sort(found.begin(), found.end());
+  std::vector<process_stat> out;
+  for (const auto& [depth, pid, p] : found)
+    out.push_back(*p);
   return out;
 }
 
-std::size_t reaper::signal(const subtree& tree, int signal) { return signal_all(tree, {signal}); }
+std::size_t reaper::signal(const subtree& tree, int signal) { return signal_all(tree, signal).size(); }
 
-std::size_t reaper::signal_all(const subtree& tree, const std::vector<int>& signals) {
+/// Those that it was sent to, parents before their children.
+std::vector<process_stat> reaper::signal_all(const subtree& tree, int signal) {
+  std::vector<process_stat> out;
   std::set<std::pair<pid_t, std::uint64_t>> done;
   for (int i = 0; i < scans_max; ++i) {
     auto before = done.size();
     for (const auto& p : members_of(tree, getpid(), mains_()))
-      if (done.emplace(p.pid, p.start).second)
-        for (auto s : signals)
-          signal_process(p.pid, p.start, s);
+      if (done.emplace(p.pid, p.start).second) {
+        signal_process(p.pid, p.start, signal);
+        out.push_back(p);
+      }
     if (done.size() == before)
       break;
   }
-  return done.size();
+  return out;
+}
+
+// A shell whose child has died runs its next command, and so does what reads from a pipe whose writer has died. As signals reach one process after
+// the other, the whole tree is stopped first; then each has its signal pending before any of them runs again. A parent is stopped before its
+// children and continued after them, or a shell with job control would see that its job has stopped, and go on too.
+std::size_t reaper::terminate(const subtree& tree) {
+  auto stopped = signal_all(tree, SIGSTOP);
+  for (const auto& p : stopped) {
+    signal_process(p.pid, p.start, SIGTERM);
+    if (needs_hangup(p.pid))
+      signal_process(p.pid, p.start, SIGHUP);
+  }
+  for (auto p = stopped.rbegin(); p != stopped.rend(); ++p)
+    signal_process(p->pid, p->start, SIGCONT);
+  return stopped.size();
+}
+
+/// Stopped first for the same reason.
+std::size_t reaper::kill(const subtree& tree) {
+  signal_all(tree, SIGSTOP);
+  return signal_all(tree, SIGKILL).size();
 }
 
 void reaper::end(const subtree& tree, std::chrono::milliseconds grace, std::function<void()> gone) {
-  auto found = grace.count() <= 0 ? signal_all(tree, {SIGKILL}) : signal_all(tree, {SIGTERM, SIGHUP, SIGCONT});
+  auto found = grace.count() <= 0 ? kill(tree) : terminate(tree);
   if (found == 0) {
     // Of an earlier call there may still be a round to come, and somebody who waits for it.
     if (auto begun = jobs_.extract(tree); !begun.empty()) {
@@ -117,7 +156,7 @@ void reaper::kill_round(const subtree& tree) {
   auto i = jobs_.find(tree);
   if (i == jobs_.end())
     return;
-  if (signal_all(tree, {SIGKILL}) == 0) {
+  if (kill(tree) == 0) {
     auto gone = std::move(i->second.gone);
     jobs_.erase(i);
     if (gone)

@@ -33,7 +33,7 @@ struct subtree {
 /// The start times of the keeper's children that are not reaped, by pid: their descendants belong to nobody else.
 using main_children = std::map<pid_t, std::uint64_t>;
 
-/// The subtree's live processes, zombies not counted. `keeper` is the common subreaper.
+/// The subtree's live processes, parents before their children, zombies not counted. `keeper` is the common subreaper.
 std::vector<process_stat> members_of(const subtree&, pid_t keeper, const main_children&);
 /// The same among processes that were listed already; `spawn_id` gives the SWARM_SPAWN_ID a process was started with.
 std::vector<process_stat> members_among(const std::vector<process_stat>& all, const std::function<std::optional<std::string>(pid_t)>& spawn_id,
@@ -46,7 +46,8 @@ public:
 
   /// One signal to every process of the subtree, also to those forked meanwhile. Returns how many were signalled.
   std::size_t signal(const subtree&, int signal);
-  /// SIGTERM and SIGHUP (and SIGCONT) now, SIGKILL after the grace, repeated until nothing is left. Repeating it shortens the grace.
+  /// SIGTERM (and SIGHUP to what would not heed that) now, SIGKILL after the grace, repeated until nothing is left. No process goes on because
+  /// another one has ended: a script does not come to its next command. Repeating it shortens the grace.
   /// `gone` is called when nothing is left, from within this call if that is so already; of several for one subtree, the last one.
   void end(const subtree&, std::chrono::milliseconds grace, std::function<void()> gone = {});
 
@@ -58,7 +59,9 @@ private:
     std::function<void()> gone;
   };
 
-  std::size_t signal_all(const subtree&, const std::vector<int>& signals);
+  std::vector<process_stat> signal_all(const subtree&, int signal);
+  std::size_t terminate(const subtree&);
+  std::size_t kill(const subtree&);
   void kill_round(const subtree&);
 
   event_loop& loop_;

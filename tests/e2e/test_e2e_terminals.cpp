@@ -254,6 +254,42 @@ TEST_CASE("a follower of a terminal's output goes on after the node was killed, 
   CHECK_MESSAGE(without_holes(all.out, last), all.out);
 }
 
+TEST_CASE("a worker that is ended does nothing more, and its task is never done") {
+  test_node node;
+  auto script = "trap 'echo cleaned > cleaned; exit 0' TERM; touch $0; while :; do sleep 0.02; done";
+  auto begin = [&](const std::string& name, std::vector<std::string> flags, const std::string& what) {
+    std::vector<std::string> line{"dispatch", name, "--detach"};
+    line.insert(line.end(), flags.begin(), flags.end());
+    line.insert(line.end(), {"--", "sh", "-c", what, name});
+    std::string id = node.ctl_json(line).at("task_id");
+    REQUIRE(eventually([&] { return fs::exists(node.work() + "/" + name); }));
+    return id;
+  };
+  auto status = [&](const std::string& id) { return node.ctl_json({"task", id}).at("status").get<std::string>(); };
+  auto is_ended = [&](const std::string& id) {
+    for (const auto& s : node.ctl_json({"spawns"}))
+      if (s.at("task_id") == id)
+        return s.at("status") == "ended" && s.at("reason") == "killed";
+    return false;
+  };
+  // It cleans up and exits with 0.
+  for (auto flags : {std::vector<std::string>{}, std::vector<std::string>{"--pipes"}}) {
+    auto name = flags.empty() ? std::string{"terminal"} : std::string{"pipes"};
+    auto id = begin(name, flags, script);
+    REQUIRE(node.ctl(flags.empty() ? std::vector<std::string>{"pty", "kill", name} : std::vector<std::string>{"cancel", id}).status == 0);
+    REQUIRE(eventually([&] { return is_ended(id); }));
+    CHECK(fs::remove(node.work() + "/cleaned"));
+    CHECK(status(id) == (flags.empty() ? "failed" : "cancelled"));
+  }
+  // It is told nothing, and has more to do.
+  for (int i = 0; i < 10; ++i) {
+    auto id = begin("more-" + std::to_string(i), {}, "touch $0; sleep 1000; touch $0.went-on");
+    REQUIRE(node.ctl({"cancel", id}).status == 0);
+    REQUIRE(eventually([&] { return is_ended(id); }));
+    CHECK_FALSE(fs::exists(node.work() + "/more-" + std::to_string(i) + ".went-on"));
+  }
+}
+
 TEST_CASE("when the keeper is killed its commands are failed with node_restarted, and with retries they run again") {
   test_node node;
   node.start();

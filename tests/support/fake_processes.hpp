@@ -64,8 +64,8 @@ public:
 
   // -- what happens to it ------------------------------------------------------------------
 
-  /// The program ends by itself.
-  void exit(const std::string& id, std::int32_t status, std::int32_t signal = 0) {
+  /// The program ends by itself, or because somebody asked for its end.
+  void exit(const std::string& id, std::int32_t status, std::int32_t signal = 0, bool on_request = false) {
     std::lock_guard guard{mutex};
     auto& c = children.at(id);
     if (c.info.exited)
@@ -75,6 +75,7 @@ public:
     c.info.exit_status = status;
     c.info.signal = signal;
     c.info.duration_ms = 5;
+    c.info.ended_on_request = on_request;
     c.info.end = c.ring->end();
     // As the link reports it: process and ring are known from the start.
     auto told = c.info;
@@ -193,7 +194,7 @@ public:
     std::lock_guard guard{mutex};
     killed.push_back(id);
     if (connected_ && children.contains(id))
-      exit(id, 0, signal == 0 ? 15 : signal);
+      exit(id, 0, signal == 0 ? 15 : signal, signal == 0 || signal == 9);
     return connected_;
   }
   void forget(const std::string& id) override {

@@ -40,6 +40,7 @@ struct child_info {
   std::int32_t signal = 0;
   std::int64_t duration_ms = 0;
   std::uint64_t end = 0; // bytes of output
+  bool ended_on_request = false;
   std::shared_ptr<const ring_reader> ring;
   std::vector<std::pair<std::string, std::uint64_t>> inputs; // taken before we were attached: requests and sizes, oldest first
   std::string error;                                         // why it could not be started

@@ -147,9 +147,12 @@ void on_exited(self_ptr self, const child_info& child) {
   st.child.ring = ring;
   // A keeper that died took the program with it: that is the host's loss, not the program's answer.
   auto lost = child.exit_status < 0;
-  if (lost)
+  if (lost) {
     st.child.exit_status = 0;
-  report_end(self, lost ? "node_restarted" : "", false);
+    if (st.row.started_at_ms() > 0)
+      st.child.duration_ms = std::max<std::int64_t>(st.place.links.node->clock->unix_ms() - st.row.started_at_ms(), 0);
+  }
+  report_end(self, lost ? "node_restarted" : child.ended_on_request ? "killed" : "", false);
 }
 
 void register_worker(self_ptr self, const child_info& child) {

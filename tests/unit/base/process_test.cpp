@@ -46,6 +46,20 @@ TEST_CASE("a stat line that is cut, or holds a number out of range, is refused")
     CHECK_FALSE_MESSAGE(parse_process_stat(7, wrong), wrong);
 }
 
+TEST_CASE("what a process does with signals can be seen") {
+  auto usr1 = signal(SIGUSR1, SIG_IGN), usr2 = signal(SIGUSR2, [](int) {});
+  auto on = signal_actions_of(getpid());
+  signal(SIGUSR1, usr1);
+  signal(SIGUSR2, usr2);
+  REQUIRE(on);
+  CHECK(on->ignores(SIGUSR1));
+  CHECK_FALSE(on->catches(SIGUSR1));
+  CHECK(on->catches(SIGUSR2));
+  CHECK_FALSE(on->ignores(SIGUSR2));
+  CHECK_FALSE(on->ignores(SIGWINCH));
+  CHECK_FALSE(on->catches(SIGWINCH));
+}
+
 TEST_CASE("a vanished process gives empty answers everywhere") {
   waiting_child c;
   auto pid = c.pid();
@@ -57,6 +71,7 @@ TEST_CASE("a vanished process gives empty answers everywhere") {
   CHECK_FALSE(is_descendant(pid, getpid()));
   CHECK_FALSE(ancestor_in(pid, {getpid()}));
   CHECK_FALSE(executable_of(pid));
+  CHECK_FALSE(signal_actions_of(pid));
   CHECK_FALSE(environment_of(pid, "PATH"));
   CHECK_FALSE(open_pidfd(pid));
   CHECK_FALSE(signal_process(pid, start, 0));

@@ -1,4 +1,7 @@
 #include "actors/fabric/workers/spawn.hpp"
+
+#include <nlohmann/json.hpp>
+
 #include "tests/support/fabric_world.hpp"
 
 using namespace std::chrono_literals;
@@ -186,6 +189,27 @@ TEST_CASE("workers go on while the keeper's connection is lost, and their end is
   CHECK(f.spawn_row(id).status() == v1::Spawn::ENDED);
   CHECK(f.spawn_row(id).exit_status() == 4);
   check_consistent(f);
+}
+
+TEST_CASE("a command that was ended has failed, although its program cleaned up and exited with 0") {
+  fabric_world f;
+  auto d = f.run(f.dispatch("count")).dispatch();
+  f.keeper.exit(d.spawn().id(), 0, 0, true);
+  f.w.settle();
+  CHECK(f.spawn_row(d.spawn().id()).reason() == "killed");
+  CHECK(f.task(d.task().id()).status() == v1::FAILED);
+}
+
+TEST_CASE("how long a program ran that was lost with its keeper is told, if this node saw it") {
+  fabric_world f;
+  auto d = f.run(f.dispatch("count")).dispatch();
+  f.w.advance_by(5s, 100ms);
+  f.keeper.die();
+  f.w.settle();
+  f.w.advance_by(2s, 100ms);
+  auto result = nlohmann::json::parse(f.task(d.task().id()).result());
+  CHECK(result.at("duration_ms").get<std::int64_t>() >= 5'000);
+  CHECK(result.at("duration_ms").get<std::int64_t>() <= 7'000);
 }
 
 TEST_CASE("a keeper that died took its programs along: the task fails, or is tried again if that was asked for") {

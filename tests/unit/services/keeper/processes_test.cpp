@@ -1,4 +1,5 @@
 // Subtrees: what is signalled, what is left, and how the keeper itself ends.
+#include <filesystem>
 #include <set>
 
 #include <signal.h>
@@ -36,7 +37,103 @@ bool stopped(pid_t pid) {
   return p && p->state == 'T';
 }
 
+std::string program_name(pid_t pid) { return fs::path{executable_of(pid).value_or("")}.filename().string(); }
+
+/// The script has begun its `sleep`.
+bool sleeps(pid_t session) {
+  auto all = list_processes();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const auto& p) { return p.session == session && p.pid != session && program_name(p.pid) == "sleep"; });
+}
+
+bool is_over(pid_t session) {
+  auto all = list_processes();
+  return std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.session == session && !p.is_dead(); });
+}
+
+/// How often the script came past its `sleep`, when it was ended in the midst of it.
+int runs_that_went_on(const std::string& script, int rounds, bool pipes, int signal = 0) {
+  node n;
+  attached a{n.dir};
+  auto proof = n.temp.path() / "went-on";
+  int out = 0;
+  for (int i = 0; i < rounds; ++i) {
+    auto id = "s" + std::to_string(i);
+    auto start = shell(id, script, pipes);
+    start.add_environment("PROOF=" + proof.string());
+    a.run(start);
+    auto session = static_cast<pid_t>(a.events.child(id).pid);
+    REQUIRE(eventually([&] { return sleeps(session); }));
+    a.client.kill(id, signal);
+    CHECK(a.wait_exit(id).ended_on_request);
+    REQUIRE(eventually([&] { return is_over(session); }));
+    out += fs::remove(proof) ? 1 : 0;
+    a.client.forget(id);
+  }
+  return out;
+}
+
 } // namespace
+
+TEST_CASE("a script that is ended does not go on with its next command") {
+  for (bool pipes : {false, true}) {
+    CHECK(runs_that_went_on("sleep 1000; touch $PROOF", 50, pipes) == 0);
+    CHECK(runs_that_went_on("sleep 1000; touch $PROOF", 50, pipes, SIGKILL) == 0);
+  }
+}
+
+TEST_CASE("what waits for a sibling in a pipeline, or for a job, does not go on either when it is ended") {
+  CHECK(runs_that_went_on("sleep 1000 | { cat; touch $PROOF; }", 25, false) == 0);
+  CHECK(runs_that_went_on("exec bash --norc -ic 'sleep 1000; touch $PROOF'", 25, false) == 0);
+}
+
+TEST_CASE("a subtree is listed from its root downwards") {
+  constexpr pid_t keeper = 1;
+  auto none = [](pid_t) { return std::optional<std::string>{}; };
+  std::vector<process_stat> all;
+  for (auto [pid, parent] : std::vector<std::pair<pid_t, pid_t>>{{12, 40}, {30, 12}, {7, 30}, {40, keeper}, {13, 40}})
+    all.push_back({pid, 'S', parent, pid, pid, 0, 100});
+  std::vector<pid_t> order;
+  for (const auto& p : keeper::members_among(all, none, {40, 100, "", false}, keeper, {{40, 100}}))
+    order.push_back(p.pid);
+  CHECK(order == std::vector<pid_t>{40, 12, 13, 30, 7});
+}
+
+TEST_CASE("a program that cleans up on SIGTERM alone is not hung up meanwhile") {
+  node n;
+  attached a{n.dir};
+  for (bool pipes : {false, true}) {
+    auto id = pipes ? "pipes" : "terminal";
+    a.run(shell(id, "trap 'sleep 0.1; echo bye; exit 0' TERM; echo main=$$.; while :; do sleep 0.05; done", pipes));
+    announced(a, id, "main");
+    a.client.kill(id, 0);
+    auto end = a.wait_exit(id);
+    CHECK(end.exit_status == 0);
+    CHECK(end.signal == 0);
+    CHECK(end.ended_on_request);
+    CHECK(a.output(id).find("bye") != std::string::npos);
+  }
+}
+
+TEST_CASE("an interactive shell, which ignores SIGTERM, ends at the first signals") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "PS1=ready exec sh -i"));
+  REQUIRE(a.wait_output("s1", "ready"));
+  a.client.kill("s1", 0, limits::minutes{10});
+  CHECK(a.wait_exit("s1").signal == SIGHUP);
+}
+
+TEST_CASE("an end that nobody asked for, and one after a single signal, is the program's own") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("own", "exit 3"));
+  CHECK_FALSE(a.wait_exit("own").ended_on_request);
+  a.run(shell("signalled", "trap 'exit 0' USR1; echo main=$$.; while :; do sleep 0.05; done"));
+  announced(a, "signalled", "main");
+  a.client.kill("signalled", SIGUSR1);
+  CHECK_FALSE(a.wait_exit("signalled").ended_on_request);
+}
 
 TEST_CASE("a process whose parent's number was given away belongs to nobody, and a cycle of parents ends") {
   constexpr pid_t keeper = 1;
@@ -136,7 +233,7 @@ TEST_CASE("quit ends every program, then the keeper, and leaves no socket") {
   auto main = announced(a, "s1", "main"), stubborn = announced(a, "s1", "stubborn"), runaway = announced(a, "s1", "runaway");
   auto keeper = static_cast<pid_t>(a.events.keeper);
   a.client.quit(std::chrono::milliseconds{50});
-  a.wait_exit("s1");
+  CHECK(a.wait_exit("s1").ended_on_request);
   a.wait_exit("held");
   CHECK(a.events.wait([&] { return a.events.gone; }));
   for (auto pid : {main, stubborn, runaway, static_cast<pid_t>(a.events.child("held").pid), keeper})
