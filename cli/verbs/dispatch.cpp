@@ -158,7 +158,7 @@ std::string outcome_text(const json& details) {
   if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
     out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
   if (details.contains("reason") && details["reason"].is_string())
-    out += (out.empty() ? "" : ", ") + details["reason"].get<std::string>();
+    out += (out.empty() ? "" : ", ") + mcp::end_in_words(details["reason"].get<std::string>());
   return out;
 }
 
@@ -268,7 +268,7 @@ std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
   if (!asked_for_worker(d))
     return status_text(d, f.task);
   if (auto error = f.spawn_error(); !error.empty())
-    return "spawn failed: " + error;
+    return "spawn failed: " + mcp::end_in_words(error);
   if (f.has_run())
     return "spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
   return status_text(d, f.task);

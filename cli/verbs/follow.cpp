@@ -128,7 +128,7 @@ std::string live_line(const v1::Event& e) {
   if (type == "task.progress")
     return "progress: " + text_in(p, "summary");
   if (type == "task.reopened")
-    return "reopened" + (text_in(p, "reason").empty() ? "" : ": " + text_in(p, "reason"));
+    return "reopened" + (text_in(p, "reason").empty() ? "" : ": " + mcp::end_in_words(text_in(p, "reason")));
   if (type == "task.approved")
     return "approved, now " + text_in(p, "status");
   if (type == "task.cascade.unblocked")
@@ -136,9 +136,9 @@ std::string live_line(const v1::Event& e) {
   if (type == "task.cascade.cancelled")
     return "cancelled: a task it depends on failed";
   if (type == "spawn.failed")
-    return "no worker: " + text_in(p, "reason");
+    return "no worker: " + mcp::end_in_words(text_in(p, "reason"));
   if (type == "spawn.ended" && !text_in(p, "reason").empty())
-    return "worker ended: " + text_in(p, "reason");
+    return "worker ended: " + mcp::end_in_words(text_in(p, "reason"));
   if (type == "task.updated")
     return text_in(p, "status");
   return {};

@@ -13,6 +13,15 @@ namespace {
 /// A host that restarted may try again; the task's row tells whether it does.
 constexpr const char* may_be_repeated = "node_restarted";
 
+struct end_words {
+  std::string_view reason;
+  const char* words;
+};
+constexpr end_words known_ends[] = {
+  {may_be_repeated, "its process was lost with the keeper or the host"},
+  {"killed", "it was ended on request"},
+};
+
 bool ends_task(const v1::Event& e) {
   return e.type() == "task.cascade.cancelled" ||
          (e.type().starts_with("task.") && domain::is_terminal(domain::task_status_from(domain::text_in(payload_of(e), "status"))));
@@ -23,6 +32,13 @@ bool ends_task(const v1::Event& e) {
 nlohmann::ordered_json payload_of(const v1::Event& e) {
   auto out = domain::parse_json(e.payload());
   return out && out->is_object() ? std::move(*out) : nlohmann::ordered_json::object();
+}
+
+std::string end_in_words(std::string reason) {
+  for (const auto& known : known_ends)
+    if (reason == known.reason)
+      return known.words;
+  return reason;
 }
 
 bool concerns(const v1::Event& e, const std::string& task_id) {

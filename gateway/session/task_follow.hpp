@@ -21,6 +21,9 @@ bool concerns(const v1::Event&, const std::string& task_id);
 
 bool asked_for_worker(const v1::DispatchReply&);
 
+/// Why a worker ended, or its task was reopened, in words for people.
+std::string end_in_words(std::string reason);
+
 /// What is known of the task and of the worker that was asked for it.
 struct task_follow {
   /// How far the task is followed: until a worker runs or cannot, or to the end of the task.

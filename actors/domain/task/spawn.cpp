@@ -108,7 +108,9 @@ std::string outcome_json(const v1::SpawnEnded& c) {
     out["exit_status"] = c.exit_status();
   if (c.signal() != 0)
     out["signal"] = c.signal();
-  out["duration_ms"] = c.duration_ms();
+  // Of what never ran, or was lost while nobody looked, there is none.
+  if (has_exit_status(c) || c.duration_ms() > 0)
+    out["duration_ms"] = c.duration_ms();
   const auto& tail = c.output_tail();
   out["output_tail"] = to_utf8(std::string_view(tail).substr(tail.size() - std::min(tail.size(), limits::output_tail_bytes_max())));
   if (!c.reason().empty())

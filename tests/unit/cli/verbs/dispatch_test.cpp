@@ -120,6 +120,28 @@ TEST_CASE("dispatch ends with the worker's exit status, and 128 more than a sign
   CHECK(ends_with(R"({"duration_ms":0,"output_tail":"","reason":"spawn_failed: no such file"})") == code::refused);
 }
 
+TEST_CASE("why a worker ended is told in words, and the wire keeps its own") {
+  test::cli ctl;
+  auto ends_with = [&](const std::string& reason, const char* duration) {
+    const auto result = R"({"output_tail":"",)" + std::string{duration} + R"("reason":")" + reason + "\"}";
+    ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+    row_is(ctl, task_in(v1::FAILED, result));
+    ctl.node.watches.push_back({{reply_of({event(12, "spawn.ended", "S1", R"({"task_id":"T1","reason":")" + reason + "\"}"),
+                                           event(13, "task.updated", "T1", R"({"status":"failed"})")})},
+                                stream_end::lost});
+    CHECK(ctl(command) == code::refused);
+    CHECK_MESSAGE(ctl.screen.err.find(reason) == std::string::npos, ctl.screen.err);
+    return ctl.screen.err;
+  };
+  auto lost = ends_with("node_restarted", R"("duration_ms":1200,)");
+  CHECK_MESSAGE(lost.find("worker ended: its process was lost with the keeper or the host") != std::string::npos, lost);
+  CHECK_MESSAGE(lost.find("task T1 failed: 1.2 s, its process was lost with the keeper or the host") != std::string::npos, lost);
+  auto unseen = ends_with("node_restarted", "");
+  CHECK_MESSAGE(unseen.find("task T1 failed: its process was lost") != std::string::npos, unseen);
+  auto killed = ends_with("killed", R"("exit_status":0,"duration_ms":1200,)");
+  CHECK_MESSAGE(killed.find("task T1 failed: exit status 0, 1.2 s, it was ended on request") != std::string::npos, killed);
+}
+
 TEST_CASE("the same dispatch again answers at once with the same task, result and exit status") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) {

@@ -199,6 +199,18 @@ TEST_CASE("a command that exits non-zero or never runs has failed") {
   CHECK(other.task(never.task().id()).result().find("no such file") != std::string::npos);
 }
 
+TEST_CASE("a command that was ended has failed, whatever its exit status is, and does not run again") {
+  task_world w;
+  const auto d = run_command(w, 1);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  w.node(ended(d.spawn().id(), 1, 0, "killed"));
+  CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  CHECK(w.spawn(d.spawn().id()).status() == v1::Spawn::ENDED);
+  CHECK(w.spawn(d.spawn().id()).reason() == "killed");
+  CHECK(w.task(d.task().id()).result().find(R"("exit_status":0)") != std::string::npos);
+}
+
 TEST_CASE("a second process can never be committed for one attempt") {
   task_world w;
   const auto id = run_command(w, 1).spawn().id();
@@ -235,7 +247,20 @@ TEST_CASE("a command lost with its host runs again while retries are left, as a 
   CHECK(w.task(d.task().id()).attempt() == 2);
   w.node(ended(id, 2, 0, "node_restarted"));
   CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  CHECK(w.task(d.task().id()).result().find(R"("duration_ms":12)") != std::string::npos);
   CHECK(w.task(d.task().id()).result().find("node_restarted") != std::string::npos);
+}
+
+TEST_CASE("how long a command ran is left out when nobody knows it") {
+  task_world w;
+  const auto d = run_command(w);
+  w.node(starting(d.spawn().id(), 1));
+  w.node(running(d.spawn().id(), 1));
+  auto lost = ended(d.spawn().id(), 1, 0, "node_restarted");
+  lost.mutable_spawn_ended()->set_duration_ms(0);
+  w.node(lost);
+  CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  CHECK(w.task(d.task().id()).result().find("duration_ms") == std::string::npos);
 }
 
 TEST_CASE("a worker that never began is given to another node, without a retry, by the home alone") {
