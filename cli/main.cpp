@@ -1,6 +1,7 @@
 // swarmctl.
 #include "actors/base/atomic_file.hpp"
 #include "actors/base/limits_config.hpp"
+#include "actors/base/standard_streams.hpp"
 #include "cli/app.hpp"
 #include "gateway/client/client.hpp"
 
@@ -22,7 +23,8 @@ std::string working_directory() {
 void end_without_output(const std::string& program, const std::error_code& error) {
   if (error == std::errc::broken_pipe)
     std::quick_exit(128 + SIGPIPE);
-  swarm::write_all(STDERR_FILENO, program + ": the output cannot be written: " + error.message() + "\n");
+  const bool closed = error == std::errc::bad_file_descriptor;
+  swarm::write_all(STDERR_FILENO, program + ": the output cannot be written: " + (closed ? "standard output is closed" : error.message()) + "\n");
   std::quick_exit(swarm::cli::code::refused);
 }
 
@@ -57,6 +59,7 @@ int run_command_line(std::string program, std::vector<std::string> args) {
 } // namespace
 
 int main(int argc, char** argv) {
+  swarm::open_standard_streams();
   signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> args{argv + 1, argv + argc};
   // Under swarm-mcp's name without a verb, it is that program's MCP server.

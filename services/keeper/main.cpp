@@ -13,6 +13,7 @@
 #include "actors/base/limits_config.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
+#include "actors/base/standard_streams.hpp"
 #include "services/keeper/daemon.hpp"
 #include "services/keeper/server.hpp"
 
@@ -108,6 +109,7 @@ int keep(const options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
+  swarm::open_standard_streams();
   auto o = parse(argc, argv);
   try {
     keeper::require_clean_environment(argv);

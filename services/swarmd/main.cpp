@@ -26,6 +26,7 @@
 #include "actors/base/log.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
+#include "actors/base/standard_streams.hpp"
 #include "actors/base/text.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
@@ -340,6 +341,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
 } // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   CLI::App app{"swarmd: the node of Swarm Fabric. Usually started by swarmctl."};
   arguments args;
   app.add_option("--state-dir", args.state_dir, "directory of the node's state (default: $SWARM_HOME, else $XDG_STATE_HOME/swarm)");

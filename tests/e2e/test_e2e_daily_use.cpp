@@ -309,6 +309,22 @@ TEST_CASE("what follows ends with its reader, and output that cannot be written 
   }
 }
 
+TEST_CASE("a standard stream that the caller has closed is never a socket or a file of ours") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(shell(node, "timeout 20 swarmctl mcp <&-").status == 0);
+  auto closed = shell(node, "swarmctl status >&-");
+  CHECK(closed.status == 1);
+  CHECK_MESSAGE(closed.err.find("the output cannot be written: standard output is closed") != std::string::npos, closed.err);
+  CHECK(shell(node, "swarmctl status 2>&- >/dev/null").status == 0);
+  REQUIRE(node.down().status == 0);
+  // The node is a child of the shell then, with what the shell has.
+  auto streams =
+    shell(node, "swarmd <&- >&- 2>&- & for i in $(seq 400); do swarmctl status --no-autostart >/dev/null 2>&1 && break; sleep 0.05; done; "
+                "readlink /proc/$!/fd/0 /proc/$!/fd/1 /proc/$!/fd/2");
+  CHECK(lines_of(streams.out) == std::vector<std::string>{"/dev/null", "/dev/null", "/dev/null"});
+}
+
 TEST_CASE("in a directory that was removed verbs that need none work, and the others say what is wrong") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);
