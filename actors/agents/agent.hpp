@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/base/json_dialect.hpp"
+
 namespace swarm::agents {
 
 enum class program : std::uint8_t { claude, codex, opencode, gemini, hermes };
@@ -60,6 +62,7 @@ struct agent {
   const char* runtime;   // in labels
   const char* variables; // its own variables are SWARM_<variables>_…
   settings_place settings;
+  json_dialect dialect = json_dialect::plain;
   /// Whether it runs hooks before its first prompt. Its silence until then is a question to its user (may it trust this directory, which
   /// account), not readiness.
   bool has_early_hooks;

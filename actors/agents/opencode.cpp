@@ -22,6 +22,7 @@ constinit const agent opencode{.what = program::opencode,
                                .runtime = "opencode",
                                .variables = "OPENCODE",
                                .settings = {"XDG_CONFIG_HOME", "opencode", ".config/opencode"},
+                               .dialect = json_dialect::comments_and_trailing_commas,
                                .has_early_hooks = true,
                                .needs = &plugin,
                                .environment = environment_of};

@@ -1,6 +1,7 @@
 #include "cli/edit/json.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -67,6 +68,12 @@ std::string without_trailing_commas(std::string out) {
     ++at;
   }
   return out;
+}
+
+/// The line in which `blanked` has blanks that `text` has not; both have one length.
+std::optional<std::size_t> first_difference(const std::string& text, const std::string& blanked) {
+  auto at = static_cast<std::size_t>(std::mismatch(text.begin(), text.end(), blanked.begin()).first - text.begin());
+  return at == text.size() ? std::nullopt : std::optional{line_of(text, at)};
 }
 
 bool is_number(const std::string& text) {
@@ -152,7 +159,7 @@ struct json_text::node {
   }
 };
 
-json_text::json_text(std::string text) : text_(std::move(text)) {
+json_text::json_text(std::string text, json_dialect dialect) : text_(std::move(text)), dialect_(dialect) {
   if (text_.find_first_not_of(blanks) == text_.npos) // what JSON calls blank: a form feed is somebody's text, and an error
     text_ = "{}\n";
   bare_ = without_comments(text_);
@@ -170,6 +177,10 @@ json_text::json_text(std::string text) : text_(std::move(text)) {
   }
   if (!value_.is_object())
     throw unreadable(1, "this is not a JSON object");
+  if (auto line = first_difference(text_, bare_); line && dialect_ == json_dialect::plain)
+    throw unreadable(*line, "here is a comment, which the program that reads this file takes for an error");
+  if (auto line = first_difference(bare_, plain_); line && dialect_ != json_dialect::comments_and_trailing_commas)
+    throw unreadable(*line, "here is a comma behind the last item, which the program that reads this file takes for an error");
   if (depth > limits::agent_settings_depth_max)
     throw unreadable(1, "this is nested too deeply");
 }
@@ -191,7 +202,7 @@ void json_text::replace(std::size_t begin, std::size_t end, const std::string& w
   auto next = text_;
   next.replace(begin, end - begin, with);
   try {
-    *this = json_text{std::move(next)};
+    *this = json_text{std::move(next), dialect_};
   } catch (const unreadable&) { // of what would have become of it
     throw unreadable(line_of(text_, begin), not_editable);
   }

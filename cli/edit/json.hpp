@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/base/json_dialect.hpp"
+
 namespace swarm::cli {
 
 using json = nlohmann::ordered_json;
@@ -25,8 +27,8 @@ public:
   /// Keys; in an array a number, or "-" for the place behind its last item.
   using path = std::vector<std::string>;
 
-  /// Blank text counts as an empty object. Throws `unreadable` for anything that is not one JSON object.
-  explicit json_text(std::string text);
+  /// Blank text is an empty object. Throws `unreadable` for anything that is not one JSON object in this dialect.
+  explicit json_text(std::string text, json_dialect = json_dialect::comments_and_trailing_commas);
 
   const std::string& text() const noexcept { return text_; }
   const json& value() const noexcept { return value_; }
@@ -53,6 +55,7 @@ private:
   std::string bare_;  // text_ with blanks in place of comments
   std::string plain_; // and of trailing commas
   json value_;
+  json_dialect dialect_;
 };
 
 } // namespace swarm::cli

@@ -62,14 +62,15 @@ std::string server_program(const json* entry) {
 
 // -- pieces of JSON files ------------------------------------------------------------
 
-/// Our tool server under that key; `entry` has what must be there, the rest of an entry of ours stays.
-setting json_server(fs::path file, const std::string& key, json entry, bool force) {
+/// Our tool server under that key; `entry` has what must be there, the rest of an entry of ours stays. A file that its program cannot read is not
+/// written to, but our entry can be taken out of it.
+setting json_server(fs::path file, json_dialect dialect, const std::string& key, json entry, bool force) {
   json_text::path where{key, server_name};
   setting s;
   s.what = "MCP server";
   s.file = std::move(file);
   s.put = [=](const std::string& text, const contents&) {
-    json_text t{text};
+    json_text t{text, dialect};
     const auto* now = t.find(where);
     bool ours = now && is_our_program(server_program(now));
     if (now && !ours && !force)
@@ -131,12 +132,13 @@ bool same(const json& a, const json& b) { return nlohmann::json(a) == nlohmann::
 
 setting json_hooks(fs::path file, const agents::agent& agent, const install_options& o) {
   const auto lines = agent.hooks;
+  const auto dialect = agent.dialect;
   const std::string host = agent.name;
   setting s;
   s.what = "hooks";
   s.file = std::move(file);
   s.put = [=](const std::string& text, const contents&) {
-    json_text t{text};
+    json_text t{text, dialect};
     for (const auto& line : lines) {
       auto group = hook_group(line, o, agent);
       auto places = our_handlers(t, line.event, host);
@@ -274,7 +276,7 @@ void set_up_claude(install_host& host, const agents::agent& agent, const environ
   auto global = env.get(agent.settings.variable).empty() ? home_of(env) / ".claude.json" : directory / ".claude.json";
   host.found = host.found || is_there(global);
   json entry{{"type", "stdio"}, {"command", o.program.string()}, {"args", {"mcp"}}, {"alwaysLoad", true}};
-  host.settings.push_back(json_server(global, "mcpServers", entry, o.force));
+  host.settings.push_back(json_server(global, agent.dialect, "mcpServers", entry, o.force));
   host.settings.push_back(json_hooks(directory / "settings.json", agent, o));
   add_skill(host, o, directory / "skills");
 }
@@ -415,7 +417,7 @@ void set_up_opencode(install_host& host, const agents::agent& agent, const envir
   host.settings.push_back(stamp_file(plugin / "loaded.json"));
   host.stamp = plugin / "loaded.json";
   json entry{{"type", "local"}, {"command", {o.program.string(), "mcp"}}, {"enabled", true}};
-  host.settings.push_back(json_server(file, "mcp", entry, o.force));
+  host.settings.push_back(json_server(file, agent.dialect, "mcp", entry, o.force));
   host.settings.push_back(opencode_plugin(file, file_url(plugin / "swarm.js")));
   add_skill(host, o, directory / "skills");
 }
@@ -423,7 +425,7 @@ void set_up_opencode(install_host& host, const agents::agent& agent, const envir
 void set_up_gemini(install_host& host, const agents::agent& agent, const environment& env, const install_options& o) {
   auto directory = settings_of(agent, env);
   json entry{{"command", o.program.string()}, {"args", {"mcp"}}};
-  host.settings.push_back(json_server(directory / "settings.json", "mcpServers", entry, o.force));
+  host.settings.push_back(json_server(directory / "settings.json", agent.dialect, "mcpServers", entry, o.force));
   host.settings.push_back(json_hooks(directory / "settings.json", agent, o));
   add_skill(host, o, directory / "skills");
   if (o.fail_closed)
@@ -634,7 +636,7 @@ install_host install_host_of(const std::string& name, const environment& env, co
 }
 
 setting project_setting(const fs::path& file, bool force) {
-  return json_server(file, "mcpServers", {{"command", "swarmctl"}, {"args", {"mcp"}}}, force);
+  return json_server(file, agents::find("claude")->dialect, "mcpServers", {{"command", "swarmctl"}, {"args", {"mcp"}}}, force);
 }
 
 setting_state state_of(const setting& s, const std::string& text, const contents& now) {

@@ -107,6 +107,40 @@ TEST_CASE("every host: put in twice is put in once, and taken out leaves what wa
   }
 }
 
+TEST_CASE("settings that their own program cannot read are refused with the line, and are left by an uninstall all the same") {
+  const std::string comma = "{\n  \"a\": 1,\n}\n", comment = "{\n  // mine\n  \"a\": 1\n}\n";
+  const std::map<std::string, std::pair<bool, bool>> reads{
+    // commas, comments
+    {"/h/.claude.json", {false, false}},         {"/h/.claude/settings.json", {false, false}},
+    {"/h/.codex/hooks.json", {false, false}},    {"/h/.config/opencode/opencode.json", {true, true}},
+    {"/h/.gemini/settings.json", {false, true}},
+  };
+  for (const auto* name : {"claude", "codex", "opencode", "gemini"}) {
+    home h;
+    for (const auto& s : h.host(name).settings) {
+      auto known = reads.find(s.file.string());
+      if (known == reads.end())
+        continue;
+      CAPTURE(s.file.string());
+      auto line_of_refusal = [&](const std::string& text) {
+        try {
+          s.put(text, h.now());
+        } catch (const unreadable& e) {
+          return e.line;
+        }
+        return std::size_t{0};
+      };
+      CHECK(line_of_refusal(comma) == (known->second.first ? 0 : 2));
+      CHECK(line_of_refusal(comment) == (known->second.second ? 0 : 2));
+      CHECK(s.take(comma, h.now()) == comma);
+      CHECK(s.take(comment, h.now()) == comment);
+    }
+  }
+  auto project = project_setting("/p/.mcp.json", false);
+  CHECK_THROWS_AS(project.put(comma, home{}.now()), unreadable);
+  CHECK_THROWS_AS(project.put(comment, home{}.now()), unreadable);
+}
+
 TEST_CASE("Claude Code: the server is always loaded, a write and a shell are checked, and may be blocked when the check fails") {
   home h;
   h.put("claude");
