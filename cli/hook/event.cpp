@@ -74,6 +74,7 @@ void add_shell(const json& input, shell::place where, tool_use& use) {
     if (use.script.starts_with(envelope_mark))
       add_envelopes(command, where, use.paths);
   } else if (command.is_array()) {
+    use.unreadable = !std::all_of(command.begin(), command.end(), [](const json& word) { return word.is_string(); });
     std::vector<std::string> argv;
     for (const auto& word : command)
       if (word.is_string()) {
@@ -81,6 +82,10 @@ void add_shell(const json& input, shell::place where, tool_use& use) {
         use.script += (use.script.empty() ? "" : " ") + argv.back();
       }
     use.paths = shell::paths_written_by(argv, where);
+  } else {
+    // Code of another language has other keys.
+    auto is_given = [&](std::string_view key) { return input.contains(key); };
+    use.unreadable = !input.is_object() || input.empty() || std::any_of(std::begin(script_keys), std::end(script_keys), is_given);
   }
 }
 
@@ -110,6 +115,7 @@ std::optional<hook_event> find_hook_event(std::string_view name) {
 tool_use tool_use_of(const json& event, const shell::place& where) {
   tool_use use;
   use.tool = text_in(event, "tool_name");
+  use.unreadable = use.tool.empty();
   // The tool of an MCP server is named mcp__<server>__<tool>.
   auto name = std::string_view{use.tool};
   if (auto mark = name.rfind("__"); name.starts_with("mcp__") && mark != name.npos)
@@ -125,6 +131,8 @@ tool_use tool_use_of(const json& event, const shell::place& where) {
     add_named(input, where, use.paths);
     if (is_one_of(patch_tools, name))
       add_envelopes(input, where, use.paths);
+    // A tool of this name in somebody's MCP server may write something else than files.
+    use.unreadable = use.paths.empty() && name.size() == use.tool.size();
   } else {
     return use;
   }

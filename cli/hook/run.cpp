@@ -167,7 +167,7 @@ void hook_run::run() {
     if (!input_.is_object()) {
       note("the event is no JSON object of at most " + std::to_string(limits::hook_input_bytes_max / limits::mib) + " MiB");
       if (guards)
-        deny("swarm lock check failed: the hook could not read what the tool is to do.");
+        deny(cannot_be_read);
       return;
     }
     switch (event_) {

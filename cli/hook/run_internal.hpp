@@ -19,6 +19,7 @@ namespace swarm::cli {
 
 /// The note on locks that hooks take. It tells them from locks that an agent takes itself.
 inline constexpr const char* hook_note = "actively editing";
+inline constexpr const char* cannot_be_read = "swarm lock check failed: the hook could not read what the tool is to do.";
 
 /// One process handles one event, so each member is filled at most once.
 class hook_run {

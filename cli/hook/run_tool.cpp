@@ -69,6 +69,10 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
 
 void hook_run::pre_tool_use() {
   use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
+  if (use_.unreadable && options_.fail_closed)
+    return deny(cannot_be_read);
+  if (use_.unreadable)
+    note("no locks were checked: the hook could not read what the tool is to do");
   me_ = known_session();
   bool writes = use_.what == tool_use::kind::write ? !use_.paths.empty() : use_.what == tool_use::kind::shell;
   if (writes && me_.id.empty()) {

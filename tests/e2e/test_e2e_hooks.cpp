@@ -508,8 +508,12 @@ TEST_CASE("what cannot be read is passed over, or blocked when that was asked fo
         json{{"tool_name", "Bash"}, {"tool_input", {{"command", json::array({1, nullptr})}}}}, json{{"tool_name", "Bash"}, {"tool_input", nullptr}},
         json{{"tool_name", "Write"}, {"tool_input", {{"file_path", std::string(9000, 'a')}}}},
         json{{"tool_name", "Write"}, {"tool_input", {{"file_path", std::string{"a\0b", 3}}}}},
-        json{{"tool_name", "apply_patch"}, {"tool_input", json::array()}}})
-    CHECK(me.send("pre-tool-use", input).out.empty());
+        json{{"tool_name", "apply_patch"}, {"tool_input", json::array()}}, json::object()}) {
+    auto said = me.send("pre-tool-use", input);
+    CHECK(said.out.empty());
+    CHECK(has(said.err, "no locks were checked: the hook could not read"));
+    CHECK_MESSAGE(has(denial(strict.send("pre-tool-use", input)), "could not read what the tool is to do"), input.dump().substr(0, 100));
+  }
   CHECK(has(me.raw("no-such-event", "{}").err, "no event no-such-event"));
   agent stranger{node, "s", "emacs"};
   CHECK(has(stranger.raw("pre-tool-use", "{}").err, "no host emacs"));

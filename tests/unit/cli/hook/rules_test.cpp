@@ -77,6 +77,22 @@ TEST_CASE("a tool call names what it writes in the words of its agent") {
   CHECK(tool_use_of(json(), {"/r", ""}).what == tool_use::kind::other);
 }
 
+TEST_CASE("what names no tool, or does not say what a tool is to write, is no tool call that can be checked") {
+  for (const auto& event : {json(), json::object(), json{{"tool_name", 5}, {"tool_input", {{"file_path", "x"}}}}, json{{"tool_name", ""}}})
+    CHECK(tool_use_of(event, {"/r", ""}).unreadable);
+  for (const auto& input : {json(), json(7), json::array(), json::object(), json{{"file_path", 7}}, json{{"path", ""}}})
+    for (const auto* tool : {"Write", "edit", "apply_patch"})
+      CHECK_MESSAGE(used(tool, input).unreadable, tool << " " << input.dump());
+  for (const auto& input : {json(), json(7), json::object(), json{{"command", 7}}, json{{"command", nullptr}}, json{{"command", {"sh", 7}}}})
+    CHECK_MESSAGE(used("Bash", input).unreadable, input.dump());
+  CHECK_FALSE(used("Write", {{"file_path", "x"}}).unreadable);
+  CHECK_FALSE(used("Bash", {{"command", "rm x"}}).unreadable);
+  CHECK_FALSE(used("shell", {{"command", {"sh", "-c", "rm x"}}}).unreadable);
+  CHECK_FALSE(used("execute_code", {{"code", "rm > x"}}).unreadable);
+  CHECK_FALSE(used("Read", json()).unreadable);
+  CHECK_FALSE(used("mcp__wiki__edit", {{"page", "x"}}).unreadable);
+}
+
 TEST_CASE("a tool call is known again at its end, with an id of the agent's or without") {
   json event{{"tool_name", "Bash"}, {"tool_input", {{"command", "make"}}}};
   auto without = tool_use_of(event, {"/r", ""}).key;
