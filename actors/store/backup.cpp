@@ -107,8 +107,11 @@ std::uint64_t backup_to(sqlite::connection& source, const std::string& path) {
     set_fact(copied, "commit_log", ""); // what is logged beside the original goes on from there, not from here
     set_fact(copied, "clean", "1");
     copied.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (const sqlite::disk_full&) {
+    // Not the store's failure, and repeating does not help: the node goes on.
+    throw store_error{errc::low_disk, "the backup " + path + " could not be written: its disk is full"};
   } catch (const sqlite::error& e) {
-    throw store_error{errc::store_failed, e.what()};
+    throw store_error{errc::invalid, "the backup " + path + " could not be written: " + e.what()};
   }
   sync_directory(path);
   target.keep();

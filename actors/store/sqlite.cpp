@@ -1,6 +1,9 @@
 #include "actors/store/sqlite.hpp"
 
+#include <cerrno>
+
 #include <sqlite3.h>
+#include <sys/statvfs.h>
 
 #include "actors/base/limits.hpp"
 #include "actors/domain/rows.hpp"
@@ -19,6 +22,19 @@ bool fails_alone(int code) {
     case SQLITE_MISUSE: return true;
     default: return false;
   }
+}
+
+/// The index beside the file fails to grow with a general error, whose errno may be lost by then: the disk is asked, too.
+bool is_for_want_of_space(int code, sqlite3* db) {
+  constexpr std::uint64_t index_bytes = 64 * limits::kib;
+  if ((code & 0xff) == SQLITE_FULL)
+    return true;
+  if ((code & 0xff) != SQLITE_IOERR || db == nullptr)
+    return false;
+  const auto* file = sqlite3_db_filename(db, "main");
+  struct statvfs disk {};
+  return sqlite3_system_errno(db) == ENOSPC ||
+         (file != nullptr && statvfs(file, &disk) == 0 && std::uint64_t{disk.f_bavail} * disk.f_frsize < index_bytes);
 }
 
 std::string_view view_of(sqlite3_value* v) {
@@ -42,6 +58,8 @@ void sql_message_starts(sqlite3_context* context, int, sqlite3_value** args) {
 } // namespace
 
 void raise(int code, sqlite3* db, std::string_view doing) {
+  if (is_for_want_of_space(code, db))
+    throw disk_full{code, "the disk is full"};
   auto text = std::string{doing} + ": " + (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
   if (fails_alone(code))
     throw error{code, text};
@@ -141,18 +159,23 @@ connection::connection(const std::string& path, const open_options& options) {
     constexpr auto pure = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
     sqlite3_create_function_v2(db_, "swarm_like", 2, pure, nullptr, sql_like, nullptr, nullptr, nullptr);
     sqlite3_create_function_v2(db_, "swarm_starts", 2, pure, nullptr, sql_message_starts, nullptr, nullptr, nullptr);
+    // What fails here is the opening, for people who read of it.
+    auto set_up = [&](const char* sql) {
+      if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+        raise(sqlite3_extended_errcode(db_), db_, "open " + path);
+    };
     auto cache = "PRAGMA cache_size=-" + std::to_string(options.cache_kib);
-    run(cache.c_str());
-    run("PRAGMA foreign_keys=OFF");
-    run("PRAGMA trusted_schema=OFF");
-    run("PRAGMA temp_store=MEMORY");
+    set_up(cache.c_str());
+    set_up("PRAGMA foreign_keys=OFF");
+    set_up("PRAGMA trusted_schema=OFF");
+    set_up("PRAGMA temp_store=MEMORY");
     if (options.query_only) {
-      run("PRAGMA query_only=ON");
+      set_up("PRAGMA query_only=ON");
     } else {
-      run("PRAGMA journal_mode=WAL");
-      run("PRAGMA synchronous=FULL");
-      run("PRAGMA wal_autocheckpoint=4000"); // 16 MiB: bounds the time to recover, spares most rewriting of hot pages
-      run("PRAGMA journal_size_limit=67108864");
+      set_up("PRAGMA journal_mode=WAL");
+      set_up("PRAGMA synchronous=FULL");
+      set_up("PRAGMA wal_autocheckpoint=4000"); // 16 MiB: bounds the time to recover, spares most rewriting of hot pages
+      set_up("PRAGMA journal_size_limit=67108864");
     }
   } catch (...) {
     sqlite3_close_v2(db_);

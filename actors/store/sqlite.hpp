@@ -34,7 +34,13 @@ public:
   using error::error;
 };
 
-/// Throws io_failure or error, whichever the code calls for.
+/// The disk has no space left for the file, its log or its index.
+class disk_full : public io_failure {
+public:
+  using io_failure::io_failure;
+};
+
+/// Throws disk_full, io_failure or error, whichever the code calls for.
 [[noreturn]] void raise(int code, sqlite3* db, std::string_view doing);
 
 /// What can be bound: NULL, an integer, text, bytes.

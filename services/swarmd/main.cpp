@@ -133,6 +133,8 @@ unique_fd block_signals() {
 void prepare_store(const state_dir& dir) try {
   sqlite::connection db{dir.database().string(), sqlite::open_options{}};
   migrate(db);
+} catch (const sqlite::disk_full& e) {
+  throw std::runtime_error("the store " + dir.database().string() + " cannot be opened: " + e.what() + "; free some space");
 } catch (const sqlite::error& e) {
   throw std::runtime_error("the store " + dir.database().string() + " cannot be opened: " + e.what() +
                            "; see \"Backup and restore\" in docs/operations.md");

@@ -22,6 +22,8 @@ void look_at_store(const fs::path& database, std::vector<std::string>& out) try 
   if (auto version = stored_schema_version(db); version > schema_version())
     out.push_back(concat({"the store ", database.string(), " was written by a newer version (schema ", version, ", this one knows ", schema_version(),
                           "): install that version again, or restore a backup made before the upgrade"}));
+} catch (const sqlite::disk_full& e) {
+  out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; free some space"}));
 } catch (const std::exception& e) {
   out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; restore a backup: swarmctl restore FILE"}));
 }

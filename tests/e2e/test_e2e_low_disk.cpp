@@ -101,6 +101,30 @@ TEST_CASE("a disk that runs full stops what grows, then every change, and goes o
   CHECK(is_running(pid));
 }
 
+TEST_CASE("a node that finds no space at its start says so in those words, and so does a backup, while the node goes on") {
+  test_node node;
+  auto disk = disk_of(node);
+  configure(node);
+  REQUIRE(node.ctl({"kv", "set", "kept", std::string(100'000, 'v')}).status == 0);
+  {
+    small_disk backups{node.work() + "/backups", limits::mib};
+    backups.fill();
+    auto backup = node.ctl({"backup", node.work() + "/backups/one.db"});
+    CHECK(backup.status == 1);
+    CHECK(backup.err.find("/backups/one.db could not be written: its disk is full") != std::string::npos);
+    CHECK(node.ctl({"kv", "get", "kept"}).status == 0);
+  }
+  REQUIRE(node.down().status == 0);
+  disk.fill();
+  auto up = node.ctl({"up"});
+  CHECK(up.status != 0);
+  CHECK_MESSAGE(up.err.find("the disk is full; free some space") != std::string::npos, up.err);
+  CHECK(up.err.find("PRAGMA") == std::string::npos);
+  disk.empty();
+  CHECK(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "kept"}).status == 0);
+}
+
 TEST_CASE("a disk without a single byte left loses nothing that was answered") {
   test_node node;
   auto disk = disk_of(node);

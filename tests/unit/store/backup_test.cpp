@@ -2,6 +2,8 @@
 
 #include <fstream>
 
+#include <sqlite3.h>
+
 #include "actors/base/limits.hpp"
 #include "actors/store/backup.hpp"
 #include "tests/unit/store/store_fixture.hpp"
@@ -115,6 +117,35 @@ TEST_CASE("a backup never replaces a file and leaves none behind when it fails")
   CHECK_THROWS_AS(backup_to(source, dir.file("half")), store_error); // a transaction is open already
   source.run("ROLLBACK");
   CHECK_FALSE(std::filesystem::exists(dir.file("half")));
+}
+
+TEST_CASE("a full disk is named as such, without the statement that met it") {
+  sqlite::connection db{":memory:", {}};
+  auto text_of = [&](int code, sqlite3* of) -> std::string {
+    try {
+      sqlite::raise(code, of, "PRAGMA cache_size=-1024");
+    } catch (const sqlite::disk_full& e) {
+      return e.what();
+    } catch (const sqlite::error&) {
+      return "something else";
+    }
+  };
+  CHECK(text_of(SQLITE_FULL, nullptr) == "the disk is full");
+  CHECK(text_of(SQLITE_FULL, db.handle()) == "the disk is full");
+  CHECK(text_of(SQLITE_IOERR_READ, db.handle()) == "something else");
+  CHECK(text_of(SQLITE_CORRUPT, nullptr) == "something else");
+}
+
+TEST_CASE("what is wrong with a file is said without the statement that met it") {
+  scratch_dir dir;
+  std::ofstream{dir.file()} << "no database, and long enough to have a header that is read, which takes a hundred bytes of some text or other";
+  try {
+    sqlite::connection db{dir.file(), {}};
+    FAIL("opened it");
+  } catch (const sqlite::error& e) {
+    CHECK(std::string{e.what()}.find("PRAGMA") == std::string::npos);
+    CHECK(std::string{e.what()}.find("file is not a database") != std::string::npos);
+  }
 }
 
 TEST_CASE("an integrity check names damage") {
