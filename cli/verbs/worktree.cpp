@@ -93,6 +93,10 @@ std::string uncommitted(const tree_state& s) {
   return s.changes.empty() ? std::string{} : "uncommitted work: " + some(s.changes);
 }
 
+std::string gone_for_good(const worker_tree& t) {
+  return "drop the record of a directory that does not come back with: swarmctl worktree prune --gone (" + t.branch + " stays while it has commits)";
+}
+
 // -- which one -----------------------------------------------------------------------------
 
 json row_start(const worker_tree& t) {
@@ -168,6 +172,8 @@ int run_diff(invocation& cli, const std::string& who) {
   worker_trees trees{cli.directory()};
   auto t = chosen(cli, trees, who);
   auto s = trees.look(t);
+  if (!s.present && s.tip.empty())
+    throw failure(code::refused, "neither " + t.path + " nor the branch " + t.branch + " is there any more; " + gone_for_good(t));
   auto from = t.base;
   // Leaves out what the worker merged from the home tree.
   if (auto r = trees.home().run({"merge-base", "HEAD", s.head.empty() ? s.tip : s.head}); r.ok())
@@ -187,6 +193,7 @@ int run_diff(invocation& cli, const std::string& who) {
     out["base"] = from;
     out["diff"] = to_utf8(diff.out);
     out["truncated"] = !diff.complete;
+    out["present"] = s.present;
     out["uncommitted"] = s.dirty();
     out["untracked"] = json::array();
     for (const auto& name : untracked)
@@ -199,6 +206,9 @@ int run_diff(invocation& cli, const std::string& who) {
   else
     cli.io().raw(diff.out);
   // Not on stdout: that is a patch.
+  if (!s.present)
+    cli.io().error(t.path + " is not there any more; " +
+                   (diff.out.empty() ? "its branch " + t.branch + " has no commits of its own" : "this is what is committed on " + t.branch));
   for (const auto& name : untracked)
     cli.io().error("untracked: " + escape_control(name, false));
   if (!diff.complete)
@@ -351,6 +361,12 @@ void check_mergeable(const invocation& cli, const worker_trees& trees, const wor
     throw failure(code::refused, t.branch + " is not merged: " + why);
   if (s.tip.empty())
     throw failure(code::refused, "there is no branch " + t.branch + " any more");
+  if (!s.present && (!s.trouble.empty() || s.ahead == 0))
+    throw failure(code::refused,
+                  t.branch + " is not merged: its directory " + t.path + " is not there" +
+                    (s.trouble.empty() ? " any more, and it has no commits of its own"
+                                       : ": " + escape_control(s.trouble, false) + ". Merge what is committed with: git merge " + t.branch) +
+                    "; " + gone_for_good(t));
   if (auto why = uncommitted(s); !why.empty())
     throw failure(code::refused, t.branch + " is not merged: " + escape_control(why, false) + ". Commit it in " + t.path + " or remove it first");
   if (s.present && s.head_branch != t.branch)
@@ -396,6 +412,8 @@ int run_merge(invocation& cli, const std::string& who, bool force) {
   auto kept = trees.remove(t);
   for (const auto& view : locked)
     cli.io().error("merged over a lock: " + shown_lock(view));
+  if (!s.present)
+    cli.io().error("its directory " + t.path + " was not there any more: only what was committed is merged");
   if (cli.json_wanted()) {
     auto out = row_start(t);
     out["merged"] = true;
@@ -416,29 +434,37 @@ int run_merge(invocation& cli, const std::string& who, bool force) {
 
 // -- prune -----------------------------------------------------------------------------------------
 
-std::string reason_to_keep(const invocation& cli, const worker_tree& t, const tree_state& s) {
-  if (auto why = still_wanted(cli, t, s, work_of(cli, t)); !why.empty())
+/// `gone`: directories that are not there do not come back.
+std::string reason_to_keep(const invocation& cli, const worker_tree& t, const tree_state& s, bool gone) {
+  if (auto why = still_wanted(cli, t, s, work_of(cli, t)); !why.empty() || (gone && !s.present))
     return why;
   if (auto why = uncommitted(s); !why.empty())
-    return why;
-  return s.merged ? std::string{} : "unmerged commits: " + std::to_string(s.ahead);
+    return s.present ? why : why + "; " + gone_for_good(t);
+  if (s.merged)
+    return {};
+  return (s.present ? "" : "its directory is not there any more; ") + std::string{"unmerged commits: "} + std::to_string(s.ahead);
 }
 
-int run_prune(invocation& cli, bool dry_run) {
+int run_prune(invocation& cli, bool dry_run, bool gone) {
   worker_trees trees{cli.directory()};
   auto guard = trees.lock();
   auto removed = json::array();
   auto kept = json::array();
   for (const auto& t : trees.list()) {
-    auto why = reason_to_keep(cli, t, trees.look(t));
+    auto s = trees.look(t);
+    auto why = reason_to_keep(cli, t, s, gone);
+    const bool branch_stays = !s.merged && !s.tip.empty();
     if (why.empty() && !dry_run)
-      why = trees.remove(t);
+      why = trees.remove(t, branch_stays ? worker_trees::branch::stays : worker_trees::branch::goes);
     auto row = row_start(t);
     if (!why.empty())
       row["reason"] = to_utf8(why);
+    else
+      row["branch_kept"] = branch_stays;
     (why.empty() ? removed : kept).push_back(row);
     if (!cli.json_wanted())
-      cli.io().line(why.empty() ? (dry_run ? "would remove " : "removed ") + t.path + " and " + t.branch : "kept " + t.path + ": " + why);
+      cli.io().line(why.empty() ? (dry_run ? "would remove " : "removed ") + t.path + (branch_stays ? "; its branch stays: " : " and ") + t.branch
+                                : "kept " + t.path + ": " + why);
   }
   if (cli.json_wanted())
     cli.io().print({{"dry_run", dry_run}, {"removed", removed}, {"kept", kept}});
@@ -451,6 +477,7 @@ void build_worktree(CLI::App& app, invocation& cli) {
   auto task = std::make_shared<std::string>();
   auto dry_run = std::make_shared<bool>(false);
   auto force = std::make_shared<bool>(false);
+  auto gone = std::make_shared<bool>(false);
   on_run(app, cli, [&cli] { return run_list(cli); });
   on_run(*app.add_subcommand("list", "worktrees of workers in this repository"), cli, [&cli] { return run_list(cli); });
   auto* diff = app.add_subcommand("diff", "what a worker changed, committed or not");
@@ -462,7 +489,8 @@ void build_worktree(CLI::App& app, invocation& cli) {
   on_run(*merge, cli, [task, force, &cli] { return run_merge(cli, *task, *force); });
   auto* prune = app.add_subcommand("prune", "remove those of ended tasks that hold no work");
   flag(*prune, "--dry-run", *dry_run, "only say which");
-  on_run(*prune, cli, [dry_run, &cli] { return run_prune(cli, *dry_run); });
+  flag(*prune, "--gone", *gone, "also the records of directories that are not there and do not come back; branches with commits stay");
+  on_run(*prune, cli, [dry_run, gone, &cli] { return run_prune(cli, *dry_run, *gone); });
   auto* exec = app.add_subcommand("exec", "run a worker's program in its worktree (dispatch --worktree calls it)");
   on_run(*exec, cli, [&cli] { return run_in_worktree(cli); });
 }

@@ -301,7 +301,8 @@ tree_state worker_trees::look(const worker_tree& t) const {
     s.trouble = "its place " + fs::path{t.path}.parent_path().string() + " is not there"; // a disk that is not mounted, perhaps
   s.head = commit("worktrees/" + fs::path{t.directory}.filename().string() + "/HEAD");
   s.tip = commit("refs/heads/" + t.branch);
-  if (s.head.empty() && s.trouble.empty())
+  const bool nothing_left = !s.present && s.tip.empty();
+  if (s.head.empty() && s.trouble.empty() && !nothing_left)
     s.trouble = "its HEAD cannot be read";
   s.merged = is_merged(s.head, t) && (s.tip == s.head || is_merged(s.tip, t));
   auto counted = home_.run({"rev-list", "--left-right", "--count", "--end-of-options", "HEAD..." + (s.head.empty() ? s.tip : s.head)});
@@ -310,7 +311,7 @@ tree_state worker_trees::look(const worker_tree& t) const {
   return s;
 }
 
-std::string worker_trees::remove(const worker_tree& t) const {
+std::string worker_trees::remove(const worker_tree& t, branch of) const {
   signals_held held;
   // Without --force: git looks once more.
   const std::vector<std::string> removal{"worktree", "remove", t.path};
@@ -319,6 +320,8 @@ std::string worker_trees::remove(const worker_tree& t) const {
   const std::vector<std::string> deletion{"branch", "--quiet", "-D", t.branch};
   std::error_code ec;
   fs::remove(fs::path{t.path}.parent_path(), ec); // when it was the last
+  if (of == branch::stays)
+    return {};
   if (auto r = home_.run(deletion); !r.ok() && !commit("refs/heads/" + t.branch).empty())
     return git_trouble(deletion, r);
   return {};

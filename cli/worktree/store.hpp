@@ -73,8 +73,9 @@ public:
   /// The one for this task or spawn, made if there is none yet. `wanted` says whose it is and for whom. Under lock().
   worker_tree make(worker_tree wanted, const environment&) const;
   tree_state look(const worker_tree&) const;
+  enum class branch { goes, stays };
   /// Removes directory and branch, unless git sees work in the directory; says why not, empty when it is gone. Under lock().
-  std::string remove(const worker_tree&) const;
+  std::string remove(const worker_tree&, branch = branch::goes) const;
   /// Whether both hold nothing that was not there at the beginning.
   static bool untouched(const worker_tree&, const tree_state&);
 

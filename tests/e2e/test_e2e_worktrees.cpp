@@ -309,6 +309,48 @@ TEST_CASE("commits that are nowhere else keep a worktree, ignored files do not")
   CHECK(repo.read("a.txt") == "two\n");
 }
 
+TEST_CASE("of a worktree whose directory was deleted the branch is shown and merged, and its record can be dropped") {
+  repository repo;
+  auto done = repo.worker("done", "echo two > a.txt; git commit -qam two; echo lost > lost.txt");
+  auto idle = repo.worker("idle", "echo lost > lost.txt");
+  for (const auto& row : {done, idle})
+    fs::remove_all(text(row, "path"));
+  auto diff = repo.ctl({"worktree", "diff", text(done, "task_id")});
+  CHECK(diff.status == 0);
+  CHECK(diff.out.find("+two") != std::string::npos);
+  CHECK(diff.err.find(text(done, "path") + " is not there any more; this is what is committed on " + text(done, "branch")) != std::string::npos);
+  diff = repo.ctl({"worktree", "diff", text(idle, "task_id")});
+  CHECK(diff.err.find("its branch " + text(idle, "branch") + " has no commits of its own") != std::string::npos);
+  CHECK(repo.ctl_json({"worktree", "diff", text(idle, "task_id")}).at("present") == false);
+  auto refused = repo.ctl({"worktree", "merge", text(idle, "task_id")});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("is not there any more, and it has no commits") != std::string::npos);
+  auto merged = repo.ctl({"worktree", "merge", text(done, "task_id")});
+  CHECK(merged.status == 0);
+  CHECK(merged.err.find("only what was committed is merged") != std::string::npos);
+  CHECK(repo.read("a.txt") == "two\n");
+}
+
+TEST_CASE("a record whose place is not there stays until it is said that it is gone, and commits stay all the same") {
+  repository repo;
+  auto done = repo.worker("done", "echo two > a.txt; git commit -qam two");
+  auto idle = repo.worker("idle", "echo lost > lost.txt");
+  fs::remove_all(fs::path{text(done, "path")}.parent_path()); // or the disk is not mounted
+  auto refused = repo.ctl({"worktree", "merge", text(done, "task_id")});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("Commit it in") == std::string::npos);
+  CHECK(refused.err.find("git merge " + text(done, "branch")) != std::string::npos);
+  auto kept = repo.prune().at("kept");
+  REQUIRE(kept.size() == 2);
+  CHECK(text(kept.at(0), "reason").find("worktree prune --gone") != std::string::npos);
+  CHECK(repo.ctl_json({"worktree", "prune", "--gone", "--dry-run"}).at("removed").size() == 2);
+  CHECK(repo.trees().size() == 2);
+  CHECK(repo.ctl_json({"worktree", "prune", "--gone"}).at("removed").size() == 2);
+  CHECK(repo.trees().empty());
+  CHECK(repo.has_branch(text(done, "branch")));
+  CHECK_FALSE(repo.has_branch(text(idle, "branch")));
+}
+
 TEST_CASE("a task that has not ended keeps its worktree, merged or not") {
   repository repo;
   auto dispatched = repo.ctl_json(repo.line("long", "touch running; while test -e running; do sleep 0.05; done; exit 3", {"--detach"}));

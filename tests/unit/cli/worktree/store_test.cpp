@@ -226,6 +226,23 @@ TEST_CASE("what is in a worktree: when git cannot tell, it counts as work") {
     CHECK(trees.remove(made).empty());
     CHECK(trees.list().empty());
   }
+  SUBCASE("it was removed by hand, with its branch") {
+    fs::create_directories(r.root + ".worktrees/other");
+    fs::remove_all(made.path);
+    fs::remove(r.root + "/.git/refs/heads/" + made.branch);
+    auto s = trees.look(made);
+    CHECK(s.tip.empty());
+    CHECK_FALSE(s.dirty());
+    CHECK(s.merged);
+    CHECK(trees.remove(made).empty());
+    CHECK(trees.list().empty());
+  }
+  SUBCASE("its record goes and its branch stays") {
+    fs::remove_all(r.root + ".worktrees");
+    CHECK(trees.remove(made, worker_trees::branch::stays).empty());
+    CHECK(trees.list().empty());
+    CHECK_FALSE(trees.commit("refs/heads/" + made.branch).empty());
+  }
   SUBCASE("git refuses to remove what has work in it") {
     std::ofstream{made.path + "/b"} << "b";
     CHECK_FALSE(trees.remove(made).empty());
