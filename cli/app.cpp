@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -373,7 +375,13 @@ CLI::Option* option(CLI::App& app, const std::string& names, std::vector<std::st
 }
 
 CLI::Option* option(CLI::App& app, const std::string& names, std::int64_t& target, const std::string& help) {
-  return with_unmark(app.add_option(names, target, help));
+  // CLI11 takes a number that is too large for the largest one there is.
+  auto fits = [](const std::string& text) {
+    errno = 0;
+    std::strtoll(text.c_str(), nullptr, 0);
+    return errno == ERANGE ? text + " is too large a number" : std::string{};
+  };
+  return with_unmark(app.add_option(names, target, help)->check(fits));
 }
 
 CLI::Option* option(CLI::App& app, const std::string& names, double& target, const std::string& help) {

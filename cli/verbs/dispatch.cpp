@@ -115,6 +115,8 @@ void check(const invocation& cli, const dispatch_options& o) {
   auto harness = harness_of(cli, o);
   if (harness == "exec" && cli.tail.empty())
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
+  if (!cli.tail.empty() && !domain::is_harness(harness))
+    throw usage("unknown harness " + escape_control(harness, false) + "; known: " + domain::harness_names());
   if (harness != "exec" && !cli.tail.empty())
     throw usage("a command after -- goes with --harness exec");
   if (o.pipes && harness.empty())

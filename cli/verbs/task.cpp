@@ -9,6 +9,7 @@
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 namespace swarm::cli {
@@ -41,7 +42,7 @@ json cli_task_row(const v1::Task& t) {
 struct tasks_options {
   std::vector<std::string> statuses;
   bool open = false, all_scopes = false, watch = false;
-  std::int64_t limit = 0;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
 };
 
 std::vector<v1::TaskStatus> statuses_of(const tasks_options& o) {
@@ -74,7 +75,7 @@ std::vector<v1::Task> tasks_wanted(const invocation& cli, const tasks_options& o
       return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
     });
   }
-  if (o.limit > 0 && out.size() > static_cast<std::size_t>(o.limit))
+  if (out.size() > static_cast<std::size_t>(o.limit))
     out.erase(out.begin(), out.end() - o.limit);
   return out;
 }
@@ -141,7 +142,7 @@ int watch_tasks(invocation& cli, const tasks_options& o) {
 }
 
 int run_tasks(invocation& cli, const tasks_options& o) {
-  if (o.limit < 0)
+  if (o.limit < 1)
     throw usage("--limit takes a number, 1 or more");
   if (o.watch)
     return watch_tasks(cli, o);

@@ -518,6 +518,23 @@ TEST_CASE("status as JSON has what scripts need") {
   CHECK(s["uptime_s"] == 61);
 }
 
+TEST_CASE("a number that is too large for the node is refused, not replaced by the largest") {
+  test::cli ctl;
+  for (const auto* number : {"99999999999999999999", "-99999999999999999999"}) {
+    CHECK(ctl({"request-task", "fix", "x", "--priority", number}) == code::usage);
+    CHECK(ctl.screen.err.find("is too large a number") != std::string::npos);
+  }
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("tasks --limit takes 1 or more") {
+  test::cli ctl;
+  for (const auto* number : {"0", "-1"}) {
+    CHECK(ctl({"tasks", "--limit", number}) == code::usage);
+    CHECK(ctl.screen.err.find("1 or more") != std::string::npos);
+  }
+}
+
 TEST_CASE("--no-autostart forbids starting a node") {
   test::cli ctl;
   CHECK(ctl({"locks"}) == code::ok);

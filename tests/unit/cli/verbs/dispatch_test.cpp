@@ -142,6 +142,12 @@ TEST_CASE("why a worker ended is told in words, and the wire keeps its own") {
   CHECK_MESSAGE(killed.find("task T1 failed: exit status 0, 1.2 s, it was ended on request") != std::string::npos, killed);
 }
 
+TEST_CASE("an unknown harness is named, also with a command behind it") {
+  test::cli ctl;
+  CHECK(ctl({"dispatch", "x", "--harness", "bogus", "--", "true"}) == code::usage);
+  CHECK_MESSAGE(ctl.screen.err.find("unknown harness bogus; known: exec, shell, claude") != std::string::npos, ctl.screen.err);
+}
+
 TEST_CASE("the same dispatch again answers at once with the same task, result and exit status") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) {
