@@ -81,6 +81,15 @@ child_end open_pipes(launched& l) {
   return end;
 }
 
+child_end open_streams(const internal::StartChild& start, launched& l) {
+  auto end = start.pipes() ? open_pipes(l) : open_terminal(start, l);
+  if (start.no_input())
+    end.in.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!end.in)
+    fail("cannot open /dev/null");
+  return end;
+}
+
 // -- in the child ------------------------------------------------------------------
 
 void report(std::string_view text) {
@@ -137,7 +146,7 @@ void place_descriptors(const child_end& end, int gate, int status) {
   // Only a session leader can get the terminal.
   setsid();
   place_descriptors(end, gate, status);
-  if (end.terminal && ioctl(0, TIOCSCTTY, 0) != 0)
+  if (end.terminal && ioctl(1, TIOCSCTTY, 0) != 0)
     setup_failure("cannot get a controlling terminal: " + reason(errno));
   reset_signals();
   umask(022);
@@ -200,7 +209,7 @@ bool set_size(int master, std::uint32_t columns, std::uint32_t rows) {
 
 launched launch(const internal::StartChild& start, const rlimit& files) {
   launched l;
-  auto end = start.pipes() ? open_pipes(l) : open_terminal(start, l);
+  auto end = open_streams(start, l);
   unique_fd gate, status;
   std::tie(gate, l.gate) = make_pipe();
   std::tie(l.status, status) = make_pipe();

@@ -153,7 +153,13 @@ void issue_spawn(transaction& tx, v1::Spawn& spawn) {
 
 v1::Spawn described_worker(const v1::RequestSpawn& c) { return row_of(c); }
 
-v1::Spawn described_worker(const v1::Dispatch& c) { return row_of(c); }
+v1::Spawn described_worker(const v1::Dispatch& c) {
+  auto s = row_of(c);
+  s.set_no_input(c.no_input());
+  s.set_passed_input(c.passes_input());
+  s.set_has_variables(!c.variables_digest().empty());
+  return s;
+}
 
 v1::Dispatch dispatch_like(const v1::Spawn& s) {
   v1::Dispatch d;
@@ -171,6 +177,7 @@ v1::Dispatch dispatch_like(const v1::Spawn& s) {
   d.set_on(s.on());
   *d.mutable_where() = s.where();
   d.set_pipes(s.pipes());
+  d.set_no_input(s.no_input());
   return d;
 }
 

@@ -314,6 +314,7 @@ start_request_ptr start_request(const spawn_state& st, const std::vector<std::st
   r->set_columns(size.columns());
   r->set_rows(size.rows());
   r->set_pipes(st.row.pipes());
+  r->set_no_input(st.row.no_input());
   r->set_ring_bytes(static_cast<std::uint32_t>(limits::pty_ring_bytes()));
   return r;
 }

@@ -159,6 +159,19 @@ TEST_CASE("with pipes no terminal changes the bytes, errors are output and stdin
   CHECK(a.output("s1") == std::string{"none\nerr\na\0b\x03\nafter\n", 20});
 }
 
+TEST_CASE("a program without input reads the end of it at once, as often as it reads, and keeps its terminal") {
+  node n;
+  attached a{n.dir};
+  for (bool pipes : {false, true}) {
+    auto s =
+      shell(pipes ? "pipes" : "pty", "cat; read x || echo end; test -t 1 && test -e /dev/tty && (: </dev/tty) && echo terminal; exit 3", pipes);
+    s.set_no_input(true);
+    a.run(s);
+    CHECK(a.wait_exit(s.id()).exit_status == 3);
+    CHECK(a.output(s.id()) == (pipes ? "end\n" : "end\r\nterminal\r\n"));
+  }
+}
+
 TEST_CASE("a program that closes its output early still has its exit status reported") {
   node n;
   attached a{n.dir};
