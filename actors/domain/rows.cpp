@@ -161,7 +161,9 @@ bool table<v1::Task>::matches(const task_filter& f, const v1::Task& t) {
   auto any = [](const auto& list, const auto& value) { return std::find(list.begin(), list.end(), value) != list.end(); };
   return is(f.scope, t.scope()) && (f.statuses.empty() || any(f.statuses, t.status())) && is(f.assignee, t.assignee()) &&
          is(f.requester, t.requester()) && (f.depends_on.empty() || any(t.depends_on(), f.depends_on)) &&
-         is(f.idempotency_key, t.idempotency_key()) && starts(t.id(), f.id_prefix) && (!f.unassigned || *f.unassigned == t.assignee().empty()) &&
+         is(f.idempotency_key, t.idempotency_key()) &&
+         (f.idempotency_base.empty() || t.idempotency_key() == f.idempotency_base || starts(t.idempotency_key(), f.idempotency_base + ":")) &&
+         starts(t.id(), f.id_prefix) && (!f.unassigned || *f.unassigned == t.assignee().empty()) &&
          (!f.updated_before_ms || t.updated_at_ms() < *f.updated_before_ms) && (!f.after || before(f, *f.after, t));
 }
 

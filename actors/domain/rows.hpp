@@ -69,6 +69,7 @@ struct task_filter {
   std::string requester = {};
   std::string depends_on = {}; // tasks that list this id
   std::string idempotency_key = {};
+  std::string idempotency_base = {}; // this key, or one that begins with it and a colon
   std::string id_prefix = {};
   std::optional<bool> unassigned = {};
   std::optional<std::int64_t> updated_before_ms = {};

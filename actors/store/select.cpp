@@ -148,7 +148,7 @@ void enter_tasks(selection& q, const domain::task_filter& f) {
   auto all_terminal = !f.statuses.empty() && std::all_of(f.statuses.begin(), f.statuses.end(), domain::is_terminal);
   if (!f.id_prefix.empty()) {
     q.walk("tasks"); // by its key
-  } else if (!f.idempotency_key.empty()) {
+  } else if (!f.idempotency_key.empty() || !f.idempotency_base.empty()) {
     q.walk("tasks INDEXED BY tasks_by_idempotency");
     q.where("idempotency_key <> ''");
   } else if (!f.assignee.empty()) {
@@ -167,8 +167,8 @@ void enter_tasks(selection& q, const domain::task_filter& f) {
 }
 
 bool merges_by_status(const domain::task_filter& f) {
-  return !f.scope.empty() && f.depends_on.empty() && f.idempotency_key.empty() && f.id_prefix.empty() && f.assignee.empty() && f.requester.empty() &&
-         !f.by_creation && !f.updated_before_ms;
+  return !f.scope.empty() && f.depends_on.empty() && f.idempotency_key.empty() && f.idempotency_base.empty() && f.id_prefix.empty() &&
+         f.assignee.empty() && f.requester.empty() && !f.by_creation && !f.updated_before_ms;
 }
 
 void restrict_statuses(selection& q, const domain::task_filter& f) {
@@ -205,6 +205,11 @@ selection plan(const domain::task_filter& f) {
   equal(q, "assignee = ?", f.assignee);
   equal(q, "requester = ?", f.requester);
   equal(q, "idempotency_key = ?", f.idempotency_key);
+  if (const auto& base = f.idempotency_base; !base.empty()) {
+    q.where("idempotency_key >= ?", {base});
+    q.where("idempotency_key < ?", {after_prefix(base + ":")});
+    q.where("(idempotency_key = ? OR idempotency_key >= ?)", {base, base + ":"});
+  }
   if (f.unassigned)
     q.where(*f.unassigned ? "assignee = ''" : "assignee <> ''");
   if (f.updated_before_ms)

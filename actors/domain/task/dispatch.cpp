@@ -40,7 +40,8 @@ public:
   v1::Reply run() {
     if (auto r = check())
       return *r;
-    make_keys();
+    find_known();
+    intent_hash_ = dispatch_hash({key_});
     label_ = make_worker_label(tx_, role_, or_else(d_.harness(), "none"), intent_hash_, d_.name(), d_.label());
     if (label_.refusal)
       return *label_.refusal;
@@ -70,20 +71,38 @@ private:
     return check_worker(described_, tx_.scope());
   }
 
-  void make_keys() {
-    key_ = d_.idempotency_key();
-    if (key_.empty()) {
-      std::vector<std::string> parts{tx_.scope(), identity_, type_, title_, role_};
-      if (wants_exec_) {
-        parts.emplace_back("exec");
-        parts.push_back(described_.directory());
-        parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
-      }
-      key_ = "dispatch:" + dispatch_hash(parts);
+  std::string derived_key() const {
+    std::vector<std::string> parts{tx_.scope(), identity_, type_, title_, role_};
+    if (!d_.variables_digest().empty()) {
+      parts.emplace_back("env");
+      parts.push_back(d_.variables_digest());
     }
-    if (d_.fresh())
-      key_ = std::string(utf8_prefix(key_, limits::idempotency_key_bytes_max() - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
-    intent_hash_ = dispatch_hash({key_});
+    if (wants_exec_) {
+      parts.emplace_back("exec");
+      parts.push_back(described_.directory());
+      parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
+    }
+    return "dispatch:" + dispatch_hash(parts);
+  }
+
+  std::string further_key(const std::string& key) const {
+    return std::string(utf8_prefix(key, limits::idempotency_key_bytes_max() - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
+  }
+
+  bool answers(const v1::Task& task) const { return !is_terminal(task.status()) || (task.status() == v1::DONE && !d_.passes_input()); }
+
+  /// Finds the task that answers this dispatch, if there is one, and the key of the one that does or will.
+  void find_known() {
+    key_ = d_.idempotency_key().empty() ? derived_key() : d_.idempotency_key();
+    if (d_.fresh()) {
+      key_ = further_key(key_);
+    } else if (!d_.again_if_unsuccessful() || !d_.idempotency_key().empty()) {
+      known_ = find_task_by_key(tx_, key_);
+    } else if (auto newest = newest_task_of_key(tx_, key_)) {
+      const bool known = answers(*newest);
+      key_ = known ? newest->idempotency_key() : further_key(key_);
+      (known ? known_ : replaced_) = std::move(newest);
+    }
   }
 
   // A live worker works where it is, so a worktree of its own takes a worker of its own.
@@ -93,9 +112,8 @@ private:
   }
 
   std::optional<v1::Reply> find_or_create() {
-    if (auto existing = find_task_by_key(tx_, key_)) {
-      task_ = std::move(*existing);
-      existing_ = true;
+    if (known_) {
+      task_ = *known_;
       const bool runs_command = task_.harness() == "exec";
       if (wants_exec_ && !runs_command)
         return refuse(v1::Refusal::CONFLICT, "This idempotency key belongs to a task that runs no command. Use another key, or ask for a new task.",
@@ -216,7 +234,12 @@ private:
     out.set_role(role_);
     out.set_spawn_lock(spawn_lock_path(role_, intent_hash_));
     out.set_intent_hash(intent_hash_);
-    out.set_existing(existing_);
+    out.set_existing(known_.has_value());
+    if (replaced_) {
+      out.mutable_in_place_of()->set_id(replaced_->id());
+      out.mutable_in_place_of()->set_status(replaced_->status());
+      out.mutable_in_place_of()->set_changed_at_ms(replaced_->changed_at_ms());
+    }
     if (promotion_)
       *out.mutable_promotion() = *promotion_;
     return r;
@@ -233,8 +256,9 @@ private:
   std::string key_;
   std::string intent_hash_;
   worker_label label_;
+  std::optional<v1::Task> known_;    // answers this dispatch
+  std::optional<v1::Task> replaced_; // has ended, and a new one is made after it
   v1::Task task_;
-  bool existing_ = false;
   std::optional<v1::Promotion> promotion_; // of a new task
   std::optional<v1::Session> worker_;
 };

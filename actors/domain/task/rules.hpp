@@ -16,6 +16,8 @@ const std::vector<v1::TaskStatus>& unfinished_statuses();
 std::optional<v1::Task> find_task(const transaction&, std::string_view id);
 /// The task that owns this idempotency key in the scope, or nullopt; an empty key owns nothing.
 std::optional<v1::Task> find_task_by_key(const transaction&, const std::string& idempotency_key);
+/// The one made last of the tasks that have this key, or this key with a colon and more, or nullopt.
+std::optional<v1::Task> newest_task_of_key(const transaction&, const std::string& idempotency_key);
 /// Stores a changed task with fresh times.
 void put_changed(transaction&, v1::Task&);
 /// Forgets what was reported about the work on it.

@@ -38,6 +38,19 @@ std::optional<v1::Task> find_task_by_key(const transaction& tx, const std::strin
   return std::move(found.front());
 }
 
+std::optional<v1::Task> newest_task_of_key(const transaction& tx, const std::string& idempotency_key) {
+  task_filter f;
+  f.scope = tx.scope();
+  f.idempotency_base = idempotency_key;
+  f.by_creation = true;
+  f.newest = true;
+  f.limit = 1;
+  auto found = tx.find<v1::Task>(f);
+  if (found.empty())
+    return std::nullopt;
+  return std::move(found.front());
+}
+
 void clear_progress(v1::Task& t) {
   t.clear_progress_summary();
   t.clear_progress_updated_at_ms();

@@ -92,7 +92,7 @@ v1::Task random_row(dice& d) {
   for (auto n = d.below(3); n > 0; --n)
     r.add_depends_on(d.word());
   if (d.one_in(2)) // unique within the scope
-    r.set_idempotency_key(r.id());
+    r.set_idempotency_key((d.one_in(2) ? "b:" : "") + r.id());
   return r;
 }
 template <>
@@ -108,7 +108,9 @@ domain::task_filter random_filter(dice& d, const std::vector<v1::Task>& rows) {
   if (d.one_in(4))
     f.depends_on = d.word();
   if (d.one_in(6))
-    f.idempotency_key = rows[d.below(rows.size())].id();
+    f.idempotency_key = rows[d.below(rows.size())].idempotency_key();
+  if (d.one_in(6))
+    f.idempotency_base = d.one_in(2) ? "b" : rows[d.below(rows.size())].id();
   if (d.one_in(4))
     f.id_prefix = rows[d.below(rows.size())].id().substr(0, 1 + d.below(2));
   if (d.one_in(3))

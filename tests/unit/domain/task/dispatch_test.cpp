@@ -29,6 +29,18 @@ v1::Command run_command(const std::string& title, std::vector<std::string> argv 
   return c;
 }
 
+/// The command of this task ends with that status.
+void finish(task_world& w, const std::string& task, int exit_status = 0) {
+  domain::spawn_filter of_task;
+  of_task.scope = scope;
+  of_task.task_id = task;
+  v1::Command c;
+  c.mutable_spawn_ended()->set_spawn_id(w.rows.rows<v1::Spawn>(of_task).at(0).id());
+  c.mutable_spawn_ended()->set_attempt(1);
+  c.mutable_spawn_ended()->set_exit_status(exit_status);
+  REQUIRE_FALSE(w.node(c).has_refusal());
+}
+
 } // namespace
 
 TEST_CASE("the dispatch hash is swarm-mcp's") {
@@ -180,6 +192,80 @@ TEST_CASE("an exec dispatch makes one task, one spawn and one session however of
   auto fresh = run_command("count");
   fresh.mutable_dispatch()->set_fresh(true);
   CHECK(w.op(fresh).dispatch().status() == v1::DispatchReply::SPAWNING);
+}
+
+TEST_CASE(
+  "the newest task of a dispatch without a key answers while it runs and when it is done, and one new one follows when it failed or was cancelled") {
+  task_world w;
+  auto line = run_command("count");
+  line.mutable_dispatch()->set_again_if_unsuccessful(true);
+  auto again = [&] {
+    ++w.in.now_ms;
+    return w.op(line).dispatch();
+  };
+  auto first = again();
+  for (const auto end : {v1::FAILED, v1::CANCELLED}) {
+    if (end == v1::FAILED)
+      finish(w, first.task().id(), 1);
+    else
+      REQUIRE_FALSE(w.op(update(first.task().id(), end)).has_refusal());
+    const auto second = again();
+    CHECK(second.status() == v1::DispatchReply::SPAWNING);
+    CHECK_FALSE(second.existing());
+    CHECK(second.in_place_of().id() == first.task().id());
+    CHECK(second.in_place_of().status() == end);
+    CHECK(second.in_place_of().changed_at_ms() == w.task(first.task().id()).changed_at_ms());
+    const auto third = again();
+    CHECK(third.existing());
+    CHECK(third.status() == v1::DispatchReply::SPAWN_IN_FLIGHT);
+    CHECK(third.task().id() == second.task().id());
+    CHECK(third.intent_hash() == second.intent_hash());
+    CHECK_FALSE(third.has_in_place_of());
+    first = second;
+  }
+  CHECK(w.rows.all<v1::Task>().size() == 3);
+  // A task that was asked for as a new one is the newest, too.
+  auto fresh = line;
+  fresh.mutable_dispatch()->set_fresh(true);
+  ++w.in.now_ms;
+  const auto newest = w.op(fresh).dispatch().task().id();
+  CHECK(again().task().id() == newest);
+  finish(w, newest);
+  CHECK(again().status() == v1::DispatchReply::ALREADY_TERMINAL);
+  CHECK(again().task().id() == newest);
+  // Without the wish, and with a key, the task that has the key answers, however it ended.
+  line.mutable_dispatch()->set_again_if_unsuccessful(false);
+  CHECK(again().task().status() == v1::FAILED);
+  line.mutable_dispatch()->set_again_if_unsuccessful(true);
+  line.mutable_dispatch()->set_idempotency_key("mine");
+  const auto keyed = again().task().id();
+  REQUIRE_FALSE(w.op(update(keyed, v1::CANCELLED)).has_refusal());
+  CHECK(again().status() == v1::DispatchReply::ALREADY_TERMINAL);
+}
+
+TEST_CASE("other variables make another task, and with input on the way no task that is over answers") {
+  task_world w;
+  auto line = run_command("count");
+  auto& body = *line.mutable_dispatch();
+  body.set_again_if_unsuccessful(true);
+  const auto plain = w.op(line).dispatch();
+  body.set_variables_digest("aa");
+  const auto one = w.op(line).dispatch();
+  CHECK(one.task().id() != plain.task().id());
+  CHECK(one.spawn().has_variables());
+  CHECK(w.op(line).dispatch().task().id() == one.task().id());
+  body.set_variables_digest("bb");
+  CHECK_FALSE(w.op(line).dispatch().existing());
+  body.clear_variables_digest();
+  body.set_passes_input(true);
+  CHECK(w.op(line).dispatch().task().id() == plain.task().id());
+  ++w.in.now_ms;
+  finish(w, plain.task().id());
+  const auto second = w.op(line).dispatch();
+  CHECK_FALSE(second.existing());
+  CHECK(second.in_place_of().id() == plain.task().id());
+  CHECK(second.in_place_of().status() == v1::DONE);
+  CHECK(second.spawn().passed_input());
 }
 
 TEST_CASE("command tasks are never claimed by agents") {
