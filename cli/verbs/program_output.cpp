@@ -58,7 +58,7 @@ bool print_output_tail(invocation& cli, const v1::Task& task) {
   if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
     return false;
   const auto tail = details["output_tail"].get<std::string>();
-  if (tail.size() >= limits::output_tail_bytes_max())
+  if (details.contains("output_truncated") || tail.size() >= limits::output_tail_bytes_max())
     cli.io().note("only the end of the output is kept: the last " + byte_count(tail.size()));
   output_filter filter{target_of(cli.io(), false)};
   cli.io().raw(filter.take(tail) + filter.finish());

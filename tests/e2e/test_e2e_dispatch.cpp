@@ -233,7 +233,9 @@ TEST_CASE("dispatch --json gives one object with the task, the spawn, the comple
   CHECK(got.at("status") == "spawned");
   CHECK(got.at("exit_status") == 9);
   CHECK(got.at("duration_ms").is_number_integer());
-  CHECK(got.at("output_tail").get<std::string>().find("a") != std::string::npos);
+  CHECK(got.at("output_tail") == "a\nb\n");
+  CHECK_FALSE(got.contains("output_truncated"));
+  CHECK(node.ctl(exec_line("long", "seq 1 5000", {"--json"})).parsed().at("output_truncated") == true);
   CHECK(got.at("task").at("id") == got.at("task_id"));
   CHECK(got.at("task").at("status") == "failed");
   CHECK(got.at("spawner") == "pty");

@@ -102,7 +102,16 @@ bool has_exit_status(const v1::SpawnEnded& c) {
   return !c.never_ran() && c.reason() != node_restarted && c.reason().compare(0, spawn_failed.size(), spawn_failed) != 0;
 }
 
-std::string outcome_json(const v1::SpawnEnded& c) {
+/// The end of the output as text. A terminal ends its lines with \r\n.
+std::string tail_text(const v1::SpawnEnded& c, bool of_terminal) {
+  const auto& tail = c.output_tail();
+  auto text = to_utf8(std::string_view(tail).substr(tail.size() - std::min(tail.size(), limits::output_tail_bytes_max())));
+  for (auto at = of_terminal ? text.find("\r\n") : text.npos; at != text.npos; at = text.find("\r\n", at))
+    text.erase(at, 1);
+  return text;
+}
+
+std::string outcome_json(const v1::SpawnEnded& c, bool of_terminal) {
   json out = json::object();
   if (has_exit_status(c))
     out["exit_status"] = c.exit_status();
@@ -111,8 +120,9 @@ std::string outcome_json(const v1::SpawnEnded& c) {
   // Of what never ran, or was lost while nobody looked, there is none.
   if (has_exit_status(c) || c.duration_ms() > 0)
     out["duration_ms"] = c.duration_ms();
-  const auto& tail = c.output_tail();
-  out["output_tail"] = to_utf8(std::string_view(tail).substr(tail.size() - std::min(tail.size(), limits::output_tail_bytes_max())));
+  out["output_tail"] = tail_text(c, of_terminal);
+  if (c.output_truncated())
+    out["output_truncated"] = true;
   if (!c.reason().empty())
     out["reason"] = c.reason();
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -123,7 +133,7 @@ void finish_command_task(transaction& tx, const v1::Spawn& s, const v1::SpawnEnd
   if (!task || is_terminal(task->status()) || !decides(s, *task))
     return;
   const bool succeeded = has_exit_status(c) && c.exit_status() == 0 && c.signal() == 0 && c.reason().empty();
-  const auto outcome = outcome_json(c);
+  const auto outcome = outcome_json(c, !s.pipes());
   auto done = finish_task(tx, std::move(*task), succeeded ? v1::DONE : v1::FAILED, outcome, s.session_id());
   notify_requester(tx, done.task(), s.session_id(), finished_text(done.task(), "Result", outcome));
   notify_unblocked(tx, done, s.session_id());

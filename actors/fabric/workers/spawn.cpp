@@ -113,8 +113,10 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
     return;
   st.phase = "ending";
   std::string tail;
+  bool truncated = false;
   if (st.child.ring) {
     auto end = st.child.ring->end();
+    truncated = end > limits::output_tail_bytes_max();
     tail =
       st.child.ring->read(end > limits::output_tail_bytes_max() ? end - limits::output_tail_bytes_max() : 0, limits::output_tail_bytes_max()).bytes;
   }
@@ -126,6 +128,7 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
     e->set_signal(st.child.signal);
     e->set_duration_ms(st.child.duration_ms);
     e->set_output_tail(tail);
+    e->set_output_truncated(truncated);
     e->set_reason(reason);
     e->set_never_ran(never_ran);
   });

@@ -47,7 +47,7 @@ v1::Command ended(const std::string& id, std::uint32_t attempt, int status, cons
   e.set_attempt(attempt);
   e.set_exit_status(status);
   e.set_duration_ms(12);
-  e.set_output_tail("42\n");
+  e.set_output_tail("42\r\n");
   e.set_reason(reason);
   return c;
 }
