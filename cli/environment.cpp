@@ -96,16 +96,22 @@ std::string environment::work_tracker() const {
   return provider;
 }
 
-void add_variables(environment_list& list, const environment& here, const std::vector<std::string>& given) {
+variables add_variables(environment_list& list, const environment& here, const std::vector<std::string>& given) {
+  variables added;
   for (const auto& word : given) {
     auto equals = word.find('=');
     auto name = word.substr(0, equals);
     if (name.empty() || name.starts_with("SWARM_") || std::any_of(name.begin(), name.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
       throw failure(code::usage, "--env takes NAME=VALUE, or NAME, and no SWARM_ variable; not \"" + escape_control(word, false) + "\"");
+    if (equals == word.npos && !here.has(name))
+      throw failure(code::usage, "--env " + escape_control(name, false) + " passes a variable on, but it is not set here; give its value: --env " +
+                                   escape_control(name, false) + "=VALUE");
     auto value = equals == word.npos ? here.get(name) : word.substr(equals + 1);
     std::erase_if(list, [&](const auto& v) { return v.first == name; });
     list.emplace_back(name, value);
+    added.insert_or_assign(name, value);
   }
+  return added;
 }
 
 } // namespace swarm::cli

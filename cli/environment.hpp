@@ -20,6 +20,7 @@ public:
 
   /// Empty when unset: swarm-mcp treats both alike.
   std::string get(std::string_view name) const;
+  bool has(std::string_view name) const { return values_.contains(name); }
   /// 1, true, yes or on, in any case, blanks trimmed.
   bool truthy(std::string_view name) const;
   /// What a worker inherits.
@@ -42,7 +43,8 @@ private:
 /// For a help text.
 inline constexpr const char* variable_words = "NAME=VALUE, or NAME as it is here, for the program's environment (repeatable)";
 inline constexpr const char* identity_words = "the session gets the label identity:NAME ($AGENT_IDENTITY)";
-/// Puts what --env has given into what is inherited. Throws `failure` (usage) for what is no variable, and for SWARM_*.
-void add_variables(environment_list&, const environment& here, const std::vector<std::string>& given);
+/// Puts what --env has given into what is inherited, and returns it. Throws `failure` (usage) for what is no variable, for one that is not set
+/// here, and for SWARM_*.
+variables add_variables(environment_list&, const environment& here, const std::vector<std::string>& given);
 
 } // namespace swarm::cli

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -61,6 +62,9 @@ int run_command_line(std::string program, std::vector<std::string> args) {
 int main(int argc, char** argv) {
   swarm::open_standard_streams();
   signal(SIGPIPE, SIG_IGN);
+  // Else the next file that is opened would be taken for standard input.
+  if (fcntl(STDIN_FILENO, F_GETFD) < 0)
+    open("/dev/null", O_RDONLY);
   std::vector<std::string> args{argv + 1, argv + argc};
   // Under swarm-mcp's name without a verb, it is that program's MCP server.
   const bool is_swarm_mcp = argc > 0 && std::filesystem::path{argv[0]}.filename() == "swarm-mcp";

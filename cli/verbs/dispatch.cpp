@@ -1,4 +1,5 @@
 // dispatch: one durable task, a worker for it, and its end (as in swarm-mcp).
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
@@ -55,6 +56,21 @@ bool passes_input(const invocation& cli, const dispatch_options& o) {
   return !cli.tail.empty() && !o.detach && !o.no_stdin && !cli.is_swarm_mcp() && has_standard_input();
 }
 
+/// Whether the command's standard input is empty. A person at a terminal may attach to the command and type, and so may others when it is detached.
+bool has_no_input(const invocation& cli, const dispatch_options& o) {
+  if (cli.tail.empty() || cli.is_swarm_mcp())
+    return false;
+  return o.no_stdin || (!o.detach && !has_standard_input() && isatty(STDIN_FILENO) == 0);
+}
+
+/// A digest of the values, which may be secrets.
+std::string digest_of(const variables& given) {
+  std::string all;
+  for (const auto& [name, value] : given)
+    all += name + "=" + value + '\0';
+  return given.empty() ? "" : to_hex(sha256(all));
+}
+
 void set_terminal_size(v1::Dispatch& body) {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
@@ -94,11 +110,14 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
     body.add_argv(word);
   body.set_retries(retries_of(o.retries));
   body.set_fresh(o.fresh);
+  body.set_again_if_unsuccessful(o.key.empty() && !cli.is_swarm_mcp());
+  body.set_passes_input(passes_input(cli, o));
+  body.set_no_input(has_no_input(cli, o));
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
   // A terminal would echo the input, and change its line ends.
-  body.set_pipes(o.pipes || passes_input(cli, o));
+  body.set_pipes(o.pipes || body.passes_input());
   set_placement(body, o.placement);
   set_terminal_size(body);
   return command;
@@ -125,6 +144,8 @@ void check(const invocation& cli, const dispatch_options& o) {
     throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
   if (o.detach && o.follow)
     throw usage("--detach and --follow exclude each other");
+  if (o.detach && !o.no_stdin && !cli.tail.empty() && !cli.is_swarm_mcp() && standard_input_is_waiting())
+    throw usage("--detach passes no standard input to the command; leave --detach out, or leave the input: --no-stdin");
 }
 
 // -- results -------------------------------------------------------------------------
@@ -220,11 +241,13 @@ void print_worktree(console& io, const v1::Command& command, const v1::Task& tas
     io.note("worktree " + left->path + " (" + left->branch + "); see: swarmctl worktree diff " + short_id(task.id()));
 }
 
-/// The reply as JSON. `placement` says why the worker runs on its node, if there was a choice.
+/// The reply as JSON. `placement` says why the worker runs on its node, if there was a choice; `retry_of` is the ended task before it.
 json payload_of(const v1::DispatchReply& d) {
   auto out = mcp::dispatch(d);
   if (!d.spawn().placement().empty())
     out["placement"] = {{"node_id", d.spawn().node_id()}, {"why", d.spawn().placement()}};
+  if (d.has_in_place_of())
+    out["retry_of"] = d.in_place_of().id();
   return out;
 }
 
@@ -241,16 +264,23 @@ std::string age_text(const invocation& cli, const v1::Task& task) {
   return duration(std::max<std::int64_t>(cli.now_ms() - task.changed_at_ms(), 0)) + " ago";
 }
 
+std::string ended_text(const invocation& cli, const v1::Task& task) {
+  return "task " + task.id() + (task.status() == v1::FAILED ? " " : " was ") + domain::to_text(task.status()) + " " + age_text(cli, task);
+}
+
+constexpr const char* input_not_passed = "this task was made before: what comes in on standard input is not passed to it";
+
 int already_ended(invocation& cli, const v1::Command& command, const v1::DispatchReply& d) {
   auto o = outcome_of(d.task());
+  if (command.dispatch().passes_input() && d.existing())
+    cli.io().error(input_not_passed);
   if (cli.json_wanted()) {
     auto payload = payload_of(d);
     add_outcome(payload, o);
     add_worktree(payload, command, d.task());
     cli.io().print(payload);
   } else {
-    cli.io().note(d.existing() ? "task " + d.task().id() + " was " + domain::to_text(d.task().status()) + " " + age_text(cli, d.task()) +
-                                   "; this is its result. Run it again with --new"
+    cli.io().note(d.existing() ? ended_text(cli, d.task()) + "; this is its result. Run it again with --new"
                                : "created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
     auto worker = o.details.is_object() ? last_worker(cli, d.task()) : std::nullopt;
     print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
@@ -262,7 +292,7 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
 int interrupted(const v1::Task& task) {
   throw failure(code::interrupted, "stopped following; task " + task.id() +
                                      " goes on. Follow it again with the same command, or see: swarmctl task " + task.id() +
-                                     "; cancel it with: swarmctl update-task " + task.id() + " --status cancelled");
+                                     "; cancel it with: swarmctl cancel " + task.id());
 }
 
 /// What has become of the request for a worker.
@@ -286,9 +316,9 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   options.quiet = cli.json_wanted();
   std::optional<program_io> program;
   const bool has_output = command.dispatch().harness() == domain::exec_harness && d.has_spawn();
-  const bool with_input = passes_input(cli, o) && !d.existing();
-  if (passes_input(cli, o) && d.existing())
-    cli.io().error("this task was made before: what comes in on standard input is not passed to it");
+  const bool with_input = command.dispatch().passes_input() && !d.existing();
+  if (command.dispatch().passes_input() && d.existing())
+    cli.io().error(input_not_passed);
   if (has_output && (with_input || !cli.json_wanted())) {
     options.on_running = [&](std::uint32_t attempt, const printing& around) {
       if (program)
@@ -374,19 +404,17 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
     auto worker = settings_of_worker(cli, requester, body.label(), body.harness(), body.no_spawn() ? "" : body.directory());
     body.set_harness(worker.harness);
     environment = std::move(worker.environment);
-    add_variables(environment, cli.env(), o.variables);
+    body.set_variables_digest(digest_of(add_variables(environment, cli.env(), o.variables)));
   }
   if (o.quiet)
     cli.io().be_quiet();
+  if (o.detach && !o.no_stdin && !cli.tail.empty() && !cli.is_swarm_mcp() && has_standard_input())
+    cli.io().note("--detach passes no standard input to the command");
   auto reply = cli.execute(command, environment);
-  // A task that failed or was cancelled is made again. swarm-mcp, and a caller with its own --idempotency-key, get the old one.
-  if (const auto& old = reply.dispatch(); old.existing() && old.status() == v1::DispatchReply::ALREADY_TERMINAL && old.task().status() != v1::DONE &&
-                                          o.key.empty() && !cli.is_swarm_mcp()) {
-    cli.io().note("task " + old.task().id() + " " + (old.task().status() == v1::FAILED ? "failed" : "was cancelled") + " " +
-                  age_text(cli, old.task()) + "; this is a new one");
-    body.set_fresh(true);
-    reply = cli.execute(command, environment);
-  }
+  if (const auto& old = reply.dispatch(); old.has_in_place_of())
+    cli.io().note(ended_text(cli, old.in_place_of()) + (old.in_place_of().status() == v1::DONE
+                                                          ? "; what comes in on standard input may differ, so this is a new one"
+                                                          : "; this is a new one"));
   if (o.no_nudge && reply.dispatch().prompt().message_id() != 0)
     reply.mutable_dispatch()->mutable_prompt()->set_skipped(nudge_off);
   const auto& d = reply.dispatch();
@@ -443,7 +471,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--env", o->variables, variable_words);
-  flag(app, "--no-stdin", o->no_stdin, "do not pass standard input on; without it, a pipe or a file there is the command's input");
+  flag(app, "--no-stdin", o->no_stdin, "no input for the command; without it, a pipe or a file on standard input is passed on");
   flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
@@ -460,7 +488,8 @@ constexpr verb verbs[] = {
    "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
    "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
    "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
-   "The same line again answers with the same task; --new asks for a fresh one. The exit status is the worker's.",
+   "The same line again answers with the same task, unless that failed or was cancelled; --new asks for a fresh one. The exit\n"
+   "status is the worker's.",
    build_dispatch, nullptr, "dispatch"},
 };
 

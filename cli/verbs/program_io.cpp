@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,12 @@ bool has_standard_input() {
   if (fstat(STDIN_FILENO, &info) != 0)
     return false;
   return S_ISFIFO(info.st_mode) || (S_ISREG(info.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size);
+}
+
+bool standard_input_is_waiting() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  int bytes = 0;
+  return has_standard_input() && poll(&input, 1, 0) > 0 && ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 program_io::program_io(invocation& cli, std::string pty_id, options o)

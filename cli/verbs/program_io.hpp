@@ -19,6 +19,8 @@ namespace swarm::cli {
 /// Whether somebody has given us input: standard input is a pipe, or a file with something left to read. A terminal, /dev/null and an inherited
 /// socket do not count as input.
 bool has_standard_input();
+/// Whether that input can be read without waiting for it.
+bool standard_input_is_waiting();
 
 /// Runs a function that prints, so that its output does not mix with a line that is being drawn.
 using printing = std::function<void(const std::function<void()>&)>;

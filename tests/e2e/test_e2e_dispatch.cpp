@@ -127,6 +127,48 @@ TEST_CASE("the same line after a failure does it once more and names the old tas
   CHECK(count_lines(node.work() + "/runs") == 3);
 }
 
+TEST_CASE("after a failure equal lines at one time make one new task, and later it answers") {
+  test_node node;
+  auto line = exec_line("again", "test -e ok || exit 1; echo ran >> runs; while [ ! -e go ]; do sleep 0.05; done; echo over");
+  REQUIRE(node.ctl(line).status == 1);
+  std::string failed = node.ctl_json({"tasks"})[0].at("id");
+  std::ofstream{node.work() + "/ok"};
+  std::vector<child_process> callers;
+  for (auto n = 0; n < 4; ++n)
+    callers.push_back(node.ctl_start(line));
+  for (auto& caller : callers)
+    CHECK(caller.read_until("  again\n"));
+  std::ofstream{node.work() + "/go"};
+  auto named = 0;
+  for (auto& caller : callers) {
+    auto end = caller.finish();
+    CHECK(end.status == 0);
+    CHECK(end.out == "over\n");
+    named += end.err.find("task " + failed + " failed") != std::string::npos ? 1 : 0;
+  }
+  CHECK(named == 1);
+  CHECK(count_lines(node.work() + "/runs") == 1);
+  auto later = node.ctl(line);
+  CHECK(later.status == 0);
+  CHECK(later.out == "over\n");
+  CHECK(later.err.find("was done") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).size() == 2);
+}
+
+TEST_CASE("a line with other variables or with input is not answered by the result of an earlier one") {
+  test_node node;
+  auto with = [](const char* variable) { return exec_line("env", "echo $FOO", {"--env", variable}); };
+  CHECK(node.ctl(with("FOO=bar")).out == "bar\n");
+  CHECK(node.ctl(with("FOO=baz")).out == "baz\n");
+  auto again = node.ctl(with("FOO=bar"));
+  CHECK(again.out == "bar\n");
+  CHECK(again.err.find("this is its result") != std::string::npos);
+  CHECK(node.ctl(exec_line("cat", "cat"), {.input = "hi\n"}).out == "hi\n");
+  auto other = node.ctl(exec_line("cat", "cat"), {.input = "ho\n"});
+  CHECK(other.out == "ho\n");
+  CHECK(other.err.find("what comes in on standard input may differ, so this is a new one") != std::string::npos);
+}
+
 TEST_CASE("all of a long output comes, colours pass on a terminal only, and logs shows it again") {
   test_node node;
   auto long_one = node.ctl(exec_line("long", "seq 1 5000"));
@@ -158,8 +200,29 @@ TEST_CASE("a file or a pipe on standard input is the command's, byte by byte, an
   std::string large(600'000, 'x');
   auto count = node.ctl(exec_line("count", "wc -c"), {.input = large});
   CHECK(lines_of(count.out).front().find("600000") != std::string::npos);
-  auto none = node.ctl(exec_line("none", "test -t 0 && echo a terminal", {"--no-stdin"}), {.input = "x"});
-  CHECK(none.out == "a terminal\n");
+}
+
+TEST_CASE("a command that nobody gives input to reads the end of it at once, and its output stays a terminal's") {
+  test_node node;
+  const auto* script = "cat; read line; cat; test -t 1 && echo a terminal; echo over";
+  CHECK(node.ctl(exec_line("none", script, {"--no-stdin"}), {.input = "x"}).out == "a terminal\nover\n");
+  CHECK(node.ctl(exec_line("empty", script)).out == "a terminal\nover\n");
+  CHECK(node.ctl(exec_line("pipes", script, {"--pipes"})).out == "over\n");
+  auto closed = child_process{{"/bin/sh", "-c", "exec swarmctl dispatch closed -q -- sh -c 'cat; echo over' <&-"},
+                              node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}}),
+                              node.work()}
+                  .finish();
+  CHECK(closed.out == "over\n");
+}
+
+TEST_CASE("--detach refuses input that would be lost, unless --no-stdin says so") {
+  test_node node;
+  auto refused = node.ctl(exec_line("lost", "cat", {"--detach"}), {.input = "x"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("--no-stdin") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).empty());
+  auto id = node.ctl_json(exec_line("lost", "cat", {"--detach", "--no-stdin"}), {.input = "x"}).at("task_id").get<std::string>();
+  CHECK(reaches(node, id, "done"));
 }
 
 TEST_CASE("--env adds what is named, over what is inherited, and no variable of the fabric") {
@@ -485,6 +548,7 @@ TEST_CASE("an interrupted dispatch leaves its task running and says how to go on
   auto end = follower.finish();
   CHECK(end.status == 128 + SIGINT);
   CHECK(end.err.find("goes on") != std::string::npos);
+  CHECK(end.err.find("cancel it with: swarmctl cancel ") != std::string::npos);
   std::ofstream{node.work() + "/go"};
   CHECK(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "done"; }));
 }

@@ -6,11 +6,17 @@
 #include <csignal>
 #include <future>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 using namespace swarm;
 using namespace swarm::cli;
 using test::fake_node;
 
 namespace {
+
+// The tests' own standard input must not matter.
+[[maybe_unused]] const int no_input = dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
 
 v1::Task task_in(v1::TaskStatus status, const std::string& result = {}) {
   v1::Task t;
@@ -162,10 +168,8 @@ TEST_CASE("the same dispatch again answers at once with the same task, result an
   CHECK(ctl.screen.err.find("ago; this is its result. Run it again with --new") != std::string::npos);
   CHECK(ctl.screen.err.find("task T1 failed: exit status 3, 5 ms") != std::string::npos);
   CHECK(ctl.node.commands.size() == 1);
-  // Without a key a failure is done once more.
-  CHECK(ctl(command) == 3);
-  CHECK(ctl.node.commands.size() == 3);
-  CHECK(ctl.node.commands.back().dispatch().fresh());
+  CHECK(ctl.screen.err.find("was failed") == std::string::npos);
+  CHECK_FALSE(ctl.node.commands.back().dispatch().again_if_unsuccessful());
   CHECK(ctl.node.watch_requests.empty());
   auto with_json = command;
   with_json.insert(with_json.begin(), "--json");
@@ -174,6 +178,52 @@ TEST_CASE("the same dispatch again answers at once with the same task, result an
   CHECK(ctl.out_json()["status"] == "already_terminal");
   CHECK(ctl.out_json()["task_id"] == "T1");
   CHECK(ctl.out_json()["exit_status"] == 3);
+}
+
+TEST_CASE("without a key dispatch asks for a new task after a failure, and names the one that failed") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::DONE, success), 10);
+    auto& old = *r.mutable_dispatch()->mutable_in_place_of();
+    old.set_id("T0");
+    old.set_status(v1::FAILED);
+    old.set_changed_at_ms(1'795'291'698'000);
+    return r;
+  };
+  CHECK(ctl(command) == 0);
+  CHECK(ctl.node.commands.size() == 1);
+  CHECK(ctl.node.commands.back().dispatch().again_if_unsuccessful());
+  CHECK(ctl.screen.err.find("task T0 failed 2.0 s ago; this is a new one") != std::string::npos);
+  auto with_json = command;
+  with_json.insert(with_json.begin(), "--json");
+  CHECK(ctl(with_json) == 0);
+  CHECK(ctl.out_json()["retry_of"] == "T0");
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"dispatch", "count"}) == 0);
+  CHECK(ctl.node.commands.size() == 3);
+  CHECK_FALSE(ctl.node.commands.back().dispatch().again_if_unsuccessful());
+}
+
+TEST_CASE("the variables of --env are part of what is sent as a digest only, in any order") {
+  test::cli ctl;
+  ctl.env = environment{{{"HERE", "here"}}};
+  ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::DONE, success), 10); };
+  auto digest = [&](const std::vector<std::string>& given) {
+    auto words = command;
+    for (const auto& variable : given)
+      words.insert(words.begin() + 2, {"--env", variable});
+    REQUIRE(ctl(words) == 0);
+    const auto& sent = ctl.node.commands.back();
+    CHECK(sent.SerializeAsString().find("s3cret") == std::string::npos);
+    return sent.dispatch().variables_digest();
+  };
+  const auto one = digest({"A=s3cret", "B=2"});
+  CHECK(one == digest({"B=2", "A=s3cret"}));
+  CHECK(one != digest({"A=s3cret"}));
+  CHECK(digest({"HERE"}) == digest({"HERE=here"}));
+  CHECK(digest({}).empty());
+  CHECK(ctl({"dispatch", "x", "--env", "NOT_HERE", "--", "make"}) == code::usage);
+  CHECK(ctl.screen.err.find("NOT_HERE=VALUE") != std::string::npos);
 }
 
 TEST_CASE("with --json only the final payload is printed") {
