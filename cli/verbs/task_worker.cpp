@@ -1,4 +1,5 @@
 // logs, cancel, retry: what the worker of a task printed, that it goes no further, and that it is done once more.
+#include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
@@ -17,12 +18,46 @@ v1::Task task_of(const invocation& cli, const std::string& who) {
   return cli.ask(query).task();
 }
 
+/// Nothing for one that is no longer kept.
+std::optional<v1::Task> find_task(invocation& cli, const std::string& id) {
+  auto query = cli.query();
+  query.mutable_get_task()->set_task_id(id);
+  auto answer = cli.node().coordination.ask(query);
+  if (answer.has_refusal() && answer.refusal().code() != v1::Refusal::NOT_FOUND)
+    throw refused(answer.refusal());
+  return answer.has_refusal() ? std::nullopt : std::optional{answer.task()};
+}
+
+std::string named(const v1::Task& task) { return short_id(task.id()) + " (" + escape_control(task.title(), false) + ")"; }
+
+/// What keeps the task from beginning; empty when nothing does.
+std::string obstacle(invocation& cli, const v1::Task& task) {
+  if (task.status() == v1::APPROVAL_REQUIRED)
+    return "it waits for approval; approve it with: swarmctl approve " + short_id(task.id());
+  std::string others;
+  if (task.status() == v1::BLOCKED)
+    for (const auto& id : task.depends_on())
+      if (auto other = find_task(cli, id); other && !domain::is_terminal(other->status()))
+        others += (others.empty() ? "it waits for " : ", ") + named(*other);
+  return others;
+}
+
 // -- logs --------------------------------------------------------------------------------------
 
 struct logs_options {
   std::string who;
   bool follow = false;
 };
+
+/// Why there is no output of the task's last worker.
+std::string no_output(invocation& cli, const v1::Task& task, const v1::Spawn& worker) {
+  if (worker.started_at_ms() != 0)
+    return "the output of the worker of task " + task.id() + " is no longer kept";
+  if (domain::is_terminal(task.status()))
+    return "the worker of task " + task.id() + " never ran" + (worker.reason().empty() ? "" : ": " + escape_control(worker.reason(), false));
+  auto why = obstacle(cli, task);
+  return "task " + task.id() + " has not begun" + (why.empty() ? "; its worker is about to start" : ": " + why);
+}
 
 int run_logs(invocation& cli, const logs_options& o) {
   auto task = task_of(cli, o.who);
@@ -33,7 +68,7 @@ int run_logs(invocation& cli, const logs_options& o) {
   if (print_output(cli, *worker, o.follow))
     return code::ok;
   if (!print_output_tail(cli, task))
-    throw failure(code::refused, "the output of the worker of task " + task.id() + " is no longer kept");
+    throw failure(code::refused, no_output(cli, task, *worker));
   return code::ok;
 }
 
@@ -76,6 +111,33 @@ void build_cancel(CLI::App& app, invocation& cli) {
 
 // -- retry -------------------------------------------------------------------------------------
 
+/// What the old task had to wait for. Throws `failure` when that can never come.
+void add_gates(invocation& cli, const v1::Task& old, v1::Dispatch& body) {
+  body.set_approval_required(old.approval_required());
+  for (const auto& id : old.depends_on()) {
+    auto other = find_task(cli, id);
+    if (!other) {
+      cli.io().note("task " + id + ", which it depended on, is no longer kept; it does not wait for that");
+      continue;
+    }
+    if (domain::is_terminal(other->status()) && other->status() != v1::DONE)
+      throw failure(code::refused, "task " + old.id() + " depends on task " + named(*other) + ", which " +
+                                     (other->status() == v1::FAILED ? "failed" : "was cancelled") +
+                                     "; retry that one, and dispatch this one again with --depends-on @last");
+    body.add_depends_on(id);
+  }
+}
+
+/// What came with the old worker and is not kept.
+void add_losses(invocation& cli, const v1::Spawn& worker, v1::Dispatch& body) {
+  if (worker.has_variables())
+    cli.io().note("the variables of --env are not kept; it runs without them");
+  if (worker.passed_input()) {
+    cli.io().note("the standard input of the first worker is not kept; it gets none");
+    body.set_no_input(true);
+  }
+}
+
 /// The same task, and the same worker for it when it had one. The environment is that of now.
 int run_retry(invocation& cli, const std::string& who) {
   auto old = task_of(cli, who);
@@ -100,6 +162,9 @@ int run_retry(invocation& cli, const std::string& who) {
   body.set_parent_task_id(old.parent_task_id());
   body.set_fresh(true);
   body.set_no_spawn(!worker);
+  add_gates(cli, old, body);
+  if (worker)
+    add_losses(cli, *worker, body);
   auto d = cli.execute(command, environment).dispatch();
   remember_made(cli, kind_of_thing::task, d.task().scope(), d.task().id());
   if (d.has_spawn())
@@ -110,7 +175,9 @@ int run_retry(invocation& cli, const std::string& who) {
     cli.io().print(out);
     return code::ok;
   }
-  cli.io().note("made once more from " + old.id() + "  " + old.title() + "; see: swarmctl logs " + short_id(d.task().id()) + " -f");
+  auto why = obstacle(cli, d.task());
+  cli.io().note("made once more from " + old.id() + "  " + old.title() + "; " +
+                (why.empty() ? "see: swarmctl logs " + short_id(d.task().id()) + " -f" : why));
   cli.io().line(d.task().id());
   return code::ok;
 }

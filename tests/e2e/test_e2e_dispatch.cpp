@@ -270,6 +270,51 @@ TEST_CASE("a worker that is made once more by retry keeps its label, its identit
       CHECK(label.find(token) != label.npos);
 }
 
+TEST_CASE("retry keeps what a task waited for, and says what is not kept of its worker") {
+  test_node node;
+  auto asked = node.ctl_json(exec_line("careful", "touch ran", {"--approval-required", "--detach"})).at("task_id").get<std::string>();
+  REQUIRE(node.ctl({"cancel", asked}).status == 0);
+  auto again = node.ctl({"retry", asked});
+  CHECK(again.err.find("it waits for approval") != std::string::npos);
+  CHECK(status_of(node, lines_of(again.out).front()) == "approval_required");
+
+  auto person = node.session();
+  auto first = node.ctl_json({"request-task", "test", "first"}).at("id").get<std::string>();
+  auto second = node.ctl_json(exec_line("second", "touch ran", {"--depends-on", first, "--detach"})).at("task_id").get<std::string>();
+  REQUIRE(node.ctl({"cancel", second}).status == 0);
+  auto waiting = node.ctl({"retry", second});
+  CHECK(waiting.err.find("it waits for " + first.substr(0, 8) + " (first)") != std::string::npos);
+  second = lines_of(waiting.out).front();
+  CHECK(status_of(node, second) == "blocked");
+  REQUIRE(node.ctl({"claim", first, "--as", person}).status == 0);
+  REQUIRE(node.ctl({"update-task", first, "--as", person, "--status", "failed"}).status == 0);
+  const auto made = node.ctl_json({"tasks"}).size();
+  auto refused = node.ctl({"retry", second});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("depends on task " + first.substr(0, 8) + " (first), which failed") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).size() == made);
+  CHECK_FALSE(fs::exists(node.work() + "/ran"));
+
+  REQUIRE(node.ctl(exec_line("given", "cat; test -n \"$FOO\"", {"--env", "FOO=bar"}), {.input = "hi\n"}).status == 0);
+  auto without = node.ctl({"retry", "@last"});
+  CHECK(without.err.find("the variables of --env are not kept") != std::string::npos);
+  CHECK(without.err.find("standard input of the first worker is not kept") != std::string::npos);
+  CHECK(reaches(node, lines_of(without.out).front(), "failed"));
+}
+
+TEST_CASE("logs of a task that has not begun say what it waits for, and of one whose worker never ran say so") {
+  test_node node;
+  auto first = node.ctl_json({"request-task", "test", "first"}).at("id").get<std::string>();
+  REQUIRE(node.ctl(exec_line("second", "true", {"--depends-on", first, "--detach"})).status == 0);
+  auto waiting = node.ctl({"logs", "@last"});
+  CHECK(waiting.status == 1);
+  CHECK_MESSAGE(waiting.err.find("has not begun: it waits for " + first.substr(0, 8) + " (first)") != std::string::npos, waiting.err);
+  REQUIRE(node.ctl({"cancel", "@last"}).status == 0);
+  CHECK(node.ctl({"logs", "@last"}).err.find("never ran: task is cancelled") != std::string::npos);
+  REQUIRE(node.ctl(exec_line("careful", "true", {"--approval-required", "--detach"})).status == 0);
+  CHECK(node.ctl({"logs", "@last"}).err.find("it waits for approval; approve it with: swarmctl approve") != std::string::npos);
+}
+
 TEST_CASE("--detach returns while the worker runs, and the same line follows it to its end") {
   test_node node;
   auto script = "touch started; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 5";

@@ -62,6 +62,7 @@ v1::Task task_from(const v1::TaskSpec& spec, const transaction& tx) {
   t.set_fixes_task_id(spec.fixes_task_id());
   t.set_tracker_required(spec.tracker_required());
   t.set_tracker_provider(spec.tracker_provider());
+  t.set_approval_required(spec.approval_required());
   t.set_requester(tx.actor_name());
   const auto me = tx.acting_session();
   t.set_identity(me ? me->identity() : caller_identity_token(tx));
