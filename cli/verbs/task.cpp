@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 
 namespace swarm::cli {
@@ -160,17 +161,47 @@ void build_tasks(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_tasks(cli, *o); });
 }
 
+std::string moment(const invocation& cli, std::int64_t ms) {
+  const auto ahead = ms - cli.now_ms();
+  return utc(ms) + " UTC (" + (ahead > 0 ? "in " + duration(ahead) : duration(-ahead) + " ago") + ")";
+}
+
+bool says_nothing(const json& value) {
+  return value.is_null() || (value.is_number() && value == 0) || ((value.is_string() || value.is_array()) && value.empty());
+}
+
+std::string text_of(const json& value) {
+  if (!value.is_array())
+    return value.is_string() ? value.get<std::string>() : mcp::dump(value, -1);
+  std::string out;
+  for (const auto& each : value)
+    out += (out.empty() ? "" : ", ") + text_of(each);
+  return out;
+}
+
+/// As the row with --json, without what says nothing, and with times for people.
+void print_task(invocation& cli, const v1::Task& task) {
+  const std::map<std::string, std::int64_t> times{{"created_at", task.created_at_ms()},
+                                                  {"updated_at", task.updated_at_ms()},
+                                                  {"progress_updated_at", task.progress_updated_at_ms()},
+                                                  {"expected_next_update_at", task.expected_next_update_at_ms()}};
+  const auto row = mcp::task(task);
+  for (const auto& [name, value] : row.items()) {
+    if (says_nothing(value) || name == "changed_at") // which is updated_at once more
+      continue;
+    auto time = times.find(name);
+    cli.io().painted_line(name + ": " + hanging(time == times.end() ? text_of(value) : moment(cli, time->second)));
+  }
+}
+
 int run_task(invocation& cli, const std::string& who) {
   auto query = cli.query();
   query.mutable_get_task()->set_task_id(task_named(cli, who));
-  auto row = mcp::task(cli.ask(query).task());
-  if (cli.json_wanted()) {
-    cli.io().print(row);
-    return code::ok;
-  }
-  for (const auto& [name, value] : row.items())
-    if (!value.is_null())
-      cli.io().painted_line(name + ": " + hanging(value.is_string() ? value.get<std::string>() : mcp::dump(value, -1)));
+  auto task = cli.ask(query).task();
+  if (cli.json_wanted())
+    cli.io().print(mcp::task(task));
+  else
+    print_task(cli, task);
   return code::ok;
 }
 

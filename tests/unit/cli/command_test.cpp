@@ -345,6 +345,31 @@ TEST_CASE("what others wrote cannot pass for a row of its own") {
   CHECK(ctl.screen.err == "swarmctl kv: key a\\nswarmctl: all is well\n");
 }
 
+TEST_CASE("task shows people dates and ages, and leaves out what says nothing") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query&) {
+    v1::Answer a;
+    auto& t = *a.mutable_task();
+    t.set_id("T1");
+    t.set_title("count");
+    t.set_status(v1::BLOCKED);
+    t.set_created_at_ms(1'795'291'698'000);
+    t.set_updated_at_ms(1'795'291'699'000);
+    t.set_changed_at_ms(1'795'291'699'000);
+    t.set_expected_next_update_at_ms(1'795'291'703'000);
+    t.add_depends_on("A");
+    t.add_depends_on("B");
+    return a;
+  };
+  CHECK(ctl({"task", "T1"}) == code::ok);
+  CHECK(ctl.screen.out == "id: T1\ntitle: count\nstatus: blocked\n"
+                          "created_at: 2026-11-21 20:08:18 UTC (2.0 s ago)\nupdated_at: 2026-11-21 20:08:19 UTC (1.0 s ago)\n"
+                          "depends_on: A, B\nexpected_next_update_at: 2026-11-21 20:08:23 UTC (in 3.0 s)\n");
+  CHECK(ctl({"task", "T1", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["changed_at"] == 1'795'291'699'000);
+  CHECK(ctl.out_json()["tracker_required"] == 0);
+}
+
 TEST_CASE("wait ends with --seconds or --timeout, whichever is sooner, and without them asks again and again") {
   test::cli ctl;
   knows(ctl, {session("I1")});
