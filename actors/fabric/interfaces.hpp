@@ -150,11 +150,12 @@ using pty_log_actor = caf::typed_actor<
   caf::replies_to<log_atom, log_slice_ptr>::with<bool>,
   // Read from an offset at most so many bytes; start and end say what is kept. Errors: errc::not_found.
   caf::replies_to<log_atom, std::string, std::uint64_t, std::uint64_t>::with<log_slice_ptr>,
-  // The program of this terminal has ended: keep what it was and how it ended beside its output.
+  // The program of this terminal has started or has ended: keep what it is and how it ended beside its output.
   caf::reacts_to<log_atom, pty_info_ptr>,
-  // It is not in the list of those that have ended any more; its output stays.
+  // It is not in the list any more; its output stays.
   caf::reacts_to<forget_atom, std::string>,
-  // Terminals that have ended, as kept, the newest limits::ended_terminals_max of them, oldest first.
+  // Terminals as kept: those whose end was never told, as running, then those that have ended, the newest limits::ended_terminals_max of them,
+  // oldest first.
   caf::replies_to<list_atom>::with<std::vector<pty_info_ptr>>,
   // Delete logs past their age.
   caf::reacts_to<tick_atom>,
@@ -193,6 +194,8 @@ using processes_actor = caf::typed_actor<
   caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
   // A terminal that has ended is listed no more. Errors: errc::not_found, errc::invalid (it runs), errc::unavailable.
   caf::replies_to<list_atom, forget_atom, std::string>::with<pty_info_ptr>,
+  // The keeper has been told to end: answers when the end of each program is committed and kept, or nothing more can be learned.
+  caf::replies_to<gone_atom>::with<bool>,
   // The front has woken everything that is alive: children nobody asked about are strays.
   caf::reacts_to<boot_atom>, caf::reacts_to<tick_atom, std::uint64_t>, caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>,
   // Kill one terminal's actor ("pty/<id>"), for drills; the program goes on. Errors: errc::not_found.

@@ -366,7 +366,7 @@ int run_attach(invocation& cli, const attach_options& o) {
     return code::ok;
   }
   if (end.signal == 0 && end.exit_status < 0) {
-    cli.io().error("the program was lost with its keeper");
+    cli.io().error("the program was lost with its keeper: how it ended is not known");
     return code::refused;
   }
   cli.io().error(end.signal != 0 ? "the program ended by signal " + std::to_string(end.signal)

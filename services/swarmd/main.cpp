@@ -234,6 +234,19 @@ void end_keeper(keeper_link& link) {
   poll(&p, 1, static_cast<int>(2 * limits::kill_grace().count()));
 }
 
+/// The programs have ended with their keeper: what is known of that is committed and kept before the actors go.
+void note_ends(caf::actor_system& sys, const entry_actors& board) {
+  auto processes = board.get().processes;
+  if (!processes)
+    return;
+  caf::scoped_actor me{sys};
+  me->request(processes, limits::kill_grace(), gone_atom_v)
+    .receive([](bool) {},
+             [](caf::error& e) {
+               log::warn({"not every end of a program is noted, the next start does that: ", caf::to_string(e)});
+             });
+}
+
 /// Debian builds abseil with its search for deadlocks switched on: gRPC's mutexes keep a graph of who waits for whom.
 void trust_grpcs_mutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
@@ -330,6 +343,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   if (!stop.keep_keeper())
     stopping.add("programs", 3 * limits::kill_grace(), [&](auto) {
       end_keeper(keeper);
+      note_ends(sys, *board);
       return true;
     });
   stopping.add("actors", 10s, [&](auto grace) { return runtime::stop_actor(sys, caf::actor_cast<caf::actor>(root), grace); });

@@ -356,3 +356,37 @@ TEST_CASE("output that is no longer kept is announced, and what is kept ends wit
   CHECK(all.out.size() == end - start);
   CHECK((start == 0 || all.err.find("no longer kept") != std::string::npos));
 }
+
+TEST_CASE("all terminals that down has ended are in the list after up, with the signal that ended them") {
+  test_node node;
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    std::vector<std::string> ids;
+    for (int i = 0; i < 6; ++i)
+      ids.push_back(i % 2 == 0 ? new_pty(node, "exec sleep 1000") : new_pty(node, "echo hello; exec sleep 1000"));
+    REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+    REQUIRE(node.ctl({"up"}).status == 0);
+    for (const auto& id : ids) {
+      REQUIRE_MESSAGE(info(node, id).is_object(), id);
+      CHECK(ends(node, id));
+      auto now = info(node, id);
+      CHECK_MESSAGE(now.at("signal").is_number(), now.dump());
+      CHECK(node.ctl({"pty", "read", id.substr(0, 8)}).status == 0);
+    }
+  }
+}
+
+TEST_CASE("a terminal whose program ended with nobody to see it does not claim exit status 0") {
+  test_node node;
+  auto id = new_pty(node, "echo ready; sleep 1000");
+  REQUIRE(shows(node, id, "ready"));
+  node.kill_node();
+  node.kill_keeper();
+  REQUIRE(node.ctl({"up"}).status == 0);
+  REQUIRE(info(node, id).is_object());
+  CHECK(ends(node, id));
+  CHECK(info(node, id).at("exit_status") == -1);
+  auto attached = node.ctl({"pty", "attach", id});
+  CHECK(attached.status == 1);
+  CHECK(attached.err.find("how it ended is not known") != std::string::npos);
+}

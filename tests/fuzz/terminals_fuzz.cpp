@@ -128,7 +128,7 @@ void check_record(const fs::path& dir, const std::string& bytes) {
     return;
   SWARM_HOLDS(info->id() == dir.filename());
   write_terminal_record(dir, *info);
-  auto again = read_terminal_record(dir);
+  auto again = read_terminal_record(dir, info->running() ? terminal_started_name : terminal_record_name);
   SWARM_HOLDS(again && again->SerializeAsString() == info->SerializeAsString());
 }
 

@@ -80,6 +80,10 @@ v1::PtyInfo describe(const processes_state::child& c) {
   if (c.record)
     return *c.record;
   v1::PtyInfo p;
+  if (c.started) {
+    p = *c.started;
+    p.clear_start();
+  }
   if (c.row) {
     p.set_id(c.row->id());
     p.set_scope(c.row->scope());
@@ -93,12 +97,22 @@ v1::PtyInfo describe(const processes_state::child& c) {
     p.set_created_at_ms(c.row->requested_at_ms());
   }
   p.set_id(c.info.id);
-  p.set_pid(c.info.pid);
+  if (c.info.exists)
+    p.set_pid(c.info.pid);
   p.set_running(!c.info.exited);
+  p.set_ended_at_ms(c.ended_at_ms);
   p.set_exit_status(c.info.exit_status);
   p.set_signal(c.info.signal);
   p.set_end(c.info.end);
   return p;
+}
+
+bool is_listed(const processes_state::child& c) { return c.row || c.record || c.started; }
+
+/// Keeps what runs in the terminal, and how it has ended as soon as that is known: the next node must know both, however this one ends.
+void keep(self_ptr self, const processes_state::child& c) {
+  if (is_listed(c) && c.info.exists && !c.info.at_gate)
+    caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(c)));
 }
 
 void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
@@ -111,7 +125,7 @@ void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
 }
 
 void make_terminal(self_ptr self, processes_state::child& c) {
-  if (!c.terminal && !c.terminal_waits && (c.row || c.record))
+  if (!c.terminal && !c.terminal_waits && is_listed(c))
     open_terminal(self, c, describe(c));
 }
 
@@ -180,13 +194,30 @@ void make_room(self_ptr self, processes_state::child& c) {
   c.terminal_failures = {};
   c.terminal_waits = c.terminal_rests = false;
   st.terminals_due.cancel(c.info.id);
-  c.record = nullptr;
+  c.record = c.started = nullptr;
+  c.ended_at_ms = 0;
   auto slice = std::make_shared<log_slice>();
   slice->id = c.info.id;
   slice->fresh = true;
   caf::anon_send(st.log, log_atom_v, log_slice_ptr{slice});
   c.info = {};
   c.info.id = slice->id;
+}
+
+/// How the program of this row has ended, as far as an earlier node has noted it.
+child_info ended_before(const v1::PtyInfo& record, const v1::Spawn& row) {
+  child_info out;
+  out.id = record.id();
+  if (record.pid() == 0 || record.pid() != row.pid())
+    return out; // of an earlier attempt
+  out.exists = out.exited = true;
+  out.attempt = row.attempt();
+  out.pid = row.pid();
+  out.pid_start = row.pid_start();
+  out.exit_status = record.exit_status();
+  out.signal = record.signal();
+  out.end = record.end();
+  return out;
 }
 
 void answer_question(self_ptr self, processes_state::question q) {
@@ -196,9 +227,22 @@ void answer_question(self_ptr self, processes_state::question q) {
     return q.promise.answer(share({}));
   auto& c = i->second;
   c.row = q.row;
-  name_child(st, c);
   c.listener = q.listener;
   self->monitor(c.listener);
+  if (c.record && !c.info.exists) {
+    make_terminal(self, c);
+    return q.promise.answer(share(ended_before(*c.record, *c.row)));
+  }
+  // The keeper has more than was noted, and is told to forget it when the end is committed.
+  if (auto record = std::exchange(c.record, nullptr)) {
+    c.ended_at_ms = record->ended_at_ms();
+    std::erase(st.ended, c.info.id);
+  }
+  if (c.started)
+    c.name = c.started->name();
+  name_child(st, c);
+  keep(self, c);
+  c.started = nullptr;
   make_terminal(self, c);
   q.promise.answer(share(c.info));
 }
@@ -209,6 +253,12 @@ void drop_strays(self_ptr self) {
   if (!st.booted || !st.list_complete)
     return;
   for (auto& [id, c] : st.children) {
+    // Its end is committed, but the keeper did not live, or we did not, to be told that it may go.
+    if (c.record && c.info.exists && !c.row) {
+      st.node->processes->forget(id);
+      c.info.exists = false;
+      c.info.ring = nullptr;
+    }
     if (c.row || c.request || c.record)
       continue;
     log::warn({"child ", id, " (pid ", c.info.pid, ") belongs to no spawn and is ended"});
@@ -251,9 +301,41 @@ void bury_missing(self_ptr self) {
     c.info.exited = true;
     c.info.exit_status = -1;
     c.info.error = "the keeper ended";
+    c.ended_at_ms = self->state.node->clock->unix_ms();
     news->child = c.info;
+    keep(self, c);
     tell(c, news);
   }
+}
+
+void retire(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  std::erase(st.ended, id);
+  st.ended.push_back(id);
+  if (st.ended.size() <= limits::ended_terminals_max())
+    return;
+  if (auto node = st.children.extract(st.ended.front()); !node.empty() && node.mapped().terminal)
+    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
+  st.ended.pop_front();
+}
+
+/// It ran when a node before this one ended, and the keeper does not have it: nobody knows how it has ended.
+void settle_started(self_ptr self) {
+  auto& st = self->state;
+  std::vector<std::string> settled;
+  for (auto& [id, c] : st.children) {
+    if (!c.started || c.row || c.request || c.info.exists)
+      continue;
+    v1::PtyInfo info = *std::exchange(c.started, nullptr);
+    info.set_running(false);
+    info.set_exit_status(-1);
+    c.info.exited = true;
+    c.record = std::make_shared<const v1::PtyInfo>(std::move(info));
+    caf::anon_send(st.log, log_atom_v, c.record);
+    settled.push_back(id);
+  }
+  for (const auto& id : settled)
+    retire(self, id);
 }
 
 void on_list_complete(self_ptr self) {
@@ -261,6 +343,7 @@ void on_list_complete(self_ptr self) {
   st.list_complete = true;
   st.connect_waits = {};
   bury_missing(self);
+  settle_started(self);
   // After a restart of the node names are given in the same order as before.
   std::sort(st.questions.begin(), st.questions.end(), [](const auto& a, const auto& b) {
     return std::pair{a.row->requested_at_ms(), a.row->id()} < std::pair{b.row->requested_at_ms(), b.row->id()};
@@ -281,11 +364,10 @@ void on_listed(self_ptr self, const keeper_news_ptr& news) {
                                                           std::find(ended.begin(), ended.end(), news->child.id) != ended.end())
     return self->state.node->processes->forget(news->child.id);
   auto& c = self->state.children[news->child.id];
-  // Its end was committed, but the keeper did not live, or we did not, to be told that it may go.
-  if (c.record && news->child.exited && c.record->pid() == news->child.pid)
-    return self->state.node->processes->forget(news->child.id);
-  if (std::exchange(c.record, nullptr))
+  if (c.record && (!news->child.exited || c.record->pid() != news->child.pid)) {
+    c.record = nullptr;
     std::erase(self->state.ended, news->child.id);
+  }
   auto started = c.info.exists;
   c.info = news->child;
   c.info.exists = true;
@@ -316,17 +398,6 @@ void on_start_failed(self_ptr self, const keeper_news_ptr& news) {
     caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
 }
 
-void retire(self_ptr self, const std::string& id) {
-  auto& st = self->state;
-  std::erase(st.ended, id);
-  st.ended.push_back(id);
-  if (st.ended.size() <= limits::ended_terminals_max())
-    return;
-  if (auto node = st.children.extract(st.ended.front()); !node.empty() && node.mapped().terminal)
-    caf::anon_send_exit(node.mapped().terminal, caf::exit_reason::user_shutdown);
-  st.ended.pop_front();
-}
-
 void on_exited(self_ptr self, const keeper_news_ptr& news) {
   auto i = self->state.children.find(news->child.id);
   // Aborted at its gate, or a stray: nobody will ask.
@@ -342,12 +413,41 @@ void on_exited(self_ptr self, const keeper_news_ptr& news) {
   c.info.pid_start = known.pid_start;
   if (!c.info.ring)
     c.info.ring = known.ring;
+  c.ended_at_ms = self->state.node->clock->unix_ms();
+  keep(self, c);
   auto full = std::make_shared<keeper_news>(*news);
   full->child = c.info;
   tell(c, full);
   // The ring stays until the end is committed: if the spawn's actor has just died, its successor reports with the output's tail.
-  if (!c.listener && !c.row)
-    self->state.node->processes->forget(news->child.id);
+  if (c.listener || c.row)
+    return;
+  self->state.node->processes->forget(news->child.id);
+  if (c.started) {
+    c.record = std::make_shared<const v1::PtyInfo>(describe(c));
+    c.started = nullptr;
+    retire(self, news->child.id);
+  }
+}
+
+/// Its end may still come, or has come and is not committed yet.
+bool is_awaited(const processes_state& st, const std::string& id, const processes_state::child& c) {
+  if (!c.info.exists)
+    return false;
+  return c.info.exited ? c.listener && std::find(st.ended.begin(), st.ended.end(), id) == st.ended.end() : st.attached;
+}
+
+void answer_if_all_kept(self_ptr self) {
+  auto& st = self->state;
+  if (st.stopping.empty() || std::any_of(st.children.begin(), st.children.end(), [&](const auto& c) { return is_awaited(st, c.first, c.second); }))
+    return;
+  auto promises = std::make_shared<std::vector<runtime::parked<bool>>>(std::exchange(st.stopping, {}));
+  auto answer = [promises] {
+    for (auto& p : *promises)
+      p.answer(true);
+  };
+  // It answers when it has dealt with what it was told before.
+  self->request(st.log, limits::call_deadline_default(), tree_atom_v)
+    .then([answer](const std::vector<runtime::tree_entry>&) { answer(); }, [answer](caf::error&) { answer(); });
 }
 
 void on_news(self_ptr self, const keeper_news_ptr& news) {
@@ -374,6 +474,7 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
       return;
   }
   tell_how_busy(self);
+  answer_if_all_kept(self);
 }
 
 caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
@@ -384,7 +485,7 @@ caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& reques
   auto& c = st.children[request->id()];
   c.info.id = request->id();
   std::erase(st.ended, request->id());
-  if (c.info.exited && c.info.attempt != request->attempt())
+  if ((c.info.exited && c.info.attempt != request->attempt()) || (c.started && !c.info.exists))
     make_room(self, c);
   c.row = row;
   name_child(st, c);
@@ -401,7 +502,7 @@ caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& reques
 caf::result<pty_info_ptr> forget_ended(self_ptr self, const std::string& id) {
   auto& st = self->state;
   auto i = st.children.find(id);
-  if (i == st.children.end() || (!i->second.row && !i->second.record))
+  if (i == st.children.end() || !is_listed(i->second))
     return fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them");
   if (!i->second.info.exited)
     return fail(errc::invalid, "the program in this terminal runs; end it first: swarmctl pty kill " + id);
@@ -420,25 +521,54 @@ caf::result<pty_info_ptr> forget_ended(self_ptr self, const std::string& id) {
   return info;
 }
 
-/// Terminals that ended before this node started are shown as they were kept.
-void load_ended(self_ptr self) {
+void load(self_ptr self, const pty_info_ptr& kept) {
+  auto& st = self->state;
+  auto [i, fresh] = st.children.try_emplace(kept->id());
+  auto& c = i->second;
+  // A further attempt has been asked for meanwhile.
+  if (!fresh)
+    return make_room(self, c);
+  c.info.id = kept->id();
+  c.info.end = kept->end();
+  if (kept->running()) {
+    c.started = kept;
+    return;
+  }
+  c.record = kept;
+  c.info.exited = true;
+  retire(self, kept->id());
+}
+
+std::vector<pty_info_ptr> list_of(const processes_state& st, const std::string& scope) {
+  std::vector<pty_info_ptr> out;
+  for (const auto& [id, c] : st.children)
+    if (is_listed(c))
+      if (auto info = describe(c); scope.empty() || info.scope() == scope)
+        out.push_back(std::make_shared<const v1::PtyInfo>(std::move(info)));
+  return out;
+}
+
+void on_loaded(self_ptr self) {
+  auto& st = self->state;
+  st.loaded = true;
+  for (auto& l : std::exchange(st.listings, {}))
+    l.promise.answer(list_of(st, l.scope));
+  connect(self);
+}
+
+/// Terminals that ended before this node started are shown as they were kept. The keeper's list comes after that: what it does not have of those
+/// that ran then has ended.
+void load_and_connect(self_ptr self) {
   self->request(self->state.log, limits::call_deadline_default(), list_atom_v)
     .then(
       [self](const std::vector<pty_info_ptr>& kept) {
-        auto& st = self->state;
-        for (const auto& record : kept) {
-          auto [i, fresh] = st.children.try_emplace(record->id());
-          if (!fresh)
-            continue;
-          i->second.record = record;
-          i->second.info.id = record->id();
-          i->second.info.exited = true;
-          i->second.info.end = record->end();
-          retire(self, record->id());
-        }
+        for (const auto& info : kept)
+          load(self, info);
+        on_loaded(self);
       },
-      [](caf::error& e) {
+      [self](caf::error& e) {
         log::warn({"terminals that ended earlier cannot be listed: ", caf::to_string(e)});
+        on_loaded(self);
       });
 }
 
@@ -479,6 +609,7 @@ caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
           info.set_id(id);
           info.set_start(s->start);
           info.set_end(s->end);
+          info.set_exit_status(-1); // how it ended is not known any more
           c.info.id = id;
           c.info.exited = true;
           c.info.end = s->end;
@@ -498,6 +629,7 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
     if (c.terminal && c.terminal.address() == dm.source)
       terminal_failed(self, id, c);
   }
+  answer_if_all_kept(self);
 }
 
 caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
@@ -530,8 +662,7 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
   self->set_down_handler([self](caf::down_msg& dm) { on_down(self, dm); });
   self->state.node = std::move(node);
   self->state.log = std::move(log);
-  load_ended(self);
-  connect(self);
+  load_and_connect(self);
   return {
     [self](const keeper_news_ptr& news) { on_news(self, news); },
     [self](child_atom, const spawn_ptr& row, const spawn_actor& who) -> caf::result<child_info_ptr> {
@@ -545,8 +676,10 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
     },
     [self](const start_request_ptr& request, const spawn_actor& who, const spawn_ptr& row) { return start(self, request, who, row); },
     [self](gate_atom, const std::string& id) {
-      if (auto i = self->state.children.find(id); i != self->state.children.end())
+      if (auto i = self->state.children.find(id); i != self->state.children.end()) {
         i->second.info.at_gate = false;
+        keep(self, i->second);
+      }
       self->state.node->processes->open_gate(id);
     },
     [self](abort_atom, const std::string& id) {
@@ -566,23 +699,27 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
         return;
       // The record stays for readers; the terminal has copied what was in the ring.
       i->second.info.ring = nullptr;
-      if (i->second.row)
-        caf::anon_send(self->state.log, log_atom_v, std::make_shared<const v1::PtyInfo>(describe(i->second)));
       retire(self, id);
+      answer_if_all_kept(self);
     },
     [self](kill_atom, const std::string& id, std::int32_t signal) {
       self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
     },
     [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
-    [self](list_atom, const std::string& scope) {
-      std::vector<pty_info_ptr> out;
-      for (const auto& [id, c] : self->state.children)
-        if (c.row || c.record)
-          if (auto info = describe(c); scope.empty() || info.scope() == scope)
-            out.push_back(std::make_shared<const v1::PtyInfo>(std::move(info)));
-      return out;
+    [self](list_atom, const std::string& scope) -> caf::result<std::vector<pty_info_ptr>> {
+      if (self->state.loaded)
+        return list_of(self->state, scope);
+      auto promise = self->make_response_promise<std::vector<pty_info_ptr>>();
+      self->state.listings.push_back({scope, runtime::parked<std::vector<pty_info_ptr>>{promise}});
+      return promise;
     },
     [self](list_atom, forget_atom, const std::string& id) { return forget_ended(self, id); },
+    [self](gone_atom) -> caf::result<bool> {
+      auto promise = self->make_response_promise<bool>();
+      self->state.stopping.emplace_back(promise);
+      answer_if_all_kept(self);
+      return promise;
+    },
     [self](boot_atom) {
       self->state.booted = true;
       drop_strays(self);

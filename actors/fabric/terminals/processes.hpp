@@ -20,6 +20,7 @@ struct processes_state {
   struct child {
     child_info info;
     pty_info_ptr record;       // of one that had ended before this node started
+    pty_info_ptr started;      // of one whose end was not known then; until its spawn claims it
     spawn_ptr row;             // of the spawn that claimed it; null for a stray
     std::string name;          // of its terminal, once it is claimed
     start_request_ptr request; // sent again after the keeper came back
@@ -27,10 +28,15 @@ struct processes_state {
     pty_actor terminal;
     std::vector<runtime::parked<child_info_ptr>> starting;
     std::int64_t terminal_since_ms = 0;
+    std::int64_t ended_at_ms = 0;
     runtime::restart_record terminal_failures;
     bool terminal_waits = false;                    // it is down, and its back-off is not over
     bool terminal_rests = false;                    // the same, after too many failures
     std::vector<runtime::parked<pty_actor>> asking; // for the terminal, while it waits
+  };
+  struct listing {
+    std::string scope;
+    runtime::parked<std::vector<pty_info_ptr>> promise;
   };
   struct question {
     spawn_ptr row;
@@ -44,9 +50,12 @@ struct processes_state {
   std::set<std::string> listed;    // by the keeper, since it was attached
   std::deque<std::string> ended;   // oldest first, bounded
   std::vector<question> questions; // until the list is complete
+  bool loaded = false;             // what earlier nodes have kept
+  std::vector<listing> listings;   // until then
   bool attached = false;
   bool list_complete = false;
   bool booted = false;
+  std::vector<runtime::parked<bool>> stopping; // until all ends are kept
   runtime::backoff connect_waits;
   runtime::single_timer reconnect;
   runtime::deadline_heap<std::string> terminals_due; // those that wait

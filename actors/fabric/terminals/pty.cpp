@@ -140,6 +140,8 @@ void drop_inputs(self_ptr self, errc why, const std::string& text) {
 
 void on_exit(self_ptr self, const child_info& child) {
   auto& st = self->state;
+  if (st.info.running())
+    st.info.set_ended_at_ms(st.node->clock->unix_ms());
   st.info.set_running(false);
   st.info.set_exit_status(child.exit_status);
   st.info.set_signal(child.signal);

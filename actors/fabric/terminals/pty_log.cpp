@@ -30,28 +30,35 @@ pty_log_files& files_of(self_ptr self, const std::string& id) {
   return open.emplace(id, pty_log_files{self->state.node->facts.dir.pty_dir() / id}).first->second;
 }
 
-std::vector<pty_info_ptr> ended_terminals(self_ptr self) {
+pty_info_ptr kept_terminal(const fs::path& dir, v1::PtyInfo info) {
+  pty_log_files files{dir};
+  info.set_start(files.start());
+  info.set_end(files.end());
+  return std::make_shared<const v1::PtyInfo>(std::move(info));
+}
+
+/// Those that have ended, and those whose end nobody has noted.
+std::vector<pty_info_ptr> kept_terminals(self_ptr self) {
   std::vector<std::pair<fs::file_time_type, fs::path>> kept;
+  std::vector<pty_info_ptr> out;
   std::error_code ec;
   for (fs::directory_iterator i{self->state.node->facts.dir.pty_dir(), ec}, last; !ec && i != last; i.increment(ec)) {
     std::error_code none;
     if (auto at = fs::last_write_time(i->path() / terminal_record_name, none); !none)
       kept.emplace_back(at, i->path());
+    else if (auto info = read_terminal_record(i->path(), terminal_started_name)) {
+      info->set_running(true);
+      out.push_back(kept_terminal(i->path(), std::move(*info)));
+    }
   }
   std::sort(kept.begin(), kept.end());
   if (auto n = limits::ended_terminals_max(); kept.size() > n)
     kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(n));
-  std::vector<pty_info_ptr> out;
-  for (const auto& [at, dir] : kept) {
-    auto info = read_terminal_record(dir);
-    if (!info)
-      continue;
-    pty_log_files files{dir};
-    info->set_running(false);
-    info->set_start(files.start());
-    info->set_end(files.end());
-    out.push_back(std::make_shared<const v1::PtyInfo>(std::move(*info)));
-  }
+  for (const auto& [at, dir] : kept)
+    if (auto info = read_terminal_record(dir)) {
+      info->set_running(false);
+      out.push_back(kept_terminal(dir, std::move(*info)));
+    }
   return out;
 }
 
@@ -61,6 +68,8 @@ void clean_up(self_ptr self) {
   for (fs::directory_iterator i{self->state.node->facts.dir.pty_dir(), ec}, last; !ec && i != last; i.increment(ec)) {
     fs::file_time_type newest = fs::file_time_type::min();
     std::error_code inner;
+    if (fs::exists(i->path() / terminal_started_name, inner))
+      continue; // its program runs and has been silent for long
     for (fs::directory_iterator f{i->path(), inner}, end; !inner && f != end; f.increment(inner))
       newest = std::max(newest, f->last_write_time(inner));
     if (!inner && newest < oldest) {
@@ -110,20 +119,19 @@ pty_log_actor::behavior_type pty_log(self_ptr self, node_environment_ptr node) {
       }
       return log_slice_ptr{out};
     },
-    [self](log_atom, const pty_info_ptr& ended) {
+    [self](log_atom, const pty_info_ptr& info) {
       try {
-        if (is_plain_name(ended->id()))
-          write_terminal_record(self->state.node->facts.dir.pty_dir() / ended->id(), *ended);
+        if (is_plain_name(info->id()))
+          write_terminal_record(self->state.node->facts.dir.pty_dir() / info->id(), *info);
       } catch (const std::exception& e) {
-        log::warn({"terminal ", ended->id(), ": its end is not kept: ", e.what()});
+        log::warn({"terminal ", info->id(), ": its ", info->running() ? "start" : "end", " is not kept: ", e.what()});
       }
     },
     [self](forget_atom, const std::string& id) {
-      std::error_code ec;
       if (is_plain_name(id))
-        fs::remove(self->state.node->facts.dir.pty_dir() / id / terminal_record_name, ec);
+        remove_terminal_records(self->state.node->facts.dir.pty_dir() / id);
     },
-    [self](list_atom) { return ended_terminals(self); },
+    [self](list_atom) { return kept_terminals(self); },
     [self](tick_atom) {
       clean_up(self);
       self->delayed_send(self, clean_up_every, tick_atom_v);

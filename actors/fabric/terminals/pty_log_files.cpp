@@ -110,7 +110,7 @@ void pty_log_files::drop_oldest() {
 void pty_log_files::clear() {
   for (const auto& [first, size] : std::exchange(segments_, {}))
     fs::remove(segment_path(first));
-  fs::remove(dir_ / terminal_record_name);
+  remove_terminal_records(dir_);
 }
 
 std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::string& out) const {
@@ -137,13 +137,22 @@ std::uint64_t pty_log_files::read(std::uint64_t from, std::size_t max, std::stri
 void write_terminal_record(const fs::path& dir, const v1::PtyInfo& info) {
   fs::create_directories(dir);
   fs::permissions(dir, fs::perms::owner_all);
-  auto path = dir / terminal_record_name;
-  if (auto error = replace_file(path, info.SerializeAsString()))
+  auto path = dir / (info.running() ? terminal_started_name : terminal_record_name);
+  if (auto error = replace_file(path, info.SerializeAsString(), info.running() ? durability::cached : durability::synced))
     throw std::system_error(error, path.string());
+  std::error_code ec;
+  if (!info.running())
+    fs::remove(dir / terminal_started_name, ec);
 }
 
-std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir) {
-  auto path = dir / terminal_record_name;
+void remove_terminal_records(const fs::path& dir) noexcept {
+  std::error_code ec;
+  for (const auto* name : {terminal_record_name, terminal_started_name})
+    fs::remove(dir / name, ec);
+}
+
+std::optional<v1::PtyInfo> read_terminal_record(const fs::path& dir, const char* name) {
+  auto path = dir / name;
   unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   struct stat st = {};
   if (!fd || fstat(fd.get(), &st) != 0 || st.st_size > static_cast<off_t>(limits::terminal_record_bytes_max))

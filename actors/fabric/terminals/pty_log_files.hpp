@@ -1,4 +1,4 @@
-// Segment files of terminals: <state>/pty/<id>/<offset in hex>.seg plus `info`, all 0600.
+// Segment files of terminals: <state>/pty/<id>/<offset in hex>.seg, plus `started` while the program runs and `info` after its end, all 0600.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,17 @@ private:
   std::map<std::uint64_t, std::uint64_t> segments_; // first offset → bytes
 };
 
-/// What is known of an ended terminal, in `dir`/info. Throws like pty_log_files.
+inline constexpr auto terminal_record_name = "info";
+inline constexpr auto terminal_started_name = "started";
+
+/// What is known of a terminal: in `dir`/started while its program runs, which outlasts the node but not a power cut; in `dir`/info once it has
+/// ended. Throws like pty_log_files.
 void write_terminal_record(const std::filesystem::path& dir, const v1::PtyInfo&);
-/// Nothing if there is no readable record.
-std::optional<v1::PtyInfo> read_terminal_record(const std::filesystem::path& dir);
+/// Nothing if there is no readable record of that name.
+std::optional<v1::PtyInfo> read_terminal_record(const std::filesystem::path& dir, const char* name = terminal_record_name);
 /// The same from the file's bytes: nothing for bytes that are no record, or the record of another terminal.
 std::optional<v1::PtyInfo> parse_terminal_record(std::string_view bytes, std::string_view id);
-
-inline constexpr auto terminal_record_name = "info";
+/// The terminal is listed no more; its output stays.
+void remove_terminal_records(const std::filesystem::path& dir) noexcept;
 
 } // namespace swarm

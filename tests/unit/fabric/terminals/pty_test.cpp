@@ -169,6 +169,107 @@ TEST_CASE("a terminal whose program ended before the node started is listed and 
   CHECK(elsewhere.get().empty());
 }
 
+namespace {
+
+std::vector<pty_info_ptr> listed(terminal_world& t) {
+  auto a = t.request<std::vector<pty_info_ptr>>(t.board->get().processes, list_atom_v, std::string{"s"});
+  t.w.settle();
+  return a.get();
+}
+
+} // namespace
+
+TEST_CASE("a terminal whose program ends while the node stops stays in the list, with its true end or an unknown one") {
+  for (std::size_t steps = 0; steps < 60; ++steps) {
+    CAPTURE(steps);
+    terminal_world t;
+    t.keeper.exit(t.id, 0, 15);
+    for (std::size_t i = 0; i < steps; ++i)
+      t.w.step();
+    t.stop();
+    t.keeper.die(); // as `swarmctl down` ends it
+    t.start();
+    t.w.settle();
+    auto list = listed(t);
+    REQUIRE(list.size() == 1);
+    const auto& info = *list.front();
+    CHECK(info.name() == "talk");
+    CHECK_FALSE(info.running());
+    CHECK((info.signal() == 15 || info.exit_status() == -1));
+    auto row = t.spawn_row(t.id);
+    CHECK(row.status() == v1::Spawn::ENDED);
+    if (info.signal() == 15)
+      CHECK(row.signal() == 15);
+    t.terminal = t.find();
+    auto c = t.read(0, 0, true).get();
+    CHECK(c->ended());
+    CHECK(c->signal() == info.signal());
+    CHECK(c->exit_status() == info.exit_status());
+  }
+}
+
+TEST_CASE("a program that was lost while no node ran is listed with an unknown end, and the next start still knows that") {
+  terminal_world t;
+  t.stop();
+  t.keeper.die();
+  for (int i = 0; i < 2; ++i) {
+    t.restart();
+    REQUIRE(listed(t).size() == 1);
+    CHECK_FALSE(listed(t).front()->running());
+    CHECK(listed(t).front()->exit_status() == -1);
+    CHECK(listed(t).front()->pid() != 0);
+  }
+  CHECK(t.spawn_row(t.id).reason() == "node_restarted");
+  CHECK_FALSE(std::filesystem::exists(t.state.dir.pty_dir() / t.id / terminal_started_name));
+}
+
+TEST_CASE("a stopping node is told when the end of every program is committed and kept") {
+  terminal_world t;
+  auto kept = t.request<bool>(t.board->get().processes, gone_atom_v);
+  t.w.settle();
+  CHECK_FALSE(kept.answered()); // it runs
+  t.keeper.exit(t.id, 0, 15);
+  while (!kept.answered() && t.w.step()) {
+  }
+  REQUIRE(kept.answered());
+  t.stop(); // at once
+  t.keeper.die();
+  t.start();
+  t.w.settle();
+  REQUIRE(listed(t).size() == 1);
+  CHECK(listed(t).front()->signal() == 15);
+  CHECK(t.spawn_row(t.id).signal() == 15);
+  auto again = t.request<bool>(t.board->get().processes, gone_atom_v);
+  t.w.settle();
+  CHECK(again.answered());
+}
+
+TEST_CASE("a keeper that still has what an earlier node has noted is told to forget it once the end is committed") {
+  int still_there = 0;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    terminal_world t{seed};
+    t.print("all of it");
+    t.keeper.exit(t.id, 0);
+    auto noted = [&] { return std::filesystem::exists(t.state.dir.pty_dir() / t.id / terminal_record_name); };
+    while (!noted() && t.w.step()) {
+    }
+    t.stop();
+    still_there += t.keeper.find(t.id) != nullptr ? 1 : 0;
+    t.start();
+    t.w.settle();
+    CHECK(t.keeper.find(t.id) == nullptr);
+    auto q = t.query();
+    q.mutable_list_tasks();
+    auto tasks = t.ask(q);
+    REQUIRE(tasks.tasks().tasks_size() == 1);
+    CHECK(tasks.tasks().tasks(0).result().find("all of it") != std::string::npos);
+    REQUIRE(listed(t).size() == 1);
+    CHECK(listed(t).front()->exit_status() == 0);
+  }
+  CHECK(still_there > 0);
+}
+
 TEST_CASE("a terminal's record that is damaged or somebody else's is not taken for it") {
   test::scratch_state state;
   auto dir = state.dir.pty_dir() / "t1";
@@ -459,6 +560,7 @@ TEST_CASE("an ended terminal that is forgotten is listed no more, also after a r
   CHECK(name_of(t, t.id) == "(not listed)");
   t.terminal = t.find();
   CHECK(t.all() == "kept");
+  CHECK(t.read(4).get()->exit_status() == -1); // not known any more
   CHECK(forget().error() == errc::not_found);
 }
 
