@@ -60,10 +60,16 @@ void sql_message_starts(sqlite3_context* context, int, sqlite3_value** args) {
 void raise(int code, sqlite3* db, std::string_view doing) {
   if (is_for_want_of_space(code, db))
     throw disk_full{code, "the disk is full"};
-  auto text = std::string{doing} + ": " + (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+  std::string reason = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  auto text = std::string{doing} + ": " + reason;
   if (fails_alone(code))
-    throw error{code, text};
-  throw io_failure{code, text};
+    throw error{code, text, reason};
+  throw io_failure{code, text, reason};
+}
+
+bool error::is_damage() const noexcept {
+  const auto primary = code_ & 0xff;
+  return primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT;
 }
 
 // -- cursor ------------------------------------------------------------------------------

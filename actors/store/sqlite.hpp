@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,12 +20,17 @@ namespace swarm::sqlite {
 /// A statement failed, the connection is fine: a constraint, a value too big, a row that does not decode.
 class error : public std::runtime_error {
 public:
-  error(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  error(int code, const std::string& what, std::string reason = {}) : std::runtime_error(what), code_(code), reason_(std::move(reason)) {}
   /// SQLite's extended result code.
   int code() const noexcept { return code_; }
+  /// The file is no database, or a damaged one.
+  bool is_damage() const noexcept;
+  /// Why, without what was being done.
+  std::string reason() const { return reason_.empty() ? what() : reason_; }
 
 private:
   int code_;
+  std::string reason_;
 };
 
 /// The file, the disk or the memory failed (IOERR, FULL, CORRUPT, NOTADB, CANTOPEN, READONLY, NOMEM, BUSY, ...): what was being

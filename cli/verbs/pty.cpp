@@ -2,8 +2,8 @@
 #include "actors/base/environment.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/terminal_config.hpp"
 #include "actors/base/text.hpp"
-#include "cli/config.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/interrupt.hpp"
@@ -332,17 +332,15 @@ struct attach_options {
 
 /// --detach-key, else that of config.toml.
 char detach_key(const invocation& cli, const attach_options& o) {
-  static constexpr const char* takes = " takes one character, or ctrl- (or ^) and a letter or one of [ ] \\ ^ _, for instance ctrl-]";
   if (!o.detach_key.empty()) {
     if (auto key = parse_detach_key(o.detach_key))
       return *key;
-    throw usage(std::string{"--detach-key"} + takes);
+    throw usage(concat({"--detach-key", detach_key_words}));
   }
-  auto configured = read_terminal_config(cli.config_file).detach_key;
-  auto key = parse_detach_key(configured.empty() ? "ctrl-]" : configured);
-  if (!key)
-    throw failure(code::refused, cli.config_file.string() + ": detach_key in [terminal]" + takes);
-  return *key;
+  auto configured = read_terminal_config(cli.config_file);
+  if (!configured)
+    throw failure(code::refused, configured.failure());
+  return configured->detach_key;
 }
 
 int run_attach(invocation& cli, const attach_options& o) {

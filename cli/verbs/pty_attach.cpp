@@ -309,25 +309,6 @@ private:
 
 } // namespace
 
-std::optional<char> parse_detach_key(std::string_view text) {
-  if (text.size() == 1)
-    return text[0];
-  constexpr std::string_view named = "ctrl-";
-  auto begins_so = [&] {
-    return text.size() == named.size() + 1 && std::equal(named.begin(), named.end(), text.begin(), [](char a, char b) { return a == (b | 0x20); });
-  };
-  if (begins_so())
-    text.remove_prefix(named.size());
-  else if (text.size() == 2 && text[0] == '^')
-    text.remove_prefix(1);
-  else
-    return std::nullopt;
-  auto c = text[0] >= 'a' && text[0] <= 'z' ? static_cast<char>(text[0] - 'a' + 'A') : text[0];
-  if (c < '@' || c > '_')
-    return std::nullopt;
-  return static_cast<char>(c - '@');
-}
-
 attach_end attach_terminal(pty_port& ptys, const std::string& pty_id, const attach_settings& settings) {
   return attached_terminal{ptys, pty_id, settings}.run();
 }

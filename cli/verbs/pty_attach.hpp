@@ -3,16 +3,11 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "gateway/client/ports.hpp"
 
 namespace swarm::cli {
-
-/// "^]" and "ctrl-]" are Ctrl-], "^A", "^a" and "Ctrl-A" are Ctrl-A, any single other character is itself; nullopt for anything else.
-std::optional<char> parse_detach_key(std::string_view text);
 
 struct attach_end {
   bool detached = false; // false: the program has ended

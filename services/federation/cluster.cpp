@@ -25,6 +25,19 @@ T value_or_throw(security_result<T> f) {
   return std::move(*f);
 }
 
+security_result<v1::ClusterView> read_nodes(const std::filesystem::path& file) {
+  auto text = read_private_file(file, limits::cluster_file_bytes_max);
+  if (!text)
+    return text.failure();
+  v1::ClusterView view;
+  if (!*text)
+    return view;
+  if (auto read = google::protobuf::util::JsonStringToMessage(std::string{(*text)->view()}, &view); !read.ok())
+    return security_failure{security_error::malformed, concat({file.string(), " is damaged: ", std::string{read.message()},
+                                                               ". Remove it; the nodes are listed again as they connect"})};
+  return view;
+}
+
 v1::ClusterNode* find(v1::ClusterView& view, const std::string& node_id) {
   for (auto& n : *view.mutable_nodes())
     if (n.info().node_id() == node_id)
@@ -34,28 +47,32 @@ v1::ClusterNode* find(v1::ClusterView& view, const std::string& node_id) {
 
 } // namespace
 
-std::unique_ptr<cluster> cluster::open(const state_dir& dir, const node_facts& facts, const clock_port& clock) {
-  std::unique_ptr<cluster> out{new cluster{dir, facts, clock}};
-  out->authority_ = value_or_throw(authority_store::open(directory_of(dir)));
-  out->tokens_ = value_or_throw(join_tokens::open(directory_of(dir)));
-  out->checkouts_ = value_or_throw(checkouts::open(dir.root / "checkouts.json"));
-  out->config_ = value_or_throw(read_node_config(dir.config_file()));
-  out->self_.set_node_id(facts.node_id);
-  out->self_.set_node_name(facts.node_name);
-  out->self_.set_version(facts.version);
-  out->read_nodes();
-  out->take_facts();
+template <class Take>
+void cluster::load(const state_dir& dir, Take take) {
+  take(&cluster::authority_, authority_store::open(directory_of(dir)));
+  take(&cluster::tokens_, join_tokens::open(directory_of(dir)));
+  take(&cluster::checkouts_, checkouts::open(dir.root / "checkouts.json"));
+  take(&cluster::config_, read_node_config(dir.config_file()));
+  take(&cluster::view_, read_nodes(nodes_file(dir)));
+}
+
+std::vector<std::string> cluster::obstacles(const state_dir& dir) {
+  std::vector<std::string> out;
+  load(dir, [&](auto, const auto& loaded) {
+    if (!loaded)
+      out.push_back(loaded.failure().text);
+  });
   return out;
 }
 
-void cluster::read_nodes() {
-  auto text = value_or_throw(read_private_file(nodes_file(dir_), limits::cluster_file_bytes_max));
-  if (!text)
-    return;
-  auto read = google::protobuf::util::JsonStringToMessage(std::string{text->view()}, &view_);
-  if (!read.ok())
-    throw std::runtime_error(
-      concat({nodes_file(dir_).string(), " is damaged: ", std::string{read.message()}, ". Remove it; the nodes are listed again as they connect"}));
+std::unique_ptr<cluster> cluster::open(const state_dir& dir, const node_facts& facts, const clock_port& clock) {
+  std::unique_ptr<cluster> out{new cluster{dir, facts, clock}};
+  load(dir, [&](auto member, auto loaded) { out.get()->*member = value_or_throw(std::move(loaded)); });
+  out->self_.set_node_id(facts.node_id);
+  out->self_.set_node_name(facts.node_name);
+  out->self_.set_version(facts.version);
+  out->take_facts();
+  return out;
 }
 
 std::optional<security_failure> cluster::write_nodes(const v1::ClusterView& view) const {
@@ -362,7 +379,9 @@ std::optional<security_failure> cluster::admit(v1::NodeInfo info, std::int64_t c
 
 /// A node of the home's own list; a failure on a member, which may not change the list. Under the mutex.
 security_result<v1::ClusterNode*> cluster::named(const std::string& id_or_name) {
-  if (!home_.empty() || view_.cluster_id().empty())
+  if (view_.cluster_id().empty())
+    return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  if (!home_.empty())
     return security_failure{security_error::wrong_state, "only the home of the cluster decides that; ask there"};
   for (auto& n : *view_.mutable_nodes())
     if (n.info().node_id() == id_or_name || (n.info().node_name() == id_or_name && n.link() != v1::ClusterNode::REVOKED))

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "actors/fabric/node_environment.hpp"
 #include "services/federation/checkouts.hpp"
@@ -19,6 +20,8 @@ class cluster final : public cluster_port {
 public:
   /// Reads the files of the state directory. Throws std::runtime_error that names the file when one is damaged.
   static std::unique_ptr<cluster> open(const state_dir& dir, const node_facts& facts, const clock_port& clock);
+  /// What open() would throw of each of those files.
+  static std::vector<std::string> obstacles(const state_dir& dir);
 
   std::string home_of(std::string_view scope) const override;
   std::string shared_home() const override;
@@ -60,7 +63,9 @@ public:
 
 private:
   cluster(state_dir dir, node_facts facts, const clock_port& clock) : dir_(std::move(dir)), facts_(std::move(facts)), clock_(clock) {}
-  void read_nodes();
+  /// Loads every file and gives it to `take` with the member that it is for.
+  template <class Take>
+  static void load(const state_dir& dir, Take take);
   bool keep_nodes(const v1::ClusterView&);
   std::optional<security_failure> write_nodes(const v1::ClusterView&) const;
   void take_facts();

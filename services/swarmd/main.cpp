@@ -22,7 +22,6 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
-#include "actors/base/limits_config.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
@@ -136,8 +135,7 @@ void prepare_store(const state_dir& dir) try {
 } catch (const sqlite::disk_full& e) {
   throw std::runtime_error("the store " + dir.database().string() + " cannot be opened: " + e.what() + "; free some space");
 } catch (const sqlite::error& e) {
-  throw std::runtime_error("the store " + dir.database().string() + " cannot be opened: " + e.what() +
-                           "; see \"Backup and restore\" in docs/operations.md");
+  throw std::runtime_error(store_failure(dir.database(), e));
 }
 
 class stop_signal {
@@ -259,6 +257,16 @@ void tell_starter(int& ready_fd, std::string_view text) {
   close(std::exchange(ready_fd, -1));
 }
 
+/// The store is in order, and nobody has been served: it ends where it stands.
+[[noreturn]] void end_unserved(arguments& args, const std::string& why) {
+  log::critical({"the node does not start: ", why});
+  log::close();
+  std::cerr << "swarmd: " << why << std::endl;
+  if (args.detach)
+    tell_starter(args.ready_fd, start_report::failed + why);
+  _exit(1);
+}
+
 /// Tells this run of the node from all others.
 std::uint64_t random_incarnation() {
   std::uint64_t out = 0;
@@ -319,15 +327,15 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   caf::actor_system sys{cfg};
   auto root = start_node(sys, options, board);
   auto watcher = end_when_the_tree_ends(sys, root, is_stopping);
-  if (!wait_until_booted(sys, *board)) {
-    log::critical({"the node does not start; see the errors above"});
-    if (args.detach)
-      tell_starter(args.ready_fd, start_report::failed + std::string{"its parts do not come up; look into "} + dir.log_dir().string());
-    _exit(1);
+  if (!wait_until_booted(sys, *board))
+    end_unserved(args, "its parts do not come up; look into " + dir.log_dir().string());
+  std::unique_ptr<node_server> server;
+  try {
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
+                                           node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
+  } catch (const std::exception& e) {
+    end_unserved(args, e.what()); // unwinding would wait for the actors
   }
-  auto server =
-    std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
-                                  node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   check_integrity_in_background(sys, *board, server->integrity());
   log::info({"swarmd ", SWARM_VERSION, " serves ", dir.root.string(), " as ", identity.name, " (", identity.id, ")"});
   tell_starter(args.ready_fd, start_report::ready);
@@ -409,7 +417,9 @@ int main(int argc, char** argv) {
       begin_output();
     open_log(dir, args);
     trust_grpcs_mutexes();
-    if (auto wrong = configure_limits(dir.config_file()))
+    if (auto wrong = configure(dir))
+      throw std::runtime_error(*wrong);
+    if (auto wrong = obstacle_at_sockets(dir))
       throw std::runtime_error(*wrong);
     return serve(dir, args, block_signals());
   } catch (const std::exception& e) {

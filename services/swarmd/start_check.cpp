@@ -6,9 +6,10 @@
 
 #include "actors/base/limits_config.hpp"
 #include "actors/base/owner.hpp"
+#include "actors/base/terminal_config.hpp"
 #include "actors/base/text.hpp"
 #include "actors/store/schema.hpp"
-#include "services/federation/node_config.hpp"
+#include "services/federation/cluster.hpp"
 #include "services/swarmd/node_identity.hpp"
 
 namespace swarm {
@@ -24,18 +25,45 @@ void look_at_store(const fs::path& database, std::vector<std::string>& out) try 
                           "): install that version again, or restore a backup made before the upgrade"}));
 } catch (const sqlite::disk_full& e) {
   out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; free some space"}));
+} catch (const sqlite::error& e) {
+  out.push_back(store_failure(database, e));
 } catch (const std::exception& e) {
-  out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; restore a backup: swarmctl restore FILE"}));
+  out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; restore a backup with: swarmctl restore FILE"}));
 }
 
 } // namespace
 
-std::vector<std::string> obstacles_to_start(const state_dir& dir) {
-  std::vector<std::string> out;
+std::string store_failure(const fs::path& database, const sqlite::error& e) {
+  if (e.is_damage())
+    return concat({database.string(), " is not a database; restore a backup with: swarmctl restore FILE (", e.reason(), ")"});
+  return concat({"the store ", database.string(), " cannot be opened: ", e.reason(), "; to restore a backup: swarmctl restore FILE"});
+}
+
+std::optional<std::string> configure(const state_dir& dir) {
   if (auto wrong = configure_limits(dir.config_file()))
+    return wrong;
+  if (auto terminal = read_terminal_config(dir.config_file()); !terminal)
+    return terminal.failure();
+  return std::nullopt;
+}
+
+std::optional<std::string> obstacle_at_sockets(const state_dir& dir) {
+  std::error_code ec;
+  for (const auto& socket : {dir.socket(), dir.keeper_socket()})
+    if (fs::symlink_status(socket, ec).type() == fs::file_type::directory)
+      return socket.string() + " is a directory, and a socket belongs there: remove it";
+  return std::nullopt;
+}
+
+std::vector<std::string> obstacles_to_start(const state_dir& dir) {
+  auto out = cluster::obstacles(dir);
+  if (auto wrong = configure(dir)) {
+    // A file that cannot be parsed is said once.
+    std::erase_if(out, [&](const auto& text) { return text.starts_with(dir.config_file().string()); });
+    out.insert(out.begin(), *wrong);
+  }
+  if (auto wrong = obstacle_at_sockets(dir))
     out.push_back(*wrong);
-  else if (auto config = read_node_config(dir.config_file()); !config)
-    out.push_back(config.failure().text);
   std::error_code ec;
   if (fs::exists(dir.node_file(), ec)) {
     std::stringstream text;

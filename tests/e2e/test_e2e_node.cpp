@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "actors/base/unique_fd.hpp"
+#include "tests/support/free_ports.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -297,6 +298,65 @@ TEST_CASE("up --foreground serves until Ctrl-C") {
   front.signal(SIGINT);
   CHECK(front.finish().status == 0);
   CHECK(node.ctl({"status"}).status == 3);
+}
+
+TEST_CASE("doctor names everything that keeps a node from starting, and up refuses with the same") {
+  test_node node;
+  REQUIRE(node.ctl({"up", "--listen", "127.0.0.1:" + std::to_string(free_ports()), "--insecure-ca"}).status == 0);
+  REQUIRE(node.ctl({"down"}).status == 0);
+  CHECK(node.ctl({"doctor"}).out.find("nothing keeps the node from starting") != std::string::npos);
+  const auto root = node.dir().root;
+  auto write = [](const fs::path& path, const std::string& text) { std::ofstream{path, std::ios::binary | std::ios::trunc} << text; };
+  auto keeps_it_from_starting = [&](const std::string& why) {
+    auto doctor = node.ctl({"doctor"});
+    CHECK(doctor.status == 1);
+    CHECK_MESSAGE(doctor.out.find(why) != std::string::npos, doctor.out);
+    auto up = node.ctl({"up"});
+    CHECK(up.status == 3);
+    CHECK_MESSAGE(up.err.find(why) != std::string::npos, up.err);
+    CHECK(eventually([&] { return node.node_pid() == 0; }));
+  };
+  SUBCASE("facts of the cluster that are none") {
+    write(root / "cluster/cluster.json", "junk");
+    keeps_it_from_starting("cluster.json: the file is damaged");
+  }
+  SUBCASE("facts of the cluster without any") {
+    write(root / "cluster/cluster.json", "{}");
+    keeps_it_from_starting("cluster.json: the file is damaged");
+  }
+  SUBCASE("facts of the cluster that others can read") {
+    fs::permissions(root / "cluster/cluster.json", fs::perms{0644});
+    keeps_it_from_starting("cluster.json can be read by others");
+  }
+  SUBCASE("checkouts that others can read") {
+    write(root / "checkouts.json", "{}");
+    fs::permissions(root / "checkouts.json", fs::perms{0644});
+    keeps_it_from_starting("checkouts.json can be read by others");
+  }
+  SUBCASE("a key that is missing") {
+    fs::remove(root / "cluster/node.key");
+    keeps_it_from_starting("node.key: the file is missing");
+  }
+  SUBCASE("a directory where the socket goes") {
+    fs::remove(node.dir().socket());
+    fs::create_directory(node.dir().socket());
+    keeps_it_from_starting("swarmd.sock is a directory");
+  }
+  SUBCASE("a key of terminals that is none") {
+    write(node.dir().config_file(), "[terminal]\ndetach_key = \"zz\"\n");
+    keeps_it_from_starting("config.toml:2: detach_key in [terminal] takes one character");
+  }
+  SUBCASE("a key in [terminal] that there is not") {
+    write(node.dir().config_file(), "# ours\n[terminal]\ndetach = \"ctrl-a\"\n");
+    keeps_it_from_starting("config.toml:3: unknown key \"detach\" in [terminal]");
+  }
+  SUBCASE("a store that is none") {
+    for (const auto* suffix : {"-wal", "-shm", ".commits"})
+      fs::remove(node.dir().database().string() + suffix);
+    write(node.dir().database(), std::string(10'000, 'x'));
+    keeps_it_from_starting("swarm.db is not a database; restore a backup with: swarmctl restore FILE (file is not a database)");
+    CHECK(node.ctl({"doctor"}).out.find("PRAGMA") == std::string::npos);
+  }
 }
 
 TEST_CASE("a node that cannot start says why, once and at once, with status 3") {

@@ -1,5 +1,5 @@
 #include "actors/base/environment.hpp"
-#include "cli/verbs/pty_attach.hpp"
+#include "actors/base/terminal_config.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <doctest/doctest.h>

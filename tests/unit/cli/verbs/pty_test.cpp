@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "cli/config.hpp"
+#include "actors/base/terminal_config.hpp"
 #include "cli/verbs/pty_attach.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
@@ -46,15 +46,6 @@ struct config_file {
   std::filesystem::path path = std::filesystem::temp_directory_path() / ("config-" + std::to_string(getpid()) + ".toml");
 };
 
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const failure& e) {
-    return e.what();
-  }
-  return {};
-}
-
 } // namespace
 
 TEST_CASE("pty prune removes the ended terminals of this scope and names them") {
@@ -87,19 +78,21 @@ TEST_CASE("pty prune goes on after a terminal that stays, and says so") {
 }
 
 TEST_CASE("the detach key is read from the table [terminal] of config.toml") {
-  CHECK(read_terminal_config("/nonexistent/config.toml").detach_key.empty());
+  CHECK(read_terminal_config("/nonexistent/config.toml")->detach_key == 0x1d);
   config_file limits_only{"[limits]\nlock_waiters_max = 64\n"};
-  CHECK(read_terminal_config(limits_only.path).detach_key.empty());
+  CHECK(read_terminal_config(limits_only.path)->detach_key == 0x1d);
   config_file set{"[limits]\nlock_waiters_max = 64\n[terminal]\ndetach_key = \"ctrl-a\"\n"};
-  CHECK(read_terminal_config(set.path).detach_key == "ctrl-a");
+  CHECK(read_terminal_config(set.path)->detach_key == 1);
 }
 
 TEST_CASE("a table [terminal] that is wrong is refused with its line") {
   auto said = [](const std::string& text) {
     config_file file{text};
-    return failure_of([&] { read_terminal_config(file.path); });
+    auto read = read_terminal_config(file.path);
+    return read ? std::string{} : read.failure();
   };
   CHECK(said("[terminal]\ndetach = \"q\"\n").find(".toml:2: unknown key \"detach\" in [terminal]; there is detach_key") != std::string::npos);
+  CHECK(said("[terminal]\ndetach_key = \"zz\"\n").find(".toml:2: detach_key in [terminal] takes one character") != std::string::npos);
   CHECK(said("[terminal]\ndetach_key = 5\n").find("must be a text in quotes") != std::string::npos);
   CHECK(said("[terminal\n").find(".toml:1: ") != std::string::npos);
 }
@@ -111,5 +104,5 @@ TEST_CASE("attach takes the flag before the configuration, and refuses an unknow
   config_file file{"[terminal]\ndetach_key = \"alt-x\"\n"};
   ctl.config_file = file.path;
   CHECK(ctl.run({"pty", "attach", "server"}) == code::refused);
-  CHECK(ctl.screen.err.find(file.path.string() + ": detach_key in [terminal] takes one character") != std::string::npos);
+  CHECK(ctl.screen.err.find(file.path.string() + ":2: detach_key in [terminal] takes one character") != std::string::npos);
 }

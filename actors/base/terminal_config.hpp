@@ -1,0 +1,25 @@
+// The table [terminal] of config.toml. The command line uses it, and the node checks it when it starts.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "actors/base/result.hpp"
+
+namespace swarm {
+
+/// "^]" and "ctrl-]" are Ctrl-], "^A", "^a" and "Ctrl-A" are Ctrl-A, any single other character is itself; nullopt for anything else.
+std::optional<char> parse_detach_key(std::string_view text);
+/// What is said of a text that is none: this, behind its name.
+inline constexpr std::string_view detach_key_words = " takes one character, or ctrl- (or ^) and a letter or one of [ ] \\ ^ _, for instance ctrl-]";
+
+struct terminal_config {
+  char detach_key = 0x1d; // Ctrl-]
+};
+
+/// As if the table were empty when there is no file. The failure is for people, with file and line.
+result<terminal_config, std::string> read_terminal_config(const std::filesystem::path& file);
+
+} // namespace swarm
