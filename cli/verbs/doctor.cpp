@@ -20,13 +20,16 @@ class report {
 public:
   void add(const char* name, const char* status, const std::string& message, json details = json::object()) {
     failed_ = failed_ || std::string_view{status} == "fail";
+    warnings_ += std::string_view{status} == "warn";
     checks_.push_back({{"name", name}, {"status", status}, {"message", message}, {"details", std::move(details)}});
   }
   const json& checks() const noexcept { return checks_; }
   bool failed() const noexcept { return failed_; }
+  std::size_t warnings() const noexcept { return warnings_; }
 
 private:
   json checks_ = json::array();
+  std::size_t warnings_ = 0;
   bool failed_ = false;
 };
 
@@ -75,8 +78,14 @@ void check_cluster(invocation& cli, report& r) {
 bool check_node(invocation& cli, report& r) {
   auto dir = cli.node().finder.state_directory();
   if (!cli.node().finder.running()) {
-    r.add("database", "warn", "no node is running; it is made when the node starts: swarmctl up", {{"state_dir", dir}});
-    r.add("node", "warn", "no node is running; start one with: swarmctl up");
+    std::error_code ec;
+    if (auto file = state_dir{dir}.database(); !cli.elsewhere() && std::filesystem::exists(file, ec))
+      r.add("database", "ok", file.string(), {{"path", file.string()}});
+    else
+      r.add("database", "warn", "no node is running; it is made when the node starts: swarmctl up", {{"state_dir", dir}});
+    r.add("node", "warn",
+          cli.node().finder.is_kept_down() ? "it was stopped with swarmctl down, and stays so until: swarmctl up"
+                                           : "no node is running; start one with: swarmctl up");
     return false;
   }
   auto s = cli.node().admin.status();
@@ -188,6 +197,8 @@ int run_doctor(invocation& cli) {
   }
   if (r.failed())
     io.line("Something is wrong: see the lines with FAIL.");
+  else if (r.warnings() > 0)
+    io.line(counted(r.warnings(), "warning") + ": see the lines with WARN.");
   else
     io.line("Nothing is wrong.");
   return r.failed() ? code::refused : code::ok;

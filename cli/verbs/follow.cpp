@@ -104,6 +104,7 @@ follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t
       request.set_from_now(true);
       go_on = on_reset();
     } else if (end == stream_end::lost) {
+      cli.node().finder.expect_return();
       away_since = away_since.value_or(cli.boot_ms());
       if (static_cast<double>(cli.boot_ms() - *away_since) > cli.flags.timeout_s * 1000)
         throw failure(code::deadline, "the node went away and did not come back by the deadline; see: swarmctl status");

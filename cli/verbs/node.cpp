@@ -17,9 +17,12 @@ namespace {
 
 void need_running(invocation& cli) {
   cli.node().finder.never_start();
-  if (!cli.node().finder.running())
-    throw failure(code::no_node, "no node is running for " + cli.node().finder.state_directory() +
-                                   (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
+  if (cli.node().finder.running())
+    return;
+  if (cli.node().finder.is_kept_down())
+    throw failure(code::no_node, "the node was stopped with swarmctl down, and stays so until: swarmctl up");
+  throw failure(code::no_node, "no node is running for " + cli.node().finder.state_directory() +
+                                 (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
 }
 
 json status_row(const v1::NodeStatus& s) {
@@ -157,15 +160,26 @@ bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInf
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
+/// There is none to stop, but what needs one would start it. False: one has come up meanwhile.
+bool keep_down(invocation& cli) {
+  if (cli.env().in_worker())
+    throw failure(code::refused, "a worker does not decide whether a node runs");
+  const bool programs_go_on = !cli.elsewhere() && cli.node().finder.keep_down();
+  if (cli.node().finder.running())
+    return false;
+  if (programs_go_on)
+    cli.io().error("programs in terminals go on without it; to end them: swarmctl up, then swarmctl down");
+  if (cli.json_wanted())
+    cli.io().print({{"ok", true}, {"pid", nullptr}});
+  else
+    cli.io().line(cli.elsewhere() ? "no node is running" : "no node is running; it stays down until: swarmctl up");
+  return true;
+}
+
 int run_down(invocation& cli, const down_options& o) {
   cli.node().finder.never_start();
-  if (!cli.node().finder.running()) {
-    if (cli.json_wanted())
-      cli.io().print({{"ok", true}, {"pid", nullptr}});
-    else
-      cli.io().line("no node is running");
+  if (!cli.node().finder.running() && keep_down(cli))
     return code::ok;
-  }
   // Who may not stop the node is told so before anybody is asked.
   cli.node().admin.nodes();
   auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);

@@ -41,6 +41,8 @@ bool print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
         return !chunk.ended();
       });
       request.set_from(next);
+      if (end == stream_end::lost)
+        cli.node().finder.expect_return();
     }
   } catch (const call_failed&) {
     if (any || guard.interrupted())

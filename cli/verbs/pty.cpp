@@ -212,6 +212,8 @@ int run_read(invocation& cli, const read_options& o) {
     end = cli.node().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(cli, state, chunk); });
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
+    if (end == stream_end::lost)
+      cli.node().finder.expect_return();
   }
   if (!cli.json_wanted())
     cli.io().raw(state.filter.finish());

@@ -148,11 +148,8 @@ void client::start_and_connect(const std::string& node_name, start_reason why, t
     // Who owns the directory without answering either comes up, then connecting succeeds, or is on its way out, then starting does.
     outcome = start_node(settings_.dir, node_name, why, std::max<std::int64_t>(left().count(), 1));
     // One that is still on its way out may answer.
-    if (outcome == start_outcome::stopped && !(channel_ = try_connect(until))) {
-      call_failed f{code::no_node, "the node was stopped with swarmctl down, and stays so until: swarmctl up"};
-      f.node_stopped = true;
-      throw f;
-    }
+    if (outcome == start_outcome::stopped && !(channel_ = try_connect(until)))
+      throw stopped(read_stopped_mark(settings_.dir).value_or(stopped_mark{}));
     if (!news)
       news.emplace(settings_.dir.lock_file(), settings_.dir.socket());
     if ((channel_ = try_connect(until)))
@@ -490,9 +487,12 @@ std::unique_ptr<pty_stream> client::attach_again() {
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms};
   auto connected = [&]() -> std::shared_ptr<grpc::Channel> {
     try {
-      return channel(until);
+      auto found = channel(until);
+      if (!found)
+        expect_return();
+      return found;
     } catch (const call_failed& f) {
-      if (f.exit_status != code::no_node && f.exit_status != code::deadline)
+      if ((f.exit_status != code::no_node && f.exit_status != code::deadline) || (f.node_stopped && !f.programs_go_on))
         throw;
       return nullptr;
     }
@@ -543,6 +543,30 @@ call_failed client::no_node() const {
             "no node is running at " + settings_.elsewhere->ssh + "; start one there: " + ssh_by_hand(*settings_.elsewhere) + " swarmctl up"};
   return {code::no_node, "no node is running for " + settings_.dir.root.string() + "; start one with: swarmctl up"};
 }
+
+call_failed client::stopped(const stopped_mark& mark) const {
+  const bool ended_others = was_connected_ && !mark.programs_go_on;
+  call_failed f{code::no_node, std::string{"the node was stopped with swarmctl down"} + (ended_others ? ", which ended its programs," : ",") +
+                                 " and stays so until: swarmctl up"};
+  f.node_stopped = true;
+  f.programs_go_on = mark.programs_go_on;
+  return f;
+}
+
+void client::expect_return() {
+  if (settings_.elsewhere)
+    return;
+  if (auto mark = read_stopped_mark(settings_.dir); mark && !mark->programs_go_on)
+    throw stopped(*mark);
+}
+
+bool client::keep_down() {
+  if (settings_.elsewhere)
+    throw no_node();
+  return mark_stopped(settings_.dir);
+}
+
+bool client::is_kept_down() { return !settings_.elsewhere && read_stopped_mark(settings_.dir).has_value(); }
 
 std::unique_ptr<node_line> client::connect(const std::string& token, bool may_start) {
   auto settings = settings_;

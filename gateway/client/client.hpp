@@ -11,6 +11,7 @@
 
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/stopped_mark.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "gateway/client/failure.hpp"
 #include "gateway/client/node_start.hpp"
@@ -74,6 +75,9 @@ public:
   std::string state_directory() override;
   std::vector<std::string> obstacles() override;
   std::string restore(const std::string& file) override;
+  bool keep_down() override;
+  bool is_kept_down() override;
+  void expect_return() override;
   void never_start() override { settings_.may_start = false; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
   std::unique_ptr<node_line> connect(const std::string& token, bool may_start) override;
@@ -89,6 +93,7 @@ private:
   std::shared_ptr<grpc::Channel> channel_over(unique_fd connected) const;
   std::unique_ptr<pty_stream> stream_over(const std::shared_ptr<grpc::Channel>&) const;
   call_failed no_node() const;
+  call_failed stopped(const stopped_mark&) const;
   /// Starts a node and connects to it, or to the one that turned out to run; throws `call_failed` when neither works by then.
   void start_and_connect(const std::string& node_name, start_reason, time_point until);
   void prepare(grpc::ClientContext&, time_point until) const;

@@ -34,6 +34,8 @@ struct failure : std::runtime_error {
   bool unknown_token = false;
   /// The operator has stopped the node, which stays so.
   bool node_stopped = false;
+  /// With that: its programs go on, so that it is a pause for those who follow them.
+  bool programs_go_on = false;
 };
 
 /// A call that brought no decision: what the ports throw. what() is for people and says what to do next.

@@ -2,8 +2,10 @@
 
 #include "actors/base/child_process.hpp"
 #include "actors/base/environment.hpp"
+#include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
+#include "actors/base/stopped_mark.hpp"
 #include "gateway/client/failure.hpp"
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace swarm::cli {
@@ -106,8 +109,7 @@ std::filesystem::path swarmd_path() {
 }
 
 start_outcome start_node(const state_dir& dir, const std::string& node_name, start_reason why_now, std::int64_t timeout_ms) {
-  std::error_code ec;
-  if (why_now == start_reason::needed && std::filesystem::exists(dir.stopped_mark(), ec))
+  if (why_now == start_reason::needed && read_stopped_mark(dir))
     return start_outcome::stopped; // asked again under the lock
   prepare_or_fail(dir);
   auto ready = make_pipe();
@@ -132,6 +134,29 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, sta
     return start_outcome::stopped;
   auto why = report->starts_with(start_report::failed) ? report->substr(1) : status != 0 ? log_tail(log) : std::string{};
   throw call_failed(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
+}
+
+namespace {
+
+/// The keeper outlives a node that was killed; what it runs are its children.
+bool keeper_runs_programs(const state_dir& dir) {
+  auto connected = connect_at(dir.keeper_socket());
+  ucred keeper{};
+  socklen_t size = sizeof keeper;
+  if (!connected || getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &keeper, &size) != 0)
+    return false;
+  const auto all = list_processes();
+  return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == keeper.pid && !p.is_dead(); });
+}
+
+} // namespace
+
+bool mark_stopped(const state_dir& dir) {
+  prepare_or_fail(dir);
+  const bool programs_go_on = keeper_runs_programs(dir);
+  if (auto error = write_stopped_mark(dir, {.programs_go_on = programs_go_on}))
+    throw call_failed(code::refused, "the mark that keeps the node down cannot be written: " + error.message());
+  return programs_go_on;
 }
 
 namespace {

@@ -26,6 +26,9 @@ enum class start_reason { wanted, needed };
 /// when it could not start.
 start_outcome start_node(const state_dir&, const std::string& node_name, start_reason, std::int64_t timeout_ms);
 
+/// Keeps a node that does not run down until somebody wants it. Returns whether programs go on with its keeper. Throws `call_failed`.
+bool mark_stopped(const state_dir&);
+
 /// What would keep a node from starting, a text each; none when it can. Throws `call_failed` when that cannot be found out.
 std::vector<std::string> obstacles_to_start(const state_dir&);
 

@@ -1,6 +1,6 @@
 #include "services/api/node_service.hpp"
 
-#include "actors/base/atomic_file.hpp"
+#include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
@@ -131,7 +131,7 @@ grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ct
     rep->set_pid(getpid());
     // Before anybody can hear that it stops.
     if (req->stays_down()) {
-      if (auto error = replace_file(service_.node->facts.dir.stopped_mark(), "stopped by swarmctl down; swarmctl up starts it again\n"))
+      if (auto error = write_stopped_mark(service_.node->facts.dir, {.programs_go_on = req->keep_keeper()}))
         return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the mark that keeps the node down cannot be written: " + error.message()});
     }
     // The request lives no longer than the call.

@@ -99,6 +99,61 @@ TEST_CASE("down stays down until up, and what needs a node says so") {
   CHECK(node.ctl({"kv", "get", "a"}).out == "1\n");
 }
 
+TEST_CASE("down sets its mark also when no node happens to run") {
+  test_node node;
+  REQUIRE(node.ctl({"kv", "set", "a", "1"}).status == 0);
+  node.kill_node();
+  auto down = node.ctl({"down"});
+  CHECK(down.status == 0);
+  CHECK(down.out == "no node is running; it stays down until: swarmctl up\n");
+  CHECK(down.err.find("programs in terminals go on") == std::string::npos);
+  CHECK(node.ctl({"kv", "get", "a"}).status == 3);
+  CHECK(node.node_pid() == 0);
+  CHECK(node.ctl({"status"}).err.find("was stopped with swarmctl down") != std::string::npos);
+  auto doctor = node.ctl({"doctor"});
+  CHECK(doctor.status == 0);
+  CHECK(doctor.out.find("database: " + node.dir().database().string()) != std::string::npos);
+  CHECK(doctor.out.find("node: it was stopped with swarmctl down") != std::string::npos);
+  CHECK(doctor.out.find("Nothing is wrong") == std::string::npos);
+  CHECK(doctor.out.find("see the lines with WARN.") != std::string::npos);
+}
+
+TEST_CASE("down without a node says that the programs of the one that was killed go on, and they are there after up") {
+  test_node node;
+  std::string id = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("id");
+  node.kill_node();
+  auto down = node.ctl({"down"});
+  CHECK(down.status == 0);
+  CHECK(down.err.find("programs in terminals go on") != std::string::npos);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return terminal(node, id).at("running") == true; }));
+}
+
+TEST_CASE("whoever follows what down has ended is told how to go on") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto task = node.ctl_start({"dispatch", "sleep", "--harness", "exec", "--", "sh", "-c", "echo begun; sleep 1000"});
+  REQUIRE(task.read_until("begun"));
+  auto events = node.ctl_start({"events", "--follow", "--since", "0"});
+  auto by_hand = node.ctl_start({"events", "--follow", "--since", "0", "--no-autostart"});
+  REQUIRE(events.read_until("task.created"));
+  REQUIRE(by_hand.read_until("task.created"));
+  std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; sleep 1000"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+  constexpr auto how = "the node was stopped with swarmctl down, which ended its programs, and stays so until: swarmctl up";
+  for (auto* follower : {&task, &events, &by_hand}) {
+    auto end = follower->finish();
+    CHECK(end.status == 3);
+    CHECK_MESSAGE(end.err.find(how) != std::string::npos, end.err);
+  }
+  CHECK(person.finish() == 3);
+  CHECK_MESSAGE(person.screen().find(how) != std::string::npos, person.screen());
+  CHECK(person.screen().find("comes back with it") == std::string::npos);
+  CHECK(node.node_pid() == 0);
+}
+
 TEST_CASE("down names what it ends, asks a person at a terminal, and lets programs go on") {
   test_node node;
   std::string id = node.ctl_json({"pty", "new", "--name", "build", "--", "sleep", "1000"}).at("id");

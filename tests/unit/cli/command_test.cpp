@@ -532,6 +532,31 @@ TEST_CASE("down waits until the process has ended, at most for --timeout") {
   CHECK(ctl.out_json() == json{{"error", "the node is still stopping (pid 42)"}});
 }
 
+TEST_CASE("down keeps a node down that happens not to run, and status names the mark") {
+  test::cli ctl;
+  ctl.node.is_running = false;
+  CHECK(ctl({"status"}) == code::no_node);
+  CHECK(ctl.screen.err.find("no node is running for /state") != std::string::npos);
+  CHECK(ctl({"down"}) == code::ok);
+  CHECK(ctl.node.kept_down);
+  CHECK(ctl.screen.out == "no node is running; it stays down until: swarmctl up\n");
+  CHECK(ctl({"status"}) == code::no_node);
+  CHECK(ctl.screen.err.find("was stopped with swarmctl down, and stays so until: swarmctl up") != std::string::npos);
+  ctl.node.programs_go_on = true; // the keeper lives
+  CHECK(ctl({"down"}) == code::ok);
+  CHECK(ctl.screen.err.find("programs in terminals go on without it") != std::string::npos);
+}
+
+TEST_CASE("whoever follows a node that was stopped with its programs does not wait for it, and waits out a pause") {
+  test::cli ctl;
+  ctl.node.kept_down = true;
+  ctl.node.watches.push_back({{}, stream_end::lost});
+  CHECK(ctl({"events", "--follow"}) == code::no_node);
+  ctl.node.programs_go_on = true;
+  ctl.node.watches.push_back({{}, stream_end::lost});
+  CHECK(ctl({"events", "--follow"}) == code::deadline); // the test has no more events
+}
+
 TEST_CASE("status as JSON has what scripts need") {
   test::cli ctl;
   CHECK(ctl({"status", "--json"}) == code::ok);

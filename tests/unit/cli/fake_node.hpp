@@ -120,7 +120,14 @@ public:
     return {};
   }
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override { return {}; }
-  v1::PtyInfo kill(const v1::KillPtyRequest&) override { return {}; }
+  std::vector<v1::KillPtyRequest> killed;
+  v1::PtyInfo kill(const v1::KillPtyRequest& request) override {
+    killed.push_back(request);
+    v1::PtyInfo info;
+    info.set_id(request.pty_id());
+    info.set_running(true);
+    return info;
+  }
   std::function<v1::PtyInfo(const v1::ForgetPtyRequest&)> on_forget = [](const v1::ForgetPtyRequest&) { return v1::PtyInfo{}; };
   v1::PtyInfo forget(const v1::ForgetPtyRequest& r) override { return on_forget(r); }
   std::unique_ptr<pty_stream> attach() override { return nullptr; }
@@ -139,6 +146,16 @@ public:
   std::string restore(const std::string&) override { return {}; }
   std::optional<target> spoken_to;
   void speak_to(const target& c) override { spoken_to = c; }
+  bool kept_down = false, programs_go_on = false;
+  bool keep_down() override {
+    kept_down = true;
+    return programs_go_on;
+  }
+  bool is_kept_down() override { return kept_down; }
+  void expect_return() override {
+    if (kept_down && !programs_go_on)
+      throw call_failed(code::no_node, "the node was stopped");
+  }
   void never_start() override { may_start = false; }
   void set_timeout_ms(std::int64_t) override {}
   std::unique_ptr<node_line> connect(const std::string&, bool) override { return nullptr; }
