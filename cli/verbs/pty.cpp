@@ -308,17 +308,47 @@ int parse_signal(std::string_view text) {
   throw usage("--signal takes a name such as TERM, or a number from 0 to 64; 0 = hang up, terminate, then kill");
 }
 
-int run_kill(invocation& cli, const std::string& who, const std::string& named) {
-  const auto signal = named.empty() ? 0 : parse_signal(named);
+/// Throws `failure` when there is no such terminal, or its program has ended.
+v1::PtyInfo kill_one(const invocation& cli, const std::string& who, int signal) {
+  auto terminal = terminal_named(cli, who, reach::this_scope);
   v1::KillPtyRequest request;
-  request.set_pty_id(terminal_named(cli, who, reach::this_scope).id());
+  request.set_pty_id(terminal.id());
   request.set_signal(signal);
-  auto info = cli.node().ptys.kill(request);
+  if (terminal.running())
+    terminal = cli.node().ptys.kill(request);
+  if (terminal.running())
+    return terminal;
+  auto when = terminal.ended_at_ms() > 0 ? ", " + duration(std::max<std::int64_t>(cli.now_ms() - terminal.ended_at_ms(), 0)) + " ago" : "";
+  throw failure(code::refused, who + " has ended already (" + state_of(terminal) + when + ")");
+}
+
+int run_kill(invocation& cli, const std::vector<std::string>& names, const std::string& named) {
+  const auto signal = named.empty() ? 0 : parse_signal(named);
+  const auto* done = signal == 0 ? "ended " : "signalled ";
+  if (names.size() == 1) {
+    auto info = kill_one(cli, names.front(), signal);
+    if (cli.json_wanted())
+      cli.io().print(mcp::pty(info));
+    else
+      cli.io().line(done + short_id(info.id()));
+    return code::ok;
+  }
+  auto all = json::array();
+  for (const auto& who : names) {
+    try {
+      auto info = kill_one(cli, who, signal);
+      all.push_back(mcp::pty(info));
+      if (!cli.json_wanted())
+        cli.io().line(done + short_id(info.id()));
+    } catch (const failure& f) {
+      if (f.exit_status != code::refused)
+        throw;
+      cli.io().error(f.what()); // the others are killed all the same
+    }
+  }
   if (cli.json_wanted())
-    cli.io().print(mcp::pty(info));
-  else
-    cli.io().line((signal == 0 ? "ended " : "signalled ") + short_id(request.pty_id()));
-  return code::ok;
+    cli.io().print(all);
+  return all.size() == names.size() ? code::ok : code::refused;
 }
 
 /// As it is printed on keyboards.
@@ -415,9 +445,10 @@ void build_pty_writing(CLI::App& app, invocation& cli) {
   auto* resize = of_terminal(app, "resize", "set the size of a terminal (that of this one)", *resized);
   size_flags(*resize, *size);
   on_run(*resize, cli, [size, resized, &cli] { return run_resize(cli, *resized, *size); });
-  auto killed = std::make_shared<std::string>();
+  auto killed = std::make_shared<std::vector<std::string>>();
   auto signal = std::make_shared<std::string>();
-  auto* kill = of_terminal(app, "kill", "end the program and everything below it", *killed);
+  auto* kill = app.add_subcommand("kill", "end the program and everything below it, or those of several terminals");
+  words(*kill, "pty", *killed, terminal_words, argument::terminal)->required();
   option(*kill, "--signal", *signal, "send only this signal: TERM, or its number");
   on_run(*kill, cli, [killed, signal, &cli] { return run_kill(cli, *killed, *signal); });
   auto a = std::make_shared<attach_options>();

@@ -434,6 +434,23 @@ TEST_CASE("events are told in words, and as JSON to programs") {
   CHECK(node.ctl({"events", "--json"}).out.find("\"content\":\"renaming\"") != std::string::npos);
 }
 
+TEST_CASE("a terminal whose program has ended is not killed again, and the others are") {
+  test_node node;
+  std::string ended = node.ctl_json({"pty", "new", "--name", "short", "--", "sh", "-c", "exit 4"}).at("id");
+  std::string id = node.ctl_json({"pty", "new", "--name", "long", "--", "sleep", "1000"}).at("id");
+  REQUIRE(eventually([&] { return terminal(node, ended).at("running") == false; }));
+  for (const auto& verb : {std::vector<std::string>{"pty", "kill", "short"}, std::vector<std::string>{"pty", "kill", "short", "--signal", "TERM"}}) {
+    auto refused = node.ctl(verb);
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("short has ended already (exit 4, ") != std::string::npos, refused.err);
+    CHECK(refused.err.find(" ago)") != std::string::npos);
+  }
+  auto both = node.ctl({"pty", "kill", "short", "long"});
+  CHECK(both.status == 1);
+  CHECK(both.out == "ended " + id.substr(0, 8) + "\n");
+  CHECK(eventually([&] { return terminal(node, id).at("running") == false; }));
+}
+
 TEST_CASE("a signal is named as kill names it") {
   test_node node;
   for (auto name : {"TERM", "SIGTERM", "15"}) {

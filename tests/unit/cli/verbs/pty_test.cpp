@@ -106,3 +106,26 @@ TEST_CASE("attach takes the flag before the configuration, and refuses an unknow
   CHECK(ctl.run({"pty", "attach", "server"}) == code::refused);
   CHECK(ctl.screen.err.find(file.path.string() + ":2: detach_key in [terminal] takes one character") != std::string::npos);
 }
+
+TEST_CASE("pty kill does not claim to have ended what has ended already") {
+  cli_with_terminals ctl;
+  ctl.node.terminals.front().set_ended_at_ms(ctl.clock.unix_ms() - 3000);
+  for (const auto& arguments :
+       {std::vector<std::string>{"pty", "kill", "build"}, std::vector<std::string>{"pty", "kill", "build", "--signal", "TERM"}}) {
+    CHECK(ctl.run(arguments) == code::refused);
+    CHECK(ctl.screen.err.find("build has ended already (exit 2, 3.0 s ago)") != std::string::npos);
+  }
+  CHECK(ctl.node.killed.empty());
+  CHECK(ctl.run({"pty", "kill", "server"}) == code::ok);
+  CHECK(ctl.screen.out == "ended 22222222\n");
+}
+
+TEST_CASE("of several terminals pty kill ends those that run, and says which it did not") {
+  cli_with_terminals ctl;
+  CHECK(ctl.run({"pty", "kill", "build", "nobody", "server"}) == code::refused);
+  CHECK(ctl.screen.out == "ended 22222222\n");
+  CHECK(ctl.screen.err.find("build has ended already (exit 2)") != std::string::npos);
+  CHECK(ctl.screen.err.find("is called \"nobody\"") != std::string::npos);
+  REQUIRE(ctl.node.killed.size() == 1);
+  CHECK(ctl.node.killed.front().pty_id() == "22222222-2");
+}
