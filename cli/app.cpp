@@ -315,7 +315,10 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     }
     // The flags before a command that is not there are checked as well.
     if (word.empty() && !help_wanted(cli, *root, args))
-      parse(*root, *root, marked(std::move(args), *root, cli.is_swarm_mcp()));
+      parse(*root, *root, marked(args, *root, cli.is_swarm_mcp()));
+    // A program that asked for JSON cannot read help.
+    if (word.empty() && cli.json_wanted() && !cli.is_swarm_mcp() && !help_wanted(cli, *root, args))
+      throw usage("which command? swarmctl --help lists them");
     if (!word.empty() && word != "help") {
       std::vector<std::string> names;
       for (const auto& one : verbs)

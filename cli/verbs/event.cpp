@@ -32,7 +32,8 @@ constexpr event_words other_words[] = {
   {"instance.registered", "registered", "label"},
   {"instance.deregistered", "has left", "label"},
   {"instance.stale_reclaimed", "was not heard of any more and has ended", "label"},
-  {"agent.state", "the agent", "state"},
+  {"agent.state", "the agent is now", "state"},
+  {"approval.requested", "asks for approval", "subject"},
   {"message.sent", "message", "content"},
   {"message.broadcast", "message to all", "content"},
   {"context.lock_acquired", "locked", "content"},
@@ -42,14 +43,52 @@ constexpr event_words other_words[] = {
   {"kv.deleted", "deleted", "reason"},
 };
 
-/// What happened, in words where there are some; else the payload, as much as a line bears.
+std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// The plain members of a payload for which there are no words.
+std::string members_of(const json& payload) {
+  std::string out;
+  for (const auto& [name, value] : payload.items())
+    if (auto text = plain(value); !text.empty() && !value.is_structured() && !value.is_null())
+      out += (out.empty() ? "" : ", ") + name + " " + text;
+  return shortened(out);
+}
+
+std::string messages_in(const json& payload) {
+  auto all = payload.find("messages");
+  return counted(all != payload.end() && all->is_array() ? all->size() : 0, "message");
+}
+
+/// Those of which one member is not the whole news.
+std::string told_of_several(const v1::Event& e) {
+  const auto payload = mcp::payload_of(e);
+  auto number = [&](const char* name) {
+    return payload.is_object() && payload.contains(name) && payload[name].is_number() ? plain(payload[name]) : "";
+  };
+  if (e.type() == "spawn.running")
+    return "the worker runs" + (number("attempt") == "1" ? std::string{} : ", attempt " + number("attempt"));
+  if (e.type() == "spawn.ended") // live_line has those that did not end by themselves
+    return number("signal") != "0" && !number("signal").empty() ? "worker ended: signal " + number("signal")
+                                                                : "worker ended: exit " + number("exit_status");
+  if (e.type() == "approval.decided")
+    return "decided: " + (payload.value("decision", json{}).is_string() ? payload.value("decision", "") : payload.value("reason", ""));
+  if (e.type() == "message.delivered")
+    return "woken for " + messages_in(payload);
+  if (e.type() == "message.read")
+    return "has read " + messages_in(payload);
+  return {};
+}
+
+/// What happened, in words where there are some; else what the payload says, as much as a line bears.
 std::string summary_of(const v1::Event& e) {
   if (auto line = live_line(e); !line.empty())
+    return line;
+  if (auto line = told_of_several(e); !line.empty())
     return line;
   for (const auto& w : other_words)
     if (w.type == e.type())
       return w.words + told(e, ": ", w.member);
-  return e.payload() == "{}" ? std::string{} : shortened(e.payload());
+  return members_of(mcp::payload_of(e));
 }
 
 /// An id as people read it; a path or a name whole.
@@ -65,8 +104,7 @@ void print_event(invocation& cli, const v1::Event& e) {
   }
   auto& io = cli.io();
   io.painted_line(io.paint(colour::dim, utc(e.at_ms())) + "  " + io.paint(colour::cyan, e.type()) + "  " +
-                  io.paint(colour::none, short_id(e.actor()) + "  " + subject_text(e.subject()) + "  " + summary_of(e)) +
-                  io.paint(colour::dim, "  @" + std::to_string(e.revision())));
+                  io.paint(colour::none, short_id(e.actor()) + "  " + subject_text(e.subject()) + "  " + summary_of(e)));
 }
 
 struct event_options {
@@ -138,7 +176,7 @@ int run_events(invocation& cli, const event_options& o) {
 void build_events(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<event_options>();
   flag(app, "--follow", o->follow, "go on with new events until Ctrl-C");
-  option(app, "--since", o->since, "events after this revision; 0 = the oldest kept");
+  option(app, "--since", o->since, "events after this revision, which --json shows; 0 = the oldest kept");
   option(app, "--type", o->types, "only types with this prefix (repeatable)");
   option(app, "--subject", o->subject, "only about this id, path or key");
   option(app, "--subscription", o->subscription, "with --follow: start at this named subscription's cursor", argument::subscription);

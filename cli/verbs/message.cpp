@@ -413,7 +413,9 @@ int run_peek(invocation& cli, const peek_options& o) {
   mcp::workspace_access node{[&] { return cli.query(); }, [&](const v1::Query& q) { return cli.node().coordination.ask(q); }, read};
   auto found = mcp::find_workspace(node, peer.id());
   if (!found.place)
-    throw failure(code::refused, found.reason);
+    throw failure(code::refused, found.reason == domain::no_workspace
+                                   ? short_id(peer.id()) + " has no terminal of the fabric: there is nothing to show"
+                                   : found.reason);
   const auto* backend = mcp::find_workspace_backend(found.place->backend);
   if (!backend->read)
     throw failure(code::refused, "workspace backend " + found.place->backend + " does not support reading handles");

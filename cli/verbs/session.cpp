@@ -27,6 +27,12 @@ struct register_options {
   std::int64_t limit = 50;
 };
 
+std::string longest_lease() {
+  constexpr std::int64_t day_ms = 86'400'000;
+  const auto ms = limits::lease_max().count();
+  return ms % day_ms == 0 ? counted(static_cast<std::uint64_t>(ms / day_ms), "day") : duration(ms);
+}
+
 /// The label with what --identity adds. What $AGENT_IDENTITY says is the profile's, as in swarm-mcp.
 std::string with_identity(const invocation& cli, std::string label) {
   if (cli.flags.identity.empty())
@@ -69,8 +75,8 @@ v1::Reply register_session(const invocation& cli, const register_options& o) {
 }
 
 int run_register(invocation& cli, const register_options& o) {
-  if (o.lease_s < 0)
-    throw usage("--lease-seconds takes a number of seconds, 0 or more");
+  if (o.lease_s < 0 || o.lease_s > limits::lease_max().count() / 1000)
+    throw usage(concat({"--lease-seconds takes 0 to ", limits::lease_max().count() / 1000, " (", longest_lease(), ")"}));
   const auto wished = registration(cli, o);
   const bool place_given = !o.directory.empty() || !o.positional.empty();
   if (place_given && !cli.is_swarm_mcp())

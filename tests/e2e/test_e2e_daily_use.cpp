@@ -428,7 +428,7 @@ TEST_CASE("events are told in words, and as JSON to programs") {
   REQUIRE(node.ctl({"unlock", "a.c", "--as", ann}).status == 0);
   REQUIRE(node.ctl({"kv", "set", "plan", "ship it"}).status == 0);
   auto told = node.ctl({"events"}).out;
-  for (auto words : {"registered: name:ann", "locked: renaming", "a.c  unlocked  @", "plan  set: ship it"})
+  for (auto words : {"registered: name:ann", "locked: renaming", "a.c  unlocked\n", "plan  set: ship it"})
     CHECK_MESSAGE(told.find(words) != std::string::npos, told);
   CHECK(told.find('{') == std::string::npos);
   CHECK(node.ctl({"events", "--json"}).out.find("\"content\":\"renaming\"") != std::string::npos);
@@ -449,6 +449,15 @@ TEST_CASE("a terminal whose program has ended is not killed again, and the other
   CHECK(both.status == 1);
   CHECK(both.out == "ended " + id.substr(0, 8) + "\n");
   CHECK(eventually([&] { return terminal(node, id).at("running") == false; }));
+}
+
+TEST_CASE("what only a cluster has is refused with the word that this node is in none") {
+  test_node node;
+  for (const auto& verb : {std::vector<std::string>{"drain", "x"}, std::vector<std::string>{"node", "revoke", "x"}}) {
+    auto refused = node.ctl(verb);
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("this node is in no cluster") != std::string::npos, refused.err);
+  }
 }
 
 TEST_CASE("a signal is named as kill names it") {

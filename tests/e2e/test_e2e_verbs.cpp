@@ -179,7 +179,7 @@ TEST_CASE("locks have the shape that swarm-mcp's hooks read, and refusals carry 
   CHECK(refused.err.find("lock failed: ") != std::string::npos);
   auto unlocked = node.ctl_json({"unlock", "src/a.cpp", "--as", one});
   CHECK(keys_of(unlocked) == keys{"ok", "file"});
-  CHECK(node.ctl({"locks"}).out == "(no locks)\n");
+  CHECK(node.ctl({"locks"}).out == "(no locks in scope " + node.work() + ")\n");
 }
 
 TEST_CASE("kv commands have swarm-mcp's shapes, and a missing key is status 1 and null") {

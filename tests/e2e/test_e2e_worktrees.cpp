@@ -597,5 +597,5 @@ TEST_CASE("a person in a worker's worktree locks the repository's files in the r
   CHECK(agent.ask("register", {{"directory", path}}).at("scope") == repo.root);
   // A worktree that a person made is a scope of its own.
   repo.git({"worktree", "add", "-q", "-b", "mine", repo.root + "-mine"});
-  CHECK(repo.ctl({"locks"}, {.directory = repo.root + "-mine"}).out == "(no locks)\n");
+  CHECK(repo.ctl({"locks"}, {.directory = repo.root + "-mine"}).out == "(no locks in scope " + repo.root + "-mine)\n");
 }

@@ -557,6 +557,67 @@ TEST_CASE("whoever follows a node that was stopped with its programs does not wa
   CHECK(ctl({"events", "--follow"}) == code::deadline); // the test has no more events
 }
 
+TEST_CASE("events of workers, agents, approvals and messages are told in words") {
+  test::cli ctl;
+  auto told = [&](const char* type, const char* payload) {
+    ctl.node.on_query = [=](const v1::Query&) {
+      v1::Answer a;
+      auto& e = *a.mutable_events()->add_events();
+      e.set_type(type);
+      e.set_revision(281474976710656);
+      e.set_payload(payload);
+      return a;
+    };
+    REQUIRE(ctl({"events"}) == code::ok);
+    auto line = ctl.screen.out;
+    CHECK(line.find_first_of("{}") == line.npos);
+    CHECK(line.find("281474976710656") == line.npos);
+    return line.substr(line.find(type) + std::string{type}.size());
+  };
+  CHECK(told("spawn.running", R"({"task_id":"t","session_id":"s","attempt":1})") == "  -  -  the worker runs\n");
+  CHECK(told("spawn.running", R"({"attempt":2})") == "  -  -  the worker runs, attempt 2\n");
+  CHECK(told("spawn.ended", R"({"exit_status":3,"signal":0,"reason":""})") == "  -  -  worker ended: exit 3\n");
+  CHECK(told("spawn.ended", R"({"exit_status":null,"signal":15,"reason":""})") == "  -  -  worker ended: signal 15\n");
+  CHECK(told("spawn.ended", R"({"exit_status":null,"signal":0,"reason":"node_restarted"})") == "  -  -  worker ended: node_restarted\n");
+  CHECK(told("agent.state", R"({"state":"idle","source":"hook","until":5})") == "  -  -  the agent is now: idle\n");
+  CHECK(told("approval.decided", R"({"subject":"x","decision":"yes"})") == "  -  -  decided: yes\n");
+  CHECK(told("approval.decided", R"({"subject":"x","decision":null,"reason":"expired"})") == "  -  -  decided: expired\n");
+  CHECK(told("message.read", R"({"messages":[{"id":1},{"id":2}]})") == "  -  -  has read 2 messages\n");
+  CHECK(told("cleanup.kv_deleted", R"({"count":7,"more":{"a":1}})") == "  -  -  count 7\n");
+}
+
+TEST_CASE("a lease that is too long is refused in the words of the option") {
+  test::cli ctl;
+  CHECK(ctl({"register", "--lease-seconds", "99999999"}) == code::usage);
+  CHECK(ctl.screen.err.find("--lease-seconds takes 0 to 604800 (7 days)") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("a lack of locks names the scope") {
+  test::cli ctl;
+  CHECK(ctl({"--scope", "here", "locks"}) == code::ok);
+  CHECK(ctl.screen.out == "(no locks in scope here)\n");
+}
+
+TEST_CASE("--json without a command is wrong usage, as JSON") {
+  test::cli ctl;
+  CHECK(ctl({"--json"}) == code::usage);
+  CHECK(ctl.out_json().at("error") == "which command? swarmctl --help lists them");
+  CHECK(ctl({"--json", "--help"}) == code::ok);
+}
+
+TEST_CASE("peek at a session without a terminal says that it has none") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_find_session())
+      a.mutable_session()->set_id("3fa10000-1");
+    return a;
+  };
+  CHECK(ctl({"peek", "3fa1"}) == code::refused);
+  CHECK(ctl.screen.err.find("3fa10000 has no terminal of the fabric") != std::string::npos);
+}
+
 TEST_CASE("status as JSON has what scripts need") {
   test::cli ctl;
   CHECK(ctl({"status", "--json"}) == code::ok);
