@@ -386,6 +386,8 @@ int run_attach(invocation& cli, const attach_options& o) {
   settings.stay = !settings.may_leave && !terminal.running();
   settings.patience = std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")};
   settings.away_notice = "\r\n[swarm: the node is away, and this terminal comes back with it; " + name_of_key(key) + " leaves]\r\n";
+  if (settings.may_leave && cli.io().out_is_terminal() && cli.env().get("TERM") != "linux" && cli.env().get("TERM") != "dumb")
+    settings.title = escape_control((terminal.name().empty() ? short_id(id) : terminal.name()) + " (" + name_of_key(key) + " leaves)", false);
   settings.give_up = [&cli] { cli.node().coordination.cancel(); };
   if (settings.may_leave && cli.io().out_is_terminal())
     cli.io().error("attached to " + (terminal.name().empty() ? short_id(id) : terminal.name() + " (" + short_id(id) + ")") + "; " + name_of_key(key) +

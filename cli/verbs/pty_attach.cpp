@@ -102,6 +102,24 @@ std::optional<v1::TerminalSize> size_here() {
   return out;
 }
 
+/// The title of the window while this lives: a full-screen program draws over lines, not over this.
+class window_title {
+public:
+  explicit window_title(const std::string& text) : shown_(!text.empty()) {
+    if (shown_)
+      write_out("\x1b[22;0t\x1b]2;" + text + "\a");
+  }
+  ~window_title() {
+    if (shown_)
+      write_out("\x1b[23;0t");
+  }
+  window_title(const window_title&) = delete;
+  window_title& operator=(const window_title&) = delete;
+
+private:
+  bool shown_;
+};
+
 /// One attachment, until the program ends or the user leaves. It lasts over several streams, so that a restart of the node is only a pause.
 class attached_terminal {
 public:
@@ -112,6 +130,7 @@ public:
       signal_events events;
       raw_terminal raw;
       open(ptys_.attach(), false);
+      window_title title{settings_.title};
       std::thread reader{[this] { read_all(); }};
       const bool left = carry_input();
       leave(left);

@@ -22,6 +22,8 @@ struct attach_settings {
   /// A user can press the detach key. Then this waits for an absent node without limit, otherwise for `patience`.
   bool may_leave = true;
   std::chrono::milliseconds patience{0};
+  /// Of the window while attached, where the terminal has titles; empty = it stays.
+  std::string title;
   /// Text to show when the node stays away for longer than a restart takes.
   std::string away_notice;
   /// Ends a wait for the node; called on another thread than the one that waits.
