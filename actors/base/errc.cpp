@@ -19,6 +19,7 @@ std::string to_string(errc x) {
     case errc::state_dir: return "the state directory cannot be used; check $SWARM_HOME";
     case errc::already_running: return "another swarmd owns this state directory";
     case errc::stale: return "this claim is no longer valid: the task was reopened, claimed again or has ended";
+    case errc::away: return "the home of this scope is away; `swarmctl status` shows when it is linked again";
   }
   return "unknown error";
 }

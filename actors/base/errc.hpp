@@ -38,6 +38,8 @@ enum class errc : std::uint8_t {
   already_running,
   /// The fence given is no longer valid.
   stale,
+  /// The home of the scope has been away for longer than a restart takes. The request was not put to it, so it did not happen.
+  away,
 };
 
 std::string to_string(errc);

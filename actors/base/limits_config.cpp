@@ -102,8 +102,8 @@ std::vector<configurable> all() {
     setting("link_outbox_bytes_max", limits::link_outbox_bytes_max), setting("link_requests_max", limits::link_requests_max),
     setting("link_heartbeat", limits::link_heartbeat), setting("link_silence", limits::link_silence),
     setting("link_redial_min", limits::link_redial_min), setting("link_redial_max", limits::link_redial_max),
-    setting("host_lease", limits::host_lease), setting("node_certificate_lifetime", limits::node_certificate_lifetime),
-    setting("node_certificate_renewal", limits::node_certificate_renewal),
+    setting("home_away_after", limits::home_away_after), setting("host_lease", limits::host_lease),
+    setting("node_certificate_lifetime", limits::node_certificate_lifetime), setting("node_certificate_renewal", limits::node_certificate_renewal),
     setting("node_certificate_renewal_retry", limits::node_certificate_renewal_retry));
   return out;
 }

@@ -224,7 +224,10 @@ caf::result<answer_ptr> answer(self_ptr self, const query_ptr& q, const link_pat
   if (home.empty())
     return self->delegate(reader(self), q);
   auto promise = self->make_response_promise<answer_ptr>();
-  ask_home(self, self->state.links.federation, home, to_link(*q, patience), promise);
+  if (q->principal().kind() == v1::Principal::NODE)
+    ask_node(self, self->state.links.federation, home, to_link(*q, patience), promise, answer_in);
+  else
+    ask_home(self, self->state.links.federation, home, to_link(*q, patience), promise);
   return promise;
 }
 

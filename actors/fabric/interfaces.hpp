@@ -205,8 +205,8 @@ using processes_actor = caf::typed_actor<
 using link_actor = caf::typed_actor<
   // From the transport.
   caf::reacts_to<link_news_ptr>,
-  // Asks the other node; waits for the link to come back until the request's timeout. Errors: errc::unavailable, errc::overloaded, or what
-  // the other node says.
+  // Asks the other node; waits for the link to come back until the request's timeout, or, with what a client asks of its home, until the home has
+  // been away for limits::home_away_after. Errors: errc::unavailable, errc::away, errc::overloaded, or what the other node says.
   caf::replies_to<link_request_ptr>::with<link_response_ptr>,
   // Nobody waits for this request any more.
   caf::reacts_to<abort_atom, link_request_ptr>,

@@ -68,6 +68,13 @@ call_failed as_failure(const grpc::Status& s) {
   }
 }
 
+/// A status that ends a call speaks of its last try.
+call_failed as_failure(const grpc::Status& s, bool may_have_arrived) {
+  if (!may_have_arrived || s.error_code() != grpc::StatusCode::FAILED_PRECONDITION)
+    return as_failure(s);
+  return as_failure({s.error_code(), s.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown"});
+}
+
 call_failed interrupted() { return {code::interrupted, ""}; }
 
 class grpc_pty_stream final : public pty_stream {
@@ -250,6 +257,7 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
                     std::int64_t extra_ms, bool repeat) {
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
+  bool may_have_arrived = false;
   for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
     auto connection = channel(until);
     if (!connection && repeat && await_node(until) && steady_clock::now() < until)
@@ -267,9 +275,11 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
     if (take_cancelled())
       throw interrupted();
     if (!repeat || !worth_repeating(last) || steady_clock::now() + wait >= until)
-      throw as_failure(last);
-    if (last.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED)
+      throw as_failure(last, may_have_arrived);
+    if (last.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
+      may_have_arrived = may_have_arrived || connection;
       channel_.reset();
+    }
     if (!pause(wait)) {
       take_cancelled();
       throw interrupted();

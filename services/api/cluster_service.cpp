@@ -8,6 +8,7 @@
 #include "actors/runtime/ending.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
+#include "services/federation/failure_text.hpp"
 #include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
 
@@ -264,7 +265,7 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
     return std::nullopt;
   auto away = s.error_code() == grpc::StatusCode::UNAVAILABLE || s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   return security_failure{away ? security_error::unreachable : security_error::wrong_state,
-                          away ? concat({"the home of the cluster, ", facts->home_name, ", is not reached: ", s.error_message()})
+                          away ? concat({"the home of the cluster, ", facts->home_name, ", is not reached: ", failure_text(s.error_message())})
                                : s.error_message()};
 }
 

@@ -25,6 +25,7 @@ grpc::StatusCode code_of(errc e) {
     case errc::state_dir:
     case errc::already_running:
     case errc::low_disk: // space does not come by trying again
+    case errc::away:     // nor does a home that is away, within a call
     case errc::stale: return FAILED_PRECONDITION;
   }
   return UNKNOWN;

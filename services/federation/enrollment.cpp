@@ -6,6 +6,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
+#include "services/federation/failure_text.hpp"
 #include "services/federation/links.hpp"
 #include "services/security/join_token.hpp"
 #include "services/security/tls_probe.hpp"
@@ -278,7 +279,7 @@ security_result<admission> ask_home(const join_token& token, const v1::JoinReque
   no_answer = s.error_code() == grpc::StatusCode::UNAVAILABLE;
   if (!s.ok())
     return security_failure{security_error::unreachable,
-                            concat({"the home of the cluster, at ", token.address, ", did not let this node in: ", s.error_message()})};
+                            concat({"the home of the cluster, at ", token.address, ", did not let this node in: ", failure_text(s.error_message())})};
   in.authority = std::move(*ca);
   return in;
 }

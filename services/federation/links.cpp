@@ -11,6 +11,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/tsan.hpp"
+#include "services/federation/failure_text.hpp"
 #include "services/security/certificate.hpp"
 
 namespace swarm {
@@ -253,7 +254,7 @@ public:
     auto resources =
       std::make_shared<std::pair<std::unique_ptr<v1::Federation::Stub>, std::shared_ptr<grpc::Channel>>>(std::move(stub_), std::move(channel_));
     board()->remove_dialled(this, std::move(resources));
-    report_done(connected_ ? link_news::disconnected : link_news::not_reached, s.error_message());
+    report_done(connected_ ? link_news::disconnected : link_news::not_reached, failure_text(s.error_message()));
   }
 
 private:

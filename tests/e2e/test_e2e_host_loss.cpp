@@ -155,26 +155,56 @@ TEST_CASE("what is asked while the home is away fails in time, says so, and does
   CHECK(b.ctl_json(in_shared({"locks"})).empty());
 }
 
-TEST_CASE("a question to a home that has been away for long is answered at once, with its name and for how long") {
-  const std::string impatient = "link_heartbeat = 999\nlink_silence = 3000\n";
-  cluster_of_nodes c{impatient};
+TEST_CASE("what is asked of a home that is away is refused when a restart would be over, with its name, for how long and why, also what waits") {
+  cluster_of_nodes c;
   test_node b;
-  configure(b, impatient);
   c.join(b, "b");
+  auto bob = register_shared(b, "name:bob");
   c.home.kill_node();
-  run_result asked;
-  // One that is asked too early waits for its deadline, and says that the home is not reached.
-  REQUIRE(eventually([&] {
-    asked = b.ctl(in_shared({"tasks", "--timeout", "1"}));
-    return asked.err.find("the node a has not been reached for ") != std::string::npos;
-  }));
-  CHECK(asked.status == 1);
-  for (auto verb : {"locks", "tasks", "instances"}) {
-    auto at_once = b.ctl(in_shared({verb, "--timeout", "600"}));
-    CHECK_MESSAGE(at_once.err.find("the node a has not been reached for ") != std::string::npos, at_once.err);
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "down"; }));
+  const std::vector<std::vector<std::string>> asked{{"tasks"},
+                                                    {"lock", "/f", "--as", bob},
+                                                    {"register", "--label", "name:cid"},
+                                                    {"pty", "new", "--", "true"},
+                                                    {"dispatch", "work", "--directory", b.work(), "--harness", "exec", "--", "true"}};
+  std::vector<child_process> waiting;
+  for (const auto& ask : asked)
+    waiting.push_back(b.ctl_start(in_shared(ask)));
+  auto is_refused = [&](const run_result& r) {
+    CAPTURE(r.err);
+    CHECK(r.status == 1);
+    CHECK(r.err.find("the home of this scope, a, has not been reached for ") != std::string::npos);
+    CHECK(r.err.find("(" + c.address + ": connection refused)") != std::string::npos);
+    CHECK(r.err.find("UNKNOWN") == std::string::npos);
+  };
+  for (auto& w : waiting)
+    is_refused(w.finish());
+  // However long the caller would wait.
+  for (auto ask : asked) {
+    ask.insert(ask.begin(), {"--timeout", "600"});
+    is_refused(b.ctl(in_shared(ask)));
   }
   REQUIRE(c.home.ctl({"up"}).status == 0);
   CHECK(eventually([&] { return b.ctl(in_shared({"locks"})).status == 0; }));
+  CHECK(b.ctl_json(in_shared({"locks"})).empty());
+  CHECK(b.ctl_json(in_shared({"instances"})).size() == 1);
+}
+
+TEST_CASE("a command that is followed from a member survives a restart of the home") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto go = b.work() + "/go";
+  auto followed = b.ctl_start(in_shared({"dispatch", "long", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "sh", "-c",
+                                         "echo begun > " + go + ".begun; while [ ! -e " + go + " ]; do sleep 0.05; done; echo through"}));
+  REQUIRE(eventually([&] { return fs::exists(go + ".begun"); }));
+  c.home.kill_node();
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  std::ofstream{go};
+  auto ended = followed.finish();
+  CAPTURE(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.out.find("through") != std::string::npos);
 }
 
 TEST_CASE("a place in line at the home survives a restart of the member's node") {

@@ -492,7 +492,7 @@ TEST_CASE("two clusters mixed up refuse each other and stay as they are") {
   REQUIRE(founded().status == 0);
   auto before = counted(m, peer_row("a"), "not reached");
   CHECK(eventually([&] { return counted(m, peer_row("a"), "not reached") >= before + 3; }));
-  CHECK(lines_with(m, "the node a is not reached: ") - lines_with(m, "Connection refused") == 1);
+  CHECK(lines_with(m, "the node a is not reached: ") - lines_with(m, "connection refused") == 1);
   CHECK(lines_with(m, "certificate verify failed") == 1);
   CHECK(nodes_of(x) == 1);
   CHECK(cluster_of_nodes::link_seen_by(m, "a") == "down");

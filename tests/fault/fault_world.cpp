@@ -32,8 +32,10 @@ void prepare(grpc::ClientContext& context, const node_client& client, steady::ti
 
 /// The call itself did not come through, so what it asked may or may not have happened.
 bool worth_repeating(const grpc::Status& s) {
-  if (s.error_message().find("free some space") != std::string::npos)
-    return true;
+  // Not decided, and not remembered: neither a full disk nor a home that is away.
+  for (const auto* undecided : {"free some space", "has not been reached for"})
+    if (s.error_message().find(undecided) != std::string::npos)
+      return true;
   switch (s.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::UNKNOWN:

@@ -126,7 +126,7 @@ void host_world::join(std::size_t member) {
     eventually([&] {
       joined = nodes_[member]->ctl({"join", "-", "--node-name", name(member)}, {.input = token + "\n"});
       auto turned_away =
-        joined.err.find("Connection refused") != std::string::npos || joined.err.find("it closed the connection") != std::string::npos;
+        joined.err.find("onnection refused") != std::string::npos || joined.err.find("it closed the connection") != std::string::npos;
       return joined.status == 0 || !turned_away;
     });
   });

@@ -80,6 +80,8 @@ void arm(self_ptr self) {
     sooner(st.gone_at_ms);
   if (st.held_until_ms != 0)
     sooner(st.held_until_ms);
+  if (st.refuse_at_ms != 0)
+    sooner(st.refuse_at_ms);
   st.timer.arm(self, now, at);
 }
 
@@ -122,8 +124,10 @@ std::optional<errc> put_question(self_ptr self, std::uint64_t id, link_state::qu
   m.mutable_request()->set_id(id);
   m.mutable_request()->set_timeout_ms(std::max<std::int64_t>(q.deadline_ms - boot_ms(self), 1));
   auto refused = send(lane_of(self, *where), std::move(m));
-  if (!refused)
+  if (!refused) {
     q.put = where;
+    q.was_put = true;
+  }
   return refused;
 }
 
@@ -139,44 +143,113 @@ void take_back(self_ptr self, std::uint64_t id, link_lane where) {
   send(lane_of(self, where), std::move(m)); // one that does not go out is answered for nobody
 }
 
-/// What was put and not answered may have happened, or may happen yet.
-caf::error not_reached(self_ptr self, const link_state::question& q) {
+std::int64_t down_for_ms(self_ptr self) {
   const auto& st = self->state;
-  if (q.put && q.request->has_execute())
-    return fail(errc::unknown_outcome);
-  return fail(errc::unavailable, st.last_failure.empty() ? concat({"the node ", name_of(self), " did not answer in time"})
-                                                         : concat({"the node ", name_of(self), " is not reached: ", st.last_failure}));
+  return st.down_since_ms == 0 ? 0 : boot_ms(self) - st.down_since_ms;
 }
 
-/// For longer than a restart takes. Nobody need wait for an answer that only a node that comes back could give.
-std::optional<caf::error> is_away(self_ptr self, const v1::LinkRequest& request) {
+std::string with_last_failure(self_ptr self, std::string text) {
+  const auto& why = self->state.last_failure;
+  return why.empty() ? text : concat({text, " (", why, ")"});
+}
+
+/// A client, and nobody else, is better served by an answer at once. What this node does and looks up for itself waits: not to know is no "no".
+bool is_of_client(const v1::LinkRequest& r) { return (r.has_query() || r.has_execute()) && r.principal().kind() != v1::Principal::NODE; }
+
+caf::error home_away(self_ptr self, const v1::LinkRequest& r) {
+  const auto& scope = r.has_query() ? r.query().scope() : r.execute().command().scope();
+  return fail(errc::away, concat({"the home of ", scope.empty() ? "the shared scopes" : "this scope", ", ", name_of(self),
+                                  ", has not been reached for ", with_last_failure(self, duration(down_for_ms(self))),
+                                  "; what runs here goes on. Start the node there, or try again when `swarmctl status` shows the link as up"}));
+}
+
+/// Refused, a query does no harm that was put. A command that was put may have happened, or may happen yet.
+bool is_refusable(const link_state::question& q) { return is_of_client(*q.request) && !(q.was_put && q.request->has_execute()); }
+
+/// A node that has just started gives its first dial the time that one may take.
+std::int64_t away_at_ms(self_ptr self) {
   const auto& st = self->state;
-  const auto gone_ms = st.down_since_ms == 0 ? 0 : boot_ms(self) - st.down_since_ms;
-  if (!request.has_query() || is_up(self) || gone_ms < limits::link_silence().count())
+  const auto patience = st.was_up ? limits::home_away_after() : std::max(limits::home_away_after(), limits::link_connect_timeout);
+  return st.down_since_ms + patience.count();
+}
+
+bool is_home_away(self_ptr self) { return !is_up(self) && self->state.down_since_ms != 0 && boot_ms(self) >= away_at_ms(self); }
+
+caf::error not_reached(self_ptr self, const link_state::question& q) {
+  if (q.was_put && q.request->has_execute())
+    return fail(errc::unknown_outcome);
+  if (is_refusable(q) && is_home_away(self))
+    return home_away(self, *q.request);
+  const auto& why = self->state.last_failure;
+  return fail(errc::unavailable, why.empty() ? concat({"the node ", name_of(self), " did not answer in time"})
+                                             : concat({"the node ", name_of(self), " is not reached: ", why}));
+}
+
+void dial(self_ptr self, link_lane which);
+
+/// Refuses what clients ask of a home that is away, after one more try to reach it: a home that has just come back is asked, whatever the pause
+/// until the next dial is.
+void refuse_while_away(self_ptr self) {
+  auto& st = self->state;
+  st.refuse_at_ms = 0;
+  if (is_up(self) || st.down_since_ms == 0)
+    return;
+  const auto now = boot_ms(self);
+  const auto away_at = away_at_ms(self);
+  const bool has_tried = st.dial_failed_ms != 0 && now - st.dial_failed_ms < limits::link_redial_min().count();
+  auto later = [&](std::int64_t ms) { st.refuse_at_ms = st.refuse_at_ms == 0 ? ms : std::min(st.refuse_at_ms, ms); };
+  for (auto i = st.asked.begin(); i != st.asked.end();) {
+    auto& [id, q] = *i;
+    const auto until = std::max(q.asked_ms, away_at) + limits::home_away_dial.count();
+    if (!is_refusable(q)) {
+      ++i;
+    } else if (now < away_at) {
+      return later(away_at);
+    } else if (has_tried || now >= until) {
+      q.answer.answer(home_away(self, *q.request));
+      if (q.put)
+        take_back(self, id, *q.put);
+      st.due.cancel(id);
+      i = st.asked.erase(i);
+    } else {
+      later(until);
+      ++i;
+    }
+  }
+  if (st.refuse_at_ms != 0)
+    dial(self, link_lane::control);
+}
+
+/// Of what this node asks for itself: an error, after which it asks again later.
+std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& request) {
+  if (!request.has_query() || is_of_client(request) || is_up(self) || down_for_ms(self) < limits::link_silence().count())
     return std::nullopt;
-  return fail(errc::unavailable, concat({"the node ", name_of(self), " has not been reached for ", duration(gone_ms),
-                                         st.last_failure.empty() ? "" : ": ", st.last_failure}));
+  return fail(errc::unavailable,
+              with_last_failure(self, concat({"the node ", name_of(self), " has not been reached for ", duration(down_for_ms(self))})));
 }
 
 caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& request) {
   auto& st = self->state;
   if (st.revoked)
     return fail(errc::unavailable, concat({"the certificate of the node ", name_of(self), " has been revoked"}));
-  if (auto away = is_away(self, *request))
-    return std::move(*away);
+  if (auto silent = is_silent(self, *request))
+    return std::move(*silent);
   if (st.asked.size() >= limits::link_requests_max())
     return fail(errc::overloaded, concat({"too many requests wait for the node ", name_of(self)}));
   auto deadline = boot_ms(self) + std::max<std::int64_t>(request->timeout_ms(), 1);
   auto promise = self->make_response_promise<link_response_ptr>();
   auto id = st.next_id++;
-  auto& q = st.asked.emplace(id, link_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt})
-              .first->second;
+  auto& q =
+    st.asked.emplace(id, link_state::question{request, boot_ms(self), deadline, runtime::parked<link_response_ptr>{promise}, std::nullopt, false})
+      .first->second;
   if (auto refused = put_question(self, id, q)) {
     q.answer.answer(fail(*refused, concat({"too much waits for the node ", name_of(self)})));
     st.asked.erase(id);
     return promise;
   }
   st.due.set(id, deadline);
+  if (is_of_client(*request))
+    refuse_while_away(self);
   pump(self);
   return promise;
 }
@@ -285,8 +358,6 @@ void tell_about_us(self_ptr self) {
     }
 }
 
-void dial(self_ptr self, link_lane which);
-
 void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   auto& st = self->state;
   auto& l = lane_of(self, which);
@@ -297,7 +368,10 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   log::info(
     {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
+  st.was_up = true;
   st.down_since_ms = 0;
+  st.dial_failed_ms = 0;
+  st.refuse_at_ms = 0;
   st.gone_at_ms = 0;
   st.unreached = {};
   take_name(self, up.other.node_name);
@@ -341,6 +415,9 @@ void end_connection(self_ptr self, link_lane which) {
     return;
   if (st.down_since_ms == 0)
     st.down_since_ms = boot_ms(self);
+  else
+    st.dial_failed_ms = boot_ms(self);
+  refuse_while_away(self);
   if (!st.dials && st.gone_at_ms == 0)
     st.gone_at_ms = boot_ms(self) + limits::host_lease().count();
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
@@ -467,6 +544,9 @@ void on_news(self_ptr self, const link_news& news) {
   } else if (news.kind == link_news::not_reached) {
     l.dialling = false;
     on_not_reached(self, news.text);
+    if (which == link_lane::control)
+      st.dial_failed_ms = boot_ms(self);
+    refuse_while_away(self);
   } else if (news.connection != l.connection) {
     if (news.kind == link_news::disconnected && news.connection == l.leaving)
       l.leaving = nullptr;
@@ -541,6 +621,8 @@ void on_tick(self_ptr self) {
     if (l.leaving && l.leaving_until_ms <= now)
       std::exchange(l.leaving, nullptr)->abort();
   }
+  if (st.refuse_at_ms != 0 && st.refuse_at_ms <= now)
+    refuse_while_away(self);
   if (st.held_until_ms != 0 && st.held_until_ms <= now) {
     st.held_until_ms = 0;
     put_waiting(self);

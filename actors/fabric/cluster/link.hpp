@@ -42,6 +42,7 @@ struct link_state {
     std::int64_t deadline_ms = 0; // boot time
     runtime::parked<link_response_ptr> answer;
     std::optional<link_lane> put; // it is on its way there, or has arrived: it may happen
+    bool was_put = false;         // now or on a link before
   };
   /// What the other node has asked, as long as the link it asked on goes on.
   struct ticket {
@@ -66,10 +67,13 @@ struct link_state {
 
   std::array<lane, link_lanes> lanes;
   std::string last_failure;
-  std::int64_t down_since_ms = 0; // boot time at which the link ended, or this node started; 0 while it is up
-  runtime::log_limiter refused;   // connections that ended because one side does not take the other
-  runtime::log_limiter unreached; // since it was linked last
-  bool clock_off = false;         // as said last
+  std::int64_t down_since_ms = 0;  // boot time at which the link ended, or this node started; 0 while it is up
+  bool was_up = false;             // since this node started
+  std::int64_t dial_failed_ms = 0; // boot time at which the last dial failed; 0: none has since the link was up
+  std::int64_t refuse_at_ms = 0;   // boot time at which what clients ask of the home is refused; 0: nothing of the kind waits
+  runtime::log_limiter refused;    // connections that ended because one side does not take the other
+  runtime::log_limiter unreached;  // since it was linked last
+  bool clock_off = false;          // as said last
 
   std::map<std::uint64_t, question> asked;
   std::uint64_t next_id = 1;

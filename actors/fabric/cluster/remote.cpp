@@ -28,7 +28,7 @@ template <class T>
 caf::expected<std::shared_ptr<const T>> taken(const v1::LinkResponse& r, bool there, const T& what) {
   if (there)
     return std::make_shared<const T>(what);
-  if (r.has_error() && r.error().code() >= 1 && r.error().code() <= static_cast<std::uint32_t>(errc::stale))
+  if (r.has_error() && r.error().code() >= 1 && r.error().code() <= static_cast<std::uint32_t>(errc::away))
     return fail(static_cast<errc>(r.error().code()), r.error().text());
   return fail(errc::invalid, "the other node answered something else than it was asked");
 }
@@ -110,7 +110,7 @@ writer_actor::behavior_type remote_writer(writer_actor::stateful_pointer<remote_
 void answer_or_refuse(runtime::parked<answer_ptr>& kept, caf::expected<answer_ptr> answer) {
   if (answer)
     return kept.answer(std::move(*answer));
-  if (answer.error() != errc::unavailable)
+  if (answer.error() != errc::unavailable && answer.error() != errc::away)
     return kept.answer(std::move(answer.error()));
   auto refused = std::make_shared<v1::Answer>();
   *refused->mutable_refusal() = domain::refusal(v1::Refusal::UNAVAILABLE, runtime::error_text(answer.error()));

@@ -105,8 +105,8 @@ void ask_node(
 /// This node is there, and its client has nothing to wait for: that the home is away is an answer, which refuses.
 void answer_or_refuse(runtime::parked<answer_ptr>&, caf::expected<answer_ptr>);
 
-/// Asks the home a client's query, as ask_node does. What this node asks for itself, such as whose a token is, must not be refused so: not to know is
-/// no "no".
+/// Asks the home a client's query, as ask_node does. What this node asks for itself, such as whose a token is, must not be refused: not to know is no
+/// "no".
 template <class Self>
 void ask_home(Self self, const federation_actor& federation, const std::string& home, link_request_ptr request,
               caf::typed_response_promise<answer_ptr> promise) {

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <future>
+#include <mutex>
 
 #include <grpcpp/grpcpp.h>
 
@@ -25,6 +27,8 @@ class silent_node final : public v1::Coordination::CallbackService {
 public:
   std::atomic<bool> keeps_questions = false;
   std::promise<void> asked; // of the first question that is kept
+  std::mutex mutex;
+  std::deque<grpc::Status> ends; // of the commands to come
 
   grpc::ServerWriteReactor<v1::WatchReply>* Watch(grpc::CallbackServerContext*, const v1::WatchRequest*) override {
     struct stream final : grpc::ServerWriteReactor<v1::WatchReply> {
@@ -47,6 +51,15 @@ public:
     };
     asked.set_value();
     return new kept;
+  }
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest*, v1::Reply*) override {
+    std::lock_guard guard{mutex};
+    auto* reactor = ctx->DefaultReactor();
+    auto end = ends.empty() ? grpc::Status::OK : ends.front();
+    if (!ends.empty())
+      ends.pop_front();
+    reactor->Finish(end);
+    return reactor;
   }
 };
 
@@ -130,4 +143,24 @@ TEST_CASE("what ends a call that was made from within a watch ends the watch, an
   }
   f.node.keeps_questions = false;
   CHECK_NOTHROW(f.caller->ask({}));
+}
+
+TEST_CASE("a home that is away is told at once, and that an earlier try may have come to it") {
+  const grpc::Status away{grpc::StatusCode::FAILED_PRECONDITION, "the home of this scope, a, has not been reached for 4.0 s"};
+  auto failure_of = [](std::deque<grpc::Status> ends) {
+    fixture f;
+    f.node.ends = std::move(ends);
+    try {
+      f.caller->execute({}, {}, 0);
+      FAIL("it went through");
+      return std::string{};
+    } catch (const call_failed& e) {
+      CHECK(e.exit_status == code::refused);
+      return std::string{e.what()};
+    }
+  };
+  CHECK(failure_of({away}) == away.error_message());
+  CHECK(failure_of({{grpc::StatusCode::RESOURCE_EXHAUSTED, "full"}, away}) == away.error_message());
+  CHECK(failure_of({{grpc::StatusCode::UNAVAILABLE, "the outcome is unknown"}, away}) ==
+        away.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown");
 }

@@ -49,9 +49,9 @@ TEST_CASE("every error of the fabric has its gRPC code and a text") {
     {errc::forbidden, PERMISSION_DENIED},      {errc::not_found, NOT_FOUND},
     {errc::out_of_range, OUT_OF_RANGE},        {errc::keeper_failed, UNAVAILABLE},
     {errc::state_dir, FAILED_PRECONDITION},    {errc::already_running, FAILED_PRECONDITION},
-    {errc::stale, FAILED_PRECONDITION},
+    {errc::stale, FAILED_PRECONDITION},        {errc::away, FAILED_PRECONDITION},
   };
-  CHECK(table.size() == static_cast<std::size_t>(errc::stale));
+  CHECK(table.size() == static_cast<std::size_t>(errc::away));
   for (const auto& [e, code] : table) {
     CAPTURE(to_string(e));
     CHECK(to_status(e).error_code() == code);

@@ -1,0 +1,240 @@
+// A member's link to its home: what becomes of what is asked while the home is not reached.
+#include "actors/fabric/cluster/link.hpp"
+#include "actors/runtime/error_text.hpp"
+#include "tests/support/fabric_world.hpp"
+
+#include <deque>
+
+using namespace swarm;
+using namespace std::chrono_literals;
+
+namespace {
+
+class wire final : public link_connection {
+public:
+  const std::string& node_id() const noexcept override { return home; }
+  bool dialled() const noexcept override { return true; }
+  link_lane lane() const noexcept override { return link_lane::control; }
+  void write(v1::LinkFrame f) override { written.push_back(std::move(f)); }
+  void read() override {}
+  void close() override {}
+  void abort() override {}
+
+  std::string home = "a";
+  std::deque<v1::LinkFrame> written;
+};
+
+struct dials final : link_port {
+  void listen(link_listener) override {}
+  void dial(const v1::NodeAddress&, link_lane lane) override { count += lane == link_lane::control; }
+  void cancel_dial(const std::string&, link_lane) override {}
+  int count = 0;
+};
+
+struct membership final : cluster_port {
+  std::string home_of(std::string_view) const override { return "a"; }
+  std::string shared_home() const override { return "a"; }
+  bool is_shared(std::string_view) const override { return true; }
+  v1::ClusterView view() const override {
+    v1::ClusterView out;
+    out.set_cluster_id("c");
+    return out;
+  }
+  void keep(const v1::ClusterView&) override {}
+  void busy(std::uint32_t) override {}
+  void placed(const std::string&) override {}
+  void listen(std::function<void()>) override {}
+  std::string checkout_of(std::string_view) const override { return {}; }
+  const domain::accept_policy& accepts() const override { return policy; }
+  domain::accept_policy policy;
+};
+
+link_request_ptr asked_by(v1::Principal::Kind who, bool command) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(30'000);
+  r->mutable_principal()->set_kind(who);
+  if (command)
+    r->mutable_execute()->mutable_command()->set_scope("shared");
+  else
+    r->mutable_query()->set_scope("shared");
+  return r;
+}
+link_request_ptr query() { return asked_by(v1::Principal::OPERATOR, false); }
+link_request_ptr command() { return asked_by(v1::Principal::OPERATOR, true); }
+
+/// What came back.
+struct answer {
+  std::optional<caf::error> failed;
+  bool waits() const { return !failed.has_value(); }
+  bool is(errc e) const { return failed && *failed == e; }
+  std::string text() const { return failed ? runtime::error_text(*failed) : ""; }
+};
+
+struct member {
+  member() {
+    w.advance(1s); // like a machine that has been on for a while
+    environment->facts.node_id = "b";
+    environment->facts.node_name = "b";
+    environment->clock = &w.clock;
+    environment->links = &links;
+    environment->cluster = &cluster;
+    v1::NodeAddress home;
+    home.set_node_id("a");
+    home.set_node_name("a");
+    home.set_address("10.0.0.1:7400");
+    subject = w.sys.spawn(swarm::link, node_environment_ptr{environment}, home, true, federation_actor{}, watch_hub_actor{}, processes_actor{});
+    w.settle();
+  }
+  ~member() { w.end(subject); }
+
+  void tell(link_news::kind_t kind, link_connection_ptr of = nullptr, v1::LinkFrame frame = {}, std::string text = {}) {
+    w.tell(subject, std::make_shared<const link_news>(link_news{kind, std::move(of), "a", link_lane::control, std::move(frame), std::move(text)}));
+  }
+  void refuse_dial() { tell(link_news::not_reached, nullptr, {}, "10.0.0.1:7400: connection refused"); }
+  /// The home takes the connection, and from then on what is asked, without an answer.
+  void link_up() {
+    runtime::link_options o;
+    o.cluster_id = "c";
+    o.node_id = o.node_name = "a";
+    o.other_id = "b";
+    o.incarnation = ++runs; // it has been started again
+    federation_link far{o};
+    connection = std::make_shared<wire>();
+    tell(link_news::connected, connection);
+    auto at = far.connected(runtime::link_time{}, w.clock.unix_ms());
+    for (bool busy = true; busy;) {
+      busy = !connection->written.empty();
+      if (busy) {
+        far.received(at, from_wire(connection->written.front()), runtime::link_time{});
+        connection->written.pop_front();
+        tell(link_news::written, connection);
+      }
+      while (auto f = far.next_frame(at, runtime::link_time{})) {
+        tell(link_news::frame, connection, to_wire(*f));
+        busy = true;
+      }
+    }
+  }
+  void link_down() { tell(link_news::disconnected, std::exchange(connection, nullptr)); }
+
+  std::shared_ptr<answer> ask(const link_request_ptr& r) {
+    auto out = std::make_shared<answer>();
+    w.sys.spawn([out, r, to = subject](caf::event_based_actor* self) {
+      self->request(to, caf::infinite, r).then([](const link_response_ptr&) {}, [out](caf::error& e) { out->failed = std::move(e); });
+    });
+    w.settle();
+    return out;
+  }
+  /// Each dial is refused at once.
+  void pass(std::chrono::milliseconds d) {
+    for (auto left = d; left > 0ms; left -= 50ms) {
+      w.advance(std::min<std::chrono::milliseconds>(left, 50ms));
+      if (std::exchange(refused, links.count) != links.count && !connection)
+        refuse_dial();
+    }
+  }
+
+  /// Until the last dial is longer ago than the shortest pause between two.
+  void rest() {
+    int before = 0;
+    do {
+      before = links.count;
+      pass(2 * limits::link_redial_min());
+    } while (links.count != before);
+  }
+
+  test::quiet log;
+  test::fabric_world::sim w;
+  std::shared_ptr<node_environment> environment = std::make_shared<node_environment>();
+  dials links;
+  membership cluster;
+  std::shared_ptr<wire> connection;
+  link_actor subject;
+  int refused = 0;
+  std::uint64_t runs = 0;
+};
+
+} // namespace
+
+TEST_CASE("what a client asks of a home that is away is refused after a restart's time, also what waits then, and says for how long and why") {
+  member b;
+  b.link_up();
+  b.link_down();
+  b.pass(1s);
+  auto first = b.ask(query()), second = b.ask(command());
+  b.pass(1'500ms);
+  CHECK(first->waits());
+  CHECK(second->waits());
+  b.pass(1s);
+  CHECK(first->is(errc::away));
+  CHECK(second->is(errc::away));
+  CHECK_MESSAGE(first->text().starts_with("the home of this scope, a, has not been reached for 3.0 s (10.0.0.1:7400: connection refused)"),
+                first->text());
+  b.pass(60s);
+  auto later = b.ask(command());
+  b.pass(50ms);
+  CHECK(later->is(errc::away));
+}
+
+TEST_CASE("a node that has just started gives its first dial the time that it may take") {
+  member b;
+  auto early = b.ask(query());
+  b.pass(limits::home_away_after() + 1s);
+  CHECK(early->waits());
+  b.pass(limits::link_connect_timeout);
+  CHECK(early->is(errc::away));
+}
+
+TEST_CASE("what the node asks for itself waits for the home: not to know is no no") {
+  member b;
+  b.link_up();
+  b.link_down();
+  auto does = b.ask(asked_by(v1::Principal::NODE, true)), looks_up = b.ask(asked_by(v1::Principal::NODE, false));
+  b.pass(limits::link_silence());
+  CHECK(does->waits());
+  CHECK(looks_up->waits());
+  b.pass(16s);
+  CHECK(does->is(errc::unavailable));
+  CHECK(looks_up->is(errc::unavailable));
+}
+
+TEST_CASE("a command that was put may have happened: it keeps its deadline, and its outcome is unknown") {
+  member b;
+  b.link_up();
+  auto put = b.ask(command()), looked = b.ask(query());
+  b.link_down();
+  b.pass(limits::home_away_after() + limits::home_away_dial);
+  CHECK(put->waits());
+  CHECK(looked->is(errc::away));
+  b.pass(30s);
+  CHECK(put->is(errc::unknown_outcome));
+}
+
+TEST_CASE("a client that asks has an away home dialled at once, and is answered by it if it is back") {
+  member b;
+  b.link_up();
+  b.link_down();
+  b.pass(60s); // the pause between two dials is long by now
+  b.rest();
+  auto before = b.links.count;
+  auto asked = b.ask(command());
+  CHECK(b.links.count == before + 1);
+  CHECK(asked->waits());
+  b.link_up();
+  b.pass(limits::home_away_dial);
+  CHECK(asked->waits()); // it was put
+  CHECK(b.ask(command())->waits());
+}
+
+TEST_CASE("a home that answers nothing, not even with a refusal, is waited for no longer than a moment") {
+  member b;
+  b.link_up();
+  b.link_down();
+  b.pass(60s);
+  b.rest();
+  auto asked = b.ask(query());
+  b.w.advance(limits::home_away_dial - 50ms);
+  CHECK(asked->waits());
+  b.w.advance(50ms);
+  CHECK(asked->is(errc::away));
+}
