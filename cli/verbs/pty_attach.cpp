@@ -5,9 +5,11 @@
 #include "cli/verbs/terminal_modes.hpp"
 #include "gateway/client/failure.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -162,6 +164,7 @@ private:
   bool read_stream() {
     auto stream = current();
     for (v1::PtyChunk chunk; stream->read(chunk);) {
+      pause_ = {};
       next_ = chunk.offset() + chunk.data().size();
       modes_.take(chunk.data());
       write_out(chunk.data());
@@ -184,8 +187,9 @@ private:
   bool come_back() {
     post(node_left);
     auto began = std::chrono::steady_clock::now();
-    for (auto wait = limits::pty_reopen_pause_min; !left_; wait = std::min(wait * 2, limits::pty_reopen_pause_max)) {
-      if (auto fresh = ptys_.attach_again()) {
+    while (!left_) {
+      wait_a_little();
+      if (auto fresh = left_ ? nullptr : ptys_.attach_again()) {
         open(std::move(fresh), true);
         post(node_came);
         return true;
@@ -193,10 +197,15 @@ private:
       // Without a user who could leave, the wait needs a limit.
       if (!settings_.may_leave && std::chrono::steady_clock::now() - began > settings_.patience)
         throw failure(code::no_node, "the node went away and did not come back; the program goes on: attach again");
-      std::unique_lock lock{mutex_};
-      changed_.wait_for(lock, wait, [this] { return left_.load(); });
     }
     return false;
+  }
+
+  /// At first not at all. A node that is back may not reach the terminal's node yet, and then it ends one stream after the other.
+  void wait_a_little() {
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, pause_, [this] { return left_.load(); });
+    pause_ = std::clamp(2 * pause_, limits::pty_reopen_pause_min, limits::pty_reopen_pause_max);
   }
 
   void open(std::unique_ptr<pty_stream> stream, bool again) {
@@ -323,6 +332,7 @@ private:
   terminal_modes modes_;
   attach_end end_;
   bool program_ended_ = false;
+  std::chrono::milliseconds pause_{0}; // before the next attempt
   std::exception_ptr failed_;
 };
 

@@ -236,6 +236,35 @@ TEST_CASE("a line that is sent again after the terminal's node was killed is typ
   CHECK(output() == "ready\r\ngot once\r\ngot end a\r\ngot once\r\ngot end b\r\n");
 }
 
+TEST_CASE("a terminal of another host stays attached while one's own node restarts") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  // The home waits for the member to dial it; the member dials the home.
+  const std::pair<test_node*, test_node*> both[]{{&c.home, &b}, {&b, &c.home}};
+  for (auto [mine, other] : both) {
+    CAPTURE(mine == &b);
+    std::string id = other->ctl_json({"pty", "new", "--", "sh", "-c", "while read -r line; do echo got-$line; done"}).at("id");
+    terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, mine->env(), mine->work()};
+    person.type("one\r");
+    REQUIRE(person.read_until("got-one"));
+    auto types = [&](const std::string& word) {
+      return eventually([&] {
+        person.type(word + "\r");
+        return person.read_until("got-" + word, std::chrono::milliseconds{500});
+      });
+    };
+    mine->kill_node();
+    CHECK(types("two"));
+    REQUIRE(mine->ctl({"down", "--keep-programs"}).status == 0);
+    REQUIRE(mine->ctl({"up"}).status == 0);
+    CHECK(types("three"));
+    person.type("\x1d");
+    CHECK(person.finish() == 0);
+    CHECK(person.screen().find("no terminal") == std::string::npos);
+  }
+}
+
 TEST_CASE("a member's node and its home may stop and come back") {
   cluster_of_nodes c;
   test_node b;

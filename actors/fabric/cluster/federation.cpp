@@ -125,8 +125,17 @@ link_request_ptr by(const v1::Principal& who, std::function<void(v1::LinkRequest
   return r;
 }
 
-/// Asks all linked nodes at once; `each` for every answer, `done` when the last has come or failed.
-void ask_all(self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done) {
+/// This node, or its actor for the other one, has started not long ago and has not heard of the other one since: their link is likely to come up.
+bool is_awaited(self_ptr self, const federation_state::member& m, const v1::ClusterNode& n) {
+  return n.link() == v1::ClusterNode::DOWN && n.last_heard_ms() == 0 &&
+         self->state.node->clock->boot_ms() - m.since_ms < limits::restart_grace().count();
+}
+
+/// Asks all linked nodes at once; `each` for every answer, `awaited` for a node whose link is likely to come up, `done` when the last has come or
+/// failed.
+void ask_all(
+  self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done,
+  std::function<void(const std::string& node)> awaited = [](const std::string&) {}) {
   auto left = std::make_shared<std::size_t>(1);
   auto step = [left, done] {
     if (--*left == 0)
@@ -138,7 +147,10 @@ void ask_all(self_ptr self, const link_request_ptr& request, std::function<void(
     ++*left;
     self->request(m.who, limits::tree_patience(), status_atom_v)
       .then(
-        [self, who = m.who, request, each, step](const cluster_node_ptr& n) {
+        [self, id, who = m.who, request, each, step, awaited](const cluster_node_ptr& n) {
+          auto known = self->state.members.find(id);
+          if (known != self->state.members.end() && is_awaited(self, known->second, *n))
+            awaited(n->info().node_name());
           if (n->link() != v1::ClusterNode::UP)
             return step();
           self->request(who, std::chrono::milliseconds{request->timeout_ms()}, request)
@@ -157,19 +169,22 @@ void ask_all(self_ptr self, const link_request_ptr& request, std::function<void(
 caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const principal_ptr& who) {
   auto promise = self->make_response_promise<pty_actor>();
   auto kept = std::make_shared<runtime::parked<pty_actor>>(promise);
-  auto refused = std::make_shared<std::string>();
+  auto failure = std::make_shared<caf::error>(fail(errc::not_found, concat({"no terminal ", id, " on this node or on one that is linked"})));
   ask_all(
     self, by(*who, [&](v1::LinkRequest& r) { r.mutable_find_pty()->set_id(id); }),
-    [self, kept, who, refused](const v1::LinkResponse& r) {
+    [self, kept, who, failure](const v1::LinkResponse& r) {
+      const auto code = static_cast<errc>(r.error().code());
       if (r.has_pty() && kept->pending())
         kept->answer(self->home_system().spawn(remote_pty, caf::actor_cast<federation_actor>(self), r.pty().node_id(), r.pty(), who));
-      else if (r.has_error() && r.error().code() == static_cast<std::uint32_t>(errc::forbidden))
-        *refused = r.error().text();
+      else if (r.has_error() && (code == errc::forbidden || (code == errc::unavailable && *failure == errc::not_found)))
+        *failure = fail(code, r.error().text());
     },
-    [kept, id, refused] {
-      // A node that does not say what terminals it has may hold this one.
-      kept->answer(refused->empty() ? fail(errc::not_found, concat({"no terminal ", id, " on this node or on one that is linked"}))
-                                    : fail(errc::forbidden, *refused));
+    // A node that does not say what terminals it has may hold this one.
+    [kept, failure] { kept->answer(std::move(*failure)); },
+    [failure, id](const std::string& node) {
+      if (*failure == errc::not_found)
+        *failure =
+          fail(errc::unavailable, concat({"no terminal ", id, " on the nodes that are linked; the link to the node ", node, " is coming up"}));
     });
   return promise;
 }
