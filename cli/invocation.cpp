@@ -213,6 +213,24 @@ failure refused(const v1::Refusal& refusal) {
   return refused(reply);
 }
 
+std::string shared_name(const v1::CheckoutList& checkouts, const std::string& root) {
+  for (const auto& c : checkouts.checkouts())
+    if (c.declared() && c.root() == root)
+      return c.scope();
+  return root;
+}
+
+std::string scope_shown(const invocation& cli) {
+  const auto scope = cli.scope();
+  if (is_named_scope(scope))
+    return scope;
+  try {
+    return shared_name(cli.node().admin.checkouts(), scope);
+  } catch (const call_failed&) {
+    return scope; // not everybody may ask that
+  }
+}
+
 std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& scope) {
   auto q = cli.query();
   q.set_scope(scope);

@@ -132,6 +132,11 @@ std::vector<Row> all_rows(const invocation& cli, v1::Query query) {
   return mcp::rows_of_pages<Row>(std::move(query), [&](const v1::Query& q) { return cli.ask(q); });
 }
 
+/// The name under which hosts share the scope of this root; the root itself if they do not.
+std::string shared_name(const v1::CheckoutList& checkouts, const std::string& root);
+/// The command's scope as people are told: by its name, if hosts share it.
+std::string scope_shown(const invocation&);
+
 /// Every session, task, lock of the scope, in list order.
 std::vector<v1::Session> all_sessions(const invocation&, const std::string& scope);
 /// `statuses`: none = all; `scope`: empty = that of the command.

@@ -26,9 +26,11 @@ const char* link_text(v1::ClusterNode::Link link) {
 }
 
 std::string link_state(const v1::ClusterNode& n, std::int64_t now_ms) {
-  std::string out = n.left() ? "left" : link_text(n.link());
+  std::string out = n.left() ? "left" : n.link() == v1::ClusterNode::NONE ? "through home" : link_text(n.link());
   if (n.link() == v1::ClusterNode::DOWN)
-    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0)) : "not linked yet";
+    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0))
+          : n.home()            ? "linking…"
+                                : "not linked yet";
   if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
     out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
   if (n.info().draining())

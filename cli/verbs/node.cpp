@@ -65,7 +65,8 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
   auto home = home_of_cluster(cli);
   if (cli.json_wanted()) {
     auto row = status_row(s);
-    row["cluster"] = home ? json{{"home", home->info().node_name()}, {"link", link_text(home->link())}} : json(nullptr);
+    row["cluster"] =
+      home ? json{{"home", home->info().node_name()}, {"link", link_text(home->link())}, {"last_heard_ms", home->last_heard_ms()}} : json(nullptr);
     if (!recovery_copy.empty())
       row["recovery_copy"] = recovery_copy; // it is there this once
     io.print(row);

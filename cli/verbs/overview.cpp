@@ -56,7 +56,7 @@ int run_inspect(invocation& cli) {
     io.print(all);
     return code::ok;
   }
-  io.line("scope: " + all["scope"].get<std::string>());
+  io.line("scope: " + scope_shown(cli));
   auto section = [&](const char* title, const char* name, auto line_of) {
     io.painted_line(io.paint(colour::bold, concat({title, " (", all[name].size(), ")"})));
     for (const auto& row : all[name])

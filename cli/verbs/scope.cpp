@@ -146,14 +146,11 @@ int run_show(const invocation& cli, const std::string& directory) {
   const auto where = directory.empty() ? cli.directory() : normalize_path(directory, cli.directory());
   const auto named = cli.scope_of(where);
   const auto checkouts = cli.node().admin.checkouts();
-  std::string scope = named;
+  const auto scope = shared_name(checkouts, named);
   const v1::Checkout* inside = nullptr;
-  for (const auto& c : checkouts.checkouts()) {
-    if (c.declared() && c.root() == named)
-      scope = c.scope();
+  for (const auto& c : checkouts.checkouts())
     if (is_inside(c.root(), where) && (!inside || c.root().size() > inside->root().size()))
       inside = &c;
-  }
   if (inside && inside->scope() != scope)
     inside = nullptr;
   const auto shared = is_named_scope(scope);

@@ -290,10 +290,10 @@ int run_instances(invocation& cli) {
     return code::ok;
   }
   if (sessions.empty()) {
-    cli.io().line("(no instances in scope " + cli.scope() + ")");
+    cli.io().line("(no instances in scope " + scope_shown(cli) + ")");
     return code::ok;
   }
-  cli.io().line("scope: " + cli.scope());
+  cli.io().line("scope: " + scope_shown(cli));
   for (const auto& s : sessions) {
     auto c = colour::none;
     auto presence = presence_text(s, cli.now_ms(), c);

@@ -116,7 +116,7 @@ void print_tasks(invocation& cli, const tasks_options& o) {
       out.push_back(cli_task_row(t));
     cli.io().print(out);
   } else if (tasks.empty()) {
-    cli.io().line(o.all_scopes ? "(no tasks)" : "(no tasks in scope " + cli.scope() + ")");
+    cli.io().line(o.all_scopes ? "(no tasks)" : "(no tasks in scope " + scope_shown(cli) + ")");
   } else {
     cli.io().painted_line(tasks_text(cli, o, tasks));
   }

@@ -522,6 +522,55 @@ TEST_CASE("a home that moves says what its members have to be told") {
   CHECK(listen_at("10.0.0.9:7400").find("at 10.0.0.1:7400: b. ") != std::string::npos);
 }
 
+TEST_CASE("nodes says that the link to the home is coming up, and how another member is linked") {
+  test::cli ctl;
+  ctl.node.view.set_cluster_id("x");
+  auto add = [&](const char* name, v1::ClusterNode::Link link) -> v1::ClusterNode& {
+    auto& n = *ctl.node.view.add_nodes();
+    n.mutable_info()->set_node_name(name);
+    n.set_link(link);
+    return n;
+  };
+  add("a", v1::ClusterNode::DOWN).set_home(true);
+  add("b", v1::ClusterNode::SELF);
+  add("c", v1::ClusterNode::NONE);
+  for (const auto& command : {std::vector<std::string>{"nodes"}, std::vector<std::string>{"join", "swarm-join-1.x"}}) {
+    CHECK(ctl(command) == code::ok);
+    CHECK(ctl.screen.out.find("linking…") != std::string::npos);
+    CHECK(ctl.screen.out.find("not linked yet") == std::string::npos);
+    CHECK(ctl.screen.out.find("through home") != std::string::npos);
+  }
+  CHECK(ctl({"nodes", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["nodes"][2]["link"] == "none");
+}
+
+TEST_CASE("status as JSON says since when the home is away") {
+  test::cli ctl;
+  CHECK(ctl({"status", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["cluster"].is_null());
+  auto& home = *ctl.node.view.add_nodes();
+  home.mutable_info()->set_node_name("a");
+  home.set_home(true);
+  home.set_link(v1::ClusterNode::DOWN);
+  home.set_last_heard_ms(1'234);
+  CHECK(ctl({"status", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["cluster"] == json{{"home", "a"}, {"link", "down"}, {"last_heard_ms", 1'234}});
+}
+
+TEST_CASE("the scope of a checkout that hosts share is called by its name") {
+  test::cli ctl;
+  auto& c = *ctl.node.shared.add_checkouts();
+  c.set_root("/r");
+  c.set_scope("git:host/me/game");
+  c.set_declared(true);
+  CHECK(ctl({"instances"}) == code::ok);
+  CHECK(ctl.screen.out == "(no instances in scope git:host/me/game)\n");
+  CHECK(ctl({"inspect"}) == code::ok);
+  CHECK(ctl.screen.out.starts_with("scope: git:host/me/game\n"));
+  CHECK(ctl({"instances", "--scope", "/other"}) == code::ok);
+  CHECK(ctl.screen.out == "(no instances in scope /other)\n");
+}
+
 TEST_CASE("down waits until the process has ended, at most for --timeout") {
   test::cli ctl;
   CHECK(ctl({"down", "--timeout", "7"}) == code::ok);

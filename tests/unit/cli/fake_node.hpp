@@ -78,7 +78,7 @@ public:
     return reply;
   }
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override { return {}; }
-  v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override { return {}; }
+  v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override { return view; }
   v1::ClusterView view;
   v1::ClusterView nodes() override { return view; }
   v1::UnlockAuthorityReply unlock_authority(const v1::UnlockAuthorityRequest&) override { return {}; }
@@ -87,7 +87,8 @@ public:
   v1::LeaveClusterReply leave_cluster(const v1::LeaveClusterRequest&) override { return {}; }
   v1::CheckoutList share_scope(const v1::ShareScopeRequest&) override { return {}; }
   v1::CheckoutList unshare_scope(const v1::UnshareScopeRequest&) override { return {}; }
-  v1::CheckoutList checkouts() override { return {}; }
+  v1::CheckoutList shared;
+  v1::CheckoutList checkouts() override { return shared; }
   v1::PtyInfo create(v1::CreatePtyRequest r) override {
     created = r;
     v1::PtyInfo info;
