@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {

@@ -4,6 +4,7 @@
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/verbs/interrupt.hpp"
+#include "gateway/client/failure.hpp"
 
 #include <array>
 #include <atomic>
@@ -23,11 +24,39 @@ std::int64_t number_in(const json& object, const char* name) {
   return i != object.end() && i->is_number_integer() ? i->get<std::int64_t>() : 0;
 }
 
-v1::Task current(const invocation& cli, const v1::Task& task) {
+v1::Query row_query(const invocation& cli, const v1::Task& task) {
   auto query = cli.query();
   query.set_scope(task.scope());
   query.mutable_get_task()->set_task_id(task.id());
-  return cli.ask(query).task();
+  return query;
+}
+
+v1::Task current(const invocation& cli, const v1::Task& task) { return cli.ask(row_query(cli, task)).task(); }
+
+/// A node that comes back with the store of a backup may not know the task, and no event would ever say so.
+void refuse_unknown(const invocation& cli, const v1::Task& task) {
+  v1::Answer answer;
+  try {
+    answer = cli.node().coordination.ask(row_query(cli, task));
+  } catch (const call_failed&) {
+    return; // the stream finds out whether the node is there
+  }
+  if (answer.refusal().code() == v1::Refusal::NOT_FOUND)
+    throw refused(answer.refusal());
+}
+
+/// Waits for the node for another deadline; throws when it does not come.
+void await_return(const invocation& cli) {
+  v1::Query query;
+  *query.mutable_caller() = cli.caller();
+  query.mutable_get_totals();
+  try {
+    cli.node().coordination.ask(query);
+  } catch (const call_failed& f) {
+    if (f.exit_status != code::deadline)
+      throw;
+    throw failure(code::deadline, "the node went away and did not come back by the deadline; see: swarmctl status");
+  }
 }
 
 /// A line on the terminal that shows that the command is alive. It is erased before anything else is printed.
@@ -69,7 +98,7 @@ colour colour_of(const v1::Event& e) {
 } // namespace
 
 follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
-                         const std::function<bool()>& on_reset, const std::function<void()>& on_tick) {
+                         const std::function<bool()>& on_reset, const std::function<void()>& on_tick, const std::function<void()>& on_lost) {
   std::atomic<bool> late = false;
   auto& coordination = cli.node().coordination;
   interrupt_guard guard{[&] { coordination.cancel(); }};
@@ -83,6 +112,16 @@ follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t
   while (go_on && !guard.interrupted() && !late) {
     auto end = stream_end::stopped;
     try {
+      // The stream waits for a node that is away, longer than a deadline may be: only one that does not answer even then is missing.
+      if (away_since && static_cast<double>(cli.boot_ms() - *away_since) > cli.flags.timeout_s * 1000) {
+        await_return(cli);
+        away_since.reset();
+      }
+      if (away_since && on_lost)
+        on_lost();
+      // What cancels meant one of these calls.
+      if (guard.interrupted() || late)
+        break;
       end = coordination.watch(request, [&](const v1::WatchReply& reply) {
         away_since.reset();
         for (const auto& e : reply.events())
@@ -106,8 +145,6 @@ follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t
     } else if (end == stream_end::lost) {
       cli.node().finder.expect_return();
       away_since = away_since.value_or(cli.boot_ms());
-      if (static_cast<double>(cli.boot_ms() - *away_since) > cli.flags.timeout_s * 1000)
-        throw failure(code::deadline, "the node went away and did not come back by the deadline; see: swarmctl status");
     }
   }
   if (!go_on)
@@ -176,7 +213,7 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   mcp::follow_port port;
   port.read = [&](const v1::Task& t) { return current(cli, t); };
   port.watch = [&](const v1::WatchRequest& request, const auto& on, const auto& on_reset) {
-    out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick);
+    out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick, [&] { refuse_unknown(cli, out.task); });
     spin->around([] {});
   };
   port.tell = [&](const v1::Event& e) {

@@ -16,9 +16,10 @@ enum class follow_end { finished, timed_out, interrupted };
 
 /// Delivers the events after `request.after` until `on` returns false, the user presses Ctrl-C, or `timeout_ms` is over (0 = no limit). When the
 /// node goes away, this waits for it as long as --timeout allows, and resumes where it was. When the node no longer keeps that position,
-/// `on_reset` is called, and the events from now on follow.
+/// `on_reset` is called, and the events from now on follow. `on_lost` is called before the stream is opened again.
 follow_end follow_events(invocation&, v1::WatchRequest request, std::int64_t timeout_ms, const std::function<bool(const v1::Event&)>& on,
-                         const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr);
+                         const std::function<bool()>& on_reset, const std::function<void()>& on_tick = nullptr,
+                         const std::function<void()>& on_lost = nullptr);
 
 struct follow_options {
   mcp::task_follow::target until = mcp::task_follow::target::end;
