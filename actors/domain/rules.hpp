@@ -7,6 +7,11 @@
 
 namespace swarm::domain {
 
+/// The reasons of a program's end that is the fabric's loss. What became of the program is not known, and its retries are used.
+inline constexpr const char* node_restarted = "node_restarted"; // it went with its node or with the keeper there
+inline constexpr const char* host_lost = "host_lost";           // its host was not heard of for too long, or is out of the cluster
+bool is_loss(std::string_view reason) noexcept;
+
 // session.cpp
 v1::Reply register_session(transaction&, const v1::RegisterSession&);
 v1::Reply deregister_session(transaction&, const v1::DeregisterSession&);

@@ -4,6 +4,7 @@
 
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
 #include "actors/fabric/cluster/placement.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -76,7 +77,7 @@ v1::SpawnEnded end_of_lost(self_ptr self, const v1::Spawn& row) {
   v1::SpawnEnded end;
   end.set_spawn_id(row.id());
   end.set_attempt(row.attempt());
-  end.set_reason("node_restarted");
+  end.set_reason(domain::host_lost);
   end.set_next_node_id(next.node_id);
   end.set_next_placement(next.why);
   // One that comes back starts it again; one that has left does not.
@@ -131,7 +132,7 @@ void begin_elsewhere_if_gone(self_ptr self, const v1::Spawn& row) {
     end.set_spawn_id(row.id());
     end.set_attempt(row.attempt());
     end.set_never_ran(true);
-    end.set_reason(next.node_id.empty() ? concat({"spawn_failed: ", why, "; ", next.why}) : "node_restarted");
+    end.set_reason(next.node_id.empty() ? concat({"spawn_failed: ", why, "; ", next.why}) : domain::node_restarted);
     end.set_next_node_id(next.node_id);
     end.set_next_placement(next.why);
   });

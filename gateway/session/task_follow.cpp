@@ -10,15 +10,13 @@ namespace swarm::mcp {
 
 namespace {
 
-/// A host that restarted may try again; the task's row tells whether it does.
-constexpr const char* may_be_repeated = "node_restarted";
-
 struct end_words {
   std::string_view reason;
   const char* words;
 };
 constexpr end_words known_ends[] = {
-  {may_be_repeated, "its process was lost with the keeper or the host"},
+  {domain::node_restarted, "its process was lost with its node or the keeper there"},
+  {domain::host_lost, "its host was lost"},
   {"killed", "it was ended on request"},
 };
 
@@ -76,7 +74,8 @@ bool task_follow::take(const v1::Event& e) {
     last_spawn_error.clear();
   } else if (e.type() == "spawn.failed") {
     auto reason = domain::text_in(payload_of(e), "reason");
-    if (reason != may_be_repeated)
+    // A loss may be made good by a further attempt; the task's row tells whether it is.
+    if (!domain::is_loss(reason))
       last_spawn_error = reason.empty() ? "the worker could not be started" : reason;
   }
   return ends_task(e);

@@ -323,7 +323,7 @@ TEST_CASE("a host that is lost is given up after its lease, and what it ran coun
   b.kill_node();
   b.kill_keeper();
   CHECK(eventually([&] { return row()["status"] == "failed"; }));
-  CHECK(row().dump().find("node_restarted") != std::string::npos);
+  CHECK(row().dump().find("host_lost") != std::string::npos);
   // What it did not live to say is refused when it is back: nothing comes of the old attempt.
   REQUIRE(b.ctl({"up"}).status == 0);
   REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "up"; }));

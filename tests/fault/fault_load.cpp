@@ -23,6 +23,9 @@ std::string numbered(const char* what, std::size_t round, std::size_t i) {
   return std::string{what} + std::to_string(round) + "-" + std::to_string(i);
 }
 
+/// Whether the text names a loss of the program by its node or host.
+bool names_loss(const std::string& text) { return text.find("node_restarted") != text.npos || text.find("host_lost") != text.npos; }
+
 } // namespace
 
 struct load::objects {
@@ -260,7 +263,7 @@ std::string load::settle() {
     std::optional<v1::Task> task;
     if (!eventually([&] { return (task = task_of(me.raw(), id)) && task->status() >= v1::DONE && task->status() <= v1::CANCELLED; }))
       return "the worker's task " + id + (task ? " stays " + v1::TaskStatus_Name(task->status()) : " is lost");
-    if (task->status() != v1::DONE && !(where_.workers_get_lost && task->result().find("node_restarted") != std::string::npos))
+    if (task->status() != v1::DONE && !(where_.workers_get_lost && names_loss(task->result())))
       return "the worker's task " + id + " ended " + task->result() + events_about(me.raw(), id);
   }
   return {};
@@ -303,7 +306,7 @@ std::string check_workers(const std::string& log, const std::vector<v1::Spawn>& 
   }
   for (const auto& s : rows)
     // One whose keeper was killed may have been about to run: its end is not known, which its reason says.
-    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && s.reason() != "node_restarted" && !ran.contains(s.id()))
+    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && !names_loss(s.reason()) && !ran.contains(s.id()))
       return "spawn " + s.id() + " is said to have run and did not";
   return {};
 }
@@ -341,7 +344,7 @@ std::string check_attempts(const std::string& log, node_client& home) {
       return "a process ran that was not committed: " + line;
   }
   for (const auto& s : all_spawns(home))
-    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && s.reason() != "node_restarted" && !ran.contains(s.session_id()))
+    if (s.status() == v1::Spawn::ENDED && s.exit_status() == 0 && s.signal() == 0 && !names_loss(s.reason()) && !ran.contains(s.session_id()))
       return "spawn " + s.id() + " is said to have run and did not";
   return {};
 }

@@ -7,9 +7,10 @@
 
 namespace swarm::domain {
 
+bool is_loss(std::string_view reason) noexcept { return reason == node_restarted || reason == host_lost; }
+
 namespace {
 
-constexpr const char* node_restarted = "node_restarted";
 constexpr std::string_view spawn_failed = "spawn_failed";
 
 v1::Reply spawn_reply(v1::Spawn spawn, bool existing) {
@@ -82,9 +83,9 @@ void adopt_session(transaction& tx, const v1::Spawn& s, const v1::SpawnStarting&
 }
 
 /// Back to REQUESTED under the next attempt, as a new session; the task returns to open for the fabric to take again.
-void ask_again(transaction& tx, v1::Spawn& s) {
+void ask_again(transaction& tx, v1::Spawn& s, const std::string& reason) {
   if (auto task = task_of(tx, s); task && !task->assignee().empty() && task->assignee() == s.session_id())
-    reopen_task(tx, std::move(*task), node_restarted);
+    reopen_task(tx, std::move(*task), reason);
   end_worker_session(tx, s, false);
   s.set_attempt(s.attempt() + 1);
   s.set_retries_left(s.retries_left() - std::min(s.retries_left(), 1u)); // none is left, nor used up, when it is only given to another node
@@ -92,14 +93,14 @@ void ask_again(transaction& tx, v1::Spawn& s) {
   s.clear_pid_start();
   s.clear_pty_id();
   s.clear_started_at_ms();
-  s.set_reason(node_restarted);
+  s.set_reason(reason);
   s.set_fence(0);
   issue_spawn(tx, s);
 }
 
 /// What became of a program that was lost with its host is not known.
 bool has_exit_status(const v1::SpawnEnded& c) {
-  return !c.never_ran() && c.reason() != node_restarted && c.reason().compare(0, spawn_failed.size(), spawn_failed) != 0;
+  return !c.never_ran() && !is_loss(c.reason()) && c.reason().compare(0, spawn_failed.size(), spawn_failed) != 0;
 }
 
 /// The end of the output as text. A terminal ends its lines with \r\n.
@@ -178,7 +179,7 @@ v1::Reply spawn_starting(transaction& tx, const v1::SpawnStarting& c) {
     return refuse(v1::Refusal::NOT_FOUND, "Spawn not found", c.spawn_id());
   const bool process_was_lost = s->status() == v1::Spawn::STARTING || s->status() == v1::Spawn::RUNNING;
   if (process_was_lost && c.attempt() == s->attempt() + 1 && s->retries_left() > 0)
-    ask_again(tx, *s);
+    ask_again(tx, *s, node_restarted);
   if (s->status() != v1::Spawn::REQUESTED || c.attempt() != s->attempt() || s->session_id().empty())
     return stale(*s);
   if (auto task = task_of(tx, *s); task && is_terminal(task->status()))
@@ -237,13 +238,13 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   // Only the home of the scope chooses; a node whose program was lost there starts it again.
   const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty();
-  const auto again = c.reason() == node_restarted && (s->retries_left() > 0 || (placed && c.never_ran()));
+  const auto again = is_loss(c.reason()) && (s->retries_left() > 0 || (placed && c.never_ran()));
   if (auto task = task_of(tx, *s); again && !(task && is_terminal(task->status()))) {
     if (placed) {
       s->set_node_id(c.next_node_id());
       s->set_placement(c.next_placement());
     }
-    ask_again(tx, *s);
+    ask_again(tx, *s, c.reason());
     return spawn_reply(std::move(*s), false);
   }
   s->set_status(c.never_ran() ? v1::Spawn::FAILED : v1::Spawn::ENDED);

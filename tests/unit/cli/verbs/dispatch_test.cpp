@@ -456,3 +456,7 @@ TEST_CASE("a position that is no longer kept is made up for by reading the task"
   CHECK(ctl(command) == 0);
   CHECK(ctl.node.watch_requests.size() == 1);
 }
+
+TEST_CASE("a worker that was lost with its host is said to be lost, in words") {
+  CHECK(live_line(event(1, "spawn.ended", "S", R"({"reason": "host_lost"})")) == "worker ended: its host was lost");
+}

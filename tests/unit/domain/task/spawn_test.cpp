@@ -263,6 +263,21 @@ TEST_CASE("how long a command ran is left out when nobody knows it") {
   CHECK(w.task(d.task().id()).result().find("duration_ms") == std::string::npos);
 }
 
+TEST_CASE("a command whose host was lost says so, and runs again while retries are left") {
+  task_world w;
+  const auto d = run_command(w, 1);
+  const auto id = d.spawn().id();
+  for (std::uint32_t attempt : {1u, 2u}) {
+    w.node(starting(id, attempt));
+    w.node(running(id, attempt));
+    w.node(ended(id, attempt, 0, "host_lost"));
+    CHECK(w.spawn(id).status() == (attempt == 1 ? v1::Spawn::REQUESTED : v1::Spawn::ENDED));
+    CHECK(w.spawn(id).reason() == "host_lost");
+  }
+  CHECK(w.task(d.task().id()).status() == v1::FAILED);
+  CHECK(w.task(d.task().id()).result().find("exit_status") == std::string::npos);
+}
+
 TEST_CASE("a worker that never began is given to another node, without a retry, by the home alone") {
   for (bool by_home : {true, false}) {
     task_world w;
