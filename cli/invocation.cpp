@@ -260,6 +260,29 @@ std::vector<v1::KvEntry> all_kv(const invocation& cli, const std::string& prefix
   return all_rows<v1::KvEntry>(cli, std::move(q));
 }
 
+std::map<std::string, std::string> node_names(const invocation& cli) {
+  std::map<std::string, std::string> out;
+  v1::ClusterView view;
+  try {
+    view = cli.node().admin.nodes();
+  } catch (const call_failed&) {
+    return out; // Not everybody may ask that.
+  }
+  if (view.nodes_size() < 2)
+    return out;
+  for (const auto& n : view.nodes()) {
+    out[n.info().node_id()] = n.info().node_name();
+    if (n.link() == v1::ClusterNode::SELF)
+      out[""] = n.info().node_name();
+  }
+  return out;
+}
+
+std::string name_of_node(const std::map<std::string, std::string>& names, const std::string& id) {
+  auto known = names.find(id);
+  return known == names.end() ? short_id(id) : known->second;
+}
+
 std::vector<std::string> comma_separated(const std::vector<std::string>& values) {
   std::vector<std::string> out;
   for (const auto& value : values) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -143,6 +144,12 @@ std::vector<v1::Session> all_sessions(const invocation&, const std::string& scop
 std::vector<v1::Task> all_tasks(const invocation&, const std::vector<v1::TaskStatus>& statuses, bool by_creation, const std::string& scope = {});
 std::vector<v1::LockView> all_locks(const invocation&, const std::string& holder);
 std::vector<v1::KvEntry> all_kv(const invocation&, const std::string& prefix);
+
+/// The names of the cluster's nodes by their ids, this node's by the empty id as well. Empty when there is no other node, or when the caller may not
+/// ask.
+std::map<std::string, std::string> node_names(const invocation&);
+/// Its name; of an unknown node the beginning of its id.
+std::string name_of_node(const std::map<std::string, std::string>& names, const std::string& id);
 
 /// The non-empty parts between the commas of all values.
 std::vector<std::string> comma_separated(const std::vector<std::string>& values);

@@ -254,10 +254,8 @@ json payload_of(const v1::DispatchReply& d) {
 void explain_placement(console& io, const v1::DispatchReply& d) {
   if (!d.has_spawn())
     io.error("no worker was asked for, so none was placed");
-  else if (d.spawn().placement().empty())
-    io.error("placed here: this node has no others to choose from");
   else
-    io.error("placed on " + d.spawn().placement());
+    print_placement(io, d.spawn().placement());
 }
 
 std::string age_text(const invocation& cli, const v1::Task& task) {

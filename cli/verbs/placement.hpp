@@ -14,13 +14,14 @@ struct placement_options {
   bool explain = false;
 };
 
-inline void add_placement(CLI::App& app, placement_options& o) {
-  option(app, "--on", o.on,
-         "node that starts the worker: its name or id (default: the least busy node that fits; this node outside a shared checkout)", argument::node);
+inline constexpr const char* default_node_of_worker = "the least busy node that fits; this node outside a shared checkout";
+
+inline void add_placement(CLI::App& app, placement_options& o, const std::string& otherwise = default_node_of_worker) {
+  option(app, "--on", o.on, "node that starts the worker: its name or id (default: " + otherwise + ")", argument::node);
   option(app, "--where", o.where, "label the node must have, NAME=VALUE; may be repeated");
 }
 
-/// Of a v1::Dispatch or v1::RequestSpawn. Throws `failure` (usage) for a malformed label.
+/// Of a v1::Dispatch, v1::RequestSpawn or v1::CreatePtyRequest. Throws `failure` (usage) for a malformed label.
 template <class Body>
 void set_placement(Body& body, const placement_options& o) {
   body.set_on(o.on);
@@ -32,6 +33,11 @@ void set_placement(Body& body, const placement_options& o) {
     label.set_name(text.substr(0, equals));
     label.set_value(text.substr(equals + 1));
   }
+}
+
+/// For --explain. `placement`: as the node gives it.
+inline void print_placement(console& io, const std::string& placement) {
+  io.error(placement.empty() ? "placed here: this node has no others to choose from" : "placed on " + placement);
 }
 
 } // namespace swarm::cli

@@ -8,6 +8,7 @@
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "cli/verbs/output_filter.hpp"
+#include "cli/verbs/placement.hpp"
 #include "cli/verbs/pty_attach.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
@@ -59,6 +60,7 @@ struct new_options {
   std::string directory;
   std::vector<std::string> variables;
   size_options size;
+  placement_options placement;
 };
 
 int run_new(invocation& cli, const new_options& o) {
@@ -78,8 +80,11 @@ int run_new(invocation& cli, const new_options& o) {
   }
   request.set_name(o.name);
   request.set_identity(cli.caller().identity());
+  set_placement(request, o.placement);
   auto info = cli.node().ptys.create(request);
   remember_made(cli, kind_of_thing::terminal, info.scope(), info.id());
+  if (o.placement.explain)
+    print_placement(cli.io(), info.placement());
   if (cli.json_wanted())
     cli.io().print(mcp::pty(info));
   else
@@ -108,12 +113,20 @@ int run_list(invocation& cli, bool all) {
     cli.io().line("(no terminals)");
     return code::ok;
   }
+  const auto nodes = node_names(cli);
+  std::vector<std::string> head{"ID", "NAME", "STATE", "PID", "OUTPUT"};
   std::vector<std::vector<std::string>> rows;
   rows.reserve(list.size());
-  for (const auto& p : list)
-    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state_of(p), std::to_string(p.pid()), byte_count(p.end()),
-                    joined({p.argv().begin(), p.argv().end()})});
-  cli.io().painted_line(table({"ID", "NAME", "STATE", "PID", "OUTPUT", "COMMAND"}, rows));
+  for (const auto& p : list) {
+    rows.push_back({short_id(p.id()), p.name().empty() ? "-" : p.name(), state_of(p), std::to_string(p.pid()), byte_count(p.end())});
+    if (!nodes.empty())
+      rows.back().push_back(name_of_node(nodes, p.node_id()));
+    rows.back().push_back(joined({p.argv().begin(), p.argv().end()}));
+  }
+  if (!nodes.empty())
+    head.emplace_back("NODE");
+  head.emplace_back("COMMAND");
+  cli.io().painted_line(table(head, rows));
   return code::ok;
 }
 
@@ -466,6 +479,8 @@ void build_pty(CLI::App& app, invocation& cli) {
   option(*create, "--directory", n->directory, "working directory (the current one)", argument::directory);
   option(*create, "--identity", cli.flags.identity, identity_words);
   option(*create, "--env", n->variables, variable_words);
+  add_placement(*create, n->placement, "this one");
+  flag(*create, "--explain", n->placement.explain, "say why the program runs on the node it does");
   size_flags(*create, n->size);
   on_run(*create, cli, [n, &cli] { return run_new(cli, *n); });
   build_pty_reading(app, cli);
@@ -475,6 +490,7 @@ void build_pty(CLI::App& app, invocation& cli) {
 constexpr verb verbs[] = {
   {"pty", subject::workers, "manage terminals: new, list, prune, read, send, resize, kill, attach",
    "  swarmctl pty new --name build --json -- make -j2\n"
+   "  swarmctl pty new --on gpu-box --name train -- ./train.sh\n"
    "  swarmctl pty read build --follow\n"
    "  swarmctl pty send build \"q\" --enter\n"
    "  swarmctl pty attach build\n"

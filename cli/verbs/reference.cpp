@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/terminal_name.hpp"
 #include "cli/rows.hpp"
 
 namespace swarm::cli {
@@ -29,6 +30,39 @@ std::string find_task(const invocation& cli, const std::string& who) {
   auto q = cli.query();
   q.mutable_find_task()->set_who(who);
   return cli.ask(q).task().id();
+}
+
+/// The node names the terminals of `scope` as the caller does, by the directory of a shared checkout for instance.
+std::vector<v1::PtyInfo> terminals(const invocation& cli, const std::string& scope, bool all_scopes) {
+  v1::ListPtysRequest request;
+  request.set_scope(scope);
+  request.set_all_scopes(all_scopes);
+  return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
+}
+
+/// Adds the terminals of this scope that run on a host which is not reached just now: a name may mean one of them. Its home knows its workers.
+void add_unreached(const invocation& cli, std::vector<v1::PtyInfo>& all) {
+  auto q = cli.query();
+  q.mutable_list_spawns()->set_live_only(true);
+  std::vector<v1::Spawn> workers;
+  try {
+    workers = all_rows<v1::Spawn>(cli, std::move(q));
+  } catch (const failure&) {
+    return; // The home is away. What runs on this host is used all the same.
+  }
+  for (const auto& w : workers) {
+    const bool listed = std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.id() == w.id(); });
+    if (listed || w.status() != v1::Spawn::RUNNING)
+      continue;
+    auto& p = all.emplace_back();
+    p.set_id(w.id());
+    p.set_scope(w.scope());
+    p.set_name(domain::terminal_name(w));
+    p.set_running(true);
+    p.set_pipes(w.pipes());
+    p.set_node_id(w.node_id());
+    p.set_created_at_ms(w.requested_at_ms());
+  }
 }
 
 const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::string& scope) {
@@ -87,10 +121,7 @@ std::string approval_named(const invocation& cli, const std::string& who) {
 }
 
 std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
-  v1::ListPtysRequest request;
-  request.set_scope(all_scopes ? std::string{} : cli.scope());
-  request.set_all_scopes(all_scopes);
-  return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
+  return terminals(cli, all_scopes ? std::string{} : cli.scope(), all_scopes);
 }
 
 const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach far) {
@@ -124,7 +155,7 @@ const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const st
 
 v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach far) {
   auto scope = cli.scope();
-  auto all = all_terminals(cli, true);
+  auto all = terminals(cli, scope, true);
   if (who == last_word) {
     auto mine = made_here(cli, kind_of_thing::terminal);
     auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; });
@@ -140,6 +171,8 @@ v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach 
     unlisted.set_id(who);
     return unlisted;
   }
+  if (who.size() != full_id_bytes)
+    add_unreached(cli, all);
   return *choose_terminal(all, who, scope, far);
 }
 

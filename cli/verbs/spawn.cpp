@@ -4,6 +4,7 @@
 #include "actors/domain/harness.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
 #include "cli/verbs/placement.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
@@ -132,14 +133,20 @@ int run_spawns(invocation& cli, const spawns_options& o) {
     cli.io().line("(no spawns)");
     return code::ok;
   }
+  const auto nodes = node_names(cli);
+  std::vector<std::string> head{"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"};
+  if (!nodes.empty())
+    head.insert(head.begin() + 2, "NODE");
   std::vector<std::vector<std::string>> rows;
   for (const auto& s : spawns) {
     auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : s.exit_status() < 0 ? "lost" : std::to_string(s.exit_status());
     rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness().empty() ? "-" : s.harness(), s.role(),
                     s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
-                    s.reason().empty() ? "-" : s.reason()});
+                    s.reason().empty() ? "-" : end_in_words(s.reason())});
+    if (!nodes.empty())
+      rows.back().insert(rows.back().begin() + 2, name_of_node(nodes, s.node_id()));
   }
-  cli.io().painted_line(table({"ID", "STATUS", "HARNESS", "ROLE", "PID", "TASK", "EXIT", "REASON"}, rows));
+  cli.io().painted_line(table(head, rows));
   return code::ok;
 }
 

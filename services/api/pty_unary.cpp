@@ -91,9 +91,9 @@ grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::
   });
 }
 
-/// Follows the spawn's events until its program runs, then reports its terminal.
+/// Follows the spawn's events until its program runs, then gives its terminal to `started`.
 void await_running(caf::event_based_actor* self, const service_environment& service, std::string scope, std::string id, const v1::Principal& who,
-                   std::uint64_t after, unary_ptr answer, v1::PtyInfo* rep) {
+                   std::uint64_t after, unary_ptr answer, std::function<void(const pty_info_ptr&)> started) {
   auto poll = std::make_shared<watch_poll>();
   poll->scope = scope;
   poll->after = after;
@@ -112,11 +112,11 @@ void await_running(caf::event_based_actor* self, const service_environment& serv
             self, service, id, who,
             [=](pty_actor terminal) {
               ask(self, terminal, status_atom_v)
-                .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
+                .then([=](const pty_info_ptr& i) { started(i); }, [=](caf::error& err) { answer->finish(to_status(err)); });
             },
             [=](grpc::Status s) { answer->finish(std::move(s)); });
       }
-      await_running(self, service, scope, id, who, page->revision, answer, rep);
+      await_running(self, service, scope, id, who, page->revision, answer, started);
     },
     [=](grpc::Status e) { answer->finish(std::move(e)); });
 }
@@ -156,9 +156,15 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
                                [=](const reply_ptr& r) {
                                  if (r->has_refusal())
                                    return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
+                                 auto started = [answer, rep, paths = prepared.paths, why = r->spawn().spawn().placement()](const pty_info_ptr& i) {
+                                   *rep = *i;
+                                   rep->set_placement(why);
+                                   paths.to_caller(*rep);
+                                   answer->finish(grpc::Status::OK);
+                                 };
                                  // The request itself is the last event seen; what follows is news of the process.
                                  auto await = [=, scope = prepared.call->what->command.scope()] {
-                                   await_running(self, service, scope, r->spawn().spawn().id(), principal, r->revision(), answer, rep);
+                                   await_running(self, service, scope, r->spawn().spawn().id(), principal, r->revision(), answer, started);
                                  };
                                  if (!r->repeated() && !r->spawn().existing())
                                    return await();
@@ -167,8 +173,7 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
                                    self, service, r->spawn().spawn().id(), principal,
                                    [=](pty_actor terminal) {
                                      ask(self, terminal, status_atom_v)
-                                       .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
-                                             [=](caf::error& e) { refuse(to_status(e)); });
+                                       .then([=](const pty_info_ptr& i) { started(i); }, [=](caf::error& e) { refuse(to_status(e)); });
                                    },
                                    [await](const grpc::Status&) { await(); });
                                },
@@ -189,22 +194,27 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
           auto processes = service.board->get().processes;
           if (!processes)
             return refuse(to_status(errc::unavailable));
-          auto scope = req->all_scopes() ? std::string{} : service.nodes.shared().scope_of(req->scope());
+          auto scope = req->scope();
+          path_view paths{service.nodes.shared(), scope, {}};
+          if (req->all_scopes())
+            scope.clear();
+          auto reply_with = [=](const std::vector<pty_info_ptr>& all) {
+            fill_page(*rep, all, principal, req->page());
+            paths.to_caller(*rep);
+            answer->finish(grpc::Status::OK);
+          };
           ask(self, processes, list_atom_v, scope)
             .then(
               [=](const std::vector<pty_info_ptr>& here) {
                 auto federation = service.board->get().federation;
-                if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty()) {
-                  fill_page(*rep, here, principal, req->page());
-                  return answer->finish(grpc::Status::OK);
-                }
+                if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty())
+                  return reply_with(here);
                 ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
                   .then(
                     [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
                       all.insert(all.end(), there.begin(), there.end());
                       std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
-                      fill_page(*rep, all, principal, req->page());
-                      answer->finish(grpc::Status::OK);
+                      reply_with(all);
                     },
                     [refuse](caf::error& e) { refuse(to_status(e)); });
               },

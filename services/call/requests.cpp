@@ -72,6 +72,9 @@ v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
   s->set_directory(req.directory());
   s->set_columns(req.size().columns());
   s->set_rows(req.size().rows());
+  s->set_on(req.on());
+  *s->mutable_where() = req.where();
+  s->set_here(true); // unless another node is asked for
   return out;
 }
 

@@ -182,6 +182,43 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   CHECK(eventually([&] { return c.home.ctl({"pty", "prune", "--all-scopes"}).status == 0 && !listed(); }));
 }
 
+TEST_CASE("terminals of all hosts are known by name and by the beginning of their ids on each of them") {
+  cluster_of_nodes c;
+  test_node b, d;
+  c.join(b, "b");
+  c.join(d, "d");
+  auto open_on = [](const test_node& node, const std::string& name) {
+    return node.ctl_json(in_shared({"pty", "new", "--name", name, "--", "sh", "-c", "echo I am $SWARM_HOME; sleep 600"}))["id"].get<std::string>();
+  };
+  auto of_b = open_on(b, "of-b");
+  auto twin = open_on(c.home, "twin");
+  open_on(b, "twin");
+  for (const auto* node : {&c.home, &b, &d}) {
+    CAPTURE(node->dir().root.string());
+    for (const auto& word : {std::string{"of-b"}, of_b.substr(0, 8), of_b}) {
+      CAPTURE(word);
+      CHECK(eventually([&] { return node->ctl(in_shared({"pty", "read", word})).out.find("I am " + b.dir().root.string()) != std::string::npos; }));
+    }
+    auto ambiguous = node->ctl(in_shared({"pty", "kill", "twin"}));
+    CHECK(ambiguous.status == 1);
+    CHECK_MESSAGE(ambiguous.err.find("more than one terminal") != std::string::npos, ambiguous.err);
+    CHECK(node->ctl_json(in_shared({"pty", "list"})).size() == 3);
+    for (const auto* list : {"pty list", "spawns"}) {
+      auto rows = lines_of(list == std::string{"spawns"} ? node->ctl(in_shared({"spawns"})).out : node->ctl(in_shared({"pty", "list"})).out);
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.find(of_b.substr(0, 8)) != std::string::npos; });
+      REQUIRE(row != rows.end());
+      CHECK(rows.front().find("NODE") != std::string::npos);
+      CHECK_MESSAGE(row->find(" b ") != std::string::npos, *row);
+    }
+  }
+  // One that runs on a host which is not reached is still meant by its name.
+  b.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") != "up"; }));
+  auto ambiguous = d.ctl(in_shared({"pty", "kill", "twin"}));
+  CHECK_MESSAGE(ambiguous.err.find("more than one terminal") != std::string::npos, (ambiguous.out + ambiguous.err));
+  CHECK(d.ctl(in_shared({"pty", "kill", twin.substr(0, 8)})).status == 0);
+}
+
 TEST_CASE("much output is followed from another host, every byte once, also by two at a time and from anywhere") {
   cluster_of_nodes c;
   test_node b;

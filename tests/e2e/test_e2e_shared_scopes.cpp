@@ -195,6 +195,47 @@ TEST_CASE("a worker that is dispatched from a checkout works in the checkout of 
   CHECK(back.out.find(here) != std::string::npos);
 }
 
+TEST_CASE("in a shared checkout a terminal starts on its caller's host, and is known by its name") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  auto on_b = [&](std::vector<std::string> args) { return w.b.ctl(std::move(args), {.directory = there}); };
+  auto new_on_b = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"pty", "new", "--explain"});
+    args.insert(args.end(), {"--", "sh", "-c", "echo I am $SWARM_HOME in $PWD; sleep 600"});
+    return on_b(std::move(args));
+  };
+  auto prints = [&](const std::string& who, const test_node& node, const std::string& root) {
+    return eventually([&] { return on_b({"pty", "read", who}).out.find("I am " + node.dir().root.string() + " in " + root) != std::string::npos; });
+  };
+  // The other host is less busy, from the second one on.
+  for (const auto* name : {"first", "second", "third"}) {
+    CAPTURE(name);
+    auto made = new_on_b({"--name", name});
+    REQUIRE_MESSAGE(made.status == 0, made.err);
+    CHECK(made.err.find("placed on b: the host of the caller") != std::string::npos);
+    CHECK(prints(name, w.b, there));
+  }
+  auto far = new_on_b({"--name", "far", "--on", "a"});
+  CHECK_MESSAGE(far.err.find("placed on a: it was asked for by name") != std::string::npos, far.err);
+  CHECK(prints("far", w.c.home, here));
+  CHECK(prints(lines_of(far.out).front().substr(0, 8), w.c.home, here));
+  CHECK(prints("@last", w.c.home, here));
+  // So is everything else done by name, in each checkout.
+  CHECK(on_b({"pty", "send", "first", "x"}).status == 0);
+  auto ended = w.c.home.ctl({"pty", "kill", "second"}, {.directory = here});
+  CHECK_MESSAGE(ended.status == 0, ended.err);
+  CHECK(on_b({"pty", "kill", "far"}).status == 0);
+  CHECK(w.b.ctl_json({"pty", "list"}, {.directory = there})[0]["scope"] == there);
+  // Another host is never taken in silence.
+  REQUIRE(w.c.home.ctl({"drain", "b"}).status == 0);
+  auto refused = new_on_b({});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("b: it is being drained") != std::string::npos, refused.err);
+}
+
 TEST_CASE("a worker on another host has a worktree of its own beside the checkout there, and its locks are those of the repository") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");

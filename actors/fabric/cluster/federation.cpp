@@ -131,8 +131,8 @@ bool is_awaited(self_ptr self, const federation_state::member& m, const v1::Clus
          self->state.node->clock->boot_ms() - m.since_ms < limits::restart_grace().count();
 }
 
-/// Asks all linked nodes at once; `each` for every answer, `awaited` for a node whose link is likely to come up, `done` when the last has come or
-/// failed.
+/// Asks all linked nodes at once, but not the one that the question comes from; `each` for every answer, `awaited` for a node whose link is likely
+/// to come up, `done` when the last has come or failed.
 void ask_all(
   self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done,
   std::function<void(const std::string& node)> awaited = [](const std::string&) {}) {
@@ -142,7 +142,7 @@ void ask_all(
       done();
   };
   for (const auto& [id, m] : self->state.members) {
-    if (!m.who || m.revoked)
+    if (!m.who || m.revoked || id == request->principal().node())
       continue;
     ++*left;
     self->request(m.who, limits::tree_patience(), status_atom_v)
@@ -193,8 +193,14 @@ caf::result<std::vector<pty_info_ptr>> list_ptys(self_ptr self, const std::strin
   auto promise = self->make_response_promise<std::vector<pty_info_ptr>>();
   auto kept = std::make_shared<runtime::parked<std::vector<pty_info_ptr>>>(promise);
   auto all = std::make_shared<std::vector<pty_info_ptr>>();
+  auto fill = [&](v1::LinkRequest& r) {
+    r.mutable_list_ptys()->set_scope(scope);
+    // The home asks for a member: its answer comes while the member still waits, also when a third node does not answer.
+    if (self->state.members.contains(who.node()))
+      r.set_timeout_ms(r.timeout_ms() / 2);
+  };
   ask_all(
-    self, by(who, [&](v1::LinkRequest& r) { r.mutable_list_ptys()->set_scope(scope); }),
+    self, by(who, fill),
     [all](const v1::LinkResponse& r) {
       for (const auto& p : r.ptys().ptys())
         all->push_back(std::make_shared<const v1::PtyInfo>(p));

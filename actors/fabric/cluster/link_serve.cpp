@@ -259,20 +259,33 @@ void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, b
   });
 }
 
-void list_ptys(self_ptr self, const ticket& t, const v1::ListPtysRequest& asked, std::chrono::milliseconds patience) {
-  self->request(self->state.processes, patience, list_atom_v, asked.scope())
-    .then(then_answer<std::vector<pty_info_ptr>>(self, t,
-                                                 [self](v1::LinkResponse& r, const std::vector<pty_info_ptr>& all) {
-                                                   auto& out = *r.mutable_ptys();
-                                                   for (const auto& p : all) {
-                                                     if (static_cast<std::size_t>(out.ptys_size()) == limits::page_rows_max ||
-                                                         out.ByteSizeLong() > limits::page_encoded_bytes_max)
-                                                       break;
-                                                     *out.add_ptys() = *p;
-                                                     out.mutable_ptys(out.ptys_size() - 1)->set_node_id(self->state.node->facts.node_id);
-                                                   }
-                                                 }),
-          else_error(self, t));
+void answer_with_list(self_ptr self, const ticket& t, const std::vector<pty_info_ptr>& here, const std::vector<pty_info_ptr>& elsewhere) {
+  answer(self, t, [&](v1::LinkResponse& r) {
+    auto& out = *r.mutable_ptys();
+    for (const auto* list : {&here, &elsewhere})
+      for (const auto& p : *list) {
+        if (static_cast<std::size_t>(out.ptys_size()) == limits::page_rows_max || out.ByteSizeLong() > limits::page_encoded_bytes_max)
+          return;
+        *out.add_ptys() = *p;
+        if (list == &here)
+          out.mutable_ptys(out.ptys_size() - 1)->set_node_id(self->state.node->facts.node_id);
+      }
+  });
+}
+
+/// Those of this node and, at the home, of the nodes that the asking one is not linked to.
+void list_ptys(self_ptr self, const ticket& t, const v1::LinkRequest& r, std::chrono::milliseconds patience) {
+  auto who = std::make_shared<v1::Principal>(r.principal());
+  who->set_node(self->state.address.node_id());
+  auto add_others = [self, t, patience, who, scope = r.list_ptys().scope()](const std::vector<pty_info_ptr>& here) {
+    auto& st = self->state;
+    if (!st.node->cluster->shared_home().empty())
+      return answer_with_list(self, t, here, {});
+    self->request(st.parent, patience, list_atom_v, scope, principal_ptr{who})
+      .then([self, t, here](const std::vector<pty_info_ptr>& elsewhere) { answer_with_list(self, t, here, elsewhere); },
+            [self, t, here](caf::error&) { answer_with_list(self, t, here, {}); });
+  };
+  self->request(self->state.processes, patience, list_atom_v, r.list_ptys().scope()).then(add_others, else_error(self, t));
 }
 
 /// Here, or on a node that this one is home of.
@@ -377,7 +390,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
     case v1::LinkRequest::kQuery: return query(self, t, r.query());
     case v1::LinkRequest::kWait: return wait(self, t, r.wait(), patience);
     case v1::LinkRequest::kWatch: return watch(self, t, r.watch(), patience);
-    case v1::LinkRequest::kListPtys: return list_ptys(self, t, r.list_ptys(), patience);
+    case v1::LinkRequest::kListPtys: return list_ptys(self, t, r, patience);
     case v1::LinkRequest::kFindPty: return find_pty(self, t, r.find_pty().id(), r.principal(), patience);
     case v1::LinkRequest::kReadPty: return read_pty(self, t, r.read_pty(), patience);
     case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), r.principal().kind() == v1::Principal::OPERATOR);

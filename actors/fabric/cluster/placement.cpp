@@ -29,7 +29,14 @@ struct wish {
   const std::string& scope;
   std::string directory; // empty = none given
   std::string caller;    // whose host an absolute directory is one of; empty = not known any more
+  bool here = false;     // on the caller's node and no other
 };
+
+bool is_meant(const v1::ClusterNode& n, const wish& w) {
+  if (w.here)
+    return n.info().node_id() == w.caller;
+  return w.on.empty() || n.info().node_id() == w.on || n.info().node_name() == w.on;
+}
 
 bool lies_in_checkout(const wish& w) { return !w.directory.empty() && w.directory.front() != '/'; }
 
@@ -52,7 +59,8 @@ std::string obstacle(const v1::ClusterNode& n, const wish& w) {
   const auto& checkouts = n.info().checkouts();
   if (lies_in_checkout(w) && std::find(checkouts.begin(), checkouts.end(), w.scope) == checkouts.end())
     return "it has no checkout of the scope; `swarmctl scope share` there names one";
-  if (n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
+  // A person's own terminal takes no worker's place.
+  if (!w.here && n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
     return concat({"all of its ", n.info().workers_max(), " places are taken"});
   return {};
 }
@@ -86,8 +94,11 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
       return load(a) < load(b);
     return own(a) && !own(b);
   };
+  // A node that has gone may have had the name of one that is there.
+  const bool is_in_cluster = std::any_of(cluster.nodes().begin(), cluster.nodes().end(),
+                                         [&](const auto& n) { return is_meant(n, w) && n.link() != v1::ClusterNode::REVOKED; });
   for (const auto& n : cluster.nodes()) {
-    if (!w.on.empty() && n.info().node_id() != w.on && n.info().node_name() != w.on)
+    if (!is_meant(n, w) || (is_in_cluster && n.link() == v1::ClusterNode::REVOKED))
       continue;
     out.named = true;
     if (auto why = obstacle(n, w); !why.empty()) {
@@ -101,7 +112,8 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
   if (out.best) {
     const auto& info = out.best->info();
     auto busy = concat({info.workers(), " workers on ", processors(*out.best), " processors"});
-    out.why = !w.on.empty()                           ? "it was asked for by name"
+    out.why = w.here                                  ? "the host of the caller"
+              : !w.on.empty()                         ? "it was asked for by name"
               : fit == 1                              ? "the only node that fits"
               : at_home && info.node_id() == w.caller ? "the host of the caller, whose directory it is"
                                                       : concat({"the least busy of ", fit, " that fit: ", busy});
@@ -115,6 +127,9 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
   return out;
 }
 
+bool is_bound_to_caller(const v1::Dispatch&) { return false; }
+bool is_bound_to_caller(const v1::RequestSpawn& body) { return body.here() && body.on().empty() && body.where().empty(); }
+
 template <class Body>
 std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const v1::ClusterView& cluster, const std::string& caller) {
   body.set_node_id(caller);
@@ -126,12 +141,15 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
                            "This node is in no cluster, so there is no choice of nodes. Leave --on and --where out, or join one.", body.on());
   }
   const auto& directory = body.directory().empty() ? cmd.caller().directory() : body.directory();
-  auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller}, cluster);
+  const bool here = is_bound_to_caller(body);
+  auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller, here}, cluster);
   if (!chosen.named)
     return domain::refusal(v1::Refusal::NOT_FOUND, concat({"No node of the cluster is called \"", body.on(), "\"; `swarmctl nodes` lists them"}),
                            body.on());
   body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
   body.set_placement(chosen.why);
+  if (here)
+    body.set_on(caller); // nor does it go elsewhere when that node is lost before it begins
   return std::nullopt;
 }
 
@@ -148,7 +166,7 @@ std::optional<v1::Refusal> place(v1::Command& cmd, const v1::ClusterView& cluste
 }
 
 placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster) {
-  const wish w{worker.on(), worker.where(), worker.harness(), worker.scope(), worker.directory(), {}};
+  const wish w{worker.on(), worker.where(), worker.harness(), worker.scope(), worker.directory(), {}, false};
   if (!lies_in_checkout(w))
     return {{}, "its directory is one of the host that was lost"};
   auto chosen = choose(w, cluster);

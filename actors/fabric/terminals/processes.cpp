@@ -6,6 +6,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
+#include "actors/domain/terminal_name.hpp"
 #include "actors/fabric/entity.hpp"
 #include "actors/fabric/terminals/pty.hpp"
 #include "actors/fabric/tree_collector.hpp"
@@ -23,57 +24,20 @@ namespace {
 
 using self_ptr = processes_actor::stateful_pointer<processes_state>;
 
-constexpr std::size_t name_bytes_max = 24;
-constexpr std::size_t distinction_bytes = 4; // of the id, which is hexadecimal there
-
-/// Returns the words of the text, letters and digits only, joined by '-'. At the length limit it drops the word that was cut, unless that is the only
-/// one.
-std::string slug(std::string_view text, std::size_t bytes_max) {
-  std::string out;
-  bool between = false;
-  for (char c : text) {
-    if (c >= 'A' && c <= 'Z')
-      c = static_cast<char>(c - 'A' + 'a');
-    if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) {
-      between = !out.empty();
-      continue;
-    }
-    if (std::exchange(between, false))
-      out += '-';
-    out += c;
-    if (out.size() > bytes_max) {
-      auto last = out.rfind('-');
-      out.resize(last == out.npos ? bytes_max : last);
-      break;
-    }
-  }
-  return out;
-}
-
-/// Of a worker: after its task, else after its role.
-std::string name_of_worker(const v1::Spawn& row, std::size_t bytes_max) {
-  auto name = row.task_id().empty() ? std::string{} : slug(row.intent(), bytes_max);
-  if (name.empty())
-    name = slug(row.role(), bytes_max);
-  return name.empty() ? "worker" : name;
-}
-
 /// Once, when its spawn claims it: a name that people have read stays what it is.
 void name_child(processes_state& st, processes_state::child& c) {
   const auto& row = *c.row;
   if (!c.name.empty())
     return;
-  if (row.harness() == "shell" && row.task_id().empty() && !row.intent().empty()) {
-    c.name = row.intent(); // as the person who asked for the terminal called it
+  c.name = domain::terminal_name(row);
+  if (domain::is_named_by_person(row))
     return;
-  }
-  c.name = name_of_worker(row, name_bytes_max);
   bool taken = std::any_of(st.children.begin(), st.children.end(), [&](const auto& other) {
     const auto& o = other.second;
     return &o != &c && o.row && !o.info.exited && o.row->scope() == row.scope() && o.name == c.name;
   });
   if (taken)
-    c.name = name_of_worker(row, name_bytes_max - distinction_bytes - 1) + "-" + row.id().substr(0, distinction_bytes);
+    c.name = domain::distinct_terminal_name(row);
 }
 
 v1::PtyInfo describe(const processes_state::child& c) {

@@ -140,8 +140,8 @@ TEST_CASE("why a worker ended is told in words, and the wire keeps its own") {
     return ctl.screen.err;
   };
   auto lost = ends_with("node_restarted", R"("duration_ms":1200,)");
-  CHECK_MESSAGE(lost.find("worker ended: its process was lost with the keeper or the host") != std::string::npos, lost);
-  CHECK_MESSAGE(lost.find("task T1 failed: 1.2 s, its process was lost with the keeper or the host") != std::string::npos, lost);
+  CHECK_MESSAGE(lost.find("worker ended: its process was lost with its node or the keeper there") != std::string::npos, lost);
+  CHECK_MESSAGE(lost.find("task T1 failed: 1.2 s, its process was lost with its node or the keeper there") != std::string::npos, lost);
   auto unseen = ends_with("node_restarted", "");
   CHECK_MESSAGE(unseen.find("task T1 failed: its process was lost") != std::string::npos, unseen);
   auto killed = ends_with("killed", R"("exit_status":0,"duration_ms":1200,)");

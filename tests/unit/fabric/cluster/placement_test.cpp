@@ -86,6 +86,38 @@ TEST_CASE("a name or an id chooses, and what stands against it is said") {
   CHECK(chosen(dispatch("gemini"), view, "id-x").find("gemini is not installed") != std::string::npos);
 }
 
+TEST_CASE("a node that has gone is not mentioned while another one has its name") {
+  v1::ClusterView view;
+  add(view, "a", v1::ClusterNode::SELF);
+  add(view, "b", v1::ClusterNode::REVOKED);
+  add(view, "b", v1::ClusterNode::DOWN).mutable_info()->set_node_id("id-b2");
+  CHECK(chosen(dispatch("exec", "b"), view) == "none: b: it is not linked just now");
+  auto c = dispatch_below();
+  view.mutable_nodes(0)->mutable_info()->add_checkouts("game");
+  REQUIRE_FALSE(place(c, view, "id-a"));
+  CHECK(c.dispatch().placement().find("revoked") == std::string::npos);
+}
+
+TEST_CASE("what is bound to its caller's node starts there or nowhere, unless another node is asked for") {
+  v1::ClusterView view;
+  add(view, "a", v1::ClusterNode::SELF, 10).mutable_info()->add_checkouts("game"); // with no place free
+  add(view, "b", v1::ClusterNode::UP).mutable_info()->add_checkouts("game");
+  auto shell = [&](const std::string& on = "") {
+    v1::Command c;
+    c.set_scope("game");
+    c.mutable_request_spawn()->set_harness("shell");
+    c.mutable_request_spawn()->set_directory("src");
+    c.mutable_request_spawn()->set_here(true);
+    c.mutable_request_spawn()->set_on(on);
+    REQUIRE_FALSE(place(c, view, "id-a"));
+    return c.request_spawn().node_id() + " " + c.request_spawn().placement() + " on " + c.request_spawn().on();
+  };
+  CHECK(shell() == "id-a a: the host of the caller on id-a");
+  CHECK(shell("b") == "id-b b: it was asked for by name on b");
+  view.mutable_nodes(0)->mutable_info()->set_draining(true);
+  CHECK(shell() == " a: it is being drained on id-a");
+}
+
 TEST_CASE("labels that are asked for must all be there") {
   v1::ClusterView view;
   add(view, "a", v1::ClusterNode::SELF);
