@@ -25,7 +25,23 @@ const char* link_text(v1::ClusterNode::Link link) {
   }
 }
 
+bool has_revoked_us(const v1::ClusterNode& n) { return n.home() && n.link() == v1::ClusterNode::REVOKED; }
+
+std::string name_in_cluster(const v1::ClusterView& view, const std::string& node_name) {
+  for (const auto& n : view.nodes())
+    if (n.link() == v1::ClusterNode::SELF && n.info().node_name() != node_name)
+      return n.info().node_name();
+  return {};
+}
+
+std::string name_is_taken(const std::string& name, const std::string& name_there) {
+  return concat({"the cluster has a node named ", name, " already and knows this one as ", name_there,
+                 "; choose another name: swarmctl down, then swarmctl up --node-name NAME"});
+}
+
 std::string link_state(const v1::ClusterNode& n, std::int64_t now_ms) {
+  if (has_revoked_us(n))
+    return "has revoked this node";
   std::string out = n.left() ? "left" : n.link() == v1::ClusterNode::NONE ? "through home" : link_text(n.link());
   if (n.link() == v1::ClusterNode::DOWN)
     out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0))

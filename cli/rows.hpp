@@ -16,6 +16,12 @@ inline constexpr const char* hidden_holder = "another identity";
 /// The holder as people are told: label, else the beginning of the id.
 std::string holder_of(const v1::LockView&);
 
+/// The node is the home, and has revoked the node that was asked.
+bool has_revoked_us(const v1::ClusterNode&);
+/// The name by which the cluster knows the node that was asked, if that is not this one, with which it was started; else empty.
+std::string name_in_cluster(const v1::ClusterView&, const std::string& node_name);
+/// What to say then.
+std::string name_is_taken(const std::string& name, const std::string& name_there);
 /// How the link to a node of the cluster is, in a word.
 const char* link_text(v1::ClusterNode::Link);
 /// The same with since when, how fast, and what else is to be known of the node.

@@ -5,6 +5,7 @@
 #include "cli/verbs/passphrase.hpp"
 
 #include <iostream>
+#include <map>
 
 #include "actors/base/limits.hpp"
 
@@ -214,16 +215,24 @@ constexpr verb verbs[] = {
   {"ca", subject::hosts, "manage the cluster's certificate authority: unlock", "  swarmctl ca unlock", build_ca},
 };
 
-/// Members keep the address with which they joined.
+/// Members keep the address with which they joined, whatever the address of the home was since.
 void warn_of_move(const invocation& cli, const v1::ClusterView& before, const std::string& listen) {
-  std::string from, members;
+  std::string home_was_at;
   for (const auto& n : before.nodes())
-    if (n.link() == v1::ClusterNode::SELF)
-      from = n.home() ? n.info().address() : "";
-    else if (n.link() != v1::ClusterNode::REVOKED)
-      members += (members.empty() ? "" : ", ") + n.info().node_name();
-  if (!from.empty() && from != listen && !members.empty())
-    cli.io().error("Members look for this home at " + from + ": " + members + ". On each of them: swarmctl down, then write " + listen +
+    if (n.link() == v1::ClusterNode::SELF && n.home())
+      home_was_at = n.info().address();
+  if (home_was_at.empty())
+    return;
+  std::map<std::string, std::string> members; // by where they look
+  for (const auto& n : before.nodes()) {
+    if (n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::REVOKED)
+      continue;
+    auto& names = members[n.info().home_address().empty() ? home_was_at : n.info().home_address()];
+    names += (names.empty() ? "" : ", ") + n.info().node_name();
+  }
+  members.erase(listen);
+  for (const auto& [address, names] : members)
+    cli.io().error("Members look for this home at " + address + ": " + names + ". On each of them: swarmctl down, then write " + listen +
                    " for home_address into cluster/cluster.json of its state directory, then swarmctl up");
 }
 

@@ -65,8 +65,17 @@ void check_cluster(invocation& cli, report& r) {
   auto view = cli.node().admin.nodes();
   if (view.cluster_id().empty())
     return r.add("cluster", "info", "this node is in no cluster");
+  const auto name = cli.node().admin.status().node_name();
+  if (auto there = name_in_cluster(view, name); !there.empty())
+    r.add("node_name", "warn", name_is_taken(name, there), {{"name", name}, {"name_in_cluster", there}});
   for (const auto& n : view.nodes())
-    if (n.home()) {
+    if (has_revoked_us(n)) {
+      return r.add(
+        "cluster", "fail",
+        concat({"the home ", n.info().node_name(),
+                " has revoked this node: run swarmctl leave here. To come back, the host joins as a new node, with a new state directory"}),
+        {{"home", n.info().node_name()}, {"link", link_text(n.link())}});
+    } else if (n.home()) {
       bool linked = n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::UP;
       auto text = "the home " + n.info().node_name() + " (" + n.info().address() + ") is " + link_state(n, cli.now_ms());
       return r.add("cluster", linked ? "ok" : "fail", linked ? text : text + ": shared scopes stand still until it is back; see: swarmctl nodes",

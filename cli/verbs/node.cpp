@@ -46,14 +46,16 @@ json status_row(const v1::NodeStatus& s) {
           {"integrity", s.integrity()}};
 }
 
-/// The home of the cluster, as this node sees it; none without a cluster.
-std::optional<v1::ClusterNode> home_of_cluster(const invocation& cli) {
-  v1::ClusterView view;
+v1::ClusterView cluster_if_known(const invocation& cli) {
   try {
-    view = cli.node().admin.nodes();
+    return cli.node().admin.nodes();
   } catch (const call_failed&) {
-    // Not everybody may ask that.
+    return {}; // Not everybody may ask that.
   }
+}
+
+/// The home of the cluster, as this node sees it; none without a cluster.
+std::optional<v1::ClusterNode> home_of(const v1::ClusterView& view) {
   for (const auto& n : view.nodes())
     if (n.home())
       return n;
@@ -62,11 +64,16 @@ std::optional<v1::ClusterNode> home_of_cluster(const invocation& cli) {
 
 int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& recovery_copy = {}) {
   auto& io = cli.io();
-  auto home = home_of_cluster(cli);
+  const auto view = cluster_if_known(cli);
+  const auto home = home_of(view);
+  const auto name_there = name_in_cluster(view, s.node_name());
   if (cli.json_wanted()) {
     auto row = status_row(s);
-    row["cluster"] =
-      home ? json{{"home", home->info().node_name()}, {"link", link_text(home->link())}, {"last_heard_ms", home->last_heard_ms()}} : json(nullptr);
+    row["cluster"] = home ? json{{"home", home->info().node_name()},
+                                 {"link", link_text(home->link())},
+                                 {"last_heard_ms", home->last_heard_ms()},
+                                 {"name", name_there.empty() ? s.node_name() : name_there}}
+                          : json(nullptr);
     if (!recovery_copy.empty())
       row["recovery_copy"] = recovery_copy; // it is there this once
     io.print(row);
@@ -79,7 +86,10 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
   io.line(concat({"  live       ", counted(s.scopes(), "scope"), ", ", counted(s.sessions(), "instance"), ", ", counted(s.open_tasks(), "open task"),
                   ", ", counted(s.locks(), "lock"), ", ", counted(s.ptys(), "terminal")}));
   if (home)
-    io.line("  cluster    home " + home->info().node_name() + ", " + link_state(*home, cli.now_ms()));
+    io.line("  cluster    home " + home->info().node_name() + ", " + link_state(*home, cli.now_ms()) +
+            (has_revoked_us(*home) ? "; run: swarmctl leave" : ""));
+  if (!name_there.empty())
+    io.line("  name       " + name_is_taken(s.node_name(), name_there));
   io.line(concat({"  store      ", counted(s.commands(), "command"), " in ", counted(s.commits(), "commit"), ", integrity ", s.integrity(),
                   s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
   return code::ok;
@@ -107,7 +117,11 @@ int run_up(invocation& cli, const up_options& o) {
   std::string recovery_copy;
   if (!o.cluster.listen.empty())
     recovery_copy = found_cluster(cli, o.cluster);
-  return print_status(cli, s, recovery_copy);
+  print_status(cli, s, recovery_copy);
+  const auto name_there = o.name.empty() ? std::string{} : name_in_cluster(cluster_if_known(cli), s.node_name());
+  if (name_there.empty())
+    return code::ok;
+  throw failure(code::refused, "the node runs, but " + name_is_taken(s.node_name(), name_there));
 }
 
 void build_up(CLI::App& app, invocation& cli) {

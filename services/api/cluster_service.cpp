@@ -1,10 +1,13 @@
 #include "services/api/cluster_service.hpp"
 
+#include <algorithm>
+
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/fabric/cluster/link.hpp"
 #include "actors/runtime/ending.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/operator_only.hpp"
@@ -251,6 +254,9 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
   auto facts = cluster_.authority().facts();
   if (!facts)
     return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  const auto view = cluster_.view();
+  if (std::any_of(view.nodes().begin(), view.nodes().end(), [](const auto& n) { return n.home() && n.link() == v1::ClusterNode::REVOKED; }))
+    return security_failure{security_error::revoked, revoked_by(facts->home_name)};
   v1::NodeAddress home;
   home.set_node_id(facts->home_id);
   home.set_address(facts->home_address);
@@ -305,10 +311,11 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
   } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
                v1::LeaveReply said;
                return home.Leave(&c, v1::LeaveRequest{}, &said);
-             })) {
+             });
+             failed && failed->code != security_error::revoked) {
     if (!force)
       return security_failure{failed->code, failed->text + "; --force leaves without it"};
-    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", service_.node->facts.node_name}));
+    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", cluster_.name()}));
   }
   if (auto failed = cluster_.authority().leave())
     return failed;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <vector>
 
 #include <google/protobuf/util/json_util.h>
 
@@ -43,6 +44,22 @@ v1::ClusterNode* find(v1::ClusterView& view, const std::string& node_id) {
     if (n.info().node_id() == node_id)
       return &n;
   return nullptr;
+}
+
+/// Another node of the cluster has this name.
+bool is_taken(const v1::ClusterView& view, const std::string& name, const std::string& node_id) {
+  return std::any_of(view.nodes().begin(), view.nodes().end(), [&](const v1::ClusterNode& n) {
+    return n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED;
+  });
+}
+
+/// What the list must keep over a restart: who is in the cluster, by which name, where members look for the home, and whether this node is in it.
+std::vector<std::string> membership_of(const v1::ClusterView& view) {
+  std::vector<std::string> out;
+  for (const auto& n : view.nodes())
+    out.push_back(
+      concat({n.info().node_id(), " ", n.info().node_name(), " ", n.info().home_address(), n.link() == v1::ClusterNode::REVOKED ? " revoked" : ""}));
+  return out;
 }
 
 } // namespace
@@ -98,12 +115,16 @@ void cluster::take_facts() {
       log::warn({"the list of nodes is not removed: ", failed->text});
     self_.clear_address();
     self_.clear_draining();
+    self_.clear_home_address();
+    self_.set_node_name(facts_.node_name);
     return;
   }
+  const auto before = membership_of(view_);
   view_.set_cluster_id(facts->cluster_id);
   if (!facts->is_home())
     home_ = facts->home_id;
   self_.set_address(facts->listen);
+  self_.set_home_address(facts->is_home() ? std::string{} : facts->home_address);
   auto add = [&](const std::string& id) -> v1::ClusterNode& {
     if (auto* known = find(view_, id))
       return *known;
@@ -113,10 +134,14 @@ void cluster::take_facts() {
     return n;
   };
   auto& home = add(facts->home_id);
-  home.mutable_info()->set_node_name(facts->home_name);
+  if (home.info().node_name().empty())
+    home.mutable_info()->set_node_name(facts->home_name);
   home.mutable_info()->set_address(facts->home_address);
   auto& self = add(facts->node_id);
   self_.set_draining(self.info().draining()); // the home decides it; the list keeps it over a restart
+  // So it is with the name. The home refuses one that is in use, and this node does not wait to hear that.
+  if (const auto& name = self.info().node_name(); !name.empty() && is_taken(view_, self_.node_name(), facts->node_id))
+    self_.set_node_name(name);
   *self.mutable_info() = self_;
   if (auto mine = authority_->credentials())
     self.set_certificate_ends_ms(mine->certificate.not_after_ms);
@@ -128,6 +153,9 @@ void cluster::take_facts() {
                : facts->is_home() || n.home()                                    ? v1::ClusterNode::DOWN
                                                                                  : v1::ClusterNode::NONE);
   }
+  if (before != membership_of(view_))
+    if (auto failed = write_nodes(view_))
+      log::warn({"the list of nodes is not kept: ", failed->text});
 }
 
 void cluster::reload() { take_facts(); }
@@ -135,6 +163,11 @@ void cluster::reload() { take_facts(); }
 bool cluster::is_shared(std::string_view scope) const { return is_named_scope(scope); }
 
 std::string cluster::home_of(std::string_view scope) const { return is_shared(scope) ? shared_home() : std::string{}; }
+
+std::string cluster::name() const {
+  std::lock_guard guard{mutex_};
+  return self_.node_name();
+}
 
 std::string cluster::shared_home() const {
   std::lock_guard guard{mutex_};
@@ -155,9 +188,10 @@ v1::ClusterView cluster::view() const {
 void cluster::describe(v1::NodeInfo info) {
   std::lock_guard guard{mutex_};
   info.set_node_id(facts_.node_id);
-  info.set_node_name(facts_.node_name);
+  info.set_node_name(self_.node_name());
   info.set_version(facts_.version);
   info.set_address(self_.address());
+  info.set_home_address(self_.home_address());
   info.set_draining(self_.draining());
   for (const auto& [name, value] : config_.labels) {
     auto& l = *info.add_labels();
@@ -276,12 +310,24 @@ void make_room(v1::ClusterView& view) {
 
 } // namespace
 
+/// The home decides by which name the cluster knows this node, and whether it gets new workers.
+void cluster::take_decisions(const v1::NodeInfo& said) {
+  if (!said.node_name().empty() && said.node_name() != self_.node_name()) {
+    self_.set_node_name(said.node_name());
+    if (is_taken(view_, facts_.node_name, facts_.node_id))
+      log::warn({"the cluster knows this node as ", self_.node_name(), " and not as ", facts_.node_name, ", which is the name of another node"});
+  }
+  self_.set_draining(said.draining());
+  if (auto* me = find(view_, facts_.node_id))
+    *me->mutable_info() = self_;
+}
+
 /// True when this node's certificate is due for renewal and the home's authority is unlocked.
 bool cluster::keep_nodes(const v1::ClusterView& said) {
   std::lock_guard guard{mutex_};
   if (said.cluster_id() != view_.cluster_id() || said.cluster_id().empty())
     return false;
-  auto before = view_.nodes_size();
+  const auto before = membership_of(view_);
   // The home sends a view in which its own row is marked SELF. Any other view is this node's own, with what its linked nodes have
   // reported.
   auto from_home = !home_.empty() && std::any_of(said.nodes().begin(), said.nodes().end(),
@@ -292,11 +338,8 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
     view_.set_authority_unlocked(said.authority_unlocked());
   for (const auto& n : said.nodes()) {
     const auto& id = n.info().node_id();
-    if (from_home && id == facts_.node_id && self_.draining() != n.info().draining()) {
-      self_.set_draining(n.info().draining());
-      if (auto* me = find(view_, id))
-        me->mutable_info()->set_draining(n.info().draining());
-    }
+    if (from_home && id == facts_.node_id)
+      take_decisions(n.info());
     if (id.empty() || id == facts_.node_id)
       continue;
     auto* known = find(view_, id);
@@ -332,7 +375,7 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
   if (from_home)
     forget_others(view_, said, facts_.node_id);
   // The file holds who is in the cluster. The states of links change too often to be written each time.
-  if (before != view_.nodes_size())
+  if (before != membership_of(view_))
     if (auto failed = write_nodes(view_))
       log::warn({"the list of nodes is not kept: ", failed->text});
   return unlocked;
@@ -340,19 +383,19 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
 
 std::optional<security_failure> cluster::may_admit(const std::string& node_id, const std::string& name, bool again) const {
   std::lock_guard guard{mutex_};
+  if (!again && authority_->revoked(node_id))
+    return security_failure{security_error::wrong_state, "this node was revoked for good: it can join as a new one, with a new state directory"};
   for (const auto& n : view_.nodes()) {
-    auto has_left = n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(node_id);
+    auto has_left = n.link() == v1::ClusterNode::REVOKED;
     // A node whose certificate has ended while it was off can return only by joining again.
-    auto has_ended = n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < clock_.unix_ms() && !authority_->revoked(node_id);
+    auto has_ended = n.certificate_ends_ms() != 0 && n.certificate_ends_ms() < clock_.unix_ms();
     if (n.info().node_id() == node_id && !again && !has_left && !has_ended)
       return security_failure{security_error::wrong_state,
                               "the cluster has a node with this id already; a host that has lost its certificate joins as a "
                               "new node, with a new state directory"};
-    if (n.info().node_name() == name && n.info().node_id() != node_id && n.link() != v1::ClusterNode::REVOKED)
-      return security_failure{security_error::wrong_state, "the cluster has a node of this name already; choose another --node-name"};
   }
-  if (!again && authority_->revoked(node_id)) // and no longer in the list
-    return security_failure{security_error::wrong_state, "this node was revoked for good: it can join as a new one, with a new state directory"};
+  if (is_taken(view_, name, node_id))
+    return security_failure{security_error::wrong_state, "the cluster has a node of this name already; choose another --node-name"};
   auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
                               [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
   if (!again && static_cast<std::size_t>(others) >= limits::nodes_max)

@@ -34,6 +34,8 @@ public:
   std::string checkout_of(std::string_view scope) const override;
   const domain::accept_policy& accepts() const override { return config_.accept; }
   const node_config& config() const noexcept { return config_; }
+  /// By which the cluster knows this node; its own while it is in none.
+  std::string name() const;
 
   authority_store& authority() noexcept { return *authority_; }
   join_tokens& tokens() noexcept { return *tokens_; }
@@ -67,6 +69,7 @@ private:
   template <class Take>
   static void load(const state_dir& dir, Take take);
   bool keep_nodes(const v1::ClusterView&);
+  void take_decisions(const v1::NodeInfo&);
   std::optional<security_failure> write_nodes(const v1::ClusterView&) const;
   void take_facts();
   security_result<v1::ClusterNode*> named(const std::string& id_or_name);

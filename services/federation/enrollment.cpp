@@ -98,6 +98,7 @@ private:
     node.set_node_id(asked.node_id());
     node.set_node_name(asked.node_name());
     node.set_address(asked.listen());
+    node.set_home_address(facts->listen);
     node.set_version(asked.version().substr(0, limits::id_bytes_max));
     if (auto failed = owner_.cluster_.admit(std::move(node), info->not_after_ms))
       return failed;

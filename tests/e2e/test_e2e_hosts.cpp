@@ -330,6 +330,32 @@ TEST_CASE("a revoked node is out at once and stays out") {
   CHECK(cluster_of_nodes::link_seen_by(c.home, "b") == "revoked");
 }
 
+TEST_CASE("a revoked node knows that it is out, also after a restart, and leaves without its home") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(c.home.ctl({"node", "revoke", "b"}).status == 0);
+  auto is_out = [&] { return cluster_of_nodes::link_seen_by(b, "a") == "revoked"; };
+  REQUIRE(eventually(is_out));
+  for (const auto& args : {in_shared({"kv", "set", "k", "1"}), in_shared({"tasks"}), std::vector<std::string>{"drain", "b"}}) {
+    CAPTURE(args.back());
+    auto refused = b.ctl(args);
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("the home a has revoked this node") != std::string::npos, refused.err);
+    CHECK(refused.err.find("swarmctl leave") != std::string::npos);
+  }
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  CHECK(is_out());
+  auto left = b.ctl({"leave"});
+  CHECK_MESSAGE(left.status == 0, left.err);
+  CHECK(left.err.empty());
+  CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+  auto again = b.ctl({"join", c.token(), "--node-name", "b"});
+  CHECK(again.status == 1);
+  CHECK_MESSAGE(again.err.find("with a new state directory") != std::string::npos, again.err);
+}
+
 TEST_CASE("a worker on a member outlives the member's node, and its end is told when the node is back") {
   cluster_of_nodes c;
   test_node b;

@@ -73,6 +73,9 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   auto listed = c.home.ctl({"nodes"}).out;
   CHECK(listed.find("  left") != std::string::npos);
   CHECK(listed.find("revoked") == std::string::npos);
+  const auto log = file_text(c.home.dir().log_dir() / "swarmd.log");
+  CHECK_MESSAGE(log.find("the link to the node b ends: the node has left the cluster") != std::string::npos, log);
+  CHECK(log.find("has been revoked") == std::string::npos);
   auto too_late = c.home.ctl({"node", "revoke", "b"});
   CHECK(too_late.status == 1);
   CHECK(too_late.err.find("b has left the cluster") != std::string::npos);
@@ -90,6 +93,38 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   REQUIRE(b.ctl({"leave"}).status == 0);
   CHECK(c.home.ctl({"leave"}).status == 0);
   CHECK(c.home.ctl_json({"nodes"})["nodes"].empty());
+}
+
+TEST_CASE("a node that is started with another one's name keeps its own for the cluster, and says so") {
+  cluster_of_nodes c;
+  test_node b, g;
+  c.join(b, "b");
+  c.join(g, "g");
+  auto rename = [&](const std::string& name) {
+    REQUIRE(g.down().status == 0);
+    return g.ctl({"up", "--node-name", name});
+  };
+  auto up = rename("b");
+  CHECK(up.status == 1);
+  CHECK_MESSAGE(up.err.find("has a node named b already and knows this one as g") != std::string::npos, up.err);
+  for (const auto* node : {&c.home, &b, &g}) {
+    CAPTURE(node->dir().root.string());
+    CHECK(eventually([&] { return !cluster_of_nodes::row_seen_by(*node, "g").is_null() && !cluster_of_nodes::row_seen_by(*node, "b").is_null(); }));
+  }
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(g, "a") == "up"; }));
+  CHECK(g.ctl_json({"status"})["cluster"]["name"] == "g");
+  CHECK(g.ctl({"doctor"}).out.find("knows this one as g") != std::string::npos);
+  // So a name means one node, whoever says it.
+  for (const auto* node : {&g, &b}) {
+    REQUIRE(node->ctl({"drain", "g"}).status == 0);
+    CHECK(cluster_of_nodes::row_seen_by(c.home, "g")["draining"] == true);
+    CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["draining"] == false);
+    REQUIRE(node->ctl({"drain", "g", "--off"}).status == 0);
+  }
+  // A free one is taken.
+  CHECK(rename("h").status == 0);
+  for (const auto* node : {&c.home, &b, &g})
+    CHECK(eventually([&] { return !cluster_of_nodes::row_seen_by(*node, "h").is_null() && cluster_of_nodes::row_seen_by(*node, "g").is_null(); }));
 }
 
 TEST_CASE("a node leaves without its home when told so, and says what is left to do") {

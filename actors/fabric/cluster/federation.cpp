@@ -79,6 +79,7 @@ void forget_others(self_ptr self, const v1::ClusterView& view) {
 void take_view(self_ptr self, const v1::ClusterView& view) {
   auto& st = self->state;
   forget_others(self, view);
+  const bool here_is_home = is_home(self);
   for (const auto& n : view.nodes()) {
     const auto& id = n.info().node_id();
     if (id == st.node->facts.node_id || !is_linked(self, id))
@@ -87,7 +88,8 @@ void take_view(self_ptr self, const v1::ClusterView& view) {
     m.address.set_node_id(id);
     m.address.set_node_name(n.info().node_name());
     m.address.set_address(n.info().address());
-    auto revoked = n.link() == v1::ClusterNode::REVOKED;
+    // A member keeps calling a home that has revoked it.
+    auto revoked = here_is_home && n.link() == v1::ClusterNode::REVOKED;
     if (revoked && !std::exchange(m.revoked, true) && m.who)
       caf::anon_send(m.who, gone_atom_v);
     // One that had left has come in again: with a link that knows nothing of the last one.

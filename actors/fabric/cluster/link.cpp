@@ -23,6 +23,10 @@ link_state::~link_state() {
       l.connection->close();
 }
 
+std::string revoked_by(const std::string& home_name) {
+  return concat({"the home ", home_name, " has revoked this node, which is out of the cluster for good; run on this host: swarmctl leave"});
+}
+
 bool concerns(const v1::Batch& batch, const std::string& node_id) {
   return std::any_of(batch.patches().begin(), batch.patches().end(), [&](const v1::RowPatch& p) {
     if (p.has_session())
@@ -57,6 +61,16 @@ bool is_up(self_ptr self) { return is_up(lane_of(self, link_lane::control)); }
 const std::string& name_of(self_ptr self) {
   const auto& st = self->state;
   return st.address.node_name().empty() ? st.address.node_id() : st.address.node_name();
+}
+
+/// What this node keeps of the other one.
+v1::ClusterNode row_of(self_ptr self) {
+  const auto& st = self->state;
+  const auto view = st.node->cluster->view();
+  for (const auto& n : view.nodes())
+    if (n.info().node_id() == st.address.node_id())
+      return n;
+  return {};
 }
 
 // -- writing -------------------------------------------------------------------------------
@@ -228,8 +242,13 @@ std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& reques
               with_last_failure(self, concat({"the node ", name_of(self), " has not been reached for ", duration(down_for_ms(self))})));
 }
 
+/// Not to be tried again.
+caf::error out_of_cluster(self_ptr self) { return fail(errc::forbidden, revoked_by(name_of(self))); }
+
 caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& request) {
   auto& st = self->state;
+  if (st.revoked_us)
+    return out_of_cluster(self);
   if (st.revoked)
     return fail(errc::unavailable, concat({"the certificate of the node ", name_of(self), " has been revoked"}));
   if (auto silent = is_silent(self, *request))
@@ -264,6 +283,15 @@ void end_overdue(self_ptr self) {
     if (q.mapped().put)
       take_back(self, *id, *q.mapped().put);
   }
+}
+
+/// The home sends this node away for good. It keeps calling, in case the home lets it in again.
+void on_revoked(self_ptr self) {
+  auto& st = self->state;
+  st.revoked_us = true;
+  st.due = {};
+  for (auto& [id, q] : std::exchange(st.asked, {}))
+    q.answer.answer(out_of_cluster(self));
 }
 
 void take_answer(self_ptr self, const v1::LinkResponse& r) {
@@ -369,6 +397,7 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
     {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
   st.was_up = true;
+  st.revoked_us = false;
   st.down_since_ms = 0;
   st.dial_failed_ms = 0;
   st.refuse_at_ms = 0;
@@ -473,6 +502,8 @@ void take_events(self_ptr self, link_lane which) {
     else if (auto* dropped = std::get_if<runtime::link_dropped>(&e)) {
       auto why = concat({dropped->by_other ? "it says: " : "", escape_control(dropped->why.text, false)});
       st.last_failure = dropped->why.text;
+      if (st.dials && dropped->by_other && dropped->why.reason == runtime::link_reason::revoked)
+        on_revoked(self);
       if (is_refusal(*dropped))
         complain(self, why);
       else
@@ -644,7 +675,7 @@ cluster_node_ptr describe(self_ptr self) {
   out->mutable_info()->set_node_id(st.address.node_id());
   out->mutable_info()->set_node_name(st.address.node_name());
   out->mutable_info()->set_address(st.address.address());
-  out->set_link(st.revoked ? v1::ClusterNode::REVOKED : is_up(self) ? v1::ClusterNode::UP : v1::ClusterNode::DOWN);
+  out->set_link(st.revoked || st.revoked_us ? v1::ClusterNode::REVOKED : is_up(self) ? v1::ClusterNode::UP : v1::ClusterNode::DOWN);
   out->set_last_heard_ms(st.last_heard_ms);
   const auto& control = st.lanes[static_cast<std::size_t>(link_lane::control)];
   if (auto took = control.link->round_trip())
@@ -658,7 +689,8 @@ void revoke(self_ptr self) {
   auto& st = self->state;
   st.revoked = true;
   for (auto& l : st.lanes)
-    l.link->close(runtime::link_reason::revoked, "the certificate of this node has been revoked");
+    l.link->close(runtime::link_reason::revoked,
+                  row_of(self).left() ? "the node has left the cluster" : "the certificate of this node has been revoked");
   pump(self);
   tell_that_it_has_gone(self);
 }
@@ -699,6 +731,7 @@ link_actor::behavior_type link(self_ptr self, node_environment_ptr node, v1::Nod
   st.watch = std::move(watch_hub);
   st.processes = std::move(processes);
   st.down_since_ms = boot_ms(self);
+  st.revoked_us = dials && row_of(self).link() == v1::ClusterNode::REVOKED;
   open_links(self);
   // A node that starts does not know for how long the others have been away.
   if (!dials)

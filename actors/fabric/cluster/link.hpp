@@ -88,12 +88,16 @@ struct link_state {
   std::int64_t clock_offset_ms = 0;
   std::int64_t gone_at_ms = 0; // boot time at which it is considered gone; 0: it is there, or its loss was reported
   bool revoked = false;
+  bool revoked_us = false; // the other node, our home, has said that our certificate is revoked
   runtime::single_timer timer;
   ~link_state();
 };
 
 link_actor::behavior_type link(link_actor::stateful_pointer<link_state> self, node_environment_ptr node, v1::NodeAddress address, bool dials,
                                federation_actor parent, watch_hub_actor watch, processes_actor processes);
+
+/// What a node that was revoked says when its home would have to be asked.
+std::string revoked_by(const std::string& home_name);
 
 /// Whether a node has to hear of this batch: it is about its sessions or workers, or about something that ends rights or work anywhere.
 bool concerns(const v1::Batch& batch, const std::string& node_id);

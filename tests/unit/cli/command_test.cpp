@@ -520,6 +520,51 @@ TEST_CASE("a home that moves says what its members have to be told") {
   add("b", v1::ClusterNode::UP);
   CHECK(listen_at("10.0.0.1:7400").empty());
   CHECK(listen_at("10.0.0.9:7400").find("at 10.0.0.1:7400: b. ") != std::string::npos);
+  // Back, or on: b looks where it was told when it joined.
+  ctl.node.view.mutable_nodes(2)->mutable_info()->set_home_address("10.0.0.1:7400");
+  ctl.node.view.mutable_nodes(0)->mutable_info()->set_address("10.0.0.9:7400");
+  CHECK(listen_at("10.0.0.1:7400").empty());
+  CHECK(listen_at("10.0.0.5:7400").find("at 10.0.0.1:7400: b. ") != std::string::npos);
+}
+
+TEST_CASE("a node that the cluster knows by another name says so, and up with a name that is in use fails") {
+  test::cli ctl;
+  ctl.node.view.set_cluster_id("x");
+  auto& home = *ctl.node.view.add_nodes();
+  home.mutable_info()->set_node_name("a");
+  home.set_link(v1::ClusterNode::UP);
+  home.set_home(true);
+  auto& self = *ctl.node.view.add_nodes();
+  self.mutable_info()->set_node_name("old");
+  self.set_link(v1::ClusterNode::SELF);
+  const std::string said = "has a node named box already and knows this one as old";
+  CHECK(ctl({"up", "--node-name", "box"}) == code::refused);
+  CHECK(ctl.screen.err.find(said) != std::string::npos);
+  REQUIRE(ctl({"status"}) == code::ok);
+  CHECK(ctl.screen.out.find(said) != std::string::npos);
+  REQUIRE(ctl({"status", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["cluster"]["name"] == "old");
+  ctl({"doctor"});
+  CHECK(ctl.screen.out.find(said) != std::string::npos);
+  self.mutable_info()->set_node_name("box");
+  CHECK(ctl({"up", "--node-name", "box"}) == code::ok);
+}
+
+TEST_CASE("a node that its home has revoked is told that, and not that the home is down") {
+  test::cli ctl;
+  ctl.node.view.set_cluster_id("x");
+  auto& home = *ctl.node.view.add_nodes();
+  home.mutable_info()->set_node_name("a");
+  home.set_link(v1::ClusterNode::REVOKED);
+  home.set_home(true);
+  for (const char* verb : {"nodes", "status", "doctor"}) {
+    CAPTURE(verb);
+    ctl({verb});
+    CHECK(ctl.screen.out.find("has revoked this node") != std::string::npos);
+    CHECK(ctl.screen.out.find("not linked") == std::string::npos);
+  }
+  CHECK(ctl.screen.out.find("until it is back") == std::string::npos);
+  CHECK(ctl.screen.out.find("swarmctl leave") != std::string::npos);
 }
 
 TEST_CASE("nodes says that the link to the home is coming up, and how another member is linked") {

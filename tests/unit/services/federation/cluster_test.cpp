@@ -163,6 +163,39 @@ TEST_CASE("what the home has decided is not undone by a view from before") {
   CHECK(h.node(1).info().address().empty());
 }
 
+TEST_CASE("a node that is started with the name of another one keeps its own in the cluster, also after a restart") {
+  home h;
+  h.admit(1);
+  auto name_here = [&] {
+    const auto view = h.kept->view();
+    for (const auto& n : view.nodes())
+      if (n.link() == v1::ClusterNode::SELF)
+        return n.info().node_name();
+    return std::string{};
+  };
+  for (const auto* wanted : {"b1", "b1", "free"}) {
+    CAPTURE(wanted);
+    h.kept.reset();
+    h.facts.node_name = wanted;
+    h.kept = cluster::open(h.dir, h.facts, system_clock_port());
+    h.kept->describe({});
+    CHECK(name_here() == (std::string{wanted} == "b1" ? "a" : "free"));
+  }
+}
+
+TEST_CASE("a renamed node has its new name after a restart of the home") {
+  home h;
+  h.admit(1);
+  auto linked = h.kept->view();
+  for (auto& n : *linked.mutable_nodes())
+    if (n.info().node_id() == node_id(1))
+      n.mutable_info()->set_node_name("new");
+  h.kept->keep(linked);
+  h.kept.reset();
+  h.kept = cluster::open(h.dir, h.facts, system_clock_port());
+  CHECK(h.node(1).info().node_name() == "new");
+}
+
 TEST_CASE("nodes that have left take no place") {
   home h;
   for (int n = 1; n < static_cast<int>(limits::nodes_max); ++n)
