@@ -190,7 +190,7 @@ std::string invocation::lock_file(std::string_view input, const std::optional<v1
   auto given = normalize_path(input, base);
   auto in = session ? session->scope() : scope();
   auto real = mcp::follow_links(given, in.starts_with('/') ? in : session ? session->root() : git_root(directory_));
-  if (auto why = wanted ? mcp::why_not_lockable(real, in) : std::nullopt)
+  if (auto why = wanted ? mcp::why_not_lockable(real, session ? mcp::scope_of_files(*session) : "") : std::nullopt)
     throw failure(code::refused, *why);
   return real == given ? file(input, session) : file(real, session);
 }

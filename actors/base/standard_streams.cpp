@@ -1,5 +1,7 @@
 #include "actors/base/standard_streams.hpp"
 
+#include <initializer_list>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,5 +13,12 @@ void open_standard_streams() {
     if (fcntl(fd, F_GETFD) < 0)
       (void)!open("/dev/null", O_RDONLY);
 }
+
+namespace {
+
+/// Before the libraries' own: one of them makes a descriptor before main begins.
+[[gnu::constructor(101)]] void open_before_all() { open_standard_streams(); }
+
+} // namespace
 
 } // namespace swarm

@@ -142,7 +142,7 @@ int run_spawns(invocation& cli, const spawns_options& o) {
     auto how = s.signal() != 0 ? "signal " + std::to_string(s.signal()) : s.exit_status() < 0 ? "lost" : std::to_string(s.exit_status());
     rows.push_back({short_id(s.id()), mcp::spawn_status(s.status()), s.harness().empty() ? "-" : s.harness(), s.role(),
                     s.pid() == 0 ? "-" : std::to_string(s.pid()), short_id(s.task_id()), s.status() == v1::Spawn::ENDED ? how : "-",
-                    s.reason().empty() ? "-" : end_in_words(s.reason())});
+                    s.reason().empty() ? "-" : mcp::end_in_words(s.reason())});
     if (!nodes.empty())
       rows.back().insert(rows.back().begin() + 2, name_of_node(nodes, s.node_id()));
   }

@@ -167,7 +167,9 @@ std::string moment(const invocation& cli, std::int64_t ms) {
 }
 
 bool says_nothing(const json& value) {
-  return value.is_null() || (value.is_number() && value == 0) || ((value.is_string() || value.is_array()) && value.empty());
+  if (value.is_string())
+    return value.get_ref<const std::string&>().empty();
+  return value.is_null() || (value.is_number() && value == 0) || (value.is_array() && value.empty());
 }
 
 std::string text_of(const json& value) {

@@ -43,7 +43,7 @@ v1::Command acquisition(const tool_call& call) {
 std::optional<std::string> why_not_lockable(const tool_call& call) {
   if (trimmed(call.text("file")).empty())
     return "The name of the file is empty. To lock everything below your directory, name it: .";
-  return mcp::why_not_lockable(call.real_file(call.text("file")), call.session.scope());
+  return mcp::why_not_lockable(call.real_file(call.text("file")), scope_of_files(call.session));
 }
 
 tool_outcome lock_file(const tool_call& call) {

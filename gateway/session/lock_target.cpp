@@ -67,6 +67,8 @@ std::string follow_links(const std::string& path, const std::string& root) {
   return is_inside(real_root, real) ? path_from(root, path_below(real_root, real)) : real;
 }
 
+std::string scope_of_files(const v1::Session& s) { return s.checkout().empty() && s.scope().starts_with('/') ? s.scope() : std::string{}; }
+
 std::optional<std::string> why_not_lockable(const std::string& path, const std::string& scope) {
   if (domain::is_fabric_name(path))
     return std::nullopt;

@@ -1,12 +1,16 @@
 // swarm-keeper: the parent of a node's worker processes. Started by swarmd; outlives it.
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "actors/base/limits.hpp"
@@ -99,6 +103,9 @@ int keep(const options& o) {
     kept.push_back(o.ready_fd);
   keeper::daemonise(log, kept);
   sign_ownership(lock.get());
+  // Once more: those who connect see the process that has called it last, and that one was only this one's parent.
+  if (listen(listener.get(), backlog) != 0)
+    throw std::runtime_error(std::string{"cannot listen: "} + std::strerror(errno));
   keeper::server server{o.dir, std::move(listener), system_clock_port(), log, o.idle_exit};
   if (unique_fd ready{o.ready_fd}; ready && write(ready.get(), "R", 1) != 1)
     log.line("nobody waits for the ready byte");

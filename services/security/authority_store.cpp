@@ -349,8 +349,14 @@ std::optional<security_failure> authority_store::leave() {
   kept_.reset();
   authority_.reset();
   revoked_.clear();
+  // Aside first: the node may be writing down what it knows of the others, and a file that appears meanwhile would keep the directory.
+  const auto aside = std::filesystem::path{directory_.string() + ".left"};
   std::error_code error;
-  std::filesystem::remove_all(directory_, error);
+  std::filesystem::remove_all(aside, error);
+  if (!error)
+    std::filesystem::rename(directory_, aside, error);
+  if (!error)
+    std::filesystem::remove_all(aside, error);
   if (error)
     return security_failure{security_error::storage, "cannot remove " + directory_.string() + ": " + error.message()};
   return prepare_private_directory(directory_);

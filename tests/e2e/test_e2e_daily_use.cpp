@@ -660,6 +660,21 @@ TEST_CASE("all that a dispatched command has printed stands before the line that
   CHECK_MESSAGE(all.find("  failed\n") > last, all.substr(last));
 }
 
+TEST_CASE("who follows a task that a restored store does not know is told") {
+  test_node node;
+  node.start();
+  auto backup = node.work() + "/before.db";
+  REQUIRE(node.ctl({"backup", backup}).status == 0);
+  auto followed = node.ctl_start({"dispatch", "lost", "--", "sleep", "1000"});
+  REQUIRE(followed.read_until([](const run_result& r) { return r.err.find("claimed by") != std::string::npos; }));
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(node.ctl({"restore", backup}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  auto told = followed.finish();
+  CHECK(told.status == 1);
+  CHECK_MESSAGE(told.err.find("Task not found") != std::string::npos, told.err);
+}
+
 TEST_CASE("a command that is followed shows what its next attempt prints") {
   test_node node;
   node.start();

@@ -138,7 +138,7 @@ TEST_CASE("what is asked while the home is away fails in time, says so, and does
   for (const auto& ask : {std::vector<std::string>{"lock", "/f", "--as", bob}, std::vector<std::string>{"locks"}}) {
     // A tenth of the deadline is the answer's time to arrive, which a loaded machine may miss: it gets more the next time.
     std::string said;
-    for (int seconds = 2; seconds <= 32 && said.find("the node a ") == std::string::npos; seconds *= 2) {
+    for (int seconds = 2; seconds <= 32 && said.find("the home of this scope, a, ") == std::string::npos; seconds *= 2) {
       auto args = ask;
       args.insert(args.end(), {"--timeout", std::to_string(seconds)});
       auto ended = b.ctl(in_shared(std::move(args)));
@@ -146,7 +146,7 @@ TEST_CASE("what is asked while the home is away fails in time, says so, and does
       said = ended.err;
     }
     CAPTURE(said);
-    CHECK(said.find("the node a ") != std::string::npos);
+    CHECK(said.find("the home of this scope, a, ") != std::string::npos);
   }
   REQUIRE(c.home.ctl({"up"}).status == 0);
   REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));

@@ -85,7 +85,7 @@ TEST_CASE("register, whoami, instances, bootstrap, deregister and remove-instanc
   CHECK(node.ctl_json({"instances", "--scope", "other"}).size() == 1);
   for (const auto* verb : {"instances", "list-instances"}) {
     auto rows = node.ctl_json({verb});
-    REQUIRE(rows.size() == 4);
+    REQUIRE(rows.size() == 3);
     for (const auto& row : rows)
       CHECK(keys_of(row) == keys{"id", "scope", "directory", "root", "file_root", "label", "pid", "registered_at", "heartbeat"});
   }
@@ -218,7 +218,7 @@ TEST_CASE("messages are sent, broadcast, prompted and listed in swarm-mcp's shap
   CHECK(prompt.at("nudged") == false);
   CHECK(prompt.at("nudge_skipped").is_string());
   auto rows = node.ctl_json({"messages"});
-  REQUIRE(rows.size() == 3);
+  REQUIRE(rows.size() == 4);
   for (const auto& row : rows)
     CHECK(keys_of(row) == keys{"id", "sender", "recipient", "content", "created_at", "read"});
   CHECK(rows[0].at("content") == "look here");

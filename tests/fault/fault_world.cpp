@@ -32,8 +32,8 @@ void prepare(grpc::ClientContext& context, const node_client& client, steady::ti
 
 /// The call itself did not come through, so what it asked may or may not have happened.
 bool worth_repeating(const grpc::Status& s) {
-  // Not decided, and not remembered: neither a full disk nor a home that is away.
-  for (const auto* undecided : {"free some space", "has not been reached for"})
+  // Not decided, and not remembered: neither a full disk, nor a home that is away, nor that this node is out; an earlier try may have come through.
+  for (const auto* undecided : {"free some space", "has not been reached for", "has revoked this node"})
     if (s.error_message().find(undecided) != std::string::npos)
       return true;
   switch (s.error_code()) {

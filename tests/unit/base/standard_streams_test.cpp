@@ -1,6 +1,7 @@
 #include "actors/base/standard_streams.hpp"
 
 #include <cerrno>
+#include <initializer_list>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

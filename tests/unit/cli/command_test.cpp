@@ -94,7 +94,7 @@ TEST_CASE("help is shown for the command named, wherever the flag stands, and ex
   CHECK(ctl({"kv", "set", "--help"}) == code::ok);
   CHECK(ctl.screen.out.find("--if-revision") != std::string::npos);
   CHECK(ctl.screen.out.find("Examples:") == std::string::npos);
-  CHECK(ctl({"--json"}) == code::ok);
+  CHECK(ctl({"--json"}) == code::usage);
   CHECK(ctl({"--bogus", "--help"}) == code::ok);
   CHECK(ctl.node.commands.empty());
 }
@@ -599,7 +599,7 @@ TEST_CASE("status as JSON says since when the home is away") {
   home.set_link(v1::ClusterNode::DOWN);
   home.set_last_heard_ms(1'234);
   CHECK(ctl({"status", "--json"}) == code::ok);
-  CHECK(ctl.out_json()["cluster"] == json{{"home", "a"}, {"link", "down"}, {"last_heard_ms", 1'234}});
+  CHECK(ctl.out_json()["cluster"] == json{{"home", "a"}, {"link", "down"}, {"last_heard_ms", 1'234}, {"name", "box"}});
 }
 
 TEST_CASE("the scope of a checkout that hosts share is called by its name") {
@@ -672,7 +672,8 @@ TEST_CASE("events of workers, agents, approvals and messages are told in words")
   CHECK(told("spawn.running", R"({"attempt":2})") == "  -  -  the worker runs, attempt 2\n");
   CHECK(told("spawn.ended", R"({"exit_status":3,"signal":0,"reason":""})") == "  -  -  worker ended: exit 3\n");
   CHECK(told("spawn.ended", R"({"exit_status":null,"signal":15,"reason":""})") == "  -  -  worker ended: signal 15\n");
-  CHECK(told("spawn.ended", R"({"exit_status":null,"signal":0,"reason":"node_restarted"})") == "  -  -  worker ended: node_restarted\n");
+  CHECK(told("spawn.ended", R"({"exit_status":null,"signal":0,"reason":"node_restarted"})") ==
+        "  -  -  worker ended: its process was lost with its node or the keeper there\n");
   CHECK(told("agent.state", R"({"state":"idle","source":"hook","until":5})") == "  -  -  the agent is now: idle\n");
   CHECK(told("approval.decided", R"({"subject":"x","decision":"yes"})") == "  -  -  decided: yes\n");
   CHECK(told("approval.decided", R"({"subject":"x","decision":null,"reason":"expired"})") == "  -  -  decided: expired\n");

@@ -75,6 +75,7 @@ struct member {
     w.advance(1s); // like a machine that has been on for a while
     environment->facts.node_id = "b";
     environment->facts.node_name = "b";
+    environment->facts.version = "1";
     environment->clock = &w.clock;
     environment->links = &links;
     environment->cluster = &cluster;
@@ -95,6 +96,7 @@ struct member {
   void link_up() {
     runtime::link_options o;
     o.cluster_id = "c";
+    o.version = "1";
     o.node_id = o.node_name = "a";
     o.other_id = "b";
     o.incarnation = ++runs; // it has been started again
