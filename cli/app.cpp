@@ -358,6 +358,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
         names += (names.empty() ? "" : ", ") + sub->get_name();
       return names;
     }());
+  if (root->count("--as") > 0 && trimmed(cli.flags.as).empty() && !cli.is_swarm_mcp())
+    throw usage("--as names nobody; leave it out, or give " + who_words);
   cli.flags.timeout_given = root->count("--timeout") > 0;
   cli.node().finder.set_timeout_ms(milliseconds_of(cli.flags.timeout_s, "--timeout"));
   if (cli.flags.no_autostart)

@@ -109,16 +109,21 @@ v1::Reply invocation::execute(const v1::Command& command, const environment_list
 }
 
 v1::Answer invocation::ask(const v1::Query& query) const {
-  // Nobody gets an answer as somebody else than was named, also where the verb does not depend on who asks.
-  if (!flags.as.empty() && !is_swarm_mcp() && !std::exchange(as_known_, true))
-    find(flags.as);
+  require_named_actor();
   auto answer = node_.coordination.ask(query);
   if (answer.has_refusal())
     throw refused(answer.refusal());
   return answer;
 }
 
+void invocation::require_named_actor() const {
+  if (!flags.as.empty() && !is_swarm_mcp() && !std::exchange(as_known_, true))
+    find(flags.as);
+}
+
 v1::Session invocation::find(const std::string& who) const {
+  if (trimmed(who).empty() && !is_swarm_mcp())
+    throw failure(code::usage, "the name of the session is empty; see who is here: swarmctl instances");
   as_known_ = as_known_ || who == flags.as;
   auto q = query();
   q.mutable_find_session()->set_who(who);

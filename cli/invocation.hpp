@@ -94,6 +94,8 @@ public:
 
   /// <who>: an id, a label, a word of it, or the beginning of an id; under the name swarm-mcp any part of a label.
   v1::Session find(const std::string& who) const;
+  /// Throws `failure` when --as names nobody: no verb acts or answers as somebody else than was named. Each ask() looks.
+  void require_named_actor() const;
   /// --as, $SWARM_MCP_INSTANCE_ID, or the only instance of the scope. Throws `failure` when there is none.
   v1::Session actor() const;
   /// --as or $SWARM_MCP_INSTANCE_ID; otherwise nobody: the person at the terminal, or the session $SWARM_TOKEN stands for.

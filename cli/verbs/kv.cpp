@@ -37,6 +37,7 @@ int run_list(invocation& cli, const kv_options& o) {
 int run_get(invocation& cli, const kv_options& o) {
   auto query = cli.query();
   query.mutable_get_kv()->set_key(o.key);
+  cli.require_named_actor();
   auto answer = cli.node().coordination.ask(query);
   if (answer.refusal().code() == v1::Refusal::NOT_FOUND)
     throw failure(code::refused, "", json(nullptr));

@@ -166,16 +166,15 @@ int run_unlock(invocation& cli, const unlock_options& o) {
   auto command = cli.command();
   command.set_actor(session.id());
   auto* body = command.mutable_release_lock();
-  body->set_path(cli.lock_file(o.file, session));
+  const auto followed = cli.lock_file(o.file, session);
+  // First by the name as it is given: a symbolic link may have taken the place of what was locked.
+  const auto given = cli.file(o.file, session);
+  body->set_path(given);
   body->set_fence(static_cast<std::uint64_t>(std::max<std::int64_t>(o.fence, 0)));
   auto reply = cli.execute(command);
-  const auto followed = body->path();
-  if (auto given = cli.file(o.file, session); !reply.lock().released() && given != followed) {
-    // A symbolic link may have taken the place of what was locked.
-    body->set_path(given);
+  if (!reply.lock().released() && given != followed) {
+    body->set_path(followed);
     reply = cli.execute(command);
-    if (!reply.lock().released())
-      body->set_path(followed);
   }
   // swarm-mcp claims success.
   if (!reply.lock().released() && !cli.is_swarm_mcp())

@@ -340,7 +340,7 @@ int run_restore(invocation& cli, const std::string& file) {
     return code::ok;
   }
   cli.io().line("restored " + path + (old.empty() ? "" : "; what was there before is in " + old));
-  cli.io().error("start the node with: swarmctl up");
+  cli.io().error("start the node with: swarmctl up. Programs that go on and that the backup does not know end then");
   return code::ok;
 }
 

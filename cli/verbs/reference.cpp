@@ -121,6 +121,7 @@ std::string approval_named(const invocation& cli, const std::string& who) {
 }
 
 std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
+  cli.require_named_actor();
   return terminals(cli, all_scopes ? std::string{} : cli.scope(), all_scopes);
 }
 

@@ -54,12 +54,11 @@ tool_outcome lock_file(const tool_call& call) {
 
 tool_outcome unlock_file(const tool_call& call) {
   auto command = call.command();
-  const auto followed = locked_name(call);
-  command.mutable_release_lock()->set_path(followed);
-  const auto reply = call.node.execute(command);
-  if (auto given = call.file(call.text("file")); !reply.lock().released() && given != followed) {
-    // A symbolic link may have taken the place of what was locked.
-    command.mutable_release_lock()->set_path(given);
+  const auto given = call.file(call.text("file")), followed = locked_name(call);
+  // First by the name as it is given: a symbolic link may have taken the place of what was locked.
+  command.mutable_release_lock()->set_path(given);
+  if (const auto reply = call.node.execute(command); !reply.lock().released() && given != followed) {
+    command.mutable_release_lock()->set_path(followed);
     call.node.execute(command);
   }
   // Also when somebody else holds it and nothing has happened: swarm-mcp knows no other answer.

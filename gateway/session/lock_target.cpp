@@ -74,11 +74,13 @@ std::optional<std::string> why_not_lockable(const std::string& path, const std::
     return std::nullopt;
   if (missing_part(path).find_first_of("*?[") != std::string::npos)
     return concat({path, " is a pattern, and no file has that name: lock the files that it fits one by one, or their directory"});
-  if (!scope.starts_with('/') || is_inside(scope, repository_path(path, scope)))
+  const auto locked = repository_path(path, scope);
+  if (!scope.starts_with('/') || locked != path)
     return std::nullopt;
   std::error_code ec;
   const auto other = git_root(fs::path{path}.parent_path().string());
-  if (other == scope || !fs::exists(fs::symlink_status(other + "/.git", ec)))
+  const bool is_ours = is_inside(other, scope) && is_inside(scope, path);
+  if (is_ours || !fs::exists(fs::symlink_status(other + "/.git", ec)))
     return std::nullopt;
   return concat({path, " lies in the repository ", other, ", which has locks of its own: lock it there, with --scope ", other});
 }

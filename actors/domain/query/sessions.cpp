@@ -119,8 +119,12 @@ v1::Answer find_by_words(const question& q, const std::vector<v1::Session>& all,
   auto answer = the_one(q, all, label.c_str(), [&](const auto& s) { return s.label() == who; });
   if (!answer)
     answer = the_one(q, all, label.c_str(), [&](const auto& s) { return has_word(s.label(), who); });
+  const auto by_id = the_one(q, all, prefix.c_str(), [&](const auto& s) { return begins_id(s.id(), who); });
+  // A label may hold what another session's id begins with, by chance or on purpose.
+  if (answer && by_id && (by_id->has_refusal() || by_id->session().id() != answer->session().id()))
+    return deny(v1::Refusal::CONFLICT, "\"" + who + "\" is a word of one session's label and the beginning of another one's id; give the whole id");
   if (!answer)
-    answer = the_one(q, all, prefix.c_str(), [&](const auto& s) { return begins_id(s.id(), who); });
+    answer = by_id;
   return answer ? std::move(*answer)
                 : deny(v1::Refusal::NOT_FOUND, "No instance matches \"" + who +
                                                  "\" in this scope; name it by its id, four characters of it or more, or a word of its label. " +

@@ -149,8 +149,8 @@ void ask_all(
     ++*left;
     self->request(m.who, limits::tree_patience(), status_atom_v)
       .then(
-        [self, id, who = m.who, request, each, step, awaited](const cluster_node_ptr& n) {
-          auto known = self->state.members.find(id);
+        [self, node_id = id, who = m.who, request, each, step, awaited](const cluster_node_ptr& n) {
+          auto known = self->state.members.find(node_id);
           if (known != self->state.members.end() && is_awaited(self, known->second, *n))
             awaited(n->info().node_name());
           if (n->link() != v1::ClusterNode::UP)

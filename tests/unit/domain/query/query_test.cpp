@@ -200,6 +200,10 @@ TEST_CASE("asked for by whole words, a session is found by its label, a word of 
   CHECK(w.ask(words("anna")).session().id() == anna);
   CHECK(w.ask(words("a b")).session().id() == odd);
   CHECK(w.ask(words(anna.substr(0, anna.size() - 1))).session().id() == anna);
+  const auto mallory = w.join("name:mallory " + anna.substr(0, 4));
+  CHECK(domain::begins_id(anna, anna.substr(0, 4)));
+  CHECK(w.ask(words(anna.substr(0, 4))).refusal().code() == v1::Refusal::CONFLICT);
+  w.rows.erase(*w.rows.row<v1::Session>(domain::key(mallory)));
   w.rows.erase(*w.rows.row<v1::Session>(domain::key(ann)));
   for (const auto* who : {"name:ann", "ann", "nam", " ", ":", "s", "s2"})
     CHECK_MESSAGE(w.ask(words(who)).refusal().code() == v1::Refusal::NOT_FOUND, who);

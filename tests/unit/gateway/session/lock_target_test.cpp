@@ -82,7 +82,9 @@ TEST_CASE("a file of another repository is locked there") {
   fs::create_directories(t.at("loose"));
   auto refused = [&](const std::string& name, const std::string& scope) { return mcp::why_not_lockable(t.at(name), scope).has_value(); };
   CHECK(refused("one/f", t.at("one/inner")));
-  CHECK(refused("one/inner/f", t.at("one")) == false); // below the scope
+  CHECK(refused("one/inner/f", t.at("one")));
+  CHECK(refused("one/f", t.at("one/sub"))); // of the same repository, whose own sessions would not see it
+  CHECK_FALSE(refused("one/sub/f", t.at("one/sub")));
   CHECK_FALSE(refused("one/f", t.at("one")));
   CHECK_FALSE(refused("loose/f", t.at("one")));
   CHECK_FALSE(refused("one/f", "team"));
