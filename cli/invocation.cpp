@@ -226,7 +226,7 @@ std::string shared_name(const v1::CheckoutList& checkouts, const std::string& ro
 }
 
 std::string scope_shown(const invocation& cli) {
-  const auto scope = cli.scope();
+  auto scope = cli.scope();
   if (is_named_scope(scope))
     return scope;
   try {

@@ -55,7 +55,7 @@ bool has_early_hooks(std::string_view name) noexcept {
   return a && a->has_early_hooks;
 }
 
-nlohmann::ordered_json hook_entry(const agent& a, const hook& h, const std::string& command) {
+nlohmann::ordered_json hook_entry(const agent& a, const hook_spec& h, const std::string& command) {
   using json = nlohmann::ordered_json;
   json handler{{"type", "command"}, {"command", command}};
   if (a.what == program::gemini) {
@@ -71,7 +71,7 @@ nlohmann::ordered_json hook_entry(const agent& a, const hook& h, const std::stri
   return entry;
 }
 
-std::string hook_command(const agent& a, const hook& h, const std::string& swarmctl) {
+std::string hook_command(const agent& a, const hook_spec& h, const std::string& swarmctl) {
   return concat({shell_quoted(swarmctl), " hook ", a.name, " ", h.verb});
 }
 

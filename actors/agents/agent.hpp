@@ -20,7 +20,7 @@ enum class program : std::uint8_t { claude, codex, opencode, gemini, hermes };
 inline constexpr int hook_timeout_s = 20;
 
 /// An event at which the program runs `swarmctl hook NAME VERB`.
-struct hook {
+struct hook_spec {
   const char* event;   // as the program calls it
   const char* verb;    // as `swarmctl hook` calls it
   const char* matcher; // tools, in the program's syntax; null: every tool, or an event without tools
@@ -66,7 +66,7 @@ struct agent {
   /// Whether it runs hooks before its first prompt. Its silence until then is a question to its user (may it trust this directory, which
   /// account), not readiness.
   bool has_early_hooks;
-  std::span<const hook> hooks = {}; // empty: a plugin of ours does what hooks do
+  std::span<const hook_spec> hooks = {}; // empty: a plugin of ours does what hooks do
   std::span<const title_mark> titles = {};
   const needed_file* needs = nullptr;
   /// Arguments after the program's own. They hold no secret: anybody may read arguments.
@@ -89,9 +89,9 @@ std::string obstacle(std::string_view name, const start&);
 bool has_early_hooks(std::string_view name) noexcept;
 
 /// One entry of the program's list for an event, as its JSON settings want it.
-nlohmann::ordered_json hook_entry(const agent&, const hook&, const std::string& command);
+nlohmann::ordered_json hook_entry(const agent&, const hook_spec&, const std::string& command);
 /// `swarmctl hook NAME VERB`, for a shell.
-std::string hook_command(const agent&, const hook&, const std::string& swarmctl);
+std::string hook_command(const agent&, const hook_spec&, const std::string& swarmctl);
 
 /// The hash by which Codex 0.169 knows a command hook that its user trusts. `event` is spelled as in codex_event_key(); an empty matcher means none.
 std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s);

@@ -6,7 +6,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr hook hooks[] = {
+constexpr hook_spec hooks[] = {
   {"SessionStart", "session-start", nullptr},
   {"UserPromptSubmit", "prompt-submit", nullptr},
   {"PreToolUse", "pre-tool-use", "Write|Edit|MultiEdit|NotebookEdit|Bash"},

@@ -11,7 +11,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr hook hooks[] = {
+constexpr hook_spec hooks[] = {
   {"SessionStart", "session-start", nullptr}, {"UserPromptSubmit", "prompt-submit", nullptr}, {"PreToolUse", "pre-tool-use", "Bash|apply_patch"},
   {"PostToolUse", "post-tool-use", nullptr},  {"PermissionRequest", "notification", nullptr}, {"Stop", "stop", nullptr},
   {"SessionEnd", "session-end", nullptr, 3}, // Codex allows no more at the end of a session
@@ -39,7 +39,7 @@ std::string trusted_projects(const std::string& directory) {
   return out + "}";
 }
 
-std::string hook_value(const hook& h, const std::string& command) {
+std::string hook_value(const hook_spec& h, const std::string& command) {
   return concat({"hooks.", h.event, "=[{", h.matcher ? "matcher=" + toml(h.matcher) + "," : "", "hooks=[{type=\"command\",command=", toml(command),
                  ",timeout=", std::to_string(h.timeout_s), "}]}]"});
 }

@@ -5,7 +5,7 @@ namespace swarm::agents {
 namespace {
 
 // deploy/agents/gemini/settings.json holds the same hooks for workers; a test compares them.
-constexpr hook hooks[] = {
+constexpr hook_spec hooks[] = {
   {"SessionStart", "session-start", nullptr},
   {"BeforeAgent", "prompt-submit", nullptr},
   {"BeforeTool", "pre-tool-use", "write_file|replace|run_shell_command"},

@@ -36,9 +36,9 @@ bool is_our_hook(const std::string& command, const std::string& host) {
   return words.size() >= 4 && is_our_program(words[0]) && words[1] == "hook" && words[2] == host;
 }
 
-bool is_before_tool(const agents::hook& hook) { return std::string_view{hook.verb} == "pre-tool-use"; }
+bool is_before_tool(const agents::hook_spec& hook) { return std::string_view{hook.verb} == "pre-tool-use"; }
 
-std::string hook_command(const install_options& o, const agents::agent& agent, const agents::hook& hook) {
+std::string hook_command(const install_options& o, const agents::agent& agent, const agents::hook_spec& hook) {
   auto out = agents::hook_command(agent, hook, o.program.string());
   if (is_before_tool(hook))
     out += std::string{o.fail_closed ? " --fail-closed" : ""} + (o.enforce ? " --enforce" : "");
@@ -96,7 +96,7 @@ setting json_server(fs::path file, json_dialect dialect, const std::string& key,
   return s;
 }
 
-json hook_group(const agents::hook& hook, const install_options& o, const agents::agent& agent) {
+json hook_group(const agents::hook_spec& hook, const install_options& o, const agents::agent& agent) {
   auto group = agents::hook_entry(agent, hook, hook_command(o, agent, hook));
   if (agent.what == agents::program::claude && o.fail_closed && is_before_tool(hook))
     group["hooks"][0]["onFailure"] = "block";

@@ -232,8 +232,8 @@ void warn_of_move(const invocation& cli, const v1::ClusterView& before, const st
   }
   members.erase(listen);
   for (const auto& [address, names] : members)
-    cli.io().error("Members look for this home at " + address + ": " + names + ". On each of them: swarmctl down, then write " + listen +
-                   " for home_address into cluster/cluster.json of its state directory, then swarmctl up");
+    cli.io().error(concat({"Members look for this home at ", address, ": ", names, ". On each of them: swarmctl down, then write ", listen,
+                           " for home_address into cluster/cluster.json of its state directory, then swarmctl up"}));
 }
 
 } // namespace

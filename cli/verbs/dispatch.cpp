@@ -67,7 +67,7 @@ bool has_no_input(const invocation& cli, const dispatch_options& o) {
 std::string digest_of(const variables& given) {
   std::string all;
   for (const auto& [name, value] : given)
-    all += name + "=" + value + '\0';
+    all.append(name).append(1, '=').append(value).append(1, '\0');
   return given.empty() ? "" : to_hex(sha256(all));
 }
 

@@ -50,7 +50,7 @@ std::string members_of(const json& payload) {
   std::string out;
   for (const auto& [name, value] : payload.items())
     if (auto text = plain(value); !text.empty() && !value.is_structured() && !value.is_null())
-      out += (out.empty() ? "" : ", ") + name + " " + text;
+      out += concat({out.empty() ? "" : ", ", name, " ", text});
   return shortened(out);
 }
 
