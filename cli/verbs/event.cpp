@@ -331,7 +331,7 @@ int run_wait(invocation& cli, const wait_options& o) {
   request.set_since(static_cast<std::uint64_t>(std::max<std::int64_t>(o.since, 0)));
   request.set_include_locks(o.locks);
   *request.mutable_caller() = cli.caller();
-  // For the node, 0 means without end; whoever says 0 seconds only looks.
+  // For the node, 0 means without end; a person who gives 0 seconds wants an answer at once.
   constexpr std::int64_t at_once_ms = 1;
   const auto wait_ms = milliseconds_of(o.timeout_s, "--seconds");
   auto activity = wait_for_activity(cli, request, o.timeout_given && wait_ms == 0 ? at_once_ms : bounded_by_timeout(cli, wait_ms));

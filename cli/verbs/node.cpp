@@ -175,7 +175,7 @@ bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInf
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// There is none to stop, but what needs one would start it. False: one has come up meanwhile.
+/// No node runs, so only the mark is written that keeps others from starting one. Returns false when a node has come up meanwhile.
 bool keep_down(invocation& cli) {
   if (cli.env().in_worker())
     throw failure(code::refused, "a worker does not decide whether a node runs");

@@ -83,6 +83,7 @@ std::vector<process_stat> members_among(const std::vector<process_stat>& all, co
   }
   std::sort(found.begin(), found.end());
   std::vector<process_stat> out;
+  out.reserve(found.size());
   for (const auto& [depth, pid, p] : found)
     out.push_back(*p);
   return out;
