@@ -23,7 +23,8 @@ bool in_bounds(const v1::WaitRequest& m) {
 }
 bool in_bounds(const v1::AttachRequest& m) { return is_scope(m.scope()) && !m.session_id().empty() && is_id(m.session_id()); }
 bool in_bounds(const v1::CreatePtyRequest& m) {
-  return !m.scope().empty() && m.scope().size() <= limits::path_bytes_max() && m.name().size() <= limits::id_bytes_max;
+  return !m.scope().empty() && m.scope().size() <= limits::path_bytes_max() && m.name().size() <= limits::id_bytes_max &&
+         m.identity().size() <= limits::id_bytes_max;
 }
 bool in_bounds(const v1::ListPtysRequest& m) { return is_path(m.scope()) && m.page().token().size() <= 8 * limits::kib; }
 bool in_bounds(const v1::ReadPtyRequest& m) { return is_id(m.id()); }
