@@ -12,7 +12,7 @@ namespace swarm {
 
 /// "^]" and "ctrl-]" are Ctrl-], "^A", "^a" and "Ctrl-A" are Ctrl-A, any single other character is itself; nullopt for anything else.
 std::optional<char> parse_detach_key(std::string_view text);
-/// What is said of a text that is none: this, behind its name.
+/// The text of an error about a value that is no detach key; the name of the setting goes before it.
 inline constexpr std::string_view detach_key_words = " takes one character, or ctrl- (or ^) and a letter or one of [ ] \\ ^ _, for instance ctrl-]";
 
 struct terminal_config {

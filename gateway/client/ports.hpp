@@ -115,12 +115,13 @@ public:
   virtual void speak_to(const target&) = 0;
   /// After `shutdown` answered with this pid: waits until that process has ended. False when it is still there after the time.
   virtual bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) = 0;
-  /// While no node runs: whoever needs one does not start it before `start`. Returns whether programs in terminals go on without it. Throws
+  /// For a node that does not run: from now on only `start` starts it. Returns whether programs in terminals go on without it. Throws
   /// `call_failed`.
   virtual bool keep_down() = 0;
   /// The operator has stopped the node, which stays so until `start`.
   virtual bool is_kept_down() = 0;
-  /// After a stream was lost. Throws `call_failed` when the operator has stopped the node and ended its programs: whoever follows one waits in vain.
+  /// After a stream was lost. Throws `call_failed` when the operator has stopped the node and ended its programs, which
+  /// makes it useless to wait.
   virtual void expect_return() = 0;
   /// Calls made from now on refuse instead of starting a node.
   virtual void never_start() = 0;

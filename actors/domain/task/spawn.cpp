@@ -118,7 +118,7 @@ std::string outcome_json(const v1::SpawnEnded& c, bool of_terminal) {
     out["exit_status"] = c.exit_status();
   if (c.signal() != 0)
     out["signal"] = c.signal();
-  // Of what never ran, or was lost while nobody looked, there is none.
+  // Nobody knows how long a program ran that was lost unseen, and one that never ran has no duration.
   if (has_exit_status(c) || c.duration_ms() > 0)
     out["duration_ms"] = c.duration_ms();
   out["output_tail"] = tail_text(c, of_terminal);
