@@ -1,5 +1,6 @@
 #include "actors/fabric/admit_command.hpp"
 
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/domain/decide.hpp"
 
@@ -26,6 +27,13 @@ void complete(v1::Command& cmd, const way_in& in) {
 }
 
 } // namespace
+
+void hide_variables(v1::Command& cmd, const std::string& key) {
+  if (!cmd.has_dispatch() || cmd.dispatch().variables_digest().empty())
+    return;
+  auto& digest = *cmd.mutable_dispatch()->mutable_variables_digest();
+  digest = to_hex(keyed_hash(key, digest));
+}
 
 admitted_command admit_command(const v1::RequestId& id, const v1::Command& command, const way_in& in) {
   if (id.client().size() > limits::request_client_bytes_max)

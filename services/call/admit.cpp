@@ -91,6 +91,8 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   in.to_store = [&](v1::Command& cmd) {
     paths.emplace(service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory());
     paths->to_store(cmd);
+    if (!service.node->cluster || service.node->cluster->home_of(cmd.scope()).empty())
+      hide_variables(cmd, service.node->facts.token_key);
     // Hosts that are in no cluster have nobody to name their files for.
     if (!cmd.has_register_session() || !service.node->cluster || !service.node->cluster->is_shared(cmd.scope()))
       return;

@@ -82,14 +82,59 @@ private:
       parts.push_back(described_.directory());
       parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
     }
+    // The other callers keep swarm-mcp's key, which holds no more than this.
+    if (d_.again_if_unsuccessful())
+      add_further_wishes(parts);
     return "dispatch:" + dispatch_hash(parts);
+  }
+
+  /// What else makes it other work. A plain line adds nothing, so an agent's dispatch of the same title is the same.
+  void add_further_wishes(std::vector<std::string>& parts) const {
+    auto add = [&](const char* name, std::vector<std::string> values, bool ordered = true) {
+      if (values.empty())
+        return;
+      if (!ordered)
+        std::sort(values.begin(), values.end());
+      parts.emplace_back(name);
+      parts.push_back(std::to_string(values.size()));
+      parts.insert(parts.end(), values.begin(), values.end());
+    };
+    auto text = [](const std::string& value) { return value.empty() ? std::vector<std::string>{} : std::vector{value}; };
+    auto flag = [](bool value) { return value ? std::vector<std::string>{"yes"} : std::vector<std::string>{}; };
+    auto list = [](const auto& values) { return std::vector<std::string>(values.begin(), values.end()); };
+    add("message", text(d_.message()));
+    add("description", text(d_.description()));
+    add("files", list(d_.files()), false);
+    add("depends-on", list(d_.depends_on()), false);
+    add("parent", text(d_.parent_task_id()));
+    add("approval-required", flag(d_.approval_required()));
+    add("worktree", flag(d_.worktree()));
+    add("grants", list(d_.grants()), false);
+    if (!wants_exec_)
+      return;
+    std::vector<std::string> where;
+    for (const auto& label : d_.where())
+      where.push_back(label.name() + "=" + label.value());
+    add("on", text(d_.on()));
+    add("where", std::move(where), false);
   }
 
   std::string further_key(const std::string& key) const {
     return std::string(utf8_prefix(key, limits::idempotency_key_bytes_max() - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
   }
 
-  bool answers(const v1::Task& task) const { return !is_terminal(task.status()) || (task.status() == v1::DONE && !d_.passes_input()); }
+  bool answers(const v1::Task& task) const {
+    return !is_terminal(task.status()) || (task.status() == v1::DONE && !d_.passes_input() && !done_by_another_harness(task));
+  }
+
+  /// Whoever names another agent wants its work, and not what the one before has done.
+  bool done_by_another_harness(const v1::Task& task) const {
+    spawn_filter f;
+    f.scope = tx_.scope();
+    f.task_id = task.id();
+    const auto runs = tx_.find<v1::Spawn>(f);
+    return !d_.harness().empty() && !runs.empty() && !runs.back().harness().empty() && runs.back().harness() != d_.harness();
+  }
 
   /// Finds the task that answers this dispatch, if there is one, and the key of the one that does or will.
   void find_known() {

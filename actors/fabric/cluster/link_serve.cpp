@@ -132,6 +132,7 @@ void execute(self_ptr self, const ticket& t, const v1::ExecuteRequest& asked) {
   in.node_id = st.address.node_id();
   in.node_name = st.address.node_name();
   in.of_other_node = true;
+  in.to_store = [&](v1::Command& cmd) { hide_variables(cmd, st.node->facts.token_key); };
   in.place = [&](v1::Command& cmd) { return place(cmd, st.node->cluster->view(), st.address.node_id()); };
   auto admitted = admit_command(asked.id(), asked.command(), in);
   if (!admitted.what)

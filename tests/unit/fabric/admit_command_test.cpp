@@ -51,6 +51,21 @@ TEST_CASE("who asks is whom the way in has identified, whatever the command says
   CHECK(admit_command(id_of(8), registers, as_session("me")).what->command.register_session().node_id() == "here");
 }
 
+TEST_CASE("what is stored of a worker's variables is the home's keyed hash of what was sent") {
+  v1::Command cmd;
+  cmd.mutable_dispatch()->set_variables_digest("digest");
+  auto stored = [&](char key) {
+    auto in = as_session("me");
+    in.to_store = [&](v1::Command& c) { hide_variables(c, std::string(32, key)); };
+    return admit_command(id_of(8), cmd, in).what->command.dispatch().variables_digest();
+  };
+  CHECK(stored('a') == stored('a'));
+  CHECK(stored('a') != stored('b'));
+  CHECK(stored('a').find("digest") == std::string::npos);
+  cmd.mutable_dispatch()->clear_variables_digest();
+  CHECK(stored('a').empty());
+}
+
 TEST_CASE("a command or a request id that is too large is wrong, and nothing of it is looked at") {
   auto in = as_session("me");
   in.place = [](v1::Command&) -> std::optional<v1::Refusal> { throw std::logic_error("must not be asked"); };

@@ -1,4 +1,7 @@
+#include <functional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/unit/domain/task/task_world.hpp"
 
@@ -266,6 +269,79 @@ TEST_CASE("other variables make another task, and with input on the way no task 
   CHECK(second.in_place_of().id() == plain.task().id());
   CHECK(second.in_place_of().status() == v1::DONE);
   CHECK(second.spawn().passed_input());
+}
+
+TEST_CASE("a line that asks for other work makes another task, and one that asks an agent gets the same as an agent's") {
+  task_world w;
+  const auto done = [&](v1::Command line) {
+    const auto first = w.op(line).dispatch();
+    finish(w, first.task().id());
+    CHECK(w.op(line).dispatch().task().id() == first.task().id());
+    CHECK(w.op(line).dispatch().status() == v1::DispatchReply::ALREADY_TERMINAL);
+    return first.task().id();
+  };
+  auto plain = run_command("count");
+  CHECK(w.op(plain).dispatch().task().id() == [&] {
+    plain.mutable_dispatch()->set_again_if_unsuccessful(true);
+    return w.op(plain).dispatch().task().id();
+  }());
+  done(plain);
+  const auto other = made(w.op(create(spec("other"))));
+  using wish = std::function<void(v1::Dispatch&)>;
+  const std::vector<wish> wishes{
+    [&](auto& d) { d.add_depends_on(other.id()); },
+    [](auto& d) { d.set_approval_required(true); },
+    [](auto& d) { d.set_message("count twice"); },
+    [](auto& d) { d.set_description("count twice"); },
+    [](auto& d) { d.add_files("/r/a"); },
+    [&](auto& d) { d.set_parent_task_id(other.id()); },
+    [](auto& d) { d.set_on("there"); },
+    [](auto& d) {
+      auto& label = *d.add_where();
+      label.set_name("gpu");
+      label.set_value("yes");
+    },
+  };
+  std::set<std::string> seen;
+  for (const auto& make_other : wishes) {
+    auto line = plain;
+    make_other(*line.mutable_dispatch());
+    const auto r = w.op(line).dispatch();
+    CHECK_FALSE(r.existing());
+    CHECK(w.op(line).dispatch().task().id() == r.task().id());
+    CHECK(seen.insert(r.task().id()).second);
+  }
+  // The order of a set says nothing.
+  auto one_way = plain;
+  one_way.mutable_dispatch()->add_files("/r/a");
+  one_way.mutable_dispatch()->add_files("/r/b");
+  auto other_way = plain;
+  other_way.mutable_dispatch()->add_files("/r/b");
+  other_way.mutable_dispatch()->add_files("/r/a");
+  CHECK(w.op(one_way).dispatch().task().id() == w.op(other_way).dispatch().task().id());
+  // Callers that keep swarm-mcp's key get its one task, whatever they say of it.
+  auto agents = work("look");
+  const auto theirs = w.op(agents).dispatch().task().id();
+  agents.mutable_dispatch()->set_message("closely");
+  CHECK(w.op(agents).dispatch().task().id() == theirs);
+}
+
+TEST_CASE("what one agent has done does not answer who asks for another one") {
+  task_world w;
+  auto ask = [&](const std::string& harness) {
+    auto c = work("review", harness);
+    c.mutable_dispatch()->set_again_if_unsuccessful(true);
+    ++w.in.now_ms;
+    return w.op(c).dispatch();
+  };
+  const auto first = ask("claude");
+  CHECK(ask("codex").task().id() == first.task().id()); // it is under way
+  REQUIRE_FALSE(w.op(update(first.task().id(), v1::DONE)).has_refusal());
+  CHECK(ask("claude").status() == v1::DispatchReply::ALREADY_TERMINAL);
+  CHECK(ask("").task().id() == first.task().id());
+  const auto second = ask("codex");
+  CHECK_FALSE(second.existing());
+  CHECK(second.in_place_of().id() == first.task().id());
 }
 
 TEST_CASE("command tasks are never claimed by agents") {
