@@ -45,11 +45,23 @@ failure lock_failure(const invocation& cli, const v1::Session& session, const v1
   return f;
 }
 
-void give_up_place(const invocation& cli, const v1::Command& waiting) {
+/// A node that comes back finds the place as it was, and nobody waits there any more.
+std::string place_stays(const std::string& path) {
+  return "; the place in line stays for the rest of --wait. If the lock is granted meanwhile, release it with: swarmctl unlock " +
+         escape_control(path, false);
+}
+
+/// What is left of the place; empty when it was given up.
+std::string give_up_place(const invocation& cli, const v1::Command& waiting) {
   auto command = waiting;
-  auto path = waiting.acquire_lock().path();
+  const auto path = waiting.acquire_lock().path();
   command.mutable_cancel_lock_wait()->set_path(path);
-  cli.decide(command);
+  try {
+    cli.decide(command);
+    return {};
+  } catch (const failure& f) {
+    return "; " + std::string{f.what()} + place_stays(path);
+  }
 }
 
 /// A caller that stops waiting, by Ctrl-C or by the deadline, leaves the line.
@@ -63,10 +75,13 @@ v1::Reply acquire(const invocation& cli, const v1::Command& command) {
       throw failure(code::deadline, "still in line for " + command.acquire_lock().path() + " at the deadline");
     return reply;
   } catch (const failure& f) {
-    if (guard.interrupted() || f.exit_status == code::deadline)
-      give_up_place(cli, command);
+    const auto& path = command.acquire_lock().path();
     if (guard.interrupted())
-      throw failure(code::interrupted, "gave up waiting for " + command.acquire_lock().path());
+      throw failure(code::interrupted, "stopped waiting for " + path + give_up_place(cli, command));
+    if (f.exit_status == code::deadline)
+      throw failure(code::deadline, f.what() + give_up_place(cli, command));
+    if (f.exit_status == code::no_node)
+      throw failure(code::no_node, f.what() + place_stays(path));
     throw;
   }
 }

@@ -285,6 +285,33 @@ TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
   }
 }
 
+TEST_CASE("who stops waiting for a lock is told when the place in line could not be given up") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  const auto stays = [&] {
+    return ctl.screen.err.find("the place in line stays") != std::string::npos && ctl.screen.err.find("swarmctl unlock /r/a") != std::string::npos;
+  };
+  bool reachable = true;
+  ctl.node.on_command = [&](const v1::Command& c) -> v1::Reply {
+    if (c.has_acquire_lock())
+      throw failure(code::deadline, "no answer in time");
+    if (!reachable)
+      throw failure(code::no_node, "the home alpha is away");
+    return {};
+  };
+  CHECK(ctl({"lock", "a", "--wait", "5"}) == code::deadline);
+  CHECK(ctl.node.commands.back().has_cancel_lock_wait());
+  CHECK_FALSE(stays());
+  reachable = false;
+  CHECK(ctl({"lock", "a", "--wait", "5"}) == code::deadline);
+  CHECK(ctl.node.commands.back().has_cancel_lock_wait());
+  CHECK(stays());
+  CHECK(ctl.screen.err.find("the home alpha is away") != std::string::npos);
+  ctl.node.on_command = [](const v1::Command&) -> v1::Reply { throw failure(code::no_node, "the home alpha is away"); };
+  CHECK(ctl({"lock", "a", "--wait", "5"}) == code::no_node);
+  CHECK(stays());
+}
+
 TEST_CASE("words that begin with one dash are text, and a value may begin with two") {
   test::cli ctl;
   CHECK(ctl({"kv", "set", "k", "-5", "-xy"}) == code::ok);
