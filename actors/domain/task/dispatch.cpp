@@ -127,7 +127,7 @@ private:
     return !is_terminal(task.status()) || (task.status() == v1::DONE && !d_.passes_input() && !done_by_another_harness(task));
   }
 
-  /// Whoever names another agent wants its work, and not what the one before has done.
+  /// A caller that names another agent wants the work of that one.
   bool done_by_another_harness(const v1::Task& task) const {
     spawn_filter f;
     f.scope = tx_.scope();

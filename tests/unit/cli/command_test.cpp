@@ -668,7 +668,7 @@ TEST_CASE("down keeps a node down that happens not to run, and status names the 
   CHECK(ctl.screen.err.find("programs in terminals go on without it") != std::string::npos);
 }
 
-TEST_CASE("whoever follows a node that was stopped with its programs does not wait for it, and waits out a pause") {
+TEST_CASE("a command that follows a node that was stopped with its programs does not wait for it, and waits out a pause") {
   test::cli ctl;
   ctl.node.kept_down = true;
   ctl.node.watches.push_back({{}, stream_end::lost});
