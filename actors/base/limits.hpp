@@ -361,7 +361,8 @@ inline constexpr std::size_t complaint_reasons_max = 64;
 inline constinit bound<milliseconds> link_silence{milliseconds{15'000}};
 inline constinit bound<milliseconds> link_redial_min{milliseconds{100}};
 inline constinit bound<milliseconds> link_redial_max{milliseconds{10'000}};
-/// Longer than a restart of the home takes. After it nobody need wait for an answer that only a home that comes back could give.
+/// Longer than a restart of the home takes. After it nobody need wait for an answer that only a home that comes back could give. A home that fell
+/// silent was away for link_silence already.
 inline constinit bound<milliseconds> home_away_after{milliseconds{3'000}};
 /// The last try to reach a home that is away: by then it has failed, or the home is somewhere that answers nothing.
 inline constexpr milliseconds home_away_dial{1'000};

@@ -210,7 +210,7 @@ public:
   void tick(link_time now) {
     pass(now);
     if ((phase_ == phase::greeting || phase_ == phase::open) && now_ - heard_ >= options_.silence)
-      end({link_reason::silent, "nothing was heard for " + std::to_string(options_.silence / std::chrono::milliseconds{1}) + " ms"});
+      end({link_reason::silent, "nothing was heard for " + duration(options_.silence / std::chrono::milliseconds{1})});
   }
 
   /// The owner's reasons to end the connection.

@@ -3,6 +3,7 @@
 #include "actors/base/text.hpp"
 
 #include <cctype>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -26,27 +27,67 @@ std::string address_text(std::string_view address) {
   return out;
 }
 
+/// What gRPC's texts mean. The first that a text contains holds.
+struct meaning {
+  std::string_view of_grpc;
+  const char* words;
+};
+constexpr meaning meanings[] = {
+  // The words of the TLS library stay: people look for them.
+  {"certificate verify failed", "its certificate is not accepted (certificate verify failed)"},
+  // A host that stands still takes a connection, and then says nothing on it.
+  {"Handshake read failed", "it takes the connection and does not answer"},
+  {"Handshake write failed", "it takes the connection and does not answer"},
+  {"andshake timed out", "it takes the connection and does not answer"},
+  {"SETTINGS frame", "it takes the connection and does not answer"},
+  {"keepalive watchdog timeout", "it has stopped answering"},
+  {"ping timeout", "it has stopped answering"},
+  {"Timeout occurred", "it does not answer"},
+  {"Connection timed out", "it does not answer"},
+  {"Deadline Exceeded", "it did not answer in time"},
+  {"Connection reset by peer", "it has cut the connection"},
+  {"Socket closed", "it has cut the connection"},
+  {"Broken pipe", "it has cut the connection"},
+  {"Stream removed", "it has cut the connection"},
+  {"Transport closed", "it has cut the connection"},
+  {"GOAWAY", "it has cut the connection"},
+  {"RST_STREAM", "it has cut the connection"},
+  {"Cancelled on the server side", "it has cut the connection"},
+};
+
+std::optional<std::string> in_our_words(std::string_view text) {
+  for (const auto& m : meanings)
+    if (text.find(m.of_grpc) != std::string_view::npos)
+      return m.words;
+  // What the system says is no word of gRPC.
+  if (drop_prefix(text, "Failed to connect to remote host: ") && !text.empty())
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(text[0]))) + std::string{text.substr(1)};
+  if (text.find("andshake failed") == std::string_view::npos)
+    return std::nullopt;
+  // "Ssl handshake failed: SSL_ERROR_SSL: error:0A000126:SSL routines::unexpected eof while reading"
+  return concat({"the TLS handshake failed: ", trimmed(text.substr(text.rfind(':') + 1))});
+}
+
 } // namespace
 
 std::string failure_text(const std::string& of_grpc) {
   std::string_view text{of_grpc};
-  if (!drop_prefix(text, "failed to connect to all addresses; last error: "))
-    return of_grpc;
+  constexpr std::string_view of_name = "DNS resolution failed for ";
+  if (drop_prefix(text, of_name))
+    return concat({text.substr(0, text.find(": ")), ": the name has no address"});
+  if (!text.starts_with("failed to connect to all addresses"))
+    return in_our_words(text).value_or(of_grpc);
+  drop_prefix(text, "failed to connect to all addresses; last error: ");
   for (auto status : {"UNKNOWN: ", "UNAVAILABLE: ", "INTERNAL: "})
     if (drop_prefix(text, status))
       break;
-  if (!drop_prefix(text, "ipv4:") && !drop_prefix(text, "ipv6:"))
-    return of_grpc;
-  const auto end = text.find(": ");
-  const auto address = text.substr(0, end);
-  if (end == std::string_view::npos || text.find("andshake") != std::string_view::npos || text.find("ertificate") != std::string_view::npos)
-    return of_grpc;
-  text.remove_prefix(end + 2);
-  drop_prefix(text, "Failed to connect to remote host: ");
-  std::string why{text};
-  if (!why.empty())
-    why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-  return concat({address_text(address), ": ", why});
+  std::string address;
+  if (drop_prefix(text, "ipv4:") || drop_prefix(text, "ipv6:"))
+    if (const auto end = text.find(": "); end != std::string_view::npos) {
+      address = address_text(text.substr(0, end)) + ": ";
+      text.remove_prefix(end + 2);
+    }
+  return address + in_our_words(text).value_or("the connection failed");
 }
 
 } // namespace swarm

@@ -5,8 +5,8 @@
 
 namespace swarm {
 
-/// gRPC's text for a call that reached nobody, without the words that gRPC puts around it: "10.0.0.1:7400: connection refused". A text about
-/// certificates or TLS stays whole, as does any other.
+/// Why a call reached nobody, in words of ours, of the text that gRPC has for it: "10.0.0.1:7400: connection refused". What another node says itself
+/// stays as it is.
 std::string failure_text(const std::string& of_grpc);
 
 } // namespace swarm

@@ -162,6 +162,9 @@ std::int64_t down_for_ms(self_ptr self) {
   return st.down_since_ms == 0 ? 0 : boot_ms(self) - st.down_since_ms;
 }
 
+/// As people are told, and as `swarmctl status` has it: a node that hangs was away before its link ended.
+std::string unheard_for(self_ptr self) { return duration(boot_ms(self) - self->state.heard_ms); }
+
 std::string with_last_failure(self_ptr self, std::string text) {
   const auto& why = self->state.last_failure;
   return why.empty() ? text : concat({text, " (", why, ")"});
@@ -173,16 +176,18 @@ bool is_of_client(const v1::LinkRequest& r) { return (r.has_query() || r.has_exe
 caf::error home_away(self_ptr self, const v1::LinkRequest& r) {
   const auto& scope = r.has_query() ? r.query().scope() : r.execute().command().scope();
   return fail(errc::away, concat({"the home of ", scope.empty() ? "the shared scopes" : "this scope", ", ", name_of(self),
-                                  ", has not been reached for ", with_last_failure(self, duration(down_for_ms(self))),
+                                  ", has not been reached for ", with_last_failure(self, unheard_for(self)),
                                   "; what runs here goes on. Start the node there, or try again when `swarmctl status` shows the link as up"}));
 }
 
 /// Refused, a query does no harm that was put. A command that was put may have happened, or may happen yet.
 bool is_refusable(const link_state::question& q) { return is_of_client(*q.request) && !(q.was_put && q.request->has_execute()); }
 
-/// A node that has just started gives its first dial the time that one may take.
+/// A node that has just started gives its first dial the time that one may take. A home that fell silent has had the time of a restart.
 std::int64_t away_at_ms(self_ptr self) {
   const auto& st = self->state;
+  if (st.fell_silent)
+    return st.down_since_ms;
   const auto patience = st.was_up ? limits::home_away_after() : std::max(limits::home_away_after(), limits::link_connect_timeout);
   return st.down_since_ms + patience.count();
 }
@@ -238,8 +243,7 @@ void refuse_while_away(self_ptr self) {
 std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& request) {
   if (!request.has_query() || is_of_client(request) || is_up(self) || down_for_ms(self) < limits::link_silence().count())
     return std::nullopt;
-  return fail(errc::unavailable,
-              with_last_failure(self, concat({"the node ", name_of(self), " has not been reached for ", duration(down_for_ms(self))})));
+  return fail(errc::unavailable, with_last_failure(self, concat({"the node ", name_of(self), " has not been reached for ", unheard_for(self)})));
 }
 
 /// Not to be tried again.
@@ -397,6 +401,7 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
     {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
   st.was_up = true;
+  st.fell_silent = false;
   st.revoked_us = false;
   st.down_since_ms = 0;
   st.dial_failed_ms = 0;
@@ -513,6 +518,8 @@ void take_events(self_ptr self, link_lane which) {
       // Of a side that is not heard there is nothing to wait for, the end of a write least of all.
       if (dropped->why.reason == runtime::link_reason::silent && lane_of(self, which).connection)
         lane_of(self, which).connection->abort();
+      if (which == link_lane::control)
+        st.fell_silent = dropped->why.reason == runtime::link_reason::silent && !dropped->by_other;
       if (dropped->by_other || dropped->why.reason == runtime::link_reason::silent)
         end_connection(self, which);
     }
@@ -584,6 +591,7 @@ void on_news(self_ptr self, const link_news& news) {
     return; // of one that is not ours any more
   } else if (news.kind == link_news::frame) {
     st.last_heard_ms = st.node->clock->unix_ms();
+    st.heard_ms = boot_ms(self);
     l.link->received(l.connected, from_wire(news.body), link_now(self));
     take_events(self, which);
     if (l.connection)
@@ -730,7 +738,7 @@ link_actor::behavior_type link(self_ptr self, node_environment_ptr node, v1::Nod
   st.parent = std::move(parent);
   st.watch = std::move(watch_hub);
   st.processes = std::move(processes);
-  st.down_since_ms = boot_ms(self);
+  st.heard_ms = st.down_since_ms = boot_ms(self);
   st.revoked_us = dials && row_of(self).link() == v1::ClusterNode::REVOKED;
   open_links(self);
   // A node that starts does not know for how long the others have been away.

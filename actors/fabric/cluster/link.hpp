@@ -69,6 +69,8 @@ struct link_state {
   std::string last_failure;
   std::int64_t down_since_ms = 0;  // boot time at which the link ended, or this node started; 0 while it is up
   bool was_up = false;             // since this node started
+  bool fell_silent = false;        // the link that ended last had not been heard for limits::link_silence
+  std::int64_t heard_ms = 0;       // boot time at which the other node was heard last, or this node started
   std::int64_t dial_failed_ms = 0; // boot time at which the last dial failed; 0: none has since the link was up
   std::int64_t refuse_at_ms = 0;   // boot time at which what clients ask of the home is refused; 0: nothing of the kind waits
   runtime::log_limiter refused;    // connections that ended because one side does not take the other

@@ -178,6 +178,18 @@ TEST_CASE("what a client asks of a home that is away is refused after a restart'
   CHECK(later->is(errc::away));
 }
 
+TEST_CASE("a home that hangs is away as soon as its link is given up, and has been since it was heard last") {
+  member b;
+  b.link_up();
+  auto asked = b.ask(query());
+  b.pass(limits::link_silence() - 1s); // its system takes the connection that is dialled then, and nobody answers on it
+  CHECK(asked->waits());
+  b.pass(1s + limits::home_away_dial + 100ms);
+  CHECK(asked->is(errc::away));
+  CHECK_MESSAGE(asked->text().starts_with("the home of this scope, a, has not been reached for 16."), asked->text());
+  CHECK_MESSAGE(asked->text().find("(nothing was heard for 15.0 s)") != std::string::npos, asked->text());
+}
+
 TEST_CASE("a node that has just started gives its first dial the time that it may take") {
   member b;
   auto early = b.ask(query());
