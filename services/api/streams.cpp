@@ -296,6 +296,9 @@ void read_hub(watch_self self) {
     self, *st.service, poll,
     [self](const watch_page_ptr& p) {
       auto& s = self->state;
+      // Its home may have started again with the store of a backup: the client looks at what it follows, as after a restart of its own node.
+      if (p->too_old && !home_of(*s.service, s.request.scope()).empty())
+        return finish(self, to_status(errc::unavailable, "the home of the scope has started again; resume after the last revision seen"));
       if (p->too_old)
         return read_store(self);
       s.after = std::max(s.after, p->revision);

@@ -97,11 +97,16 @@ private:
   link_request_ptr request_;
 };
 
+/// Id of the node that is home of the scope; empty: this one.
+inline std::string home_of(const service_environment& service, const std::string& scope) {
+  return service.node->cluster ? service.node->cluster->home_of(scope) : std::string{};
+}
+
 /// Polls for events where the scope's home is: at the hub of this node, or over the link to another one.
 template <class Self, class OnPage, class OnError>
 void poll_events(Self* self, const service_environment& service, const watch_poll_ptr& poll, OnPage on_page, OnError on_error) {
   auto board = service.board->get();
-  auto home = service.node->cluster ? service.node->cluster->home_of(poll->scope) : std::string{};
+  auto home = home_of(service, poll->scope);
   if (!board.watch || !board.federation)
     return on_error(to_status(errc::unavailable));
   if (home.empty()) {

@@ -207,6 +207,22 @@ TEST_CASE("a command that is followed from a member survives a restart of the ho
   CHECK(ended.out.find("through") != std::string::npos);
 }
 
+TEST_CASE("who follows from a member a task that the restored store of the home does not know is told") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto backup = c.home.work() + "/before.db";
+  REQUIRE(c.home.ctl({"backup", backup}).status == 0);
+  auto followed = b.ctl_start(in_shared({"dispatch", "lost", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "sleep", "1000"}));
+  REQUIRE(followed.read_until([](const run_result& r) { return r.err.find("claimed by") != std::string::npos; }));
+  REQUIRE(c.home.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(c.home.ctl({"restore", backup}).status == 0);
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  auto told = followed.finish();
+  CHECK(told.status == 1);
+  CHECK_MESSAGE(told.err.find("Task not found") != std::string::npos, told.err);
+}
+
 TEST_CASE("a place in line at the home survives a restart of the member's node") {
   cluster_of_nodes c;
   test_node b;

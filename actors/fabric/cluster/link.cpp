@@ -420,9 +420,29 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   caf::anon_send(st.parent, tick_atom_v, std::uint64_t{0});
 }
 
+/// Of what has happened since, a hub that has started again knows nothing: those who follow here have to look at the store, which may be another one.
+void end_watches(self_ptr self) {
+  auto& st = self->state;
+  for (auto i = st.asked.begin(); i != st.asked.end();) {
+    auto& [id, q] = *i;
+    if (!q.request->has_watch()) {
+      ++i;
+      continue;
+    }
+    auto r = std::make_shared<v1::LinkResponse>();
+    r->mutable_page()->set_revision(q.request->watch().after());
+    r->mutable_page()->set_too_old(true);
+    q.answer.answer(link_response_ptr{r});
+    st.due.cancel(id);
+    i = st.asked.erase(i);
+  }
+}
+
 /// What was asked may have arrived or not: it is asked again, under the same request ids. What was worked on is asked again, too.
 void on_begun_anew(self_ptr self, link_lane which) {
   link_serve::forget_all(self, which);
+  if (which == link_lane::control)
+    end_watches(self);
   for (auto& [id, q] : self->state.asked)
     if (q.put == which)
       q.put.reset(); // until the link is up

@@ -62,10 +62,22 @@ link_request_ptr asked_by(v1::Principal::Kind who, bool command) {
 link_request_ptr query() { return asked_by(v1::Principal::OPERATOR, false); }
 link_request_ptr command() { return asked_by(v1::Principal::OPERATOR, true); }
 
+/// Somebody here follows a scope of the home.
+link_request_ptr watch_after(std::uint64_t revision) {
+  auto r = std::make_shared<v1::LinkRequest>();
+  r->set_timeout_ms(60'000);
+  r->mutable_principal()->set_kind(v1::Principal::NODE);
+  r->mutable_watch()->set_scope("shared");
+  r->mutable_watch()->set_after(revision);
+  r->mutable_watch()->set_wait(true);
+  return r;
+}
+
 /// What came back.
 struct answer {
   std::optional<caf::error> failed;
-  bool waits() const { return !failed.has_value(); }
+  link_response_ptr response;
+  bool waits() const { return !failed.has_value() && !response; }
   bool is(errc e) const { return failed && *failed == e; }
   std::string text() const { return failed ? runtime::error_text(*failed) : ""; }
 };
@@ -122,7 +134,8 @@ struct member {
   std::shared_ptr<answer> ask(const link_request_ptr& r) {
     auto out = std::make_shared<answer>();
     w.sys.spawn([out, r, to = subject](caf::event_based_actor* self) {
-      self->request(to, caf::infinite, r).then([](const link_response_ptr&) {}, [out](caf::error& e) { out->failed = std::move(e); });
+      self->request(to, caf::infinite, r)
+        .then([out](const link_response_ptr& said) { out->response = said; }, [out](caf::error& e) { out->failed = std::move(e); });
     });
     w.settle();
     return out;
@@ -251,4 +264,22 @@ TEST_CASE("a home that answers nothing, not even with a refusal, is waited for n
   CHECK(asked->waits());
   b.w.advance(50ms);
   CHECK(asked->is(errc::away));
+}
+
+TEST_CASE("who follows a scope of a home that has started again is sent to its store, also who asked while it was away") {
+  member b;
+  b.link_up();
+  auto before = b.ask(watch_after(7));
+  b.link_down();
+  auto meanwhile = b.ask(watch_after(8));
+  b.pass(1s);
+  CHECK(before->waits());
+  CHECK(meanwhile->waits());
+  b.link_up();
+  for (const auto& [asked, after] : {std::pair{before, 7u}, std::pair{meanwhile, 8u}}) {
+    REQUIRE(asked->response);
+    CHECK(asked->response->page().too_old());
+    CHECK(asked->response->page().revision() == after);
+  }
+  CHECK(b.ask(watch_after(9))->waits());
 }
