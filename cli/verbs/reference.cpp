@@ -65,12 +65,41 @@ void add_unreached(const invocation& cli, std::vector<v1::PtyInfo>& all) {
   }
 }
 
+/// The nodes that are known and not linked. Of a member the home alone knows that.
+std::vector<v1::ClusterNode> away_nodes(const invocation& cli) {
+  std::vector<v1::ClusterNode> out;
+  try {
+    const auto view = cli.node().admin.nodes();
+    for (const auto& n : view.nodes())
+      if (n.link() == v1::ClusterNode::DOWN && !n.left())
+        out.push_back(n);
+  } catch (const call_failed&) {
+    return out; // Not everybody may ask that.
+  }
+  return out;
+}
+
+/// Where a terminal may be that is not listed.
+std::string not_asked(const invocation& cli) {
+  std::string out;
+  for (const auto& n : away_nodes(cli))
+    out += (out.empty() ? "; not linked, and so not asked: " : ", ") + n.info().node_name() + " (" + link_state(n, cli.now_ms()) + ")";
+  return out;
+}
+
 const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::string& scope) {
   const v1::PtyInfo* out = nullptr;
   for (const auto& p : all)
     if (p.scope() == scope && (out == nullptr || out->created_at_ms() <= p.created_at_ms()))
       out = &p;
   return out;
+}
+
+/// Null when there is none.
+const v1::PtyInfo* last_terminal(const invocation& cli, const std::vector<v1::PtyInfo>& all, const std::string& scope) {
+  auto mine = made_here(cli, kind_of_thing::terminal);
+  auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; });
+  return found != all.end() ? &*found : newest_of(all, scope);
 }
 
 } // namespace
@@ -125,7 +154,16 @@ std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
   return terminals(cli, all_scopes ? std::string{} : cli.scope(), all_scopes);
 }
 
-const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach far) {
+void require_linked(const invocation& cli, const std::string& node_id, const std::string& what) {
+  // A node that has not been heard of since this one started is likely to come up, and is waited for.
+  for (const auto& n : away_nodes(cli))
+    if (n.info().node_id() == node_id && n.last_heard_ms() > 0)
+      throw failure(code::refused, what + " is on the host " + n.info().node_name() + ", which is not linked (" + link_state(n, cli.now_ms()) +
+                                     "); try again when `swarmctl nodes` shows its link as up");
+}
+
+const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach far,
+                                   const std::function<std::string()>& not_asked) {
   std::vector<const v1::PtyInfo*> running, begin_so, elsewhere;
   const v1::PtyInfo* ended = nullptr;
   for (const auto& p : all) {
@@ -149,32 +187,37 @@ const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const st
     throw several("terminal", who, candidates(begin_so));
   if (!begin_so.empty())
     return begin_so.front();
-  auto hint = elsewhere.empty() ? std::string{"; see: swarmctl pty list --all"}
-                                : "; one of another scope begins so: give its whole id, " + elsewhere.front()->id() + ", if you mean it";
+  std::string hint;
+  if (!elsewhere.empty())
+    hint = "; one of another scope begins so: give its whole id, " + elsewhere.front()->id() + ", if you mean it";
+  else if (not_asked)
+    hint = not_asked();
+  if (hint.empty())
+    hint = "; see: swarmctl pty list --all";
   throw failure(code::refused, "no terminal of scope " + scope + " is called \"" + who + "\"" + hint);
 }
 
 v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach far) {
   auto scope = cli.scope();
   auto all = terminals(cli, scope, true);
-  if (who == last_word) {
-    auto mine = made_here(cli, kind_of_thing::terminal);
-    auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; });
-    if (found != all.end())
-      return *found;
-    if (const auto* newest = newest_of(all, scope))
-      return *newest;
-    throw failure(code::refused, "there is no terminal in scope " + scope + " yet; see: swarmctl pty list --all");
-  }
   // The list may lack a terminal that ended before the node started, although its output is still kept.
   if (who.size() == full_id_bytes && std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.id() == who; })) {
     v1::PtyInfo unlisted;
     unlisted.set_id(who);
     return unlisted;
   }
+  const auto listed = all.size();
   if (who.size() != full_id_bytes)
     add_unreached(cli, all);
-  return *choose_terminal(all, who, scope, far);
+  const auto unasked = [&] { return not_asked(cli); };
+  const auto* found = who == last_word ? last_terminal(cli, all, scope) : choose_terminal(all, who, scope, far, unasked);
+  if (found == nullptr) {
+    auto hint = unasked();
+    throw failure(code::refused, "there is no terminal in scope " + scope + " yet" + (hint.empty() ? "; see: swarmctl pty list --all" : hint));
+  }
+  if (static_cast<std::size_t>(found - all.data()) >= listed)
+    require_linked(cli, found->node_id(), "the terminal " + (found->name().empty() ? "" : found->name() + " ") + "(" + short_id(found->id()) + ")");
+  return *found;
 }
 
 void remember_made(const invocation& cli, kind_of_thing kind, const std::string& scope, const std::string& id) {

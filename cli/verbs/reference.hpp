@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,11 @@ std::string approval_named(const invocation&, const std::string& who);
 enum class reach : std::uint8_t { this_scope, all_scopes };
 /// The terminal that `who` names: by its full id; else by its name in this scope, a running one first; else by the beginning of its id.
 v1::PtyInfo terminal_named(const invocation&, const std::string& who, reach);
-/// The choice itself, among `all`. Throws `failure` (refused) when none, or more than one, fits.
-const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach);
+/// The choice itself, among `all`. Throws `failure` (refused) when none, or more than one, fits; `not_asked` tells of hosts that may have the one.
+const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach,
+                                   const std::function<std::string()>& not_asked = nullptr);
+/// Throws `failure` (refused) when `what` is on a node of the cluster whose link is down.
+void require_linked(const invocation&, const std::string& node_id, const std::string& what);
 /// Every terminal of the scope, or of all scopes, oldest first.
 std::vector<v1::PtyInfo> all_terminals(const invocation&, bool all_scopes);
 

@@ -67,9 +67,10 @@ int run_logs(invocation& cli, const logs_options& o) {
                                    ", so nothing was printed; see: swarmctl task " + short_id(task.id()));
   if (print_output(cli, *worker, o.follow))
     return code::ok;
-  if (!print_output_tail(cli, task))
-    throw failure(code::refused, no_output(cli, task, *worker));
-  return code::ok;
+  if (print_output_tail(cli, task))
+    return code::ok;
+  require_linked(cli, worker->node_id(), "the output of the worker of task " + task.id());
+  throw failure(code::refused, no_output(cli, task, *worker));
 }
 
 void build_logs(CLI::App& app, invocation& cli) {

@@ -223,6 +223,24 @@ TEST_CASE("who follows from a member a task that the restored store of the home 
   CHECK_MESSAGE(told.err.find("Task not found") != std::string::npos, told.err);
 }
 
+TEST_CASE("a terminal of a host that is not linked is said to be there, or not to have been asked for") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto id = last_line(b.ctl(in_shared({"pty", "new", "--name", "far", "--", "sleep", "1000"})).out);
+  b.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "down"; }));
+  auto said = [&](const std::string& who) {
+    auto r = c.home.ctl(in_shared({"pty", "read", who}));
+    CHECK(r.status == 1);
+    return r.err;
+  };
+  auto of_name = said("far"), of_id = said(id), of_nobody = said("nobody");
+  CHECK_MESSAGE(of_name.find("is on the host b, which is not linked (down for ") != std::string::npos, of_name);
+  CHECK_MESSAGE(of_id.find("not linked, and so not asked: b; ") != std::string::npos, of_id);
+  CHECK_MESSAGE(of_nobody.find("not linked, and so not asked: b (down for ") != std::string::npos, of_nobody);
+}
+
 TEST_CASE("a place in line at the home survives a restart of the member's node") {
   cluster_of_nodes c;
   test_node b;

@@ -133,11 +133,11 @@ bool is_awaited(self_ptr self, const federation_state::member& m, const v1::Clus
          self->state.node->clock->boot_ms() - m.since_ms < limits::restart_grace().count();
 }
 
-/// Asks all linked nodes at once, but not the one that the question comes from; `each` for every answer, `awaited` for a node whose link is likely
-/// to come up, `done` when the last has come or failed.
+/// Asks all linked nodes at once, but not the one that the question comes from; `each` for every answer, `not_asked` for a node that is not linked,
+/// and whether its link is likely to come up, `done` when the last has come or failed.
 void ask_all(
   self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done,
-  std::function<void(const std::string& node)> awaited = [](const std::string&) {}) {
+  std::function<void(const std::string& node, bool is_awaited)> not_asked = [](const std::string&, bool) {}) {
   auto left = std::make_shared<std::size_t>(1);
   auto step = [left, done] {
     if (--*left == 0)
@@ -149,12 +149,12 @@ void ask_all(
     ++*left;
     self->request(m.who, limits::tree_patience(), status_atom_v)
       .then(
-        [self, node_id = id, who = m.who, request, each, step, awaited](const cluster_node_ptr& n) {
-          auto known = self->state.members.find(node_id);
-          if (known != self->state.members.end() && is_awaited(self, known->second, *n))
-            awaited(n->info().node_name());
-          if (n->link() != v1::ClusterNode::UP)
+        [self, node_id = id, who = m.who, request, each, step, not_asked](const cluster_node_ptr& n) {
+          if (n->link() != v1::ClusterNode::UP) {
+            auto known = self->state.members.find(node_id);
+            not_asked(n->info().node_name(), known != self->state.members.end() && is_awaited(self, known->second, *n));
             return step();
+          }
           self->request(who, std::chrono::milliseconds{request->timeout_ms()}, request)
             .then(
               [each, step](const link_response_ptr& r) {
@@ -171,20 +171,31 @@ void ask_all(
 caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const principal_ptr& who) {
   auto promise = self->make_response_promise<pty_actor>();
   auto kept = std::make_shared<runtime::parked<pty_actor>>(promise);
-  auto failure = std::make_shared<caf::error>(fail(errc::not_found, concat({"no terminal ", id, " on this node or on one that is linked"})));
+  auto failure = std::make_shared<caf::error>(fail(errc::not_found, concat({"no terminal ", id, " on the nodes that are linked"})));
+  auto away = std::make_shared<std::string>();
   ask_all(
     self, by(*who, [&](v1::LinkRequest& r) { r.mutable_find_pty()->set_id(id); }),
     [self, kept, who, failure](const v1::LinkResponse& r) {
+      const bool is_of_home = !self->state.node->cluster->shared_home().empty();
       const auto code = static_cast<errc>(r.error().code());
       if (r.has_pty() && kept->pending())
         kept->answer(self->home_system().spawn(remote_pty, caf::actor_cast<federation_actor>(self), r.pty().node_id(), r.pty(), who));
-      else if (r.has_error() && (code == errc::forbidden || (code == errc::unavailable && *failure == errc::not_found)))
+      // Which nodes it has not asked is the home's to say.
+      else if (r.has_error() &&
+               (code == errc::forbidden || (*failure == errc::not_found && (code == errc::unavailable || (code == errc::not_found && is_of_home)))))
         *failure = fail(code, r.error().text());
     },
     // A node that does not say what terminals it has may hold this one.
-    [kept, failure] { kept->answer(std::move(*failure)); },
-    [failure, id](const std::string& node) {
-      if (*failure == errc::not_found)
+    [kept, failure, away, id] {
+      if (*failure == errc::not_found && !away->empty())
+        *failure = fail(errc::not_found, concat({"no terminal ", id, " on the nodes that are linked; not linked, and so not asked: ", *away,
+                                                 "; `swarmctl nodes` shows since when"}));
+      kept->answer(std::move(*failure));
+    },
+    [failure, away, id](const std::string& node, bool is_awaited) {
+      if (!is_awaited)
+        *away += concat({away->empty() ? "" : ", ", node});
+      else if (*failure == errc::not_found)
         *failure =
           fail(errc::unavailable, concat({"no terminal ", id, " on the nodes that are linked; the link to the node ", node, " is coming up"}));
     });

@@ -106,7 +106,10 @@ public:
     return out;
   }
   std::vector<std::string> output; // of every terminal, in chunks
+  std::string refused_read;        // why there is none; empty: there is
   stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override {
+    if (!refused_read.empty())
+      throw call_failed(code::refused, refused_read);
     v1::PtyChunk chunk;
     for (const auto& bytes : output) {
       chunk.set_offset(chunk.offset() + chunk.data().size());

@@ -129,3 +129,81 @@ TEST_CASE("of several terminals pty kill ends those that run, and says which it 
   REQUIRE(ctl.node.killed.size() == 1);
   CHECK(ctl.node.killed.front().pty_id() == "22222222-2");
 }
+
+namespace {
+
+/// A home with the terminals above; its member b is not linked, and has one terminal that the home knows of.
+struct cli_with_away_member : cli_with_terminals {
+  cli_with_away_member() {
+    auto add = [&](const std::string& name, v1::ClusterNode::Link link) -> v1::ClusterNode& {
+      auto& n = *node.view.add_nodes();
+      n.mutable_info()->set_node_id("id-" + name);
+      n.mutable_info()->set_node_name(name);
+      n.set_link(link);
+      return n;
+    };
+    add("a", v1::ClusterNode::SELF);
+    add("b", v1::ClusterNode::DOWN).set_last_heard_ms(clock.unix_ms() - 4'000);
+    node.on_query = [](const v1::Query& q) {
+      v1::Answer a;
+      if (!q.has_list_spawns())
+        return a;
+      auto& worker = *a.mutable_spawns()->add_spawns();
+      worker.set_id("44444444-4");
+      worker.set_scope("/r");
+      worker.set_label("name:far");
+      worker.set_node_id("id-b");
+      worker.set_status(v1::Spawn::RUNNING);
+      worker.set_requested_at_ms(9);
+      return a;
+    };
+  }
+};
+
+} // namespace
+
+TEST_CASE("a terminal of a host that is not linked is said to be there") {
+  cli_with_away_member ctl;
+  for (const std::string verb : {"read", "attach", "kill"})
+    for (const std::string who : {"4444", "@last"}) {
+      CHECK(ctl.run({"pty", verb, who}) == code::refused);
+      CHECK_MESSAGE(ctl.screen.err.find("is on the host b, which is not linked (down for 4.0 s); try again when `swarmctl nodes`") !=
+                      std::string::npos,
+                    ctl.screen.err);
+    }
+  CHECK(ctl.node.killed.empty());
+}
+
+TEST_CASE("a terminal of a host that is likely to be linked soon is waited for") {
+  cli_with_away_member ctl;
+  ctl.node.view.mutable_nodes(1)->clear_last_heard_ms();
+  CHECK(ctl.run({"pty", "kill", "4444"}) == code::ok);
+  REQUIRE(ctl.node.killed.size() == 1);
+  CHECK(ctl.node.killed.front().pty_id() == "44444444-4");
+}
+
+TEST_CASE("who names a terminal that is not found is told which hosts were not asked") {
+  cli_with_away_member ctl;
+  CHECK(ctl.run({"pty", "read", "nobody"}) == code::refused);
+  CHECK(ctl.screen.err == "swarmctl pty: no terminal of scope /r is called \"nobody\"; not linked, and so not asked: b (down for 4.0 s)\n");
+  ctl.node.view.mutable_nodes(1)->set_link(v1::ClusterNode::UP);
+  CHECK(ctl.run({"pty", "read", "nobody"}) == code::refused);
+  CHECK(ctl.screen.err == "swarmctl pty: no terminal of scope /r is called \"nobody\"; see: swarmctl pty list --all\n");
+}
+
+TEST_CASE("the output of a worker on a host that is not linked is not said to be gone") {
+  cli_with_away_member ctl;
+  ctl.node.on_query = [of_spawns = ctl.node.on_query](const v1::Query& q) {
+    auto a = of_spawns(q);
+    if (q.has_list_spawns())
+      a.mutable_spawns()->mutable_spawns(0)->set_started_at_ms(10);
+    else
+      a.mutable_task()->set_id("T1");
+    return a;
+  };
+  ctl.node.refused_read = "no terminal";
+  CHECK(ctl.run({"logs", "T1"}) == code::refused);
+  CHECK_MESSAGE(ctl.screen.err.find("the output of the worker of task T1 is on the host b, which is not linked (down for 4.0 s)") !=
+                  std::string::npos,
+                ctl.screen.err);
+}
