@@ -112,12 +112,13 @@ follow_end follow_events(invocation& cli, v1::WatchRequest request, std::int64_t
   while (go_on && !guard.interrupted() && !late) {
     auto end = stream_end::stopped;
     try {
+      const bool was_lost = away_since.has_value();
       // The stream waits for a node that is away, longer than a deadline may be: only one that does not answer even then is missing.
       if (away_since && static_cast<double>(cli.boot_ms() - *away_since) > cli.flags.timeout_s * 1000) {
         await_return(cli);
         away_since.reset();
       }
-      if (away_since && on_lost)
+      if (was_lost && on_lost)
         on_lost();
       // What cancels meant one of these calls.
       if (guard.interrupted() || late)

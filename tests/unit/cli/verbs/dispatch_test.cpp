@@ -92,6 +92,85 @@ TEST_CASE("dispatch follows its task across a lost connection and prints each st
   CHECK(ctl.screen.out == "12 lines\n");
 }
 
+namespace {
+
+/// A task is followed, its node goes away, and `outage` has passed by the time at which the stream is lost again.
+struct cli_with_outage : test::cli {
+  explicit cli_with_outage(std::chrono::milliseconds outage) {
+    node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
+    node.on_query = [this, outage](const v1::Query& q) {
+      if (q.has_get_totals()) {
+        ++asked_whether_there;
+        return is_there();
+      }
+      const bool is_over = node.watches.empty();
+      if (node.watch_requests.size() == 1 && !std::exchange(is_away, true))
+        clock.advance(outage);
+      v1::Answer a;
+      if (asked_whether_there > 0 && forgets) {
+        a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
+        a.mutable_refusal()->set_text("Task not found");
+        return a;
+      }
+      *a.mutable_task() = task_in(is_over ? v1::DONE : v1::IN_PROGRESS, is_over ? success : "");
+      return a;
+    };
+    node.watches.push_back({{}, stream_end::lost});
+    node.watches.push_back({{}, stream_end::lost});
+    node.watches.push_back({{reply_of({event(11, "task.updated", "T1", R"({"status":"done"})")})}, stream_end::lost});
+  }
+  std::function<v1::Answer()> is_there = [] { return v1::Answer{}; };
+  int asked_whether_there = 0;
+  bool is_away = false;
+  bool forgets = false; // it comes back with a store that does not know the task
+};
+
+} // namespace
+
+TEST_CASE("who follows waits over a short outage without asking whether the node is there") {
+  cli_with_outage ctl{std::chrono::seconds{29}};
+  CHECK(ctl(command) == 0);
+  CHECK(ctl.asked_whether_there == 0);
+  CHECK(ctl.node.watch_requests.size() == 3);
+}
+
+TEST_CASE("who follows asks a node that was away for longer than --timeout once more, and goes on when it answers") {
+  cli_with_outage ctl{std::chrono::seconds{31}};
+  CHECK(ctl(command) == 0);
+  CHECK(ctl.asked_whether_there == 1);
+  CHECK(ctl.node.watch_requests.size() == 3);
+  cli_with_outage patient{std::chrono::seconds{31}};
+  auto words = command;
+  words.insert(words.begin(), {"--timeout", "60"});
+  CHECK(patient(words) == 0);
+  CHECK(patient.asked_whether_there == 0);
+}
+
+TEST_CASE("a node that was away for longer than --timeout and does not answer by another deadline is missing") {
+  cli_with_outage ctl{std::chrono::seconds{31}};
+  ctl.is_there = []() -> v1::Answer { throw call_failed(code::deadline, "no answer in time"); };
+  CHECK(ctl(command) == code::deadline);
+  CHECK_MESSAGE(ctl.screen.err.find("the node went away and did not come back by the deadline; see: swarmctl status") != std::string::npos,
+                ctl.screen.err);
+  CHECK(ctl.node.watch_requests.size() == 2);
+}
+
+TEST_CASE("a node that comes back after a long outage and does not know the task is told as such") {
+  cli_with_outage ctl{std::chrono::seconds{31}};
+  ctl.forgets = true;
+  CHECK(ctl(command) == code::refused);
+  CHECK_MESSAGE(ctl.screen.err.find("Task not found") != std::string::npos, ctl.screen.err);
+  CHECK(ctl.node.watch_requests.size() == 2);
+}
+
+TEST_CASE("a node that was stopped meanwhile is told as such, and not as missing") {
+  cli_with_outage ctl{std::chrono::seconds{31}};
+  ctl.is_there = []() -> v1::Answer { throw call_failed(code::no_node, "the node was stopped with swarmctl down"); };
+  CHECK(ctl(command) == code::no_node);
+  CHECK(ctl.screen.err.find("the node was stopped with swarmctl down") != std::string::npos);
+  CHECK(ctl.screen.err.find("by the deadline") == std::string::npos);
+}
+
 TEST_CASE("a Ctrl-C that meets the look at the task ends the following as any other does, and the task goes on") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
