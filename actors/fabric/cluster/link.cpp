@@ -1,4 +1,5 @@
 #include "actors/base/log.hpp"
+#include "actors/fabric/cluster/link_away.hpp"
 #include "actors/fabric/cluster/link_serve.hpp"
 
 #include <algorithm>
@@ -41,8 +42,15 @@ bool concerns(const v1::Batch& batch, const std::string& node_id) {
 
 namespace {
 
+using link_away::is_of_client;
+using link_away::refuse_while_away;
+using link_internal::boot_ms;
+using link_internal::dial;
+using link_internal::is_up;
+using link_internal::name_of;
 using link_internal::pump;
 using link_internal::self_ptr;
+using link_internal::take_back;
 using runtime::link_time;
 using lane = link_state::lane;
 
@@ -52,16 +60,7 @@ constexpr std::array<link_lane, link_lanes> both{link_lane::control, link_lane::
 
 lane& lane_of(self_ptr self, link_lane which) { return self->state.lanes[static_cast<std::size_t>(which)]; }
 
-std::int64_t boot_ms(self_ptr self) { return self->state.node->clock->boot_ms(); }
 link_time link_now(self_ptr self) { return std::chrono::milliseconds{boot_ms(self)}; }
-
-bool is_up(const lane& l) { return l.connection && l.link->up(); }
-bool is_up(self_ptr self) { return is_up(lane_of(self, link_lane::control)); }
-
-const std::string& name_of(self_ptr self) {
-  const auto& st = self->state;
-  return st.address.node_name().empty() ? st.address.node_id() : st.address.node_name();
-}
 
 /// What this node keeps of the other one.
 v1::ClusterNode row_of(self_ptr self) {
@@ -151,101 +150,6 @@ void put_waiting(self_ptr self) {
       put_question(self, id, q);
 }
 
-void take_back(self_ptr self, std::uint64_t id, link_lane where) {
-  v1::LinkMessage m;
-  m.mutable_cancel()->set_id(id);
-  send(lane_of(self, where), std::move(m)); // one that does not go out is answered for nobody
-}
-
-std::int64_t down_for_ms(self_ptr self) {
-  const auto& st = self->state;
-  return st.down_since_ms == 0 ? 0 : boot_ms(self) - st.down_since_ms;
-}
-
-/// As people are told, and as `swarmctl status` has it: a node that hangs was away before its link ended.
-std::string unheard_for(self_ptr self) { return duration(boot_ms(self) - self->state.heard_ms); }
-
-std::string with_last_failure(self_ptr self, std::string text) {
-  const auto& why = self->state.last_failure;
-  return why.empty() ? text : concat({text, " (", why, ")"});
-}
-
-/// A client, and nobody else, is better served by an answer at once. What this node does and looks up for itself waits: not to know is no "no".
-bool is_of_client(const v1::LinkRequest& r) { return (r.has_query() || r.has_execute()) && r.principal().kind() != v1::Principal::NODE; }
-
-caf::error home_away(self_ptr self, const v1::LinkRequest& r) {
-  const auto& scope = r.has_query() ? r.query().scope() : r.execute().command().scope();
-  return fail(errc::away, concat({"the home of ", scope.empty() ? "the shared scopes" : "this scope", ", ", name_of(self),
-                                  ", has not been reached for ", with_last_failure(self, unheard_for(self)),
-                                  "; what runs here goes on. Start the node there, or try again when `swarmctl status` shows the link as up"}));
-}
-
-/// Refused, a query does no harm that was put. A command that was put may have happened, or may happen yet.
-bool is_refusable(const link_state::question& q) { return is_of_client(*q.request) && !(q.was_put && q.request->has_execute()); }
-
-/// A node that has just started gives its first dial the time that one may take. A home that fell silent has had the time of a restart.
-std::int64_t away_at_ms(self_ptr self) {
-  const auto& st = self->state;
-  if (st.fell_silent)
-    return st.down_since_ms;
-  const auto patience = st.was_up ? limits::home_away_after() : std::max(limits::home_away_after(), limits::link_connect_timeout);
-  return st.down_since_ms + patience.count();
-}
-
-bool is_home_away(self_ptr self) { return !is_up(self) && self->state.down_since_ms != 0 && boot_ms(self) >= away_at_ms(self); }
-
-caf::error not_reached(self_ptr self, const link_state::question& q) {
-  if (q.was_put && q.request->has_execute())
-    return fail(errc::unknown_outcome);
-  if (is_refusable(q) && is_home_away(self))
-    return home_away(self, *q.request);
-  const auto& why = self->state.last_failure;
-  return fail(errc::unavailable, why.empty() ? concat({"the node ", name_of(self), " did not answer in time"})
-                                             : concat({"the node ", name_of(self), " is not reached: ", why}));
-}
-
-void dial(self_ptr self, link_lane which);
-
-/// Refuses what clients ask of a home that is away, after one more try to reach it: a home that has just come back is asked, whatever the pause
-/// until the next dial is.
-void refuse_while_away(self_ptr self) {
-  auto& st = self->state;
-  st.refuse_at_ms = 0;
-  if (is_up(self) || st.down_since_ms == 0)
-    return;
-  const auto now = boot_ms(self);
-  const auto away_at = away_at_ms(self);
-  const bool has_tried = st.dial_failed_ms != 0 && now - st.dial_failed_ms < limits::link_redial_min().count();
-  auto later = [&](std::int64_t ms) { st.refuse_at_ms = st.refuse_at_ms == 0 ? ms : std::min(st.refuse_at_ms, ms); };
-  for (auto i = st.asked.begin(); i != st.asked.end();) {
-    auto& [id, q] = *i;
-    const auto until = std::max(q.asked_ms, away_at) + limits::home_away_dial.count();
-    if (!is_refusable(q)) {
-      ++i;
-    } else if (now < away_at) {
-      return later(away_at);
-    } else if (has_tried || now >= until) {
-      q.answer.answer(home_away(self, *q.request));
-      if (q.put)
-        take_back(self, id, *q.put);
-      st.due.cancel(id);
-      i = st.asked.erase(i);
-    } else {
-      later(until);
-      ++i;
-    }
-  }
-  if (st.refuse_at_ms != 0)
-    dial(self, link_lane::control);
-}
-
-/// Of what this node asks for itself: an error, after which it asks again later.
-std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& request) {
-  if (!request.has_query() || is_of_client(request) || is_up(self) || down_for_ms(self) < limits::link_silence().count())
-    return std::nullopt;
-  return fail(errc::unavailable, with_last_failure(self, concat({"the node ", name_of(self), " has not been reached for ", unheard_for(self)})));
-}
-
 /// Not to be tried again.
 caf::error out_of_cluster(self_ptr self) { return fail(errc::forbidden, revoked_by(name_of(self))); }
 
@@ -255,7 +159,7 @@ caf::result<link_response_ptr> ask(self_ptr self, const link_request_ptr& reques
     return out_of_cluster(self);
   if (st.revoked)
     return fail(errc::unavailable, concat({"the certificate of the node ", name_of(self), " has been revoked"}));
-  if (auto silent = is_silent(self, *request))
+  if (auto silent = link_away::is_silent(self, *request))
     return std::move(*silent);
   if (st.asked.size() >= limits::link_requests_max())
     return fail(errc::overloaded, concat({"too many requests wait for the node ", name_of(self)}));
@@ -283,7 +187,7 @@ void end_overdue(self_ptr self) {
     auto q = st.asked.extract(*id);
     if (q.empty())
       continue;
-    q.mapped().answer.answer(not_reached(self, q.mapped()));
+    q.mapped().answer.answer(link_away::not_reached(self, q.mapped()));
     if (q.mapped().put)
       take_back(self, *id, *q.mapped().put);
   }
@@ -495,17 +399,6 @@ void plan_redial(self_ptr self, link_lane which) {
   waits.backoff_max = limits::link_redial_max();
   auto now = boot_ms(self);
   l.redial_at_ms = now + l.redials.after_failure(waits, std::chrono::milliseconds{now - l.dialled_ms}, now % 97).count();
-}
-
-void dial(self_ptr self, link_lane which) {
-  auto& st = self->state;
-  auto& l = lane_of(self, which);
-  l.redial_at_ms = 0;
-  if (!may_dial(self, which))
-    return;
-  l.dialling = true;
-  l.dialled_ms = boot_ms(self);
-  st.node->links->dial(st.address, which);
 }
 
 /// Not of the moment: the next connection may end like this one. This side closes with `going` when the other node does not take what waits for it.
@@ -737,6 +630,23 @@ void open_links(self_ptr self) {
 }
 
 } // namespace
+
+void link_internal::take_back(self_ptr self, std::uint64_t id, link_lane where) {
+  v1::LinkMessage m;
+  m.mutable_cancel()->set_id(id);
+  send(lane_of(self, where), std::move(m)); // one that does not go out is answered for nobody
+}
+
+void link_internal::dial(self_ptr self, link_lane which) {
+  auto& st = self->state;
+  auto& l = lane_of(self, which);
+  l.redial_at_ms = 0;
+  if (!may_dial(self, which))
+    return;
+  l.dialling = true;
+  l.dialled_ms = boot_ms(self);
+  st.node->links->dial(st.address, which);
+}
 
 void link_internal::pump(self_ptr self) {
   for (auto which : both)
