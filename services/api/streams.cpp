@@ -258,6 +258,9 @@ void read_store(watch_self self) {
     .then(
       [self](const answer_ptr& a) {
         auto& s = self->state;
+        // That the home is away is no fault of the request.
+        if (a->refusal().code() == v1::Refusal::UNAVAILABLE)
+          return finish(self, to_status(errc::away, a->refusal().text()));
         if (a->has_refusal())
           return finish(self, {grpc::StatusCode::INVALID_ARGUMENT, a->refusal().text()});
         const auto& list = a->events();
