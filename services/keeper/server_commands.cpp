@@ -63,6 +63,10 @@ void server::start(const internal::StartChild& s) {
     return start_failed(s, "the keeper is ending");
   if (auto text = check(s); !text.empty())
     return start_failed(s, text);
+  if (auto left = remains_of(s.id()); reaper_.is_ending(left)) {
+    next_[s.id()] = s;
+    return reaper_.end(left, limits::kill_grace(), [this, id = s.id()] { start_next(id); });
+  }
   if (auto c = find(s.id())) {
     if (c->attempt() > s.attempt())
       return start_failed(s, "attempt " + std::to_string(c->attempt()) + " of this spawn has begun already");
@@ -119,13 +123,13 @@ void server::kill(const internal::KillChild& k) {
   if (auto next = next_.extract(k.id()); !next.empty())
     start_failed(next.mapped(), "it was ended before it began");
   auto c = find(k.id());
-  if (!c)
-    return;
-  if (k.signal() == 0)
-    end(*c, grace_of(k.grace_ms()));
-  else if (k.signal() == SIGKILL)
-    end(*c, {});
-  else if (k.signal() > 0 && k.signal() < NSIG)
+  const auto grace = k.signal() == 0 ? grace_of(k.grace_ms()) : std::chrono::milliseconds{0};
+  const bool ends = k.signal() == 0 || k.signal() == SIGKILL;
+  if (c && ends)
+    end(*c, grace);
+  else if (ends) // its program may have died with an earlier keeper, but not what it had started
+    reaper_.end(remains_of(k.id()), grace);
+  else if (c && k.signal() > 0 && k.signal() < NSIG)
     reaper_.signal(c->processes(), k.signal());
 }
 

@@ -24,17 +24,17 @@ struct place {
   int depth = 0;                      // below the root
 };
 
+const process_stat* parent_in(const process_table& table, const process_stat& p) {
+  auto parent = table.find(p.parent);
+  // A parent younger than its child is another process with a recycled number: the list was not read at one moment.
+  return parent == table.end() || parent->second.start > p.start ? nullptr : &parent->second;
+}
+
 place place_of(const process_table& table, const process_stat& p, pid_t keeper) {
   auto at = &p;
-  for (int i = 0; i < depth_max; ++i) {
+  for (int i = 0; at && i < depth_max; ++i, at = parent_in(table, *at))
     if (at->parent == keeper)
       return {at, i};
-    auto parent = table.find(at->parent);
-    // A parent younger than its child is another process with a recycled number: the list was not read at one moment.
-    if (parent == table.end() || parent->second.start > at->start)
-      return {};
-    at = &parent->second;
-  }
   return {};
 }
 
@@ -55,6 +55,39 @@ bool belongs(const subtree& tree, const process_stat& p, const process_stat& roo
   return !tree.marker.empty() && (spawn_id(root.pid) == tree.marker || spawn_id(p.pid) == tree.marker);
 }
 
+using found_processes = std::vector<std::tuple<int, pid_t, const process_stat*>>;
+
+/// A session goes with its marked members, unless its leader lives and is not one of them: somebody may have given a command the variable by hand.
+std::set<pid_t> sessions_left(const process_table& table, const std::set<pid_t>& marked) {
+  std::set<pid_t> out;
+  for (auto pid : marked) {
+    auto session = table.at(pid).session;
+    auto leader = table.find(session);
+    if (session != 0 && (leader == table.end() || leader->second.is_dead() || marked.contains(session)))
+      out.insert(session);
+  }
+  return out;
+}
+
+found_processes remains_among(const process_table& table, const spawn_id_of& spawn_id, const std::string& marker, pid_t keeper) {
+  auto is_elsewhere = [&](const process_stat& p) { return !p.is_dead() && p.pid != keeper && !place_of(table, p, keeper).root; };
+  std::set<pid_t> marked;
+  for (const auto& [pid, p] : table)
+    if (is_elsewhere(p) && spawn_id(pid) == marker)
+      marked.insert(pid);
+  const auto sessions = sessions_left(table, marked);
+  found_processes out;
+  for (const auto& [pid, p] : table) {
+    int depth = 0;
+    bool found = sessions.contains(p.session);
+    for (auto at = &p; at && depth < depth_max; at = parent_in(table, *at), ++depth)
+      found = found || marked.contains(at->pid);
+    if (found && is_elsewhere(p))
+      out.emplace_back(depth, pid, &p);
+  }
+  return out;
+}
+
 /// Interactive shells ignore SIGTERM, and end when they are hung up. What cleans up on SIGTERM alone would die of the other one meanwhile.
 bool needs_hangup(pid_t pid) {
   auto on = signal_actions_of(pid);
@@ -73,9 +106,11 @@ std::vector<process_stat> members_among(const std::vector<process_stat>& all, co
   process_table table;
   for (const auto& p : all)
     table.emplace(p.pid, p);
-  std::vector<std::tuple<int, pid_t, const process_stat*>> found;
+  found_processes found;
+  if (tree.is_remains() && !tree.marker.empty())
+    found = remains_among(table, spawn_id, tree.marker, keeper);
   for (const auto& [pid, p] : table) {
-    if (p.is_dead() || pid == keeper)
+    if (tree.is_remains() || p.is_dead() || pid == keeper)
       continue;
     auto [root, depth] = place_of(table, p, keeper);
     if (root && belongs(tree, p, *root, spawn_id, mains))

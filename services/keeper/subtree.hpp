@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -25,10 +26,15 @@ struct subtree {
   std::string marker;      // value of SWARM_SPAWN_ID; empty when it has none
   bool everything = false; // all processes below the keeper instead
 
+  /// What a child left that has died with an earlier keeper. None of it is below the keeper, and only the marker tells whose it is.
+  bool is_remains() const noexcept { return main == 0 && !everything; }
+
   friend bool operator<(const subtree& a, const subtree& b) {
-    return std::tie(a.everything, a.main, a.start) < std::tie(b.everything, b.main, b.start);
+    return std::tie(a.everything, a.main, a.start, a.marker) < std::tie(b.everything, b.main, b.start, b.marker);
   }
 };
+
+inline subtree remains_of(std::string marker) { return {0, 0, std::move(marker), false}; }
 
 /// The start times of the keeper's children that are not reaped, by pid: their descendants belong to nobody else.
 using main_children = std::map<pid_t, std::uint64_t>;
@@ -50,6 +56,8 @@ public:
   /// another one has ended: a script does not come to its next command. Repeating it shortens the grace.
   /// `gone` is called when nothing is left, from within this call if that is so already; of several for one subtree, the last one.
   void end(const subtree&, std::chrono::milliseconds grace, std::function<void()> gone = {});
+  /// Something of it may be left.
+  bool is_ending(const subtree& tree) const { return jobs_.contains(tree); }
 
 private:
   struct job {

@@ -184,11 +184,19 @@ child_info ended_before(const v1::PtyInfo& record, const v1::Spawn& row) {
   return out;
 }
 
+/// A program dies with its keeper, but what it has started goes on until the next keeper is told.
+void end_remains(self_ptr self, const std::string& id) {
+  self->state.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace().count()));
+}
+
 void answer_question(self_ptr self, processes_state::question q) {
   auto& st = self->state;
   auto i = st.children.find(q.row->id());
-  if (i == st.children.end())
+  if (i == st.children.end()) {
+    if (q.row->pid() != 0)
+      end_remains(self, q.row->id());
     return q.promise.answer(share({}));
+  }
   auto& c = i->second;
   c.row = q.row;
   c.listener = q.listener;
@@ -256,6 +264,7 @@ void bury_missing(self_ptr self) {
   for (auto& [id, c] : self->state.children) {
     if (c.info.exited || !c.info.exists || self->state.listed.contains(id))
       continue;
+    end_remains(self, id);
     if (is_of_former(c, c.info)) {
       make_room(self, c);
       continue;
@@ -290,6 +299,7 @@ void settle_started(self_ptr self) {
   for (auto& [id, c] : st.children) {
     if (!c.started || c.row || c.request || c.info.exists)
       continue;
+    end_remains(self, id);
     v1::PtyInfo info = *std::exchange(c.started, nullptr);
     info.set_running(false);
     info.set_exit_status(-1);

@@ -219,6 +219,7 @@ TEST_CASE("a program that was lost while no node ran is listed with an unknown e
     CHECK(listed(t).front()->exit_status() == -1);
     CHECK(listed(t).front()->pid() != 0);
   }
+  CHECK(t.keeper.killed == std::vector{t.id}); // what it had started may go on
   CHECK(t.spawn_row(t.id).reason() == "node_restarted");
   CHECK_FALSE(std::filesystem::exists(t.state.dir.pty_dir() / t.id / terminal_started_name));
 }

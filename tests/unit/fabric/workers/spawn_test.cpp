@@ -222,6 +222,7 @@ TEST_CASE("a keeper that died took its programs along: the task fails, or is tri
   f.keeper.die();
   f.w.settle();
   f.w.advance_by(2s, 100ms);
+  CHECK(f.keeper.killed == std::vector{id}); // what it had started is left
   auto row = f.spawn_row(id);
   if (retries == 0) {
     CHECK(over(row));

@@ -3,6 +3,7 @@
 #include <set>
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "services/keeper/subtree.hpp"
 #include "tests/unit/services/keeper/harness.hpp"
@@ -250,6 +251,45 @@ TEST_CASE("a keeper that quits starts nothing more") {
   a.client.start(shell("s2", "true"));
   CHECK(a.events.wait([&] { return !a.events.seen["s2"].failure.empty(); }));
   CHECK(a.events.child("s2").at_gate == 0);
+}
+
+TEST_CASE("what is left of a killed keeper's program is told by its mark, its session and its parents, and nobody else's is taken for it") {
+  constexpr pid_t keeper = 5;
+  auto process = [](pid_t pid, pid_t parent, pid_t session) { return process_stat{pid, 'S', parent, pid, session, 0, 100}; };
+  std::vector<process_stat> all{process(keeper, 1, keeper), process(20, 1, 10), process(21, 20, 21), process(22, 1, 10),  process(30, keeper, 30),
+                                process(31, keeper, 31),    process(40, 1, 40), process(41, 40, 40), process(42, 40, 40), process(50, 1, 50)};
+  const std::set<pid_t> marked{20, 30, 41}; // 30 is a program of this keeper; 41 got the variable from somebody in the shell 40
+  auto spawn_id = [&](pid_t pid) { return marked.contains(pid) ? std::optional<std::string>{"s1"} : std::nullopt; };
+  auto found = keeper::members_among(all, spawn_id, keeper::remains_of("s1"), keeper, {{30, 100}, {31, 100}});
+  std::set<pid_t> out;
+  for (const auto& p : found)
+    out.insert(p.pid);
+  CHECK(out == std::set<pid_t>{20, 21, 22, 41});
+  CHECK(keeper::members_among(all, spawn_id, keeper::remains_of(""), keeper, {}).empty());
+}
+
+TEST_CASE("what a program on pipes had started ends when its keeper was killed, before a further attempt begins") {
+  node n;
+  const auto id = "left-by-" + std::to_string(getpid());
+  attached killed{n.dir};
+  killed.run(shell(id,
+                   "sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; exec sleep 1000' & env -i sh -c 'echo bare=$$.; exec sleep 1000' & "
+                   "setsid sh -c 'echo runaway=$$.; exec sleep 1000' & wait",
+                   true));
+  const std::vector<pid_t> left{announced(killed, id, "stubborn"), announced(killed, id, "bare"), announced(killed, id, "runaway")};
+  const auto main = static_cast<pid_t>(killed.events.child(id).pid);
+  ::kill(static_cast<pid_t>(killed.events.keeper), SIGKILL);
+  REQUIRE(killed.events.wait([&] { return killed.events.gone; }));
+  REQUIRE(eventually([main] { return !is_running(main); }));
+  attached next{n.dir};
+  REQUIRE(next.ready());
+  REQUIRE(next.client.kill(id, 0, std::chrono::milliseconds{100}));
+  auto again = shell(id, "exit 3", true);
+  again.set_attempt(2);
+  next.run(again);
+  for (auto pid : left)
+    CHECK_FALSE(is_running(pid));
+  CHECK(next.wait_exit(id).exit_status == 3);
 }
 
 TEST_CASE("a child at the gate dies with the keeper") {
