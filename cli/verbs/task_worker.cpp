@@ -161,7 +161,8 @@ int run_retry(invocation& cli, const std::string& who) {
   *body.mutable_files() = old.files();
   body.set_has_files(old.has_files());
   body.set_parent_task_id(old.parent_task_id());
-  body.set_fresh(true);
+  body.set_retry_of(old.id());
+  body.set_fresh(true); // for a home that does not know the line above
   body.set_no_spawn(!worker);
   add_gates(cli, old, body);
   if (worker)
@@ -177,8 +178,14 @@ int run_retry(invocation& cli, const std::string& who) {
     return code::ok;
   }
   auto why = obstacle(cli, d.task());
-  cli.io().note("made once more from " + old.id() + "  " + old.title() + "; " +
-                (why.empty() ? "see: swarmctl logs " + short_id(d.task().id()) + " -f" : why));
+  const auto logs = "see: swarmctl logs " + short_id(d.task().id()) + " -f";
+  if (!d.existing())
+    cli.io().note("made once more from " + old.id() + "  " + old.title() + "; " + (why.empty() ? logs : why));
+  else if (domain::is_terminal(d.task().status()))
+    cli.io().note("task " + old.id() + " was made once more already, by this one, which is done; for another run: swarmctl retry " +
+                  short_id(d.task().id()));
+  else
+    cli.io().note("task " + old.id() + " is being made once more already, by this one; " + (why.empty() ? logs : why));
   cli.io().line(d.task().id());
   return code::ok;
 }

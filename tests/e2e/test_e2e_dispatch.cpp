@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <future>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -250,6 +252,27 @@ TEST_CASE("a task is cancelled and made once more by its worker's row") {
   CHECK(reaches(node, again.at("task_id"), "done"));
   CHECK(node.ctl({"logs", again.at("task_id").get<std::string>(), "-f"}).out == "over\n");
   CHECK(count_lines(node.work() + "/runs") == 2);
+}
+
+TEST_CASE("a task that is retried several times at once is made once more, and everybody gets that one") {
+  test_node node;
+  REQUIRE(node.ctl(exec_line("flaky", "echo ran >> runs; test -e go || exit 1; while [ ! -e stop ]; do sleep 0.05; done")).status == 1);
+  auto id = node.ctl_json({"tasks"}).at(0).at("id").get<std::string>();
+  std::ofstream{node.work() + "/go"};
+  std::vector<std::future<run_result>> callers;
+  for (int i = 0; i < 4; ++i)
+    callers.push_back(std::async(std::launch::async, [&] { return node.ctl({"retry", id}); }));
+  std::set<std::string> made;
+  int told = 0;
+  for (auto& caller : callers) {
+    auto done = caller.get();
+    CHECK_MESSAGE(done.status == 0, done.err);
+    made.insert(done.out);
+    told += done.err.find("is being made once more already, by this one") != std::string::npos;
+  }
+  CHECK(made.size() == 1);
+  CHECK(told == 3);
+  CHECK(node.ctl_json({"tasks"}).size() == 2);
 }
 
 TEST_CASE("a worker that is made once more by retry keeps its label, its identity included") {

@@ -139,15 +139,26 @@ private:
   /// Finds the task that answers this dispatch, if there is one, and the key of the one that does or will.
   void find_known() {
     key_ = d_.idempotency_key().empty() ? derived_key() : d_.idempotency_key();
-    if (d_.fresh()) {
+    if (!d_.retry_of().empty()) {
+      // Below the key of an equal dispatch, to which it is the newest task as well.
+      key_ += ":" + d_.retry_of();
+      if (auto newest = newest_task_of_key(tx_, key_))
+        take_or_replace(std::move(*newest));
+      else
+        key_ = further_key(key_);
+    } else if (d_.fresh()) {
       key_ = further_key(key_);
     } else if (!d_.again_if_unsuccessful() || !d_.idempotency_key().empty()) {
       known_ = find_task_by_key(tx_, key_);
     } else if (auto newest = newest_task_of_key(tx_, key_)) {
-      const bool known = answers(*newest);
-      key_ = known ? newest->idempotency_key() : further_key(key_);
-      (known ? known_ : replaced_) = std::move(newest);
+      take_or_replace(std::move(*newest));
     }
+  }
+
+  void take_or_replace(v1::Task newest) {
+    const bool known = answers(newest);
+    key_ = known ? newest.idempotency_key() : further_key(key_);
+    (known ? known_ : replaced_) = std::move(newest);
   }
 
   // A live worker works where it is, so a worktree of its own takes a worker of its own.
@@ -163,7 +174,8 @@ private:
       if (wants_exec_ && !runs_command)
         return refuse(v1::Refusal::CONFLICT, "This idempotency key belongs to a task that runs no command. Use another key, or ask for a new task.",
                       task_.id());
-      if (!runs_command)
+      // Who retries at the same time as another has nothing more to say to the worker.
+      if (!runs_command && d_.retry_of().empty())
         find_worker();
       return std::nullopt;
     }

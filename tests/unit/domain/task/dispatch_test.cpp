@@ -246,6 +246,54 @@ TEST_CASE(
   CHECK(again().status() == v1::DispatchReply::ALREADY_TERMINAL);
 }
 
+TEST_CASE("however often a task is retried, one task is made from it until that one has failed or was cancelled") {
+  task_world w;
+  auto line = run_command("count");
+  line.mutable_dispatch()->set_again_if_unsuccessful(true);
+  const auto original = w.op(line).dispatch().task().id();
+  finish(w, original, 1);
+  auto retry = run_command("count");
+  retry.mutable_dispatch()->set_retry_of(original);
+  retry.mutable_dispatch()->set_fresh(true);
+  auto again = [&] {
+    ++w.in.now_ms;
+    return w.op(retry).dispatch();
+  };
+  const auto first = again();
+  CHECK(first.status() == v1::DispatchReply::SPAWNING);
+  CHECK(first.task().id() != original);
+  const auto beside = again();
+  CHECK(beside.existing());
+  CHECK(beside.status() == v1::DispatchReply::SPAWN_IN_FLIGHT);
+  CHECK(beside.task().id() == first.task().id());
+  CHECK(beside.spawn().id() == first.spawn().id());
+  CHECK(w.op(line).dispatch().task().id() == first.task().id()); // an equal dispatch finds it, too
+  CHECK(w.rows.all<v1::Task>().size() == 2);
+  finish(w, first.task().id(), 1);
+  const auto second = again();
+  CHECK(second.status() == v1::DispatchReply::SPAWNING);
+  CHECK(second.in_place_of().id() == first.task().id());
+  finish(w, second.task().id());
+  CHECK(again().status() == v1::DispatchReply::ALREADY_TERMINAL);
+  CHECK(again().task().id() == second.task().id());
+  // Another task of the same words is retried by itself.
+  retry.mutable_dispatch()->set_retry_of(second.task().id());
+  CHECK(again().status() == v1::DispatchReply::SPAWNING);
+  CHECK(w.rows.all<v1::Task>().size() == 4);
+}
+
+TEST_CASE("a retry that another one was before tells the worker nothing more") {
+  task_world w;
+  const auto gateway = w.join("identity:x mode:gateway role:planner");
+  const auto worker = w.join("identity:x role:implementer");
+  auto retry = work("look");
+  retry.mutable_dispatch()->set_retry_of("11111111-2222-4333-8444-555555555555");
+  CHECK(w.as(gateway, retry).dispatch().recipient() == worker);
+  CHECK(w.as(gateway, retry).dispatch().existing());
+  CHECK(w.mail(worker).size() == 1);
+  CHECK(w.rows.all<v1::Task>().size() == 1);
+}
+
 TEST_CASE("other variables make another task, and with input on the way no task that is over answers") {
   task_world w;
   auto line = run_command("count");
