@@ -7,6 +7,7 @@
 #include "cli/verbs/program_output.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/task_follow.hpp"
 
 namespace swarm::cli {
 
@@ -49,12 +50,16 @@ struct logs_options {
   bool follow = false;
 };
 
+/// Its terminal is there and empty, as that of a program that had nothing to say.
+bool could_not_start(const v1::Spawn& worker) { return worker.status() == v1::Spawn::FAILED && worker.started_at_ms() == 0; }
+
 /// Why there is no output of the task's last worker.
 std::string no_output(invocation& cli, const v1::Task& task, const v1::Spawn& worker) {
   if (worker.started_at_ms() != 0)
     return "the output of the worker of task " + task.id() + " is no longer kept";
-  if (domain::is_terminal(task.status()))
-    return "the worker of task " + task.id() + " never ran" + (worker.reason().empty() ? "" : ": " + escape_control(worker.reason(), false));
+  if (could_not_start(worker) || domain::is_terminal(task.status()))
+    return "the worker of task " + task.id() + " never ran" +
+           (worker.reason().empty() ? "" : ": " + escape_control(mcp::end_in_words(worker.reason()), false));
   auto why = obstacle(cli, task);
   return "task " + task.id() + " has not begun" + (why.empty() ? "; its worker is about to start" : ": " + why);
 }
@@ -65,6 +70,8 @@ int run_logs(invocation& cli, const logs_options& o) {
   if (!worker)
     throw failure(code::refused, "task " + task.id() + " has had no worker" + (domain::is_terminal(task.status()) ? "" : " yet") +
                                    ", so nothing was printed; see: swarmctl task " + short_id(task.id()));
+  if (could_not_start(*worker))
+    throw failure(code::refused, no_output(cli, task, *worker));
   if (print_output(cli, *worker, o.follow))
     return code::ok;
   if (print_output_tail(cli, task))

@@ -539,3 +539,32 @@ TEST_CASE("a position that is no longer kept is made up for by reading the task"
 TEST_CASE("a worker that was lost with its host is said to be lost, in words") {
   CHECK(live_line(event(1, "spawn.ended", "S", R"({"reason": "host_lost"})")) == "worker ended: its host was lost");
 }
+
+TEST_CASE("logs of a task whose worker could not start, or that has had none, say so and fail") {
+  test::cli ctl;
+  v1::Spawn worker;
+  worker.set_id("S1");
+  worker.set_status(v1::Spawn::FAILED);
+  worker.set_reason("spawn_failed: cannot enter /r/gone: No such file or directory");
+  bool has_worker = true;
+  ctl.node.on_query = [&](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_get_task())
+      *a.mutable_task() = task_in(v1::FAILED, R"({"output_tail":"","reason":"spawn_failed: cannot enter /r/gone: No such file or directory"})");
+    else if (q.has_list_spawns() && has_worker)
+      *a.mutable_spawns()->add_spawns() = worker;
+    return a;
+  };
+  const std::vector<std::string> logs{"logs", "11111111-2222-4333-8444-555555555555"};
+  CHECK(ctl(logs) == code::refused);
+  CHECK_MESSAGE(ctl.screen.err.find("the worker of task T1 never ran: spawn_failed: cannot enter /r/gone") != std::string::npos, ctl.screen.err);
+  CHECK(ctl.screen.out.empty());
+  has_worker = false;
+  CHECK(ctl(logs) == code::refused);
+  CHECK_MESSAGE(ctl.screen.err.find("task T1 has had no worker") != std::string::npos, ctl.screen.err);
+  // One that ran and said nothing printed nothing.
+  has_worker = true;
+  worker.set_status(v1::Spawn::ENDED);
+  worker.set_started_at_ms(1);
+  CHECK(ctl(logs) == code::ok);
+}
