@@ -364,7 +364,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
   cli.node().finder.set_timeout_ms(milliseconds_of(cli.flags.timeout_s, "--timeout"));
   if (cli.flags.no_autostart)
     cli.node().finder.never_start();
-  speak_to_chosen(cli, *v);
+  if (!v->chooses_node)
+    speak_to_chosen(cli, v->only_here);
   auto status = cli.action();
   return cli.is_swarm_mcp() ? ended_in_swarm_mcp(command, status) : status;
 }
@@ -440,12 +441,12 @@ CLI::Option* option_of(CLI::App* app, const std::string& name) {
   return nullptr;
 }
 
-void speak_to_chosen(invocation& cli, const verb& v) {
+void speak_to_chosen(invocation& cli, const char* only_here) {
   auto chosen = choose_node(cli.flags.node, cli.env(), cli.choice).node;
   if (!chosen)
     return;
-  if (chosen->elsewhere() && v.only_here)
-    throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + v.only_here);
+  if (chosen->elsewhere() && only_here)
+    throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + only_here);
   cli.speak_to(*chosen);
   cli.node().finder.speak_to(*chosen);
 }

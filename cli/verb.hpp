@@ -34,6 +34,8 @@ struct verb {
   node_choice node = node_choice::current;
   /// Why it does not go with the node of another host; null when it does.
   const char* only_here = nullptr;
+  /// Calls speak_to_chosen itself, because it has something to say when there is no choice.
+  bool chooses_node = false;
   /// For swarmctl itself: no help or completion speaks of it.
   bool internal = false;
 };
@@ -88,8 +90,8 @@ const verb* find_verb(const std::vector<verb>&, const std::string& name);
 CLI::App* subcommand(CLI::App&, const std::string& name);
 /// The option of the command, or of one above it, that is spelled so; null when there is none.
 CLI::Option* option_of(CLI::App*, const std::string& name);
-/// From here on the invocation is about the node that its flags, the environment and the file choose for the verb. Throws `failure`.
-void speak_to_chosen(invocation&, const verb&);
+/// From here on the invocation is about the node that its flags, the environment and the file choose. `only_here` as in `verb`. Throws `failure`.
+void speak_to_chosen(invocation&, const char* only_here);
 
 // -- declaring options ---------------------------------------------------------------
 

@@ -303,7 +303,7 @@ void offer_kind(invocation& cli, const position& at, const kind& k, offers& out)
   constexpr verb not_yet{"", subject::start, "", "", nullptr};
   const auto& v = at.of != nullptr ? *at.of : not_yet;
   cli.choice = v.node;
-  speak_to_chosen(cli, v);
+  speak_to_chosen(cli, v.only_here);
   k.offer(cli, out);
 }
 

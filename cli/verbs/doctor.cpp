@@ -53,6 +53,17 @@ void attempt(report& r, const char* name, Check check) {
   }
 }
 
+/// A file of contexts that cannot be read hides no other fault. Who names a node wants to hear of no other one.
+void check_context(invocation& cli, report& r) {
+  try {
+    speak_to_chosen(cli, nullptr);
+  } catch (const failure& f) {
+    if (!cli.flags.node.empty() || f.exit_status != code::refused)
+      throw;
+    r.add("context", "fail", std::string{f.what()} + "; what follows is about the node of this user");
+  }
+}
+
 void check_start(invocation& cli, report& r) {
   auto obstacles = cli.node().finder.obstacles();
   for (const auto& o : obstacles)
@@ -171,10 +182,11 @@ void check_hosts_into(invocation& cli, report& r) {
 }
 
 int run_doctor(invocation& cli) {
+  report r;
+  check_context(cli, r);
   cli.node().finder.never_start();
   if (!cli.flags.timeout_given)
     cli.node().finder.set_timeout_ms(limits::doctor_check_timeout.count());
-  report r;
   check_binary(r);
   attempt(r, "start", [&] { check_start(cli, r); });
   bool node = false;
@@ -218,8 +230,12 @@ void build_doctor(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"doctor", subject::start, "check the programs, the disk, the agents' set-up and the running node; exit 1 if a check fails",
-   "  swarmctl doctor --json", build_doctor},
+  {.name = "doctor",
+   .about = subject::start,
+   .summary = "check the programs, the disk, the agents' set-up and the running node; exit 1 if a check fails",
+   .examples = "  swarmctl doctor --json",
+   .build = build_doctor,
+   .chooses_node = true},
 };
 
 } // namespace

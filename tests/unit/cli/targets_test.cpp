@@ -314,3 +314,30 @@ TEST_CASE("bytes are copied both ways, behind the greeting, until either side en
   }
   CHECK(copied.wait_for(std::chrono::seconds{20}) == std::future_status::ready);
 }
+
+TEST_CASE("for doctor a damaged file is one failed check among the others, unless a context is named") {
+  world w;
+  w.write("current = [\n");
+  CHECK(w({"doctor", "--json"}) == code::refused);
+  REQUIRE_MESSAGE(!w.screen.out.empty(), w.screen.err);
+  std::string context, disk, node;
+  const auto report = w.out_json();
+  for (const auto& check : report["checks"])
+    if (check["name"] == "context")
+      context = check["message"].get<std::string>();
+    else if (check["name"] == "disk")
+      disk = check["message"].get<std::string>();
+    else if (check["name"] == "node")
+      node = check["message"].get<std::string>();
+  CHECK(context.find("contexts.toml: line 1: this is not TOML") != std::string::npos);
+  CHECK(context.find("the node of this user") != std::string::npos);
+  CHECK_FALSE(disk.empty());
+  CHECK(node.find("box, pid 42") != std::string::npos);
+  CHECK(w({"doctor", "--context", "gpu"}) == code::refused);
+  CHECK(w.screen.out.empty());
+  CHECK(w.screen.err.find("this is not TOML") != std::string::npos);
+  w.write(two);
+  w({"doctor"});
+  REQUIRE(w.node.spoken_to);
+  CHECK(w.node.spoken_to->name == "gpu");
+}
