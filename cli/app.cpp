@@ -414,8 +414,11 @@ std::int64_t milliseconds_of(double seconds, const char* what, std::chrono::mill
 }
 
 std::int64_t bounded_by_timeout(const invocation& cli, std::int64_t wait_ms) {
-  auto timeout_ms = cli.flags.timeout_given ? milliseconds_of(cli.flags.timeout_s, "--timeout") : 0;
-  return timeout_ms > 0 && (wait_ms == 0 || timeout_ms < wait_ms) ? timeout_ms : wait_ms;
+  if (!cli.flags.timeout_given)
+    return wait_ms;
+  // 0 would mean without end: no time at all is the shortest time there is.
+  auto timeout_ms = std::max<std::int64_t>(milliseconds_of(cli.flags.timeout_s, "--timeout"), 1);
+  return wait_ms == 0 ? timeout_ms : std::min(wait_ms, timeout_ms);
 }
 
 failure usage(const std::string& text) { return {code::usage, text}; }

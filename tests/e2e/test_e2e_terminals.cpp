@@ -126,6 +126,7 @@ TEST_CASE("--timeout ends what would follow for ever, and says how to go on") {
   CHECK(events.status == 4);
   CHECK_MESSAGE(events.out.find("kv.set") != std::string::npos, events.out);
   CHECK_MESSAGE(events.err.find("the time of --timeout is up") != std::string::npos, events.err);
+  CHECK(node.ctl({"events", "--follow", "--timeout", "0"}).status == 4);
 }
 
 TEST_CASE("attach types, shows the output, passes a resize on, leaves with the detach key and restores the terminal") {

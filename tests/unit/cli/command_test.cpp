@@ -408,6 +408,8 @@ TEST_CASE("wait ends with --seconds or --timeout, whichever is sooner, and witho
   CHECK(waits({}) == 60'000);
   CHECK(waits({"--timeout", "2"}) == 2000);
   CHECK(waits({"--seconds", "9", "--timeout", "2"}) == 2000);
+  CHECK(waits({"--timeout", "0"}) == 1); // not without end
+  CHECK(waits({"--seconds", "9", "--timeout", "0"}) == 1);
   CHECK(waits({"--seconds", "2", "--timeout", "9"}) == 2000);
 }
 
