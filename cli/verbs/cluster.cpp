@@ -96,11 +96,9 @@ struct join_options {
 };
 
 int run_join(invocation& cli, const join_options& o) {
-  auto& finder = cli.node().finder;
-  auto was_running = finder.running();
-  finder.start(o.name);
+  cli.node().finder.start(o.name);
   auto status = cli.node().admin.status();
-  if (was_running && !o.name.empty() && o.name != status.node_name())
+  if (!o.name.empty() && o.name != status.node_name())
     throw failure(code::refused,
                   concat({"a node named ", status.node_name(), " is running already; stop it with: swarmctl down, or leave --node-name out"}));
   v1::JoinClusterRequest request;

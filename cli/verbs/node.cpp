@@ -109,10 +109,10 @@ int run_up(invocation& cli, const up_options& o) {
       throw failure(code::refused, "a node is running already; stop it with: swarmctl down");
     cli.node().finder.start_in_foreground(o.name);
   }
-  bool was_running = cli.node().finder.running();
   cli.node().finder.start(o.name);
   auto s = cli.node().admin.status();
-  if (was_running && !o.name.empty() && o.name != s.node_name())
+  // Also when none ran a moment ago: of several who start it at once, one gives the name.
+  if (!o.name.empty() && o.name != s.node_name())
     throw failure(code::refused, "a node named " + s.node_name() + " is running already; stop it with: swarmctl down");
   std::string recovery_copy;
   if (!o.cluster.listen.empty())

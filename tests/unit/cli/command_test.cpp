@@ -579,6 +579,20 @@ TEST_CASE("a node that the cluster knows by another name says so, and up with a 
   CHECK(ctl({"up", "--node-name", "box"}) == code::ok);
 }
 
+TEST_CASE("whose name a node did not get is told so, also if somebody else has started it a moment ago") {
+  test::cli ctl;
+  for (bool running : {true, false}) {
+    ctl.node.is_running = running;
+    CHECK(ctl({"up", "--node-name", "other"}) == code::refused);
+    CHECK(ctl.screen.err.find("a node named box is running already; stop it with: swarmctl down") != std::string::npos);
+    ctl.node.is_running = running;
+    CHECK(ctl({"join", "token", "--node-name", "other"}) == code::refused);
+    CHECK(ctl.screen.err.find("a node named box is running already") != std::string::npos);
+    ctl.node.is_running = running;
+    CHECK(ctl({"up", "--node-name", "box"}) == code::ok);
+  }
+}
+
 TEST_CASE("a node that its home has revoked is told that, and not that the home is down") {
   test::cli ctl;
   ctl.node.view.set_cluster_id("x");
