@@ -29,8 +29,8 @@ struct admitted_command {
   std::string wrong;
 };
 
-/// For `to_store` at the scope's home: what is stored of a worker's variables tells nobody who can read it which short secret was meant, and is the same
-/// for the same variables from every host. `key`: the home's, 32 bytes.
+/// For `to_store` at the scope's home: what is stored of a worker's variables tells nobody who can read it which short secret was meant, and is the
+/// same for the same variables from every host. `key`: the home's, 32 bytes.
 void hide_variables(v1::Command&, const std::string& key);
 
 admitted_command admit_command(const v1::RequestId&, const v1::Command&, const way_in&);

@@ -398,7 +398,8 @@ int run_attach(invocation& cli, const attach_options& o) {
   // With nobody to type, the end of the input means to leave a program that runs, and to see the output of one that has ended.
   settings.stay = !settings.may_leave && !terminal.running();
   settings.patience = std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")};
-  settings.away_notice = "\r\n[swarm: the node is away, and this terminal comes back with it; keys are not kept until then; " + name_of_key(key) + " leaves]\r\n";
+  settings.away_notice =
+    "\r\n[swarm: the node is away, and this terminal comes back with it; keys are not kept until then; " + name_of_key(key) + " leaves]\r\n";
   if (settings.may_leave && cli.io().out_is_terminal() && cli.env().get("TERM") != "linux" && cli.env().get("TERM") != "dumb")
     settings.title = escape_control((terminal.name().empty() ? short_id(id) : terminal.name()) + " (" + name_of_key(key) + " leaves)", false);
   settings.give_up = [&cli] { cli.node().coordination.cancel(); };

@@ -11,6 +11,8 @@ namespace swarm::domain {
 namespace {
 
 constexpr std::size_t uuid_bytes = 36;
+constexpr std::string_view derived_prefix = "dispatch:";
+constexpr std::size_t hash_digits = 16; // as swarm-mcp's
 
 const std::string& or_else(const std::string& value, const std::string& fallback) { return value.empty() ? fallback : value; }
 
@@ -85,7 +87,7 @@ private:
     // The other callers keep swarm-mcp's key, which holds no more than this.
     if (d_.again_if_unsuccessful())
       add_further_wishes(parts);
-    return "dispatch:" + dispatch_hash(parts);
+    return concat({derived_prefix, dispatch_hash(parts)});
   }
 
   /// What else makes it other work. A plain line adds nothing, so an agent's dispatch of the same title is the same.
@@ -123,6 +125,13 @@ private:
     return std::string(utf8_prefix(key, limits::idempotency_key_bytes_max() - uuid_bytes - 1)) + ":" + tx_.in().new_uuid();
   }
 
+  /// The key of the line that made the task first, to which what is made from it is the newest task as well.
+  std::string key_before_retry() const {
+    const auto old = find_task(tx_, d_.retry_of());
+    const bool derived = old && old->idempotency_key().starts_with(derived_prefix);
+    return derived ? old->idempotency_key().substr(0, derived_prefix.size() + hash_digits) : key_;
+  }
+
   bool answers(const v1::Task& task) const {
     return !is_terminal(task.status()) || (task.status() == v1::DONE && !d_.passes_input() && !done_by_another_harness(task));
   }
@@ -140,8 +149,7 @@ private:
   void find_known() {
     key_ = d_.idempotency_key().empty() ? derived_key() : d_.idempotency_key();
     if (!d_.retry_of().empty()) {
-      // Below the key of an equal dispatch, to which it is the newest task as well.
-      key_ += ":" + d_.retry_of();
+      key_ = key_before_retry() + ":" + d_.retry_of();
       if (auto newest = newest_task_of_key(tx_, key_))
         take_or_replace(std::move(*newest));
       else
@@ -329,7 +337,7 @@ std::string dispatch_hash(const std::vector<std::string>& parts) {
       joined.push_back('\0');
     joined += parts[i];
   }
-  return to_hex(sha256(joined)).substr(0, 16);
+  return to_hex(sha256(joined)).substr(0, hash_digits);
 }
 
 v1::Reply dispatch(transaction& tx, const v1::Dispatch& d) { return dispatcher(tx, d).run(); }

@@ -250,6 +250,7 @@ TEST_CASE("however often a task is retried, one task is made from it until that 
   task_world w;
   auto line = run_command("count");
   line.mutable_dispatch()->set_again_if_unsuccessful(true);
+  line.mutable_dispatch()->set_message("twice"); // which makes the line's key another one than that of what retry asks for
   const auto original = w.op(line).dispatch().task().id();
   finish(w, original, 1);
   auto retry = run_command("count");
