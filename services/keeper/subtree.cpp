@@ -107,10 +107,10 @@ std::vector<process_stat> members_among(const std::vector<process_stat>& all, co
   for (const auto& p : all)
     table.emplace(p.pid, p);
   found_processes found;
-  if (tree.is_remains() && !tree.marker.empty())
+  if (tree.remains && !tree.marker.empty())
     found = remains_among(table, spawn_id, tree.marker, keeper);
   for (const auto& [pid, p] : table) {
-    if (tree.is_remains() || p.is_dead() || pid == keeper)
+    if (tree.remains || p.is_dead() || pid == keeper)
       continue;
     auto [root, depth] = place_of(table, p, keeper);
     if (root && belongs(tree, p, *root, spawn_id, mains))

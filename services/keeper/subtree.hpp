@@ -25,16 +25,14 @@ struct subtree {
   std::uint64_t start = 0;
   std::string marker;      // value of SWARM_SPAWN_ID; empty when it has none
   bool everything = false; // all processes below the keeper instead
-
-  /// What a child left that has died with an earlier keeper. None of it is below the keeper, and only the marker tells whose it is.
-  bool is_remains() const noexcept { return main == 0 && !everything; }
+  bool remains = false;    // what a child left that died with an earlier keeper: none of it is below this one, and the marker alone tells whose it is
 
   friend bool operator<(const subtree& a, const subtree& b) {
-    return std::tie(a.everything, a.main, a.start, a.marker) < std::tie(b.everything, b.main, b.start, b.marker);
+    return std::tie(a.everything, a.remains, a.main, a.start, a.marker) < std::tie(b.everything, b.remains, b.main, b.start, b.marker);
   }
 };
 
-inline subtree remains_of(std::string marker) { return {0, 0, std::move(marker), false}; }
+inline subtree remains_of(std::string marker) { return {0, 0, std::move(marker), false, true}; }
 
 /// The start times of the keeper's children that are not reaped, by pid: their descendants belong to nobody else.
 using main_children = std::map<pid_t, std::uint64_t>;

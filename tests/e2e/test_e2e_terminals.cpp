@@ -324,6 +324,26 @@ TEST_CASE("when keeper and node are killed together the next node settles what r
   CHECK(eventually([&] { return !is_running(pid); }));
 }
 
+TEST_CASE("what a worker on pipes had started ends with its keeper, also while no node runs") {
+  test_node node;
+  auto line = [](const std::string& name) {
+    return std::vector<std::string>{"dispatch", name, "--pipes", "--detach", "--", "sh", "-c", "sleep 1000 & echo $! > " + name + "; wait"};
+  };
+  auto started_by = [&](const std::string& name) {
+    REQUIRE(node.ctl(line(name)).status == 0);
+    REQUIRE(eventually([&] { return count_lines(node.work() + "/" + name) == 1; }));
+    return static_cast<pid_t>(std::stoi(file_text(node.work() + "/" + name)));
+  };
+  auto beside_node = started_by("one");
+  node.kill_keeper();
+  CHECK(eventually([&] { return !is_running(beside_node); }));
+  auto without_node = started_by("two");
+  node.kill_node();
+  node.kill_keeper();
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return !is_running(without_node); }));
+}
+
 TEST_CASE("down leaves no process behind, and down --keep-programs leaves them all") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);

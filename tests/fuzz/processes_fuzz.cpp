@@ -97,6 +97,20 @@ struct machine {
   }
 };
 
+/// What an earlier keeper left is never below this one, and all of it that is marked is found.
+void check_remains(const machine& m) {
+  std::set<pid_t> found;
+  for (const auto& p : m.members(keeper::remains_of("b"))) {
+    SWARM_HOLDS(found.insert(p.pid).second);
+    SWARM_HOLDS(p.pid != keeper_pid && !p.is_dead() && m.root_of(p) == nullptr);
+  }
+  for (const auto& [pid, marker] : m.markers) {
+    const auto* p = m.find(pid);
+    if (marker == "b" && p != nullptr && pid != keeper_pid && !p->is_dead() && m.root_of(*p) == nullptr)
+      SWARM_HOLDS(found.count(pid) == 1);
+  }
+}
+
 void check_members(fuzz::input& in) {
   machine m{in};
   std::vector<keeper::subtree> trees{{0, 0, "", true}};
@@ -118,6 +132,7 @@ void check_members(fuzz::input& in) {
         SWARM_HOLDS(found.count(p.pid) == 1);
     }
   }
+  check_remains(m);
 }
 
 } // namespace
