@@ -32,7 +32,7 @@ BEGIN {
   may["services/call"] = call
   may["services/api"] = call "services/call"
   may["services"] = may["services/api"] " services/api"
-  may["services/swarmd"] = may["services"] " actors/store services services/keeper"
+  may["services/swarmd"] = may["services"] " actors/store actors/fabric/terminals services services/keeper"
 
   may["gateway/client"] = base
   may["gateway/json"] = domain

@@ -175,26 +175,65 @@ bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInf
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// No node runs, so only the mark is written that keeps others from starting one. Returns false when a node has come up meanwhile.
-bool keep_down(invocation& cli) {
+void tell_ended(const invocation& cli, const std::vector<v1::PtyInfo>& programs) {
+  if (programs.empty())
+    return;
+  std::string text = "ended " + programs_text(programs.size()) + ":";
+  for (const auto& p : programs)
+    text += "\n  " + escape_control(one_program(p), false);
+  cli.io().error(text);
+}
+
+json ended_rows(const std::vector<v1::PtyInfo>& programs) {
+  auto ended = json::array();
+  for (const auto& p : programs)
+    ended.push_back(mcp::pty(p));
+  return ended;
+}
+
+/// What an earlier `down --keep-programs`, or a crash, has left. Empty also when that cannot be found out.
+std::vector<v1::PtyInfo> programs_without_node(const invocation& cli) {
+  try {
+    return cli.node().finder.kept_programs();
+  } catch (const call_failed& f) {
+    cli.io().error(std::string{"which programs run could not be found out: "} + f.what());
+    return {};
+  }
+}
+
+/// No node runs, so the mark is written that keeps others from starting one, and what goes on without it is ended. Nothing when a node has come up
+/// meanwhile.
+std::optional<int> keep_down(invocation& cli, const down_options& o) {
   if (cli.env().in_worker())
     throw failure(code::refused, "a worker does not decide whether a node runs");
-  const bool programs_go_on = !cli.elsewhere() && cli.node().finder.keep_down();
+  auto programs = cli.elsewhere() || o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_without_node(cli);
+  if (!agreed(cli, o, programs))
+    throw failure(code::refused, "nothing was stopped");
+  bool programs_go_on = !cli.elsewhere() && cli.node().finder.keep_down();
   if (cli.node().finder.running())
-    return false;
-  if (programs_go_on)
-    cli.io().error("programs in terminals go on without it; to end them: swarmctl up, then swarmctl down");
+    return std::nullopt;
+  if (!programs.empty()) {
+    programs = cli.node().finder.end_kept_programs();
+    if (programs.empty() && cli.node().finder.running())
+      return std::nullopt; // they are its own again
+    programs_go_on = false;
+  }
+  tell_ended(cli, programs);
+  if (programs_go_on && !o.keep_programs)
+    throw failure(code::refused, "programs in terminals go on without a node; to end them: swarmctl up, then swarmctl down");
   if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"pid", nullptr}});
+    cli.io().print({{"ok", true}, {"pid", nullptr}, {"ended", ended_rows(programs)}});
   else
-    cli.io().line(cli.elsewhere() ? "no node is running" : "no node is running; it stays down until: swarmctl up");
-  return true;
+    cli.io().line(std::string{"no node is running"} + (programs_go_on ? "; programs in terminals go on" : "") +
+                  (cli.elsewhere() ? "" : "; it stays down until: swarmctl up"));
+  return code::ok;
 }
 
 int run_down(invocation& cli, const down_options& o) {
   cli.node().finder.never_start();
-  if (!cli.node().finder.running() && keep_down(cli))
-    return code::ok;
+  if (!cli.node().finder.running())
+    if (auto status = keep_down(cli, o))
+      return *status;
   // Who may not stop the node is told so before anybody is asked.
   cli.node().admin.nodes();
   auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);
@@ -209,17 +248,9 @@ int run_down(invocation& cli, const down_options& o) {
   // A user who reads "stopped" may start another one or move the state directory.
   if (!cli.node().finder.wait_for_exit(pid, left))
     throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
-  if (!programs.empty()) {
-    std::string text = "ended " + programs_text(programs.size()) + ":";
-    for (const auto& p : programs)
-      text += "\n  " + escape_control(one_program(p), false);
-    cli.io().error(text);
-  }
+  tell_ended(cli, programs);
   if (cli.json_wanted()) {
-    auto ended = json::array();
-    for (const auto& p : programs)
-      ended.push_back(mcp::pty(p));
-    cli.io().print({{"ok", true}, {"pid", pid}, {"ended", ended}});
+    cli.io().print({{"ok", true}, {"pid", pid}, {"ended", ended_rows(programs)}});
   } else {
     cli.io().line("stopped the node (pid " + std::to_string(pid) + ")" + (o.keep_programs ? "; programs in terminals go on" : "") +
                   "; it stays down until: swarmctl up");

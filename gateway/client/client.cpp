@@ -576,6 +576,14 @@ bool client::keep_down() {
   return mark_stopped(settings_.dir);
 }
 
+std::vector<v1::PtyInfo> client::kept_programs() { return settings_.elsewhere ? std::vector<v1::PtyInfo>{} : cli::kept_programs(settings_.dir); }
+
+std::vector<v1::PtyInfo> client::end_kept_programs() {
+  if (settings_.elsewhere)
+    throw no_node();
+  return cli::end_kept_programs(settings_.dir);
+}
+
 bool client::is_kept_down() { return !settings_.elsewhere && read_stopped_mark(settings_.dir).has_value(); }
 
 std::unique_ptr<node_line> client::connect(const std::string& token, bool may_start) {

@@ -76,6 +76,8 @@ public:
   std::vector<std::string> obstacles() override;
   std::string restore(const std::string& file) override;
   bool keep_down() override;
+  std::vector<v1::PtyInfo> kept_programs() override;
+  std::vector<v1::PtyInfo> end_kept_programs() override;
   bool is_kept_down() override;
   void expect_return() override;
   void never_start() override { settings_.may_start = false; }

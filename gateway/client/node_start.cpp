@@ -1,6 +1,7 @@
 #include "gateway/client/node_start.hpp"
 
 #include "actors/base/child_process.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
@@ -192,9 +193,34 @@ finished run_swarmd(const state_dir& dir, const std::vector<std::string>& errand
 
 } // namespace
 
+namespace {
+
+constexpr int another_serves = 75;
+
+std::vector<v1::PtyInfo> programs_told_by(const state_dir& dir, const char* errand) {
+  auto r = run_swarmd(dir, {errand});
+  if (r.status == another_serves)
+    return {}; // they are the running node's
+  if (r.status != 0)
+    throw call_failed(code::refused, r.err.empty() ? std::string{"swarmd "} + errand + " ended with " + std::to_string(r.status) : r.err);
+  std::vector<v1::PtyInfo> out;
+  std::istringstream lines{r.out};
+  for (std::string line; std::getline(lines, line);)
+    if (v1::PtyInfo info; info.ParseFromString(from_hex(line)))
+      out.push_back(std::move(info));
+  return out;
+}
+
+} // namespace
+
+std::vector<v1::PtyInfo> kept_programs(const state_dir& dir) {
+  return keeper_runs_programs(dir) ? programs_told_by(dir, "--programs") : std::vector<v1::PtyInfo>{};
+}
+
+std::vector<v1::PtyInfo> end_kept_programs(const state_dir& dir) { return programs_told_by(dir, "--end-programs"); }
+
 std::string restore_backup(const state_dir& dir, const std::string& file) {
   auto r = run_swarmd(dir, {"--restore", file});
-  constexpr int another_serves = 75;
   if (r.status == another_serves)
     throw call_failed(code::refused, "a node is running for " + dir.root.string() + "; stop it first: swarmctl down");
   if (r.status != 0)

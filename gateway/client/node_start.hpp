@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/base/paths.hpp"
+#include "swarm/v1/pty.pb.h"
 
 namespace swarm::cli {
 
@@ -28,6 +29,11 @@ start_outcome start_node(const state_dir&, const std::string& node_name, start_r
 
 /// Keeps a node that does not run down until somebody wants it. Returns whether programs go on with its keeper. Throws `call_failed`.
 bool mark_stopped(const state_dir&);
+
+/// What goes on with the keeper of a node that does not run. Throws `call_failed`.
+std::vector<v1::PtyInfo> kept_programs(const state_dir&);
+/// Ends them, and says so in the mark. Returns what it ended. Throws `call_failed`.
+std::vector<v1::PtyInfo> end_kept_programs(const state_dir&);
 
 /// What would keep a node from starting, a text each; none when it can. Throws `call_failed` when that cannot be found out.
 std::vector<std::string> obstacles_to_start(const state_dir&);

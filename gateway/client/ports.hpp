@@ -118,6 +118,10 @@ public:
   /// For a node that does not run: from now on only `start` starts it. Returns whether programs in terminals go on without it. Throws
   /// `call_failed`.
   virtual bool keep_down() = 0;
+  /// For a node of this host that does not run: the programs that go on without it. Throws `call_failed`.
+  virtual std::vector<v1::PtyInfo> kept_programs() = 0;
+  /// Ends them, and returns what it ended. Throws `call_failed`.
+  virtual std::vector<v1::PtyInfo> end_kept_programs() = 0;
   /// The operator has stopped the node, which stays so until `start`.
   virtual bool is_kept_down() = 0;
   /// After a stream was lost. Throws `call_failed` when the operator has stopped the node and ended its programs, which

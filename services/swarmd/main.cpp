@@ -26,6 +26,7 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
 #include "actors/base/standard_streams.hpp"
+#include "actors/base/stopped_mark.hpp"
 #include "actors/base/text.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
@@ -33,6 +34,7 @@
 #include "services/host/keeper_connection.hpp"
 #include "services/host/process_watch.hpp"
 #include "services/server.hpp"
+#include "services/swarmd/kept_programs.hpp"
 #include "services/swarmd/node_identity.hpp"
 #include "services/swarmd/start_check.hpp"
 #include "services/swarmd/store_file.hpp"
@@ -55,6 +57,8 @@ struct arguments {
   bool if_wanted = false;
   std::string restore;
   bool check = false;
+  bool programs = false;
+  bool end_programs = false;
   bool verbose = false;
 };
 
@@ -362,6 +366,21 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   return late.empty() ? 0 : 1;
 }
 
+/// For swarmctl, which shows them: a v1::PtyInfo a line, in hex.
+int print_programs(const std::vector<v1::PtyInfo>& programs) {
+  for (const auto& p : programs)
+    std::cout << to_hex(p.SerializeAsString()) << "\n";
+  return 0;
+}
+
+int end_programs(const state_dir& dir) {
+  auto ended = end_kept_programs(dir);
+  // Under the lock, so that no node runs that the mark would be about.
+  if (auto error = write_stopped_mark(dir, {}))
+    throw std::runtime_error("the mark that keeps the node down cannot be written: " + error.message());
+  return print_programs(ended);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -374,6 +393,8 @@ int main(int argc, char** argv) {
   app.add_flag("--detach", args.detach, "run in the background, in a session of its own");
   app.add_flag("--check", args.check, "print what would keep the node from starting, one a line, and end: status 1 when there is something");
   app.add_option("--restore", args.restore, "put this backup in the place of the store, print where the old files went, and end");
+  app.add_flag("--programs", args.programs, "print the programs that go on without a node, for swarmctl, and end");
+  app.add_flag("--end-programs", args.end_programs, "end them, print them in the same way, and end; the node stays down until `swarmctl up`");
   app.add_flag("--if-wanted", args.if_wanted, "do not start after `swarmctl down`, until `swarmctl up`: for programs that only need a node");
   app.add_flag("--verbose", args.verbose, "log more");
   app.set_version_flag("--version", SWARM_VERSION);
@@ -402,6 +423,10 @@ int main(int argc, char** argv) {
     if (!args.restore.empty()) {
       std::cout << restore_store(dir, normalize_path(args.restore, std::filesystem::current_path().string())).string() << std::endl;
       return 0;
+    }
+    if (args.programs || args.end_programs) {
+      (void)configure(dir); // a damaged file must not keep programs from being ended: the usual limits do
+      return args.programs ? print_programs(kept_programs(dir)) : end_programs(dir);
     }
     // Under the lock, so that it does not matter who was faster.
     if (args.if_wanted && std::filesystem::exists(dir.stopped_mark())) {

@@ -118,13 +118,36 @@ TEST_CASE("down sets its mark also when no node happens to run") {
   CHECK(doctor.out.find("see the lines with WARN.") != std::string::npos);
 }
 
-TEST_CASE("down without a node says that the programs of the one that was killed go on, and they are there after up") {
+TEST_CASE("down ends what down --keep-programs has left, and names it; the next node knows that it was killed") {
+  test_node node;
+  std::string task =
+    node.ctl_json({"dispatch", "stay", "--harness", "exec", "--detach", "--", "sh", "-c", "echo $$ > pid; exec sleep 1000"}).at("task_id");
+  REQUIRE(eventually([&] { return count_lines(node.work() + "/pid") == 1; }));
+  auto pid = std::stoi(file_text(node.work() + "/pid"));
+  REQUIRE(node.down({"--keep-programs"}).status == 0);
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(is_running(pid));
+  auto down = node.ctl({"down"});
+  CHECK_MESSAGE(down.status == 0, down.err);
+  CHECK_MESSAGE(down.err.find("ended 1 program:") != std::string::npos, down.err);
+  CHECK_MESSAGE(down.err.find("sh -c echo $$ > pid; exec sleep 1000") != std::string::npos, down.err);
+  CHECK_FALSE(is_running(pid));
+  CHECK(node.ctl({"tasks"}).status == 3);
+  auto third = node.ctl({"down"});
+  CHECK(third.status == 0);
+  CHECK(third.err.empty());
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return node.ctl_json({"task", task}).at("status") == "failed"; }));
+  CHECK(node.ctl({"task", task}).out.find("killed") != std::string::npos);
+}
+
+TEST_CASE("the programs of a node that was killed go on after down --keep-programs, and are there after up") {
   test_node node;
   std::string id = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("id");
   node.kill_node();
-  auto down = node.ctl({"down"});
+  auto down = node.ctl({"down", "--keep-programs"});
   CHECK(down.status == 0);
-  CHECK(down.err.find("programs in terminals go on") != std::string::npos);
+  CHECK(down.out.find("programs in terminals go on") != std::string::npos);
   REQUIRE(node.ctl({"up"}).status == 0);
   CHECK(eventually([&] { return terminal(node, id).at("running") == true; }));
 }

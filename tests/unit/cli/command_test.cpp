@@ -679,9 +679,28 @@ TEST_CASE("down keeps a node down that happens not to run, and status names the 
   CHECK(ctl.screen.out == "no node is running; it stays down until: swarmctl up\n");
   CHECK(ctl({"status"}) == code::no_node);
   CHECK(ctl.screen.err.find("was stopped with swarmctl down, and stays so until: swarmctl up") != std::string::npos);
+}
+
+TEST_CASE("down without a node ends the programs that go on, and where it cannot it says how and fails") {
+  test::cli ctl;
+  ctl.node.is_running = false;
   ctl.node.programs_go_on = true; // the keeper lives
+  auto& program = ctl.node.kept.emplace_back();
+  program.set_id("11111111-2222-4333-8444-555555555555");
+  program.add_argv("make");
+  CHECK(ctl({"down", "--keep-programs"}) == code::ok);
+  CHECK(ctl.screen.out == "no node is running; programs in terminals go on; it stays down until: swarmctl up\n");
+  CHECK(ctl.node.kept.size() == 1);
+  CHECK(ctl({"down", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["ended"].size() == 1);
+  CHECK(ctl.out_json()["pid"].is_null());
+  CHECK(ctl.screen.err.find("ended 1 program:\n  11111111  make") != std::string::npos);
+  CHECK(ctl.node.kept.empty());
   CHECK(ctl({"down"}) == code::ok);
-  CHECK(ctl.screen.err.find("programs in terminals go on without it") != std::string::npos);
+  CHECK(ctl.screen.err.empty());
+  ctl.node.programs_go_on = true;
+  CHECK(ctl({"down"}) == code::refused);
+  CHECK(ctl.screen.err.find("to end them: swarmctl up, then swarmctl down") != std::string::npos);
 }
 
 TEST_CASE("a command that follows a node that was stopped with its programs does not wait for it, and waits out a pause") {

@@ -155,6 +155,12 @@ public:
     kept_down = true;
     return programs_go_on;
   }
+  std::vector<v1::PtyInfo> kept;
+  std::vector<v1::PtyInfo> kept_programs() override { return kept; }
+  std::vector<v1::PtyInfo> end_kept_programs() override {
+    programs_go_on = false;
+    return std::exchange(kept, {});
+  }
   bool is_kept_down() override { return kept_down; }
   void expect_return() override {
     if (kept_down && !programs_go_on)
