@@ -377,6 +377,7 @@ TEST_CASE("a line that asks for other work makes another task, and one that asks
 
 TEST_CASE("what one agent has done does not answer who asks for another one") {
   task_world w;
+  const auto worker = w.join("provider:exec"); // no dispatch finds it
   auto ask = [&](const std::string& harness) {
     auto c = work("review", harness);
     c.mutable_dispatch()->set_again_if_unsuccessful(true);
@@ -385,7 +386,8 @@ TEST_CASE("what one agent has done does not answer who asks for another one") {
   };
   const auto first = ask("claude");
   CHECK(ask("codex").task().id() == first.task().id()); // it is under way
-  REQUIRE_FALSE(w.op(update(first.task().id(), v1::DONE)).has_refusal());
+  w.as(worker, claim(first.task().id()));
+  REQUIRE_FALSE(w.as(worker, update(first.task().id(), v1::DONE)).has_refusal());
   CHECK(ask("claude").status() == v1::DispatchReply::ALREADY_TERMINAL);
   CHECK(ask("").task().id() == first.task().id());
   const auto second = ask("codex");
