@@ -15,6 +15,12 @@ constexpr std::size_t full_id_bytes = 36;
 
 std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.recent.newest(kind, cli.node_name(), cli.scope()); }
 
+/// Never an older one in its place: it could be ended or done over by mistake.
+failure last_is_gone(const std::string& what, const std::string& id, const std::string& how = " is not there any more; name one, see: ") {
+  const auto* list = what == "task" ? "swarmctl tasks" : what == "approval" ? "swarmctl approvals" : "swarmctl pty list --all";
+  return {code::refused, "the newest " + what + " that you made here (" + short_id(id) + ")" + how + list};
+}
+
 std::string candidates(const std::vector<const v1::PtyInfo*>& found) {
   std::string out;
   for (std::size_t i = 0; i < found.size() && i < limits::candidates_shown_max; ++i)
@@ -32,6 +38,19 @@ std::string find_task(const invocation& cli, const std::string& who) {
   return cli.ask(q).task().id();
 }
 
+/// The task that this terminal made last. A backup that was restored may not know it.
+std::string kept_task(const invocation& cli, const std::string& id) {
+  cli.require_named_actor();
+  auto q = cli.query();
+  q.mutable_find_task()->set_who(id);
+  const auto answer = cli.node().coordination.ask(q);
+  if (answer.has_refusal() && answer.refusal().code() == v1::Refusal::NOT_FOUND)
+    throw last_is_gone("task", id);
+  if (answer.has_refusal())
+    throw refused(answer.refusal());
+  return id;
+}
+
 /// The node names the terminals of `scope` as the caller does, by the directory of a shared checkout for instance.
 std::vector<v1::PtyInfo> terminals(const invocation& cli, const std::string& scope, bool all_scopes) {
   v1::ListPtysRequest request;
@@ -40,16 +59,18 @@ std::vector<v1::PtyInfo> terminals(const invocation& cli, const std::string& sco
   return mcp::rows_of_pages<v1::PtyInfo>(std::move(request), [&](const v1::ListPtysRequest& r) { return cli.node().ptys.list(r); });
 }
 
-/// Adds the terminals of this scope that run on a host which is not reached just now: a name may mean one of them. Its home knows its workers.
-void add_unreached(const invocation& cli, std::vector<v1::PtyInfo>& all) {
+std::vector<v1::Spawn> live_workers(const invocation& cli) {
   auto q = cli.query();
   q.mutable_list_spawns()->set_live_only(true);
-  std::vector<v1::Spawn> workers;
   try {
-    workers = all_rows<v1::Spawn>(cli, std::move(q));
+    return all_rows<v1::Spawn>(cli, std::move(q));
   } catch (const failure&) {
-    return; // The home is away. What runs on this host is used all the same.
+    return {}; // The home is away. What runs on this host is used all the same.
   }
+}
+
+/// Adds the terminals of this scope that run on a host which is not reached just now: a name may mean one of them. Its home knows its workers.
+void add_unreached(std::vector<v1::PtyInfo>& all, const std::vector<v1::Spawn>& workers) {
   for (const auto& w : workers) {
     const bool listed = std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.id() == w.id(); });
     if (listed || w.status() != v1::Spawn::RUNNING)
@@ -95,11 +116,18 @@ const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::str
   return out;
 }
 
-/// Null when there is none.
-const v1::PtyInfo* last_terminal(const invocation& cli, const std::vector<v1::PtyInfo>& all, const std::string& scope) {
-  auto mine = made_here(cli, kind_of_thing::terminal);
-  auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; });
-  return found != all.end() ? &*found : newest_of(all, scope);
+/// Null when there is none. `unasked` tells of hosts that may have the one.
+const v1::PtyInfo* last_terminal(const invocation& cli, const std::vector<v1::PtyInfo>& all, const std::vector<v1::Spawn>& workers,
+                                 const std::string& scope, const std::function<std::string()>& unasked) {
+  const auto mine = made_here(cli, kind_of_thing::terminal);
+  if (mine.empty())
+    return newest_of(all, scope);
+  if (auto found = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.id() == mine; }); found != all.end())
+    return &*found;
+  if (std::any_of(workers.begin(), workers.end(), [&](const auto& w) { return w.id() == mine; }))
+    throw last_is_gone("terminal", mine, " has not begun yet; name another, see: ");
+  auto hint = unasked();
+  throw last_is_gone("terminal", mine, hint.empty() ? " is not there any more; name one, see: " : " is not found" + hint + "; name one, see: ");
 }
 
 } // namespace
@@ -112,7 +140,7 @@ std::string task_named(const invocation& cli, const std::string& who) {
   if (who.empty())
     throw failure(code::usage, "the task is an empty word; give its id, the first characters of it, or @last");
   auto mine = who == last_word ? made_here(cli, kind_of_thing::task) : std::string{};
-  return !mine.empty() ? mine : find_task(cli, who == last_word ? std::string{} : who);
+  return !mine.empty() ? kept_task(cli, mine) : find_task(cli, who == last_word ? std::string{} : who);
 }
 
 std::vector<std::string> tasks_named(const invocation& cli, const std::vector<std::string>& words) {
@@ -135,6 +163,8 @@ std::string approval_named(const invocation& cli, const std::string& who) {
     for (const auto& a : list.approvals())
       if (a.id() == mine)
         return mine;
+    if (!mine.empty())
+      throw last_is_gone("approval", mine);
     if (list.approvals().empty())
       throw failure(code::refused, "nothing waits for a decision in scope " + cli.scope());
     return list.approvals(list.approvals_size() - 1).id();
@@ -207,10 +237,10 @@ v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach 
     return unlisted;
   }
   const auto listed = all.size();
-  if (who.size() != full_id_bytes)
-    add_unreached(cli, all);
+  const auto workers = who.size() != full_id_bytes ? live_workers(cli) : std::vector<v1::Spawn>{};
+  add_unreached(all, workers);
   const auto unasked = [&] { return not_asked(cli); };
-  const auto* found = who == last_word ? last_terminal(cli, all, scope) : choose_terminal(all, who, scope, far, unasked);
+  const auto* found = who == last_word ? last_terminal(cli, all, workers, scope, unasked) : choose_terminal(all, who, scope, far, unasked);
   if (found == nullptr) {
     auto hint = unasked();
     throw failure(code::refused, "there is no terminal in scope " + scope + " yet" + (hint.empty() ? "; see: swarmctl pty list --all" : hint));

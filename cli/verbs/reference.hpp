@@ -13,7 +13,8 @@
 
 namespace swarm::cli {
 
-/// Names the newest thing of its kind that was made from this terminal in the scope, or else the newest one in the scope.
+/// Names the newest thing of its kind that was made from this terminal in the scope; where it made none, the newest one in the scope. It is refused
+/// when the thing is not there any more.
 inline constexpr std::string_view last_word = "@last";
 
 // For help texts: what may name a thing.

@@ -185,6 +185,7 @@ struct cli {
   std::string directory = "/r";
   std::string program = "swarmctl";
   std::filesystem::path config_file;
+  recent_things recent;
 
   int operator()(std::vector<std::string> args) {
     screen.out.clear();
@@ -192,6 +193,7 @@ struct cli {
     invocation cli{{node, node, node, node}, env, screen.io, clock, directory};
     cli.program = program;
     cli.config_file = config_file;
+    cli.recent = recent;
     return run(cli, std::move(args));
   }
   json out_json() const { return json::parse(screen.out); }

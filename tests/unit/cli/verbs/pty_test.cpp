@@ -1,10 +1,14 @@
+#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "actors/base/terminal_config.hpp"
+#include "cli/recent.hpp"
 #include "cli/verbs/pty_attach.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 using namespace swarm;
 using namespace swarm::cli;
@@ -206,4 +210,71 @@ TEST_CASE("the output of a worker on a host that is not linked is not said to be
   CHECK_MESSAGE(ctl.screen.err.find("the output of the worker of task T1 is on the host b, which is not linked (down for 4.0 s)") !=
                   std::string::npos,
                 ctl.screen.err);
+}
+
+namespace {
+
+/// In a terminal that has made something.
+struct cli_with_memory : cli_with_terminals {
+  cli_with_memory() {
+    recent = recent_things{directory_of_recent / "here"};
+    node.on_query = [](const v1::Query& q) {
+      v1::Answer a;
+      if (q.has_find_task() && !q.find_task().who().empty()) {
+        a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
+        a.mutable_refusal()->set_text("No task has the id");
+      } else if (q.has_find_task()) {
+        a.mutable_task()->set_id("an-older-task");
+      } else if (q.has_list_approvals()) {
+        a.mutable_approvals()->add_approvals()->set_id("an-older-approval");
+      }
+      return a;
+    };
+  }
+  ~cli_with_memory() { std::filesystem::remove_all(directory_of_recent); }
+  void made(kind_of_thing kind, const std::string& id) { recent.made(kind, "", "/r", id); }
+  std::filesystem::path directory_of_recent = std::filesystem::temp_directory_path() / ("recent-of-" + std::to_string(getpid()));
+};
+
+} // namespace
+
+TEST_CASE("@last is never an older one when what this terminal made last is gone") {
+  cli_with_memory ctl;
+  ctl.made(kind_of_thing::terminal, "99999999-9");
+  for (const std::string verb : {"kill", "read", "attach", "resize"}) {
+    CHECK(ctl.run({"pty", verb, "@last"}) == code::refused);
+    CHECK_MESSAGE(ctl.screen.err.find("the newest terminal that you made here (99999999) is not there any more; name one, see: swarmctl pty list") !=
+                    std::string::npos,
+                  ctl.screen.err);
+  }
+  CHECK(ctl.run({"pty", "send", "@last", "x"}) == code::refused);
+  CHECK(ctl.node.killed.empty());
+  CHECK(ctl.node.typed.empty());
+  ctl.made(kind_of_thing::terminal, "22222222-2");
+  CHECK(ctl.run({"pty", "kill", "@last"}) == code::ok);
+  ctl.made(kind_of_thing::task, "88888888-8");
+  for (const std::string verb : {"retry", "cancel", "approve", "logs", "task"}) {
+    CHECK(ctl.run({verb, "@last"}) == code::refused);
+    CHECK_MESSAGE(ctl.screen.err.find("the newest task that you made here (88888888) is not there any more; name one, see: swarmctl tasks") !=
+                    std::string::npos,
+                  ctl.screen.err);
+  }
+  CHECK(ctl.run({"dispatch", "next", "--depends-on", "@last", "--", "true"}) == code::refused);
+  ctl.made(kind_of_thing::approval, "77777777-7");
+  CHECK(ctl.run({"decide", "@last", "yes"}) == code::refused);
+  CHECK(ctl.screen.err.find("the newest approval that you made here (77777777) is not there any more") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("@last of a worker that has not begun is said to be that") {
+  cli_with_memory ctl;
+  ctl.made(kind_of_thing::terminal, "66666666-6");
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_spawns())
+      a.mutable_spawns()->add_spawns()->set_id("66666666-6");
+    return a;
+  };
+  CHECK(ctl.run({"pty", "kill", "@last"}) == code::refused);
+  CHECK(ctl.screen.err.find("the newest terminal that you made here (66666666) has not begun yet; name another") != std::string::npos);
 }
