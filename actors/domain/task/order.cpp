@@ -125,9 +125,11 @@ std::optional<v1::Session> live_worker(const transaction& tx, std::string_view r
   f.scope = tx.scope();
   f.adopted = true;
   const auto mark = "role:" + std::string(role);
+  // Nobody reads messages in a command or a plain shell. An agent that begins in one has a label of its own.
+  const auto reads = [](const v1::Session& s) { return !has_token(s.label(), "provider:exec") && !has_token(s.label(), "provider:shell"); };
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    if (s.id() == requester || has_token(s.label(), "provider:exec") || (!identity.empty() && identity_token(s.label()) != identity) ||
+    if (s.id() == requester || !reads(s) || (!identity.empty() && identity_token(s.label()) != identity) ||
         (!node_id.empty() && s.node_id() != node_id))
       continue;
     if (has_token(s.label(), mark))

@@ -357,10 +357,15 @@ void end_unwanted(self_ptr self) {
   caf::anon_send(self->state.place.links.processes, kill_atom_v, self->state.place.id, std::int32_t{0});
 }
 
-/// The task may have been cancelled while nobody was there to end its command.
+/// A command, or a shell, was started for its task alone. An agent may have other work by now.
+bool ends_with_task(const v1::Spawn& row) {
+  return !row.task_id().empty() && (row.harness() == domain::exec_harness || row.harness() == domain::shell_harness);
+}
+
+/// The task may have been cancelled while nobody was there to end its worker.
 void end_if_cancelled(self_ptr self) {
   const auto& st = self->state;
-  if (st.row.harness() != "exec" || st.row.task_id().empty())
+  if (!ends_with_task(st.row))
     return;
   auto q = internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) { x.mutable_get_task()->set_task_id(st.row.task_id()); });
   self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
@@ -440,10 +445,9 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
           if (said.attempt() == s.row.attempt())
             s.row = said;
         }
-        // A command whose task is cancelled has nobody left to report to.
-        if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && s.row.harness() == "exec") {
+        // Its worker has nobody left to report to.
+        if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && ends_with_task(s.row))
           end_unwanted(self);
-        }
       }
     },
     [self](gone_atom) {

@@ -135,6 +135,7 @@ TEST_CASE("a live worker gets the task: its role first, then a generalist, of th
   w.join("identity:y role:implementer");
   w.join("identity:x role:implementer", false);
   w.join("identity:x role:implementer provider:exec");
+  w.join("identity:x role:implementer provider:shell");
   const auto general = w.join("identity:x");
   CHECK(w.as(gateway, work("one")).dispatch().recipient() == general);
   const auto worker = w.join("identity:x role:implementer");

@@ -158,15 +158,21 @@ TEST_CASE("a task cancelled at any step of its start runs nothing afterwards, an
   }
 }
 
-TEST_CASE("a cancelled task's program is ended") {
-  fabric_world f;
-  auto d = f.run(f.dispatch("count")).dispatch();
-  auto c = f.command();
-  c.mutable_update_task()->set_task_id(d.task().id());
-  c.mutable_update_task()->set_status(v1::CANCELLED);
-  f.run(c);
-  CHECK(f.keeper.killed == std::vector{d.spawn().id()});
-  CHECK(over(f.spawn_row(d.spawn().id())));
+TEST_CASE("a cancelled task's program is ended, and so is a shell that was started for it") {
+  for (const auto* harness : {"exec", "shell"}) {
+    CAPTURE(harness);
+    fabric_world f;
+    auto line = f.dispatch("count");
+    line.mutable_dispatch()->set_harness(harness);
+    auto d = f.run(line).dispatch();
+    REQUIRE(f.keeper.runs(d.spawn().id()));
+    auto c = f.command();
+    c.mutable_update_task()->set_task_id(d.task().id());
+    c.mutable_update_task()->set_status(v1::CANCELLED);
+    f.run(c);
+    CHECK(f.keeper.killed == std::vector{d.spawn().id()});
+    CHECK(over(f.spawn_row(d.spawn().id())));
+  }
 }
 
 TEST_CASE("workers go on while the keeper's connection is lost, and their end is told when it is back") {
