@@ -203,9 +203,19 @@ bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
   return !state.ended;
 }
 
+/// What a terminal shows in itself is its output once more, without end.
+void require_another(const invocation& cli, const v1::PtyInfo& terminal, const char* what_else) {
+  if (!terminal.id().empty() && terminal.id() == cli.env().get("SWARM_SPAWN_ID"))
+    throw failure(code::refused,
+                  "you are in this terminal (" + (terminal.name().empty() ? short_id(terminal.id()) : terminal.name()) + "); " + what_else);
+}
+
 int run_read(invocation& cli, const read_options& o) {
+  const auto terminal = terminal_named(cli, o.who, reach::all_scopes);
+  if (o.follow && cli.io().out_is_terminal())
+    require_another(cli, terminal, "follow it from another one, or leave --follow out");
   v1::ReadPtyRequest request;
-  request.set_id(terminal_named(cli, o.who, reach::all_scopes).id());
+  request.set_id(terminal.id());
   request.set_from(static_cast<std::uint64_t>(std::max<std::int64_t>(o.from, 0)));
   request.set_follow(o.follow);
   request.set_tail(o.from < 0 && o.bytes > 0);
@@ -391,6 +401,7 @@ char detach_key(const invocation& cli, const attach_options& o) {
 int run_attach(invocation& cli, const attach_options& o) {
   auto key = detach_key(cli, o);
   auto terminal = terminal_named(cli, o.who, reach::this_scope);
+  require_another(cli, terminal, "attach to another one, see: swarmctl pty list");
   const auto& id = terminal.id();
   attach_settings settings;
   settings.detach_key = key;

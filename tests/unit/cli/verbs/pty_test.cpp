@@ -111,6 +111,18 @@ TEST_CASE("attach takes the flag before the configuration, and refuses an unknow
   CHECK(ctl.screen.err.find(file.path.string() + ":2: detach_key in [terminal] takes one character") != std::string::npos);
 }
 
+TEST_CASE("nobody attaches to the terminal they are in, whatever it is called") {
+  cli_with_terminals ctl;
+  ctl.env = environment{{{"HOME", "/home/ada"}, {"SWARM_SPAWN_ID", "22222222-2"}}};
+  for (const std::string who : {"server", "2222", "22222222-2", "@last"}) {
+    if (who == "@last")
+      ctl.node.terminals[1].set_created_at_ms(9);
+    CHECK(ctl.run({"pty", "attach", who}) == code::refused);
+    CHECK_MESSAGE(ctl.screen.err == "swarmctl pty: you are in this terminal (server); attach to another one, see: swarmctl pty list\n",
+                  ctl.screen.err);
+  }
+}
+
 TEST_CASE("pty kill does not claim to have ended what has ended already") {
   cli_with_terminals ctl;
   ctl.node.terminals.front().set_ended_at_ms(ctl.clock.unix_ms() - 3000);
