@@ -160,6 +160,8 @@ bool invocation::stands_with(const v1::Session& session) const {
 }
 
 std::string invocation::file(std::string_view input, const std::optional<v1::Session>& session) const {
+  if (is_swarm_mcp())
+    input = file_word(input, directory_);
   if (!input.empty() && input.front() != '/')
     directory(); // which must be there
   const auto in_scope = session ? session->scope() : scope();
@@ -168,7 +170,7 @@ std::string invocation::file(std::string_view input, const std::optional<v1::Ses
   bool relative = !input.empty() && input.front() != '/';
   if (!session) {
     if (relative && locked(directory_) != directory_)
-      return locked(normalize_path(trimmed(input), directory_));
+      return locked(normalize_path(input, directory_));
     auto file_root = env_.get("SWARM_MCP_FILE_ROOT");
     return locked(resolve_file(input, directory_, file_root.empty() ? "" : normalize_path(file_root, directory_), git_root(directory_)));
   }
@@ -182,8 +184,9 @@ std::string invocation::file(std::string_view input, const std::optional<v1::Ses
 }
 
 std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {
-  input = trimmed(input);
-  if (input.empty() && wanted)
+  if (is_swarm_mcp())
+    input = file_word(input, directory_);
+  if (wanted && trimmed(input).empty())
     throw failure(code::usage, "the name of the file is empty; to lock everything below this directory, name it: .");
   if (elsewhere() || input.empty())
     return file(input, session);

@@ -97,8 +97,16 @@ std::string rebase(std::string_view path, std::string_view from, const std::stri
 
 } // namespace
 
+std::string_view file_word(std::string_view input, const std::string& directory) {
+  const auto word = trimmed(input);
+  if (word.empty() || word.size() == input.size())
+    return word;
+  std::error_code ec;
+  const auto there = fs::symlink_status(normalize_path(input, directory), ec);
+  return fs::exists(there) ? input : word;
+}
+
 std::string resolve_file(std::string_view input, const std::string& directory, const std::string& file_root, const std::string& root) {
-  input = trimmed(input);
   const auto& logical_dir = file_root.empty() ? directory : file_root;
   if (input.empty())
     return logical_dir;

@@ -28,7 +28,9 @@ std::string path_from(std::string_view root, std::string_view path);
 bool is_resolved_path(std::string_view path);
 /// `path` relative to `base` does not leave it.
 bool is_inside(std::string_view base, std::string_view path);
-/// The file that an argument names, as in swarm-mcp. All arguments but `input` are normalised absolute paths.
+/// The name of a file as swarm-mcp takes it: without the blanks around it, unless a file is really called so. Reads the file system.
+std::string_view file_word(std::string_view input, const std::string& directory);
+/// The file that an argument names, as in swarm-mcp, but with the blanks of its name. All arguments but `input` are normalised absolute paths.
 std::string resolve_file(std::string_view input, const std::string& directory, const std::string& file_root, const std::string& root);
 
 /// Where a node keeps everything. Two state directories never meet.

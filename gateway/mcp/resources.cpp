@@ -67,13 +67,13 @@ json lock_for(const std::string& input, const host& process, connection& node, c
   if (bound) {
     query = query_of(process, *bound);
     const auto& s = bound->session;
-    auto path = resolve_file(input, s.directory(), s.file_root(), s.root().empty() ? s.directory() : s.root());
+    auto path = resolve_file(file_word(input, s.directory()), s.directory(), s.file_root(), s.root().empty() ? s.directory() : s.root());
     query.mutable_get_lock()->set_path(repository_path(path, s.scope()));
   } else {
     auto here = process.working_directory();
     *query.mutable_caller() = process.caller();
     query.set_scope(resolve_scope(process.variable("SWARM_MCP_SCOPE"), here));
-    query.mutable_get_lock()->set_path(repository_path(resolve_file(input, here, here, git_root(here)), query.scope()));
+    query.mutable_get_lock()->set_path(repository_path(resolve_file(file_word(input, here), here, here, git_root(here)), query.scope()));
   }
   auto answer = node.ask(query);
   if (answer.has_refusal())

@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "actors/base/paths.hpp"
-#include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/tool_schemas.hpp"
@@ -38,12 +37,12 @@ v1::Query tool_call::query() const {
 
 std::string tool_call::file(const std::string& input) const {
   const auto& root = session.root().empty() ? session.directory() : session.root();
-  return repository_path(resolve_file(input, session.directory(), session.file_root(), root), session.scope());
+  return repository_path(resolve_file(file_word(input, session.directory()), session.directory(), session.file_root(), root), session.scope());
 }
 
 std::string tool_call::real_file(const std::string& input) const {
   const auto& root = session.scope().starts_with('/') ? session.scope() : session.root();
-  return follow_links(normalize_path(trimmed(input), session.directory()), root);
+  return follow_links(normalize_path(file_word(input, session.directory()), session.directory()), root);
 }
 
 std::string tool_call::optional_text(const char* name) const { return given(name) ? text(name) : std::string{}; }

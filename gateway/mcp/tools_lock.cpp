@@ -16,8 +16,9 @@ namespace {
 /// The name under which a file is locked: where its symbolic links lead.
 std::string locked_name(const tool_call& call) {
   const auto& input = call.text("file");
+  const auto& directory = call.session.directory();
   auto real = call.real_file(input);
-  return real == normalize_path(trimmed(input), call.session.directory()) ? call.file(input) : call.file(real);
+  return real == normalize_path(file_word(input, directory), directory) ? call.file(input) : call.file(real);
 }
 
 tool_outcome get_file_lock(const tool_call& call) {

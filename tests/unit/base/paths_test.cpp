@@ -146,11 +146,27 @@ TEST_CASE("file arguments are resolved by the four rules of swarm-mcp") {
     CHECK(resolve_file(p + "/pkg/x.cpp", p + "/pkg", l + "/pkg", "/elsewhere") == l + "/pkg/x.cpp");
     CHECK(resolve_file(p + "/pkg", p + "/pkg", l + "/pkg", "/elsewhere") == l + "/pkg");
   }
-  SUBCASE("outside: unchanged but normal") { CHECK(resolve_file(" /etc/../etc//hosts ", p, l, p) == "/etc/hosts"); }
+  SUBCASE("outside: unchanged but normal") { CHECK(resolve_file("/etc/../etc//hosts", p, l, p) == "/etc/hosts"); }
   SUBCASE("relative: against the logical directory") {
-    CHECK(resolve_file(" ../a.txt ", p + "/pkg", l + "/pkg", p) == l + "/a.txt");
-    CHECK(resolve_file("  ", p + "/pkg", l + "/pkg", p) == l + "/pkg");
+    CHECK(resolve_file("../a.txt", p + "/pkg", l + "/pkg", p) == l + "/a.txt");
+    CHECK(resolve_file("", p + "/pkg", l + "/pkg", p) == l + "/pkg");
   }
+  SUBCASE("a name keeps its blanks") {
+    CHECK(resolve_file("x.cpp ", p + "/pkg", l + "/pkg", p) == l + "/pkg/x.cpp ");
+    CHECK(resolve_file(p + "/pkg/x.cpp ", p + "/pkg", l + "/pkg", p) == l + "/pkg/x.cpp ");
+    CHECK(resolve_file("/etc/hosts ", p, l, p) == "/etc/hosts ");
+  }
+}
+
+TEST_CASE("swarm-mcp cuts the blanks around a name, unless a file is really called so") {
+  temp_dir t;
+  const auto& dir = t.path;
+  CHECK(file_word(" x.cpp ", dir.string()) == "x.cpp");
+  CHECK(file_word("  ", dir.string()).empty());
+  std::ofstream{dir / "x.cpp "} << "x";
+  CHECK(file_word("x.cpp ", dir.string()) == "x.cpp ");
+  CHECK(file_word((dir / "x.cpp ").string(), "/") == (dir / "x.cpp ").string());
+  CHECK(file_word(" x.cpp", dir.string()) == "x.cpp");
 }
 
 TEST_CASE("the state directory follows SWARM_HOME, then XDG_STATE_HOME, then HOME") {

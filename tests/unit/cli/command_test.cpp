@@ -271,6 +271,24 @@ TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever foll
   CHECK(ctl.node.commands.empty());
 }
 
+TEST_CASE("the name of a file keeps its blanks, and loses them under the name swarm-mcp as there") {
+  for (const auto& [program, path] : std::vector<std::pair<std::string, std::string>>{{"swarmctl", "/r/src/tp.c "}, {"swarm-mcp", "/r/src/tp.c"}}) {
+    test::cli ctl;
+    ctl.program = program;
+    knows(ctl, {session("S1")});
+    ctl.node.on_command = locked;
+    for (const std::string name : {"src/tp.c ", "/r/src/tp.c "}) {
+      ctl.node.commands.clear();
+      CHECK(ctl({"lock", name}) == code::ok);
+      REQUIRE(ctl.node.commands.size() == 1);
+      CHECK(ctl.node.commands[0].acquire_lock().path() == path);
+    }
+  }
+  test::cli ctl;
+  knows(ctl, {session("S1")});
+  CHECK(ctl({"lock", " "}) == code::usage);
+}
+
 TEST_CASE("flags may stand anywhere, with a blank or an equals sign") {
   test::cli ctl;
   knows(ctl, {session("I1")});
