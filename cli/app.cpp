@@ -255,6 +255,20 @@ void parse(CLI::App& root, const CLI::App& command, std::vector<std::string> arg
   refuse_leftovers(root, command);
 }
 
+/// An unset variable of a script must not mean an option that was left out: a task would not wait for another one, for instance.
+void refuse_empty_names(const CLI::App& command) {
+  const auto is = [](const CLI::Option& o, argument kind) { return o.get_type_name() == word_of(kind); };
+  for (const auto* o : command.get_options()) {
+    const bool names_task = is(*o, argument::task);
+    if (o->get_positional() || (!names_task && !is(*o, argument::session)))
+      continue;
+    for (const auto& value : o->results())
+      if (value.empty() || (names_task && ("," + value + ",").find(",,") != std::string::npos))
+        throw usage(o->get_name() + " has an empty word, which names no " +
+                    (names_task ? "task; leave it out, or give its id" : "instance; leave it out, or give " + who_words));
+  }
+}
+
 /// Splits off what follows `--` for commands that run a program; other commands get it as text.
 void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, invocation& cli) {
   auto dashes = std::find(args.begin(), args.end(), "--");
@@ -360,6 +374,8 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     }());
   if (root->count("--as") > 0 && trimmed(cli.flags.as).empty() && !cli.is_swarm_mcp())
     throw usage("--as names nobody; leave it out, or give " + who_words);
+  if (!cli.is_swarm_mcp())
+    refuse_empty_names(leaf);
   cli.flags.timeout_given = root->count("--timeout") > 0;
   cli.node().finder.set_timeout_ms(milliseconds_of(cli.flags.timeout_s, "--timeout"));
   if (cli.flags.no_autostart)

@@ -72,6 +72,26 @@ const char* success = R"({"exit_status":0,"duration_ms":1200,"output_tail":"12 l
 
 } // namespace
 
+TEST_CASE("an empty word is no task and no instance, and is not taken for an option that was left out") {
+  test::cli ctl;
+  row_is(ctl, task_in(v1::OPEN));
+  for (const auto& line : std::vector<std::vector<std::string>>{{"dispatch", "t", "--depends-on", "", "--", "true"},
+                                                                {"dispatch", "t", "--depends-on", ",", "--", "true"},
+                                                                {"dispatch", "t", "--depends-on", "@last,", "--", "true"},
+                                                                {"dispatch", "t", "--depends-on", "T1", "--depends-on", "", "--", "true"},
+                                                                {"dispatch", "t", "--parent-task", ""},
+                                                                {"request-task", "fix", "t", "--depends-on", "T1,,T2"},
+                                                                {"request-task", "fix", "t", "--assignee", ""},
+                                                                {"lock", "a", "--task", ""},
+                                                                {"spawns", "--task", ""},
+                                                                {"prompt-peer", "--to", "", "who", "text"}}) {
+    CAPTURE(line[2]);
+    CHECK(ctl(line) == code::usage);
+    CHECK_MESSAGE(ctl.screen.err.find(" has an empty word, which names no ") != std::string::npos, ctl.screen.err);
+  }
+  CHECK(ctl.node.commands.empty());
+}
+
 TEST_CASE("dispatch follows its task across a lost connection and prints each step once") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };
