@@ -70,6 +70,9 @@ child_start start_child(const child_options& o) {
     if (n != o.further_as)
       posix_spawn_file_actions_addclose(&setup.files, n);
   posix_spawn_file_actions_addclosefrom_np(&setup.files, lowest);
+  if (!o.directory.empty())
+    if (auto error = posix_spawn_file_actions_addchdir_np(&setup.files, o.directory.c_str()); error != 0)
+      return failed(error);
   sigset_t masked, all;
   sigemptyset(&masked);
   if (o.without_interrupts)

@@ -21,6 +21,7 @@ struct child_options {
   bool own_session = true;
   /// SIGINT waits for ever: Ctrl-C is for this process alone although they share a terminal.
   bool without_interrupts = false;
+  std::string directory; // where it begins; empty: where this process is, which may be a directory that has been removed
   /// Standard input, output and error; -1: /dev/null.
   std::array<int, 3> standard{-1, -1, -1};
   bool errors_as_ours = false;       // standard error is this process's

@@ -97,6 +97,17 @@ std::string rebase(std::string_view path, std::string_view from, const std::stri
 
 } // namespace
 
+std::string absolute_path(std::string_view path) {
+  if (path.starts_with('/'))
+    return normalize_path(path, "/");
+  std::error_code ec;
+  const auto here = fs::current_path(ec);
+  if (ec)
+    throw std::runtime_error(
+      concat({"the working directory cannot be read (", ec.message(), "), and the path ", path, " begins there; give an absolute one"}));
+  return normalize_path(path, here.string());
+}
+
 std::string_view file_word(std::string_view input, const std::string& directory) {
   const auto word = trimmed(input);
   if (word.empty() || word.size() == input.size())
@@ -134,8 +145,7 @@ state_dir default_state_dir() {
     else
       throw std::runtime_error("neither SWARM_HOME nor HOME is set; set SWARM_HOME to a directory for the node's state");
   }
-  // The working directory may be gone, which is of no matter unless the path begins there.
-  return {normalize_path(dir, dir.front() == '/' ? "/" : fs::current_path().string())};
+  return {absolute_path(dir)};
 }
 
 void prepare(const state_dir& dir) {

@@ -9,6 +9,9 @@ namespace swarm {
 
 /// Absolute against `cwd`, then lexically normalised: no `.`, `..`, doubled or trailing slashes. Symbolic links are not resolved.
 std::string normalize_path(std::string_view path, std::string_view cwd);
+/// The same against the working directory of this process, which may have been removed: only a path that begins there needs it. Throws
+/// std::runtime_error.
+std::string absolute_path(std::string_view path);
 /// Nearest ancestor-or-self holding an entry named `.git`, else the directory itself. Reads the file system.
 std::string git_root(const std::string& directory);
 /// The path without symbolic links, as far as it exists. Reads the file system.

@@ -58,6 +58,7 @@ std::string log_tail(const std::filesystem::path& log) {
 pid_t spawn(std::vector<std::string> args, const std::filesystem::path& log, int ready) {
   child_options o;
   o.arguments = std::move(args);
+  o.directory = "/";
   o.environment = clean_environment();
   o.errors_into = log;
   o.further = o.further_as = ready;
@@ -175,6 +176,7 @@ finished run_swarmd(const state_dir& dir, const std::vector<std::string>& errand
   o.arguments = arguments(dir, "");
   o.arguments.insert(o.arguments.end(), errand.begin(), errand.end());
   o.environment = clean_environment();
+  o.directory = "/";
   o.standard = {-1, said.write.get(), wrong.write.get()};
   auto child = start_child(o);
   if (child.error)
@@ -243,6 +245,7 @@ void become_node(const state_dir& dir, const std::string& node_name) {
   prepare_or_fail(dir);
   auto args = arguments(dir, node_name);
   auto environment = clean_environment();
+  (void)!chdir("/");
   execve(args[0].c_str(), pointers_to(args).data(), pointers_to(environment).data());
   throw call_failed(code::no_node, "cannot start " + args[0] + ": " + std::strerror(errno));
 }

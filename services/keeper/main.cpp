@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +16,7 @@
 #include "actors/base/limits_config.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
+#include "actors/base/paths.hpp"
 #include "actors/base/standard_streams.hpp"
 #include "services/keeper/daemon.hpp"
 #include "services/keeper/server.hpp"
@@ -70,7 +70,7 @@ options parse(int argc, char** argv) {
   options o;
   for (int c = 0; (c = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
     switch (c) {
-      case 's': o.dir.root = normalize_path(optarg, std::filesystem::current_path().string()); break;
+      case 's': o.dir.root = absolute_path(optarg); break;
       case 'r': o.ready_fd = static_cast<int>(number("--ready-fd", optarg)); break;
       case 'i': o.idle_exit = std::chrono::milliseconds{number("--idle-exit-ms", optarg)}; break;
       case 'h': std::fputs(help, stdout); std::exit(0);

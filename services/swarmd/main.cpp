@@ -24,6 +24,7 @@
 #include "actors/base/environment.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/owner.hpp"
+#include "actors/base/paths.hpp"
 #include "actors/base/process.hpp"
 #include "actors/base/standard_streams.hpp"
 #include "actors/base/stopped_mark.hpp"
@@ -400,7 +401,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", SWARM_VERSION);
   CLI11_PARSE(app, argc, argv);
   try {
-    auto dir = args.state_dir.empty() ? default_state_dir() : state_dir{normalize_path(args.state_dir, std::filesystem::current_path().string())};
+    auto dir = args.state_dir.empty() ? default_state_dir() : state_dir{absolute_path(args.state_dir)};
     prepare(dir);
     if (args.check) {
       auto obstacles = obstacles_to_start(dir);
@@ -421,7 +422,7 @@ int main(int argc, char** argv) {
       return exit_already_running;
     }
     if (!args.restore.empty()) {
-      std::cout << restore_store(dir, normalize_path(args.restore, std::filesystem::current_path().string())).string() << std::endl;
+      std::cout << restore_store(dir, absolute_path(args.restore)).string() << std::endl;
       return 0;
     }
     if (args.programs || args.end_programs) {

@@ -414,6 +414,19 @@ TEST_CASE("in a directory that was removed verbs that need none work, and the ot
   CHECK(gone.err.find("the working directory has been removed") != std::string::npos);
 }
 
+TEST_CASE("the node starts for somebody whose directory was removed, and doctor finds nothing against it") {
+  test_node node;
+  auto in_gone = [&](const std::string& line) { return shell(node, "mkdir gone && cd gone && rmdir ../gone && " + line); };
+  auto needed = in_gone("swarmctl --scope team kv set a 1");
+  CHECK_MESSAGE(needed.status == 0, needed.err);
+  auto doctor = in_gone("swarmctl --scope team doctor");
+  CHECK_MESSAGE(doctor.out.find("nothing keeps the node from starting") != std::string::npos, doctor.out);
+  REQUIRE(node.down().status == 0);
+  auto up = in_gone("swarmctl up");
+  CHECK_MESSAGE(up.status == 0, up.err);
+  CHECK(node.ctl({"--scope", "team", "kv", "get", "a"}).out == "1\n");
+}
+
 // -- honest answers -----------------------------------------------------------------------------
 
 TEST_CASE("what was not there to be released, deleted or unsubscribed is not claimed to have been") {

@@ -40,6 +40,12 @@ outcome shell(const std::string& script, child_options o = {}) {
 
 } // namespace
 
+TEST_CASE("a child begins in the directory that it is given") {
+  child_options o;
+  o.directory = "/";
+  CHECK(shell("pwd", o).out == "/\n");
+}
+
 TEST_CASE("a child has the environment that it is given, and no descriptor besides") {
   child_options o;
   o.environment = {"A=1", "PATH=/usr/bin:/bin"};

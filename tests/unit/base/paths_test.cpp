@@ -158,6 +158,19 @@ TEST_CASE("file arguments are resolved by the four rules of swarm-mcp") {
   }
 }
 
+TEST_CASE("only a path that begins in the working directory needs it") {
+  const auto before = fs::current_path();
+  {
+    temp_dir t;
+    fs::current_path(t.path);
+    CHECK(absolute_path("a/../b") == t.path.string() + "/b");
+  }
+  // It has been removed now.
+  CHECK(absolute_path("/a/../b") == "/b");
+  CHECK_THROWS_WITH_AS(absolute_path("b"), doctest::Contains("the path b begins there; give an absolute one"), std::runtime_error);
+  fs::current_path(before);
+}
+
 TEST_CASE("swarm-mcp cuts the blanks around a name, unless a file is really called so") {
   temp_dir t;
   const auto& dir = t.path;
