@@ -294,13 +294,15 @@ int interrupted(const v1::Task& task) {
 }
 
 /// What has become of the request for a worker.
-std::string worker_text(const v1::DispatchReply& d, const mcp::task_follow& f) {
+std::string worker_text(const invocation& cli, const v1::DispatchReply& d, const mcp::task_follow& f) {
   if (!asked_for_worker(d))
     return status_text(d, f.task);
   if (auto error = f.spawn_error(); !error.empty())
     return "spawn failed: " + mcp::end_in_words(error);
+  const bool ran_before = d.status() == v1::DispatchReply::SPAWN_IN_FLIGHT && d.spawn().status() == v1::Spawn::RUNNING && !cli.is_swarm_mcp();
   if (f.has_run())
-    return "spawned worker for task " + f.task.id() + (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
+    return (ran_before ? "task " + f.task.id() + " has its worker already" : "spawned worker for task " + f.task.id()) +
+           (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
   return status_text(d, f.task);
 }
 
@@ -354,8 +356,9 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     print_result(cli, f.task, result, shown);
     print_worktree(cli.io(), command, f.task);
   } else {
-    cli.io().error(worker_text(d, f) + (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") +
-                   " with task " + domain::to_text(f.task.status()));
+    cli.io().error(worker_text(cli, d, f) +
+                   (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
+                   domain::to_text(f.task.status()));
   }
   return completed ? result.exit_status : code::deadline;
 }
@@ -387,7 +390,8 @@ int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::Dispa
     mcp::add_worker(payload, d, f);
     cli.io().print(payload);
   } else {
-    print_made(cli, f.task, given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(d, f));
+    print_made(cli, f.task,
+               given_up ? "task " + f.task.id() + " ended without a worker: " + domain::to_text(f.task.status()) : worker_text(cli, d, f));
   }
   return error.empty() && !given_up ? code::ok : code::refused;
 }
@@ -469,7 +473,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--env", o->variables, variable_words);
-  flag(app, "--no-stdin", o->no_stdin, "no input for the command; without it, a pipe or a file on standard input is passed on");
+  flag(app, "--no-stdin", o->no_stdin, "no input for the command; without it, a pipe, a file or a device on standard input is passed on");
   flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");

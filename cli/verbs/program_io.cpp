@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "actors/base/limits.hpp"
@@ -21,7 +22,10 @@ bool has_standard_input() {
   struct stat info {};
   if (fstat(STDIN_FILENO, &info) != 0)
     return false;
-  return S_ISFIFO(info.st_mode) || (S_ISREG(info.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size);
+  const auto null_device = makedev(1, 3);
+  if (S_ISCHR(info.st_mode))
+    return info.st_rdev != null_device && isatty(STDIN_FILENO) == 0;
+  return S_ISFIFO(info.st_mode) || S_ISBLK(info.st_mode) || (S_ISREG(info.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < info.st_size);
 }
 
 bool standard_input_is_waiting() {

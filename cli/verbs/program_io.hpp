@@ -16,8 +16,8 @@
 
 namespace swarm::cli {
 
-/// Whether somebody has given us input: standard input is a pipe, or a file with something left to read. A terminal, /dev/null and an inherited
-/// socket do not count as input.
+/// Whether somebody has given us input: standard input is a pipe, a device, or a file with something left to read. A terminal, /dev/null and an
+/// inherited socket do not count as input.
 bool has_standard_input();
 /// Whether that input can be read without waiting for it.
 bool standard_input_is_waiting();

@@ -1,4 +1,5 @@
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/program_io.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
 #include <doctest/doctest.h>
@@ -357,6 +358,31 @@ TEST_CASE("--detach returns once the worker runs") {
   CHECK(ctl(detached) == code::ok);
   CHECK(ctl.screen.out == "T1\n");
   CHECK(ctl.screen.err == "spawned worker for task T1\n");
+}
+
+TEST_CASE("--detach of a task that runs does not claim to have started it") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto task = task_in(v1::IN_PROGRESS);
+    task.set_assignee("11111111-aaaa");
+    auto r = dispatched(v1::DispatchReply::SPAWN_IN_FLIGHT, task, 10);
+    r.mutable_dispatch()->mutable_spawn()->set_status(v1::Spawn::RUNNING);
+    return r;
+  };
+  auto detached = command;
+  detached.insert(detached.begin() + 1, "--detach");
+  CHECK(ctl(detached) == code::ok);
+  CHECK(ctl.screen.out == "T1\n");
+  CHECK(ctl.screen.err == "task T1 has its worker already (11111111)\n");
+}
+
+TEST_CASE("a device on standard input is input, unless it is /dev/null or a terminal") {
+  const auto is_input = [](const char* file) {
+    dup2(open(file, O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    return has_standard_input();
+  };
+  CHECK(is_input("/dev/zero"));
+  CHECK_FALSE(is_input("/dev/null"));
 }
 
 TEST_CASE("a worker that could not be started is spawn_failed with the error, detached or followed") {
