@@ -18,6 +18,8 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -64,6 +66,9 @@ struct new_options {
 };
 
 int run_new(invocation& cli, const new_options& o) {
+  // Words like @last mean something else.
+  if (o.name.starts_with('@'))
+    throw usage("a terminal's name does not begin with @: nobody could name the terminal by it");
   v1::CreatePtyRequest request;
   request.set_scope(cli.scope());
   for (const auto& word : cli.tail)
@@ -331,9 +336,8 @@ int parse_signal(std::string_view text) {
   throw usage("--signal takes a name such as TERM, or a number from 0 to 64; 0 = hang up, terminate, then kill");
 }
 
-/// Throws `failure` when there is no such terminal, or its program has ended.
-v1::PtyInfo kill_one(const invocation& cli, const std::string& who, int signal) {
-  auto terminal = terminal_named(cli, who, reach::this_scope);
+/// Throws `failure` when its program has ended.
+v1::PtyInfo kill_one(const invocation& cli, const std::string& who, v1::PtyInfo terminal, int signal) {
   v1::KillPtyRequest request;
   request.set_pty_id(terminal.id());
   request.set_signal(signal);
@@ -349,7 +353,7 @@ int run_kill(invocation& cli, const std::vector<std::string>& names, const std::
   const auto signal = named.empty() ? 0 : parse_signal(named);
   const auto* done = signal == 0 ? "ended " : "signalled ";
   if (names.size() == 1) {
-    auto info = kill_one(cli, names.front(), signal);
+    auto info = kill_one(cli, names.front(), terminal_named(cli, names.front(), reach::this_scope), signal);
     if (cli.json_wanted())
       cli.io().print(mcp::pty(info));
     else
@@ -357,9 +361,14 @@ int run_kill(invocation& cli, const std::vector<std::string>& names, const std::
     return code::ok;
   }
   auto all = json::array();
+  bool failed = false;
+  std::set<std::string> told; // one may be named twice
   for (const auto& who : names) {
     try {
-      auto info = kill_one(cli, who, signal);
+      auto terminal = terminal_named(cli, who, reach::this_scope);
+      if (!told.insert(terminal.id()).second)
+        continue;
+      auto info = kill_one(cli, who, std::move(terminal), signal);
       all.push_back(mcp::pty(info));
       if (!cli.json_wanted())
         cli.io().line(done + short_id(info.id()));
@@ -367,11 +376,12 @@ int run_kill(invocation& cli, const std::vector<std::string>& names, const std::
       if (f.exit_status != code::refused)
         throw;
       cli.io().error(f.what()); // the others are killed all the same
+      failed = true;
     }
   }
   if (cli.json_wanted())
     cli.io().print(all);
-  return all.size() == names.size() ? code::ok : code::refused;
+  return failed ? code::refused : code::ok;
 }
 
 /// As it is printed on keyboards.

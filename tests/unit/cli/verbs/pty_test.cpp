@@ -111,6 +111,22 @@ TEST_CASE("attach takes the flag before the configuration, and refuses an unknow
   CHECK(ctl.screen.err.find(file.path.string() + ":2: detach_key in [terminal] takes one character") != std::string::npos);
 }
 
+TEST_CASE("a terminal that is named twice is ended once") {
+  cli_with_terminals ctl;
+  CHECK(ctl.run({"pty", "kill", "server", "2222"}) == code::ok);
+  CHECK(ctl.node.killed.size() == 1);
+  CHECK(ctl.screen.out == "ended 22222222\n");
+}
+
+TEST_CASE("a terminal gets no name by which nobody could reach it") {
+  cli_with_terminals ctl;
+  for (const std::string name : {"@last", "@x"}) {
+    CHECK(ctl.run({"pty", "new", "--name", name, "--", "sh"}) == code::usage);
+    CHECK(ctl.screen.err.find("does not begin with @") != std::string::npos);
+  }
+  CHECK(ctl.node.created.name().empty());
+}
+
 TEST_CASE("nobody attaches to the terminal they are in, whatever it is called") {
   cli_with_terminals ctl;
   ctl.env = environment{{{"HOME", "/home/ada"}, {"SWARM_SPAWN_ID", "22222222-2"}}};
