@@ -258,6 +258,9 @@ void write_host(invocation& cli, host_plan& plan, const request& r) {
 std::vector<std::string> names_wanted(const request& r) {
   const auto& known = install_host_names();
   auto names = comma_separated(r.hosts);
+  // Without a name it would be all that are found.
+  if (!r.hosts.empty() && names.empty())
+    throw usage("--host names no host; leave it out for those that are found, or give claude, codex, opencode, gemini, hermes or all");
   if (std::find(names.begin(), names.end(), "all") != names.end())
     return known;
   std::vector<std::string> out;

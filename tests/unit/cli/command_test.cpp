@@ -271,6 +271,14 @@ TEST_CASE("commands of swarm-mcp that are not here refuse by name, whatever foll
   CHECK(ctl.node.commands.empty());
 }
 
+TEST_CASE("install for a host without a name is refused, and is not for all") {
+  test::cli ctl;
+  for (const std::string hosts : {"", ","}) {
+    CHECK(ctl({"install", "--dry-run", "--host", hosts}) == code::usage);
+    CHECK(ctl.screen.err.find("--host names no host") != std::string::npos);
+  }
+}
+
 TEST_CASE("the name of a file keeps its blanks, and loses them under the name swarm-mcp as there") {
   for (const auto& [program, path] : std::vector<std::pair<std::string, std::string>>{{"swarmctl", "/r/src/tp.c "}, {"swarm-mcp", "/r/src/tp.c"}}) {
     test::cli ctl;
