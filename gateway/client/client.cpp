@@ -57,6 +57,8 @@ call_failed as_failure(const grpc::Status& s) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {code::deadline, "no answer by the deadline; try again with a longer --timeout, or see what the node does: swarmctl status"};
     case grpc::StatusCode::UNAVAILABLE: return {code::deadline, "the node did not come back by the deadline (" + text + "); see: swarmctl status"};
+    // gRPC's own words say nothing to people.
+    case grpc::StatusCode::CANCELLED: return {code::refused, "the node gave this call up, as it does when it stops; see: swarmctl status"};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {code::refused, "the running node does not know this call; it is of another version: swarmctl down, then swarmctl up"};
     case grpc::StatusCode::UNAUTHENTICATED: {

@@ -13,6 +13,7 @@
 #include "gateway/client/client.hpp"
 #include "gateway/client/failure.hpp"
 #include "swarm/v1/coordination.grpc.pb.h"
+#include "swarm/v1/node.grpc.pb.h"
 
 using namespace std::chrono_literals;
 using namespace swarm;
@@ -63,12 +64,23 @@ public:
   }
 };
 
+/// Is stopping for another reason.
+class stopping_node final : public v1::Node::CallbackService {
+public:
+  grpc::ServerUnaryReactor* Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest*, v1::ShutdownReply*) override {
+    auto* reactor = ctx->DefaultReactor();
+    reactor->Finish({grpc::StatusCode::CANCELLED, "CANCELLED"});
+    return reactor;
+  }
+};
+
 /// The client, and a watch of it that is under way. The server goes first at the end, so that nothing waits for ever when it fails.
 struct fixture {
   state_dir dir;
   std::unique_ptr<client> caller;
   std::future<stream_end> watched;
   silent_node node;
+  stopping_node stopping;
   std::unique_ptr<grpc::Server> server;
 
   fixture() {
@@ -77,6 +89,7 @@ struct fixture {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + dir.socket().string(), grpc::InsecureServerCredentials());
     builder.RegisterService(&node);
+    builder.RegisterService(&stopping);
     server = builder.BuildAndStart();
     REQUIRE(server);
     client_settings settings;
@@ -143,6 +156,11 @@ TEST_CASE("what ends a call that was made from within a watch ends the watch, an
   }
   f.node.keeps_questions = false;
   CHECK_NOTHROW(f.caller->ask({}));
+}
+
+TEST_CASE("a call that the node gave up is told of in words of ours") {
+  fixture f;
+  CHECK_THROWS_WITH_AS(f.caller->shutdown({}), "the node gave this call up, as it does when it stops; see: swarmctl status", failure);
 }
 
 TEST_CASE("a home that is away is told at once, and that an earlier try may have come to it") {
