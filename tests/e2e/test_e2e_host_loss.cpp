@@ -241,6 +241,40 @@ TEST_CASE("a terminal of a host that is not linked is said to be there, or not t
   CHECK_MESSAGE(of_nobody.find("not linked, and so not asked: b (down for ") != std::string::npos, of_nobody);
 }
 
+TEST_CASE("a member that is restarted while its home is away reads, types into and ends what runs on it, and the home is told of the end") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto id = last_line(b.ctl(in_shared({"pty", "new", "--name", "m2", "--", "sh", "-c", "echo ready; while read -r l; do echo got-$l; done"})).out);
+  auto output_has = [&](const std::string& text) {
+    return eventually([&] { return b.ctl(in_shared({"pty", "read", id})).out.find(text) != std::string::npos; });
+  };
+  REQUIRE(output_has("ready"));
+  REQUIRE(c.home.ctl({"down", "--keep-programs"}).status == 0);
+  b.kill_node();
+  REQUIRE(b.ctl({"up"}).status == 0);
+  CHECK(output_has("ready"));
+  auto typed = b.ctl(in_shared({"pty", "send", "m2", "hi", "--enter"}));
+  CHECK_MESSAGE(typed.status == 0, typed.err);
+  CHECK(output_has("got-hi"));
+  {
+    terminal_process person{{program("swarmctl").string(), "--scope", "shared", "pty", "attach", "m2"}, b.env(), b.work()};
+    person.type("there\r");
+    CHECK(person.read_until("got-there"));
+    person.type("\x1d");
+    CHECK(person.finish() == 0);
+  }
+  auto ended = b.ctl(in_shared({"pty", "kill", "m2"}));
+  CHECK_MESSAGE(ended.status == 0, ended.err);
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(eventually([&] {
+    for (const auto& s : c.home.ctl_json(in_shared({"spawns"})))
+      if (s["id"] == id)
+        return s["status"] == "ended";
+    return false;
+  }));
+}
+
 TEST_CASE("a place in line at the home survives a restart of the member's node") {
   cluster_of_nodes c;
   test_node b;

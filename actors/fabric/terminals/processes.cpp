@@ -312,6 +312,14 @@ void settle_started(self_ptr self) {
     retire(self, id);
 }
 
+/// Their spawns claim them later; that may be much later, because the home of a shared scope alone has their rows. Their output is kept meanwhile,
+/// and people use them. A record of another process is of an earlier attempt.
+void open_unclaimed(self_ptr self) {
+  for (auto& [id, c] : self->state.children)
+    if (c.started && !c.row && c.info.exists && c.info.pid == c.started->pid())
+      make_terminal(self, c);
+}
+
 void on_list_complete(self_ptr self) {
   auto& st = self->state;
   st.list_complete = true;
@@ -324,6 +332,7 @@ void on_list_complete(self_ptr self) {
   });
   for (auto& q : std::exchange(st.questions, {}))
     answer_question(self, std::move(q));
+  open_unclaimed(self);
   for (auto& [id, c] : st.children)
     if (!c.starting.empty() && c.request)
       st.node->processes->start(*c.request);

@@ -1,3 +1,4 @@
+#include "actors/fabric/terminals/processes.hpp"
 #include "actors/fabric/terminals/pty.hpp"
 #include "actors/fabric/terminals/pty_log.hpp"
 #include "tests/support/fabric_world.hpp"
@@ -307,6 +308,92 @@ TEST_CASE("old output alone does not make a terminal one that has ended") {
   t.print(", and on");
   CHECK(t.all() == "so far, and on");
   CHECK(t.read(0).get()->ended() == false);
+}
+
+namespace {
+
+/// The node's part for programs alone: nobody claims any, as while the home that has their rows is away.
+struct unclaimed_world : terminal_world {
+  unclaimed_world() {
+    print("before");
+    stop();
+    environment->facts.dir = state.dir;
+    environment->clock = &w.clock;
+    environment->processes = &keeper;
+    environment->restarts = restarts;
+  }
+  ~unclaimed_world() {
+    w.end(subject);
+    w.end(log_files);
+  }
+  void start_alone() {
+    log_files = w.sys.spawn(pty_log, node_environment_ptr{environment});
+    subject = w.sys.spawn(processes, node_environment_ptr{environment}, log_files);
+    w.settle();
+  }
+  test::asked<pty_actor> ask_for_it() {
+    auto a = request<pty_actor>(subject, pty_atom_v, id);
+    w.settle();
+    return a;
+  }
+
+  std::shared_ptr<node_environment> environment = std::make_shared<node_environment>();
+  pty_log_actor log_files;
+  processes_actor subject;
+};
+
+} // namespace
+
+TEST_CASE("a program whose spawn nobody has claimed yet is read, typed to and ended") {
+  unclaimed_world t;
+  t.start_alone();
+  t.terminal = t.ask_for_it().get();
+  auto info = t.request<pty_info_ptr>(t.terminal, status_atom_v);
+  t.w.settle();
+  CHECK(info.get()->running());
+  CHECK(info.get()->scope() == "s"); // by which the caller's rights are judged, as by its session
+  CHECK(info.get()->name() == "talk");
+  CHECK(t.all() == "before");
+  CHECK(t.type("ls\n").get() == 3);
+  auto follower = t.read(6, 0, true);
+  t.print(" after");
+  CHECK(follower.get()->data() == " after");
+  auto killed = t.request<pty_info_ptr>(t.terminal, kill_atom_v, std::int32_t{0});
+  t.w.settle();
+  CHECK_FALSE(killed.failed());
+  CHECK(t.keeper.killed == std::vector{t.id});
+  CHECK(t.read(12).get()->ended());
+  CHECK(t.read(12).get()->signal() == 15);
+  CHECK(t.all() == "before after");
+}
+
+TEST_CASE("what an unclaimed program writes is kept as it comes, and its spawn is told of its end") {
+  unclaimed_world t;
+  t.start_alone();
+  std::string everything = "before";
+  for (int i = 0; i < 20; ++i) {
+    auto part = pattern(10'000, everything.size());
+    everything += part;
+    t.print(part); // more than the ring keeps
+  }
+  t.keeper.exit(t.id, 7);
+  t.w.settle();
+  t.w.end(t.subject);
+  t.w.end(t.log_files);
+  t.w.settle();
+  t.start();
+  t.w.settle();
+  CHECK(t.spawn_row(t.id).status() == v1::Spawn::ENDED);
+  t.terminal = t.find();
+  CHECK(t.all() == everything);
+  CHECK(t.read(everything.size()).get()->exit_status() == 7);
+}
+
+TEST_CASE("of a program that is another one than was noted only its spawn makes a terminal") {
+  unclaimed_world t;
+  t.keeper.children.at(t.id).info.pid += 1;
+  t.start_alone();
+  CHECK(t.ask_for_it().error() == errc::unavailable);
 }
 
 TEST_CASE("followers that have left make room for others") {
