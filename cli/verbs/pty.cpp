@@ -240,6 +240,12 @@ int run_read(invocation& cli, const read_options& o) {
     end = cli.node().ptys.read(request, [&](const v1::PtyChunk& chunk) { return take(cli, state, chunk); });
     request.set_from(state.next);
     request.set_tail(request.tail() && !state.started);
+    // What has come counts: of --bytes only the rest is asked for.
+    if (const auto taken = state.next > state.first ? state.next - state.first : 0; !o.follow && state.started && o.bytes > 0) {
+      if (taken >= static_cast<std::uint64_t>(o.bytes))
+        break;
+      request.set_max_bytes(static_cast<std::uint64_t>(o.bytes) - taken);
+    }
     if (end == stream_end::lost)
       cli.node().finder.expect_return();
   }

@@ -35,6 +35,9 @@ using std::chrono::steady_clock;
 constexpr milliseconds pause_first{10};
 constexpr milliseconds pause_longest{500};
 
+/// A stream is renewed now and then, so that a node that hangs is noticed.
+steady_clock::time_point renewed() { return steady_clock::now() + limits::server_wait_max(); }
+
 bool over_limit(const grpc::Status& s) {
   return s.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && s.error_message().find("larger than max") != std::string::npos;
 }
@@ -56,7 +59,7 @@ call_failed as_failure(const grpc::Status& s) {
   switch (s.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {code::deadline, "no answer by the deadline; try again with a longer --timeout, or see what the node does: swarmctl status"};
-    case grpc::StatusCode::UNAVAILABLE: return {code::deadline, "the node did not come back by the deadline (" + text + "); see: swarmctl status"};
+    case grpc::StatusCode::UNAVAILABLE: return {code::deadline, "this could not be done by the deadline (" + text + "); see: swarmctl status"};
     // gRPC's own words say nothing to people.
     case grpc::StatusCode::CANCELLED: return {code::refused, "the node gave this call up, as it does when it stops; see: swarmctl status"};
     case grpc::StatusCode::UNIMPLEMENTED:
@@ -321,9 +324,7 @@ v1::Activity client::wait_for_activity(v1::WaitRequest request) {
 }
 
 template <class Request, class Answer, class Open>
-stream_end client::stream(const Request& request, Open open, const std::function<bool(const Answer&)>& on) {
-  // A stream is renewed now and then, so that a node that hangs is noticed.
-  auto until = steady_clock::now() + limits::server_wait_max();
+stream_end client::stream(const Request& request, Open open, const std::function<bool(const Answer&)>& on, time_point until, grpc::Status* end) {
   std::shared_ptr<grpc::Channel> connection;
   try {
     connection = channel(steady_clock::now() + milliseconds{settings_.timeout_ms});
@@ -356,6 +357,8 @@ stream_end client::stream(const Request& request, Open open, const std::function
     throw;
   }
   auto status = finish();
+  if (end)
+    *end = status;
   if (take_cancelled() || stopped)
     return stream_end::stopped;
   switch (status.error_code()) {
@@ -377,7 +380,7 @@ stream_end client::watch(const v1::WatchRequest& request, const std::function<bo
     stub = v1::Coordination::NewStub(connection);
     return stub->Watch(&context, r);
   };
-  return stream<v1::WatchRequest, v1::WatchReply>(request, open, on);
+  return stream<v1::WatchRequest, v1::WatchReply>(request, open, on, renewed());
 }
 
 v1::NodeStatus client::status() { return call<v1::Node>(&v1::Node::Stub::Status, v1::NodeStatusRequest{}); }
@@ -474,7 +477,31 @@ stream_end client::read(const v1::ReadPtyRequest& request, const std::function<b
     stub = v1::Ptys::NewStub(connection);
     return stub->Read(&context, r);
   };
-  return stream<v1::ReadPtyRequest, v1::PtyChunk>(request, open, on);
+  // Who does not follow waits as long as for a call, and anew whenever something has come.
+  const auto until = request.follow() ? renewed() : steady_clock::now() + milliseconds{settings_.timeout_ms};
+  bool heard = false;
+  auto hear = [&](const v1::PtyChunk& chunk) {
+    heard = true;
+    return on(chunk);
+  };
+  for (;;) {
+    grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
+    const auto end = stream<v1::ReadPtyRequest, v1::PtyChunk>(request, open, hear, until, &last);
+    const bool renews = request.follow() && last.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (heard || renews || (end != stream_end::lost && end != stream_end::too_slow)) {
+      read_pause_ = {};
+      return end;
+    }
+    read_pause_ = std::clamp(2 * read_pause_, pause_first, pause_longest);
+    if (!request.follow() && steady_clock::now() + read_pause_ >= until)
+      throw as_failure(last);
+    if (!pause(read_pause_)) {
+      take_cancelled();
+      return stream_end::stopped;
+    }
+    if (request.follow())
+      return end;
+  }
 }
 
 v1::SendPtyReply client::send(v1::SendPtyRequest request) {

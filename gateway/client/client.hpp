@@ -105,7 +105,7 @@ private:
   Answer call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request&, std::int64_t extra_ms = 0,
               bool repeat = true);
   template <class Request, class Answer, class Open>
-  stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on);
+  stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on, time_point until, grpc::Status* end = nullptr);
 
   /// The context that cancel() ends, while this lives. A handler of stream news may make calls: those come first then, and
   /// a cancellation that has ended one of them ends the stream as well.
@@ -136,6 +136,7 @@ private:
   unique_fd leaving_;         // pidfd of the node that was asked to stop, or of the ssh that leads to it
   std::unique_ptr<ssh_line> line_;
   bool was_connected_ = false;
+  std::chrono::milliseconds read_pause_{0}; // before the next try of a read that brought nothing
   std::string client_name_;
   std::uint64_t seq_ = 0;
 

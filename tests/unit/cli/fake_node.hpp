@@ -107,16 +107,20 @@ public:
   }
   std::vector<std::string> output; // of every terminal, in chunks
   std::string refused_read;        // why there is none; empty: there is
-  stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override {
+  std::vector<v1::ReadPtyRequest> reads;
+  std::vector<stream_end> read_ends; // of the first reads; complete after that
+  stream_end read(const v1::ReadPtyRequest& request, const std::function<bool(const v1::PtyChunk&)>& on) override {
+    reads.push_back(request);
     if (!refused_read.empty())
       throw call_failed(code::refused, refused_read);
     v1::PtyChunk chunk;
+    chunk.set_offset(request.from());
     for (const auto& bytes : output) {
       chunk.set_offset(chunk.offset() + chunk.data().size());
       chunk.set_data(bytes);
       on(chunk);
     }
-    return stream_end::complete;
+    return reads.size() <= read_ends.size() ? read_ends[reads.size() - 1] : stream_end::complete;
   }
   std::vector<v1::SendPtyRequest> typed;
   v1::SendPtyReply send(v1::SendPtyRequest request) override {

@@ -139,6 +139,19 @@ TEST_CASE("nobody attaches to the terminal they are in, whatever it is called") 
   }
 }
 
+TEST_CASE("of --bytes that came in part before a stream was cut, the rest is read") {
+  test::cli ctl;
+  ctl.node.output = {"abc"};
+  ctl.node.read_ends = {stream_end::too_slow, stream_end::lost};
+  CHECK(ctl({"pty", "read", "11111111-1111-1111-1111-111111111111", "--from", "5", "--bytes", "9"}) == code::ok);
+  CHECK(ctl.screen.out == "abcabcabc");
+  REQUIRE(ctl.node.reads.size() == 3);
+  CHECK(ctl.node.reads[0].max_bytes() == 9);
+  CHECK(ctl.node.reads[1].from() == 8);
+  CHECK(ctl.node.reads[1].max_bytes() == 6);
+  CHECK(ctl.node.reads[2].max_bytes() == 3);
+}
+
 TEST_CASE("pty kill does not claim to have ended what has ended already") {
   cli_with_terminals ctl;
   ctl.node.terminals.front().set_ended_at_ms(ctl.clock.unix_ms() - 3000);

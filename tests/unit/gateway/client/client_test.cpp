@@ -14,6 +14,7 @@
 #include "gateway/client/failure.hpp"
 #include "swarm/v1/coordination.grpc.pb.h"
 #include "swarm/v1/node.grpc.pb.h"
+#include "swarm/v1/pty.grpc.pb.h"
 
 using namespace std::chrono_literals;
 using namespace swarm;
@@ -74,6 +75,30 @@ public:
   }
 };
 
+/// Ends reads of terminals as it is told, and keeps those that come after.
+class unable_node final : public v1::Ptys::CallbackService {
+public:
+  std::atomic<int> reads = 0;
+  std::mutex mutex;
+  std::deque<grpc::Status> ends;
+
+  grpc::ServerWriteReactor<v1::PtyChunk>* Read(grpc::CallbackServerContext*, const v1::ReadPtyRequest*) override {
+    struct stream final : grpc::ServerWriteReactor<v1::PtyChunk> {
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+    auto* out = new stream;
+    std::lock_guard guard{mutex};
+    ++reads;
+    if (!ends.empty()) {
+      out->Finish(ends.front());
+      if (ends.size() > 1)
+        ends.pop_front();
+    }
+    return out;
+  }
+};
+
 /// The client, and a watch of it that is under way. The server goes first at the end, so that nothing waits for ever when it fails.
 struct fixture {
   state_dir dir;
@@ -81,6 +106,7 @@ struct fixture {
   std::future<stream_end> watched;
   silent_node node;
   stopping_node stopping;
+  unable_node terminals;
   std::unique_ptr<grpc::Server> server;
 
   fixture() {
@@ -90,6 +116,7 @@ struct fixture {
     builder.AddListeningPort("unix:" + dir.socket().string(), grpc::InsecureServerCredentials());
     builder.RegisterService(&node);
     builder.RegisterService(&stopping);
+    builder.RegisterService(&terminals);
     server = builder.BuildAndStart();
     REQUIRE(server);
     client_settings settings;
@@ -181,4 +208,29 @@ TEST_CASE("a home that is away is told at once, and that an earlier try may have
   CHECK(failure_of({{grpc::StatusCode::RESOURCE_EXHAUSTED, "full"}, away}) == away.error_message());
   CHECK(failure_of({{grpc::StatusCode::UNAVAILABLE, "the outcome is unknown"}, away}) ==
         away.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown");
+}
+
+TEST_CASE("who reads a terminal is told by the deadline of a call why it cannot be read, and is not kept") {
+  fixture f;
+  f.caller->set_timeout_ms(200);
+  std::string reason;
+  SUBCASE("the node says that it cannot") {
+    f.terminals.ends = {{grpc::StatusCode::UNAVAILABLE, "the program in this terminal is about to start"}};
+    reason = "the program in this terminal is about to start";
+  }
+  SUBCASE("it says nothing") { reason = "no answer by the deadline"; }
+  try {
+    f.caller->read({}, [](const v1::PtyChunk&) { return true; });
+    FAIL("it was read");
+  } catch (const call_failed& e) {
+    CHECK(e.exit_status == code::deadline);
+    CHECK_MESSAGE(std::string{e.what()}.find(reason) != std::string::npos, e.what());
+  }
+}
+
+TEST_CASE("a terminal that can be read a moment later is read") {
+  fixture f;
+  f.terminals.ends = {{grpc::StatusCode::UNAVAILABLE, "not yet"}, {grpc::StatusCode::UNAVAILABLE, "not yet"}, grpc::Status::OK};
+  CHECK(f.caller->read({}, [](const v1::PtyChunk&) { return true; }) == stream_end::complete);
+  CHECK(f.terminals.reads == 3);
 }
