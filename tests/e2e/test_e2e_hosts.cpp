@@ -302,6 +302,32 @@ TEST_CASE("a terminal of another host stays attached while one's own node restar
   }
 }
 
+TEST_CASE("a terminal of another host stays attached while one's own node is suspended") {
+  cluster_of_nodes c{"link_heartbeat = 1000\nlink_silence = 2000\n"};
+  test_node b, d;
+  c.join(b, "b");
+  c.join(d, "d");
+  std::string id = b.ctl_json({"pty", "new", "--", "sh", "-c", "while read -r line; do echo got-$line; done"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, d.env(), d.work()};
+  person.type("one\r");
+  REQUIRE(person.read_until("got-one"));
+  // Several times: what comes first after it, the news of the link or the question for the terminal, is chance.
+  for (int i = 0; i < 3; ++i) {
+    const auto word = "again" + std::to_string(i);
+    kill(d.node_pid(), SIGSTOP);
+    const bool was_missed = eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "d") == "down"; });
+    kill(d.node_pid(), SIGCONT);
+    REQUIRE(was_missed);
+    CHECK(eventually([&] {
+      person.type(word + "\r");
+      return person.read_until("got-" + word, std::chrono::milliseconds{500});
+    }));
+  }
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+  CHECK(person.screen().find("no terminal") == std::string::npos);
+}
+
 TEST_CASE("a member's node and its home may stop and come back") {
   cluster_of_nodes c;
   test_node b;

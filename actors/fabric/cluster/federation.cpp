@@ -127,14 +127,25 @@ link_request_ptr by(const v1::Principal& who, std::function<void(v1::LinkRequest
   return r;
 }
 
-/// This node, or its actor for the other one, has started not long ago and has not heard of the other one since: their link is likely to come up.
-bool is_awaited(self_ptr self, const federation_state::member& m, const v1::ClusterNode& n) {
-  return n.link() == v1::ClusterNode::DOWN && n.last_heard_ms() == 0 &&
-         self->state.node->clock->boot_ms() - m.since_ms < limits::restart_grace().count();
+/// A link that ends says so, and its node is looked at then; also when this process was suspended, and has heard of nothing meanwhile.
+void look_at(self_ptr self, const std::string& node_id, const v1::ClusterNode& n) {
+  auto i = self->state.members.find(node_id);
+  if (i == self->state.members.end())
+    return;
+  const bool is_up = n.link() == v1::ClusterNode::UP;
+  if (std::exchange(i->second.was_up, is_up) && !is_up)
+    i->second.lost_ms = self->state.node->clock->boot_ms();
 }
 
-/// Asks all linked nodes at once, but not the one that the question comes from; `each` for every answer, `not_asked` for a node that is not linked,
-/// and whether its link is likely to come up, `done` when the last has come or failed.
+/// The link is likely to come up: it was lost a moment ago, or this node, or its actor for the other one, has just started and has not heard of
+/// the other one since.
+bool is_awaited(self_ptr self, const federation_state::member& m, const v1::ClusterNode& n) {
+  auto recent = [now = self->state.node->clock->boot_ms()](std::int64_t ms) { return now - ms < limits::restart_grace().count(); };
+  return n.link() == v1::ClusterNode::DOWN && ((n.last_heard_ms() == 0 && recent(m.since_ms)) || (m.lost_ms != 0 && recent(m.lost_ms)));
+}
+
+/// Asks all linked nodes at once, but not the one that the question comes from; `each` for every answer, `not_asked` for a node that is not linked
+/// or does not answer, and whether it is likely to do so soon, `done` when the last has come or failed.
 void ask_all(
   self_ptr self, const link_request_ptr& request, std::function<void(const v1::LinkResponse&)> each, std::function<void()> done,
   std::function<void(const std::string& node, bool is_awaited)> not_asked = [](const std::string&, bool) {}) {
@@ -144,12 +155,22 @@ void ask_all(
       done();
   };
   for (const auto& [id, m] : self->state.members) {
-    if (!m.who || m.revoked || id == request->principal().node())
+    if (m.revoked || id == request->principal().node())
       continue;
+    if (!m.who) {
+      not_asked(m.address.node_name(), true); // it is being started again
+      continue;
+    }
     ++*left;
+    // A link that is lost, or an actor that ends, while the question is under way says nothing of what the node has.
+    auto failed = [step, not_asked, name = m.address.node_name()](caf::error& e) {
+      not_asked(name, e != errc::forbidden);
+      step();
+    };
     self->request(m.who, limits::tree_patience(), status_atom_v)
       .then(
-        [self, node_id = id, who = m.who, request, each, step, not_asked](const cluster_node_ptr& n) {
+        [self, node_id = id, who = m.who, request, each, step, not_asked, failed](const cluster_node_ptr& n) {
+          look_at(self, node_id, *n);
           if (n->link() != v1::ClusterNode::UP) {
             auto known = self->state.members.find(node_id);
             not_asked(n->info().node_name(), known != self->state.members.end() && is_awaited(self, known->second, *n));
@@ -161,9 +182,9 @@ void ask_all(
                 each(*r);
                 step();
               },
-              [step](caf::error&) { step(); });
+              failed);
         },
-        [step](caf::error&) { step(); });
+        failed);
   }
   step();
 }
@@ -181,8 +202,7 @@ caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const prin
       if (r.has_pty() && kept->pending())
         kept->answer(self->home_system().spawn(remote_pty, caf::actor_cast<federation_actor>(self), r.pty().node_id(), r.pty(), who));
       // Which nodes it has not asked is the home's to say.
-      else if (r.has_error() &&
-               (code == errc::forbidden || (*failure == errc::not_found && (code == errc::unavailable || (code == errc::not_found && is_of_home)))))
+      else if (r.has_error() && (code == errc::forbidden || (*failure == errc::not_found && (code != errc::not_found || is_of_home))))
         *failure = fail(code, r.error().text());
     },
     // A node that does not say what terminals it has may hold this one.
@@ -196,8 +216,8 @@ caf::result<pty_actor> find_pty(self_ptr self, const std::string& id, const prin
       if (!is_awaited)
         *away += concat({away->empty() ? "" : ", ", node});
       else if (*failure == errc::not_found)
-        *failure =
-          fail(errc::unavailable, concat({"no terminal ", id, " on the nodes that are linked; the link to the node ", node, " is coming up"}));
+        *failure = fail(errc::unavailable, concat({"no terminal ", id, " on the nodes that are linked; the node ", node,
+                                                   ", which does not answer just now, is waited for: try again"}));
     });
   return promise;
 }
@@ -291,7 +311,8 @@ void collect(self_ptr self, std::function<void(v1::ClusterView)> done) {
     ++*left;
     self->request(who, limits::tree_patience(), status_atom_v)
       .then(
-        [view, i, step](const cluster_node_ptr& said) {
+        [self, view, i, step](const cluster_node_ptr& said) {
+          look_at(self, said->info().node_id(), *said);
           auto& n = *view->mutable_nodes(i);
           auto address = n.info().address();
           auto draining = n.info().draining();

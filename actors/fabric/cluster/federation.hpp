@@ -22,6 +22,8 @@ struct federation_state {
     v1::NodeAddress address;
     bool revoked = false;
     std::int64_t since_ms = 0;
+    bool was_up = false;      // when it was looked at last
+    std::int64_t lost_ms = 0; // boot time at which its link was first seen to be gone; 0: it has not been
     runtime::restart_record failures;
   };
 

@@ -1,9 +1,12 @@
 // A member's link to its home: what becomes of what is asked while the home is not reached.
+#include "actors/fabric/cluster/federation.hpp"
 #include "actors/fabric/cluster/link.hpp"
+#include "actors/fabric/watch_hub.hpp"
 #include "actors/runtime/error_text.hpp"
 #include "tests/support/fabric_world.hpp"
 
 #include <deque>
+#include <functional>
 
 using namespace swarm;
 using namespace std::chrono_literals;
@@ -38,6 +41,8 @@ struct membership final : cluster_port {
   v1::ClusterView view() const override {
     v1::ClusterView out;
     out.set_cluster_id("c");
+    for (const auto& n : nodes)
+      *out.add_nodes() = n;
     return out;
   }
   void keep(const v1::ClusterView&) override {}
@@ -47,6 +52,7 @@ struct membership final : cluster_port {
   std::string checkout_of(std::string_view) const override { return {}; }
   const domain::accept_policy& accepts() const override { return policy; }
   domain::accept_policy policy;
+  std::vector<v1::ClusterNode> nodes;
 };
 
 link_request_ptr asked_by(v1::Principal::Kind who, bool command) {
@@ -82,8 +88,8 @@ struct answer {
   std::string text() const { return failed ? runtime::error_text(*failed) : ""; }
 };
 
-struct member {
-  member() {
+struct wired_node {
+  wired_node() {
     w.advance(1s); // like a machine that has been on for a while
     environment->facts.node_id = "b";
     environment->facts.node_name = "b";
@@ -91,17 +97,10 @@ struct member {
     environment->clock = &w.clock;
     environment->links = &links;
     environment->cluster = &cluster;
-    v1::NodeAddress home;
-    home.set_node_id("a");
-    home.set_node_name("a");
-    home.set_address("10.0.0.1:7400");
-    subject = w.sys.spawn(swarm::link, node_environment_ptr{environment}, home, true, federation_actor{}, watch_hub_actor{}, processes_actor{});
-    w.settle();
   }
-  ~member() { w.end(subject); }
 
   void tell(link_news::kind_t kind, link_connection_ptr of = nullptr, v1::LinkFrame frame = {}, std::string text = {}) {
-    w.tell(subject, std::make_shared<const link_news>(link_news{kind, std::move(of), "a", link_lane::control, std::move(frame), std::move(text)}));
+    hears(std::make_shared<const link_news>(link_news{kind, std::move(of), "a", link_lane::control, std::move(frame), std::move(text)}));
   }
   void refuse_dial() { tell(link_news::not_reached, nullptr, {}, "10.0.0.1:7400: connection refused"); }
   /// The home takes the connection, and from then on what is asked, without an answer.
@@ -131,15 +130,6 @@ struct member {
   }
   void link_down() { tell(link_news::disconnected, std::exchange(connection, nullptr)); }
 
-  std::shared_ptr<answer> ask(const link_request_ptr& r) {
-    auto out = std::make_shared<answer>();
-    w.sys.spawn([out, r, to = subject](caf::event_based_actor* self) {
-      self->request(to, caf::infinite, r)
-        .then([out](const link_response_ptr& said) { out->response = said; }, [out](caf::error& e) { out->failed = std::move(e); });
-    });
-    w.settle();
-    return out;
-  }
   /// Each dial is refused at once.
   void pass(std::chrono::milliseconds d) {
     for (auto left = d; left > 0ms; left -= 50ms) {
@@ -164,12 +154,101 @@ struct member {
   dials links;
   membership cluster;
   std::shared_ptr<wire> connection;
-  link_actor subject;
+  std::function<void(const link_news_ptr&)> hears;
   int refused = 0;
   std::uint64_t runs = 0;
 };
 
+struct member : wired_node {
+  member() {
+    v1::NodeAddress home;
+    home.set_node_id("a");
+    home.set_node_name("a");
+    home.set_address("10.0.0.1:7400");
+    hears = [this](const link_news_ptr& news) { w.tell(subject, news); };
+    subject = w.sys.spawn(swarm::link, node_environment_ptr{environment}, home, true, federation_actor{}, watch_hub_actor{}, processes_actor{});
+    w.settle();
+  }
+  ~member() { w.end(subject); }
+
+  std::shared_ptr<answer> ask(const link_request_ptr& r) {
+    auto out = std::make_shared<answer>();
+    w.sys.spawn([out, r, to = subject](caf::event_based_actor* self) {
+      self->request(to, caf::infinite, r)
+        .then([out](const link_response_ptr& said) { out->response = said; }, [out](caf::error& e) { out->failed = std::move(e); });
+    });
+    w.settle();
+    return out;
+  }
+  link_actor subject;
+};
+
+/// The same with what chooses between links.
+struct federated_member : wired_node {
+  federated_member() {
+    cluster.nodes.resize(2);
+    auto& home = cluster.nodes[0];
+    home.mutable_info()->set_node_id("a");
+    home.mutable_info()->set_node_name("a");
+    home.mutable_info()->set_address("10.0.0.1:7400");
+    home.set_link(v1::ClusterNode::DOWN);
+    home.set_home(true);
+    cluster.nodes[1].mutable_info()->set_node_id("b");
+    cluster.nodes[1].set_link(v1::ClusterNode::SELF);
+    watch = w.sys.spawn(watch_hub);
+    hears = [this](const link_news_ptr& news) { w.tell(subject, news); };
+    subject = w.sys.spawn(federation, node_environment_ptr{environment}, watch, processes_actor{});
+    w.settle();
+  }
+  ~federated_member() {
+    w.end(subject);
+    w.end(watch);
+  }
+
+  /// What becomes of the question for a terminal that nobody on this node knows.
+  std::shared_ptr<std::optional<caf::error>> find() {
+    auto out = std::make_shared<std::optional<caf::error>>();
+    auto person = std::make_shared<v1::Principal>();
+    person->set_kind(v1::Principal::OPERATOR);
+    w.sys.spawn([out, person, to = subject](caf::event_based_actor* self) {
+      self->request(to, caf::infinite, pty_atom_v, std::string{"t"}, principal_ptr{person})
+        .then([](const pty_actor&) {}, [out](caf::error& e) { *out = std::move(e); });
+    });
+    w.settle();
+    return out;
+  }
+
+  watch_hub_actor watch;
+  federation_actor subject;
+};
+
 } // namespace
+
+TEST_CASE("a terminal is waited for while a link that was lost a moment ago is likely to come back, and later it is said who was not asked") {
+  federated_member b;
+  b.link_up();
+  SUBCASE("it broke") {}
+  SUBCASE("this node was suspended, and had heard of nothing for long") { b.w.advance(48s); }
+  b.link_down();
+  auto soon = b.find();
+  REQUIRE(soon->has_value());
+  CHECK_MESSAGE(**soon == errc::unavailable, runtime::error_text(**soon));
+  b.pass(limits::restart_grace() + 1s);
+  auto later = b.find();
+  REQUIRE(later->has_value());
+  CHECK(**later == errc::not_found);
+  CHECK_MESSAGE(runtime::error_text(**later).find("not linked, and so not asked: a; ") != std::string::npos, runtime::error_text(**later));
+}
+
+TEST_CASE("a node that is linked and does not answer may have the terminal") {
+  federated_member b;
+  b.link_up();
+  auto asked = b.find();
+  CHECK_FALSE(asked->has_value());
+  b.w.advance(limits::call_deadline_default());
+  REQUIRE(asked->has_value());
+  CHECK_MESSAGE(**asked == errc::unavailable, runtime::error_text(**asked));
+}
 
 TEST_CASE("what a client asks of a home that is away is refused after a restart's time, also what waits then, and says for how long and why") {
   member b;
