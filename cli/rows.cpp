@@ -39,14 +39,42 @@ std::string name_is_taken(const std::string& name, const std::string& name_there
                  "; choose another name: swarmctl down, then swarmctl up --node-name NAME"});
 }
 
+namespace {
+
+/// Since when and why.
+std::string down_state(const v1::ClusterNode& n, std::int64_t now_ms) {
+  if (n.last_heard_ms() == 0 && n.down_ms() == 0)
+    return n.home() ? "linking…" : "not linked yet";
+  const auto for_ms = n.down_ms() > 0 ? n.down_ms() : std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0);
+  return concat({"down for ", duration(for_ms), n.down_reason().empty() ? "" : ": ", escape_control(n.down_reason(), false)});
+}
+
+} // namespace
+
+bool is_reachable(const v1::ClusterNode& n, const v1::ClusterView& view) {
+  const auto is_way = [](const v1::ClusterNode& x) { return x.link() == v1::ClusterNode::SELF || x.link() == v1::ClusterNode::UP; };
+  if (n.link() != v1::ClusterNode::NONE)
+    return is_way(n);
+  return std::any_of(view.nodes().begin(), view.nodes().end(), [&](const auto& x) { return x.home() && is_way(x); });
+}
+
+std::string link_state(const v1::ClusterNode& n, const v1::ClusterView& view, std::int64_t now_ms) {
+  if (n.link() == v1::ClusterNode::NONE && !n.left())
+    for (const auto& home : view.nodes()) {
+      if (has_revoked_us(home))
+        return "out of reach: this node is revoked";
+      if (home.home() && home.link() == v1::ClusterNode::DOWN && (home.last_heard_ms() != 0 || home.down_ms() != 0))
+        return "out of reach: the home is down";
+    }
+  return link_state(n, now_ms);
+}
+
 std::string link_state(const v1::ClusterNode& n, std::int64_t now_ms) {
   if (has_revoked_us(n))
     return "has revoked this node";
   std::string out = n.left() ? "left" : n.link() == v1::ClusterNode::NONE ? "through home" : link_text(n.link());
   if (n.link() == v1::ClusterNode::DOWN)
-    out = n.last_heard_ms() > 0 ? out + " for " + duration(std::max<std::int64_t>(now_ms - n.last_heard_ms(), 0))
-          : n.home()            ? "linking…"
-                                : "not linked yet";
+    out = down_state(n, now_ms);
   if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
     out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
   if (n.info().draining())

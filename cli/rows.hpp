@@ -26,6 +26,10 @@ std::string name_is_taken(const std::string& name, const std::string& name_there
 const char* link_text(v1::ClusterNode::Link);
 /// The same with since when, how fast, and what else is to be known of the node.
 std::string link_state(const v1::ClusterNode&, std::int64_t now_ms);
+/// The same of a node of the cluster as this one sees it: another member is out of reach when there is no way through the home.
+std::string link_state(const v1::ClusterNode&, const v1::ClusterView&, std::int64_t now_ms);
+/// What is known of the node is as of now: it is this one, or linked, or another member while the home is linked.
+bool is_reachable(const v1::ClusterNode&, const v1::ClusterView&);
 
 /// Why a prompt woke nobody who was not to be woken (as in swarm-mcp).
 inline constexpr const char* nudge_off = "nudge=false";

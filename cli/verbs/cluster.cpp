@@ -13,7 +13,7 @@ namespace swarm::cli {
 
 namespace {
 
-json node_row(const v1::ClusterNode& n) {
+json node_row(const v1::ClusterNode& n, const v1::ClusterView& view) {
   auto labels = json::object();
   for (const auto& l : n.info().labels())
     labels[l.name()] = l.value();
@@ -26,6 +26,8 @@ json node_row(const v1::ClusterNode& n) {
           {"version", n.info().version()},
           {"home", n.home()},
           {"link", link_text(n.link())},
+          {"reachable", is_reachable(n, view)},
+          {"down_reason", n.down_reason()},
           {"left", n.left()},
           {"labels", labels},
           {"workers", n.info().workers()},
@@ -45,7 +47,7 @@ void print_nodes(const invocation& cli, const v1::ClusterView& view) {
   if (cli.json_wanted()) {
     auto rows = json::array();
     for (const auto& n : view.nodes())
-      rows.push_back(node_row(n));
+      rows.push_back(node_row(n, view));
     return io.print({{"cluster_id", view.cluster_id()}, {"authority_unlocked", view.authority_unlocked()}, {"nodes", rows}});
   }
   if (view.cluster_id().empty())
@@ -55,9 +57,9 @@ void print_nodes(const invocation& cli, const v1::ClusterView& view) {
     std::string labels;
     for (const auto& l : n.info().labels())
       labels += (labels.empty() ? "" : " ") + l.name() + "=" + l.value();
-    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), link_state(n, cli.now_ms()),
+    rows.push_back({n.info().node_name() + (n.home() ? " (home)" : ""), link_state(n, view, cli.now_ms()),
                     n.info().address().empty() ? "-" : n.info().address(), n.info().version(),
-                    n.info().workers_max() > 0 ? concat({n.info().workers(), "/", n.info().workers_max()}) : "-", labels});
+                    n.info().workers_max() > 0 && is_reachable(n, view) ? concat({n.info().workers(), "/", n.info().workers_max()}) : "-", labels});
   }
   io.text(table({"NODE", "LINK", "ADDRESS", "VERSION", "WORKERS", "LABELS"}, rows));
 }

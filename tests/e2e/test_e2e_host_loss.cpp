@@ -254,6 +254,9 @@ TEST_CASE("a member that is restarted while its home is away reads, types into a
   b.kill_node();
   REQUIRE(b.ctl({"up"}).status == 0);
   CHECK(output_has("ready"));
+  // Which it has not heard since it started.
+  CHECK(eventually([&] { return b.ctl({"status"}).out.find(": " + c.address + ": connection refused") != std::string::npos; }));
+  CHECK(cluster_of_nodes::row_seen_by(b, "a")["reachable"] == false);
   auto typed = b.ctl(in_shared({"pty", "send", "m2", "hi", "--enter"}));
   CHECK_MESSAGE(typed.status == 0, typed.err);
   CHECK(output_has("got-hi"));

@@ -328,6 +328,8 @@ void collect(self_ptr self, std::function<void(v1::ClusterView)> done) {
           n.set_round_trip_us(said->round_trip_us());
           n.set_clock_offset_ms(said->clock_offset_ms());
           n.set_unacknowledged(said->unacknowledged());
+          n.set_down_ms(said->down_ms());
+          n.set_down_reason(said->down_reason());
           step();
         },
         [step](caf::error&) { step(); });

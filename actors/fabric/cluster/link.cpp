@@ -603,6 +603,7 @@ cluster_node_ptr describe(self_ptr self) {
     out->set_round_trip_us(took->count());
   out->set_clock_offset_ms(st.clock_offset_ms);
   out->set_unacknowledged(control.link->waiting_messages());
+  link_away::describe(self, *out);
   return out;
 }
 

@@ -95,6 +95,14 @@ void refuse_while_away(self_ptr self) {
     dial(self, link_lane::control);
 }
 
+void describe(self_ptr self, v1::ClusterNode& home) {
+  const auto& st = self->state;
+  if (!st.dials || is_up(self) || st.down_since_ms == 0 || (st.dial_failed_ms == 0 && !is_home_away(self)))
+    return;
+  home.set_down_ms(std::max<std::int64_t>(boot_ms(self) - st.heard_ms, 1));
+  home.set_down_reason(st.last_failure);
+}
+
 std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& request) {
   if (!request.has_query() || is_of_client(request) || is_up(self) || down_for_ms(self) < limits::link_silence().count())
     return std::nullopt;

@@ -19,6 +19,9 @@ caf::error not_reached(self_ptr self, const link_state::question& q);
 /// until the next dial is.
 void refuse_while_away(self_ptr self);
 
+/// Since when and why the home is not reached, in the row of its node. Nothing while a restart, or the first dial, may not be over.
+void describe(self_ptr self, v1::ClusterNode&);
+
 /// Of what this node asks for itself: an error, after which it asks again later.
 std::optional<caf::error> is_silent(self_ptr self, const v1::LinkRequest& request);
 

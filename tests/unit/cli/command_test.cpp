@@ -658,6 +658,43 @@ TEST_CASE("nodes says that the link to the home is coming up, and how another me
   CHECK(ctl.out_json()["nodes"][2]["link"] == "none");
 }
 
+TEST_CASE("a home that has not been reached since the node started is down, and members behind it are out of reach") {
+  test::cli ctl;
+  ctl.node.view.set_cluster_id("x");
+  auto add = [&](const char* name, v1::ClusterNode::Link link) -> v1::ClusterNode& {
+    auto& n = *ctl.node.view.add_nodes();
+    n.mutable_info()->set_node_name(name);
+    n.mutable_info()->set_workers(3);
+    n.mutable_info()->set_workers_max(7);
+    n.set_link(link);
+    return n;
+  };
+  auto& home = add("a", v1::ClusterNode::DOWN);
+  home.set_home(true);
+  home.set_down_ms(47'000);
+  home.set_down_reason("10.0.0.1:7400: connection refused");
+  add("b", v1::ClusterNode::SELF);
+  add("c", v1::ClusterNode::NONE);
+  for (const char* verb : {"nodes", "status", "doctor"}) {
+    CAPTURE(verb);
+    ctl({verb});
+    CHECK(ctl.screen.out.find("down for 47 s: 10.0.0.1:7400: connection refused") != std::string::npos);
+    CHECK(ctl.screen.out.find("linking") == std::string::npos);
+  }
+  CHECK(ctl({"nodes"}) == code::ok);
+  CHECK(ctl.screen.out.find("out of reach: the home is down") != std::string::npos);
+  CHECK(ctl.screen.out.find("through home") == std::string::npos);
+  CHECK(ctl.screen.out.find("3/7") == ctl.screen.out.rfind("3/7")); // its own
+  CHECK(ctl({"nodes", "--json"}) == code::ok);
+  const auto rows = ctl.out_json()["nodes"];
+  CHECK(rows[0]["down_reason"] == "10.0.0.1:7400: connection refused");
+  CHECK(rows[1]["reachable"] == true);
+  CHECK(rows[2]["reachable"] == false);
+  ctl.node.view.mutable_nodes(0)->set_link(v1::ClusterNode::REVOKED);
+  CHECK(ctl({"nodes"}) == code::ok);
+  CHECK(ctl.screen.out.find("out of reach: this node is revoked") != std::string::npos);
+}
+
 TEST_CASE("status as JSON says since when the home is away") {
   test::cli ctl;
   CHECK(ctl({"status", "--json"}) == code::ok);

@@ -180,6 +180,12 @@ struct member : wired_node {
     w.settle();
     return out;
   }
+  v1::ClusterNode row() {
+    auto said = w.ask<cluster_node_ptr>(subject, status_atom_v);
+    REQUIRE(said.has_value());
+    return *std::get<cluster_node_ptr>(*said);
+  }
+
   link_actor subject;
 };
 
@@ -289,6 +295,28 @@ TEST_CASE("a node that has just started gives its first dial the time that it ma
   CHECK(early->waits());
   b.pass(limits::link_connect_timeout);
   CHECK(early->is(errc::away));
+}
+
+TEST_CASE("a home that the first dial of a node does not reach is down from then on, with the reason") {
+  member b;
+  CHECK(b.row().down_ms() == 0);
+  b.refuse_dial();
+  b.pass(47s);
+  CHECK(b.row().link() == v1::ClusterNode::DOWN);
+  CHECK(b.row().last_heard_ms() == 0);
+  CHECK(b.row().down_ms() == 47'000);
+  CHECK(b.row().down_reason() == "10.0.0.1:7400: connection refused");
+  b.link_up();
+  CHECK(b.row().down_ms() == 0);
+  CHECK(b.row().down_reason().empty());
+}
+
+TEST_CASE("a home whose first dial is not answered is down when that one may be over") {
+  member b;
+  b.w.advance_by(limits::link_connect_timeout - 100ms, 100ms);
+  CHECK(b.row().down_ms() == 0);
+  b.w.advance_by(100ms, 100ms);
+  CHECK(b.row().down_ms() > 0);
 }
 
 TEST_CASE("what the node asks for itself waits for the home: not to know is no no") {
