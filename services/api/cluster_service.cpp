@@ -303,11 +303,14 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
     return security_failure{security_error::wrong_state, "this node is in no cluster"};
   if (facts->is_home()) {
     const auto view = cluster_.view();
+    std::string members;
     for (const auto& n : view.nodes())
       if (n.link() != v1::ClusterNode::SELF && n.link() != v1::ClusterNode::REVOKED)
-        return security_failure{security_error::wrong_state,
-                                concat({"this node is the home of a cluster that ", n.info().node_name(),
-                                        " is in: `swarmctl leave` there, or `swarmctl node revoke ", n.info().node_name(), "`, first"})};
+        members += (members.empty() ? "" : ", ") + n.info().node_name();
+    if (!members.empty())
+      return security_failure{security_error::wrong_state,
+                              concat({"this node is the home of a cluster that has members: ", members,
+                                      ". First run `swarmctl leave` on each of them, or `swarmctl node revoke NODE` here"})};
   } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
                v1::LeaveReply said;
                return home.Leave(&c, v1::LeaveRequest{}, &said);

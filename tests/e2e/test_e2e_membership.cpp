@@ -90,7 +90,12 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   auto needed = c.home.ctl({"leave"});
   CHECK(needed.status == 1);
   CHECK(needed.err.find("home") != std::string::npos);
+  test_node d;
+  c.join(d, "d");
+  needed = c.home.ctl({"leave"});
+  CHECK_MESSAGE(needed.err.find("has members: b, d. First run `swarmctl leave` on each of them") != std::string::npos, needed.err);
   REQUIRE(b.ctl({"leave"}).status == 0);
+  REQUIRE(d.ctl({"leave"}).status == 0);
   CHECK(c.home.ctl({"leave"}).status == 0);
   CHECK(c.home.ctl_json({"nodes"})["nodes"].empty());
 }
