@@ -101,8 +101,9 @@ int run_join(invocation& cli, const join_options& o) {
   cli.node().finder.start(o.name);
   auto status = cli.node().admin.status();
   if (!o.name.empty() && o.name != status.node_name())
-    throw failure(code::refused,
-                  concat({"a node named ", status.node_name(), " is running already; stop it with: swarmctl down, or leave --node-name out"}));
+    throw failure(code::refused, concat({"a node named ", status.node_name(), " is running already, and keeps its name. To join as ", o.name,
+                                         ", run first: swarmctl down. To join as ", status.node_name(),
+                                         ", which the cluster refuses if it has a node of that name, leave --node-name out"}));
   v1::JoinClusterRequest request;
   request.set_token(o.token == "-" ? read_line_of(std::cin, limits::join_token_bytes_max) : o.token);
   request.set_listen(o.listen);

@@ -40,7 +40,13 @@ TEST_CASE("a name that the cluster has already is refused") {
   test_node b;
   auto r = b.ctl({"join", c.token(), "--node-name", "a"});
   CHECK(r.status != 0);
-  CHECK(r.err.find("already") != std::string::npos);
+  CHECK_MESSAGE(r.err.find("the cluster has a node named a already. On the host that wants to join") != std::string::npos, r.err);
+  // Its node runs on under the name that it cannot have.
+  auto again = b.ctl({"join", c.token(), "--node-name", "b"});
+  CHECK(again.status == 1);
+  CHECK_MESSAGE(again.err.find("To join as b, run first: swarmctl down. To join as a, which the cluster refuses") != std::string::npos, again.err);
+  REQUIRE(b.ctl({"down"}).status == 0);
+  c.join(b, "b");
 }
 
 TEST_CASE("what is shared is one thing from both hosts") {
