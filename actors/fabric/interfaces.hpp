@@ -58,7 +58,11 @@ using lock_actor = entity_actor::extend_with<caf::typed_actor<
   // The sender of this command has gone without an answer: it gives up its place in line.
   caf::reacts_to<abort_atom, execution_ptr>,
   // The sender of this command hears no answer on the way it came, and asks again: the place in line stays.
-  caf::reacts_to<forget_atom, execution_ptr>>>;
+  caf::reacts_to<forget_atom, execution_ptr>,
+  // These places are older than the node's start, and have had the time to be asked for again: those for which nobody stands are given up.
+  caf::reacts_to<lock_places_ptr>,
+  // The grant with this fence, for which nobody stood, has had its time.
+  caf::reacts_to<tick_atom, std::uint64_t>>>;
 
 /// A session's mail with somebody waiting for it. Live part: waiters for activity.
 using mailbox_actor = entity_actor::extend_with<caf::typed_actor<
@@ -97,6 +101,8 @@ using scope_actor = caf::typed_actor<
   caf::replies_to<wait_request_ptr>::with<activity_ptr>,
   // A committed batch of the scope.
   caf::reacts_to<batch_ptr>,
+  // The time is over in which these places in line, older than the node's start, were to be asked for again.
+  caf::reacts_to<lock_places_ptr>,
   // A stream of this session attached or ended.
   caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
   // What lives here is read again: the link to the scope's home was reset.

@@ -1,6 +1,8 @@
 #include "actors/fabric/scope.hpp"
 
 #include <algorithm>
+#include <set>
+#include <variant>
 
 #include <caf/send.hpp>
 
@@ -318,6 +320,31 @@ void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
   self->request(who, limits::call_deadline_default(), b).then([] {}, [self](caf::error&) { reload_later(self); });
 }
 
+// -- places in line -------------------------------------------------------------------------
+
+/// Those who stood in line before the start repeat their requests. Who does not has gone, and loses the place before the lock comes to it.
+void expect_waiters(self_ptr self) {
+  if (self->state.is_away())
+    return;
+  self->request(self->state.reader(), limits::call_deadline_default(), places_atom_v, self->state.id)
+    .then(
+      [self](const lock_places_ptr& places) {
+        if (!places->empty())
+          self->delayed_send(self, limits::restart_grace(), places);
+      },
+      [self](caf::error& e) { not_read(self, "places in line", e); });
+}
+
+void end_grace_of(self_ptr self, const lock_places_ptr& places) {
+  std::set<std::string> paths;
+  for (const auto& w : *places)
+    if (paths.insert(w.path()).second) {
+      auto found = self->state.locks.get(w.path());
+      if (auto* who = std::get_if<lock_actor>(&found))
+        caf::anon_send(*who, places);
+    }
+}
+
 // -- commits -------------------------------------------------------------------------------
 
 void on_batch(self_ptr self, const batch_ptr& b) {
@@ -371,9 +398,13 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       }
     }
   }
-  for (const auto& r : b->resolved())
+  for (const auto& r : b->resolved()) {
+    // Nobody may stand for the one who gets it: then its actor sees to it that the lock does not stay there.
+    if (!st.is_away() && r.reply().lock().has_lock())
+      (void)st.locks.get(r.path());
     if (auto who = st.locks.peek(r.path()))
       caf::anon_send(who, b);
+  }
 }
 
 // -- calls ---------------------------------------------------------------------------------
@@ -486,6 +517,7 @@ void boot(self_ptr self) {
   st.boot_steps = 2;
   reload_sessions(self, [self] { boot_step_done(self); });
   reload_spawns(self, [self] { boot_step_done(self); });
+  expect_waiters(self);
   arm_sweep(self, self->state.now_ms());
 }
 
@@ -569,6 +601,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       return promise;
     },
     [self](const batch_ptr& b) { on_batch(self, b); },
+    [self](const lock_places_ptr& places) { end_grace_of(self, places); },
     [self](attach_atom, const std::string& session_id, std::uint64_t stream, bool on) {
       auto& s = self->state;
       if (on)

@@ -60,6 +60,9 @@ struct store_status {
 };
 using store_status_ptr = std::shared_ptr<const store_status>;
 
+/// Places in line for locks.
+using lock_places_ptr = std::shared_ptr<const std::vector<v1::LockWaiter>>;
+
 } // namespace swarm
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::execution_ptr)
@@ -68,6 +71,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::query_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::answer_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::commit_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::store_status_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_places_ptr)
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
   CAF_ADD_TYPE_ID(swarm_store, (swarm::execution_ptr))
@@ -76,10 +80,12 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
   CAF_ADD_TYPE_ID(swarm_store, (swarm::answer_ptr))
   CAF_ADD_TYPE_ID(swarm_store, (swarm::commit_ptr))
   CAF_ADD_TYPE_ID(swarm_store, (swarm::store_status_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::lock_places_ptr))
   CAF_ADD_ATOM(swarm_store, swarm, backup_atom, "backup")
   CAF_ADD_ATOM(swarm_store, swarm, catch_up_atom, "catch_up")
   CAF_ADD_ATOM(swarm_store, swarm, check_atom, "check")
   CAF_ADD_ATOM(swarm_store, swarm, flush_atom, "flush")
+  CAF_ADD_ATOM(swarm_store, swarm, places_atom, "places")
   CAF_ADD_ATOM(swarm_store, swarm, status_atom, "status")
 CAF_END_TYPE_ID_BLOCK(swarm_store)
 
@@ -111,6 +117,8 @@ using reader_actor = caf::typed_actor<
   caf::replies_to<backup_atom, std::string>::with<std::uint64_t>,
   // PRAGMA quick_check, or integrity_check when full; replies "ok" or what is wrong.
   caf::replies_to<check_atom, bool>::with<std::string>,
+  // Who stands in line for a lock of this scope: at most limits::sweep_rows_max. Errors: errc::unavailable in a scope of another node.
+  caf::replies_to<places_atom, std::string>::with<lock_places_ptr>,
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 

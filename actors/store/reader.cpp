@@ -108,6 +108,13 @@ reader_actor::behavior_type reader(self_pointer self, reader_options options) {
     [self, options](check_atom, bool full) {
       return up_to_date<std::string>(self, options, [self, full] { return check_integrity(*self->state.db, full); });
     },
+    [self, options](places_atom, const std::string& scope) {
+      return up_to_date<lock_places_ptr>(self, options, [self, scope] {
+        read_transaction snapshot{*self->state.db};
+        return std::make_shared<const std::vector<v1::LockWaiter>>(
+          self->state.rows->rows<v1::LockWaiter>({.scope = scope, .limit = limits::sweep_rows_max}));
+      });
+    },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },
   };
 }

@@ -45,10 +45,12 @@ failure lock_failure(const invocation& cli, const v1::Session& session, const v1
   return f;
 }
 
-/// A node that comes back finds the place as it was, and nobody waits there any more.
-std::string place_stays(const std::string& path) {
-  return "; the place in line stays for the rest of --wait. If the lock is granted meanwhile, release it with: swarmctl unlock " +
-         escape_control(path, false);
+/// What becomes of a place that could not be given up.
+std::string left_behind(const failure& f, const std::string& path) {
+  if (f.node_stopped)
+    return "; the place in line goes with it";
+  return "; the place in line stays for the rest of --wait. If the lock is granted meanwhile, it is given back after " +
+         duration(limits::restart_grace().count()) + ", or with: swarmctl unlock " + escape_control(path, false);
 }
 
 /// What is left of the place; empty when it was given up.
@@ -60,7 +62,7 @@ std::string give_up_place(const invocation& cli, const v1::Command& waiting) {
     cli.decide(command);
     return {};
   } catch (const failure& f) {
-    return "; " + std::string{f.what()} + place_stays(path);
+    return "; " + std::string{f.what()} + left_behind(f, path);
   }
 }
 
@@ -81,7 +83,7 @@ v1::Reply acquire(const invocation& cli, const v1::Command& command) {
     if (f.exit_status == code::deadline)
       throw failure(code::deadline, f.what() + give_up_place(cli, command));
     if (f.exit_status == code::no_node)
-      throw failure(code::no_node, f.what() + place_stays(path));
+      throw failure(code::no_node, f.what() + left_behind(f, path));
     throw;
   }
 }

@@ -259,12 +259,19 @@ bool client::await_node(time_point until) {
 
 template <class Service, class Request, class Answer>
 Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request& request,
-                    std::int64_t extra_ms, bool repeat) {
+                    std::int64_t extra_ms, bool repeat, bool waits_out_pause) {
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
   bool may_have_arrived = false;
   for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
-    auto connection = channel(until);
+    std::shared_ptr<grpc::Channel> connection;
+    try {
+      connection = channel(until);
+    } catch (const call_failed& f) {
+      // As in a stream: whoever waits for something has a deadline of his own, and an upgrade is a pause.
+      if (!waits_out_pause || !was_connected_ || !f.node_stopped || !f.programs_go_on)
+        throw;
+    }
     if (!connection && repeat && await_node(until) && steady_clock::now() < until)
       continue;
     if (connection) {
@@ -305,7 +312,7 @@ v1::Reply client::execute(const v1::Command& command, const environment_list& en
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   for (auto wait = pause_first;; wait = std::min(wait * 2, pause_longest)) {
     auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now()).count();
-    auto reply = call<v1::Coordination>(&v1::Coordination::Stub::Execute, request, left - settings_.timeout_ms);
+    auto reply = call<v1::Coordination>(&v1::Coordination::Stub::Execute, request, left - settings_.timeout_ms, true, extra_ms > 0);
     // "You still stand in line" is not final: the same request waits on.
     if (!reply.has_lock_waiting() || steady_clock::now() + wait >= until)
       return reply;
@@ -320,7 +327,7 @@ v1::Answer client::ask(const v1::Query& query) { return call<v1::Coordination>(&
 
 v1::Activity client::wait_for_activity(v1::WaitRequest request) {
   *request.mutable_id() = next_id();
-  return call<v1::Coordination>(&v1::Coordination::Stub::WaitForActivity, request, request.timeout_ms());
+  return call<v1::Coordination>(&v1::Coordination::Stub::WaitForActivity, request, request.timeout_ms(), true, true);
 }
 
 template <class Request, class Answer, class Open>

@@ -103,7 +103,7 @@ private:
 
   template <class Service, class Request, class Answer>
   Answer call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request&, std::int64_t extra_ms = 0,
-              bool repeat = true);
+              bool repeat = true, bool waits_out_pause = false);
   template <class Request, class Answer, class Open>
   stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on, time_point until, grpc::Status* end = nullptr);
 

@@ -126,6 +126,27 @@ TEST_CASE("the line survives kill -9 of the node, and its processes get their lo
   CHECK(holder_of(node) == three);
 }
 
+TEST_CASE("a wait for a lock outlasts down --keep-programs, and down ends it with its place") {
+  test_node node;
+  node.start();
+  auto one = node.session("name:one");
+  auto two = node.session("name:two");
+  REQUIRE(node.ctl({"lock", "a", "--as", one}).status == 0);
+  auto waits = node.ctl_start({"lock", "a", "--wait", "60", "--as", two});
+  REQUIRE(stands_in_line(node, 1));
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  REQUIRE(node.ctl({"unlock", "a", "--as", one}).status == 0);
+  auto got = waits.finish();
+  CHECK_MESSAGE(got.status == 0, got.err);
+  auto ends = node.ctl_start({"lock", "a", "--wait", "60", "--as", one});
+  REQUIRE(stands_in_line(node, 1));
+  REQUIRE(node.ctl({"down"}).status == 0);
+  auto said = ends.finish();
+  CHECK(said.status == 3);
+  CHECK_MESSAGE(said.err.find("the place in line goes with it") != std::string::npos, said.err);
+}
+
 TEST_CASE("a key with a time limit is gone when it is over") {
   test_node node;
   REQUIRE(node.ctl({"kv", "set", "short", "v", "--ttl", "0.7"}).status == 0);

@@ -25,6 +25,13 @@ struct lock_state {
   std::deque<std::pair<std::string, reply_ptr>> early;
   /// Of these it is not known yet whether they have to wait.
   std::vector<execution_ptr> asking;
+  struct grant {
+    std::string request; // wait_key
+    std::string session_id;
+    std::string node; // that the request came from; empty = this one
+  };
+  /// Grants for which nobody stood, by fence: given back after limits::restart_grace(), unless their request is repeated.
+  std::map<std::uint64_t, grant> unheard;
 };
 
 lock_actor::behavior_type lock(lock_actor::stateful_pointer<lock_state> self, entity_place place);

@@ -162,6 +162,64 @@ TEST_CASE("a place in line survives a restart of the node and is answered to the
   CHECK(after.get()->lock().lock().session_id() == b);
 }
 
+TEST_CASE("who does not come back after a restart of the node loses the place in line before the lock comes to it") {
+  fabric_world f;
+  auto a = f.session(100), gone = f.session(101), c = f.session(102);
+  f.run(f.acquire(a, "/repo/x"));
+  auto id = f.next_id();
+  auto never_repeated = f.send(f.acquire(gone, "/repo/x", 60'000));
+  f.w.settle();
+  auto before = f.send(f.acquire(c, "/repo/x", 60'000), id);
+  f.w.settle();
+  f.restart();
+  auto after = f.send(f.acquire(c, "/repo/x", 60'000), id);
+  f.w.settle();
+  CHECK(f.lock("/repo/x")->waiters() == 2);
+  f.w.advance_by(16s, 250ms);
+  CHECK(f.lock("/repo/x")->waiters() == 1);
+  CHECK(f.run(f.release(a, "/repo/x")).lock().handed_to() == c);
+  CHECK(after.get()->lock().lock().session_id() == c);
+}
+
+TEST_CASE("a lock that comes to one who is not there is given back, and who asks for it too late is told so") {
+  fabric_world f;
+  auto a = f.session(100), b = f.session(101), c = f.session(102);
+  f.run(f.acquire(a, "/repo/x"));
+  auto id = f.next_id(), next = f.next_id();
+  auto before = f.send(f.acquire(b, "/repo/x", 60'000), id);
+  f.w.settle();
+  auto behind = f.send(f.acquire(c, "/repo/x", 60'000), next);
+  f.w.settle();
+  f.restart();
+  CHECK(f.run(f.release(a, "/repo/x")).lock().handed_to() == b);
+  auto again = f.send(f.acquire(c, "/repo/x", 60'000), next);
+  f.w.settle();
+  CHECK_FALSE(again.answered());
+  f.w.advance_by(16s, 250ms);
+  CHECK(again.get()->lock().lock().session_id() == c);
+  auto late = f.send(f.acquire(b, "/repo/x", 60'000), id);
+  f.w.settle();
+  CHECK(late.get()->refusal().code() == v1::Refusal::STALE);
+  CHECK(f.lock("/repo/x")->lock().session_id() == c);
+}
+
+TEST_CASE("a lock stays with one who was not there for the grant, and asks for it in time") {
+  fabric_world f;
+  auto a = f.session(100), b = f.session(101);
+  f.run(f.acquire(a, "/repo/x"));
+  auto id = f.next_id();
+  auto before = f.send(f.acquire(b, "/repo/x", 60'000), id);
+  f.w.settle();
+  f.restart();
+  f.run(f.release(a, "/repo/x"));
+  auto after = f.send(f.acquire(b, "/repo/x", 60'000), id);
+  f.w.settle();
+  CHECK(after.get()->lock().lock().session_id() == b);
+  f.w.advance_by(16s, 250ms);
+  REQUIRE(f.lock("/repo/x").has_value());
+  CHECK(f.lock("/repo/x")->lock().session_id() == b);
+}
+
 TEST_CASE("a waiter that arrives after its lock actor was put to rest is served by a new one") {
   fabric_world f;
   auto a = f.session(100), b = f.session(101);
