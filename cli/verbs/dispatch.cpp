@@ -287,7 +287,11 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
   return o.exit_status;
 }
 
-int interrupted(const v1::Task& task) {
+int interrupted(const v1::Task& task, bool input_lost) {
+  if (input_lost)
+    throw failure(code::interrupted, "stopped following; the rest of the input of task " + task.id() +
+                                       " is lost, and the task fails if its command waits for it. See: swarmctl task " + task.id() +
+                                       "; cancel it with: swarmctl cancel " + task.id());
   throw failure(code::interrupted, "stopped following; task " + task.id() +
                                      " goes on. Follow it again with the same command, or see: swarmctl task " + task.id() +
                                      "; cancel it with: swarmctl cancel " + task.id());
@@ -332,8 +336,9 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     };
   }
   auto f = follow_task(cli, d.task(), revision, options);
+  const bool input_lost = with_input && !(program && program->input_is_over());
   if (f.end == follow_end::interrupted)
-    interrupted(f.task);
+    interrupted(f.task, input_lost);
   bool completed = domain::is_terminal(f.task.status());
   auto result = outcome_of(f.task);
   auto consumed = completed ? mcp::consume_messages(command, f.task.id(), [&](const v1::Command& c) { return cli.decide(c); }) : json::array();
@@ -358,7 +363,8 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   } else {
     cli.io().error(worker_text(cli, d, f) +
                    (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
-                   domain::to_text(f.task.status()));
+                   domain::to_text(f.task.status()) +
+                   (input_lost ? "; the rest of its input is lost, and it fails if its command waits for it" : ""));
   }
   return completed ? result.exit_status : code::deadline;
 }
@@ -382,7 +388,7 @@ int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::Dispa
   if (!running && options.timeout_ms > 0)
     f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
-    interrupted(f.task);
+    interrupted(f.task, false);
   auto error = f.spawn_error();
   bool given_up = error.empty() && !f.has_run() && domain::is_terminal(f.task.status());
   if (cli.json_wanted()) {

@@ -98,6 +98,8 @@ void program_io::carry_output() {
     auto pause = limits::pty_reopen_pause_min;
     for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
       auto before = next;
+      // The node sees by the end of this stream that nobody brings the rest.
+      request.set_passes_input(options_.forward_input && !input_is_over_);
       end = reading_->read(request, take);
       request.set_from(next);
       pause = next != before ? limits::pty_reopen_pause_min : std::min(pause * 2, limits::pty_reopen_pause_max);
@@ -135,12 +137,17 @@ void program_io::carry_input() {
         writing_->send(request);
         sent = true;
       } catch (const call_failed& f) {
-        if (f.exit_status != code::deadline)
-          return; // the program has ended, or takes no input
+        if (f.exit_status == code::deadline)
+          continue;
+        // Refused: the program has ended, or takes no input.
+        input_is_over_ = f.is_refusal();
+        return;
       }
     }
-    if (n <= 0)
+    if (n <= 0) {
+      input_is_over_ = !stopping_;
       return;
+    }
   }
 }
 

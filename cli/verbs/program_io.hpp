@@ -42,6 +42,8 @@ public:
   /// limits::worker_output_patience, or the output cannot be read. printed() then tells whether a part of it was.
   bool finish();
   bool printed() const noexcept { return printed_; }
+  /// The program has got all of our input, or takes no more.
+  bool input_is_over() const noexcept { return input_is_over_; }
   /// How many bytes of the output the node no longer kept.
   std::uint64_t lost() const noexcept { return lost_; }
 
@@ -59,6 +61,7 @@ private:
   std::condition_variable changed_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> printed_ = false;
+  std::atomic<bool> input_is_over_ = false;
   bool is_over_ = false; // the output thread has ended; guarded by mutex_
   // Only the output thread uses these until is_over_.
   bool complete_ = false;

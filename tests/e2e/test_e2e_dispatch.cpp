@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/stat.h>
+
 #include <doctest/doctest.h>
 
 #include "actors/base/process.hpp"
@@ -202,6 +204,19 @@ TEST_CASE("a file or a pipe on standard input is the command's, byte by byte, an
   std::string large(600'000, 'x');
   auto count = node.ctl(exec_line("count", "wc -c"), {.input = large});
   CHECK(lines_of(count.out).front().find("600000") != std::string::npos);
+}
+
+TEST_CASE("a command whose client is killed before the end of its input is ended, and has failed") {
+  test_node node;
+  // Opening the pipe waits for a writer, who does not come.
+  REQUIRE(mkfifo((node.work() + "/go").c_str(), 0600) == 0);
+  auto client =
+    node.ctl_start(exec_line("slow", "read line; echo got $line; read line < go; wc -c"), {.input = "one\n" + std::string(2'000'000, 'x')});
+  REQUIRE(client.read_until("got one"));
+  client.signal(SIGKILL);
+  client.finish();
+  REQUIRE(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "failed"; }));
+  CHECK(node.ctl_json({"tasks"})[0].at("result").dump().find("input_lost") != std::string::npos);
 }
 
 TEST_CASE("a command that nobody gives input to reads the end of it at once, and its output stays a terminal's") {
