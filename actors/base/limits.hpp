@@ -318,6 +318,8 @@ inline constexpr std::size_t profiles_max = 256;
 /// Below the first mark nothing that grows the store is accepted; below the second nothing at all.
 inline constinit bound<std::uint64_t> disk_low_bytes{256 * mib};
 inline constinit bound<std::uint64_t> disk_critical_bytes{64 * mib};
+/// Shorter than a stopping node waits for the ends of its programs to be recorded.
+inline constexpr milliseconds low_disk_retry{1'000};
 inline constexpr std::size_t node_log_bytes_max = 8 * mib;
 inline constexpr std::size_t node_log_files_max = 3;
 inline constexpr std::size_t configuration_bytes_max = 256 * kib;

@@ -85,7 +85,9 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
   // News of its child, from the processes actor.
   caf::reacts_to<keeper_news_ptr>,
   // The home of its scope does not know this attempt as live any more: the program ends.
-  caf::reacts_to<gone_atom>>>;
+  caf::reacts_to<gone_atom>,
+  // The end of the worker, for which there was no space on the disk, is to be recorded again.
+  caf::reacts_to<tick_atom, execution_ptr>>>;
 
 /// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
 using scope_actor = caf::typed_actor<

@@ -103,7 +103,7 @@ public:
     options.ledger.new_uuid = uuids_;
     options.ledger.node_id = "node-1";
     options.ledger.user_identity = "user:ada";
-    options.ledger.free_disk_bytes = [] { return std::uint64_t{1} << 40; };
+    options.ledger.free_disk_bytes = [this] { return free_disk_bytes; };
     options.detached = false;
     options.supervision.max_restarts = 1'000'000;
     // As swarmd does: readers refuse a file the writer has not migrated yet. A new store has nothing to be lenient about.
@@ -339,6 +339,7 @@ public:
   fake_keeper keeper;
   fake_process_watch watch;
   fake_worker_table workers;
+  std::uint64_t free_disk_bytes = std::uint64_t{1} << 40;
   runtime::restart_options restarts = patient();
   quiet log;
   sim w;

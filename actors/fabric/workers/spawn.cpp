@@ -107,6 +107,25 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
 /// A verdict on the start itself; anything else is the death of the actor that was asked, and the next activation asks again.
 bool is_verdict(const caf::error& e) { return e == caf::sec::request_timeout || e == errc::keeper_failed || e == errc::overloaded; }
 
+/// A full disk refuses it. That is no failure of ours, after which we would rest longer each time: the end must be in the store soon after there is
+/// space again, for only we and the keeper know it.
+void record_end(self_ptr self, const execution_ptr& cmd) {
+  ask_writer(
+    self, self->state.place.links.writer, cmd,
+    [self](const reply_ptr&) {
+      auto& s = self->state;
+      if (s.child.exists)
+        caf::anon_send(s.place.links.processes, forget_atom_v, s.place.id);
+      self->quit();
+    },
+    [self, cmd](caf::error& e) {
+      if (e != errc::low_disk)
+        return give_up(self, "its end could not be recorded", e);
+      self->state.phase = "waiting for disk space";
+      self->delayed_send(self, limits::low_disk_retry, tick_atom_v, cmd);
+    });
+}
+
 void report_end(self_ptr self, std::string reason, bool never_ran) {
   auto& st = self->state;
   if (std::exchange(st.ending, true))
@@ -132,15 +151,7 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
     e->set_reason(reason);
     e->set_never_ran(never_ran);
   });
-  ask_writer(
-    self, st.place.links.writer, cmd,
-    [self](const reply_ptr&) {
-      auto& s = self->state;
-      if (s.child.exists)
-        caf::anon_send(s.place.links.processes, forget_atom_v, s.place.id);
-      self->quit();
-    },
-    [self](caf::error& e) { give_up(self, "its end could not be recorded", e); });
+  record_end(self, cmd);
 }
 
 void on_exited(self_ptr self, const child_info& child) {
@@ -454,6 +465,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
       if (!self->state.ending)
         end_unwanted(self);
     },
+    [self](tick_atom, const execution_ptr& end) { record_end(self, end); },
     [](passivate_atom) { return false; }, // it ends with its worker
     [self](tree_atom) {
       return runtime::self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : "");

@@ -366,6 +366,21 @@ TEST_CASE("a worker whose end cannot be recorded yet is not tried in a hot loop"
   CHECK(f.awake("scopes/s/spawn/" + id + "#1"));
 }
 
+TEST_CASE("the end of a worker is recorded soon after a full disk has space again, however long it was full") {
+  fabric_world f;
+  auto d = f.run(f.dispatch("count")).dispatch();
+  f.free_disk_bytes = 0;
+  f.w.advance_by(2s, 100ms);
+  f.keeper.exit(d.spawn().id(), 0);
+  f.w.settle();
+  CHECK(f.awake("scopes/s/spawn/" + d.spawn().id() + "#1"));
+  f.w.advance_by(60s, 500ms);
+  CHECK(f.task(d.task().id()).status() == v1::IN_PROGRESS);
+  f.free_disk_bytes = std::uint64_t{1} << 40;
+  f.w.advance_by(3s, 100ms);
+  CHECK(f.task(d.task().id()).status() == v1::DONE);
+}
+
 TEST_CASE("the node may end at any step of a start: one run at most, and every spawn ends") {
   std::size_t ran = 0;
   for (std::uint64_t seed = 0; seed < 3; ++seed)
