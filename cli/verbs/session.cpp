@@ -2,6 +2,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
@@ -196,8 +197,27 @@ void build_bootstrap(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_bootstrap(cli, *o); });
 }
 
+/// The program of a worker that the node has started would go on without its session, while its locks and its task pass to others. What runs inside
+/// of it may say that it is done.
+void refuse_running_worker(const invocation& cli, const v1::Session& s) {
+  if (cli.is_swarm_mcp() || s.spawn_id().empty() || s.spawn_id() == cli.env().get("SWARM_SPAWN_ID"))
+    return;
+  auto query = cli.query();
+  query.set_scope(s.scope());
+  query.mutable_list_spawns()->set_live_only(true);
+  for (const auto& worker : all_rows<v1::Spawn>(cli, std::move(query))) {
+    if (worker.id() != s.spawn_id())
+      continue;
+    const auto by_task = worker.harness() == domain::exec_harness && !worker.task_id().empty();
+    throw failure(code::refused, escape_control(s.label().empty() ? s.id() : s.label(), false) +
+                                   " is a worker whose program runs. End that with: swarmctl " +
+                                   (by_task ? "cancel " + short_id(worker.task_id()) : "pty kill " + short_id(worker.id())));
+  }
+}
+
 int run_deregister(invocation& cli) {
   auto session = cli.actor();
+  refuse_running_worker(cli, session);
   auto command = cli.command();
   command.set_scope(session.scope());
   command.set_actor(session.id());
@@ -310,6 +330,7 @@ void build_instances(CLI::App& app, invocation& cli) {
 
 int run_remove(invocation& cli, const std::string& who) {
   auto target = cli.find(who);
+  refuse_running_worker(cli, target);
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
   command.mutable_remove_session()->set_session_id(target.id());

@@ -103,6 +103,25 @@ TEST_CASE("a worker acts as its own session and as no other") {
   CHECK(node.ctl({"kv", "get", "by-worker"}).out == "yes\n");
 }
 
+TEST_CASE("a worker that runs is not taken out of the swarm by others, but may leave it") {
+  test_node node;
+  REQUIRE(node.ctl({"dispatch", "work", "--detach", "--", "sh", "-c", "while [ ! -e go ]; do sleep 0.05; done; " + ctl() + " deregister"}).status ==
+          0);
+  REQUIRE(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "in_progress"; }));
+  const auto task = node.ctl_json({"tasks"})[0];
+  const auto worker = task.at("assignee").get<std::string>();
+  for (const auto& line : {std::vector<std::string>{"remove-instance", worker}, {"deregister", "--as", worker}}) {
+    auto refused = node.ctl(line);
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("swarmctl cancel " + task.at("id").get<std::string>().substr(0, 8)) != std::string::npos, refused.err);
+  }
+  CHECK(node.ctl_json({"tasks"})[0].at("status") == "in_progress");
+  CHECK_FALSE(node.ctl_json({"instances"}).empty());
+  std::ofstream{node.work() + "/go"};
+  CHECK(eventually([&] { return node.ctl_json({"instances"}).empty(); }));
+  CHECK(node.ctl({"events", "--since", "0", "--type", "instance.deregistered"}).out.find("instance.deregistered") != std::string::npos);
+}
+
 TEST_CASE("a worker's process keeps its session when somebody writes the token away") {
   test_node node;
   auto out = in_worker(node, "env -u SWARM_TOKEN -u SWARM_MCP_INSTANCE_ID " + ctl() + " kv set whose mine; echo status $?");
