@@ -135,6 +135,8 @@ std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1
 
 /// The path is absolute, so it means a file of the host that the call came from, and the session lives on another one.
 std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Session& me, const std::string& path) {
+  if (tx.command().principal().kind() == v1::Principal::NODE)
+    return std::nullopt; // it names a lock by its row
   const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
   if (!is_named_scope(tx.scope()) || path.empty() || path.front() != '/' || is_fabric_name(path) || me.node_id().empty() || me.node_id() == from)
     return std::nullopt;

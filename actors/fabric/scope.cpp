@@ -398,13 +398,17 @@ void on_batch(self_ptr self, const batch_ptr& b) {
       }
     }
   }
+  std::set<std::string> decided;
   for (const auto& r : b->resolved()) {
     // Nobody may stand for the one who gets it: then its actor sees to it that the lock does not stay there.
     if (!st.is_away() && r.reply().lock().has_lock())
       (void)st.locks.get(r.path());
-    if (auto who = st.locks.peek(r.path()))
-      caf::anon_send(who, b);
+    decided.insert(r.path());
   }
+  // Once to each: a grant that an actor hears a second time would look as if nobody had stood for it.
+  for (const auto& path : decided)
+    if (auto who = st.locks.peek(path))
+      caf::anon_send(who, b);
 }
 
 // -- calls ---------------------------------------------------------------------------------

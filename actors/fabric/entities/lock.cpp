@@ -34,7 +34,7 @@ void expect_repeat(self_ptr self, const std::string& key, const v1::ResolvedWait
   auto asks = [&](const execution_ptr& exec) { return wait_key(exec->command.principal(), exec->id) == key; };
   if (!is_grant(r.reply()) || std::any_of(self->state.asking.begin(), self->state.asking.end(), asks))
     return;
-  self->state.unheard[lock.fence()] = {key, lock.session_id(), r.principal().node()};
+  self->state.unheard[lock.fence()] = {key, lock.session_id()};
   self->delayed_send(self, limits::restart_grace(), tick_atom_v, lock.fence());
 }
 
@@ -88,12 +88,16 @@ void give_back(self_ptr self, std::uint64_t fence) {
   const auto& place = self->state.place;
   auto cmd = internal_command(*place.links.node, place.scope, [&](v1::Command& c) {
     c.set_actor(granted.mapped().session_id);
-    c.mutable_principal()->set_node(granted.mapped().node); // whose file the path means
     c.mutable_release_lock()->set_path(place.id);
     c.mutable_release_lock()->set_fence(fence);
   });
   ask_writer(
-    self, place.links.writer, cmd, [](const reply_ptr&) {},
+    self, place.links.writer, cmd,
+    [self](const reply_ptr& r) {
+      // A fence that is not the lock's any more is a lock that has passed on.
+      if (r->has_refusal() && r->refusal().code() != v1::Refusal::STALE)
+        log::warn({"lock ", self->state.place.id, ": it stays with a session that has not heard that it has it: ", r->refusal().text()});
+    },
     [self](caf::error& e) {
       log::warn({"lock ", self->state.place.id, ": it stays with a session that has not heard that it has it: ", runtime::error_text(e)});
     });

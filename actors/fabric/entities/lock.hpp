@@ -28,7 +28,6 @@ struct lock_state {
   struct grant {
     std::string request; // wait_key
     std::string session_id;
-    std::string node; // that the request came from; empty = this one
   };
   /// Grants for which nobody stood, by fence: given back after limits::restart_grace(), unless their request is repeated.
   std::map<std::uint64_t, grant> unheard;

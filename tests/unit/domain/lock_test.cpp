@@ -55,6 +55,20 @@ TEST_CASE("a free lock is granted with a fence and an event") {
   CHECK(test::has_event(batch, "context.lock_acquired"));
 }
 
+TEST_CASE("the home gives back a lock of a session of another host by its row, and its operator does not take it for a file here") {
+  domain_world w;
+  auto registers = domain_world::registration("name:b", 200);
+  registers.mutable_register_session()->set_node_id("node-2");
+  const auto b = w.reply(registers).session().session().id();
+  auto there = acquire(b, "/repo/x");
+  there.mutable_principal()->set_node("node-2");
+  const auto fence = w.reply(there).lock().lock().fence();
+  CHECK(w.reply(release(b, "/repo/x")).refusal().code() == v1::Refusal::STATE);
+  auto by_home = release(b, "/repo/x", fence);
+  by_home.mutable_principal()->set_kind(v1::Principal::NODE);
+  CHECK(w.reply(by_home).lock().released());
+}
+
 TEST_CASE("a held lock is refused with swarm-mcp's text and who holds it") {
   domain_world w;
   auto a = w.session("name:a"), b = w.session();

@@ -203,6 +203,24 @@ TEST_CASE("a lock that comes to one who is not there is given back, and who asks
   CHECK(f.lock("/repo/x")->lock().session_id() == c);
 }
 
+TEST_CASE("a lock stays with who waited for it when another wait for it ends at the same moment") {
+  fabric_world f;
+  auto a = f.session(100), b = f.session(101), c = f.session(102);
+  auto short_lived = f.acquire(a, "/repo/x");
+  short_lived.mutable_acquire_lock()->set_ttl_ms(5'000);
+  f.run(short_lived);
+  auto granted = f.send(f.acquire(b, "/repo/x", 60'000));
+  f.w.settle();
+  auto ends = f.send(f.acquire(c, "/repo/x", 5'000));
+  f.w.settle();
+  f.w.advance_by(6s, 6s);
+  CHECK(granted.get()->lock().lock().session_id() == b);
+  CHECK(ends.get()->refusal().code() == v1::Refusal::TIMEOUT);
+  f.w.advance_by(16s, 250ms);
+  REQUIRE(f.lock("/repo/x").has_value());
+  CHECK(f.lock("/repo/x")->lock().session_id() == b);
+}
+
 TEST_CASE("a lock stays with one who was not there for the grant, and asks for it in time") {
   fabric_world f;
   auto a = f.session(100), b = f.session(101);
