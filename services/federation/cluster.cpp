@@ -395,11 +395,10 @@ std::optional<security_failure> cluster::may_admit(const std::string& node_id, c
                               "new node, with a new state directory"};
   }
   if (is_taken(view_, name, node_id))
-    return security_failure{
-      security_error::wrong_state,
-      concat({"the cluster has a node named ", name,
-              " already. On the host that wants to join, whose node runs under this name: swarmctl down, then join again with another "
-              "--node-name"})};
+    // Without the name, which would make one reason of the complaints many.
+    return security_failure{security_error::wrong_state,
+                            "the cluster has a node of this name already. On the host that wants to join, whose node runs under it: swarmctl down, "
+                            "then join again with another --node-name"};
   auto others = std::count_if(view_.nodes().begin(), view_.nodes().end(),
                               [&](const auto& n) { return n.link() != v1::ClusterNode::REVOKED && n.info().node_id() != node_id; });
   if (!again && static_cast<std::size_t>(others) >= limits::nodes_max)

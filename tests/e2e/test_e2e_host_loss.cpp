@@ -224,7 +224,7 @@ TEST_CASE("who follows from a member a task that the restored store of the home 
 }
 
 TEST_CASE("a terminal of a host that is not linked is said to be there, or not to have been asked for") {
-  cluster_of_nodes c{"restart_grace = 1000\n"};
+  cluster_of_nodes c{"restart_grace = 2000\n"};
   test_node b;
   c.join(b, "b");
   auto id = last_line(b.ctl(in_shared({"pty", "new", "--name", "far", "--", "sleep", "1000"})).out);

@@ -40,7 +40,7 @@ TEST_CASE("a name that the cluster has already is refused") {
   test_node b;
   auto r = b.ctl({"join", c.token(), "--node-name", "a"});
   CHECK(r.status != 0);
-  CHECK_MESSAGE(r.err.find("the cluster has a node named a already. On the host that wants to join") != std::string::npos, r.err);
+  CHECK_MESSAGE(r.err.find("the cluster has a node of this name already. On the host that wants to join") != std::string::npos, r.err);
   // Its node runs on under the name that it cannot have.
   auto again = b.ctl({"join", c.token(), "--node-name", "b"});
   CHECK(again.status == 1);

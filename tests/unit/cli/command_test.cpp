@@ -679,7 +679,7 @@ TEST_CASE("a home that has not been reached since the node started is down, and 
   for (const char* verb : {"nodes", "status", "doctor"}) {
     CAPTURE(verb);
     ctl({verb});
-    CHECK(ctl.screen.out.find("down for 47 s: 10.0.0.1:7400: connection refused") != std::string::npos);
+    CHECK(ctl.screen.out.find("down for 47.0 s: 10.0.0.1:7400: connection refused") != std::string::npos);
     CHECK(ctl.screen.out.find("linking") == std::string::npos);
   }
   CHECK(ctl({"nodes"}) == code::ok);
