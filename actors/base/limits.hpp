@@ -221,8 +221,6 @@ inline constexpr std::size_t keeper_frame_bytes_max = 1 * mib;
 inline constinit bound<milliseconds> kill_grace{milliseconds{5'000}};
 /// How long agents' input to a terminal is refused after a person's key stroke there.
 inline constinit bound<milliseconds> pty_person_hold{milliseconds{3'000}};
-/// Who sends the input of a program and has gone has so long to come back. Longer than a reader needs after a restart of the node.
-inline constinit bound<milliseconds> pty_input_return{milliseconds{10'000}};
 /// A reader whose stream was cut opens it again after a pause that doubles from the first of these to the second.
 inline constexpr milliseconds pty_reopen_pause_min{20};
 inline constexpr milliseconds pty_reopen_pause_max{1'000};

@@ -182,9 +182,7 @@ using pty_actor = caf::typed_actor<
   // Its program has ended: it goes out of the list. Errors: errc::invalid (it runs), errc::unavailable (its end is being noted).
   caf::replies_to<forget_atom>::with<pty_info_ptr>,
   // News of its child.
-  caf::reacts_to<keeper_news_ptr>, caf::replies_to<tree_atom>::with<runtime::tree_entry>,
-  // Nobody has come to send the rest of the input.
-  caf::reacts_to<tick_atom, std::uint64_t>>;
+  caf::reacts_to<keeper_news_ptr>, caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
 
 /// The keeper's side of the node: all children, all terminals.
 using processes_actor = caf::typed_actor<
@@ -198,8 +196,6 @@ using processes_actor = caf::typed_actor<
   caf::reacts_to<gate_atom, std::string>, caf::reacts_to<abort_atom, std::string>, caf::reacts_to<forget_atom, std::string>,
   // Kill a child with its subtree.
   caf::reacts_to<kill_atom, std::string, std::int32_t>,
-  // From its terminal: the input of this child was broken off, so it ends.
-  caf::reacts_to<gone_atom, std::string>,
   // The terminal of this spawn. Errors: errc::not_found.
   caf::replies_to<pty_atom, std::string>::with<pty_actor>,
   // All terminals of a scope (empty = all).

@@ -287,11 +287,27 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
   return o.exit_status;
 }
 
-int interrupted(const v1::Task& task, bool input_lost) {
-  if (input_lost)
-    throw failure(code::interrupted, "stopped following; the rest of the input of task " + task.id() +
-                                       " is lost, and the task fails if its command waits for it. See: swarmctl task " + task.id() +
-                                       "; cancel it with: swarmctl cancel " + task.id());
+/// Nobody can bring the rest of the input that this line passes. Returns why the task was cancelled, or empty.
+std::string give_up_input(invocation& cli, const v1::Command& sent, const v1::Task& task, std::optional<program_io>& program) {
+  if (program && program->stop_input() != program_io::input_state::broken_off)
+    return {};
+  auto command = cli.command();
+  command.set_actor(sent.actor());
+  auto& body = *command.mutable_update_task();
+  body.set_task_id(task.id());
+  body.set_status(v1::CANCELLED);
+  body.set_result("its standard input was broken off");
+  body.set_has_result(true);
+  try {
+    if (!cli.decide(command).has_refusal())
+      return "task " + task.id() + " was cancelled, because nobody can bring the rest of its input";
+  } catch (const failure&) { // what the caller says next is of the task that goes on
+  }
+  cli.io().error("the input of task " + task.id() + " was broken off, and its command may wait for the rest");
+  return {};
+}
+
+int interrupted(const v1::Task& task) {
   throw failure(code::interrupted, "stopped following; task " + task.id() +
                                      " goes on. Follow it again with the same command, or see: swarmctl task " + task.id() +
                                      "; cancel it with: swarmctl cancel " + task.id());
@@ -336,10 +352,12 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     };
   }
   auto f = follow_task(cli, d.task(), revision, options);
-  const bool input_lost = with_input && !(program && program->input_is_over());
-  if (f.end == follow_end::interrupted)
-    interrupted(f.task, input_lost);
   bool completed = domain::is_terminal(f.task.status());
+  const auto cancelled = with_input && !completed ? give_up_input(cli, command, f.task, program) : std::string{};
+  if (f.end == follow_end::interrupted && !cancelled.empty())
+    throw failure(code::interrupted, "stopped: " + cancelled);
+  if (f.end == follow_end::interrupted)
+    interrupted(f.task);
   auto result = outcome_of(f.task);
   auto consumed = completed ? mcp::consume_messages(command, f.task.id(), [&](const v1::Command& c) { return cli.decide(c); }) : json::array();
   if (cli.json_wanted()) {
@@ -363,8 +381,7 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
   } else {
     cli.io().error(worker_text(cli, d, f) +
                    (options.timeout_ms == completion_ms ? "; completion wait timed out" : "; the deadline of --timeout passed") + " with task " +
-                   domain::to_text(f.task.status()) +
-                   (input_lost ? "; the rest of its input is lost, and it fails if its command waits for it" : ""));
+                   domain::to_text(f.task.status()) + (cancelled.empty() ? "" : "; " + cancelled));
   }
   return completed ? result.exit_status : code::deadline;
 }
@@ -388,7 +405,7 @@ int wait_until_bound(invocation& cli, const dispatch_options& o, const v1::Dispa
   if (!running && options.timeout_ms > 0)
     f = follow_task(cli, d.task(), revision, options);
   if (f.end == follow_end::interrupted)
-    interrupted(f.task, false);
+    interrupted(f.task);
   auto error = f.spawn_error();
   bool given_up = error.empty() && !f.has_run() && domain::is_terminal(f.task.status());
   if (cli.json_wanted()) {

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "gateway/client/failure.hpp"
 
@@ -62,6 +63,27 @@ program_io::~program_io() {
     close(stop_[0]);
 }
 
+program_io::input_state program_io::stop_input() {
+  if (!input_.joinable())
+    return input_state::passed;
+  stopping_ = true;
+  writing_->cancel();
+  close(std::exchange(stop_[1], -1));
+  input_.join();
+  if (input_is_over_)
+    return input_state::passed;
+  if (input_begun_)
+    return input_state::broken_off;
+  v1::SendPtyRequest request;
+  request.set_pty_id(id_);
+  try {
+    cli_.node().ptys.send(request);
+    return input_state::nothing;
+  } catch (const call_failed&) {
+    return input_state::broken_off;
+  }
+}
+
 bool program_io::finish() {
   {
     // The worker's node may be gone, and the output with it, so the wait is limited.
@@ -98,8 +120,6 @@ void program_io::carry_output() {
     auto pause = limits::pty_reopen_pause_min;
     for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
       auto before = next;
-      // The node sees by the end of this stream that nobody brings the rest.
-      request.set_passes_input(options_.forward_input && !input_is_over_);
       end = reading_->read(request, take);
       request.set_from(next);
       pause = next != before ? limits::pty_reopen_pause_min : std::min(pause * 2, limits::pty_reopen_pause_max);
@@ -120,6 +140,9 @@ void program_io::carry_output() {
 void program_io::carry_input() {
   std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{stop_[0], POLLIN, 0}};
   std::array<char, 32 * 1024> bytes;
+  v1::SendPtyRequest request;
+  request.set_pty_id(id_);
+  request.mutable_id()->set_client(random_uuid());
   while (!stopping_) {
     if (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR)
       continue;
@@ -128,10 +151,10 @@ void program_io::carry_input() {
     auto n = ::read(STDIN_FILENO, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR)
       continue;
-    v1::SendPtyRequest request;
-    request.set_pty_id(id_);
     request.set_data(std::string{bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))}); // no bytes: the input has ended
-    // A program may be slow to read its input, so this retries until the program ends.
+    // A program may be slow to read its input, so this retries until the program ends; under one id, or it would get the same bytes twice.
+    request.mutable_id()->set_seq(request.id().seq() + 1);
+    input_begun_ = input_begun_ || n > 0;
     for (bool sent = false; !sent && !stopping_;) {
       try {
         writing_->send(request);
@@ -139,8 +162,7 @@ void program_io::carry_input() {
       } catch (const call_failed& f) {
         if (f.exit_status == code::deadline)
           continue;
-        // Refused: the program has ended, or takes no input.
-        input_is_over_ = f.is_refusal();
+        input_is_over_ = !stopping_; // the program has ended, or takes no input
         return;
       }
     }

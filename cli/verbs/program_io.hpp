@@ -42,8 +42,10 @@ public:
   /// limits::worker_output_patience, or the output cannot be read. printed() then tells whether a part of it was.
   bool finish();
   bool printed() const noexcept { return printed_; }
-  /// The program has got all of our input, or takes no more.
-  bool input_is_over() const noexcept { return input_is_over_; }
+  /// What the program has got of our input.
+  enum class input_state : std::uint8_t { passed, nothing, broken_off };
+  /// Call this when nobody waits for the program any more. A program that has got nothing gets the end of its input.
+  input_state stop_input();
   /// How many bytes of the output the node no longer kept.
   std::uint64_t lost() const noexcept { return lost_; }
 
@@ -61,8 +63,9 @@ private:
   std::condition_variable changed_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> printed_ = false;
-  std::atomic<bool> input_is_over_ = false;
-  bool is_over_ = false; // the output thread has ended; guarded by mutex_
+  std::atomic<bool> input_begun_ = false;
+  std::atomic<bool> input_is_over_ = false; // the program has got all of it, or takes no more
+  bool is_over_ = false;                    // the output thread has ended; guarded by mutex_
   // Only the output thread uses these until is_over_.
   bool complete_ = false;
   std::uint64_t lost_ = 0;

@@ -512,8 +512,9 @@ stream_end client::read(const v1::ReadPtyRequest& request, const std::function<b
 }
 
 v1::SendPtyReply client::send(v1::SendPtyRequest request) {
-  *request.mutable_id() = next_id();
-  return call<v1::Ptys>(&v1::Ptys::Stub::Send, request, 0, true, true);
+  if (request.id().client().empty())
+    *request.mutable_id() = next_id();
+  return call<v1::Ptys>(&v1::Ptys::Stub::Send, request);
 }
 
 v1::PtyInfo client::resize(const v1::ResizePtyRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::Resize, request); }

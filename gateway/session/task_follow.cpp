@@ -18,7 +18,6 @@ constexpr end_words known_ends[] = {
   {domain::node_restarted, "its process was lost with its node or the keeper there"},
   {domain::host_lost, "its host was lost"},
   {"killed", "it was ended on request"},
-  {domain::input_lost, "its input was broken off: who passed it ended first"},
 };
 
 bool ends_task(const v1::Event& e) {

@@ -29,7 +29,6 @@ void pull(caf::stateful_actor<State>* self) {
         auto over = c->ended() || (!s.read.wait && caught_up) || (s.limit != 0 && s.sent >= s.limit);
         auto room = s.io->push(*c);
         if (over) {
-          s.read.passes_input = s.read.passes_input && !c->ended(); // its input is no matter any more
           s.io->close(grpc::Status::OK);
           return self->quit();
         }
@@ -127,12 +126,6 @@ struct read_state : output_state {
   static inline const char* name = "pty-reader";
   read_reactor_ptr io;
   ~read_state() {
-    // However the reader has ended. One that opens the stream again comes before the terminal draws a conclusion.
-    if (read.passes_input && terminal) {
-      auto lost = std::make_shared<pty_input>();
-      lost->lost = true;
-      caf::anon_send(terminal, pty_input_ptr{lost});
-    }
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the terminal went away; read on from the last offset"});
   }
@@ -147,7 +140,6 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environm
   st.read.wait = req.follow();
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
-  st.read.passes_input = req.follow() && req.passes_input();
   st.limit = req.follow() ? 0 : req.max_bytes();
   open_terminal(self, service, who, req.id(), req.tail() && !req.follow(), [] {});
   return {[self](tick_atom) {

@@ -236,7 +236,6 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
                          in->data = req->data();
                          in->person = person;
                          in->stale = !fence_holds;
-                         in->lost = req->input_lost();
                          ask(self, terminal, pty_input_ptr{in})
                            .then(
                              [answer, rep](std::uint64_t n) {

@@ -206,17 +206,23 @@ TEST_CASE("a file or a pipe on standard input is the command's, byte by byte, an
   CHECK(lines_of(count.out).front().find("600000") != std::string::npos);
 }
 
-TEST_CASE("a command whose client is killed before the end of its input is ended, and has failed") {
+TEST_CASE("a line that is stopped before all of its input was passed cancels its task, whether it has begun or not") {
   test_node node;
   // Opening the pipe waits for a writer, who does not come.
   REQUIRE(mkfifo((node.work() + "/go").c_str(), 0600) == 0);
   auto client =
     node.ctl_start(exec_line("slow", "read line; echo got $line; read line < go; wc -c"), {.input = "one\n" + std::string(2'000'000, 'x')});
   REQUIRE(client.read_until("got one"));
-  client.signal(SIGKILL);
-  client.finish();
-  REQUIRE(eventually([&] { return node.ctl_json({"tasks"})[0].at("status") == "failed"; }));
-  CHECK(node.ctl_json({"tasks"})[0].at("result").dump().find("input_lost") != std::string::npos);
+  client.signal(SIGINT);
+  auto stopped = client.finish();
+  CHECK(stopped.status == 130);
+  CHECK_MESSAGE(stopped.err.find("was cancelled, because nobody can bring the rest of its input") != std::string::npos, stopped.err);
+  CHECK(node.ctl_json({"tasks", "--status", "cancelled"}).size() == 1);
+  auto waiting = node.ctl_start(exec_line("gated", "cat", {"--approval-required"}), {.input = "one\n"});
+  REQUIRE(waiting.read_until("waits for approval"));
+  waiting.signal(SIGINT);
+  CHECK(waiting.finish().status == 130);
+  CHECK(node.ctl_json({"tasks", "--status", "cancelled"}).size() == 2);
 }
 
 TEST_CASE("a command that nobody gives input to reads the end of it at once, and its output stays a terminal's") {

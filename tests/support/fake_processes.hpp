@@ -37,8 +37,6 @@ public:
   bool hold_starts = false;                       // starts are taken and not answered
   std::uint64_t take_at_most = ~std::uint64_t{0}; // input bytes accepted per write
   bool hold_input = false;
-  bool input_ends = false; // an empty input is answered as the end of a pipe
-  int inputs_ended = 0;    // empty inputs so far
 
   // What was asked of it.
   std::map<std::pair<std::string, std::uint32_t>, int> gates_opened; // by id and attempt: 2 would be two runs of one attempt
@@ -182,11 +180,10 @@ public:
       typed.push_back(data.substr(0, bytes));
     if (auto c = children.find(id); c != children.end() && bytes > 0 && !request.empty())
       c->second.info.inputs.emplace_back(request, bytes);
-    inputs_ended += data.empty() ? 1 : 0;
     if (hold_input)
       tickets_held.push_back(ticket);
     else
-      accept(id, ticket, bytes, !runs(id) || (input_ends && data.empty()));
+      accept(id, ticket, bytes, !runs(id));
     last_typed_in_ = id;
   }
   void resize(const std::string&, std::uint32_t columns, std::uint32_t rows) override {

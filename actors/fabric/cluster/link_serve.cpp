@@ -230,7 +230,6 @@ void read_pty(self_ptr self, const ticket& t, const v1::ReadPtyRequest& asked, s
   read->max_bytes = asked.max_bytes();
   read->wait = asked.follow();
   read->tail = asked.tail();
-  read->passes_input = asked.passes_input();
   with_terminal(self, t, asked.id(), [self, t, read, patience](const pty_actor& terminal) {
     auto failed = [self, t, read, otherwise = else_error(self, t)](caf::error& e) {
       if (e != caf::sec::request_timeout)
@@ -254,7 +253,6 @@ void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, b
   in->request = asked.id().client() + "/" + std::to_string(asked.id().seq());
   in->data = asked.data();
   in->person = person;
-  in->lost = asked.input_lost();
   with_terminal(self, t, asked.pty_id(), [self, t, in](const pty_actor& terminal) {
     ask_here(self, terminal, pty_input_ptr{in})
       .then(then_answer<std::uint64_t>(self, t, [](v1::LinkResponse& r, std::uint64_t n) { r.mutable_sent()->set_accepted(n); }),

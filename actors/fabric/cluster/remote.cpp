@@ -237,7 +237,6 @@ link_request_ptr to_link(const remote_pty_state& st, const pty_read& r) {
   read->set_follow(r.wait);
   read->set_tail(r.tail);
   read->set_max_bytes(r.max_bytes);
-  read->set_passes_input(r.passes_input);
   return request;
 }
 
@@ -358,7 +357,6 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
           auto* send = x.mutable_send_pty();
           send->set_pty_id(id);
           send->set_data(in->data);
-          send->set_input_lost(in->lost);
           auto& s = self->state;
           send->mutable_id()->set_client(in->request.empty() ? s.client : in->request);
           send->mutable_id()->set_seq(in->request.empty() ? s.next_input++ : 1);
@@ -394,7 +392,6 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
     },
     [](const keeper_news_ptr&) {},
     [self](tree_atom) { return runtime::self_row(self, "up", self->state.node_id); },
-    [](tick_atom, std::uint64_t) {},
   };
 }
 

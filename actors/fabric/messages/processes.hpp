@@ -49,7 +49,7 @@ using child_info_ptr = std::shared_ptr<const child_info>;
 
 /// The keeper's news, in the order they happened.
 struct keeper_news {
-  enum kind_t { attached, child_listed, list_complete, at_gate, start_failed, output, exited, input_accepted, input_lost, lost } kind = lost;
+  enum kind_t { attached, child_listed, list_complete, at_gate, start_failed, output, exited, input_accepted, lost } kind = lost;
   child_info child;
   std::uint64_t ticket = 0;
   std::uint64_t bytes = 0;

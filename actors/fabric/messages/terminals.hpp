@@ -17,7 +17,6 @@ struct pty_read {
   std::uint64_t max_bytes = 0; // at most limits::pty_chunk_bytes_max
   bool wait = true;            // park until there is something or the program has ended
   bool tail = false;           // start max_bytes before the end instead of at `from`
-  bool passes_input = false;   // the reader sends the input of the program as well
 };
 using pty_read_ptr = std::shared_ptr<const pty_read>;
 using pty_chunk_ptr = std::shared_ptr<const v1::PtyChunk>;
@@ -29,7 +28,6 @@ struct pty_input {
   std::string data;
   bool person = false; // typed by a person, whose input comes before that of agents
   bool stale = false;  // its fence is not that of the worker's task: it is not typed, and only a repeated request gets its answer
-  bool lost = false;   // no data: who sends the input has gone
 };
 using pty_input_ptr = std::shared_ptr<const pty_input>;
 

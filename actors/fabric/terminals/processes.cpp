@@ -81,9 +81,7 @@ void keep(self_ptr self, const processes_state::child& c) {
 
 void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  // One that was started by an earlier node may have got all of it.
-  const bool awaits_input = c.request && c.row && c.row->passed_input() && c.info.at_gate;
-  c.terminal = self->spawn(pty, st.node, processes_actor{self}, st.log, std::move(info), c.info, awaits_input);
+  c.terminal = self->spawn(pty, st.node, processes_actor{self}, st.log, std::move(info), c.info);
   self->monitor(c.terminal);
   c.terminal_since_ms = st.node->clock->boot_ms();
   for (auto& p : std::exchange(c.asking, {}))
@@ -450,7 +448,6 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
     case keeper_news::exited: on_exited(self, news); break;
     case keeper_news::lost: on_lost(self); break;
     case keeper_news::output:
-    case keeper_news::input_lost: // of the terminal's own
     case keeper_news::input_accepted:
       if (auto i = st.children.find(news->child.id); i != st.children.end()) {
         i->second.info.end = std::max(i->second.info.end, news->child.end);
@@ -461,19 +458,6 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
   }
   tell_how_busy(self);
   answer_if_all_kept(self);
-}
-
-/// Its spawn hears the reason before the end.
-void end_without_input(self_ptr self, const std::string& id) {
-  auto i = self->state.children.find(id);
-  if (i == self->state.children.end() || i->second.info.exited)
-    return;
-  auto news = std::make_shared<keeper_news>();
-  news->kind = keeper_news::input_lost;
-  news->child = i->second.info;
-  if (i->second.listener)
-    caf::anon_send(i->second.listener, keeper_news_ptr{news});
-  self->state.node->processes->kill(id, 0, static_cast<std::uint32_t>(limits::kill_grace().count()));
 }
 
 caf::result<child_info_ptr> start(self_ptr self, const start_request_ptr& request, const spawn_actor& who, const spawn_ptr& row) {
@@ -704,7 +688,6 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
     [self](kill_atom, const std::string& id, std::int32_t signal) {
       self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
     },
-    [self](gone_atom, const std::string& id) { end_without_input(self, id); },
     [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
     [self](list_atom, const std::string& scope) -> caf::result<std::vector<pty_info_ptr>> {
       if (self->state.loaded)

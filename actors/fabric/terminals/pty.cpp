@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
-
-#include <caf/send.hpp>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -169,13 +166,10 @@ void take_inputs(self_ptr self, const child_info& child) {
   for (const auto& [request, bytes] : child.inputs)
     if (!was_applied(st, request))
       remember(st, request, bytes);
-  st.input_came = st.input_came || !child.inputs.empty();
 }
 
 void on_accepted(self_ptr self, const keeper_news& news) {
   auto& st = self->state;
-  st.input_over = st.input_over || news.closed;
-  st.input_came = st.input_came || news.bytes > 0;
   auto node = st.inputs.extract(news.ticket);
   if (node.empty())
     return;
@@ -200,33 +194,8 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   }
 }
 
-void expect_sender(self_ptr self) {
-  auto& st = self->state;
-  if (!st.info.running() || !st.info.pipes() || st.input_over)
-    return;
-  st.loss_timer = ++st.loss_timers;
-  self->delayed_send(self, limits::pty_input_return(), tick_atom_v, st.loss_timer);
-}
-
-/// A program that has got a part of its input, or was never told that there is none, would wait for ever, and must not end as if that were all.
-void on_input_lost(self_ptr self) {
-  auto& st = self->state;
-  if (!st.info.running() || std::exchange(st.input_over, true))
-    return;
-  if (!st.sender_came || st.input_came || !st.inputs.empty())
-    return caf::anon_send(st.parent, gone_atom_v, st.info.id());
-  // The sender had nothing all the time: perhaps the program does not even look.
-  st.node->processes->write(st.info.id(), next_ticket.fetch_add(1, std::memory_order_relaxed), {}, {});
-}
-
 caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto& st = self->state;
-  if (in.lost) {
-    expect_sender(self);
-    return std::uint64_t{0};
-  }
-  if (!std::exchange(st.sender_came, true))
-    st.loss_timer = 0;
   if (st.input_closed)
     return fail(errc::not_found, "the program in this terminal has ended");
   if (!in.request.empty()) {
@@ -267,7 +236,7 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
 } // namespace
 
 pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes_actor parent, pty_log_actor log, v1::PtyInfo info,
-                             const child_info& child, bool awaits_input) {
+                             const child_info& child) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.node = std::move(node);
@@ -279,14 +248,8 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
   st.input_closed = !st.info.running();
   self->set_down_handler([self](caf::down_msg& dm) { self->state.readers.remove_if([&](const auto& r) { return r.who == dm.source; }); });
   advance(self, st.info.end());
-  if (awaits_input)
-    expect_sender(self);
   return {
     [self](const pty_read_ptr& r) -> caf::result<pty_chunk_ptr> {
-      if (r->passes_input) {
-        self->state.sender_came = true;
-        self->state.loss_timer = 0;
-      }
       auto who = caf::actor_cast<caf::actor_addr>(self->current_sender()); // a promise takes the sender away
       auto promise = self->make_response_promise<pty_chunk_ptr>();
       serve(self, {*r, runtime::parked<pty_chunk_ptr>{promise}, who});
@@ -338,10 +301,6 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
                                s.info.running()           ? concat({"pid ", s.info.pid(), ", ", s.info.end(), " bytes"})
                                : s.info.exit_status() < 0 ? "lost with its keeper"
                                                           : concat({"exit ", s.info.exit_status()}));
-    },
-    [self](tick_atom, std::uint64_t stamp) {
-      if (stamp == self->state.loss_timer)
-        on_input_lost(self);
     },
   };
 }

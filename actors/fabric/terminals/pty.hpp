@@ -40,16 +40,10 @@ struct pty_state {
   std::deque<std::pair<std::string, std::uint64_t>> applied; // request ids of late and what was accepted
   std::optional<std::int64_t> person_typed_ms;
   bool input_closed = false;
-  bool input_over = false;       // the program has got the end of its input, or takes none
-  bool input_came = false;       // some of it has been taken
-  bool sender_came = false;      // who sends it has read here
-  std::uint64_t loss_timer = 0;  // generation; 0 = none armed
-  std::uint64_t loss_timers = 0; // armed so far
 };
 
-/// `awaits_input`: somebody is to come who sends the program's input. `info` says what runs in it; `child` is what the keeper has, without a ring for
-/// a terminal whose program ended before this node started.
+/// `info` says what runs in it; `child` is what the keeper has, without a ring for a terminal whose program ended before this node started.
 pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_environment_ptr node, processes_actor parent, pty_log_actor log,
-                             v1::PtyInfo info, const child_info& child, bool awaits_input = false);
+                             v1::PtyInfo info, const child_info& child);
 
 } // namespace swarm

@@ -166,7 +166,7 @@ void on_exited(self_ptr self, const child_info& child) {
     if (st.row.started_at_ms() > 0)
       st.child.duration_ms = std::max<std::int64_t>(st.place.links.node->clock->unix_ms() - st.row.started_at_ms(), 0);
   }
-  report_end(self, lost ? "node_restarted" : child.ended_on_request ? (st.input_lost ? domain::input_lost : "killed") : "", false);
+  report_end(self, lost ? "node_restarted" : child.ended_on_request ? "killed" : "", false);
 }
 
 void register_worker(self_ptr self, const child_info& child) {
@@ -474,8 +474,6 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
       auto& s = self->state;
       if (news->child.attempt != s.row.attempt())
         return; // of the one before, whose place ours takes
-      if (news->kind == keeper_news::input_lost)
-        s.input_lost = true;
       auto listed = news->kind == keeper_news::child_listed;
       if (news->kind == keeper_news::exited || (listed && news->child.exited))
         return on_exited(self, news->child);

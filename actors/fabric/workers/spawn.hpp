@@ -21,9 +21,8 @@ struct spawn_state {
   child_info child;
   std::string phase;
   bool ending = false;
-  bool unwanted = false;   // its task was cancelled
-  bool input_lost = false; // why it is ended
-  agent_actor agent;       // while an agent runs
+  bool unwanted = false; // its task was cancelled
+  agent_actor agent;     // while an agent runs
   ~spawn_state();
 };
 

@@ -60,38 +60,6 @@ struct terminal_world : fabric_world {
   pty_actor terminal;
 };
 
-/// A worker on pipes whose standard input somebody is to send.
-struct input_world : terminal_world {
-  input_world() {
-    auto c = dispatch("count");
-    c.mutable_dispatch()->set_pipes(true);
-    c.mutable_dispatch()->set_passes_input(true);
-    auto d = run(c).dispatch();
-    id = d.spawn().id();
-    task_id = d.task().id();
-    terminal = find();
-  }
-  void sender_reads() {
-    auto r = std::make_shared<pty_read>();
-    r->wait = r->passes_input = true;
-    request<pty_chunk_ptr>(terminal, pty_read_ptr{r});
-    w.settle();
-  }
-  void sender_goes() {
-    auto in = std::make_shared<pty_input>();
-    in->lost = true;
-    CHECK(request_lost(in).get() == 0);
-  }
-  test::asked<std::uint64_t> request_lost(const pty_input_ptr& in) {
-    auto a = request<std::uint64_t>(terminal, in);
-    w.settle();
-    return a;
-  }
-  void wait() { w.advance_by(11s, 250ms); }
-
-  std::string task_id;
-};
-
 std::string pattern(std::size_t n, std::size_t at = 0) {
   std::string out;
   for (std::size_t i = 0; i < n; ++i)
@@ -439,49 +407,6 @@ TEST_CASE("followers that have left make room for others") {
   CHECK_FALSE(last.answered());
   t.print("x");
   CHECK(last.get()->data() == "x");
-}
-
-TEST_CASE("a command whose input is broken off is ended, and its task fails with that reason") {
-  input_world t;
-  t.sender_reads();
-  t.type("half", "c/1", true);
-  t.sender_goes();
-  CHECK(t.keeper.runs(t.id));
-  t.wait();
-  CHECK_FALSE(t.keeper.runs(t.id));
-  CHECK(t.spawn_row(t.id).reason() == "input_lost");
-  CHECK(t.task(t.task_id).status() == v1::FAILED);
-}
-
-TEST_CASE("who sends the input may open the stream again, and may go when all of it was sent") {
-  input_world t;
-  t.sender_reads();
-  t.type("half", "c/1", true);
-  t.sender_goes();
-  t.sender_reads();
-  t.wait();
-  CHECK(t.keeper.runs(t.id));
-  t.keeper.input_ends = true;
-  t.type("", "c/2", true);
-  t.sender_goes();
-  t.wait();
-  CHECK(t.keeper.runs(t.id));
-}
-
-TEST_CASE("a command to which its sender had nothing to send goes on with an empty input") {
-  input_world t;
-  t.sender_reads();
-  t.sender_goes();
-  t.wait();
-  CHECK(t.keeper.runs(t.id));
-  CHECK(t.keeper.inputs_ended == 1);
-}
-
-TEST_CASE("a command for whose input nobody comes is ended") {
-  input_world t;
-  t.wait();
-  CHECK_FALSE(t.keeper.runs(t.id));
-  CHECK(t.spawn_row(t.id).reason() == "input_lost");
 }
 
 TEST_CASE("input with the same request is typed once") {
