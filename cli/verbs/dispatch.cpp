@@ -452,13 +452,15 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
     return already_ended(cli, command, d);
   bool spawned = asked_for_worker(d);
   bool exec = command.dispatch().harness() == "exec";
+  bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
   if (o.follow || o.completion_s > 0 || (exec && spawned && !o.detach)) {
     if (!cli.json_wanted())
       cli.io().note((d.existing() ? "following task " : "created task ") + d.task().id() + "  " + d.task().title());
+    if (!cli.json_wanted() && waits)
+      cli.io().note(status_text(d, d.task()));
     return follow_to_end(cli, o, command, d, reply.revision());
   }
   // A task that waits for others or for approval has no worker to wait for.
-  bool waits = d.task().status() == v1::BLOCKED || d.task().status() == v1::APPROVAL_REQUIRED;
   if (spawned && !waits)
     return wait_until_bound(cli, o, d, reply.revision());
   if (cli.json_wanted())
