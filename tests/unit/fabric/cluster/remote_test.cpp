@@ -81,6 +81,18 @@ struct remote_world {
 
 } // namespace
 
+TEST_CASE("a call to the home lives as long as its caller waits, and no longer") {
+  using namespace std::chrono_literals;
+  execution lock;
+  lock.command.mutable_acquire_lock()->set_wait_ms(5'000);
+  const auto usual = limits::call_deadline_default().count();
+  CHECK(to_link(lock)->timeout_ms() == usual + 5'000);
+  CHECK(to_link(lock, 2s)->timeout_ms() == 2'000);
+  CHECK(to_link(lock, 24h)->timeout_ms() == usual + 5'000);
+  CHECK(to_link(v1::Query{})->timeout_ms() == usual);
+  CHECK(to_link(v1::Query{}, 2s)->timeout_ms() == 2'000);
+}
+
 TEST_CASE("of a terminal that writes little, little is asked, which comes on the way of short things; of one that writes much, chunks") {
   remote_world f;
   const std::string much(limits::pty_interactive_bytes_max, 'x'), prompt = "$ ";
