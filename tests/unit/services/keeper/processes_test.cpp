@@ -80,6 +80,8 @@ TEST_CASE("a script that is ended does not go on with its next command") {
   for (bool pipes : {false, true}) {
     CHECK(runs_that_went_on("sleep 1000; touch $PROOF", 50, pipes) == 0);
     CHECK(runs_that_went_on("sleep 1000; touch $PROOF", 50, pipes, SIGKILL) == 0);
+    // The more processes there are, the longer it takes from the first signal to the last.
+    CHECK(runs_that_went_on("for i in $(seq 60); do sleep 1000 & done; sleep 1000; touch $PROOF", 5, pipes) == 0);
   }
 }
 
