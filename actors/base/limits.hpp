@@ -89,6 +89,8 @@ inline constexpr std::size_t grpc_message_bytes_max = 4 * mib;
 inline constexpr std::size_t list_elements_max = 32;
 inline constexpr std::size_t approval_choices_max = 8;
 inline constexpr std::size_t approval_choice_bytes_max = 64;
+inline constexpr std::size_t grants_max = 16;
+inline constexpr milliseconds grant_time_max{hours{24 * 366}};
 inline constexpr std::size_t consumed_messages_max = 200;
 inline constexpr std::size_t page_token_bytes_max = 8 * kib;
 inline constexpr std::size_t page_rows_max = 1'000;

@@ -59,6 +59,7 @@ count_rule rule_of(v1::Rule::Count count) {
     case v1::Rule::TASKS: return {batch_tasks_max(), 0};
     case v1::Rule::ARGUMENTS: return {argv_count_max(), argv_bytes_max()};
     case v1::Rule::CHOICES: return {approval_choices_max, 0};
+    case v1::Rule::GRANTS: return {grants_max, 0};
     default: return {list_elements_max, 0};
   }
 }
@@ -69,6 +70,7 @@ std::optional<limits::milliseconds> longest(v1::Rule::Span span) {
     case v1::Rule::LOCK_TTL: return limits::lock_ttl_max();
     case v1::Rule::LOCK_WAIT: return limits::lock_wait_max();
     case v1::Rule::KEY_TTL: return limits::kv_ttl_max();
+    case v1::Rule::GRANT: return limits::grant_time_max;
     default: return std::nullopt;
   }
 }
