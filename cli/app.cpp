@@ -1,12 +1,15 @@
 #include "cli/app.hpp"
 
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/rights.hpp"
 #include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <sstream>
@@ -414,6 +417,33 @@ CLI::Option* flag(CLI::App& app, const std::string& names, bool& target, const s
 
 CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::string>& target, const std::string& help, argument what) {
   return of_kind(with_unmark(app.add_option(name, target, help)), what);
+}
+
+grant_word grant_of(const std::string& word) {
+  const auto at = word.find('=');
+  if (at == std::string::npos)
+    return {word, 0};
+  auto time = word.substr(at + 1);
+  std::int64_t unit_ms = 1'000;
+  if (!time.empty())
+    switch (time.back()) {
+      case 's': time.pop_back(); break;
+      case 'm': time.pop_back(), unit_ms = 60'000; break;
+      case 'h': time.pop_back(), unit_ms = 3'600'000; break;
+      case 'd': time.pop_back(), unit_ms = 86'400'000; break;
+      default: break;
+    }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), number);
+  if (error != std::errc{} || end != time.data() + time.size() || number <= 0 || number > limits::grant_time_max.count() / unit_ms)
+    throw usage(concat({"--grant ", word, ": the time after = is a number with s, m, h or d, such as 30m, at most ",
+                        limits::grant_time_max.count() / 86'400'000, "d"}));
+  return {word.substr(0, at), number * unit_ms};
+}
+
+std::string grant_help(const char* whose) {
+  return concat({"a right of the ", whose, ", or NAME=TIME for a time, such as pty=30m: ", domain::grant_names(v1::Principal::SESSION),
+                 " (operator only; may be repeated)"});
 }
 
 std::uint32_t retries_of(std::int64_t retries) {

@@ -135,6 +135,26 @@ CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>&
 
 /// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
 std::uint32_t retries_of(std::int64_t);
+/// A --grant: NAME, or NAME=DURATION in seconds, or with s, m, h or d.
+struct grant_word {
+  std::string name;
+  std::int64_t for_ms = 0; // 0 = as long as the session
+};
+grant_word grant_of(const std::string& word);
+/// The help of a --grant option.
+std::string grant_help(const char* whose);
+template <class Body>
+void add_grants(Body& body, const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    const auto g = grant_of(word);
+    body.add_grants(g.name);
+    if (g.for_ms == 0)
+      continue;
+    auto& time = *body.add_grant_times();
+    time.set_grant(g.name);
+    time.set_for_ms(g.for_ms);
+  }
+}
 /// What clocks can add up.
 inline constexpr std::chrono::milliseconds longest_wait{std::chrono::hours{24 * 36'500}};
 /// Seconds as given on the command line to milliseconds; refuses negative values and what cannot be carried. `most` is what the

@@ -4,24 +4,18 @@
 #include <array>
 
 #include "actors/base/paths.hpp"
+#include "actors/domain/rights.hpp"
 
 namespace swarm::domain {
 
 namespace {
 
-std::string_view name_of(v1::Principal::Kind kind) {
-  switch (kind) {
-    case v1::Principal::OPERATOR: return "operator";
-    case v1::Principal::SESSION: return "session";
-    case v1::Principal::DEVICE: return "device";
-    case v1::Principal::GATEWAY: return "gateway";
-    default: return "";
-  }
-}
-
 bool holds(const std::vector<std::string>& list, std::string_view name) {
   return std::any_of(list.begin(), list.end(), [&](const auto& x) { return x == "*" || x == name; });
 }
+
+/// "*" is all whom a rule can name: what has no such name on its own host has no rights on another one either.
+bool lists(const std::vector<std::string>& principals, std::string_view name) { return is_accept_principal(name) && holds(principals, name); }
 
 std::string refusal(std::string_view rule, std::string_view what) {
   return std::string{rule} + " of this node's config.toml does not list " + std::string{what};
@@ -36,7 +30,7 @@ bool is_accept_principal(std::string_view name) noexcept {
 
 std::optional<std::string> refused_spawn(const accept_policy& p, const v1::Spawn& asked, const std::string& directory) {
   const auto kind = asked.requested_by().kind();
-  if (const auto who = name_of(kind); !holds(p.spawn.principals, who))
+  if (const auto who = name_of(kind); !lists(p.spawn.principals, who))
     return refusal("accept.spawn.principals", who);
   if (!holds(p.spawn.harnesses, asked.harness()))
     return refusal("accept.spawn.harnesses", asked.harness());
@@ -49,7 +43,7 @@ std::optional<std::string> refused_spawn(const accept_policy& p, const v1::Spawn
 }
 
 std::optional<std::string> refused_terminal(const accept_policy& p, const v1::Principal& who, bool writes) {
-  if (holds(writes ? p.terminals.write : p.terminals.read, name_of(who.kind())))
+  if (lists(writes ? p.terminals.write : p.terminals.read, name_of(who.kind())))
     return std::nullopt;
   return refusal(writes ? "accept.terminals.write" : "accept.terminals.read", name_of(who.kind()));
 }

@@ -12,7 +12,7 @@ namespace swarm::domain {
 
 /// Which principals of another node may start programs here, which programs, and where. "*" stands for all.
 struct accept_spawn {
-  std::vector<std::string> principals{"operator", "gateway"};
+  std::vector<std::string> principals{"operator"};
   std::vector<std::string> harnesses{"*"};
   /// Of what agents ask for, when `principals` lets them: a command of theirs would be as good as a login.
   std::vector<std::string> session_harnesses{agents.begin(), agents.end()};
@@ -22,8 +22,8 @@ struct accept_spawn {
 
 /// Which principals of another node may look at the terminals of this one, and type into them.
 struct accept_terminals {
-  std::vector<std::string> read{"operator", "gateway"};
-  std::vector<std::string> write{"operator", "gateway"};
+  std::vector<std::string> read{"operator"};
+  std::vector<std::string> write{"operator"};
 };
 
 struct accept_policy {

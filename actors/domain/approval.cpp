@@ -37,14 +37,33 @@ v1::Principal requester(const transaction& tx) {
   return who;
 }
 
-/// People decide. A session may when it leads others, and never on what it wants itself.
-std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval& a) {
+/// The task that the approval is about, if that is all it is about.
+bool is_about_task(const transaction& tx, const v1::Approval& a) {
+  constexpr std::string_view prefix = "task/";
+  if (a.subject().compare(0, prefix.size(), prefix) != 0)
+    return false;
+  const auto task = tx.get<v1::Task>(key(a.subject().substr(prefix.size())));
+  return task && task->scope() == tx.scope();
+}
+
+/// People decide: the table of rights has let them pass. A session may when it leads others, on tasks only, and never on what it wants itself.
+std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
   const auto& who = tx.command().principal();
+  if (!d.decided_for().empty())
+    if (auto refused = may(who, operation::decide_for_others))
+      return refuse(v1::Refusal::FORBIDDEN, "Only a messaging gateway with the grant approve says for whom it decides. Leave decided_for out.",
+                    a.id());
   if (who.kind() != v1::Principal::SESSION)
     return std::nullopt;
   const auto me = tx.acting_session();
   if (!me || !has_token(me->label(), gateway_token))
     return refuse(v1::Refusal::FORBIDDEN, "Only the operator and sessions labeled mode:gateway decide approvals. Ask one of them.", a.id());
+  if (!is_about_task(tx, a))
+    return refuse(
+      v1::Refusal::FORBIDDEN,
+      "A session labeled mode:gateway decides approvals of tasks only (subject task/<id>). Ask the operator to decide this one: swarmctl decide " +
+        a.id(),
+      a.id());
   if (principal_key(who) == principal_key(a.requested_by()))
     return refuse(v1::Refusal::FORBIDDEN, "A session may not decide what it has asked for itself. Ask the operator or another coordinator.", a.id());
   return std::nullopt;
@@ -82,15 +101,19 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
   auto a = tx.get<v1::Approval>(key(d.approval_id()));
   if (!a || a->scope() != tx.scope())
     return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + d.approval_id() + " in this scope", d.approval_id());
-  if (auto refusal = check_decider(tx, *a))
+  if (auto refusal = check_decider(tx, *a, d))
     return *refusal;
   if (auto refusal = check(tx, *a, d))
     return approval_reply(std::move(*a), std::move(*refusal));
   *a->mutable_decided_by() = tx.command().principal();
   a->set_decision(d.option());
+  a->set_decided_for(d.decided_for());
   a->set_decided_at_ms(tx.in().now_ms);
   tx.put(*a);
-  tx.event("approval.decided", a->id(), {{"subject", a->subject()}, {"decision", a->decision()}});
+  json payload = {{"subject", a->subject()}, {"decision", a->decision()}};
+  if (!a->decided_for().empty())
+    payload["decided_for"] = a->decided_for();
+  tx.event("approval.decided", a->id(), payload);
   return approval_reply(std::move(*a));
 }
 

@@ -10,7 +10,7 @@ v1::Refusal forbid(std::string text) { return refusal(v1::Refusal::FORBIDDEN, st
 
 /// A sweep says itself whether it is a person's.
 bool is_of_node(const command_spec& spec, const v1::Command& cmd) {
-  return spec.from == sent_by::node || (spec.from == sent_by::operator_or_node && cmd.sweep().mode() != "manual");
+  return spec.from.get() == rights::node || (cmd.has_sweep() && cmd.sweep().mode() != "manual");
 }
 
 std::optional<v1::Refusal> session_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
@@ -28,15 +28,16 @@ std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::str
   return forbid("The worker " + id + " runs on node " + row->node_id() + "; only that node reports about it");
 }
 
-std::optional<v1::Refusal> authorize_session(const command_spec& spec, const v1::Command& cmd) {
-  const auto& self = cmd.principal().id();
-  if (self.empty())
+/// A session acts as itself; what else could not be told from it acts as nobody.
+std::optional<v1::Refusal> authorize_actor(const command_spec& spec, const v1::Command& cmd) {
+  const auto& who = cmd.principal();
+  if (who.kind() != v1::Principal::SESSION)
+    return cmd.actor().empty() ? std::nullopt : may(who, operation::act_as_session);
+  if (who.id().empty())
     return forbid("A session principal needs an id");
-  if (!cmd.actor().empty() && cmd.actor() != self)
+  if (!cmd.actor().empty() && cmd.actor() != who.id())
     return forbid("A session may only act as itself");
-  if (spec.from == sent_by::operator_or_node)
-    return forbid("Only the operator may clean up by hand");
-  if (spec.about.own_only && !spec.about.id(cmd).empty() && spec.about.id(cmd) != self)
+  if (spec.from.get().own.has(who.kind()) && !spec.about.id(cmd).empty() && spec.about.id(cmd) != who.id())
     return forbid(spec.about.own_only);
   return std::nullopt;
 }
@@ -47,27 +48,18 @@ std::optional<v1::Refusal> authorize(const v1::Command& cmd) {
   const auto* spec = spec_of(cmd);
   if (!spec)
     return forbid("Nobody may send a command that this version does not know");
-  auto kind = cmd.principal().kind();
-  if (kind == v1::Principal::NODE) {
+  const auto& who = cmd.principal();
+  if (who.kind() == v1::Principal::NODE) {
     // Another node reports what happens to its own processes; this one also looks after the scope.
-    if (!cmd.principal().node().empty() && !spec->from_other_nodes)
+    if (!who.node().empty() && !spec->from_other_nodes)
       return forbid("Another node only reports what becomes of its processes and sessions");
-    return std::nullopt;
+    return may(who, &spec->from.get());
   }
   if (is_of_node(*spec, cmd))
     return forbid("Only the node itself reports processes and expiries");
-  switch (kind) {
-    case v1::Principal::OPERATOR: return std::nullopt;
-    case v1::Principal::SESSION: return authorize_session(*spec, cmd);
-    case v1::Principal::DEVICE:
-    case v1::Principal::GATEWAY:
-      if (!cmd.actor().empty())
-        return forbid("A device or gateway may not act as a session");
-      if (spec->from != sent_by::members_and_edge)
-        return forbid("A device or gateway may not send this command");
-      return std::nullopt;
-    default: return forbid("The caller is not known");
-  }
+  if (auto refused = may(who, &spec->from.get()))
+    return refused;
+  return authorize_actor(*spec, cmd);
 }
 
 std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_view& rows) {
@@ -99,15 +91,20 @@ std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_vi
 
 std::optional<v1::Refusal> authorize(const v1::Query& query) {
   const auto& who = query.principal();
-  if (who.kind() == v1::Principal::KIND_UNSPECIFIED)
-    return forbid("The caller is not known");
-  if (who.kind() != v1::Principal::SESSION)
-    return std::nullopt;
-  if (who.id().empty())
-    return forbid("A session principal needs an id");
-  if (!query.viewer().empty() && query.viewer() != who.id())
-    return forbid("A session may only look with its own eyes");
-  return std::nullopt;
+  if (auto refused = may(who, right_to(query.body_case())))
+    return refused;
+  switch (who.kind()) {
+    case v1::Principal::OPERATOR:
+    case v1::Principal::ORPHAN: // it sees no more with a session's eyes than with its own
+    case v1::Principal::NODE: return std::nullopt;
+    case v1::Principal::SESSION:
+      if (who.id().empty())
+        return forbid("A session principal needs an id");
+      if (!query.viewer().empty() && query.viewer() != who.id())
+        return forbid("A session may only look with its own eyes");
+      return std::nullopt;
+    default: return query.viewer().empty() ? std::nullopt : may(who, operation::act_as_session);
+  }
 }
 
 } // namespace swarm::domain

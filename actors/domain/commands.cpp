@@ -33,15 +33,15 @@ constexpr topic session_of(const char* own_only) {
 }
 constexpr const char* any_session = nullptr;
 
-using enum sent_by;
+using namespace rights;
 using enum effect_on_store;
 
 constexpr std::array specs{
   command_spec{
-    .body = c::kRegisterSession, .run = run<&c::register_session, register_session>, .from = members, .store = grows, .unregistered = true},
+    .body = c::kRegisterSession, .run = run<&c::register_session, register_session>, .from = whoever_registers, .store = grows, .unregistered = true},
   command_spec{.body = c::kDeregisterSession,
                .run = run<&c::deregister_session, deregister_session>,
-               .from = members,
+               .from = member_itself,
                .store = does_not_grow,
                .unregistered = true,
                .about = session_of<&c::deregister_session>("A session may only deregister itself. Use remove_instance for another one.")},
@@ -52,7 +52,7 @@ constexpr std::array specs{
                .about = session_of<&c::remove_session>(any_session)},
   command_spec{.body = c::kHeartbeat,
                .run = run<&c::heartbeat, heartbeat>,
-               .from = members,
+               .from = member_itself,
                .store = does_not_grow,
                .unregistered = true,
                .about = session_of<&c::heartbeat>("A session may only keep itself alive")},
@@ -65,12 +65,12 @@ constexpr std::array specs{
                .from_other_nodes = true},
   command_spec{.body = c::kReportAgent,
                .run = run<&c::report_agent, report_agent>,
-               .from = members,
+               .from = member_itself_and_node,
                .store = does_not_grow,
                .about = session_of<&c::report_agent>("A session may only report what it does itself"),
                .from_other_nodes = true},
-  command_spec{.body = c::kSendMessage, .run = run<&c::send_message, send_message>, .from = members_and_edge, .store = grows},
-  command_spec{.body = c::kBroadcast, .run = run<&c::broadcast, broadcast>, .from = members_and_edge, .store = grows},
+  command_spec{.body = c::kSendMessage, .run = run<&c::send_message, send_message>, .from = members, .store = grows},
+  command_spec{.body = c::kBroadcast, .run = run<&c::broadcast, broadcast>, .from = members, .store = grows},
   command_spec{.body = c::kConsumeMessages, .run = run<&c::consume_messages, consume_messages>, .from = members, .store = does_not_grow},
   command_spec{.body = c::kDeliverMessages,
                .run = run<&c::deliver_messages, deliver_messages>,
@@ -101,13 +101,13 @@ constexpr std::array specs{
                .store = does_not_grow,
                .about = task_of<&c::approve_task>()},
   command_spec{.body = c::kAcquireLock, .run = run<&c::acquire_lock, acquire_lock>, .from = members, .store = grows},
-  command_spec{.body = c::kReleaseLock, .run = run<&c::release_lock, release_lock>, .from = members, .store = does_not_grow},
-  command_spec{.body = c::kCancelLockWait, .run = run<&c::cancel_lock_wait, cancel_lock_wait>, .from = members, .store = does_not_grow},
+  command_spec{.body = c::kReleaseLock, .run = run<&c::release_lock, release_lock>, .from = members_and_node, .store = does_not_grow},
+  command_spec{.body = c::kCancelLockWait, .run = run<&c::cancel_lock_wait, cancel_lock_wait>, .from = members_and_node, .store = does_not_grow},
   command_spec{.body = c::kSetKv, .run = run<&c::set_kv, set_kv>, .from = members, .store = grows},
   command_spec{.body = c::kAppendKv, .run = run<&c::append_kv, append_kv>, .from = members, .store = grows},
   command_spec{.body = c::kDeleteKv, .run = run<&c::delete_kv, delete_kv>, .from = members, .store = does_not_grow},
-  command_spec{.body = c::kDispatch, .run = run<&c::dispatch, dispatch>, .from = members, .store = grows},
-  command_spec{.body = c::kRequestSpawn, .run = run<&c::request_spawn, request_spawn>, .from = members, .store = grows},
+  command_spec{.body = c::kDispatch, .run = run<&c::dispatch, dispatch>, .from = who_starts_workers, .store = grows},
+  command_spec{.body = c::kRequestSpawn, .run = run<&c::request_spawn, request_spawn>, .from = who_starts_workers, .store = grows},
   command_spec{.body = c::kSpawnStarting,
                .run = run<&c::spawn_starting, spawn_starting>,
                .from = node,
@@ -129,11 +129,11 @@ constexpr std::array specs{
                .unregistered = true,
                .about = worker_of<&c::spawn_ended>(),
                .from_other_nodes = true},
-  command_spec{.body = c::kSubscribe, .run = run<&c::subscribe, subscribe>, .from = members_and_edge, .store = grows},
-  command_spec{.body = c::kAckSubscription, .run = run<&c::ack_subscription, ack_subscription>, .from = members_and_edge, .store = does_not_grow},
-  command_spec{.body = c::kUnsubscribe, .run = run<&c::unsubscribe, unsubscribe>, .from = members_and_edge, .store = does_not_grow},
-  command_spec{.body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = members_and_edge, .store = grows},
-  command_spec{.body = c::kDecideApproval, .run = run<&c::decide_approval, decide_approval>, .from = members_and_edge, .store = does_not_grow},
+  command_spec{.body = c::kSubscribe, .run = run<&c::subscribe, subscribe>, .from = members, .store = grows},
+  command_spec{.body = c::kAckSubscription, .run = run<&c::ack_subscription, ack_subscription>, .from = members, .store = does_not_grow},
+  command_spec{.body = c::kUnsubscribe, .run = run<&c::unsubscribe, unsubscribe>, .from = members, .store = does_not_grow},
+  command_spec{.body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = members, .store = grows},
+  command_spec{.body = c::kDecideApproval, .run = run<&c::decide_approval, decide_approval>, .from = who_decides, .store = does_not_grow},
   command_spec{.body = c::kSweep, .run = run<&c::sweep, sweep>, .from = operator_or_node, .store = does_not_grow, .unregistered = true},
 };
 

@@ -4,17 +4,10 @@
 
 #include <span>
 
+#include "actors/domain/rights.hpp"
 #include "actors/domain/transaction.hpp"
 
 namespace swarm::domain {
-
-/// The principals that may send it. The operator may send everything that is not the node's own; so may a session, as itself.
-enum class sent_by {
-  members,          // operator and sessions
-  members_and_edge, // devices and gateways as well: they talk, watch and decide, and own nothing in a scope
-  operator_or_node, // sweeps: by hand, or the node's own
-  node,             // reports of the node: of its own processes and connections
-};
 
 /// Whether it makes the store grow. Then it is refused below the low-disk mark. Releases, expiries and completions never are.
 enum class effect_on_store { grows, does_not_grow };
@@ -36,6 +29,7 @@ class stated {
 public:
   constexpr stated(T value) : value_(value) {}
   constexpr operator T() const { return value_; }
+  constexpr const T& get() const { return value_; }
 
 private:
   T value_;
@@ -44,7 +38,8 @@ private:
 struct command_spec {
   v1::Command::BodyCase body;
   v1::Reply (*run)(transaction&, const v1::Command&);
-  stated<sent_by> from;
+  /// Who may send it: its row of the table of rights.
+  stated<right> from;
   stated<effect_on_store> store;
   /// The command is valid without a row of the acting session: it creates that row, ends it, or comes from the node.
   bool unregistered = false;

@@ -26,26 +26,43 @@ std::string find_token(std::string_view label, Visit visit) {
 }
 
 /// May this caller's overrides of the identity boundary have any effect?
-bool may_override(const v1::Principal& who) { return who.kind() != v1::Principal::SESSION || has_grant(who, "cross_identity"); }
+bool may_override(const v1::Principal& who) { return !may(who, operation::cross_identity); }
 
 } // namespace
 
-bool has_grant(const v1::Principal& who, std::string_view grant) {
-  return std::find(who.grants().begin(), who.grants().end(), grant) != who.grants().end();
-}
-
 bool acts_as_operator(const transaction& tx) { return tx.command().principal().kind() == v1::Principal::OPERATOR && tx.command().actor().empty(); }
 
-std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& grants) {
+std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& grants, const grant_time_list& times) {
   for (auto g = grants.begin(); g != grants.end(); ++g) {
-    if (*g != "spawn" && *g != "pty" && *g != "cross_identity")
-      return refuse(v1::Refusal::INVALID, "Unknown grant \"" + *g + "\". Expected one of: spawn, pty, cross_identity", *g);
+    if (!is_grant(v1::Principal::SESSION, *g))
+      return refuse(v1::Refusal::INVALID, "Unknown grant \"" + *g + "\". Expected one of: " + grant_names(v1::Principal::SESSION), *g);
     if (std::find(grants.begin(), g, *g) != g)
       return refuse(v1::Refusal::INVALID, "The grant \"" + *g + "\" is named twice", *g);
   }
-  if (!grants.empty() && tx.command().principal().kind() == v1::Principal::SESSION)
-    return refuse(v1::Refusal::FORBIDDEN, "A session may not give grants. Leave --grant out, or let the operator start that session.");
+  const auto same = [](const v1::GrantTime& a) { return [&](const v1::GrantTime& b) { return a.grant() == b.grant(); }; };
+  for (auto t = times.begin(); t != times.end(); ++t) {
+    if (std::find(grants.begin(), grants.end(), t->grant()) == grants.end())
+      return refuse(v1::Refusal::INVALID, "A time is given for \"" + t->grant() + "\", which is none of the grants", t->grant());
+    if (std::find_if(times.begin(), t, same(*t)) != t)
+      return refuse(v1::Refusal::INVALID, "The grant \"" + t->grant() + "\" is given two times to end at", t->grant());
+    if (t->for_ms() == 0)
+      return refuse(v1::Refusal::INVALID, "The grant \"" + t->grant() + "\" would end at once. Give it a time above 0, or none.", t->grant());
+  }
+  if (!grants.empty() && may(tx.command().principal(), operation::give_grants))
+    return refuse(v1::Refusal::FORBIDDEN, tx.command().principal().kind() == v1::Principal::SESSION
+                                            ? "A session may not give grants. Leave --grant out, or let the operator start that session."
+                                            : "Only the operator gives grants. Leave --grant out, or let the operator start that session.");
   return std::nullopt;
+}
+
+grant_end_list grant_ends(const grant_time_list& times, std::int64_t now_ms) {
+  grant_end_list out;
+  for (const auto& t : times) {
+    auto& end = *out.Add();
+    end.set_grant(t.grant());
+    end.set_until_ms(now_ms + t.for_ms());
+  }
+  return out;
 }
 
 std::string identity_token(std::string_view label) {

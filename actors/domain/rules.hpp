@@ -2,6 +2,7 @@
 // through the helpers at the end. The comments in command.proto say what a command means, its bounds and its refusals.
 #pragma once
 
+#include "actors/domain/rights.hpp"
 #include "actors/domain/transaction.hpp"
 #include "swarm/v1/query.pb.h"
 
@@ -89,10 +90,12 @@ std::optional<v1::Reply> identity_boundary(const transaction&, const v1::Session
 bool may_cross_identity(const v1::Command&);
 bool may_cross_identity(const v1::Query&);
 
-using grant_list = google::protobuf::RepeatedPtrField<std::string>;
-/// Refuses unknown or repeated grants (INVALID), and any from a session (FORBIDDEN): nobody gives itself rights.
-std::optional<v1::Reply> check_grants(const transaction&, const grant_list&);
-bool has_grant(const v1::Principal&, std::string_view grant);
+using grant_time_list = google::protobuf::RepeatedPtrField<v1::GrantTime>;
+/// Refuses grants that no session can have, and those named twice (INVALID), and any from who may not give them (FORBIDDEN): nobody gives itself
+/// rights.
+std::optional<v1::Reply> check_grants(const transaction&, const grant_list&, const grant_time_list&);
+/// When grants end that are given for a time now.
+grant_end_list grant_ends(const grant_time_list&, std::int64_t now_ms);
 /// True when the node's user acts in person and not as one of the sessions.
 bool acts_as_operator(const transaction&);
 /// The two are the same, or this caller may reach across.
@@ -131,7 +134,7 @@ bool takes_typed_text(v1::AgentReport::State) noexcept;
 /// Publishes the session's terminal under the key that swarm-mcp uses.
 void publish_terminal(transaction&, const v1::Session&, const std::string& handle);
 /// What asks for another worker like this one, in a dispatch that says nothing else yet. The server chooses its node again.
-v1::Dispatch dispatch_like(const v1::Spawn&);
+v1::Dispatch dispatch_like(const v1::Spawn&, std::int64_t now_ms);
 /// The live spawn whose terminal the session has, or nothing.
 std::optional<v1::Spawn> terminal_of(const transaction&, const v1::Session&);
 

@@ -10,6 +10,7 @@
 #include "actors/base/clock.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/accept.hpp"
+#include "actors/domain/rights.hpp"
 #include "actors/fabric/interfaces.hpp"
 #include "actors/runtime/restarts.hpp"
 #include "actors/runtime/supervisor.hpp"
@@ -58,8 +59,9 @@ public:
 class worker_table {
 public:
   virtual ~worker_table() = default;
-  /// `token_hash`: SHA-256 of the worker's token, 32 bytes; empty = it has none.
-  virtual void put(std::int64_t pid, v1::Principal who, std::string token_hash) = 0;
+  /// `who` has all the grants of its session, `ends` says when some of them end. `token_hash`: SHA-256 of the worker's token, 32 bytes; empty = it
+  /// has none.
+  virtual void put(std::int64_t pid, v1::Principal who, std::string token_hash, domain::grant_end_list ends = {}) = 0;
   virtual void erase(std::int64_t pid) = 0;
 };
 

@@ -102,8 +102,7 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_spawner(first_of({o.spawner, cli.env().get("SWARM_SPAWNER"), cli.env().get("SWARM_DISPATCH_SPAWNER")}));
   body.set_harness(harness_of(cli, o));
   body.set_label(o.label);
-  for (const auto& g : o.grants)
-    body.add_grants(g);
+  add_grants(body, o.grants);
   body.set_name(o.name);
   body.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
   for (const auto& word : cli.tail)
@@ -488,7 +487,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
   option(app, "--spawner", o->spawner, "who starts the worker (pty)");
   option(app, "--label", o->label, "more tokens for the worker's label");
-  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
+  option(app, "--grant", o->grants, grant_help("worker"));
   option(app, "--name", o->name, "name of the worker");
   option(app, "--directory", o->directory, "working directory of the worker (the current one)", argument::directory);
   option(app, "--retries", o->retries, "further attempts when the host loses the process (0)");

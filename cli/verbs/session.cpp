@@ -63,8 +63,7 @@ v1::Command registration(const invocation& cli, const register_options& o) {
   body->set_preassigned_id(cli.env().get("SWARM_MCP_INSTANCE_ID"));
   body->set_adopt_session_id(o.adopt);
   body->set_lease_ms(o.lease_s * 1000);
-  for (const auto& g : o.grants)
-    body->add_grants(g);
+  add_grants(*body, o.grants);
   return command;
 }
 
@@ -98,6 +97,7 @@ int run_register(invocation& cli, const register_options& o) {
     return code::ok;
   }
   auto out = mcp::instance(session);
+  mcp::add_grants(out, session, cli.now_ms());
   if (o.lease_s > 0)
     out["heartbeat"] = mcp::seconds(session.heartbeat_ms());
   cli.io().print(out);
@@ -110,7 +110,7 @@ void registration_options(CLI::App& app, register_options& o) {
   option(app, "--label", o.label, "tokens such as identity:work role:reviewer ($SWARM_MCP_LABEL)");
   option(app, "--file-root", o.file_root, "what relative file names mean ($SWARM_MCP_FILE_ROOT)", argument::directory);
   option(app, "--adopt-instance-id", o.adopt, "take over this instance of the same scope and directory");
-  option(app, "--grant", o.grants, "a right of the session: spawn, pty, cross_identity (operator only; may be repeated)");
+  option(app, "--grant", o.grants, grant_help("session"));
 }
 
 void build_register(CLI::App& app, invocation& cli) {
@@ -251,6 +251,18 @@ int run_prompt(invocation& cli) {
   return code::ok;
 }
 
+/// "  grants=pty,spawn(29 min left)"; empty for a session without any.
+std::string grants_text(const invocation& cli, const v1::Session& s) {
+  std::string out;
+  for (const auto& g : domain::grants_at(s.grants(), s.grant_ends(), cli.now_ms())) {
+    out += (out.empty() ? "  grants=" : ",") + g;
+    for (const auto& e : s.grant_ends())
+      if (e.grant() == g)
+        out += "(" + duration(e.until_ms() - cli.now_ms()) + " left)";
+  }
+  return out;
+}
+
 int run_whoami(invocation& cli) {
   v1::Session session;
   try {
@@ -261,10 +273,13 @@ int run_whoami(invocation& cli) {
       throw;
     throw failure(f.exit_status, f.what(), json(nullptr));
   }
-  if (cli.json_wanted())
-    cli.io().print(mcp::instance(session));
-  else
-    cli.io().line(session.id() + "  " + (session.label().empty() ? "-" : session.label()) + "  scope=" + session.scope());
+  if (cli.json_wanted()) {
+    auto out = mcp::instance(session);
+    mcp::add_grants(out, session, cli.now_ms());
+    cli.io().print(out);
+    return code::ok;
+  }
+  cli.io().line(session.id() + "  " + (session.label().empty() ? "-" : session.label()) + "  scope=" + session.scope() + grants_text(cli, session));
   return code::ok;
 }
 
@@ -274,7 +289,7 @@ void build_whoami(CLI::App& app, invocation& cli) {
   on_run(app, cli, [prompt, &cli] { return *prompt ? run_prompt(cli) : run_whoami(cli); });
 }
 
-json cli_instance_row(const v1::Session& s) {
+json cli_instance_row(const v1::Session& s, std::int64_t now_ms) {
   json out = {{"id", s.id()},
               {"scope", s.scope()},
               {"directory", s.directory()},
@@ -285,6 +300,7 @@ json cli_instance_row(const v1::Session& s) {
               {"registered_at", mcp::seconds(s.registered_at_ms())},
               {"heartbeat", mcp::seconds(s.heartbeat_ms())}};
   mcp::add_located(out, s);
+  mcp::add_grants(out, s, now_ms);
   return out;
 }
 
@@ -305,7 +321,7 @@ int run_instances(invocation& cli) {
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& s : sessions)
-      out.push_back(cli_instance_row(s));
+      out.push_back(cli_instance_row(s, cli.now_ms()));
     cli.io().print(out);
     return code::ok;
   }

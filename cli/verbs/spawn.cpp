@@ -71,8 +71,7 @@ int run_spawn(invocation& cli, const spawn_options& o) {
   for (const auto& word : cli.tail)
     body->add_argv(word);
   body->set_label(o.label);
-  for (const auto& g : o.grants)
-    body->add_grants(g);
+  add_grants(*body, o.grants);
   body->set_task_id(optional_task(cli, o.task));
   body->set_restart(o.restart);
   body->set_worktree(o.worktree);
@@ -101,7 +100,7 @@ void build_spawn(CLI::App& app, invocation& cli) {
   option(app, "--harness", o->harness, domain::harness_names(), argument::harness);
   option(app, "--directory", o->directory, "working directory (the current one)", argument::directory);
   option(app, "--label", o->label, "more tokens for its label");
-  option(app, "--grant", o->grants, "a right of the worker: spawn, pty, cross_identity (operator only; may be repeated)");
+  option(app, "--grant", o->grants, grant_help("worker"));
   option(app, "--task,--task-id", o->task, "the task it is for", argument::task);
   option(app, "--env", o->variables, variable_words);
   add_placement(app, o->placement);

@@ -158,7 +158,7 @@ int run_retry(invocation& cli, const std::string& who) {
   auto& body = *command.mutable_dispatch();
   environment_list environment;
   if (worker) {
-    body = domain::dispatch_like(*worker);
+    body = domain::dispatch_like(*worker, cli.now_ms());
     environment = settings_of_worker(cli, requester, body.label(), body.harness(), body.directory()).environment;
   }
   body.set_title(old.title());

@@ -103,6 +103,19 @@ void add_located(json& out, const v1::Session& s) {
   out["pane_id"] = text_or_null(w.pane_id());
 }
 
+void add_grants(json& out, const v1::Session& s, std::int64_t now_ms) {
+  const auto held = domain::grants_at(s.grants(), s.grant_ends(), now_ms);
+  if (held.empty())
+    return;
+  out["grants"] = texts(held);
+  auto ends = json::object();
+  for (const auto& e : s.grant_ends())
+    if (now_ms < e.until_ms())
+      ends[e.grant()] = seconds(e.until_ms());
+  if (!ends.empty())
+    out["grant_ends"] = std::move(ends);
+}
+
 void add_place(json& out, const v1::Workspace& w) {
   out["workspace_backend"] = w.backend();
   out["workspace_handle"] = w.handle();
@@ -388,15 +401,9 @@ json status(const v1::Status& s) {
 
 namespace {
 
-const char* kind_name(v1::Principal::Kind kind) {
-  switch (kind) {
-    case v1::Principal::OPERATOR: return "operator";
-    case v1::Principal::SESSION: return "session";
-    case v1::Principal::DEVICE: return "device";
-    case v1::Principal::GATEWAY: return "gateway";
-    case v1::Principal::NODE: return "node";
-    default: return "unknown";
-  }
+std::string kind_name(v1::Principal::Kind kind) {
+  const auto name = domain::name_of(kind);
+  return name.empty() ? "unknown" : std::string{name};
 }
 
 } // namespace

@@ -35,6 +35,8 @@ json peer(const v1::Session&);
 json located_peer(const v1::Session&);
 /// The keys workspace_backend, workspace_handle, handle_kind and pane_id of a session that has published them.
 void add_located(json&, const v1::Session&);
+/// The session's grants that hold at `now_ms`, and when they end, if it has any.
+void add_grants(json&, const v1::Session&, std::int64_t now_ms);
 /// A lock's row of where its owner can be seen.
 json workspace(const v1::Workspace&);
 /// The keys workspace_backend and workspace_handle, and pane_id where there is one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/rights.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/resources.hpp"
 #include "gateway/mcp/schema.hpp"
@@ -149,9 +150,14 @@ std::int64_t progress_period_ms() { return limits::server_wait_max().count() / 4
 /// It has to grow with each word, be it within the same millisecond.
 constexpr double progress_step = 0.001;
 
-bool has_right(const tool& t, const binding_ptr& bound) {
-  return t.right.empty() ||
-         (bound && std::find(bound->session.grants().begin(), bound->session.grants().end(), t.right) != bound->session.grants().end());
+/// The tools of "pty" are for those as well who may use only some terminals ("pty:agents"): the node says which.
+bool has_right(const tool& t, const binding_ptr& bound, std::int64_t now_ms) {
+  if (t.right.empty())
+    return true;
+  if (!bound)
+    return false;
+  const auto held = domain::grants_at(bound->session.grants(), bound->session.grant_ends(), now_ms);
+  return std::any_of(held.begin(), held.end(), [&](const auto& g) { return g == t.right || g.rfind(t.right + ":", 0) == 0; });
 }
 
 } // namespace
@@ -267,7 +273,7 @@ json server::tools(bool modern) const {
   auto bound = me_.bound();
   auto out = json::array();
   for (const auto& t : tools_.list()) {
-    if (!has_right(*t, bound))
+    if (!has_right(*t, bound, host_.now_ms()))
       continue;
     json row = {{"name", t->name}, {"description", t->description}, {"inputSchema", t->input_schema}};
     if (!t->annotations.is_null())
@@ -423,7 +429,7 @@ json server::read(const job& j) {
 json server::call_tool(const job& j, bool& later) {
   auto name = text_param(j.request.params, "name");
   auto t = tools_.find(name);
-  if (!t || !has_right(*t, me_.bound()))
+  if (!t || !has_right(*t, me_.bound(), host_.now_ms()))
     return content_of({{"MCP error -32602: Tool " + name + " not found"}, true});
   const auto& params = j.request.params;
   auto given = params.contains("arguments") ? params["arguments"] : json(json::value_t::discarded);
@@ -569,7 +575,8 @@ void server::watch(const binding_ptr& bound) {
     watcher_.join();
   }
   auto all = tools_.list();
-  if (std::any_of(all.begin(), all.end(), [&](const auto& t) { return has_right(*t, bound) != has_right(*t, listed_for_); }))
+  if (std::any_of(all.begin(), all.end(),
+                  [&, now = host_.now_ms()](const auto& t) { return has_right(*t, bound, now) != has_right(*t, listed_for_, now); }))
     tools_changed();
   listed_for_ = bound;
   {

@@ -10,7 +10,6 @@
 #include "actors/fabric/cluster/link.hpp"
 #include "actors/runtime/ending.hpp"
 #include "services/call/admitted_call.hpp"
-#include "services/call/operator_only.hpp"
 #include "services/federation/failure_text.hpp"
 #include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
@@ -117,10 +116,10 @@ void cluster_service::tell_federation() {
     caf::anon_send(federation, std::make_shared<const v1::ClusterView>(cluster_.view()));
 }
 
-/// For the operator; `act` gives what went wrong.
+/// `act` gives what went wrong.
 template <class Act>
-grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerContext* ctx, Act act) {
-  return when_operator(service_, *ctx, [&](const admitted& in) {
+grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerContext* ctx, domain::operation what, Act act) {
+  return when_admitted(service_, *ctx, what, std::nullopt, [&](const admitted& in) {
     auto* reactor = ctx->DefaultReactor();
     if (!worker_.post([reactor, act, slot = in.slot] { reactor->Finish(status_of(act())); }))
       reactor->Finish(to_status(errc::overloaded));
@@ -163,12 +162,12 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
 }
 
 grpc::ServerUnaryReactor* cluster_service::Found(grpc::CallbackServerContext* ctx, const v1::FoundRequest* req, v1::FoundReply* rep) {
-  return in_background(ctx, [this, req, rep] { return found(*req, *rep); });
+  return in_background(ctx, domain::operation::cluster_found, [this, req, rep] { return found(*req, *rep); });
 }
 
 grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerContext* ctx, const v1::CreateJoinTokenRequest* req,
                                                            v1::JoinToken* rep) {
-  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+  return in_background(ctx, domain::operation::cluster_create_join_token, [this, req, rep]() -> std::optional<security_failure> {
     if (req->ttl_ms() < 0 || req->ttl_ms() > limits::join_token_lifetime_max.count())
       return security_failure{security_error::malformed, "a join token is valid for at most 24 hours"};
     std::int64_t expires_ms = 0;
@@ -182,7 +181,7 @@ grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerC
 }
 
 grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerContext* ctx, const v1::JoinClusterRequest* req, v1::ClusterView* rep) {
-  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+  return in_background(ctx, domain::operation::cluster_join, [this, req, rep]() -> std::optional<security_failure> {
     const auto& node = *service_.node;
     if (req->token().size() > limits::join_token_bytes_max)
       return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
@@ -202,7 +201,7 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext* ctx, const v1::ListNodesRequest*, v1::ClusterView* rep) {
-  return for_operator(service_, ctx, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::cluster_list_nodes, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto federation = service_.board->get().federation;
     if (!federation)
       return answer->finish(to_status(errc::unavailable));
@@ -218,7 +217,7 @@ grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext
 
 grpc::ServerUnaryReactor* cluster_service::UnlockAuthority(grpc::CallbackServerContext* ctx, const v1::UnlockAuthorityRequest* req,
                                                            v1::UnlockAuthorityReply* rep) {
-  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+  return in_background(ctx, domain::operation::cluster_unlock_authority, [this, req, rep]() -> std::optional<security_failure> {
     if (req->passphrase().size() > limits::passphrase_bytes_max)
       return security_failure{security_error::malformed, "the passphrase is longer than 1 KiB"};
     auto until = cluster_.authority().unlock(req->passphrase(), service_.node->clock->unix_ms());
@@ -232,7 +231,7 @@ grpc::ServerUnaryReactor* cluster_service::UnlockAuthority(grpc::CallbackServerC
 }
 
 grpc::ServerUnaryReactor* cluster_service::RevokeNode(grpc::CallbackServerContext* ctx, const v1::RevokeNodeRequest* req, v1::ClusterView* rep) {
-  return in_background(ctx, [this, req, rep]() -> std::optional<security_failure> {
+  return in_background(ctx, domain::operation::cluster_revoke_node, [this, req, rep]() -> std::optional<security_failure> {
     if (auto failed = cluster_.revoke(req->node()))
       return failed;
     tell_federation();
@@ -294,7 +293,7 @@ std::optional<security_failure> cluster_service::drain_here_or_at_home(const v1:
 }
 
 grpc::ServerUnaryReactor* cluster_service::DrainNode(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) {
-  return in_background(ctx, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
+  return in_background(ctx, domain::operation::cluster_drain_node, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
 }
 
 std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::LeaveClusterReply& rep) {
@@ -333,7 +332,7 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
 
 grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerContext* ctx, const v1::LeaveClusterRequest* req,
                                                         v1::LeaveClusterReply* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::cluster_leave, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto processes = service_.board->get().processes;
     if (!processes)
       return answer->finish(to_status(errc::unavailable));
@@ -458,7 +457,7 @@ bool is_root(const std::string& root) {
 } // namespace
 
 grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContext* ctx, const v1::ShareScopeRequest* req, v1::CheckoutList* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::cluster_share_scope, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (!is_root(req->root()))
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "the root of a checkout is an absolute path"});
     if (req->scope().size() > limits::path_bytes_max() || (!req->scope().empty() && !is_named_scope(req->scope())))
@@ -492,7 +491,7 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
 }
 
 grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerContext* ctx, const v1::UnshareScopeRequest* req, v1::CheckoutList* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::cluster_unshare_scope, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     auto unshare = [this, answer, rep, root = req->root()] {
       auto posted = worker_.post([this, answer, rep, root] {
         auto failed = cluster_.shared().unshare(root);
@@ -513,7 +512,7 @@ grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerCont
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListCheckouts(grpc::CallbackServerContext* ctx, const v1::ListCheckoutsRequest*, v1::CheckoutList* rep) {
-  return when_admitted(service_, *ctx, std::nullopt, [&](const admitted&) {
+  return when_admitted(service_, *ctx, domain::operation::cluster_list_checkouts, std::nullopt, [&](const admitted&) {
     *rep = cluster_.shared().list();
     return finish_now(grpc::Status::OK);
   });

@@ -64,7 +64,7 @@ private:
   void drain(const std::string& node_id, const v1::DrainNodeRequest&, v1::ClusterView&, done) override;
 
   template <class Act>
-  grpc::ServerUnaryReactor* in_background(grpc::CallbackServerContext*, Act act);
+  grpc::ServerUnaryReactor* in_background(grpc::CallbackServerContext*, domain::operation, Act act);
   std::optional<security_failure> found(const v1::FoundRequest&, v1::FoundReply&);
   std::optional<security_failure> drain_here_or_at_home(const v1::DrainNodeRequest&, v1::ClusterView&);
   std::optional<security_failure> leave_cluster(bool force, v1::LeaveClusterReply&);

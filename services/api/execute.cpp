@@ -15,7 +15,7 @@ namespace {
 wait_request_ptr without_override(const service_environment& service, const v1::WaitRequest& req, const v1::Principal& who) {
   auto out = std::make_shared<v1::WaitRequest>(req);
   out->set_scope(service.nodes.shared().scope_of(req.scope()));
-  if (who.kind() == v1::Principal::SESSION && !domain::has_grant(who, "cross_identity"))
+  if (domain::may(who, domain::operation::cross_identity))
     out->mutable_caller()->set_allow_cross_identity(false);
   return out;
 }
@@ -62,7 +62,7 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, prep
 } // namespace
 
 grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest* req, v1::Reply* rep) {
-  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::execute, std::nullopt, [&](admitted in) {
     if (req->more_size() > 0)
       return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
     const auto patience = patience_of(*ctx);
@@ -87,7 +87,7 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
 }
 
 grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {
-  return when_admitted(service_, *ctx, wrong_scope(req->scope(), scope_is::optional), [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::ask, wrong_scope(req->scope(), scope_is::optional), [&](admitted in) {
     return run_short(
       service_, in.slot,
       [service = service_, who = std::move(in.who), patience = patience_of(*ctx), req, rep](short_calls_ptr short_calls, const short_call_ptr& call) {
@@ -111,7 +111,7 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
 }
 
 grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackServerContext* ctx, const v1::WaitRequest* req, v1::Activity* rep) {
-  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::wait_for_activity, wrong_with(*req), [&](admitted in) {
     return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
       with_principal(
         self, service, who,

@@ -3,7 +3,6 @@
 #include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
 #include "services/call/admitted_call.hpp"
-#include "services/call/operator_only.hpp"
 
 #include <filesystem>
 
@@ -18,7 +17,7 @@ constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the 
 } // namespace
 
 grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
-  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::node_status, std::nullopt, [&](admitted in) {
     return run_unary(service_.system, in.slot, [this, rep](caf::event_based_actor* self, unary_ptr answer) {
       const auto& facts = service_.node->facts;
       rep->set_pid(getpid());
@@ -69,7 +68,7 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
 
 grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, const v1::GraphRequest* req, v1::ActorGraph* rep) {
   // Its paths name everybody's scopes and files.
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::node_graph, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     ask(self, root_, tree_atom_v)
       .then(
         [this, self, answer, req, rep](const std::vector<runtime::tree_entry>& rows) {
@@ -90,7 +89,7 @@ grpc::ServerUnaryReactor* node_service::Graph(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx, const v1::BackupRequest* req, v1::BackupReply* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::node_backup, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (req->path().empty() || req->path().front() != '/')
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
     auto reader = service_.board->get().maintenance;
@@ -108,7 +107,7 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
 }
 
 grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, const v1::CheckRequest* req, v1::CheckReply* rep) {
-  return when_admitted(service_, *ctx, std::nullopt, [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::node_check, std::nullopt, [&](admitted in) {
     return run_unary(service_.system, in.slot, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
       auto reader = service_.board->get().maintenance;
       if (!reader)
@@ -127,7 +126,7 @@ grpc::ServerUnaryReactor* node_service::Check(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ctx, const v1::ShutdownRequest* req, v1::ShutdownReply* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::node_shutdown, [this, req, rep](caf::event_based_actor*, unary_ptr answer) {
     rep->set_pid(getpid());
     // Before anybody can hear that it stops.
     if (req->stays_down()) {
@@ -142,7 +141,7 @@ grpc::ServerUnaryReactor* node_service::Shutdown(grpc::CallbackServerContext* ct
 }
 
 grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* ctx, const v1::KillActorRequest* req, v1::KillActorReply* rep) {
-  return for_operator(service_, ctx, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+  return for_admitted(service_, ctx, domain::operation::node_kill_actor, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     // The root is "node", and has no name for itself.
     auto path = req->path() == "node" ? std::string{} : req->path().rfind("node/", 0) == 0 ? req->path().substr(5) : req->path();
     ask(self, root_, kill_atom_v, path)

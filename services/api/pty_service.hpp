@@ -26,7 +26,9 @@ private:
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
 void with_terminal(caf::event_based_actor* self, const service_environment&, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
-/// Terminals are for the operator, for messaging gateways, and for sessions granted "pty"; a session may always use its own.
-grpc::Status may_use_terminal(const v1::Principal&, const std::string& session_of_terminal);
+/// Whose terminal it is to the caller: its own, an agent's or a program's.
+domain::terminal terminal_of(const v1::Principal&, const v1::PtyInfo&);
+/// By the table of rights.
+grpc::Status may_use_terminal(const v1::Principal&, domain::operation, const v1::PtyInfo&);
 
 } // namespace swarm

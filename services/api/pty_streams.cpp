@@ -22,6 +22,10 @@ void pull(caf::stateful_actor<State>* self) {
       [self](const pty_chunk_ptr& c) {
         auto& s = self->state;
         s.pulling = false;
+        if (auto over = over_with_grant(*s.service, s.grants_until_ms)) {
+          s.io->close(*over);
+          return self->quit();
+        }
         s.read.tail = false;
         s.read.from = c->offset() + c->data().size();
         s.sent += c->data().size();
@@ -66,33 +70,36 @@ void look_at_peer(caf::event_based_actor* self, const service_environment& servi
 }
 
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const service_environment& service, const claim& who, const std::string& id, bool look_only,
+void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::operation what, const std::string& id, bool look_only,
                    std::function<void()> opened) {
+  const auto& service = *self->state.service;
   auto refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
   };
   with_lasting_principal(
     self, service, who,
-    [=](const v1::Principal& p) {
+    [=](const v1::Principal& p, std::int64_t until_ms) {
       self->state.principal = p;
+      self->state.grants_until_ms = until_ms;
       with_terminal(
-        self, service, id, p,
+        self, *self->state.service, id, p,
         [=](pty_actor terminal) {
           ask(self, terminal, status_atom_v)
             .then(
               [=](const pty_info_ptr& info) {
                 auto go = [=] {
                   self->state.terminal = terminal;
+                  self->state.of = terminal_of(p, *info);
                   opened();
                   pull(self);
                 };
-                auto s = may_use_terminal(p, info->session_id());
+                auto s = may_use_terminal(p, what, *info);
                 if (s.ok())
                   return go();
-                if (!look_only)
+                if (!look_only || !may_use_terminal(p, domain::operation::pty_peek, *info).ok())
                   return refuse(s);
-                look_at_peer(self, service, p, info, go, [=] { refuse(s); });
+                look_at_peer(self, *self->state.service, p, info, go, [=] { refuse(s); });
               },
               [refuse](caf::error& e) { refuse(to_status(e)); });
         },
@@ -102,8 +109,11 @@ void open_terminal(caf::stateful_actor<State>* self, const service_environment& 
 }
 
 struct output_state {
+  std::shared_ptr<service_environment> service;
   v1::Principal principal;
+  std::int64_t grants_until_ms = 0;
   pty_actor terminal;
+  domain::terminal of = domain::terminal::program;
   pty_read read;
   std::uint64_t sent = 0;
   std::uint64_t limit = 0; // 0 = none
@@ -134,6 +144,7 @@ struct read_state : output_state {
 caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environment service, claim who, v1::ReadPtyRequest req, read_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
+  st.service = std::make_shared<service_environment>(std::move(service));
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   st.read.from = req.from();
@@ -141,7 +152,7 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environm
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
   st.limit = req.follow() ? 0 : req.max_bytes();
-  open_terminal(self, service, who, req.id(), req.tail() && !req.follow(), [] {});
+  open_terminal(self, who, domain::operation::pty_read, req.id(), req.tail() && !req.follow(), [] {});
   return {[self](tick_atom) {
     if (std::exchange(self->state.waiting_for_room, false))
       pull(self);
@@ -186,7 +197,6 @@ void attach_reactor::OnReadDone(bool ok) {
 
 struct attach_state : output_state {
   static inline const char* name = "pty-attachment";
-  std::shared_ptr<service_environment> service;
   claim who;
   attach_reactor_ptr io;
   ~attach_state() {
@@ -197,16 +207,33 @@ struct attach_state : output_state {
 
 using attach_self = caf::stateful_actor<attach_state>*;
 
+/// Whether the caller may still do that; if not, the attachment is over.
+bool may_go_on(attach_self self, domain::operation what) {
+  auto& st = self->state;
+  auto over = over_with_grant(*st.service, st.grants_until_ms);
+  if (auto refused = domain::may(st.principal, what, st.of); !over && refused)
+    over = to_status(*refused);
+  if (over) {
+    st.io->close(*over);
+    self->quit();
+  }
+  return !over;
+}
+
 /// Size first, then keys; the next frame is read when these were taken.
 void apply(attach_self self, const v1::AttachFrame& f) {
   auto& st = self->state;
+  if (!f.input().empty() && !may_go_on(self, domain::operation::pty_write))
+    return;
+  if (f.has_size() && !may_go_on(self, domain::operation::pty_resize))
+    return;
   if (f.has_size())
     ask(self, st.terminal, resize_atom_v, f.size().columns(), f.size().rows()).then([](const pty_info_ptr&) {}, [](caf::error&) {});
   if (f.input().empty())
     return st.io->read_more();
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
-  in->person = st.principal.kind() == v1::Principal::OPERATOR;
+  in->person = !domain::may(st.principal, domain::operation::outrank_agents);
   ask(self, st.terminal, pty_input_ptr{in})
     .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
 }
@@ -230,7 +257,7 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, *s.service, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
+      open_terminal(self, s.who, domain::operation::pty_attach, f->pty_id(), false, [self, f] { apply(self, *f); });
     },
     [self](gone_atom) {
       self->state.io->close(grpc::Status::OK);
@@ -246,15 +273,15 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
 } // namespace
 
 grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
-  return stream_when_admitted<read_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<read_reactor>& io) {
-    service_.system.spawn(pty_reader, service_, who, *req, io);
-  });
+  return stream_when_admitted<read_reactor>(
+    service_, *ctx, domain::operation::pty_read, wrong_with(*req),
+    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(pty_reader, service_, who, *req, io); });
 }
 
 grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {
-  return stream_when_admitted<attach_reactor>(service_, *ctx, std::nullopt, [&](const claim& who, const std::shared_ptr<attach_reactor>& io) {
-    service_.system.spawn(attachment, service_, who, io);
-  });
+  return stream_when_admitted<attach_reactor>(
+    service_, *ctx, domain::operation::pty_attach, std::nullopt,
+    [&](const claim& who, const std::shared_ptr<attach_reactor>& io) { service_.system.spawn(attachment, service_, who, io); });
 }
 
 } // namespace swarm

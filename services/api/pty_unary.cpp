@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
@@ -22,10 +23,15 @@ void with_terminal(caf::event_based_actor* self, const service_environment& serv
   ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
 }
 
-grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
-  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal) || domain::has_grant(p, "pty"))
-    return grpc::Status::OK;
-  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only, unless it was started with --grant pty"};
+domain::terminal terminal_of(const v1::Principal& p, const v1::PtyInfo& info) {
+  if (p.kind() == v1::Principal::SESSION && !p.id().empty() && p.id() == info.session_id())
+    return domain::terminal::own;
+  return domain::is_agent(info.harness()) ? domain::terminal::agent : domain::terminal::program;
+}
+
+grpc::Status may_use_terminal(const v1::Principal& p, domain::operation what, const v1::PtyInfo& info) {
+  auto refused = domain::may(p, what, terminal_of(p, info));
+  return refused ? to_status(*refused) : grpc::Status::OK;
 }
 
 namespace {
@@ -63,11 +69,12 @@ void ask_fence(caf::event_based_actor* self, const service_environment& service,
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }
 
-/// Runs `act(terminal)` for a caller who may use it.
+/// Runs `act(terminal)` for a caller who may do that with it.
 template <class Request, class Act>
-grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
-  return when_admitted(service, *ctx, wrong_with(req), [&](admitted in) {
-    return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, domain::operation what,
+                                      const Request& req, Act act) {
+  return when_admitted(service, *ctx, what, wrong_with(req), [&](admitted in) {
+    return run_unary(service.system, in.slot, [service, who = in.who, what, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
       auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
       with_principal(
         self, service, who,
@@ -78,7 +85,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::
               ask(self, terminal, status_atom_v)
                 .then(
                   [=](const pty_info_ptr& info) {
-                    if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
+                    if (auto s = may_use_terminal(principal, what, *info); !s.ok())
                       return refuse(s);
                     act(self, terminal, info, principal, answer);
                   },
@@ -125,7 +132,7 @@ void await_running(caf::event_based_actor* self, const service_environment& serv
 void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1::Principal& who, const v1::Page& page) {
   auto size = page.size() == 0 ? limits::page_rows_max : std::min<std::size_t>(page.size(), limits::page_rows_max);
   for (const auto& p : all) {
-    if (p->id() <= page.token() || !may_use_terminal(who, p->session_id()).ok())
+    if (p->id() <= page.token() || !may_use_terminal(who, domain::operation::pty_read, *p).ok())
       continue;
     if (static_cast<std::size_t>(out.ptys_size()) == size) {
       out.mutable_page()->set_token(out.ptys().rbegin()->id());
@@ -138,7 +145,7 @@ void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1:
 } // namespace
 
 grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, const v1::CreatePtyRequest* req, v1::PtyInfo* rep) {
-  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::pty_create, wrong_with(*req), [&](admitted in) {
     return run_unary(service_.system, in.slot,
                      [service = service_, who = in.who, patience = patience_of(*ctx), req, rep](caf::event_based_actor* self, unary_ptr answer) {
                        auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
@@ -185,12 +192,14 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
-  return when_admitted(service_, *ctx, wrong_with(*req), [&](admitted in) {
+  return when_admitted(service_, *ctx, domain::operation::pty_list, wrong_with(*req), [&](admitted in) {
     return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
       auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
       with_principal(
         self, service, who,
         [=](const v1::Principal& principal) {
+          if (auto refused = domain::may(principal, domain::operation::pty_list))
+            return refuse(to_status(*refused));
           auto processes = service.board->get().processes;
           if (!processes)
             return refuse(to_status(errc::unavailable));
@@ -226,10 +235,10 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(service_, ctx, *req,
+  return on_terminal(service_, ctx, domain::operation::pty_write, *req,
                      [service = service_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
-                       auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
+                       auto type = [=, person = !domain::may(who, domain::operation::outrank_agents)](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
                          if (!req->id().client().empty())
                            in->request = req->id().client() + "/" + std::to_string(req->id().seq());
@@ -251,23 +260,25 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(service_, ctx, domain::operation::pty_resize, *req,
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, kill_atom_v, req->signal())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(service_, ctx, domain::operation::pty_kill, *req,
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, kill_atom_v, req->signal())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Forget(grpc::CallbackServerContext* ctx, const v1::ForgetPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(service_, ctx, *req,
+  return on_terminal(service_, ctx, domain::operation::pty_forget, *req,
                      [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info, const v1::Principal&, unary_ptr answer) {
                        if (info->running())
                          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,

@@ -56,6 +56,7 @@ struct pipeline_state {
   static inline const char* name = "pipeline";
   std::shared_ptr<service_environment> service;
   v1::Principal principal;
+  std::int64_t grants_until_ms = 0;
   pipeline_ptr io;
   std::uint64_t next_in = 0, next_out = 0;
   std::map<std::uint64_t, v1::PipelineReply> done;
@@ -152,8 +153,9 @@ caf::behavior pipeline(pipeline_self self, service_environment service, claim wh
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_principal(
     self, *st.service, who,
-    [self](const v1::Principal& p) {
+    [self](const v1::Principal& p, std::int64_t until_ms) {
       self->state.principal = p;
+      self->state.grants_until_ms = until_ms;
       read_if_room(self);
     },
     [self](grpc::Status s) {
@@ -163,6 +165,10 @@ caf::behavior pipeline(pipeline_self self, service_environment service, claim wh
   return {
     [self](const pipeline_reactor::request_ptr& req) {
       self->state.reading = false;
+      if (auto over = over_with_grant(*self->state.service, self->state.grants_until_ms)) {
+        self->state.io->close(*over);
+        return self->quit();
+      }
       if (req->more_size() > packed_max) {
         self->state.io->close({grpc::StatusCode::INVALID_ARGUMENT, "a message of a pipeline holds at most 256 requests"});
         return self->quit();
@@ -434,21 +440,21 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_enviro
 } // namespace
 
 grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* coordination_service::Pipeline(grpc::CallbackServerContext* ctx) {
-  return stream_when_admitted<pipeline_reactor>(service_, *ctx, std::nullopt, [&](const claim& who, const std::shared_ptr<pipeline_reactor>& io) {
-    service_.system.spawn(pipeline, service_, who, io);
-  });
+  return stream_when_admitted<pipeline_reactor>(
+    service_, *ctx, domain::operation::execute, std::nullopt,
+    [&](const claim& who, const std::shared_ptr<pipeline_reactor>& io) { service_.system.spawn(pipeline, service_, who, io); });
 }
 
 grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::CallbackServerContext* ctx, const v1::WatchRequest* req) {
-  return stream_when_admitted<watch_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<watch_reactor>& io) {
-    service_.system.spawn(watcher, service_, who, *req, io);
-  });
+  return stream_when_admitted<watch_reactor>(
+    service_, *ctx, domain::operation::watch_events, wrong_with(*req),
+    [&](const claim& who, const std::shared_ptr<watch_reactor>& io) { service_.system.spawn(watcher, service_, who, *req, io); });
 }
 
 grpc::ServerWriteReactor<v1::AttachReply>* coordination_service::Attach(grpc::CallbackServerContext* ctx, const v1::AttachRequest* req) {
-  return stream_when_admitted<attach_reactor>(service_, *ctx, wrong_with(*req), [&](const claim& who, const std::shared_ptr<attach_reactor>& io) {
-    service_.system.spawn(attachment, service_, who, *req, next_stream_++, io);
-  });
+  return stream_when_admitted<attach_reactor>(
+    service_, *ctx, domain::operation::attach_session, wrong_with(*req),
+    [&](const claim& who, const std::shared_ptr<attach_reactor>& io) { service_.system.spawn(attachment, service_, who, *req, next_stream_++, io); });
 }
 
 } // namespace swarm

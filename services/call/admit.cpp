@@ -11,11 +11,17 @@
 
 namespace swarm {
 
-admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx) {
+grpc::Status to_status(const v1::Refusal& r) { return {grpc::StatusCode::PERMISSION_DENIED, r.text()}; }
+
+admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what) {
   admitted out;
   out.who = service.callers.identify(ctx);
   if (out.who.refused) {
     out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
+    return out;
+  }
+  if (auto refused = domain::may_ever(out.who.token_hash.empty() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
+    out.status = to_status(*refused);
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);

@@ -11,12 +11,12 @@
 
 namespace swarm {
 
-/// `run(admitted)` starts the call of an admitted caller. A caller who is not admitted, and a request that is wrong (`wrong` says why), gets the
-/// status at once.
+/// `run(admitted)` starts the call of a caller who may make it (`what`, by the table of rights). Everybody else, and a request that is wrong (`wrong`
+/// says why), gets the status at once.
 template <class Run>
-grpc::ServerUnaryReactor* when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx,
+grpc::ServerUnaryReactor* when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what,
                                         const std::optional<std::string>& wrong, Run run) {
-  auto in = admit(service, ctx);
+  auto in = admit(service, ctx, what);
   if (!in.status.ok())
     return finish_now(in.status);
   if (wrong)
@@ -24,12 +24,18 @@ grpc::ServerUnaryReactor* when_admitted(const service_environment& service, cons
   return run(std::move(in));
 }
 
+/// The same for a call that an actor works on: `act(self, answer)`.
+template <class Act>
+grpc::ServerUnaryReactor* for_admitted(const service_environment& service, grpc::CallbackServerContext* ctx, domain::operation what, Act act) {
+  return when_admitted(service, *ctx, what, std::nullopt, [&](const admitted& in) { return run_unary(service.system, in.slot, act); });
+}
+
 /// The same for a stream: `start(who, io)` gives it its actor.
 template <class Reactor, class Start>
-Reactor* stream_when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx, const std::optional<std::string>& wrong,
-                              Start start) {
+Reactor* stream_when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what,
+                              const std::optional<std::string>& wrong, Start start) {
   auto io = std::make_shared<Reactor>();
-  auto in = admit(service, ctx);
+  auto in = admit(service, ctx, what);
   io->hold(io, in.slot);
   if (!in.status.ok())
     io->close(in.status);

@@ -1,7 +1,10 @@
 #include "services/call/principals.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,18 +14,19 @@
 
 namespace swarm {
 
-v1::Principal principal_of(const v1::Session& s) {
+v1::Principal principal_of(const v1::Session& s, std::int64_t now_ms) {
   v1::Principal p;
   p.set_kind(v1::Principal::SESSION);
   p.set_id(s.id());
-  *p.mutable_grants() = s.grants();
+  *p.mutable_grants() = domain::grants_at(s.grants(), s.grant_ends(), now_ms);
   return p;
 }
 
-void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash) {
+void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash, domain::grant_end_list ends) {
   std::lock_guard guard{mutex_};
-  by_token_[token_hash] = who;
-  by_pid_[pid] = {std::move(who), std::move(token_hash)};
+  worker w{std::move(who), std::move(token_hash), std::move(ends)};
+  by_token_[w.token_hash] = w;
+  by_pid_[pid] = std::move(w);
 }
 
 void worker_registry::erase(std::int64_t pid) {
@@ -30,6 +34,26 @@ void worker_registry::erase(std::int64_t pid) {
   auto node = by_pid_.extract(pid);
   if (!node.empty())
     by_token_.erase(node.mapped().token_hash);
+}
+
+std::int64_t worker_registry::now_ms() const { return unix_ms_ ? unix_ms_() : std::numeric_limits<std::int64_t>::max(); }
+
+v1::Principal worker_registry::as_of_now(const worker& w) const {
+  auto who = w.who;
+  if (!w.ends.empty())
+    *who.mutable_grants() = domain::grants_at(w.who.grants(), w.ends, now_ms());
+  return who;
+}
+
+std::pair<v1::Principal, std::int64_t> worker_registry::current(v1::Principal who) const {
+  if (who.grants().empty())
+    return {std::move(who), 0};
+  std::lock_guard guard{mutex_};
+  for (const auto& [pid, w] : by_pid_)
+    if (w.who.id() == who.id())
+      return {as_of_now(w), domain::next_grant_end(w.who.grants(), w.ends, now_ms())};
+  who.clear_grants();
+  return {std::move(who), 0};
 }
 
 std::optional<v1::Principal> worker_registry::of_tree(std::int64_t pid) const {
@@ -44,28 +68,37 @@ std::optional<v1::Principal> worker_registry::of_tree(std::int64_t pid) const {
     return std::nullopt;
   std::lock_guard guard{mutex_};
   auto w = by_pid_.find(*nearest);
-  return w == by_pid_.end() ? std::nullopt : std::optional{w->second.who};
+  return w == by_pid_.end() ? std::nullopt : std::optional{as_of_now(w->second)};
 }
 
 std::optional<v1::Principal> worker_registry::of_token(std::string_view token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = by_token_.find(std::string{token_hash});
-  return i == by_token_.end() ? std::nullopt : std::optional{i->second};
+  return i == by_token_.end() ? std::nullopt : std::optional{as_of_now(i->second)};
 }
 
 std::optional<v1::Principal> token_cache::resolved(const std::string& token_hash) const {
   std::lock_guard guard{mutex_};
   auto i = resolved_.find(token_hash);
-  if (i == resolved_.end() || now_ms_() - i->second.at_ms > limits::resolved_token_age.count())
+  if (i == resolved_.end() || now_ms_() - i->second.at_ms > i->second.age_max_ms)
     return std::nullopt;
   return i->second.who;
 }
 
-void token_cache::remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at) {
+std::int64_t token_cache::grants_until(const std::string& token_hash) const {
+  std::lock_guard guard{mutex_};
+  auto i = resolved_.find(token_hash);
+  return i == resolved_.end() ? 0 : i->second.until_ms;
+}
+
+void token_cache::remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at, std::int64_t until_ms,
+                           std::int64_t unix_ms) {
+  // At its end a grant is gone: the last moment at which it holds is the one before.
+  const auto age_max = until_ms == 0 ? limits::resolved_token_age.count() : std::min(limits::resolved_token_age.count(), until_ms - unix_ms - 1);
   std::lock_guard guard{mutex_};
   if (invalidations_ != asked_at)
     return; // it may have gone meanwhile
-  if (resolved_.insert_or_assign(token_hash, known{who, now_ms_()}).second)
+  if (resolved_.insert_or_assign(token_hash, known{who, now_ms_(), age_max, until_ms}).second)
     order_.push_back(token_hash);
   if (order_.size() > limits::resolved_tokens_max()) {
     resolved_.erase(order_.front());
@@ -131,13 +164,14 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
   if (auto i = metadata.find(token_metadata); i != metadata.end()) {
     // A token outranks the place: it was handed out on purpose. One that is unknown is no reason to fall back to more rights.
     auto hash = sha256(from_hex({i->second.data(), i->second.size()}));
-    auto who_shows_it = workers_.of_token(hash);
-    if (!who_shows_it)
-      who_shows_it = tokens_.resolved(hash);
-    if (who_shows_it)
-      out.principal = std::move(*who_shows_it);
-    else
+    if (auto worker = workers_.of_token(hash)) {
+      std::tie(out.principal, out.grants_until_ms) = workers_.current(std::move(*worker));
+    } else if (auto bearer = tokens_.resolved(hash)) {
+      out.principal = std::move(*bearer);
+      out.grants_until_ms = tokens_.grants_until(hash);
+    } else {
       out.token_hash = hash;
+    }
     return out;
   }
   if (!who->in_worker_tree) {
@@ -147,7 +181,7 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
   if (who->worker.id().empty())
     out.refused = true;
   else
-    out.principal = who->worker;
+    std::tie(out.principal, out.grants_until_ms) = workers_.current(who->worker);
   return out;
 }
 

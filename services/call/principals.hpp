@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include <grpcpp/server_context.h>
 
@@ -26,24 +27,33 @@ struct caller_process {
   v1::Principal worker; // whose tree it is in; without an id for strays
 };
 
-/// Live workers by pid and by token. Thread-safe.
+/// Live workers by pid and by token, with the grants that hold at the moment they are asked for. Thread-safe.
 class worker_registry final : public worker_table {
 public:
-  void put(std::int64_t pid, v1::Principal who, std::string token_hash) override;
+  /// `unix_ms`: the clock by which grants end; without one a grant that has an end does not hold.
+  explicit worker_registry(std::function<std::int64_t()> unix_ms = nullptr) : unix_ms_(std::move(unix_ms)) {}
+  void put(std::int64_t pid, v1::Principal who, std::string token_hash, domain::grant_end_list ends = {}) override;
   void erase(std::int64_t pid) override;
   /// The nearest ancestor (or `pid` itself) that is a worker.
   std::optional<v1::Principal> of_tree(std::int64_t pid) const;
   /// The worker that was given the token with this SHA-256.
   std::optional<v1::Principal> of_token(std::string_view token_hash) const;
+  /// The same session with the grants that hold now, and when the first of these ends (0 = none does). Without grants once its worker has ended.
+  std::pair<v1::Principal, std::int64_t> current(v1::Principal who) const;
 
 private:
   struct worker {
     v1::Principal who;
     std::string token_hash;
+    domain::grant_end_list ends;
   };
+  v1::Principal as_of_now(const worker&) const;
+  std::int64_t now_ms() const;
+
+  std::function<std::int64_t()> unix_ms_;
   mutable std::mutex mutex_;
   std::unordered_map<std::int64_t, worker> by_pid_;
-  std::unordered_map<std::string, v1::Principal> by_token_;
+  std::unordered_map<std::string, worker> by_token_;
 };
 
 /// Who bears which token, as the store has said, and what lasts only as long as its session. Thread-safe; outlives the actors.
@@ -54,10 +64,13 @@ public:
 
   /// Grows with every token and session that goes: what was asked of the store at a number that is past may be out of date.
   std::uint64_t invalidations() const noexcept { return invalidations_; }
-  /// What has been remembered; bounded, oldest out, and for limits::resolved_token_age only.
+  /// What has been remembered; bounded, oldest out, and for limits::resolved_token_age only, or until the first of the grants ends.
   std::optional<v1::Principal> resolved(const std::string& token_hash) const;
-  /// `asked_at`: invalidations() before the store was asked.
-  void remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at);
+  /// When that is; 0 = no grant of it ends.
+  std::int64_t grants_until(const std::string& token_hash) const;
+  /// `asked_at`: invalidations() before the store was asked. `until_ms`: when the first of its grants ends, by the clock that says `unix_ms`; 0 =
+  /// none does.
+  void remember(const std::string& token_hash, const v1::Principal& who, std::uint64_t asked_at, std::int64_t until_ms = 0, std::int64_t unix_ms = 0);
   /// Calls `gone` once, from any thread, when the session goes, unless what is returned has been dropped before. Null when a session or
   /// token has gone since `asked_at`: this one may have been it.
   std::shared_ptr<void> watch(const std::string& session_id, std::uint64_t asked_at, std::function<void()> gone);
@@ -69,6 +82,8 @@ private:
   struct known {
     v1::Principal who;
     std::int64_t at_ms;
+    std::int64_t age_max_ms;
+    std::int64_t until_ms; // of its grants, by the clock of the wall
   };
   struct attendance {
     std::string session_id;
@@ -97,10 +112,11 @@ private:
 
 /// What the connection and the metadata say, before the store was asked about a token.
 struct claim {
-  v1::Principal principal; // final, unless token_hash is set
-  std::string token_hash;  // SHA-256 of a token shown that no live worker has: the store decides
-  bool refused = false;    // inside a worker's tree, but nobody's
-  std::uint64_t at = 0;    // token_cache::invalidations() before anybody was asked
+  v1::Principal principal;          // final, unless token_hash is set
+  std::string token_hash;           // SHA-256 of a token shown that no live worker has: the store decides
+  bool refused = false;             // inside a worker's tree, but nobody's
+  std::int64_t grants_until_ms = 0; // when the first of the principal's grants ends; 0 = none does
+  std::uint64_t at = 0;             // token_cache::invalidations() before anybody was asked
 };
 
 /// Tells who calls. Thread-safe.
@@ -118,8 +134,8 @@ private:
   swarm::token_cache& tokens_;
 };
 
-/// Who a session's token makes its bearer.
-v1::Principal principal_of(const v1::Session&);
+/// Who a session's token makes its bearer at `now_ms`: with those of its grants that have not ended.
+v1::Principal principal_of(const v1::Session&, std::int64_t now_ms);
 
 /// Metadata of a call: the hex of a session's 32-byte token.
 inline constexpr const char* token_metadata = "swarm-token";

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "actors/domain/rights.hpp"
 #include "actors/fabric/cluster/remote.hpp"
 #include "actors/fabric/node.hpp"
 #include "actors/runtime/admission.hpp"
@@ -33,15 +34,25 @@ struct admitted {
   grpc::Status status; // not OK: refuse the call with it
 };
 
-/// Finds the caller and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at once.
-admitted admit(const service_environment&, const grpc::CallbackServerContext&);
+/// Finds the caller, refuses who could never have the right, and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at
+/// once. What depends on grants or on a terminal is decided when these are known.
+admitted admit(const service_environment&, const grpc::CallbackServerContext&, domain::operation);
+
+/// The status with which a service says a refusal of the table of rights.
+grpc::Status to_status(const v1::Refusal&);
 
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
-/// token. `refuse(status)` otherwise.
+/// token. `next(principal, until_ms)` is told as well when the first of the principal's grants ends (0 = none does). `refuse(status)` otherwise.
 template <class Self, class Next, class Refuse>
 void with_principal(Self* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
+  auto go_on = [next](const v1::Principal& p, std::int64_t until_ms) {
+    if constexpr (std::is_invocable_v<const Next&, const v1::Principal&, std::int64_t>)
+      next(p, until_ms);
+    else
+      next(p);
+  };
   if (who.token_hash.empty())
-    return next(who.principal);
+    return go_on(who.principal, who.grants_until_ms);
   auto front = service.board->get().front;
   if (!front)
     return refuse(to_status(errc::unavailable));
@@ -50,12 +61,14 @@ void with_principal(Self* self, const service_environment& service, const claim&
   auto* callers = &service.callers;
   ask(self, front, q)
     .then(
-      [next, refuse, callers, hash, at = who.at](const answer_ptr& a) {
+      [go_on, refuse, callers, hash, at = who.at, clock = service.node->clock](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
-        auto bearer = principal_of(a->session());
-        callers->tokens().remember(hash, bearer, at);
-        next(bearer);
+        const auto now = clock->unix_ms();
+        auto bearer = principal_of(a->session(), now);
+        const auto until = domain::next_grant_end(a->session().grants(), a->session().grant_ends(), now);
+        callers->tokens().remember(hash, bearer, at, until, now);
+        go_on(bearer, until);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }
@@ -65,17 +78,30 @@ template <class Next, class Refuse>
 void with_lasting_principal(caf::event_based_actor* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
   with_principal(
     self, service, who,
-    [self, callers = &service.callers, at = who.at, next, refuse](const v1::Principal& p) {
+    [self, callers = &service.callers, at = who.at, next, refuse](const v1::Principal& p, std::int64_t until_ms) {
+      auto go_on = [&] {
+        if constexpr (std::is_invocable_v<const Next&, const v1::Principal&, std::int64_t>)
+          next(p, until_ms);
+        else
+          next(p);
+      };
       if (p.kind() != v1::Principal::SESSION)
-        return next(p);
+        return go_on();
       auto stays =
         callers->tokens().watch(p.id(), at, [me = caf::actor_cast<caf::actor>(self)] { caf::anon_send_exit(me, caf::exit_reason::user_shutdown); });
       if (!stays)
         return refuse(to_status(errc::unavailable));
       self->attach_functor([stays] {});
-      next(p);
+      go_on();
     },
     refuse);
+}
+
+/// A stream whose caller had a grant that has ended goes no further: who opens it again is judged again.
+inline std::optional<grpc::Status> over_with_grant(const service_environment& service, std::int64_t until_ms) {
+  if (until_ms == 0 || service.node->clock->unix_ms() < until_ms)
+    return std::nullopt;
+  return grpc::Status{grpc::StatusCode::UNAVAILABLE, "a grant of the session has ended; ask again"};
 }
 
 /// What was asked of another node is taken back when nobody waits for the answer any more.

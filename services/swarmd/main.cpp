@@ -285,7 +285,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   prepare_store(dir);
   store_file store{dir.database()};
   auto board = std::make_shared<entry_actors>();
-  worker_registry workers;
+  worker_registry workers{[] { return system_clock_port().unix_ms(); }};
   token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
   stop_signal stop;

@@ -285,7 +285,7 @@ inline v1::Principal session_named(std::string id, std::initializer_list<const c
 class fake_worker_table final : public worker_table {
 public:
   std::map<std::int64_t, std::string> sessions;
-  void put(std::int64_t pid, v1::Principal who, std::string) override { sessions[pid] = who.id(); }
+  void put(std::int64_t pid, v1::Principal who, std::string, domain::grant_end_list) override { sessions[pid] = who.id(); }
   void erase(std::int64_t pid) override { sessions.erase(pid); }
 };
 

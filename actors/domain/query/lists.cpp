@@ -294,8 +294,6 @@ v1::Answer list_scopes(const question& q, const v1::ListScopes& c) {
 }
 
 v1::Answer resolve_token(const question& q, const v1::ResolveToken& c) {
-  if (q.query.principal().kind() != v1::Principal::NODE)
-    return deny(v1::Refusal::FORBIDDEN, "Only the node itself resolves tokens");
   const auto credential = q.rows.row<v1::Credential>(key(c.token_hash()));
   auto session = credential ? q.rows.row<v1::Session>(key(credential->session_id())) : std::nullopt;
   if (!session)

@@ -53,6 +53,15 @@ const std::string& viewer_of(const v1::Query& query) {
   return query.principal().kind() == v1::Principal::SESSION ? query.principal().id() : query.viewer();
 }
 
+/// An agent without a session sees what one without a label would.
+v1::Session onlooker(const v1::Query& query, const inputs& in) {
+  v1::Session s;
+  s.set_id(query.principal().id());
+  s.set_scope(query.scope());
+  s.set_identity(effective_identity({}, in));
+  return s;
+}
+
 } // namespace
 
 v1::Answer deny(v1::Refusal::Code code, std::string text, std::string subject) {
@@ -85,7 +94,9 @@ v1::Answer answer(const v1::Query& query, const rows_view& rows, const inputs& i
   if (auto refusal = authorize_place(query, rows))
     return as_answer(std::move(*refusal));
   question q{query, rows, in, std::nullopt, may_cross_identity(query)};
-  if (const auto& viewer = viewer_of(query); !viewer.empty() && !about_the_node(query)) {
+  if (query.principal().kind() == v1::Principal::AGENT) {
+    q.viewer = onlooker(query, in);
+  } else if (const auto& viewer = viewer_of(query); !viewer.empty() && !about_the_node(query)) {
     q.viewer = rows.row<v1::Session>(key(viewer));
     if (!q.viewer || q.viewer->scope() != query.scope())
       return deny(v1::Refusal::NOT_REGISTERED, "Not registered. Call register first.", viewer);

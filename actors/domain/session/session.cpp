@@ -104,12 +104,25 @@ std::optional<v1::Session> known_session(const transaction& tx, const std::strin
   return s;
 }
 
+/// Who is no session yet registers as what anybody is here, unless it may choose.
+std::optional<v1::Reply> check_unregistered(const transaction& tx, const v1::Session& wanted) {
+  const auto& who = tx.command().principal();
+  if (has_token(wanted.label(), gateway_token))
+    if (auto refused = may(who, operation::make_coordinators))
+      return refuse(v1::Refusal::FORBIDDEN, "Only the operator registers coordinators. Leave mode:gateway out of the label. " + refused->text());
+  if (wanted.identity() != tx.in().user_identity)
+    if (auto refused = may(who, operation::choose_identity))
+      return refuse(v1::Refusal::FORBIDDEN,
+                    "Only the operator registers another identity than the node user's. Leave identity: out of the label. " + refused->text());
+  return std::nullopt;
+}
+
 /// A label gives rights, so a session may only register what it is: not itself under another identity or as a coordinator, and not a
 /// second session that is one, whose token it would hold.
 std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
   const auto& who = tx.command().principal();
   if (who.kind() != v1::Principal::SESSION)
-    return std::nullopt;
+    return check_unregistered(tx, wanted);
   const auto present = known_session(tx, who.id());
   if (!present)
     return refuse(v1::Refusal::FORBIDDEN,
@@ -149,11 +162,15 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   return session_reply(std::move(s), adopted_existing);
 }
 
-bool same_grants(const grant_list& a, const grant_list& b) { return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin()); }
+bool same_grants(const v1::Session& s, const v1::RegisterSession& r, std::int64_t now_ms) {
+  const auto have = grants_at(s.grants(), s.grant_ends(), now_ms);
+  const auto& wish = r.grants();
+  return r.grant_times().empty() && have.size() == wish.size() && std::is_permutation(have.begin(), have.end(), wish.begin());
+}
 
 v1::Reply adopt(transaction& tx, v1::Session s, const v1::RegisterSession& r) {
   // Its token may be known with these rights in many places already.
-  if (!r.grants().empty() && !same_grants(s.grants(), r.grants()))
+  if (!r.grants().empty() && !same_grants(s, r, tx.in().now_ms))
     return refuse(v1::Refusal::STATE, "A session keeps the grants it was registered with. Deregister it and register it again.", s.id());
   // A worker's session lives and dies with the worker, not with the tool server inside it that registers once more.
   bool keeps_process = is_held(s) && !is_same_process(tx, s, r);
@@ -175,6 +192,7 @@ v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) 
   s.set_registered_at_ms(tx.in().now_ms);
   s.set_node_id(tx.in().node_id);
   *s.mutable_grants() = r.grants();
+  *s.mutable_grant_ends() = grant_ends(r.grant_times(), tx.in().now_ms);
   set_presence(s, r, tx.in().now_ms);
   return store(tx, std::move(s), r, false);
 }
@@ -235,7 +253,7 @@ void put_registered(transaction& tx, const v1::Session& s, bool adopted_existing
 }
 
 v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
-  if (auto refusal = check_grants(tx, r.grants()))
+  if (auto refusal = check_grants(tx, r.grants(), r.grant_times()))
     return *refusal;
   if (!r.adopt_session_id().empty())
     if (auto reply = adopt_explicitly(tx, r))

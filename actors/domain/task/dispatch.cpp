@@ -37,6 +37,7 @@ public:
     : tx_(tx), d_(d), title_(trimmed(d.title())), identity_(actor_identity_token(tx)), type_(or_else(d.type(), "implement")),
       role_(or_else(d.role(), "implementer")), wants_exec_(d.harness() == "exec"), described_(described_worker(d)) {
     described_.set_directory(or_else(d.directory(), tx.command().caller().directory()));
+    *described_.mutable_grant_ends() = grant_ends(d.grant_times(), tx.in().now_ms);
   }
 
   v1::Reply run() {
@@ -64,7 +65,7 @@ private:
       return refuse(v1::Refusal::INVALID, "dispatch requires a title");
     if (!valid_task_type(type_))
       return refuse(v1::Refusal::INVALID, invalid_task_type(type_));
-    if (auto r = check_grants(tx_, d_.grants()))
+    if (auto r = check_grants(tx_, d_.grants(), d_.grant_times()))
       return r;
     if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");

@@ -104,6 +104,7 @@ v1::Session worker_session(const transaction& tx, const v1::Spawn& spawn, std::s
   s.set_file_root(spawn.directory());
   s.set_label(spawn.label());
   *s.mutable_grants() = spawn.grants();
+  *s.mutable_grant_ends() = spawn.grant_ends();
   s.set_registered_at_ms(tx.in().now_ms);
   s.set_node_id(spawn.node_id());
   s.set_spawn_id(spawn.id());
@@ -163,7 +164,7 @@ v1::Spawn described_worker(const v1::Dispatch& c) {
   return s;
 }
 
-v1::Dispatch dispatch_like(const v1::Spawn& s) {
+v1::Dispatch dispatch_like(const v1::Spawn& s, std::int64_t now_ms) {
   v1::Dispatch d;
   d.set_role(s.role());
   d.set_harness(s.harness());
@@ -174,7 +175,14 @@ v1::Dispatch dispatch_like(const v1::Spawn& s) {
   d.set_retries(s.retries_left());
   d.set_columns(s.columns());
   d.set_rows(s.rows());
-  *d.mutable_grants() = s.grants();
+  // What was given for a time is not given anew: the rest of it is, and nothing of what has ended.
+  *d.mutable_grants() = grants_at(s.grants(), s.grant_ends(), now_ms);
+  for (const auto& end : s.grant_ends())
+    if (end.until_ms() > now_ms) {
+      auto& time = *d.add_grant_times();
+      time.set_grant(end.grant());
+      time.set_for_ms(end.until_ms() - now_ms);
+    }
   d.set_worktree(s.worktree());
   d.set_on(s.on());
   *d.mutable_where() = s.where();
@@ -238,8 +246,7 @@ std::optional<v1::Reply> check_spawn_authority(const transaction& tx, std::strin
   const auto me = tx.acting_session();
   if (me && has_token(me->label(), gateway_token))
     return std::nullopt;
-  const bool granted = principal.kind() == v1::Principal::OPERATOR || has_grant(principal, "spawn");
-  if (tx.command().caller().allow_spawn() && granted)
+  if (tx.command().caller().allow_spawn() && holds_outright(principal, rights::who_starts_workers))
     return std::nullopt;
   return refuse(v1::Refusal::FORBIDDEN,
                 std::string(verb) +
@@ -290,7 +297,7 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
   const auto me = tx.acting_session();
   const auto token = actor_identity_token(tx);
   const auto identity = me ? me->identity() : token;
-  const bool may_make_gateways = tx.command().principal().kind() != v1::Principal::SESSION || (me && has_token(me->label(), gateway_token));
+  const bool may_make_gateways = !may(tx.command().principal(), operation::make_coordinators) || (me && has_token(me->label(), gateway_token));
   std::vector<std::string> tokens;
   std::set<std::string> seen;
   const auto add = [&](std::string t) {

@@ -159,8 +159,9 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
   auto label = make_worker_label(tx, c.role(), c.harness(), dispatch_hash({c.key()}), {}, c.label());
   if (label.refusal)
     return *label.refusal;
-  if (auto r = check_grants(tx, c.grants()))
+  if (auto r = check_grants(tx, c.grants(), c.grant_times()))
     return *r;
+  *worker.mutable_grant_ends() = grant_ends(c.grant_times(), tx.in().now_ms);
   if (auto r = check_spawn_quota(tx))
     return *r;
   if (auto r = check_place(worker))

@@ -107,8 +107,16 @@ auto ask_by_helper(self_ptr self, const ticket& t, const Target& target, std::ch
   return self->request(helper, patience, request);
 }
 
+/// Grants of devices and gateways are rows of the node that decides, which looks there; what a link says of them is not believed.
+v1::Principal believed(v1::Principal who) {
+  if (who.kind() != v1::Principal::SESSION)
+    who.clear_grants();
+  return who;
+}
+
 /// What the other node says of who asks is believed as far as it can be so: its operator, its own sessions, itself.
 bool take_principal(self_ptr self, v1::Principal& who) {
+  who = believed(std::move(who));
   const auto& id = self->state.address.node_id();
   if (who.kind() == v1::Principal::NODE && who.id() != id)
     return false;
@@ -343,6 +351,12 @@ void graph(self_ptr self, const ticket& t, const v1::GraphRequest& asked, std::c
           else_error(self, t));
 }
 
+/// By what is asked for, whatever grants who asks may have; a body this version does not know is judged by nobody and answered as such.
+std::optional<v1::Refusal> refused_by_table(const v1::LinkRequest& r) {
+  const auto* what = domain::operation_of_link(r.ask_case());
+  return what ? domain::may_ever(r.principal().kind(), *what) : std::nullopt;
+}
+
 /// Whether the caller may do that with the terminals of this node; if not, it has been told.
 bool may_use_terminals(self_ptr self, const ticket& t, const v1::LinkRequest& r) {
   auto writes = r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty() || r.has_forget_pty();
@@ -384,6 +398,8 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
       return refuse(errc::not_found, "only the home of a cluster passes requests on");
     return pass_on(self, t, r, patience);
   }
+  if (auto refused = refused_by_table(r))
+    return answer(self, t, as_error(errc::forbidden, refused->text()));
   if (!may_use_terminals(self, t, r))
     return;
   switch (r.ask_case()) {
@@ -394,7 +410,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
     case v1::LinkRequest::kListPtys: return list_ptys(self, t, r, patience);
     case v1::LinkRequest::kFindPty: return find_pty(self, t, r.find_pty().id(), r.principal(), patience);
     case v1::LinkRequest::kReadPty: return read_pty(self, t, r.read_pty(), patience);
-    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), r.principal().kind() == v1::Principal::OPERATOR);
+    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), !domain::may(believed(r.principal()), domain::operation::outrank_agents));
     case v1::LinkRequest::kResizePty:
       return with_terminal(self, t, r.resize_pty().pty_id(), [self, t, r, patience](const pty_actor& terminal) {
         const auto& size = r.resize_pty().size();
@@ -410,10 +426,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
       return with_terminal(self, t, r.forget_pty().pty_id(), [self, t, patience](const pty_actor& terminal) {
         self->request(terminal, patience, forget_atom_v).then(then_answer<pty_info_ptr>(self, t, put_info()), else_error(self, t));
       });
-    case v1::LinkRequest::kGraph:
-      return r.principal().kind() == v1::Principal::OPERATOR
-               ? graph(self, t, r.graph(), patience)
-               : refuse(errc::forbidden, "the graph names everybody's scopes and files: ask as the operator");
+    case v1::LinkRequest::kGraph: return graph(self, t, r.graph(), patience);
     default: return refuse(errc::invalid, "this version does not know what is asked; update the node");
   }
 }

@@ -176,7 +176,7 @@ void register_worker(self_ptr self, const child_info& child) {
   who.set_kind(v1::Principal::SESSION);
   who.set_id(st.row.session_id());
   *who.mutable_grants() = st.row.grants();
-  node.workers->put(child.pid, std::move(who), sha256(from_hex(worker_token(node.facts, st.row))));
+  node.workers->put(child.pid, std::move(who), sha256(from_hex(worker_token(node.facts, st.row))), st.row.grant_ends());
 }
 
 void drive_agent(self_ptr self) {

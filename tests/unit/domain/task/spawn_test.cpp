@@ -97,7 +97,7 @@ std::vector<std::string> values_of(const google::protobuf::Message& m, const goo
 
 TEST_CASE("another worker like this one is asked for with all that both have, but the node") {
   const auto row = full_row();
-  const auto again = domain::dispatch_like(row);
+  const auto again = domain::dispatch_like(row, 0);
   std::map<std::string, std::string> not_copied{{"node_id", "the server chooses a node for the new worker"},
                                                 {"placement", "the server says why it chose that node"}};
   int copied = 0;
@@ -126,7 +126,7 @@ TEST_CASE("another worker has the label of the first, with a launch token of its
   c.mutable_dispatch()->set_name("Tess");
   c.mutable_dispatch()->set_label("identity:work team:red");
   const auto first = w.op(c).dispatch().spawn();
-  *c.mutable_dispatch() = domain::dispatch_like(first);
+  *c.mutable_dispatch() = domain::dispatch_like(first, 0);
   c.mutable_dispatch()->set_title("count");
   c.mutable_dispatch()->set_fresh(true);
   const auto second = w.op(c).dispatch().spawn();
