@@ -5,6 +5,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
+#include "actors/fabric/workers/order_seal.hpp"
 #include "services/call/requests.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/host/harness.hpp"
@@ -102,7 +103,12 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     if (auto root = service.nodes.shared().root_for(cmd.scope(), session.directory()); !root.empty() && is_inside(root, session.directory()))
       session.set_checkout(std::move(root));
   };
-  in.place = [&](v1::Command& cmd) { return check_worker(service, cmd, *environment, *paths); };
+  in.place = [&](v1::Command& cmd) {
+    auto refusal = check_worker(service, cmd, *environment, *paths);
+    if (!refusal && service.node->cluster && !service.node->cluster->home_of(cmd.scope()).empty())
+      seal_order(cmd, req.id(), service.node->facts);
+    return refusal;
+  };
   auto admitted = admit_command(req.id(), req.command(), in);
   if (!admitted.what)
     return refuse(admitted.wrong);
