@@ -81,7 +81,9 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
   if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
     return refuse(*wrong);
-  auto environment = worker_environment(req.environment());
+  const auto& asked = req.command();
+  auto environment =
+    worker_environment(req.environment(), asked.has_dispatch() ? asked.dispatch().harness() : asked.request_spawn().harness());
   if (!environment)
     return refuse("the environment is larger than 256 KiB");
   std::optional<path_view> paths;
