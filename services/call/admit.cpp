@@ -20,7 +20,8 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
-  auto slot = service.admission.enter(key);
+  const auto is_operator = out.who.token_hash.empty() && out.who.principal.kind() == v1::Principal::OPERATOR;
+  auto slot = service.admission.enter(key, out.who.share, is_operator);
   if (!slot) {
     out.status = to_status(errc::overloaded);
     return out;

@@ -19,6 +19,12 @@ v1::Principal principal_of(const v1::Session& s) {
   return p;
 }
 
+std::string share_of(const caller_process& p, std::uint64_t start) {
+  if (p.in_worker_tree)
+    return "worker/" + p.worker.id();
+  return "process/" + std::to_string(p.pid) + "." + std::to_string(start);
+}
+
 void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash) {
   std::lock_guard guard{mutex_};
   by_token_[token_hash] = who;
@@ -127,6 +133,7 @@ claim principals::identify(const grpc::ServerContextBase& ctx) const {
     out.refused = true;
     return out;
   }
+  out.share = who->share;
   const auto& metadata = ctx.client_metadata();
   if (auto i = metadata.find(token_metadata); i != metadata.end()) {
     // A token outranks the place: it was handed out on purpose. One that is unknown is no reason to fall back to more rights.

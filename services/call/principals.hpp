@@ -24,7 +24,11 @@ struct caller_process {
   std::int64_t pid = 0;
   bool in_worker_tree = false;
   v1::Principal worker; // whose tree it is in; without an id for strays
+  std::string share;    // whose share of connections and calls it uses
 };
+
+/// A worker, or one other process: `start` is that of the process, 0 = it is gone.
+std::string share_of(const caller_process&, std::uint64_t start);
 
 /// Live workers by pid and by token. Thread-safe.
 class worker_registry final : public worker_table {
@@ -100,6 +104,7 @@ struct claim {
   v1::Principal principal; // final, unless token_hash is set
   std::string token_hash;  // SHA-256 of a token shown that no live worker has: the store decides
   bool refused = false;    // inside a worker's tree, but nobody's
+  std::string share;       // whose share of calls it uses
   std::uint64_t at = 0;    // token_cache::invalidations() before anybody was asked
 };
 
