@@ -13,9 +13,9 @@ namespace {
 // Words of a list; a star at the end stands for any further characters. docs/security.md shows these very texts, which a test compares.
 
 /// What a shell and its programs need, how programs reach the network, and what tells a worker who it is.
-constexpr std::string_view everybodys = "PATH HOME USER LOGNAME SHELL LANG LC_* TERM COLORTERM TZ TMPDIR EDITOR SSH_AUTH_SOCK AGENT_IDENTITY XDG_* SWARM_*";
-constexpr std::string_view network =
-  "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE NODE_EXTRA_CA_CERTS";
+constexpr std::string_view everybodys =
+  "PATH HOME USER LOGNAME SHELL LANG LC_* TERM COLORTERM TZ TMPDIR EDITOR SSH_AUTH_SOCK AGENT_IDENTITY XDG_* SWARM_*";
+constexpr std::string_view network = "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE NODE_EXTRA_CA_CERTS";
 /// They belong to one session, or to one worker's process.
 constexpr std::string_view nobodys = "SWARM_TOKEN SWARM_WORKTREE";
 

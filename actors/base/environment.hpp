@@ -7,8 +7,8 @@
 
 namespace swarm {
 
-/// By every worker: what a shell and its programs need (PATH, HOME, LANG, TERM …), proxies and certificates, and SWARM_*. False for SWARM_TOKEN, which
-/// belongs to one session, and SWARM_WORKTREE. docs/security.md has the lists.
+/// By every worker: what a shell and its programs need (PATH, HOME, LANG, TERM …), proxies and certificates, and SWARM_*. False for SWARM_TOKEN,
+/// which belongs to one session, and SWARM_WORKTREE. docs/security.md has the lists.
 bool inheritable(std::string_view name) noexcept;
 /// By a worker of this harness: an agent's program also gets what it is set up with (ANTHROPIC_*, CODEX_* …), and no other program does.
 bool inheritable(std::string_view name, std::string_view harness) noexcept;

@@ -41,6 +41,12 @@ std::uint64_t inode_of(int fd) {
   return fstat(fd, &s) == 0 ? s.st_ino : 0;
 }
 
+/// Of another node, or one that was not seen: it names itself so, and after an upgrade its file is " (deleted)".
+bool is_called_keeper(pid_t pid) {
+  constexpr std::string_view name = "swarm-keeper";
+  return command_name_of(pid) == name || std::filesystem::path{executable_of(pid).value_or("")}.filename().string().starts_with(name);
+}
+
 /// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
 /// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
 bool is_in_worker_tree(pid_t pid, pid_t keeper) {
@@ -49,7 +55,7 @@ bool is_in_worker_tree(pid_t pid, pid_t keeper) {
   for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
     if (pid <= 1)
       return false;
-    if (pid == keeper || std::filesystem::path{executable_of(pid).value_or("")}.filename() == "swarm-keeper")
+    if (pid == keeper || is_called_keeper(pid))
       return true;
     auto parent = parent_of(pid);
     if (!parent)

@@ -21,7 +21,7 @@ v1::Principal principal_of(const v1::Session& s) {
 
 std::string share_of(const caller_process& p, std::uint64_t start) {
   if (p.in_worker_tree)
-    return "worker/" + p.worker.id();
+    return std::string{workers_share} + p.worker.id();
   return "process/" + std::to_string(p.pid) + "." + std::to_string(start);
 }
 
@@ -121,14 +121,27 @@ std::optional<caller_process> caller_table::find(int fd) const {
   return i == table_.end() ? std::nullopt : std::optional{i->second};
 }
 
-claim principals::identify(const grpc::ServerContextBase& ctx) const {
-  claim out;
-  out.at = tokens_.invalidations();
+namespace {
+
+int connection_of(const grpc::ServerContextBase& ctx) {
   auto name = ctx.peer();
   int fd = -1;
   if (name.rfind("fd:", 0) == 0)
     std::from_chars(name.data() + 3, name.data() + name.size(), fd);
-  auto who = table_.find(fd);
+  return fd;
+}
+
+} // namespace
+
+std::int64_t principals::process_of(const grpc::ServerContextBase& ctx) const {
+  auto who = table_.find(connection_of(ctx));
+  return who ? who->pid : 0;
+}
+
+claim principals::identify(const grpc::ServerContextBase& ctx) const {
+  claim out;
+  out.at = tokens_.invalidations();
+  auto who = table_.find(connection_of(ctx));
   if (!who) {
     out.refused = true;
     return out;

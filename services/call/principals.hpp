@@ -27,6 +27,7 @@ struct caller_process {
   std::string share;    // whose share of connections and calls it uses
 };
 
+inline constexpr std::string_view workers_share = "worker/";
 /// A worker, or one other process: `start` is that of the process, 0 = it is gone.
 std::string share_of(const caller_process&, std::uint64_t start);
 
@@ -115,6 +116,8 @@ public:
     : table_(table), workers_(workers), tokens_(tokens) {}
   /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
+  /// The process of a connection; 0 = unknown.
+  std::int64_t process_of(const grpc::ServerContextBase& ctx) const;
   swarm::token_cache& tokens() const noexcept { return tokens_; }
 
 private:
