@@ -49,11 +49,11 @@ bool environment::truthy(std::string_view name) const {
   return word == "1" || word == "true" || word == "yes" || word == "on";
 }
 
-environment_list environment::inheritable() const {
+environment_list environment::inheritable(std::string_view harness) const {
   environment_list out;
   for (const auto& [name, value] : values_)
     // A variable that is not UTF-8 cannot travel; the worker does without it.
-    if (swarm::inheritable(name) && is_utf8(value))
+    if (swarm::inheritable(name, harness) && is_utf8(value))
       out.emplace_back(name, value);
   return out;
 }

@@ -23,8 +23,8 @@ public:
   bool has(std::string_view name) const { return values_.contains(name); }
   /// 1, true, yes or on, in any case, blanks trimmed.
   bool truthy(std::string_view name) const;
-  /// What a worker inherits.
-  environment_list inheritable() const;
+  /// What a worker of this harness inherits.
+  environment_list inheritable(std::string_view harness) const;
   /// Identity of this process: the first of AGENT_IDENTITY, SWARM_IDENTITY and the harness-specific ones.
   std::string identity() const;
   /// Name of the tracker that $SWARM_WORK_TRACKER configures, as `provider:mcp` or a JSON object with a `provider`; empty when unset.

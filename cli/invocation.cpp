@@ -60,7 +60,7 @@ void invocation::speak_to(const target& c) {
   directory_ = normalize_path(name, "/");
 }
 
-environment_list invocation::inheritable() const { return elsewhere() ? environment_list{} : env_.inheritable(); }
+environment_list invocation::inheritable(std::string_view harness) const { return elsewhere() ? environment_list{} : env_.inheritable(harness); }
 
 v1::Caller invocation::caller() const {
   v1::Caller out;

@@ -58,8 +58,8 @@ public:
   bool elsewhere() const noexcept { return target_ && target_->elsewhere(); }
   /// Of the context; empty = the node of this user.
   std::string node_name() const { return target_ ? target_->name : std::string{}; }
-  /// What a worker inherits from this process.
-  environment_list inheritable() const;
+  /// What a worker of this harness inherits from this process.
+  environment_list inheritable(std::string_view harness) const;
   const environment& env() const noexcept { return env_; }
   console& io() const noexcept { return io_; }
   const ports& node() const noexcept { return node_; }

@@ -233,7 +233,7 @@ worker_settings settings_of_worker(const invocation& cli, const std::optional<v1
   auto identity = requester ? domain::identity_token(requester->label()) : cli.env().identity();
   if (identity.empty())
     identity = domain::identity_token(label);
-  worker_settings out{harness, cli.inheritable()};
+  worker_settings out{harness, cli.inheritable(agent_of(harness, cli.env(), cli.env()))};
   auto name = identity.rfind(identity_prefix, 0) == 0 ? identity.substr(identity_prefix.size()) : identity;
   if (name.empty())
     return out;
@@ -242,6 +242,7 @@ worker_settings settings_of_worker(const invocation& cli, const std::optional<v1
   if (!directory.empty())
     check_identity_roots(cli, settings, token, directory, directory);
   out.harness = agent_of(harness, settings, cli.env());
+  out.environment = cli.inheritable(out.harness);
   set(out.environment, roots_variable(token), settings.get(roots_variable(token)));
   if (domain::is_agent(out.harness))
     set(out.environment, domain::launcher_variable(out.harness), settings.get(domain::launcher_variable(out.harness)));

@@ -46,6 +46,7 @@ inline constexpr const char* agents_are_here =
 
 // One for each family of verbs in cli/verbs.
 std::span<const verb> node_verbs();
+std::span<const verb> login_verbs();
 std::span<const verb> cluster_verbs();
 std::span<const verb> scope_verbs();
 std::span<const verb> session_verbs();

@@ -6,8 +6,9 @@ namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
                          token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(table_, workers, tokens), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
-    ptys_(service_), node_(service_, std::move(root), hooks), cluster_(service_, of, transport) {
+  : logins_(node->facts.dir.login_file(), [clock = node->clock] { return clock->boot_ms(); }),
+    callers_(table_, workers, tokens), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
+    ptys_(service_), node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -27,13 +28,27 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
   if (!server_)
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, workers, hooks.keeper_pid);
+  std::lock_guard guard{listener_mutex_};
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, workers, hooks.running_keeper);
+}
+
+node_service::hooks node_server::with_connections(node_service::hooks h) {
+  h.connections = [this] {
+    std::lock_guard guard{listener_mutex_};
+    return listener_ ? listener_->open_connections() : 0;
+  };
+  return h;
 }
 
 node_server::~node_server() { stop(std::chrono::milliseconds{0}); }
 
 bool node_server::stop(std::chrono::milliseconds grace) {
-  listener_ = nullptr;
+  std::unique_ptr<local_listener> accepting;
+  {
+    std::lock_guard guard{listener_mutex_};
+    accepting = std::move(listener_);
+  }
+  accepting = nullptr;
   *stopping_ = true;
   cluster_.stop();
   if (!server_)

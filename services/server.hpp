@@ -23,7 +23,10 @@ public:
   const std::shared_ptr<integrity_report>& integrity() const noexcept { return node_.integrity(); }
 
 private:
+  node_service::hooks with_connections(node_service::hooks);
+
   caller_table table_;
+  login_registry logins_;
   principals callers_;
   runtime::admission admission_;
   std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
@@ -33,7 +36,8 @@ private:
   node_service node_;
   cluster_service cluster_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<local_listener> listener_;
+  std::mutex listener_mutex_;
+  std::unique_ptr<local_listener> listener_; // guarded by it: calls ask for it while it goes
 };
 
 } // namespace swarm

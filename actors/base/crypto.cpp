@@ -93,4 +93,22 @@ std::string keyed_hash(std::string_view key, std::string_view data) {
   return out;
 }
 
+bool equal_secrets(std::string_view a, std::string_view b) noexcept {
+  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string uuid_of(std::string_view bytes) { return format_uuid(std::string{bytes.substr(0, 16)}); }
+
+bool is_uuid(std::string_view text) noexcept {
+  constexpr std::string_view shape = "00000000-0000-0000-0000-000000000000";
+  if (text.size() != shape.size())
+    return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = text[i];
+    if (shape[i] == '-' ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+      return false;
+  }
+  return true;
+}
+
 } // namespace swarm

@@ -20,5 +20,11 @@ std::string random_uuid();
 std::function<std::string()> seeded_uuids(std::uint64_t seed);
 /// 32 bytes that only the holder of the 32-byte key can make (BLAKE2b).
 std::string keyed_hash(std::string_view key, std::string_view data);
+/// In a time that does not depend on where they differ.
+bool equal_secrets(std::string_view, std::string_view) noexcept;
+/// UUIDv4-shaped, of at least 16 bytes.
+std::string uuid_of(std::string_view bytes);
+/// 36 characters, lower case, as all of ours are.
+bool is_uuid(std::string_view) noexcept;
 
 } // namespace swarm

@@ -124,7 +124,12 @@ inline constexpr std::size_t page_examined_rows_max = 10'000;
 // -- queues --------------------------------------------------------------------------
 inline constinit bound<std::size_t> calls_in_flight_max{4'096};
 inline constinit bound<std::size_t> calls_in_flight_per_principal_max{1'024};
+/// A caller is a worker or an agent with every process below it, or one other process.
+inline constinit bound<std::size_t> calls_in_flight_per_caller_max{1'024};
+inline constexpr std::size_t calls_kept_for_operator = 64;
 inline constinit bound<std::size_t> connections_max{4'096};
+inline constinit bound<std::size_t> connections_per_caller_max{1'024};
+inline constexpr std::size_t connections_kept_for_operator = 64;
 inline constinit bound<std::size_t> callers_per_request_max{8};
 inline constexpr std::size_t pipeline_message_requests_max = 256;
 inline constinit bound<std::size_t> pipeline_outstanding_max{256};
@@ -407,6 +412,14 @@ inline constexpr milliseconds node_certificate_check{hours{24}};
 inline constexpr milliseconds authority_lifetime{hours{24 * 3650}};
 /// Certificates are valid from this long before they are made, because the clocks of hosts differ.
 inline constexpr milliseconds certificate_backdate{hours{24}};
+
+// -- login -------------------------------------------------------------------------------
+inline constexpr milliseconds login_lifetime{hours{12}};
+inline constexpr std::size_t login_passphrase_bytes_min = 8;
+/// Wrong passphrases within a minute, from one terminal and from all together.
+inline constexpr std::size_t login_wrong_per_terminal_max = 5;
+inline constexpr std::size_t login_wrong_max = 30;
+inline constexpr std::size_t logins_max = 256;
 
 // -- fences and revisions ----------------------------------------------------------------
 /// Values stay below 2^53 (exact in JSON): the epoch in the upper 17 bits, the counter in the lower 36.

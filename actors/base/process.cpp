@@ -156,6 +156,13 @@ std::optional<std::string> executable_of(pid_t pid) {
   return out;
 }
 
+std::optional<std::string> command_name_of(pid_t pid) {
+  auto name = read_proc(pid, "comm", 64);
+  while (name && name->ends_with('\n'))
+    name->pop_back();
+  return name;
+}
+
 std::optional<std::string> environment_of(pid_t pid, std::string_view name) {
   auto text = read_proc(pid, "environ", 4 * limits::mib);
   return text ? variable_in(*text, name) : std::nullopt;

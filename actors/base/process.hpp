@@ -42,6 +42,8 @@ std::optional<bool> is_descendant(pid_t pid, pid_t ancestor);
 std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set);
 /// What /proc/<pid>/exe points to; " (deleted)" stays at the end of a replaced file's name.
 std::optional<std::string> executable_of(pid_t);
+/// The name that the process has given itself, at most 15 bytes, or that of its file: of any process, also of one that lets nobody look into it.
+std::optional<std::string> command_name_of(pid_t);
 /// The value of a variable with which the process started; wrong if the process has overwritten that memory.
 std::optional<std::string> environment_of(pid_t, std::string_view name);
 /// The same from the text of /proc/<pid>/environ.

@@ -53,10 +53,14 @@ std::string digest_of(v1::Command sent) {
   sent.clear_principal();
   if (sent.has_register_session())
     sent.mutable_register_session()->clear_node_id();
+  const auto clear = [](auto& body) {
+    body.clear_node_id();
+    body.clear_order();
+  };
   if (sent.has_dispatch())
-    sent.mutable_dispatch()->clear_node_id();
+    clear(*sent.mutable_dispatch());
   if (sent.has_request_spawn())
-    sent.mutable_request_spawn()->clear_node_id();
+    clear(*sent.mutable_request_spawn());
   return sha256(sent.SerializeAsString());
 }
 

@@ -19,6 +19,12 @@ void complete(v1::Command& cmd, const way_in& in) {
     if (!in.of_other_node)
       cmd.mutable_register_session()->clear_checkout();
   }
+  if (!in.of_other_node) {
+    if (cmd.has_dispatch())
+      cmd.mutable_dispatch()->clear_order();
+    if (cmd.has_request_spawn())
+      cmd.mutable_request_spawn()->clear_order();
+  }
   const auto& directory = cmd.caller().directory();
   if (cmd.has_dispatch() && cmd.dispatch().directory().empty())
     cmd.mutable_dispatch()->set_directory(directory);

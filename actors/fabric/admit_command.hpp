@@ -15,7 +15,7 @@ struct way_in {
   v1::Principal principal;
   std::string node_id; // where a session that registers lives
   std::string node_name = {};
-  bool of_other_node = false; // that node has filled in what only it knows: where its checkouts lie
+  bool of_other_node = false; // that node has filled in what only it knows: where its checkouts lie, and that an order is its own
   /// Turns the caller's paths into those of the store; empty = they are.
   std::function<void(v1::Command&)> to_store = {};
   /// Chooses where the worker runs that the command may ask for; why it cannot.

@@ -13,11 +13,17 @@
 
 namespace swarm::runtime {
 
-/// Counts calls in flight, in total and per principal. Thread-safe; never blocks for long (one mutex, no calls out).
+struct admission_bounds {
+  std::size_t total = limits::calls_in_flight_max();
+  std::size_t per_principal = limits::calls_in_flight_per_principal_max();
+  std::size_t per_caller = limits::calls_in_flight_per_caller_max();
+  std::size_t for_operator = limits::calls_kept_for_operator; // of the total
+};
+
+/// Counts calls in flight, in total, per principal and per caller. Thread-safe; never blocks for long (one mutex, no calls out).
 class admission {
 public:
-  explicit admission(std::size_t total_max = limits::calls_in_flight_max(),
-                     std::size_t per_principal_max = limits::calls_in_flight_per_principal_max());
+  explicit admission(const admission_bounds& bounds = {});
 
   /// One call in flight. Freed by its destructor, on any thread, also after the admission itself is gone.
   class slot {
@@ -29,15 +35,17 @@ public:
   private:
     friend class admission;
     struct state;
-    slot(std::shared_ptr<state> owner, std::string principal);
+    slot(std::shared_ptr<state> owner, std::string principal, std::string caller);
     void leave() noexcept;
 
     std::shared_ptr<state> owner_;
     std::string principal_;
+    std::string caller_;
   };
 
-  /// Nothing when a bound is reached: answer errc::overloaded.
-  std::optional<slot> enter(std::string_view principal);
+  /// `caller`: whose processes call, whatever principals they act as; empty = it is not counted. Nothing when a bound is reached: answer
+  /// errc::overloaded.
+  std::optional<slot> enter(std::string_view principal, std::string_view caller = {}, bool is_operator = false);
 
   std::size_t in_flight() const;
   std::size_t in_flight(std::string_view principal) const;

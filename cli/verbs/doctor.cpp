@@ -94,6 +94,30 @@ void check_cluster(invocation& cli, report& r) {
     }
 }
 
+json words_of(bool known, const v1::Restrictions& x) {
+  if (!known)
+    return nullptr;
+  return "NoNewPrivs " + std::to_string(x.no_new_privileges() ? 1 : 0) + ", Seccomp " + std::to_string(x.seccomp()) + ", unit " +
+         (x.unit().empty() ? "none" : x.unit());
+}
+
+/// Programs have the restrictions of the keeper, whatever those of the node are.
+void check_keeper(const v1::NodeStatus& s, report& r) {
+  const auto node = words_of(s.has_restrictions(), s.restrictions()), keeper = words_of(s.has_keeper_restrictions(), s.keeper_restrictions());
+  const json details{{"pid", s.keeper_pid()}, {"restrictions", node}, {"keeper_restrictions", keeper}};
+  if (!s.keeper_refused().empty())
+    return r.add("keeper", "fail", s.keeper_refused(), details);
+  if (s.keeper_pid() == 0)
+    return r.add("keeper", "fail", "the node has no keeper; see its log", details);
+  const auto pid = "pid " + std::to_string(s.keeper_pid());
+  if (node == keeper || node.is_null() || keeper.is_null())
+    return r.add("keeper", "ok", pid, details);
+  r.add("keeper", "warn",
+        pid + " has other restrictions than the node, and so have the programs in terminals: " + keeper.get<std::string>() + "; the node " +
+          node.get<std::string>() + ". To end them all: swarmctl down, then swarmctl up",
+        details);
+}
+
 /// False when no node answers: then nothing else can be asked.
 bool check_node(invocation& cli, report& r) {
   auto dir = cli.node().finder.state_directory();
@@ -116,8 +140,7 @@ bool check_node(invocation& cli, report& r) {
         s.node_name() + ", pid " + std::to_string(s.pid()) + ", up " + duration(s.uptime_ms()) +
           (same ? "" : ", version " + s.version() + " but swarmctl is " SWARM_VERSION ": swarmctl down --keep-programs, then up"),
         {{"pid", s.pid()}, {"version", s.version()}});
-  r.add("keeper", s.keeper_pid() != 0 ? "ok" : "fail",
-        s.keeper_pid() != 0 ? "pid " + std::to_string(s.keeper_pid()) : "the node has no keeper; see its log", {{"pid", s.keeper_pid()}});
+  check_keeper(s, r);
   return true;
 }
 

@@ -1,4 +1,5 @@
 // up, down, status, graph, backup, version.
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "cli/rows.hpp"
@@ -25,6 +26,12 @@ void need_running(invocation& cli) {
                                  (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
 }
 
+json restrictions_row(bool known, const v1::Restrictions& r) {
+  if (!known)
+    return nullptr;
+  return {{"no_new_privileges", r.no_new_privileges()}, {"seccomp", r.seccomp()}, {"unit", r.unit().empty() ? json(nullptr) : json(r.unit())}};
+}
+
 json status_row(const v1::NodeStatus& s) {
   return {{"pid", s.pid()},
           {"version", s.version()},
@@ -33,6 +40,12 @@ json status_row(const v1::NodeStatus& s) {
           {"state_dir", s.state_dir()},
           {"uptime_s", s.uptime_ms() / 1000},
           {"keeper_pid", s.keeper_pid()},
+          {"keeper_refused", s.keeper_refused().empty() ? json(nullptr) : json(s.keeper_refused())},
+          {"restrictions", restrictions_row(s.has_restrictions(), s.restrictions())},
+          {"keeper_restrictions", restrictions_row(s.has_keeper_restrictions(), s.keeper_restrictions())},
+          {"not_dumpable", s.not_dumpable()},
+          {"has_passphrase", s.has_passphrase()},
+          {"connections", s.connections()},
           {"scopes", s.scopes()},
           {"instances", s.sessions()},
           {"open_tasks", s.open_tasks()},
@@ -82,7 +95,9 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
   io.painted_line(io.paint(colour::bold, s.node_name()) + "  " + io.paint(colour::green, "up " + duration(s.uptime_ms())) +
                   io.paint(colour::none, "  pid " + std::to_string(s.pid()) + "  version " + s.version()));
   io.line("  state      " + s.state_dir());
-  io.line("  keeper     " + (s.keeper_pid() == 0 ? "is starting" : "pid " + std::to_string(s.keeper_pid())));
+  io.line("  keeper     " + (s.keeper_pid() != 0          ? "pid " + std::to_string(s.keeper_pid())
+                             : s.keeper_refused().empty() ? std::string{"is starting"}
+                                                          : "NOT TAKEN OVER: " + s.keeper_refused()));
   io.line(concat({"  live       ", counted(s.scopes(), "scope"), ", ", counted(s.sessions(), "instance"), ", ", counted(s.open_tasks(), "open task"),
                   ", ", counted(s.locks(), "lock"), ", ", counted(s.ptys(), "terminal")}));
   if (home)
@@ -97,11 +112,27 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
 
 struct up_options {
   bool foreground = false;
+  bool take_keeper = false;
   std::string name;
   cluster_options cluster;
 };
 
+/// A node that runs without the keeper that it did not take over is started again, with it.
+void take_keeper(invocation& cli) {
+  auto& finder = cli.node().finder;
+  finder.take_keeper();
+  if (!finder.running() || cli.node().admin.status().keeper_refused().empty())
+    return;
+  v1::ShutdownRequest request;
+  request.set_keep_keeper(true);
+  const auto pid = cli.node().admin.shutdown(request).pid();
+  if (!finder.wait_for_exit(pid, limits::server_wait_max().count()))
+    throw failure(code::refused, "the node that runs (pid " + std::to_string(pid) + ") does not stop; look into its log");
+}
+
 int run_up(invocation& cli, const up_options& o) {
+  if (o.foreground && o.take_keeper)
+    throw usage("--foreground and --take-keeper exclude each other: swarmd --take-keeper does both");
   if (o.foreground && !o.cluster.listen.empty())
     throw usage("--foreground and --listen exclude each other: a node remembers where it listens");
   if (o.foreground) {
@@ -109,6 +140,8 @@ int run_up(invocation& cli, const up_options& o) {
       throw failure(code::refused, "a node is running already; stop it with: swarmctl down");
     cli.node().finder.start_in_foreground(o.name);
   }
+  if (o.take_keeper)
+    take_keeper(cli);
   cli.node().finder.start(o.name);
   auto s = cli.node().admin.status();
   // Also when none ran a moment ago: of several who start it at once, one gives the name.
@@ -127,6 +160,7 @@ int run_up(invocation& cli, const up_options& o) {
 void build_up(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<up_options>();
   flag(app, "--foreground", o->foreground, "stay in this terminal until Ctrl-C");
+  flag(app, "--take-keeper", o->take_keeper, "take over the keeper that runs, also with other restrictions than those that this node has");
   option(app, "--node-name", o->name, "name of the node (the host's)");
   option(app, "--listen", o->cluster.listen, "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster");
   option(app, "--passphrase-file", o->cluster.passphrase_file,

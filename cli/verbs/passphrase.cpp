@@ -37,12 +37,17 @@ private:
   bool known_;
 };
 
-std::string typed(const std::string& question) {
+constexpr const char* use_a_file = "there is no terminal to type a passphrase at; use --passphrase-file FILE";
+
+} // namespace
+
+std::string typed_passphrase(const std::string& question, const std::string& without_terminal) {
   unique_fd terminal{open("/dev/tty", O_RDWR | O_CLOEXEC)};
   if (!terminal)
-    throw failure(code::usage, "there is no terminal to type a passphrase at; use --passphrase-file FILE");
+    throw failure(code::usage, without_terminal);
   auto say = [&](std::string_view text) { (void)!write(terminal.get(), text.data(), text.size()); };
   std::string out;
+  out.reserve(limits::passphrase_bytes_max + 1); // growing would leave copies behind
   {
     no_echo quiet{terminal.get()}; // before anybody is asked to type
     say(question);
@@ -55,8 +60,6 @@ std::string typed(const std::string& question) {
     throw failure(code::usage, "the passphrase is longer than 1 KiB");
   return out;
 }
-
-} // namespace
 
 std::string read_line_of(std::istream& in, std::size_t bytes_max) {
   std::string out;
@@ -72,7 +75,7 @@ std::string read_line_of(std::istream& in, std::size_t bytes_max) {
 
 std::string read_passphrase(const std::string& file, const std::string& question) {
   if (file.empty())
-    return typed(question);
+    return typed_passphrase(question, use_a_file);
   if (file == "-")
     return read_line_of(std::cin, limits::passphrase_bytes_max);
   std::ifstream in{file};
@@ -85,7 +88,7 @@ std::string new_passphrase(const std::string& file) {
   auto out = read_passphrase(file, "New passphrase for the cluster's authority: ");
   if (out.empty())
     throw failure(code::usage, "the passphrase is empty; --insecure-ca keeps the key without one");
-  if (file.empty() && typed("Once more: ") != out)
+  if (file.empty() && typed_passphrase("Once more: ", use_a_file) != out)
     throw failure(code::usage, "the two passphrases differ");
   return out;
 }

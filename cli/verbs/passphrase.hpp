@@ -10,6 +10,8 @@ namespace swarm::cli {
 std::string read_line_of(std::istream&, std::size_t bytes_max);
 /// From the file ("-" = standard input), or typed at the terminal after the question. Throws `failure` when there is no terminal.
 std::string read_passphrase(const std::string& file, const std::string& question);
+/// Typed at the terminal of this process, and nowhere else. Throws `failure` (usage) with `without_terminal` when there is none.
+std::string typed_passphrase(const std::string& question, const std::string& without_terminal);
 /// The same, typed twice; refuses one that is empty.
 std::string new_passphrase(const std::string& file);
 

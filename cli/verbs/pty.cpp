@@ -4,6 +4,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/terminal_config.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/interrupt.hpp"
@@ -75,7 +76,7 @@ int run_new(invocation& cli, const new_options& o) {
     request.add_argv(word);
   request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
   *request.mutable_size() = size_of(o.size);
-  auto variables = cli.inheritable();
+  auto variables = cli.inheritable(domain::shell_harness);
   add_variables(variables, cli.env(), o.variables);
   for (const auto& [name, value] : variables) {
     auto* variable = request.add_environment();

@@ -158,7 +158,7 @@ void client::start_and_connect(const std::string& node_name, start_reason why, t
   std::optional<owner_news> news;
   do {
     // Who owns the directory without answering either comes up, then connecting succeeds, or is on its way out, then starting does.
-    outcome = start_node(settings_.dir, node_name, why, std::max<std::int64_t>(left().count(), 1));
+    outcome = start_node(settings_.dir, node_name, {why, take_keeper_}, std::max<std::int64_t>(left().count(), 1));
     // One that is still on its way out may answer.
     if (outcome == start_outcome::stopped && !(channel_ = try_connect(until)))
       throw stopped(read_stopped_mark(settings_.dir).value_or(stopped_mark{}));
@@ -435,6 +435,14 @@ bool client::wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) {
 
 v1::CheckReply client::check(const v1::CheckRequest& request) {
   return call<v1::Node>(&v1::Node::Stub::Check, request, limits::server_wait_max().count());
+}
+
+v1::LoginReply client::login(const v1::LoginRequest& request) { return call<v1::Node>(&v1::Node::Stub::Login, request, 0, false); }
+
+v1::LogoutReply client::logout(const v1::LogoutRequest& request) { return call<v1::Node>(&v1::Node::Stub::Logout, request, 0, false); }
+
+v1::SetPassphraseReply client::set_passphrase(const v1::SetPassphraseRequest& request) {
+  return call<v1::Node>(&v1::Node::Stub::SetPassphrase, request, 0, false);
 }
 
 v1::FoundReply client::found_cluster(const v1::FoundRequest& request) { return call<v1::Cluster>(&v1::Cluster::Stub::Found, request, 0, false); }

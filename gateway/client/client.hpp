@@ -45,6 +45,9 @@ public:
   v1::BackupReply backup(const v1::BackupRequest&) override;
   v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override;
   v1::CheckReply check(const v1::CheckRequest&) override;
+  v1::LoginReply login(const v1::LoginRequest&) override;
+  v1::LogoutReply logout(const v1::LogoutRequest&) override;
+  v1::SetPassphraseReply set_passphrase(const v1::SetPassphraseRequest&) override;
   v1::FoundReply found_cluster(const v1::FoundRequest&) override;
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override;
   v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override;
@@ -81,6 +84,7 @@ public:
   bool is_kept_down() override;
   void expect_return() override;
   void never_start() override { settings_.may_start = false; }
+  void take_keeper() override { take_keeper_ = true; }
   void set_timeout_ms(std::int64_t ms) override { settings_.timeout_ms = ms; }
   std::unique_ptr<node_line> connect(const std::string& token, bool may_start) override;
 
@@ -131,6 +135,7 @@ private:
   bool take_cancelled();
 
   client_settings settings_;
+  bool take_keeper_ = false;
   std::shared_ptr<grpc::Channel> channel_;
   std::int64_t node_pid_ = 0; // of the process at the other end of the connection
   unique_fd leaving_;         // pidfd of the node that was asked to stop, or of the ssh that leads to it

@@ -110,15 +110,17 @@ std::filesystem::path swarmd_path() {
   return self.parent_path() / "swarmd";
 }
 
-start_outcome start_node(const state_dir& dir, const std::string& node_name, start_reason why_now, std::int64_t timeout_ms) {
-  if (why_now == start_reason::needed && read_stopped_mark(dir))
+start_outcome start_node(const state_dir& dir, const std::string& node_name, const start_wish& wish, std::int64_t timeout_ms) {
+  if (wish.why == start_reason::needed && read_stopped_mark(dir))
     return start_outcome::stopped; // asked again under the lock
   prepare_or_fail(dir);
   auto ready = make_pipe();
   auto args = arguments(dir, node_name);
   args.insert(args.end(), {"--detach", "--ready-fd", std::to_string(ready.write.get())});
-  if (why_now == start_reason::needed)
+  if (wish.why == start_reason::needed)
     args.emplace_back("--if-wanted");
+  if (wish.take_keeper)
+    args.emplace_back("--take-keeper");
   auto log = dir.log_dir() / "swarmd.start.log";
   auto pid = spawn(std::move(args), log, ready.write.get());
   ready.write.reset();

@@ -23,9 +23,14 @@ enum class start_outcome {
 /// Why a node is started: because somebody asks for it, which ends what `swarmctl down` began, or because a command needs one.
 enum class start_reason { wanted, needed };
 
+struct start_wish {
+  start_reason why = start_reason::wanted;
+  bool take_keeper = false; // the keeper that runs, whatever restricts it
+};
+
 /// Returns once swarmd is ready or another one turned out to own the state directory. Throws `call_failed` with the end of its log
 /// when it could not start.
-start_outcome start_node(const state_dir&, const std::string& node_name, start_reason, std::int64_t timeout_ms);
+start_outcome start_node(const state_dir&, const std::string& node_name, const start_wish&, std::int64_t timeout_ms);
 
 /// Keeps a node that does not run down until somebody wants it. Returns whether programs go on with its keeper. Throws `call_failed`.
 bool mark_stopped(const state_dir&);

@@ -51,6 +51,9 @@ public:
   virtual v1::BackupReply backup(const v1::BackupRequest&) = 0;
   virtual v1::ShutdownReply shutdown(const v1::ShutdownRequest&) = 0;
   virtual v1::CheckReply check(const v1::CheckRequest&) = 0;
+  virtual v1::LoginReply login(const v1::LoginRequest&) = 0;
+  virtual v1::LogoutReply logout(const v1::LogoutRequest&) = 0;
+  virtual v1::SetPassphraseReply set_passphrase(const v1::SetPassphraseRequest&) = 0;
   virtual v1::FoundReply found_cluster(const v1::FoundRequest&) = 0;
   virtual v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) = 0;
   virtual v1::ClusterView join_cluster(const v1::JoinClusterRequest&) = 0;
@@ -129,6 +132,8 @@ public:
   virtual void expect_return() = 0;
   /// Calls made from now on refuse instead of starting a node.
   virtual void never_start() = 0;
+  /// Nodes started from now on take over the keeper that runs, whatever restricts it.
+  virtual void take_keeper() = 0;
   /// Deadline of each call.
   virtual void set_timeout_ms(std::int64_t) = 0;
   /// A further connection to the same node, for another thread; as the session of that token, or as this process without one.

@@ -10,68 +10,12 @@
 #include "actors/fabric/cluster/link.hpp"
 #include "actors/runtime/ending.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/status.hpp"
 #include "services/federation/failure_text.hpp"
 #include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
 
 namespace swarm {
-
-namespace {
-
-constexpr std::size_t waiting_max = 16;
-
-grpc::Status status_of(const std::optional<security_failure>& f) {
-  if (!f)
-    return grpc::Status::OK;
-  if (f->code == security_error::malformed || f->code == security_error::mistyped || f->code == security_error::truncated)
-    return {grpc::StatusCode::INVALID_ARGUMENT, f->text};
-  if (f->code == security_error::wrong_passphrase)
-    return {grpc::StatusCode::PERMISSION_DENIED, f->text};
-  return {grpc::StatusCode::FAILED_PRECONDITION, f->text};
-}
-
-} // namespace
-
-blocking_worker::~blocking_worker() {
-  {
-    std::lock_guard guard{mutex_};
-    ending_ = true;
-  }
-  changed_.notify_all();
-  ends_.notify_all();
-  thread_.join();
-}
-
-bool blocking_worker::pause(std::chrono::milliseconds span) {
-  std::unique_lock lock{mutex_};
-  return !ends_.wait_for(lock, span, [this] { return ending_; });
-}
-
-bool blocking_worker::post(std::function<void()> work) {
-  {
-    std::lock_guard guard{mutex_};
-    if (ending_ || waiting_.size() >= waiting_max)
-      return false;
-    waiting_.push_back(std::move(work));
-  }
-  changed_.notify_all();
-  return true;
-}
-
-/// What was posted is done before it ends: somebody waits for the answer.
-void blocking_worker::run() {
-  std::unique_lock lock{mutex_};
-  for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-    if (waiting_.empty())
-      return;
-    auto work = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    work();
-    lock.lock();
-  }
-}
 
 cluster_service::cluster_service(service_environment service, cluster& of, links& transport)
   : service_(std::move(service)), cluster_(of), links_(transport),

@@ -1,12 +1,9 @@
 // The cluster over gRPC, for the people at this node.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <mutex>
-#include <thread>
 
+#include "services/call/blocking_worker.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/federation/enrollment.hpp"
 #include "services/federation/links.hpp"
@@ -14,27 +11,6 @@
 #include "swarm/v1/cluster.grpc.pb.h"
 
 namespace swarm {
-
-/// One thread for what blocks: files, passphrases, a call to another host.
-class blocking_worker {
-public:
-  blocking_worker() : thread_([this] { run(); }) {}
-  ~blocking_worker();
-  /// False: too much waits already, or it ends.
-  bool post(std::function<void()> work);
-  /// For the work itself: returns false at once when the worker ends, otherwise true after that time.
-  bool pause(std::chrono::milliseconds);
-
-private:
-  void run();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::condition_variable ends_;
-  std::deque<std::function<void()>> waiting_;
-  bool ending_ = false;
-  std::thread thread_;
-};
 
 class cluster_service final : public v1::Cluster::CallbackService, private node_requests {
 public:

@@ -1,5 +1,6 @@
 #include "services/api/node_service.hpp"
 
+#include "actors/base/restrictions.hpp"
 #include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
 #include "services/call/admitted_call.hpp"
@@ -14,6 +15,20 @@ namespace {
 
 constexpr std::uint64_t store_page_bytes = 4096; // SQLite's default, which the store keeps
 
+void add_restrictions(v1::NodeStatus& status, std::int64_t keeper, std::string refused) {
+  auto put = [](v1::Restrictions& out, const restrictions& r) {
+    out.set_no_new_privileges(r.no_new_privileges);
+    out.set_seccomp(r.seccomp);
+    out.set_unit(r.unit);
+  };
+  if (auto own = restrictions_of(getpid()))
+    put(*status.mutable_restrictions(), *own);
+  if (auto its = keeper != 0 ? restrictions_of(static_cast<pid_t>(keeper)) : std::nullopt)
+    put(*status.mutable_keeper_restrictions(), *its);
+  status.set_keeper_refused(std::move(refused));
+  status.set_not_dumpable(is_inspection_forbidden());
+}
+
 } // namespace
 
 grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx, const v1::NodeStatusRequest*, v1::NodeStatus* rep) {
@@ -27,6 +42,9 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
       rep->set_state_dir(facts.dir.root.string());
       rep->set_uptime_ms(service_.node->clock->boot_ms() - started_ms_);
       rep->set_keeper_pid(hooks_.keeper_pid());
+      add_restrictions(*rep, hooks_.running_keeper(), hooks_.refused_keeper());
+      rep->set_connections(hooks_.connections());
+      rep->set_has_passphrase(logins_.has_passphrase());
       rep->set_calls_in_flight(service_.admission.in_flight());
       rep->set_integrity(integrity_->text());
       auto board = service_.board->get();

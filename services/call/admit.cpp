@@ -5,6 +5,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
+#include "actors/fabric/workers/order_seal.hpp"
 #include "services/call/requests.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/host/harness.hpp"
@@ -25,7 +26,8 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
-  auto slot = service.admission.enter(key);
+  const auto is_operator = out.who.token_hash.empty() && out.who.principal.kind() == v1::Principal::OPERATOR;
+  auto slot = service.admission.enter(key, out.who.share, is_operator);
   if (!slot) {
     out.status = to_status(errc::overloaded);
     return out;
@@ -86,7 +88,8 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
   if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
     return refuse(*wrong);
-  auto environment = worker_environment(req.environment());
+  const auto& asked = req.command();
+  auto environment = worker_environment(req.environment(), asked.has_dispatch() ? asked.dispatch().harness() : asked.request_spawn().harness());
   if (!environment)
     return refuse("the environment is larger than 256 KiB");
   std::optional<path_view> paths;
@@ -108,7 +111,12 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     if (auto root = service.nodes.shared().root_for(cmd.scope(), session.directory()); !root.empty() && is_inside(root, session.directory()))
       session.set_checkout(std::move(root));
   };
-  in.place = [&](v1::Command& cmd) { return check_worker(service, cmd, *environment, *paths); };
+  in.place = [&](v1::Command& cmd) {
+    auto refusal = check_worker(service, cmd, *environment, *paths);
+    if (!refusal && service.node->cluster && !service.node->cluster->home_of(cmd.scope()).empty())
+      seal_order(cmd, req.id(), service.node->facts);
+    return refusal;
+  };
   auto admitted = admit_command(req.id(), req.command(), in);
   if (!admitted.what)
     return refuse(admitted.wrong);

@@ -16,6 +16,7 @@
 
 #include <grpcpp/server_posix.h>
 
+#include "actors/base/clock.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/process.hpp"
@@ -40,6 +41,12 @@ std::uint64_t inode_of(int fd) {
   return fstat(fd, &s) == 0 ? s.st_ino : 0;
 }
 
+/// Of another node, or one that was not seen: it names itself so, and after an upgrade its file is " (deleted)".
+bool is_called_keeper(pid_t pid) {
+  constexpr std::string_view name = "swarm-keeper";
+  return command_name_of(pid) == name || std::filesystem::path{executable_of(pid).value_or("")}.filename().string().starts_with(name);
+}
+
 /// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
 /// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
 bool is_in_worker_tree(pid_t pid, pid_t keeper) {
@@ -48,7 +55,7 @@ bool is_in_worker_tree(pid_t pid, pid_t keeper) {
   for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
     if (pid <= 1)
       return false;
-    if (pid == keeper || std::filesystem::path{executable_of(pid).value_or("")}.filename() == "swarm-keeper")
+    if (pid == keeper || is_called_keeper(pid))
       return true;
     auto parent = parent_of(pid);
     if (!parent)
@@ -98,11 +105,35 @@ void local_listener::run() {
   }
 }
 
-bool local_listener::has_room() {
-  auto most = limits::connections_max();
-  if (connections_.size() >= most)
-    std::erase_if(connections_, [](const auto& c) { return inode_of(c.first) != c.second; });
-  return connections_.size() < most;
+void local_listener::forget_closed() {
+  std::erase_if(connections_, [this](const auto& c) {
+    const auto closed = inode_of(c.first) != c.second.inode;
+    if (closed)
+      shares_.give_back(c.second.share);
+    return closed;
+  });
+}
+
+std::size_t local_listener::open_connections() {
+  std::lock_guard guard{mutex_};
+  forget_closed();
+  return shares_.open();
+}
+
+bool local_listener::has_room(const caller_process& p) {
+  using verdict = connection_shares::verdict;
+  auto found = shares_.take(p.share, !p.in_worker_tree);
+  if (found != verdict::taken) {
+    forget_closed();
+    found = shares_.take(p.share, !p.in_worker_tree);
+  }
+  if (found == verdict::taken)
+    return true;
+  const auto why = found == verdict::caller_full ? "it and what belongs to it have as many as one caller may (connections_per_caller_max)"
+                                                 : "as many as there may be are open (connections_max)";
+  if (refused_.add(p.share, system_clock_port().boot_ms()))
+    log::warn({"a connection of process ", p.pid, " is refused: ", why});
+  return false;
 }
 
 void local_listener::admit(unique_fd connection) {
@@ -110,10 +141,6 @@ void local_listener::admit(unique_fd connection) {
   socklen_t size = sizeof cred;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.uid != geteuid()) {
     log::warn({"a connection of uid ", cred.uid, " is refused"});
-    return;
-  }
-  if (!has_room()) {
-    log::warn({"a connection of process ", cred.pid, " is refused: ", connections_.size(), " are open (connections_max)"});
     return;
   }
   caller_process p;
@@ -124,6 +151,10 @@ void local_listener::admit(unique_fd connection) {
   } else {
     p.in_worker_tree = is_in_worker_tree(cred.pid, static_cast<pid_t>(keeper_pid_()));
   }
+  p.share = share_of(p, pid_start_time(cred.pid).value_or(0));
+  std::lock_guard guard{mutex_};
+  if (!has_room(p))
+    return;
   auto fd = fcntl(connection.get(), F_DUPFD_CLOEXEC, next_fd_);
   if (fd < 0) {
     next_fd_ = first_connection_fd;
@@ -131,10 +162,14 @@ void local_listener::admit(unique_fd connection) {
   }
   if (fd < 0) {
     log::error({"no descriptor for a new connection: ", std::strerror(errno)});
+    shares_.give_back(p.share);
     return;
   }
   next_fd_ = fd + 1 >= highest_fd() ? first_connection_fd : fd + 1;
-  connections_[fd] = inode_of(fd);
+  // The one that had the number before was closed unnoticed.
+  if (auto before = connections_.extract(fd); !before.empty())
+    shares_.give_back(before.mapped().share);
+  connections_[fd] = {inode_of(fd), p.share};
   table_.put(fd, std::move(p));
   grpc::AddInsecureChannelFromFd(&server_, fd); // owns it from here
 }

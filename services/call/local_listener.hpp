@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 
@@ -12,6 +14,8 @@
 #include "actors/base/local_socket.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
+#include "actors/runtime/log_limiter.hpp"
+#include "services/call/connection_shares.hpp"
 #include "services/call/principals.hpp"
 
 namespace swarm {
@@ -25,11 +29,16 @@ public:
   /// Stops accepting and removes the socket file; connections stay with gRPC.
   ~local_listener();
 
+  /// Thread-safe.
+  std::size_t open_connections();
+
 private:
   void run();
   void admit(unique_fd connection);
-  /// Whether there is room for one more, after forgetting those that gRPC has closed.
-  bool has_room();
+  /// Whether the caller's share has room for one more, which is then taken.
+  bool has_room(const caller_process&);
+  /// Those that gRPC has closed.
+  void forget_closed();
 
   state_dir dir_;
   grpc::Server& server_;
@@ -40,9 +49,15 @@ private:
   unique_fd stop_;
   unique_fd events_;
   int next_fd_ = 0;
-  /// Open ones by descriptor, with the socket's inode: gRPC does not tell when it closes one, but its number then means nothing or
-  /// something else.
-  std::unordered_map<int, std::uint64_t> connections_;
+  struct connection {
+    std::uint64_t inode = 0; // of the socket
+    std::string share;
+  };
+  std::mutex mutex_; // guards the next three
+  /// Open ones by descriptor: gRPC does not tell when it closes one, but its number then means nothing or something else.
+  std::unordered_map<int, connection> connections_;
+  connection_shares shares_;
+  runtime::log_limiter refused_;
   std::thread thread_;
 };
 

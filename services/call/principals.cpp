@@ -22,6 +22,12 @@ v1::Principal principal_of(const v1::Session& s, std::int64_t now_ms) {
   return p;
 }
 
+std::string share_of(const caller_process& p, std::uint64_t start) {
+  if (p.in_worker_tree)
+    return std::string{workers_share} + p.worker.id();
+  return "process/" + std::to_string(p.pid) + "." + std::to_string(start);
+}
+
 void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash, domain::grant_end_list ends) {
   std::lock_guard guard{mutex_};
   worker w{std::move(who), std::move(token_hash), std::move(ends)};
@@ -148,18 +154,32 @@ std::optional<caller_process> caller_table::find(int fd) const {
   return i == table_.end() ? std::nullopt : std::optional{i->second};
 }
 
-claim principals::identify(const grpc::ServerContextBase& ctx) const {
-  claim out;
-  out.at = tokens_.invalidations();
+namespace {
+
+int connection_of(const grpc::ServerContextBase& ctx) {
   auto name = ctx.peer();
   int fd = -1;
   if (name.rfind("fd:", 0) == 0)
     std::from_chars(name.data() + 3, name.data() + name.size(), fd);
-  auto who = table_.find(fd);
+  return fd;
+}
+
+} // namespace
+
+std::int64_t principals::process_of(const grpc::ServerContextBase& ctx) const {
+  auto who = table_.find(connection_of(ctx));
+  return who ? who->pid : 0;
+}
+
+claim principals::identify(const grpc::ServerContextBase& ctx) const {
+  claim out;
+  out.at = tokens_.invalidations();
+  auto who = table_.find(connection_of(ctx));
   if (!who) {
     out.refused = true;
     return out;
   }
+  out.share = who->share;
   const auto& metadata = ctx.client_metadata();
   if (auto i = metadata.find(token_metadata); i != metadata.end()) {
     // A token outranks the place: it was handed out on purpose. One that is unknown is no reason to fall back to more rights.

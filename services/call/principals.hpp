@@ -25,7 +25,12 @@ struct caller_process {
   std::int64_t pid = 0;
   bool in_worker_tree = false;
   v1::Principal worker; // whose tree it is in; without an id for strays
+  std::string share;    // whose share of connections and calls it uses
 };
+
+inline constexpr std::string_view workers_share = "worker/";
+/// A worker, or one other process: `start` is that of the process, 0 = it is gone.
+std::string share_of(const caller_process&, std::uint64_t start);
 
 /// Live workers by pid and by token, with the grants that hold at the moment they are asked for. Thread-safe.
 class worker_registry final : public worker_table {
@@ -115,6 +120,7 @@ struct claim {
   v1::Principal principal;          // final, unless token_hash is set
   std::string token_hash;           // SHA-256 of a token shown that no live worker has: the store decides
   bool refused = false;             // inside a worker's tree, but nobody's
+  std::string share;                // whose share of calls it uses
   std::int64_t grants_until_ms = 0; // when the first of the principal's grants ends; 0 = none does
   std::uint64_t at = 0;             // token_cache::invalidations() before anybody was asked
 };
@@ -126,6 +132,8 @@ public:
     : table_(table), workers_(workers), tokens_(tokens) {}
   /// By the token shown, else by the place of the connection's process. Asks nobody and does not block.
   claim identify(const grpc::ServerContextBase& ctx) const;
+  /// The process of a connection; 0 = unknown.
+  std::int64_t process_of(const grpc::ServerContextBase& ctx) const;
   swarm::token_cache& tokens() const noexcept { return tokens_; }
 
 private:

@@ -78,7 +78,8 @@ v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
   return out;
 }
 
-std::optional<std::vector<std::string>> worker_environment(const google::protobuf::RepeatedPtrField<v1::EnvironmentVariable>& variables) {
+std::optional<std::vector<std::string>> worker_environment(const google::protobuf::RepeatedPtrField<v1::EnvironmentVariable>& variables,
+                                                           std::string_view harness) {
   std::vector<std::string> out;
   std::size_t bytes = 0;
   for (const auto& v : variables) {
@@ -87,7 +88,8 @@ std::optional<std::vector<std::string>> worker_environment(const google::protobu
       return std::nullopt;
     using namespace std::string_view_literals;
     const bool wanted = v.asked_for() && !v.name().empty() && !v.name().starts_with("SWARM_");
-    if ((inheritable(v.name()) || wanted) && v.name().find_first_of("=\0"sv) == std::string::npos && v.value().find('\0') == std::string::npos)
+    if ((inheritable(v.name(), harness) || wanted) && v.name().find_first_of("=\0"sv) == std::string::npos &&
+        v.value().find('\0') == std::string::npos)
       out.push_back(v.name() + "=" + v.value());
   }
   return out;

@@ -32,7 +32,8 @@ std::optional<std::string> wrong_with(const v1::AttachFrame&);
 /// The command that starts a terminal, under the request's own id. What is not checked above is checked with the command.
 v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest&);
 
-/// What a worker gets of its caller's environment, as NAME=value; nothing when it is longer than limits::environment_bytes_max().
-std::optional<std::vector<std::string>> worker_environment(const google::protobuf::RepeatedPtrField<v1::EnvironmentVariable>&);
+/// What a worker of the harness gets of its caller's environment, as NAME=value; nothing when it is longer than limits::environment_bytes_max().
+std::optional<std::vector<std::string>> worker_environment(const google::protobuf::RepeatedPtrField<v1::EnvironmentVariable>&,
+                                                           std::string_view harness);
 
 } // namespace swarm

@@ -35,6 +35,16 @@ grpc::StatusCode code_of(errc e) {
 
 grpc::Status to_status(errc e, const std::string& text) { return {code_of(e), text.empty() ? to_string(e) : text}; }
 
+grpc::Status status_of(const std::optional<security_failure>& f) {
+  if (!f)
+    return grpc::Status::OK;
+  if (f->code == security_error::malformed || f->code == security_error::mistyped || f->code == security_error::truncated)
+    return {grpc::StatusCode::INVALID_ARGUMENT, f->text};
+  if (f->code == security_error::wrong_passphrase)
+    return {grpc::StatusCode::PERMISSION_DENIED, f->text};
+  return {grpc::StatusCode::FAILED_PRECONDITION, f->text};
+}
+
 grpc::Status to_status(const caf::error& e) {
   if (e.category() == caf::detail::error_factory<errc>::category)
     return {code_of(static_cast<errc>(e.code())), runtime::error_text(e)};

@@ -1,10 +1,13 @@
 // Errors of the fabric as gRPC statuses: one table, tested once.
 #pragma once
 
+#include <optional>
+
 #include <caf/error.hpp>
 #include <grpcpp/support/status.h>
 
 #include "actors/runtime/error.hpp"
+#include "services/security/failure.hpp"
 
 namespace swarm {
 
@@ -13,5 +16,7 @@ namespace swarm {
 grpc::Status to_status(const caf::error&);
 /// Without a text, the code's own.
 grpc::Status to_status(errc, const std::string& text = {});
+/// What a person asked of security; trying again by itself does not help.
+grpc::Status status_of(const std::optional<security_failure>&);
 
 } // namespace swarm

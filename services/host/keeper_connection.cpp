@@ -2,11 +2,18 @@
 
 #include <utility>
 
+#include <unistd.h>
+
 #include "actors/base/log.hpp"
+#include "actors/base/restrictions.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
-keeper_link::keeper_link(keeper_client_options options) : options_(std::move(options)), connecting_([this] { run(); }) {}
+keeper_link::keeper_link(keeper_client_options options, bool any_restrictions)
+  : options_(std::move(options)), any_restrictions_(any_restrictions), connecting_([this] { run(); }) {
+  options_.objection = [this](const keeper::pinned_process& who) { return objection(who); };
+}
 
 keeper_link::~keeper_link() {
   {
@@ -21,6 +28,43 @@ keeper_link::~keeper_link() {
     last = std::exchange(client_, nullptr);
   }
   last = nullptr; // ends its thread while there is still a listener to tell
+}
+
+std::string keeper_link::objection(const keeper::pinned_process& who) {
+  const auto theirs = restrictions_of(who.pid), ours = restrictions_of(getpid());
+  std::string why;
+  if (!any_restrictions_ && theirs && ours)
+    why = difference_of(*theirs, *ours);
+  if (!why.empty())
+    why = concat({"the keeper that runs (pid ", who.pid, ") has other restrictions than this node, and so have its programs: ", why,
+                  ". They go on until: swarmctl down. To take it over as it is: swarmctl up --take-keeper"});
+  std::lock_guard guard{mutex_};
+  seen_ = who;
+  refused_ = why;
+  return why;
+}
+
+void keeper_link::look() {
+  auto found = keeper::running_keeper(options_.dir);
+  std::lock_guard guard{mutex_};
+  if (found)
+    seen_ = *found;
+}
+
+std::int64_t keeper_link::running_keeper() const {
+  keeper::pinned_process who;
+  {
+    std::lock_guard guard{mutex_};
+    who = seen_;
+  }
+  return keeper::is_alive(who) ? who.pid : 0;
+}
+
+std::string keeper_link::refused() const {
+  if (running_keeper() == 0)
+    return {};
+  std::lock_guard guard{mutex_};
+  return refused_;
 }
 
 std::shared_ptr<keeper_client> keeper_link::client() const {

@@ -14,7 +14,8 @@ namespace swarm {
 
 class keeper_link final : public process_port, public keeper_events {
 public:
-  explicit keeper_link(keeper_client_options options);
+  /// `any_restrictions`: takes over a keeper that has other restrictions than this process.
+  explicit keeper_link(keeper_client_options options, bool any_restrictions = false);
   ~keeper_link() override;
 
   void connect(keeper_listener) override;
@@ -33,6 +34,13 @@ public:
   void quit_keeper();
   /// 0 while not attached.
   std::int64_t keeper_pid() const noexcept { return keeper_pid_; }
+  /// The keeper that runs, attached or not; 0 when none was seen or that one has ended. By its number and start: neither an upgrade that replaces its
+  /// file nor another process with its number changes who it is.
+  std::int64_t running_keeper() const;
+  /// Looks for one that runs already, without attaching.
+  void look();
+  /// Why it is not taken over, and what to do; empty = it is, or none runs.
+  std::string refused() const;
 
 private:
   void welcome(std::int64_t keeper_pid, std::vector<keeper_child> children) override;
@@ -44,6 +52,7 @@ private:
   void input_accepted(const std::string& id, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
   void disconnected(const std::string& reason) override;
 
+  std::string objection(const keeper::pinned_process&);
   void tell(keeper_news news);
   void post(keeper_news news);
   void run();
@@ -51,8 +60,11 @@ private:
   std::shared_ptr<keeper_client> client() const;
 
   keeper_client_options options_;
+  bool any_restrictions_;
   mutable std::mutex mutex_;
   std::shared_ptr<keeper_client> client_;
+  keeper::pinned_process seen_; // the newest keeper
+  std::string refused_;
   keeper_listener listener_;
   bool connecting_now_ = false;
   std::vector<keeper_news> held_;

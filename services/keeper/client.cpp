@@ -18,7 +18,15 @@ using keeper::frame_stream;
 
 unique_fd attach(const keeper_client_options& o) {
   auto program = !o.may_start ? std::filesystem::path{} : o.program.empty() ? keeper::default_program() : o.program;
-  return keeper::connect_or_start(o.dir, program, o.deadline);
+  auto socket = keeper::connect_or_start(o.dir, program, o.deadline);
+  if (!o.objection)
+    return socket;
+  auto who = keeper::peer_of(socket.get());
+  if (!who)
+    throw std::runtime_error("the keeper has just ended");
+  if (auto why = o.objection(*who); !why.empty())
+    throw std::runtime_error(why);
+  return socket;
 }
 
 void watch(int epoll, int op, int fd, std::uint32_t events) {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +16,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/ring.hpp"
+#include "services/keeper/connect.hpp"
 #include "services/keeper/frame_stream.hpp"
 #include "swarm/internal/keeper.pb.h"
 
@@ -74,6 +75,8 @@ struct keeper_client_options {
   std::chrono::milliseconds deadline = limits::keeper_start_deadline();
   /// Empty: swarm-keeper in the directory of the running executable.
   std::filesystem::path program;
+  /// Asked with the process of the keeper that was found or started: why it is not to be talked to; empty = it is. Null: any will do.
+  std::function<std::string(const keeper::pinned_process&)> objection = {};
 };
 
 class keeper_client {

@@ -92,6 +92,22 @@ started start(const state_dir& dir, const std::filesystem::path& program, std::i
 
 } // namespace
 
+std::optional<pinned_process> peer_of(int socket) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0)
+    return std::nullopt;
+  auto start = pid_start_time(who.pid);
+  return start ? std::optional{pinned_process{who.pid, *start}} : std::nullopt;
+}
+
+std::optional<pinned_process> running_keeper(const state_dir& dir) {
+  auto connected = connect_at(dir.keeper_socket(), SOCK_NONBLOCK);
+  return connected ? peer_of(connected.get()) : std::nullopt;
+}
+
+bool is_alive(const pinned_process& p) { return p.pid > 0 && pid_start_time(p.pid) == p.start; }
+
 std::filesystem::path default_program() {
   auto self = executable_of(getpid());
   if (!self)

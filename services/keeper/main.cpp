@@ -17,6 +17,7 @@
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/restrictions.hpp"
 #include "actors/base/standard_streams.hpp"
 #include "services/keeper/daemon.hpp"
 #include "services/keeper/server.hpp"
@@ -120,6 +121,7 @@ int main(int argc, char** argv) {
   auto o = parse(argc, argv);
   try {
     keeper::require_clean_environment(argv);
+    forbid_inspection(); // after the last program that it executes
     return keep(o);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "swarm-keeper: %s\n", e.what());

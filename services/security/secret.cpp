@@ -27,8 +27,4 @@ void secret::give_back::operator()(char* bytes) const noexcept { sodium_free(byt
 
 void fill_random(secret& s) { randombytes_buf(s.data(), s.size()); }
 
-bool equal_secrets(std::string_view a, std::string_view b) noexcept {
-  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
 } // namespace swarm

@@ -31,7 +31,5 @@ private:
 
 /// With bytes from the operating system.
 void fill_random(secret&);
-/// In a time that does not depend on where they differ.
-bool equal_secrets(std::string_view, std::string_view) noexcept;
 
 } // namespace swarm

@@ -126,4 +126,13 @@ std::vector<v1::PtyInfo> end_kept_programs(const state_dir& dir) {
   return described(dir, running);
 }
 
+void quit_running_keeper(const state_dir& dir) {
+  if (!has_keeper(dir))
+    return;
+  running_children children;
+  keeper_client keeper{running_keeper(dir), children};
+  (void)children.list(); // it has heard us
+  keeper.quit();
+}
+
 } // namespace swarm

@@ -15,4 +15,7 @@ std::vector<v1::PtyInfo> kept_programs(const state_dir&);
 /// after their time.
 std::vector<v1::PtyInfo> end_kept_programs(const state_dir&);
 
+/// Ends the programs and the keeper that has them, whoever that is; returns before it has ended. Throws std::runtime_error.
+void quit_running_keeper(const state_dir&);
+
 } // namespace swarm

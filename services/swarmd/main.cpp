@@ -26,6 +26,7 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/process.hpp"
+#include "actors/base/restrictions.hpp"
 #include "actors/base/standard_streams.hpp"
 #include "actors/base/stopped_mark.hpp"
 #include "actors/base/text.hpp"
@@ -61,6 +62,7 @@ struct arguments {
   bool programs = false;
   bool end_programs = false;
   bool verbose = false;
+  bool take_keeper = false;
 };
 
 /// A process of its own session, without the terminal, the directory and the environment of the process that started it. What it writes goes
@@ -226,9 +228,24 @@ caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervi
   std::_Exit(exit_store_moved);
 }
 
-void end_keeper(keeper_link& link) {
+/// One that was not taken over.
+void end_keeper_of_others(const state_dir& dir, std::int64_t pid) {
+  auto gone = open_pidfd(static_cast<pid_t>(pid));
+  try {
+    quit_running_keeper(dir);
+  } catch (const std::exception& e) {
+    log::error({"the keeper that runs cannot be told to end: ", e.what()});
+    return;
+  }
+  pollfd p{gone ? gone->get() : -1, POLLIN, 0};
+  poll(&p, 1, static_cast<int>(2 * limits::kill_grace().count()));
+}
+
+void end_keeper(keeper_link& link, const state_dir& dir) {
   link.stop_connecting();
   auto pid = link.keeper_pid();
+  if (pid == 0 && link.running_keeper() != 0)
+    return end_keeper_of_others(dir, link.running_keeper());
   auto gone = pid != 0 ? open_pidfd(static_cast<pid_t>(pid)) : std::nullopt;
   link.quit_keeper();
   if (!gone)
@@ -293,7 +310,8 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   keeper_client_options keeper_options;
   keeper_options.dir = dir;
   keeper_options.program = std::filesystem::path{program_directory()} / "swarm-keeper";
-  keeper_link keeper{keeper_options};
+  keeper_link keeper{keeper_options, args.take_keeper};
+  keeper.look(); // before anybody can call: its workers are known as such, whether or not it is taken over
 
   auto environment = std::make_shared<node_environment>();
   environment->facts.node_id = identity.id;
@@ -336,8 +354,10 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     end_unserved(args, "its parts do not come up; look into " + dir.log_dir().string());
   std::unique_ptr<node_server> server;
   try {
-    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
-                                           node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
+    server =
+      std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
+                                    node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); },
+                                                        [&keeper] { return keeper.running_keeper(); }, [&keeper] { return keeper.refused(); }});
   } catch (const std::exception& e) {
     end_unserved(args, e.what()); // unwinding would wait for the actors
   }
@@ -355,7 +375,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   stopping.add("listeners", 2s, [&](auto grace) { return server->stop(grace); });
   if (!stop.keep_keeper())
     stopping.add("programs", 3 * limits::kill_grace(), [&](auto) {
-      end_keeper(keeper);
+      end_keeper(keeper, dir);
       note_ends(sys, *board);
       return true;
     });
@@ -386,6 +406,7 @@ int end_programs(const state_dir& dir) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  forbid_inspection();
   CLI::App app{"swarmd: the node of Swarm Fabric. Usually started by swarmctl."};
   arguments args;
   app.add_option("--state-dir", args.state_dir, "directory of the node's state (default: $SWARM_HOME, else $XDG_STATE_HOME/swarm)");
@@ -397,6 +418,7 @@ int main(int argc, char** argv) {
   app.add_flag("--programs", args.programs, "print the programs that go on without a node, for swarmctl, and end");
   app.add_flag("--end-programs", args.end_programs, "end them, print them in the same way, and end; the node stays down until `swarmctl up`");
   app.add_flag("--if-wanted", args.if_wanted, "do not start after `swarmctl down`, until `swarmctl up`: for programs that only need a node");
+  app.add_flag("--take-keeper", args.take_keeper, "take over a keeper that runs with other restrictions than this process");
   app.add_flag("--verbose", args.verbose, "log more");
   app.set_version_flag("--version", SWARM_VERSION);
   CLI11_PARSE(app, argc, argv);

@@ -21,6 +21,12 @@ variables_in() {
     tr -d '"' | sed -E 's/^SWARM_(CC|CODEX|OPENCODE|HERMES|GEMINI)_/SWARM_X_/' | sort -u
 }
 
+# The lists of variables that workers inherit, as docs/security.md shows them.
+inherited_in() {
+  sed -nE 's/^  \{("[a-z]+"), "([A-Z_* ]+)"\},$/| `\1` | `\2` |/p' "$@" | tr -d '"'
+  tr '\n' ' ' <"$1" | grep -oE 'constexpr std::string_view [a-z_]+ = *"[A-Za-z_* ]+"' | sed -E 's/.*= *"([^"]*)"/\1/'
+}
+
 uncommented() { awk -f "$top/tests/contract/proto_comments.awk" "$@"; }
 
 # The first column of the tables of event types.
@@ -69,15 +75,26 @@ cat >"$scratch/doc.md" <<'TEXT'
 | `long_here` | 7 days | meaning |
 | `changed_max` | 2 | meaning |
 `task.here` `here.db` `SWARM_HERE` `SWARM_X_HERE`, and gone without quotes
+| `here` | `HERE_* A` |
+| `changed` | `HERE_*` |
+`PATH LC_*`
 TEXT
+cat >"$scratch/environment.cpp" <<'CODE'
+constexpr std::string_view everybodys =
+  "PATH LC_*";
+constexpr std::string_view gone_list = "GONE HOME";
+  {"here", "HERE_* A"},
+  {"changed", "HERE_* B"},
+CODE
 found=$(
   limits_in "$scratch/limits.hpp" | undocumented "$scratch/doc.md"
   events_in "$scratch/rules.cpp" | undocumented "$scratch/doc.md"
   state_files_in "$scratch/paths.hpp" | undocumented "$scratch/doc.md"
   variables_in "$scratch/variables.cpp" | undocumented "$scratch/doc.md"
+  inherited_in "$scratch/environment.cpp" | undocumented "$scratch/doc.md"
 )
 # shellcheck disable=SC2016
-if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone\nSWARM_GONE' ]]; then
+if [[ $found != $'| `changed_max` | 3 |\n| `gone` | 10 ms |\ninstance.gone\ngone\nSWARM_GONE\n| `changed` | `HERE_* B` |\nGONE HOME' ]]; then
   printf 'the check itself is blind; it found: %s\n' "$found"
   exit 1
 fi
@@ -200,6 +217,7 @@ complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths
 # actors/agents only passes variables on.
 mapfile -t sources < <(find actors services gateway cli -name '*.cpp' -not -path 'actors/agents/*')
 complete "environment variables" docs/configuration.md 25 < <(variables_in "${sources[@]}")
+complete "inherited variables" docs/security.md 10 < <(inherited_in actors/base/environment.cpp)
 broken=$(broken_links ./*.md docs/*.md docs/adr/*.md docs/examples/*.md)
 if [[ -n $broken ]]; then
   printf 'links that lead nowhere:\n%s\n' "$broken"

@@ -63,7 +63,7 @@ void go_on(const v1::CreatePtyRequest& m) {
   auto batch = domain::decide(cmd, w.rows, w.in);
   SWARM_HOLDS(!wrong || batch.reply().has_refusal());
   w.rows.apply(batch);
-  auto environment = worker_environment(req.environment());
+  auto environment = worker_environment(req.environment(), req.command().dispatch().harness());
   if (!environment)
     return;
   std::size_t bytes = 0;

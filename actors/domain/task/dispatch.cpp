@@ -275,6 +275,8 @@ private:
       return *r;
     if (auto r = check_place(described_))
       return *r;
+    if (auto r = check_order(tx_, described_))
+      return *r;
     auto worker = named(std::move(described_));
     worker.set_intent(title_);
     auto ordered = order_worker(tx_, std::move(worker), task_.status() != v1::OPEN);

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
@@ -48,6 +49,8 @@ v1::Session prepare_session(transaction& tx, const v1::Spawn& spawn) {
 template <class Command>
 v1::Spawn row_of(const Command& c) {
   v1::Spawn s;
+  s.set_id(c.order().spawn_id());
+  s.set_seal(c.order().seal());
   s.set_harness(c.harness());
   *s.mutable_argv() = c.argv();
   *s.mutable_grants() = c.grants();
@@ -192,7 +195,8 @@ v1::Dispatch dispatch_like(const v1::Spawn& s, std::int64_t now_ms) {
 }
 
 v1::Spawn order_worker(transaction& tx, v1::Spawn s, bool deferred) {
-  s.set_id(tx.in().new_uuid());
+  if (s.id().empty())
+    s.set_id(tx.in().new_uuid());
   s.set_scope(tx.scope());
   if (s.node_id().empty())
     s.set_node_id(tx.in().node_id);
@@ -283,6 +287,16 @@ std::optional<v1::Reply> check_worker(const v1::Spawn& s, std::string_view scope
     return refuse(v1::Refusal::INVALID, "The worker's directory must be an absolute path");
   if (s.retries_left() > limits::spawn_retries_max())
     return refuse(v1::Refusal::INVALID, "retries must be at most " + std::to_string(limits::spawn_retries_max()));
+  return std::nullopt;
+}
+
+std::optional<v1::Reply> check_order(const transaction& tx, const v1::Spawn& s) {
+  if (s.id().empty())
+    return std::nullopt;
+  if (!is_uuid(s.id()))
+    return refuse(v1::Refusal::INVALID, "The order of the node does not name the spawn by a UUID. Update the node that was asked.", s.id());
+  if (tx.get<v1::Spawn>(key(s.id())))
+    return refuse(v1::Refusal::CONFLICT, "The order has been carried out already. Ask again with a new request.", s.id());
   return std::nullopt;
 }
 

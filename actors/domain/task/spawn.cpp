@@ -166,6 +166,8 @@ v1::Reply request_spawn(transaction& tx, const v1::RequestSpawn& c) {
     return *r;
   if (auto r = check_place(worker))
     return *r;
+  if (auto r = check_order(tx, worker))
+    return *r;
   worker.set_role(c.role());
   worker.set_key(c.key());
   worker.set_intent(c.intent().empty() && task ? task->title() : c.intent());

@@ -28,6 +28,8 @@ std::optional<v1::Reply> check_spawn_authority(const transaction&, std::string_v
 std::optional<v1::Reply> check_spawn_quota(const transaction&);
 /// The harness, argv, retries and directory of a described worker are usable in the scope.
 std::optional<v1::Reply> check_worker(const v1::Spawn&, std::string_view scope);
+/// The id that the client's node has given the described worker is free; asked only when one is really ordered.
+std::optional<v1::Reply> check_order(const transaction&, const v1::Spawn&);
 /// A node was found for the worker; asked only when one is really ordered.
 std::optional<v1::Reply> check_place(const v1::Spawn&);
 

@@ -13,6 +13,7 @@
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/fabric/workers/order_seal.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -264,10 +265,15 @@ std::string directory_of(const entity_place& place, const v1::Spawn& row) {
   return cluster ? path_from(cluster->checkout_of(place.scope), row.directory()) : row.directory();
 }
 
+/// Of what its own rows say a home knows who asked. What another home says, and who takes that over, is believed only with this node's own seal.
 bool is_asked_elsewhere(const entity_place& place, const v1::Spawn& row) {
-  // Of one that the home has asked for itself, the caller's node is not named.
+  const auto& node = *place.links.node;
+  if (!node.cluster)
+    return false;
   const auto& from = row.requested_by().node();
-  return place.links.node->cluster && from != place.links.node->facts.node_id && !(from.empty() && place.links.home.empty());
+  if (place.links.home.empty())
+    return !from.empty() && from != node.facts.node_id;
+  return from != node.facts.node_id || !is_sealed_here(row, place.scope, node.facts);
 }
 
 /// Why this node does not run it; empty = it does. What others ask for, its own rules decide.
@@ -338,6 +344,8 @@ void start(self_ptr self) {
   st.phase = "starting";
   if (auto why = obstacle_here(st.place, st.row, st.directory); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
+  if (is_asked_elsewhere(st.place, st.row))
+    st.environment.clear(); // a caller's is for what the caller asked for
   auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment);
   const auto start = how_to_start(st.place.links.node->facts, st.directory, environment);
   if (auto why = agents::obstacle(st.row.harness(), start); !why.empty())

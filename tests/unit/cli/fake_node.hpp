@@ -171,6 +171,29 @@ public:
       throw call_failed(code::no_node, "the node was stopped");
   }
   void never_start() override { may_start = false; }
+  bool takes_keeper = false;
+  void take_keeper() override { takes_keeper = true; }
+  std::vector<v1::LoginRequest> logins;
+  v1::LoginReply login(const v1::LoginRequest& r) override {
+    logins.push_back(r);
+    v1::LoginReply reply;
+    reply.set_until_ms(1'795'291'620'000);
+    return reply;
+  }
+  std::vector<v1::LogoutRequest> logouts;
+  v1::LogoutReply logout(const v1::LogoutRequest& r) override {
+    logouts.push_back(r);
+    v1::LogoutReply reply;
+    reply.set_ended(1);
+    return reply;
+  }
+  std::vector<v1::SetPassphraseRequest> passphrases;
+  v1::SetPassphraseReply set_passphrase(const v1::SetPassphraseRequest& r) override {
+    passphrases.push_back(r);
+    v1::SetPassphraseReply reply;
+    reply.set_set(!r.passphrase().empty());
+    return reply;
+  }
   void set_timeout_ms(std::int64_t) override {}
   std::unique_ptr<node_line> connect(const std::string&, bool) override { return nullptr; }
 };

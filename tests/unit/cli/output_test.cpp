@@ -49,6 +49,33 @@ TEST_CASE("a worker inherits the listed variables and never the session's token"
     CHECK_MESSAGE(!inheritable(name), name);
 }
 
+TEST_CASE("an agent's program inherits what it is set up with, and no other program does") {
+  for (auto [name, harness] : std::vector<std::pair<const char*, const char*>>{{"ANTHROPIC_API_KEY", "claude"},
+                                                                               {"CLAUDE_CONFIG_DIR", "claude"},
+                                                                               {"CLAUDE_CODE_OAUTH_TOKEN", "claude"},
+                                                                               {"CLAUDE_CODE_USE_BEDROCK", "claude"},
+                                                                               {"OPENAI_API_KEY", "codex"},
+                                                                               {"CODEX_HOME", "codex"},
+                                                                               {"OPENCODE_CONFIG", "opencode"},
+                                                                               {"GEMINI_API_KEY", "gemini"},
+                                                                               {"GOOGLE_API_KEY", "gemini"},
+                                                                               {"HERMES_HOME", "hermes"}}) {
+    CAPTURE(name);
+    CHECK(inheritable(name, harness));
+    for (auto other : {"exec", "shell", ""})
+      CHECK_FALSE(inheritable(name, other));
+    CHECK_FALSE(inheritable(name));
+  }
+  CHECK_FALSE(inheritable("OPENAI_API_KEY", "claude"));
+  CHECK_FALSE(inheritable("ANTHROPIC_API_KEY", "codex"));
+  CHECK_FALSE(inheritable("CLAUDE_CODE_SESSION_ID", "claude"));
+  CHECK_FALSE(inheritable("SWARM_TOKEN", "claude"));
+  CHECK(inheritable("PATH", "claude"));
+  environment env{{{"HOME", "/h"}, {"OPENAI_API_KEY", "k"}}};
+  CHECK(env.inheritable("exec") == environment_list{{"HOME", "/h"}});
+  CHECK(env.inheritable("codex") == environment_list{{"HOME", "/h"}, {"OPENAI_API_KEY", "k"}});
+}
+
 TEST_CASE("the environment gives empty for unset and knows the words for yes") {
   environment env{{{"A", " Yes "}, {"B", "0"}, {"C", "on"}, {"SWARM_TOKEN", "t"}, {"HOME", "/h"}, {"SWARM_CC_IDENTITY", "cc"}}};
   CHECK(env.truthy("A"));
@@ -57,7 +84,7 @@ TEST_CASE("the environment gives empty for unset and knows the words for yes") {
   CHECK(!env.truthy("D"));
   CHECK(env.get("D").empty());
   CHECK(env.identity() == "cc");
-  CHECK(env.inheritable() == environment_list{{"HOME", "/h"}, {"SWARM_CC_IDENTITY", "cc"}});
+  CHECK(env.inheritable("exec") == environment_list{{"HOME", "/h"}, {"SWARM_CC_IDENTITY", "cc"}});
 }
 
 TEST_CASE("a detach key is a control key or one character") {

@@ -110,3 +110,15 @@ TEST_CASE("a place that cannot be is the answer, and an invalid command is marke
   nameless.mutable_request_spawn()->clear_key();
   CHECK_FALSE(admit_command(id_of(8), nameless, as_session("me")).what->valid);
 }
+
+TEST_CASE("that an order is a member's own is said by the member, not by its client, and is no part of what a repeated request is known by") {
+  auto cmd = spawn_in("/r");
+  const auto plain = admit_command(id_of(8), cmd, as_session("me")).what;
+  cmd.mutable_request_spawn()->mutable_order()->set_spawn_id("chosen");
+  CHECK_FALSE(admit_command(id_of(8), cmd, as_session("me")).what->command.request_spawn().has_order());
+  auto in = as_session("me");
+  in.of_other_node = true;
+  const auto of_member = admit_command(id_of(8), cmd, in).what;
+  CHECK(of_member->command.request_spawn().order().spawn_id() == "chosen");
+  CHECK(of_member->digest == plain->digest);
+}

@@ -384,3 +384,49 @@ TEST_CASE("an ended spawn restarts when asked to") {
   const auto plain = w.join("identity:x");
   CHECK(w.as(plain, request("z")).refusal().code() == v1::Refusal::FORBIDDEN);
 }
+
+TEST_CASE("a worker has the id and the seal of a member's order in all its attempts, also when its task waits for another one") {
+  task_world w;
+  v1::Command first;
+  first.mutable_create_tasks()->add_tasks()->set_title("first");
+  first.mutable_create_tasks()->mutable_tasks(0)->set_type("implement");
+  const auto before = w.op(first).tasks_created().tasks(0).task().id();
+  const std::string id = "00000000-0000-4000-8000-00000000000a", seal(32, 's');
+  v1::Command c;
+  auto& d = *c.mutable_dispatch();
+  d.set_title("count");
+  d.set_harness("exec");
+  d.add_argv("true");
+  d.set_retries(1);
+  d.mutable_order()->set_spawn_id(id);
+  d.mutable_order()->set_seal(seal);
+  SUBCASE("at once") {}
+  SUBCASE("later") { d.add_depends_on(before); }
+  const auto waits = d.depends_on_size() > 0;
+  CHECK(w.op(c).dispatch().spawn().id() == id);
+  if (waits) {
+    v1::Command done;
+    done.mutable_update_task()->set_task_id(before);
+    done.mutable_update_task()->set_status(v1::DONE);
+    REQUIRE_FALSE(w.op(done).has_refusal());
+  }
+  w.node(starting(id, 1));
+  w.node(ended(id, 1, 0, "node_restarted"));
+  const auto row = w.rows.row<v1::Spawn>(domain::key(id));
+  CHECK(row->attempt() == 2);
+  CHECK(row->seal() == seal);
+}
+
+TEST_CASE("an order makes one worker, and names it by a UUID") {
+  task_world w;
+  auto asked = request("k");
+  auto& order = *asked.mutable_request_spawn()->mutable_order();
+  order.set_spawn_id("../k");
+  CHECK(w.op(asked).refusal().code() == v1::Refusal::INVALID);
+  order.set_spawn_id("00000000-0000-4000-8000-00000000000b");
+  CHECK(w.op(asked).spawn().spawn().id() == order.spawn_id());
+  asked.mutable_request_spawn()->set_key("other");
+  CHECK(w.op(asked).refusal().code() == v1::Refusal::CONFLICT);
+  asked.mutable_request_spawn()->clear_order();
+  CHECK(w.op(asked).spawn().spawn().id() != "00000000-0000-4000-8000-00000000000b");
+}

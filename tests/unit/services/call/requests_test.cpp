@@ -120,7 +120,7 @@ TEST_CASE("a worker gets what may be inherited, whole variables only, and nothin
   add("LC_=x", "no");
   add(std::string("LC_\0X", 5), "no");
   add("LC_X", std::string("n\0o", 3));
-  CHECK(worker_environment(given) == std::vector<std::string>{"PATH=/bin", "LC_ALL="});
+  CHECK(worker_environment(given, "exec") == std::vector<std::string>{"PATH=/bin", "LC_ALL="});
   for (const auto* name : {"CC", "SWARM_TOKEN", "SWARM_SPAWN_ID", "", "A=B"}) {
     auto* asked = given.Add();
     asked->set_name(name);
@@ -128,7 +128,23 @@ TEST_CASE("a worker gets what may be inherited, whole variables only, and nothin
     asked->set_asked_for(true);
   }
   // SWARM_SPAWN_ID is inherited anyway.
-  CHECK(worker_environment(given) == std::vector<std::string>{"PATH=/bin", "LC_ALL=", "CC=v", "SWARM_SPAWN_ID=v"});
+  CHECK(worker_environment(given, "exec") == std::vector<std::string>{"PATH=/bin", "LC_ALL=", "CC=v", "SWARM_SPAWN_ID=v"});
   add("NOT_INHERITED", std::string(limits::environment_bytes_max(), 'x'));
-  CHECK_FALSE(worker_environment(given));
+  CHECK_FALSE(worker_environment(given, "exec"));
+}
+
+TEST_CASE("what an agent is set up with goes to that agent's program, and to another one only when its caller names it") {
+  google::protobuf::RepeatedPtrField<v1::EnvironmentVariable> given;
+  auto add = [&](const std::string& name, bool asked_for) {
+    auto& v = *given.Add();
+    v.set_name(name);
+    v.set_value("v");
+    v.set_asked_for(asked_for);
+  };
+  add("ANTHROPIC_API_KEY", false);
+  CHECK(worker_environment(given, "claude") == std::vector<std::string>{"ANTHROPIC_API_KEY=v"});
+  for (const auto* harness : {"exec", "shell", "codex", ""})
+    CHECK(worker_environment(given, harness)->empty());
+  add("ANTHROPIC_API_KEY", true);
+  CHECK(worker_environment(given, "exec") == std::vector<std::string>{"ANTHROPIC_API_KEY=v"});
 }
