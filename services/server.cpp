@@ -5,8 +5,10 @@
 namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
-                         token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
-  : callers_(table_, workers, tokens), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
+                         token_cache& tokens, agent_roots& roots, cluster& of, links& transport, runtime::supervisor_actor root,
+                         node_service::hooks hooks)
+  : places_(workers, roots, hooks.keeper_pid),
+    callers_(table_, workers, tokens, places_), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
     ptys_(service_), node_(service_, std::move(root), hooks), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -27,7 +29,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
   if (!server_)
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, workers, hooks.keeper_pid);
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, places_);
 }
 
 node_server::~node_server() { stop(std::chrono::milliseconds{0}); }

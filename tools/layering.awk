@@ -29,8 +29,8 @@ BEGIN {
   may["services/security"] = base
   may["services/federation"] = actors "services/security"
   may["services/host"] = actors "services/keeper"
-  may["services/call"] = call
-  may["services/api"] = call "services/call"
+  may["services/call"] = call "actors/agents "
+  may["services/api"] = call "services/call actors/agents"
   may["services"] = may["services/api"] " services/api"
   may["services/swarmd"] = may["services"] " actors/store actors/fabric/terminals services services/keeper"
 

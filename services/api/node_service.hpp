@@ -39,6 +39,7 @@ public:
   grpc::ServerUnaryReactor* Shutdown(grpc::CallbackServerContext*, const v1::ShutdownRequest*, v1::ShutdownReply*) override;
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext*, const v1::CheckRequest*, v1::CheckReply*) override;
   grpc::ServerUnaryReactor* KillActor(grpc::CallbackServerContext*, const v1::KillActorRequest*, v1::KillActorReply*) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext*, const v1::ExplainRequest*, v1::Explanation*) override;
 
   /// The background integrity check's result, for status.
   const std::shared_ptr<integrity_report>& integrity() const noexcept { return integrity_; }

@@ -11,11 +11,11 @@
 
 namespace swarm {
 
-admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx) {
+admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx, look_again when) {
   admitted out;
-  out.who = service.callers.identify(ctx);
-  if (out.who.refused) {
-    out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
+  out.who = service.callers.identify(ctx, when);
+  if (!out.who.refused.empty()) {
+    out.status = {grpc::StatusCode::PERMISSION_DENIED, out.who.refused};
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);

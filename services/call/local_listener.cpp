@@ -1,7 +1,6 @@
 #include "services/call/local_listener.hpp"
 
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -18,7 +17,6 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
-#include "actors/base/process.hpp"
 
 namespace swarm {
 
@@ -40,30 +38,10 @@ std::uint64_t inode_of(int fd) {
   return fstat(fd, &s) == 0 ? s.st_ino : 0;
 }
 
-/// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
-/// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
-bool is_in_worker_tree(pid_t pid, pid_t keeper) {
-  if (environment_of(pid, "SWARM_SPAWN_ID"))
-    return true;
-  for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
-    if (pid <= 1)
-      return false;
-    if (pid == keeper || std::filesystem::path{executable_of(pid).value_or("")}.filename() == "swarm-keeper")
-      return true;
-    auto parent = parent_of(pid);
-    if (!parent)
-      return true;
-    pid = *parent;
-  }
-  return true;
-}
-
 } // namespace
 
-local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const worker_registry& workers,
-                               std::function<std::int64_t()> keeper_pid)
-  : dir_(dir), server_(server), table_(table), workers_(workers), keeper_pid_(std::move(keeper_pid)), acceptor_(listen_at(dir.socket(), backlog)),
-    next_fd_(first_connection_fd) {
+local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places)
+  : dir_(dir), server_(server), table_(table), places_(places), acceptor_(listen_at(dir.socket(), backlog)), next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
   epoll_event stopped{EPOLLIN, {.fd = stop_.get()}}, connected{EPOLLIN | EPOLLET, {.fd = acceptor_.fd()}};
@@ -118,12 +96,11 @@ void local_listener::admit(unique_fd connection) {
   }
   caller_process p;
   p.pid = cred.pid;
-  if (auto worker = workers_.of_tree(cred.pid)) {
-    p.in_worker_tree = true;
-    p.worker = std::move(*worker);
-  } else {
-    p.in_worker_tree = is_in_worker_tree(cred.pid, static_cast<pid_t>(keeper_pid_()));
-  }
+  p.looked_at = places_.roots().generation();
+  auto seen = places_.look_at(cred.pid);
+  if (!seen.line.processes.empty())
+    p.start = seen.line.processes.front().start;
+  p.place = std::move(seen.place);
   auto fd = fcntl(connection.get(), F_DUPFD_CLOEXEC, next_fd_);
   if (fd < 0) {
     next_fd_ = first_connection_fd;

@@ -8,8 +8,9 @@ namespace swarm {
 /// Lets the operator in, outside every worker; everybody else gets the status to refuse the call with.
 inline admitted admit_operator(const service_environment& service, const grpc::CallbackServerContext& ctx) {
   auto in = admit(service, ctx);
-  if (in.status.ok() && (!in.who.token_hash.empty() || in.who.principal.kind() != v1::Principal::OPERATOR))
-    in.status = {grpc::StatusCode::PERMISSION_DENIED, "only the operator, outside every worker, may do that"};
+  if (in.status.ok() && (!in.who.is_final() || in.who.principal.kind() != v1::Principal::OPERATOR))
+    in.status = {grpc::StatusCode::PERMISSION_DENIED,
+                 "only the operator, outside every worker and agent, may do that: " + reason_of(in.who.place) + ask_why};
   return in;
 }
 

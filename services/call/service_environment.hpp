@@ -34,14 +34,40 @@ struct admitted {
 };
 
 /// Finds the caller and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at once.
-admitted admit(const service_environment&, const grpc::CallbackServerContext&);
+admitted admit(const service_environment&, const grpc::CallbackServerContext&, look_again = look_again::if_needed);
+
+/// The first session of the claim that the store still knows, from the `nth` on; else the agent without one.
+template <class Self, class Next, class Refuse>
+void with_session_of_agent(Self* self, const service_environment& service, const claim& who, std::size_t nth, Next next, Refuse refuse) {
+  if (nth >= who.sessions.size())
+    return next(who.principal);
+  auto front = service.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  const auto id = who.sessions[nth].id;
+  auto q = internal_query(*service.node, who.sessions[nth].scope, [&](v1::Query& x) { x.mutable_find_session()->set_who(id); });
+  ask(self, front, q)
+    .then(
+      [self, service, who, nth, next, refuse, id](const answer_ptr& a) {
+        if (!a->has_refusal() && a->session().id() == id) {
+          auto session = bearer_of(a->session());
+          service.callers.tokens().remember(token_cache::key_of_session(id), session, who.at);
+          return next(session.who);
+        }
+        service.callers.places().roots().session_gone(id);
+        with_session_of_agent(self, service, who, nth + 1, next, refuse);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
 
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
-/// token. `refuse(status)` otherwise.
+/// token or an agent's session. `refuse(status)` otherwise.
 template <class Self, class Next, class Refuse>
 void with_principal(Self* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
-  if (who.token_hash.empty())
+  if (who.is_final())
     return next(who.principal);
+  if (who.token_hash.empty())
+    return with_session_of_agent(self, service, who, 0, next, refuse);
   auto front = service.board->get().front;
   if (!front)
     return refuse(to_status(errc::unavailable));
@@ -50,12 +76,14 @@ void with_principal(Self* self, const service_environment& service, const claim&
   auto* callers = &service.callers;
   ask(self, front, q)
     .then(
-      [next, refuse, callers, hash, at = who.at](const answer_ptr& a) {
+      [next, refuse, callers, hash, who](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
-        auto bearer = principal_of(a->session());
-        callers->tokens().remember(hash, bearer, at);
-        next(bearer);
+        auto shown = bearer_of(a->session());
+        callers->tokens().remember(hash, shown, who.at);
+        if (auto objection = callers->objection_to_token(who.place, shown); !objection.empty())
+          return refuse({grpc::StatusCode::PERMISSION_DENIED, objection});
+        next(shown.who);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }

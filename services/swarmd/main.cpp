@@ -288,6 +288,8 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   worker_registry workers;
   token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
+  agent_roots roots{dir.root / "agents.json", watch, system_processes(), current_boot_id()};
+  tokens.on_session_gone([&roots](const std::string& id) { roots.session_gone(id); });
   stop_signal stop;
 
   keeper_client_options keeper_options;
@@ -336,7 +338,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     end_unserved(args, "its parts do not come up; look into " + dir.log_dir().string());
   std::unique_ptr<node_server> server;
   try {
-    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, roots, *clustered, transport, root,
                                            node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); }});
   } catch (const std::exception& e) {
     end_unserved(args, e.what()); // unwinding would wait for the actors

@@ -80,7 +80,7 @@ public:
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, *transport, root,
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *roots, *clustered, *transport, root,
                                            node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
