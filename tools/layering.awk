@@ -41,7 +41,7 @@ BEGIN {
   may["gateway/mcp"] = domain "gateway/client gateway/json gateway/session gateway/routine"
 
   may["cli/edit"] = base "gateway/client"
-  may["cli"] = domain "gateway/client gateway/json gateway/session cli/edit"
+  may["cli"] = domain "actors/agents gateway/client gateway/json gateway/session cli/edit"
   may["cli/worktree"] = may["cli"] " cli"
   may["cli/hook"] = may["cli"] " cli actors/agents actors/shell"
   may["cli/install"] = may["cli"] " cli actors/agents"

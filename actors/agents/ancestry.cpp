@@ -4,6 +4,7 @@
 #include <array>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm::agents {
 
@@ -240,6 +241,18 @@ standing standing_of(const process_view& all, const lineage& line, uid_t us, con
   out.mark = mark_of(all, line.processes.front().pid, out.end == walk_end::multiplexer ? std::optional{out.chain.back().pid} : std::nullopt);
   out.is_orphan = out.end == walk_end::top && by && is_orphaned(line, *by);
   return out;
+}
+
+std::string reason_for_suspicion(const process_view& all, pid_t pid, uid_t us) {
+  const auto line = lineage_of(all, pid);
+  if (!line)
+    return {};
+  const auto at = standing_of(all, *line, us);
+  if (at.root)
+    return concat({"this process was started by the agent ", at.chain[*at.root].agent->name, " (process ", at.chain[*at.root].pid, ")"});
+  if (!at.mark.empty())
+    return "this process has " + at.mark + " in its environment, which agents set for the commands of their tools";
+  return at.is_orphan ? "who started this process has ended" : std::string{};
 }
 
 } // namespace swarm::agents

@@ -69,4 +69,7 @@ standing standing_of(
   const process_view&, const lineage&, uid_t us,
   const std::function<const agent*(const process_stat&)>& is_known_root = [](const process_stat&) { return nullptr; });
 
+/// Why a process is no person's as far as it can be seen from outside of a node: a sentence without its end. Empty when nothing says so.
+std::string reason_for_suspicion(const process_view&, pid_t, uid_t us);
+
 } // namespace swarm::agents

@@ -45,6 +45,7 @@ public:
   v1::BackupReply backup(const v1::BackupRequest&) override;
   v1::ShutdownReply shutdown(const v1::ShutdownRequest&) override;
   v1::CheckReply check(const v1::CheckRequest&) override;
+  v1::Explanation explain() override;
   v1::FoundReply found_cluster(const v1::FoundRequest&) override;
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override;
   v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override;
@@ -73,6 +74,7 @@ public:
   bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
   void speak_to(const target&) override;
   std::string state_directory() override;
+  std::optional<v1::Explanation> explain_here() override;
   std::vector<std::string> obstacles() override;
   std::string restore(const std::string& file) override;
   bool keep_down() override;
