@@ -50,6 +50,8 @@ struct state_dir {
   std::filesystem::path recent_dir() const { return root / "recent"; }
   std::filesystem::path config_file() const { return root / "config.toml"; }
   std::filesystem::path node_file() const { return root / "node.json"; }
+  /// Which agents run on this host, and as which sessions.
+  std::filesystem::path agents_file() const { return root / "agents.json"; }
   std::filesystem::path log_dir() const { return root / "log"; }
   std::filesystem::path pty_dir() const { return root / "pty"; }
 };

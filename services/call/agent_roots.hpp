@@ -15,16 +15,7 @@
 #include <vector>
 
 #include "actors/agents/ancestry.hpp"
-#include "actors/base/limits.hpp"
 #include "actors/fabric/node_environment.hpp"
-
-namespace swarm::limits {
-
-inline constexpr std::size_t agent_roots_max = 1'024;
-inline constexpr std::size_t agent_root_sessions_max = 16;
-inline constexpr std::size_t agent_roots_file_bytes_max = 2 * mib;
-
-} // namespace swarm::limits
 
 namespace swarm {
 

@@ -25,11 +25,11 @@ struct caller_place {
     user,
   };
   kind is = kind::unseen;
-  v1::Principal worker;    // of a worker
-  std::string own_session; // of a stray: SWARM_MCP_INSTANCE_ID with which it was started
-  process_key root;        // of an agent
-  std::string program;     // of an agent
-  std::string mark;        // NAME=value
+  v1::Principal worker = {};    // of a worker
+  std::string own_session = {}; // of a stray: SWARM_MCP_INSTANCE_ID with which it was started
+  process_key root = {};        // of an agent
+  std::string program = {};     // of an agent
+  std::string mark = {};        // NAME=value
 
   bool is_agents() const noexcept { return is == kind::agent || is == kind::marked; }
 };

@@ -288,7 +288,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   worker_registry workers;
   token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
-  agent_roots roots{dir.root / "agents.json", watch, system_processes(), current_boot_id()};
+  agent_roots roots{dir.agents_file(), watch, system_processes(), current_boot_id()};
   tokens.on_session_gone([&roots](const std::string& id) { roots.session_gone(id); });
   stop_signal stop;
 
