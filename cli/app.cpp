@@ -1,5 +1,6 @@
 #include "cli/app.hpp"
 
+#include "actors/agents/ancestry.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rights.hpp"
@@ -13,6 +14,8 @@
 #include <cstdlib>
 #include <limits>
 #include <sstream>
+
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -490,12 +493,25 @@ CLI::Option* option_of(CLI::App* app, const std::string& name) {
   return nullptr;
 }
 
+/// Behind ssh everybody is the operator of the other node. So who is somebody else here does not get there.
+void refuse_agents(node_finder& finder, const std::string& host) {
+  auto why = agents::reason_for_suspicion(system_processes(), getpid(), geteuid());
+  if (auto here = why.empty() ? finder.explain_here() : std::nullopt)
+    if (here->principal().kind() != v1::Principal::OPERATOR)
+      why = here->reason();
+  if (!why.empty())
+    throw failure(code::refused, "over ssh this command would be the operator of the node at " + host + ", and " + why +
+                                   ". Run it in a terminal of your own; see: swarmctl whoami --explain");
+}
+
 void speak_to_chosen(invocation& cli, const char* only_here) {
   auto chosen = choose_node(cli.flags.node, cli.env(), cli.choice).node;
   if (!chosen)
     return;
   if (chosen->elsewhere() && only_here)
     throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + only_here);
+  if (chosen->elsewhere())
+    refuse_agents(cli.node().finder, chosen->ssh);
   cli.speak_to(*chosen);
   cli.node().finder.speak_to(*chosen);
 }

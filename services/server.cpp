@@ -5,9 +5,10 @@
 namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
-                         token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks)
-  : logins_(node->facts.dir.login_file(), [clock = node->clock] { return clock->boot_ms(); }),
-    callers_(table_, workers, tokens), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
+                         token_cache& tokens, agent_roots& roots, cluster& of, links& transport, runtime::supervisor_actor root,
+                         node_service::hooks hooks)
+  : logins_(node->facts.dir.login_file(), [clock = node->clock] { return clock->boot_ms(); }), places_(workers, roots, hooks.running_keeper),
+    callers_(table_, workers, tokens, places_, &logins_), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
     ptys_(service_), node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -29,7 +30,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
   std::lock_guard guard{listener_mutex_};
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, workers, hooks.running_keeper);
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, places_);
 }
 
 node_service::hooks node_server::with_connections(node_service::hooks h) {

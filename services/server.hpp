@@ -15,7 +15,7 @@ class node_server {
 public:
   /// Starts serving on the state directory's socket. Throws std::runtime_error.
   node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
-              token_cache& tokens, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks);
+              token_cache& tokens, agent_roots& roots, cluster& of, links& transport, runtime::supervisor_actor root, node_service::hooks hooks);
   ~node_server();
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
@@ -27,6 +27,7 @@ private:
 
   caller_table table_;
   login_registry logins_;
+  caller_places places_;
   principals callers_;
   runtime::admission admission_;
   std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);

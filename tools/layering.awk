@@ -29,8 +29,8 @@ BEGIN {
   may["services/security"] = base
   may["services/federation"] = actors "services/security"
   may["services/host"] = actors "services/keeper"
-  may["services/call"] = call
-  may["services/api"] = call "services/call"
+  may["services/call"] = call "actors/agents "
+  may["services/api"] = call "services/call actors/agents"
   may["services"] = may["services/api"] " services/api"
   may["services/swarmd"] = may["services"] " actors/store actors/fabric/terminals services services/keeper"
 
@@ -41,7 +41,7 @@ BEGIN {
   may["gateway/mcp"] = domain "gateway/client gateway/json gateway/session gateway/routine"
 
   may["cli/edit"] = base "gateway/client"
-  may["cli"] = domain "gateway/client gateway/json gateway/session cli/edit"
+  may["cli"] = domain "actors/agents gateway/client gateway/json gateway/session cli/edit"
   may["cli/worktree"] = may["cli"] " cli"
   may["cli/hook"] = may["cli"] " cli actors/agents actors/shell"
   may["cli/install"] = may["cli"] " cli actors/agents"

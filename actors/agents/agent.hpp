@@ -48,6 +48,21 @@ struct needed_file {
   const char* without; // what would go wrong, and what the file is
 };
 
+/// How its process is told from all others, beside its name: that is what its executable is called, or the script that an interpreter (node, bun,
+/// python3) runs.
+struct appearance {
+  std::span<const std::string_view> executables = {}; // in the path of its executable, where that has another name
+  std::span<const std::string_view> scripts = {};     // in the path of its script
+  std::span<const std::string_view> modules = {};     // python3 -m NAME, and what lies in it
+  std::span<const std::string_view> helpers = {};     // names of processes that run its executable and are not it (the first 15 bytes)
+};
+
+/// A variable that the program sets for the commands of its tools and that no person sets.
+struct environment_mark {
+  std::string_view name;
+  std::string_view value; // empty = any but the empty one
+};
+
 /// What a start depends on.
 struct start {
   std::string swarmctl;  // absolute path
@@ -69,6 +84,8 @@ struct agent {
   std::span<const hook_spec> hooks = {}; // empty: a plugin of ours does what hooks do
   std::span<const title_mark> titles = {};
   const needed_file* needs = nullptr;
+  appearance looks = {};
+  std::span<const environment_mark> marks = {};
   /// Arguments after the program's own. They hold no secret: anybody may read arguments.
   std::vector<std::string> (*arguments)(const start&) = nullptr;
   /// Variables, NAME=value.

@@ -26,6 +26,11 @@ std::vector<std::string> arguments_of(const start& s) {
   return {"--mcp-config", server.dump(), "--settings", settings.dump()};
 }
 
+// Releases lie under their numbers: ~/.local/share/claude/versions/2.1.0. The npm package calls the program claude.exe everywhere.
+constexpr std::string_view executables[] = {"/claude/versions/"};
+constexpr std::string_view scripts[] = {"/@anthropic-ai/claude-code/"};
+constexpr environment_mark marks[] = {{"CLAUDECODE", "1"}};
+
 } // namespace
 
 constinit const agent claude{.what = program::claude,
@@ -36,6 +41,8 @@ constinit const agent claude{.what = program::claude,
                              .settings = {"CLAUDE_CONFIG_DIR", "", ".claude"},
                              .has_early_hooks = true,
                              .hooks = hooks,
+                             .looks = {.executables = executables, .scripts = scripts},
+                             .marks = marks,
                              .arguments = arguments_of};
 
 } // namespace swarm::agents

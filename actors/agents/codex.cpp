@@ -66,6 +66,11 @@ std::vector<std::string> arguments_of(const start& s) {
   return out;
 }
 
+constexpr std::string_view helpers[] = {"codex-linux-san", "codex-execve-wr"}; // they become the command, or stand between it and Codex
+constexpr std::string_view scripts[] = {"/@openai/codex/"};
+// The first of each command, the second of its long-lived shells; the others where it has a sandbox.
+constexpr environment_mark marks[] = {{"CODEX_THREAD_ID", ""}, {"CODEX_CI", "1"}, {"CODEX_SANDBOX", ""}, {"CODEX_SANDBOX_NETWORK_DISABLED", "1"}};
+
 } // namespace
 
 std::string codex_hook_hash(const std::string& event, const std::string& matcher, const std::string& command, int timeout_s) {
@@ -97,6 +102,8 @@ constinit const agent codex{.what = program::codex,
                             .settings = {"CODEX_HOME", "", ".codex"},
                             .has_early_hooks = false,
                             .hooks = hooks,
+                            .looks = {.scripts = scripts, .helpers = helpers},
+                            .marks = marks,
                             .arguments = arguments_of};
 
 } // namespace swarm::agents

@@ -40,6 +40,9 @@ std::vector<std::string> environment_of(const start& s) {
   return out;
 }
 
+constexpr std::string_view scripts[] = {"/@google/gemini-cli/", "/gemini-cli/bundle/"};
+constexpr environment_mark marks[] = {{"GEMINI_CLI", "1"}};
+
 } // namespace
 
 constinit const agent gemini{.what = program::gemini,
@@ -53,6 +56,8 @@ constinit const agent gemini{.what = program::gemini,
                              .hooks = hooks,
                              .titles = titles,
                              .needs = &policy,
+                             .looks = {.scripts = scripts},
+                             .marks = marks,
                              .arguments = arguments_of,
                              .environment = environment_of};
 

@@ -14,6 +14,10 @@ std::vector<std::string> environment_of(const start& s) {
   return {"OPENCODE_CONFIG_CONTENT=" + config.dump()};
 }
 
+constexpr std::string_view executables[] = {"/opencode-ai/bin/"}; // opencode.exe, or a hidden file
+constexpr std::string_view scripts[] = {"/opencode-ai/"};
+constexpr environment_mark marks[] = {{"OPENCODE", "1"}};
+
 } // namespace
 
 constinit const agent opencode{.what = program::opencode,
@@ -25,6 +29,8 @@ constinit const agent opencode{.what = program::opencode,
                                .dialect = json_dialect::comments_and_trailing_commas,
                                .has_early_hooks = true,
                                .needs = &plugin,
+                               .looks = {.executables = executables, .scripts = scripts},
+                               .marks = marks,
                                .environment = environment_of};
 
 } // namespace swarm::agents

@@ -52,6 +52,8 @@ struct state_dir {
   std::filesystem::path node_file() const { return root / "node.json"; }
   /// The hash of the passphrase of `swarmctl login`.
   std::filesystem::path login_file() const { return root / "login.hash"; }
+  /// Which agents run on this host, and as which sessions.
+  std::filesystem::path agents_file() const { return root / "agents.json"; }
   std::filesystem::path log_dir() const { return root / "log"; }
   std::filesystem::path pty_dir() const { return root / "pty"; }
 };

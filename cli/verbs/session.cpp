@@ -11,7 +11,9 @@
 #include "gateway/session/ambient_block.hpp"
 #include "gateway/session/register.hpp"
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace swarm::cli {
 
@@ -283,10 +285,79 @@ int run_whoami(invocation& cli) {
   return code::ok;
 }
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
+  return text;
+}
+
+json list_of(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  auto out = json::array();
+  for (const auto& t : texts)
+    out.push_back(t);
+  return out;
+}
+
+json explained(const v1::Explanation& e) {
+  json principal = nullptr;
+  if (e.has_principal())
+    principal = {{"kind", lower_case(v1::Principal::Kind_Name(e.principal().kind()))},
+                 {"id", mcp::text_or_null(e.principal().id())},
+                 {"grants", list_of(e.principal().grants())}};
+  auto chain = json::array();
+  for (const auto& p : e.chain())
+    chain.push_back({{"pid", p.pid()},
+                     {"start", p.start()},
+                     {"program", mcp::text_or_null(p.program())},
+                     {"role", mcp::text_or_null(p.role())},
+                     {"session", mcp::text_or_null(p.session())},
+                     {"matched", p.matched()}});
+  return {{"principal", principal},
+          {"rule", lower_case(v1::Explanation::Rule_Name(e.rule()))},
+          {"reason", e.reason()},
+          {"chain", chain},
+          {"end", mcp::text_or_null(e.end())},
+          {"scope", mcp::text_or_null(e.scope())},
+          {"may", list_of(e.may())},
+          {"may_not", list_of(e.may_not())},
+          {"ways_out", list_of(e.ways_out())}};
+}
+
+/// Who this process is to the node, and why; also for who is refused everything else.
+int run_explain(invocation& cli) {
+  const auto e = cli.node().admin.explain();
+  if (cli.json_wanted()) {
+    cli.io().print(explained(e));
+    return code::ok;
+  }
+  auto& io = cli.io();
+  auto who = e.has_principal() ? lower_case(v1::Principal::Kind_Name(e.principal().kind())) : std::string{"nobody"};
+  if (!e.principal().id().empty())
+    who += " " + e.principal().id();
+  io.line(who + (e.scope().empty() ? "" : "  scope=" + e.scope()));
+  io.line("  because    " + escape_control(e.reason(), false));
+  const char* head = "  processes  ";
+  for (const auto& p : e.chain()) {
+    io.line(concat({std::exchange(head, "             "), p.pid(), "  ", p.program().empty() ? "?" : escape_control(p.program(), false),
+                    p.role().empty() ? "" : " (" + p.role() + ")", p.matched() ? "  <- this one" : ""}));
+  }
+  if (!e.end().empty())
+    io.line(concat({std::exchange(head, "             "), escape_control(e.end(), false)}));
+  auto list = [&](const char* name, const google::protobuf::RepeatedPtrField<std::string>& texts) {
+    for (const auto& t : texts)
+      io.line(concat({std::exchange(name, "             "), escape_control(t, false)}));
+  };
+  list("  may        ", e.may());
+  list("  may not    ", e.may_not());
+  list("  way out    ", e.ways_out());
+  return code::ok;
+}
+
 void build_whoami(CLI::App& app, invocation& cli) {
   auto prompt = std::make_shared<bool>(false);
+  auto explain = std::make_shared<bool>(false);
   flag(app, "--prompt", *prompt, "the block for a prompt: this session, its mail, tasks, locks and peers");
-  on_run(app, cli, [prompt, &cli] { return *prompt ? run_prompt(cli) : run_whoami(cli); });
+  flag(app, "--explain", *explain, "who this process is to the node, by which rule, what it may do, and the way out");
+  on_run(app, cli, [prompt, explain, &cli] { return *explain ? run_explain(cli) : *prompt ? run_prompt(cli) : run_whoami(cli); });
 }
 
 json cli_instance_row(const v1::Session& s, std::int64_t now_ms) {
@@ -371,7 +442,8 @@ constexpr verb verbs[] = {
   {"bootstrap", subject::sessions, "show what a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer",
    build_bootstrap},
   {"deregister", subject::sessions, "end this instance: its tasks reopen, its locks pass on", "  swarmctl deregister --as 3fa1", build_deregister},
-  {"whoami", subject::sessions, "show which instance this is", "  swarmctl whoami --json\n  swarmctl whoami --prompt --as 3fa1", build_whoami},
+  {"whoami", subject::sessions, "show which instance this is",
+   "  swarmctl whoami --json\n  swarmctl whoami --explain\n  swarmctl whoami --prompt --as 3fa1", build_whoami},
   {"instances", subject::sessions, "list the instances of the scope", "  swarmctl instances --json", build_instances, "list-instances"},
   {"remove-instance", subject::sessions, "end another instance", "  swarmctl remove-instance 3fa1", build_remove},
 };

@@ -445,6 +445,8 @@ v1::SetPassphraseReply client::set_passphrase(const v1::SetPassphraseRequest& re
   return call<v1::Node>(&v1::Node::Stub::SetPassphrase, request, 0, false);
 }
 
+v1::Explanation client::explain() { return call<v1::Node>(&v1::Node::Stub::Explain, v1::ExplainRequest{}); }
+
 v1::FoundReply client::found_cluster(const v1::FoundRequest& request) { return call<v1::Cluster>(&v1::Cluster::Stub::Found, request, 0, false); }
 
 v1::JoinToken client::create_join_token(const v1::CreateJoinTokenRequest& request) {
@@ -586,6 +588,17 @@ void client::speak_to(const target& c) {
 
 std::string client::state_directory() {
   return settings_.elsewhere ? settings_.elsewhere->ssh + ":" + settings_.elsewhere->remote_state_dir : settings_.dir.root.string();
+}
+
+std::optional<v1::Explanation> client::explain_here() {
+  auto connected = connect_at(settings_.dir.socket());
+  if (!connected)
+    return std::nullopt;
+  auto stub = v1::Node::NewStub(channel_over(std::move(connected)));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + milliseconds{settings_.timeout_ms});
+  v1::Explanation out;
+  return stub->Explain(&context, v1::ExplainRequest{}, &out).ok() ? std::optional{out} : std::nullopt;
 }
 
 std::vector<std::string> client::obstacles() { return settings_.elsewhere ? std::vector<std::string>{} : obstacles_to_start(settings_.dir); }

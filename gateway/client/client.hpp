@@ -48,6 +48,7 @@ public:
   v1::LoginReply login(const v1::LoginRequest&) override;
   v1::LogoutReply logout(const v1::LogoutRequest&) override;
   v1::SetPassphraseReply set_passphrase(const v1::SetPassphraseRequest&) override;
+  v1::Explanation explain() override;
   v1::FoundReply found_cluster(const v1::FoundRequest&) override;
   v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) override;
   v1::ClusterView join_cluster(const v1::JoinClusterRequest&) override;
@@ -76,6 +77,7 @@ public:
   bool wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) override;
   void speak_to(const target&) override;
   std::string state_directory() override;
+  std::optional<v1::Explanation> explain_here() override;
   std::vector<std::string> obstacles() override;
   std::string restore(const std::string& file) override;
   bool keep_down() override;

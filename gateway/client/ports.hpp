@@ -54,6 +54,7 @@ public:
   virtual v1::LoginReply login(const v1::LoginRequest&) = 0;
   virtual v1::LogoutReply logout(const v1::LogoutRequest&) = 0;
   virtual v1::SetPassphraseReply set_passphrase(const v1::SetPassphraseRequest&) = 0;
+  virtual v1::Explanation explain() = 0;
   virtual v1::FoundReply found_cluster(const v1::FoundRequest&) = 0;
   virtual v1::JoinToken create_join_token(const v1::CreateJoinTokenRequest&) = 0;
   virtual v1::ClusterView join_cluster(const v1::JoinClusterRequest&) = 0;
@@ -110,6 +111,8 @@ public:
   /// Becomes swarmd in this terminal; returns only by `call_failed`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
+  /// Who this process is to the node of this user, by its place alone. Empty when none runs, or it is of a version that cannot say.
+  virtual std::optional<v1::Explanation> explain_here() = 0;
   /// What would keep a node from starting; throws `call_failed` when that cannot be found out.
   virtual std::vector<std::string> obstacles() = 0;
   /// Puts a backup in the place of the store of a node that does not run; where the old files went, empty when there were none. Throws `call_failed`.

@@ -28,16 +28,17 @@ grpc::ServerUnaryReactor* run_short(const service_environment& service, std::sha
   return run_short(service.system, short_calls, std::move(keep), std::move(run));
 }
 
-/// Asks the front and answers the call with what comes back.
-template <class Reply, class... Request>
-void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
-               Request... request) {
+/// Asks the front and answers the call with what comes back, which `heard` hears before the caller.
+template <class Reply, class Heard, class... Request>
+void ask_front_and_tell(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
+                        Heard heard, Request... request) {
   auto front = service.board->get().front;
   if (!front)
     return call->finish(to_status(errc::unavailable));
   ask(short_calls, front, std::move(request)...)
     .then(
-      [call, rep, paths = std::move(paths)](const std::shared_ptr<const Reply>& answer) {
+      [call, rep, paths = std::move(paths), heard](const std::shared_ptr<const Reply>& answer) {
+        heard(*answer);
         if (!call->open())
           return;
         *rep = *answer;
@@ -47,8 +48,16 @@ void ask_front(short_calls_ptr short_calls, const service_environment& service, 
       [call](caf::error& e) { call->finish(to_status(e)); });
 }
 
+template <class Reply, class... Request>
+void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
+               Request... request) {
+  ask_front_and_tell(
+    short_calls, service, call, rep, std::move(paths), [](const Reply&) {}, std::move(request)...);
+}
+
 /// Says no to what is wrong by itself, and hands the rest to the front.
-void go_on(short_calls_ptr short_calls, const service_environment& service, prepared_call prepared, const short_call_ptr& call, v1::Reply* rep) {
+void go_on(short_calls_ptr short_calls, const service_environment& service, const claim& who, prepared_call prepared, const short_call_ptr& call,
+           v1::Reply* rep) {
   if (prepared.refusal)
     *rep->mutable_refusal() = std::move(*prepared.refusal);
   if (!prepared.status.ok() || prepared.refusal)
@@ -56,34 +65,43 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, prep
   if (!call->open())
     return;
   call->on_abort(leaves_line(service, prepared.call));
-  ask_front(short_calls, service, call, rep, std::move(prepared.paths), prepared.call);
+  if (!prepared.call->what->command.has_register_session())
+    return ask_front(short_calls, service, call, rep, std::move(prepared.paths), prepared.call);
+  auto heard = [callers = &service.callers, who](const v1::Reply& r) {
+    if (r.has_session())
+      callers->registered(who, r.session().session());
+  };
+  ask_front_and_tell(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
 }
 
 } // namespace
 
 grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerContext* ctx, const v1::ExecuteRequest* req, v1::Reply* rep) {
-  return when_admitted(service_, *ctx, domain::operation::execute, std::nullopt, [&](admitted in) {
-    if (req->more_size() > 0)
-      return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
-    const auto patience = patience_of(*ctx);
-    // A caller who is known already is served here on gRPC's thread as far as possible: one actor serves all short calls.
-    std::optional<prepared_call> prepared;
-    if (in.who.token_hash.empty())
-      prepared = prepare(service_, *req, in.who.principal, patience);
-    return run_short(service_, in.slot,
-                     [service = service_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
-                      rep](short_calls_ptr short_calls, const short_call_ptr& call) mutable {
-                       if (prepared)
-                         return go_on(short_calls, service, std::move(*prepared), call, rep);
-                       with_principal(
-                         short_calls, service, who,
-                         [=](const v1::Principal& principal) {
-                           if (call->open())
-                             go_on(short_calls, service, prepare(service, *req, principal, patience), call, rep);
-                         },
-                         [call](grpc::Status s) { call->finish(std::move(s)); });
-                     });
-  });
+  return when_admitted(
+    service_, *ctx, domain::operation::execute, std::nullopt,
+    [&](admitted in) {
+      if (req->more_size() > 0)
+        return finish_now({grpc::StatusCode::INVALID_ARGUMENT, "several commands at once go through Pipeline"});
+      const auto patience = patience_of(*ctx);
+      // A caller who is known already is served here on gRPC's thread as far as possible: one actor serves all short calls.
+      std::optional<prepared_call> prepared;
+      if (in.who.is_final())
+        prepared = prepare(service_, *req, in.who.principal, patience);
+      return run_short(service_, in.slot,
+                       [service = service_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
+                        rep](short_calls_ptr short_calls, const short_call_ptr& call) mutable {
+                         if (prepared)
+                           return go_on(short_calls, service, who, std::move(*prepared), call, rep);
+                         with_principal(
+                           short_calls, service, who,
+                           [=](const v1::Principal& principal) {
+                             if (call->open())
+                               go_on(short_calls, service, who, prepare(service, *req, principal, patience), call, rep);
+                           },
+                           [call](grpc::Status s) { call->finish(std::move(s)); });
+                       });
+    },
+    req->command().has_register_session() ? look_again::always : look_again::if_needed);
 }
 
 grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext* ctx, const v1::Query* req, v1::Answer* rep) {

@@ -1,7 +1,6 @@
 // Login, Logout and SetPassphrase: a person shows at a terminal that it is one.
 #include "services/api/node_service.hpp"
 #include "services/call/admitted_call.hpp"
-#include "services/call/operator_only.hpp"
 #include "services/call/status.hpp"
 #include "services/security/passphrase.hpp"
 
@@ -26,7 +25,7 @@ security_failure no_terminal() {
 
 grpc::ServerUnaryReactor* node_service::Login(grpc::CallbackServerContext* ctx, const v1::LoginRequest* req, v1::LoginReply* rep) {
   // Who is no person yet may ask: whose process it is decides below.
-  return when_admitted(service_, *ctx, std::nullopt, [&](const admitted& in) {
+  return when_admitted(service_, *ctx, domain::operation::login, std::nullopt, [&](const admitted& in) {
     auto* reactor = ctx->DefaultReactor();
     auto shown = std::make_shared<secret>(taken(req->passphrase()));
     const auto pid = static_cast<pid_t>(service_.callers.process_of(*ctx));
@@ -48,7 +47,7 @@ grpc::ServerUnaryReactor* node_service::Login(grpc::CallbackServerContext* ctx, 
 }
 
 grpc::ServerUnaryReactor* node_service::Logout(grpc::CallbackServerContext* ctx, const v1::LogoutRequest* req, v1::LogoutReply* rep) {
-  return when_admitted(service_, *ctx, std::nullopt, [&](const admitted&) -> grpc::ServerUnaryReactor* {
+  return when_admitted(service_, *ctx, domain::operation::logout, std::nullopt, [&](const admitted&) -> grpc::ServerUnaryReactor* {
     auto* reactor = ctx->DefaultReactor();
     const auto session = person_session_of(static_cast<pid_t>(service_.callers.process_of(*ctx)), machines_sessions());
     if (req->all())
@@ -62,7 +61,7 @@ grpc::ServerUnaryReactor* node_service::Logout(grpc::CallbackServerContext* ctx,
 
 grpc::ServerUnaryReactor* node_service::SetPassphrase(grpc::CallbackServerContext* ctx, const v1::SetPassphraseRequest* req,
                                                       v1::SetPassphraseReply* rep) {
-  return when_operator(service_, *ctx, [&](const admitted& in) {
+  return when_admitted(service_, *ctx, domain::operation::set_passphrase, std::nullopt, [&](const admitted& in) {
     auto* reactor = ctx->DefaultReactor();
     auto former = std::make_shared<secret>(taken(req->former())), fresh = std::make_shared<secret>(taken(req->passphrase()));
     const auto pid = static_cast<pid_t>(service_.callers.process_of(*ctx));

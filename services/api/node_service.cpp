@@ -4,6 +4,7 @@
 #include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/explain.hpp"
 
 #include <filesystem>
 
@@ -169,6 +170,42 @@ grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* c
           answer->finish(grpc::Status::OK);
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
+  });
+}
+
+/// Not refused to anybody: who is refused everything else asks why.
+grpc::ServerUnaryReactor* node_service::Explain(grpc::CallbackServerContext* ctx, const v1::ExplainRequest*, v1::Explanation* rep) {
+  auto who = service_.callers.identify(*ctx, look_again::always);
+  auto place = service_.admission.enter("explain/" + std::to_string(service_.callers.process_of(*ctx)), who.share, who.principal.kind() == v1::Principal::OPERATOR);
+  if (!place)
+    return finish_now(to_status(errc::overloaded));
+  const auto& places = service_.callers.places();
+  *rep = explanation_of(who, places.look_at(service_.callers.process_of(*ctx)), places.workers());
+  if (!who.refused.empty()) {
+    add_refusal(*rep, who.rule, who.refused);
+    return finish_now(grpc::Status::OK);
+  }
+  auto slot = std::make_shared<runtime::admission::slot>(std::move(*place));
+  return run_unary(service_.system, slot, [this, who = std::move(who), rep](caf::event_based_actor* self, unary_ptr answer) {
+    with_principal(
+      self, service_, who,
+      [this, answer, who, rep](const v1::Principal& p) {
+        if (who.rule == v1::Explanation::AGENT_UNREGISTERED && p.kind() == v1::Principal::SESSION)
+          rep->set_rule(v1::Explanation::AGENT_ROOT);
+        if (auto root = service_.callers.places().roots().find(who.place.root); root && p.kind() == v1::Principal::SESSION)
+          for (const auto& s : root->sessions)
+            if (s.id == p.id())
+              rep->set_scope(s.scope);
+        add_rights(*rep, p);
+        answer->finish(grpc::Status::OK);
+      },
+      [answer, rep](const grpc::Status& s) {
+        const auto is_unknown = s.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+        if (!is_unknown && s.error_code() != grpc::StatusCode::PERMISSION_DENIED)
+          return answer->finish(s);
+        add_refusal(*rep, is_unknown ? v1::Explanation::TOKEN_UNKNOWN : v1::Explanation::TOKEN_ELSEWHERE, s.error_message());
+        answer->finish(grpc::Status::OK);
+      });
   });
 }
 

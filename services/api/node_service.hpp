@@ -44,6 +44,7 @@ public:
   grpc::ServerUnaryReactor* Shutdown(grpc::CallbackServerContext*, const v1::ShutdownRequest*, v1::ShutdownReply*) override;
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext*, const v1::CheckRequest*, v1::CheckReply*) override;
   grpc::ServerUnaryReactor* KillActor(grpc::CallbackServerContext*, const v1::KillActorRequest*, v1::KillActorReply*) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext*, const v1::ExplainRequest*, v1::Explanation*) override;
 
   grpc::ServerUnaryReactor* Login(grpc::CallbackServerContext*, const v1::LoginRequest*, v1::LoginReply*) override;
   grpc::ServerUnaryReactor* Logout(grpc::CallbackServerContext*, const v1::LogoutRequest*, v1::LogoutReply*) override;

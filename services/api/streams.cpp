@@ -55,6 +55,7 @@ void pipeline_reactor::drained() {
 struct pipeline_state {
   static inline const char* name = "pipeline";
   std::shared_ptr<service_environment> service;
+  claim who;
   v1::Principal principal;
   std::int64_t grants_until_ms = 0;
   pipeline_ptr io;
@@ -141,18 +142,24 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   if (auto gone = leaves_line(*st.service, prepared.call))
     st.leave.emplace(at, std::move(gone));
   ask(self, front, prepared.call)
-    .then([self, at, seq, paths = prepared.paths](const reply_ptr& r) { answer_one(self, at, seq, r.get(), grpc::Status::OK, paths); },
-          [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
+    .then(
+      [self, at, seq, paths = prepared.paths, registers = req.command().has_register_session()](const reply_ptr& r) {
+        if (registers && r->has_session())
+          self->state.service->callers.registered(self->state.who, r->session().session());
+        answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
+      },
+      [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
 }
 
 caf::behavior pipeline(pipeline_self self, service_environment service, claim who, pipeline_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.service = std::make_shared<service_environment>(std::move(service));
+  st.who = std::move(who);
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_principal(
-    self, *st.service, who,
+    self, *st.service, st.who,
     [self](const v1::Principal& p, std::int64_t until_ms) {
       self->state.principal = p;
       self->state.grants_until_ms = until_ms;
@@ -171,6 +178,10 @@ caf::behavior pipeline(pipeline_self self, service_environment service, claim wh
       }
       if (req->more_size() > packed_max) {
         self->state.io->close({grpc::StatusCode::INVALID_ARGUMENT, "a message of a pipeline holds at most 256 requests"});
+        return self->quit();
+      }
+      if (!self->state.service->callers.still_holds(self->state.who)) {
+        self->state.io->close({grpc::StatusCode::UNAVAILABLE, "an agent was found above this process since the pipeline began; open it again"});
         return self->quit();
       }
       self->state.packs |= req->more_size() > 0;
@@ -364,7 +375,7 @@ caf::behavior watcher(watch_self self, service_environment service, claim who, v
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_lasting_principal(
-    self, *st.service, who,
+    self, *st.service, st.who,
     [self](const v1::Principal& p) {
       self->state.principal = p;
       begin(self);

@@ -14,19 +14,21 @@ namespace swarm {
 
 grpc::Status to_status(const v1::Refusal& r) { return {grpc::StatusCode::PERMISSION_DENIED, r.text()}; }
 
-admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what) {
+admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what, look_again when) {
   admitted out;
-  out.who = service.callers.identify(ctx);
-  if (out.who.refused) {
-    out.status = {grpc::StatusCode::PERMISSION_DENIED, "this process belongs to a worker that is not known here; show the worker's SWARM_TOKEN"};
+  out.who = service.callers.identify(ctx, when);
+  if (!out.who.refused.empty()) {
+    out.status = {grpc::StatusCode::PERMISSION_DENIED, out.who.refused};
     return out;
   }
-  if (auto refused = domain::may_ever(out.who.token_hash.empty() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
+  if (auto refused = domain::may_ever(out.who.is_final() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
     out.status = to_status(*refused);
+    if (out.who.place.is != caller_place::kind::user)
+      out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
-  const auto is_operator = out.who.token_hash.empty() && out.who.principal.kind() == v1::Principal::OPERATOR;
+  const auto is_operator = out.who.is_final() && out.who.principal.kind() == v1::Principal::OPERATOR;
   auto slot = service.admission.enter(key, out.who.share, is_operator);
   if (!slot) {
     out.status = to_status(errc::overloaded);

@@ -15,8 +15,8 @@ namespace swarm {
 /// says why), gets the status at once.
 template <class Run>
 grpc::ServerUnaryReactor* when_admitted(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what,
-                                        const std::optional<std::string>& wrong, Run run) {
-  auto in = admit(service, ctx, what);
+                                        const std::optional<std::string>& wrong, Run run, look_again when = look_again::if_needed) {
+  auto in = admit(service, ctx, what, when);
   if (!in.status.ok())
     return finish_now(in.status);
   if (wrong)

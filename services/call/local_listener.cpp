@@ -1,7 +1,6 @@
 #include "services/call/local_listener.hpp"
 
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -19,7 +18,6 @@
 #include "actors/base/clock.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
-#include "actors/base/process.hpp"
 
 namespace swarm {
 
@@ -41,36 +39,10 @@ std::uint64_t inode_of(int fd) {
   return fstat(fd, &s) == 0 ? s.st_ino : 0;
 }
 
-/// Of another node, or one that was not seen: it names itself so, and after an upgrade its file is " (deleted)".
-bool is_called_keeper(pid_t pid) {
-  constexpr std::string_view name = "swarm-keeper";
-  return command_name_of(pid) == name || std::filesystem::path{executable_of(pid).value_or("")}.filename().string().starts_with(name);
-}
-
-/// By ancestry, whether or not we are attached to the keeper just now, and by the mark every worker is started with, which is
-/// left when a keeper was killed and its orphans went elsewhere. A process that vanished meanwhile counts as inside.
-bool is_in_worker_tree(pid_t pid, pid_t keeper) {
-  if (environment_of(pid, "SWARM_SPAWN_ID"))
-    return true;
-  for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
-    if (pid <= 1)
-      return false;
-    if (pid == keeper || is_called_keeper(pid))
-      return true;
-    auto parent = parent_of(pid);
-    if (!parent)
-      return true;
-    pid = *parent;
-  }
-  return true;
-}
-
 } // namespace
 
-local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const worker_registry& workers,
-                               std::function<std::int64_t()> keeper_pid)
-  : dir_(dir), server_(server), table_(table), workers_(workers), keeper_pid_(std::move(keeper_pid)), acceptor_(listen_at(dir.socket(), backlog)),
-    next_fd_(first_connection_fd) {
+local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places)
+  : dir_(dir), server_(server), table_(table), places_(places), acceptor_(listen_at(dir.socket(), backlog)), next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
   epoll_event stopped{EPOLLIN, {.fd = stop_.get()}}, connected{EPOLLIN | EPOLLET, {.fd = acceptor_.fd()}};
@@ -122,10 +94,11 @@ std::size_t local_listener::open_connections() {
 
 bool local_listener::has_room(const caller_process& p) {
   using verdict = connection_shares::verdict;
-  auto found = shares_.take(p.share, !p.in_worker_tree);
+  const auto is_persons = p.place.is == caller_place::kind::user || p.place.is == caller_place::kind::orphan;
+  auto found = shares_.take(p.share, is_persons);
   if (found != verdict::taken) {
     forget_closed();
-    found = shares_.take(p.share, !p.in_worker_tree);
+    found = shares_.take(p.share, is_persons);
   }
   if (found == verdict::taken)
     return true;
@@ -145,13 +118,12 @@ void local_listener::admit(unique_fd connection) {
   }
   caller_process p;
   p.pid = cred.pid;
-  if (auto worker = workers_.of_tree(cred.pid)) {
-    p.in_worker_tree = true;
-    p.worker = std::move(*worker);
-  } else {
-    p.in_worker_tree = is_in_worker_tree(cred.pid, static_cast<pid_t>(keeper_pid_()));
-  }
-  p.share = share_of(p, pid_start_time(cred.pid).value_or(0));
+  p.looked_at = places_.roots().generation();
+  auto seen = places_.look_at(cred.pid);
+  if (!seen.line.processes.empty())
+    p.start = seen.line.processes.front().start;
+  p.place = std::move(seen.place);
+  p.share = share_of(p);
   std::lock_guard guard{mutex_};
   if (!has_room(p))
     return;

@@ -17,6 +17,11 @@ constexpr std::int64_t minute_ms = 60'000;
 
 } // namespace
 
+bool login_registry::any() const {
+  std::lock_guard guard{mutex_};
+  return !until_ms_.empty();
+}
+
 bool login_registry::is_person(const kernel_session& session) const {
   std::lock_guard guard{mutex_};
   auto i = until_ms_.find(session);

@@ -26,6 +26,8 @@ public:
   /// The person of that terminal has shown the passphrase, and its time is not over.
   bool is_person(const kernel_session&) const;
 
+  /// Somebody has shown it since the node began.
+  bool any() const;
   bool has_passphrase() const;
   /// How long it is valid, in milliseconds.
   security_result<std::int64_t> login(const kernel_session&, std::string_view passphrase);

@@ -36,13 +36,38 @@ struct admitted {
 
 /// Finds the caller, refuses who could never have the right, and takes a slot, which the call holds to its end; none left: RESOURCE_EXHAUSTED at
 /// once. What depends on grants or on a terminal is decided when these are known.
-admitted admit(const service_environment&, const grpc::CallbackServerContext&, domain::operation);
+admitted admit(const service_environment&, const grpc::CallbackServerContext&, domain::operation, look_again = look_again::if_needed);
 
 /// The status with which a service says a refusal of the table of rights.
 grpc::Status to_status(const v1::Refusal&);
 
+/// The first session of the claim that the store still knows, from the `nth` on; else the agent without one.
+template <class Self, class Next, class Refuse>
+void with_session_of_agent(Self* self, const service_environment& service, const claim& who, std::size_t nth, Next next, Refuse refuse) {
+  if (nth >= who.sessions.size())
+    return next(who.principal, std::int64_t{0});
+  auto front = service.board->get().front;
+  if (!front)
+    return refuse(to_status(errc::unavailable));
+  const auto id = who.sessions[nth].id;
+  auto q = internal_query(*service.node, who.sessions[nth].scope, [&](v1::Query& x) { x.mutable_find_session()->set_who(id); });
+  ask(self, front, q)
+    .then(
+      [self, service, who, nth, next, refuse, id](const answer_ptr& a) {
+        if (!a->has_refusal() && a->session().id() == id) {
+          const auto now = service.node->clock->unix_ms();
+          auto session = bearer_of(a->session(), now);
+          service.callers.tokens().remember(token_cache::key_of_session(id), session, who.at, now);
+          return next(session.who, session.until_ms);
+        }
+        service.callers.places().roots().session_gone(id);
+        with_session_of_agent(self, service, who, nth + 1, next, refuse);
+      },
+      [refuse](caf::error& e) { refuse(to_status(e)); });
+}
+
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
-/// token. `next(principal, until_ms)` is told as well when the first of the principal's grants ends (0 = none does). `refuse(status)` otherwise.
+/// token or an agent's session. `next(principal, until_ms)` is told as well when the first of the principal's grants ends (0 = none does). `refuse(status)` otherwise.
 template <class Self, class Next, class Refuse>
 void with_principal(Self* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
   auto go_on = [next](const v1::Principal& p, std::int64_t until_ms) {
@@ -51,8 +76,10 @@ void with_principal(Self* self, const service_environment& service, const claim&
     else
       next(p);
   };
-  if (who.token_hash.empty())
+  if (who.is_final())
     return go_on(who.principal, who.grants_until_ms);
+  if (who.token_hash.empty())
+    return with_session_of_agent(self, service, who, 0, go_on, refuse);
   auto front = service.board->get().front;
   if (!front)
     return refuse(to_status(errc::unavailable));
@@ -61,14 +88,15 @@ void with_principal(Self* self, const service_environment& service, const claim&
   auto* callers = &service.callers;
   ask(self, front, q)
     .then(
-      [go_on, refuse, callers, hash, at = who.at, clock = service.node->clock](const answer_ptr& a) {
+      [go_on, refuse, callers, hash, who, clock = service.node->clock](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
           return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
         const auto now = clock->unix_ms();
-        auto bearer = principal_of(a->session(), now);
-        const auto until = domain::next_grant_end(a->session().grants(), a->session().grant_ends(), now);
-        callers->tokens().remember(hash, bearer, at, until, now);
-        go_on(bearer, until);
+        auto shown = bearer_of(a->session(), now);
+        callers->tokens().remember(hash, shown, who.at, now);
+        if (auto objection = callers->objection_to_token(who.place, shown); !objection.empty())
+          return refuse({grpc::StatusCode::PERMISSION_DENIED, objection});
+        go_on(shown.who, shown.until_ms);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }

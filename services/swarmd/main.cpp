@@ -305,6 +305,8 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   worker_registry workers{[] { return system_clock_port().unix_ms(); }};
   token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   process_watch watch;
+  agent_roots roots{dir.agents_file(), watch, system_processes(), current_boot_id()};
+  tokens.on_session_gone([&roots](const std::string& id) { roots.session_gone(id); });
   stop_signal stop;
 
   keeper_client_options keeper_options;
@@ -355,7 +357,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   std::unique_ptr<node_server> server;
   try {
     server =
-      std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, transport, root,
+      std::make_unique<node_server>(sys, environment, board, workers, tokens, roots, *clustered, transport, root,
                                     node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); },
                                                         [&keeper] { return keeper.running_keeper(); }, [&keeper] { return keeper.refused(); }});
   } catch (const std::exception& e) {

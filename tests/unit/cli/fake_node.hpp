@@ -69,6 +69,10 @@ public:
     return r;
   }
   v1::CheckReply check(const v1::CheckRequest&) override { return {}; }
+  v1::Explanation explanation;
+  v1::Explanation explain() override { return explanation; }
+  std::optional<v1::Explanation> here; // what the node of this user says
+  std::optional<v1::Explanation> explain_here() override { return here; }
   v1::FoundRequest to_found;
   std::string recovery_copy;
   v1::FoundReply found_cluster(const v1::FoundRequest& r) override {

@@ -20,6 +20,7 @@
 #include "services/server.hpp"
 #include "swarm/v1/pty.grpc.pb.h"
 #include "tests/support/fabric_world.hpp"
+#include "tests/support/process_tree.hpp"
 
 namespace swarm::test {
 
@@ -80,7 +81,9 @@ public:
     }
     root = start_node(sys, options, board);
     REQUIRE(eventually([&] { return booted(); }));
-    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *clustered, *transport, root,
+    roots = std::make_unique<agent_roots>(state.dir.agents_file(), watch, processes, "boot-1");
+    tokens.on_session_gone([this](const std::string& id) { roots->session_gone(id); });
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, *roots, *clustered, *transport, root,
                                            node_service::hooks{[] { return std::int64_t{0}; }, [](bool) {}});
     channel = connect();
     coordination = v1::Coordination::NewStub(channel);
@@ -166,6 +169,13 @@ public:
   }
 
 private:
+  /// The test is a person's program in a terminal.
+  static testing::process_tree with_this_process() {
+    testing::process_tree out;
+    out.add(getpid(), {.session = getpid(), .executable = "/bin/test", .start = pid_start_time(getpid()).value_or(0)});
+    return out;
+  }
+
   bool booted() {
     auto front = board->get().front;
     auto up = false;
@@ -185,6 +195,9 @@ public:
   std::shared_ptr<entry_actors> board = std::make_shared<entry_actors>();
   fake_keeper keeper;
   fake_process_watch watch;
+  /// What the node sees of its callers, all of which are this process.
+  testing::process_tree processes = with_this_process();
+  std::unique_ptr<agent_roots> roots;
   worker_registry workers;
   token_cache tokens{[] { return system_clock_port().boot_ms(); }};
   std::unique_ptr<cluster> clustered;

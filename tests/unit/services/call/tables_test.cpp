@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include <unistd.h>
-
 #include <caf/sec.hpp>
 
 #include "actors/base/crypto.hpp"
@@ -15,6 +13,7 @@
 #include "services/call/status.hpp"
 #include "services/host/harness.hpp"
 #include "tests/support/fabric_world.hpp"
+#include "tests/support/process_tree.hpp"
 
 using namespace swarm;
 using test::session_named;
@@ -66,34 +65,45 @@ TEST_CASE("an actor that died in the middle leaves the outcome open, a timeout i
   CHECK(to_status(caf::make_error(caf::sec::request_timeout)).error_code() == grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
-TEST_CASE("workers are known by token and by the processes below theirs, until they end") {
+TEST_CASE("workers are known by token, by the processes below theirs and by what is left of their kernel sessions, until they end") {
   worker_registry workers;
-  auto me = static_cast<std::int64_t>(getpid());
-  CHECK_FALSE(workers.of_tree(me));
-  workers.put(me, session_named("session-1", {"pty"}), "hash-1");
-  CHECK(workers.of_tree(me)->id() == "session-1");
+  testing::process_tree all;
+  all.add(10, {.session = 10, .executable = "/bin/sh"});
+  all.add(11, {.parent = 10, .session = 11, .executable = "/bin/sh"});
+  all.add(12, {.parent = 11, .executable = "/bin/sh"});
+  auto worker_of = [&](pid_t pid) {
+    auto who = workers.of_lineage(agents::lineage_of(all, pid).value().processes);
+    return who ? who->id() : std::string{};
+  };
+  CHECK(worker_of(12).empty());
+  workers.put(11, session_named("session-1", {"pty"}), "hash-1");
+  CHECK(worker_of(12) == "session-1");
+  CHECK(worker_of(10).empty());
+  CHECK(workers.has_session("session-1"));
   CHECK(workers.of_token("hash-1")->id() == "session-1");
   CHECK(workers.of_token("hash-1")->grants(0) == "pty");
   CHECK_FALSE(workers.of_token("hash-2"));
-  workers.put(getppid(), session_named("session-0"), "hash-0");
-  CHECK(workers.of_tree(me)->id() == "session-1"); // the nearest
-  workers.erase(me);
-  CHECK(workers.of_tree(me)->id() == "session-0");
+  workers.put(10, session_named("session-0"), "hash-0");
+  CHECK(worker_of(12) == "session-1");                                // the nearest
+  all.add(13, {.parent = 1, .session = 11, .executable = "/bin/sh"}); // its shell left it behind
+  CHECK(worker_of(13) == "session-1");
+  workers.erase(11);
+  CHECK(worker_of(12) == "session-0");
+  CHECK(worker_of(13).empty());
   CHECK_FALSE(workers.of_token("hash-1"));
-  workers.erase(getppid());
-  CHECK_FALSE(workers.of_tree(me));
-  CHECK_FALSE(workers.of_tree(0));
-  CHECK_FALSE(workers.of_tree(-5));
+  CHECK_FALSE(workers.has_session("session-1"));
+  workers.erase(10);
+  CHECK(worker_of(12).empty());
 }
 
 TEST_CASE("a connection number means the process that connected last under it") {
   caller_table peers;
   CHECK_FALSE(peers.find(7));
-  peers.put(7, {100, false, {}});
-  peers.put(7, {200, true, session_named("s")});
+  peers.put(7, {100, 1, {}, 1});
+  peers.put(7, {200, 2, {.is = caller_place::kind::worker, .worker = session_named("s")}, 1});
   REQUIRE(peers.find(7));
   CHECK(peers.find(7)->pid == 200);
-  CHECK(peers.find(7)->in_worker_tree);
+  CHECK(peers.find(7)->place.is == caller_place::kind::worker);
 }
 
 TEST_CASE("tokens that the store has resolved are remembered, a bounded number of them") {
@@ -101,27 +111,27 @@ TEST_CASE("tokens that the store has resolved are remembered, a bounded number o
   token_cache callers{[&now] { return now; }};
   CHECK_FALSE(callers.resolved("h0"));
   for (int i = 0; i < 12'000; ++i)
-    callers.remember("h" + std::to_string(i), session_named("s" + std::to_string(i)), callers.invalidations());
+    callers.remember("h" + std::to_string(i), bearer{session_named("s" + std::to_string(i)), {}, {}}, callers.invalidations());
   CHECK_FALSE(callers.resolved("h0"));
-  CHECK(callers.resolved("h11999")->id() == "s11999");
+  CHECK(callers.resolved("h11999")->who.id() == "s11999");
   // A token may be replaced and its session end: before long the store is asked again.
   now += limits::resolved_token_age.count();
   CHECK(callers.resolved("h11999"));
   now += 1;
   CHECK_FALSE(callers.resolved("h11999"));
-  callers.remember("h11999", session_named("other"), callers.invalidations());
-  CHECK(callers.resolved("h11999")->id() == "other");
+  callers.remember("h11999", {session_named("other"), {}, {}}, callers.invalidations());
+  CHECK(callers.resolved("h11999")->who.id() == "other");
 }
 
 TEST_CASE("a token that is nobody's any more is forgotten at once, also when the store was asked just before") {
   token_cache callers{[] { return std::int64_t{0}; }};
-  callers.remember("h1", session_named("a"), callers.invalidations());
-  callers.remember("h2", session_named("b"), callers.invalidations());
+  callers.remember("h1", {session_named("a"), {}, {}}, callers.invalidations());
+  callers.remember("h2", {session_named("b"), {}, {}}, callers.invalidations());
   auto before = callers.invalidations();
   callers.token_gone("h1");
   CHECK_FALSE(callers.resolved("h1"));
   CHECK(callers.resolved("h2"));
-  callers.remember("h1", session_named("a"), before);
+  callers.remember("h1", {session_named("a"), {}, {}}, before);
   CHECK_FALSE(callers.resolved("h1"));
 }
 

@@ -1,0 +1,216 @@
+// Agents and people under one uid: what a program called `claude` starts is the agent's, and a person is never taken for one.
+#include <csignal>
+#include <fstream>
+
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/node_client.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+std::string ctl() { return program("swarmctl").string(); }
+
+bool is_there(const char* name) { return fs::exists(fs::path{"/usr/bin"} / name); }
+
+/// A node, and a shell that is called claude.
+struct trust_node : test_node {
+  std::string claude;
+
+  trust_node() : claude(work() + "/bin/claude") {
+    fs::create_directories(work() + "/bin");
+    fs::copy_file(fs::canonical("/bin/bash"), claude);
+    REQUIRE(ctl({"up"}).status == 0);
+  }
+  run_result agent(const std::string& script, const environment& more = {}) const {
+    return child_process{{claude, "-c", script + "\n:"}, env(more), work()}.finish();
+  }
+  json explained_to_agent(const std::string& before = {}) const { return agent(before + ::ctl() + " whoami --explain --json").parsed(); }
+};
+
+bool is_refused(const run_result& r) { return r.out.find("status 1") != std::string::npos; }
+
+std::string with_status(const std::string& arguments) { return ctl() + " " + arguments + "; echo status $?"; }
+
+} // namespace
+
+TEST_CASE("an agent in a user's terminal is not the operator, whatever its shell runs") {
+  trust_node node;
+  const auto pid = node.node_pid();
+  const auto peer = node.session("name:peer");
+  REQUIRE(node.ctl({"lock", "f", "--as", peer}).status == 0);
+  const auto terminal = node.ctl_json({"pty", "new", "--json", "--", "cat"}).at("id").get<std::string>();
+  for (const auto& line : {std::string{"down"}, "backup " + node.work() + "/stolen.db", std::string{"graph"}, "unlock f --as " + peer,
+                           "pty send " + terminal + " y --enter", std::string{"dispatch x --harness exec -- true"}, std::string{"kv set k v"}}) {
+    auto r = node.agent(with_status(line));
+    CHECK_MESSAGE(is_refused(r), line, ": ", r.out, r.err);
+    CHECK_MESSAGE(r.err.find("whoami --explain") != std::string::npos, line, ": ", r.err);
+  }
+  CHECK(is_running(pid));
+  CHECK_FALSE(fs::exists(node.work() + "/stolen.db"));
+  CHECK(node.ctl_json({"locks"}).size() == 1);
+  node.ctl({"pty", "kill", terminal});
+}
+
+TEST_CASE("an agent is told who it is and what a person can do, and so is a person") {
+  trust_node node;
+  auto e = node.explained_to_agent();
+  CHECK(e.at("rule") == "agent_unregistered");
+  CHECK(e.at("principal").at("kind") == "agent");
+  CHECK_FALSE(e.at("ways_out").empty());
+  auto text = node.agent(ctl() + " whoami --explain").out;
+  CHECK_MESSAGE(text.find("agent claude") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("way out") != std::string::npos, text);
+  auto person = node.ctl_json({"whoami", "--explain"});
+  CHECK(person.at("rule") == "user");
+  CHECK(person.at("principal").at("kind") == "operator");
+}
+
+TEST_CASE("a symbolic link called claude is an agent, too") {
+  trust_node node;
+  const auto link = node.work() + "/claude";
+  fs::create_symlink(fs::canonical("/bin/bash"), link);
+  auto r = child_process{{link, "-c", with_status("down") + "\n:"}, node.env(), node.work()}.finish();
+  CHECK_MESSAGE(is_refused(r), r.out, r.err);
+}
+
+TEST_CASE("what an agent has registered is what its shell acts as, also after the node has started again") {
+  trust_node node;
+  const auto go = node.work() + "/go";
+  const auto script = ctl() + " register --lease-seconds 600 --json > registered; while [ ! -e " + go + " ]; do sleep 0.05; done; " + ctl() +
+                      " whoami --explain --json > explained; " + ctl() + " lock mine; echo status $?; " + ctl() + " down; echo down $?";
+  child_process agent{{node.claude, "-c", script + "\n:"}, node.env(), node.work()};
+  REQUIRE(eventually([&] { return !json::parse(file_text(node.work() + "/registered"), nullptr, false).is_discarded(); }));
+  const auto id = json::parse(file_text(node.work() + "/registered")).at("id");
+  node.kill_node();
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::ofstream{go};
+  auto r = agent.finish();
+  auto e = json::parse(file_text(node.work() + "/explained"), nullptr, false);
+  CAPTURE(r.out);
+  CAPTURE(r.err);
+  REQUIRE(e.is_object());
+  CHECK(e.at("rule") == "agent_root");
+  CHECK(e.at("principal").at("id") == id);
+  CHECK(r.out.find("status 0") != std::string::npos);
+  CHECK(r.out.find("down 1") != std::string::npos);
+  auto locks = node.ctl_json({"locks"});
+  REQUIRE(locks.size() == 1);
+  CHECK(locks[0].at("instance_id") == id);
+}
+
+TEST_CASE("a background job that an agent has left behind is not the operator") {
+  trust_node node;
+  const auto verdict = node.work() + "/verdict";
+  // It waits until its starter has gone, and the service manager has it.
+  const auto wait = "( me=$BASHPID; was=$$; while [ \"$(cut -d' ' -f4 /proc/$me/stat)\" = \"$was\" ]; do sleep 0.05; done; ";
+  for (const auto& [variables, rule] : {std::pair{environment{}, "orphan"}, std::pair{environment{{"CLAUDECODE", "1"}}, "mark"}}) {
+    fs::remove(verdict);
+    node.agent(wait + ctl() + " whoami --explain --json > explained; " + ctl() + " down 2> why; echo status $? > " + verdict +
+                 " ) > /dev/null 2>&1 < /dev/null &",
+               variables);
+    REQUIRE(eventually([&] { return !file_text(verdict).empty(); }));
+    CHECK(file_text(verdict) == "status 1\n");
+    CHECK(json::parse(file_text(node.work() + "/explained")).at("rule") == rule);
+    CHECK(file_text(node.work() + "/why").find("whoami --explain") != std::string::npos);
+  }
+}
+
+TEST_CASE("over ssh an agent does not become the operator of another host's node") {
+  trust_node node;
+  const auto called = node.work() + "/ssh-was-called";
+  std::ofstream{node.work() + "/bin/ssh"} << "#!/bin/sh\ntouch " << called << "\nexit 255\n";
+  fs::permissions(node.work() + "/bin/ssh", fs::perms::owner_all);
+  const environment path{{"PATH", node.work() + "/bin:/usr/bin:/bin"}, {"XDG_CONFIG_HOME", node.work() + "/config"}};
+  REQUIRE(node.ctl({"context", "set", "far", "--ssh", "host.example"}, {.env = path}).status == 0);
+  for (const std::string home : {"", "SWARM_HOME=" + node.work() + "/none "}) { // no node there: by its own eyes
+    auto r = node.agent("export PATH; " + home + with_status("--context far down"), path);
+    CHECK_MESSAGE(is_refused(r), r.out, r.err);
+    CHECK_MESSAGE(r.err.find("over ssh") != std::string::npos, r.err);
+    CHECK_FALSE(fs::exists(called));
+  }
+  CHECK(node.ctl({"--context", "far", "status"}, {.env = path}).status != 0);
+  CHECK(fs::exists(called)); // a person's does
+}
+
+TEST_CASE("a pane of a terminal server is a person's, also when an agent has started the server") {
+  if (!is_there("tmux")) {
+    MESSAGE("no tmux here");
+    return;
+  }
+  trust_node node;
+  const auto socket = node.work() + "/tmux";
+  auto in_pane = [&](const std::string& file) {
+    return "tmux -S " + socket + " new-session -d '" + ctl() + " whoami --explain --json > " + file + "'";
+  };
+  auto rule_in = [&](const std::string& file) {
+    json e;
+    REQUIRE(eventually([&] { return (e = json::parse(file_text(file), nullptr, false)).is_object(); }));
+    return e.at("rule").get<std::string>();
+  };
+  node.agent(in_pane(node.work() + "/inside"), {{"CLAUDECODE", "1"}});
+  CHECK(rule_in(node.work() + "/inside") == "user");
+  // And an agent in a pane is one.
+  const auto outside = node.work() + "/outside";
+  child_process{
+    {"/usr/bin/tmux", "-S", socket, "new-session", "-d", node.claude + " -c '" + ctl() + " whoami --explain --json > " + outside + "; :'"},
+    node.env(),
+    node.work()}
+    .finish();
+  CHECK(rule_in(outside) == "agent_unregistered");
+}
+
+TEST_CASE("a caller from outside of the node's PID namespace is refused, and told why") {
+  if (geteuid() != 0) {
+    MESSAGE("only root makes a PID namespace here");
+    return;
+  }
+  test_node node;
+  child_process inside{
+    {"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc", program("swarmd").string(), "--state-dir", node.dir().root.string()},
+    node.env(),
+    node.work()};
+  REQUIRE(eventually([&] { return fs::exists(node.dir().socket()); }));
+  auto r = node.ctl({"down", "--no-autostart"});
+  CHECK_MESSAGE(r.status == 1, r.out, r.err);
+  CHECK_MESSAGE(r.err.find("PID namespace") != std::string::npos, r.err);
+  auto e = node.ctl_json({"whoami", "--explain"});
+  CHECK(e.at("rule") == "unreadable");
+  CHECK(e.at("principal").is_null());
+  inside.signal(SIGKILL);
+}
+
+TEST_CASE("a process in a PID namespace below an agent is the agent's") {
+  if (geteuid() != 0) {
+    MESSAGE("only root makes a PID namespace here");
+    return;
+  }
+  trust_node node;
+  auto r = node.agent("unshare --pid --fork --mount-proc " + ctl() + " whoami --explain --json");
+  REQUIRE_MESSAGE(r.parsed().is_object(), r.out, r.err);
+  CHECK(r.parsed().at("rule") == "agent_unregistered");
+}
+
+TEST_CASE("the token of one worker counts for nothing in another one, nor in an agent") {
+  trust_node node;
+  const auto token = node.work() + "/token";
+  REQUIRE(node
+            .ctl({"dispatch", "first", "--harness", "exec", "--detach", "--", "sh", "-c",
+                  "echo $SWARM_TOKEN > " + token + ".new; " + ctl() + " lock f; mv " + token + ".new " + token +
+                    "; while [ ! -e go ]; do sleep 0.05; done"})
+            .status == 0);
+  REQUIRE(eventually([&] { return fs::exists(token); }));
+  const auto stolen = file_text(token).substr(0, 64);
+  const auto attempt = "SWARM_TOKEN=" + stolen + " " + with_status("unlock f");
+  auto r = node.ctl_json({"dispatch", "second", "--harness", "exec", "--", "sh", "-c", attempt});
+  CHECK_MESSAGE(r.at("output_tail").get<std::string>().find("status 1") != std::string::npos, r.dump());
+  auto a = node.agent(attempt);
+  CHECK_MESSAGE(is_refused(a), a.out, a.err);
+  CHECK_MESSAGE(a.err.find("another worker or agent") != std::string::npos, a.err);
+  CHECK(node.ctl_json({"locks"}).size() == 1);
+  CHECK(node.ctl({"unlock", "f"}, {.env = {{"SWARM_TOKEN", stolen}}}).status == 0); // a person's hands are its own
+  std::ofstream{node.work() + "/go"};
+}
