@@ -148,7 +148,8 @@ v1::Session invocation::actor() const {
   if (auto session = named_actor())
     return *session;
   auto q = query();
-  q.mutable_find_session()->set_not_workers(!is_swarm_mcp());
+  // swarm-mcp takes the only session of the scope.
+  q.mutable_find_session()->set_own(!is_swarm_mcp());
   return ask(q).session();
 }
 

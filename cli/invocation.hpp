@@ -96,7 +96,8 @@ public:
   v1::Session find(const std::string& who) const;
   /// Throws `failure` when --as names nobody: no verb acts or answers as somebody else than was named. Each ask() looks.
   void require_named_actor() const;
-  /// --as, $SWARM_MCP_INSTANCE_ID, or the only instance of the scope. Throws `failure` when there is none.
+  /// --as, $SWARM_MCP_INSTANCE_ID, or the session that the caller is; under the name swarm-mcp the only instance of the scope. Throws `failure`
+  /// when there is none: a person is no session.
   v1::Session actor() const;
   /// --as or $SWARM_MCP_INSTANCE_ID; otherwise nobody: the person at the terminal, or the session $SWARM_TOKEN stands for.
   std::optional<v1::Session> named_actor() const;

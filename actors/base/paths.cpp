@@ -45,6 +45,39 @@ std::string real_path(const std::string& path) {
   return ec || out.empty() ? path : normalize_path(out.string(), "/");
 }
 
+namespace {
+
+/// The first part of `path` that is a symbolic link, or empty.
+std::string first_link(const std::string& path) {
+  std::error_code ec;
+  for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    auto part = path.substr(0, slash);
+    if (fs::is_symlink(fs::symlink_status(part, ec)))
+      return part;
+    if (slash == path.npos)
+      return {};
+  }
+}
+
+} // namespace
+
+std::string target_path(const std::string& path) {
+  constexpr int links_max = 40; // as the kernel
+  auto out = path;
+  for (int i = 0; i < links_max; ++i) {
+    std::error_code ec;
+    out = real_path(out);
+    auto link = first_link(out);
+    if (link.empty())
+      return out;
+    auto target = fs::read_symlink(link, ec);
+    if (ec)
+      return path;
+    out = (fs::path{link}.parent_path() / target).string() + out.substr(link.size());
+  }
+  return path;
+}
+
 std::string resolve_scope(std::string_view value, const std::string& directory) {
   value = trimmed(value);
   if (value.empty()) {

@@ -16,6 +16,8 @@ std::string absolute_path(std::string_view path);
 std::string git_root(const std::string& directory);
 /// The path without symbolic links, as far as it exists. Reads the file system.
 std::string real_path(const std::string& path);
+/// The file that a write to the path changes or makes: real_path stops at a link whose target does not exist. Reads the file system.
+std::string target_path(const std::string& path);
 /// A value without `/` names a scope; any other value is a path; no value means the git root of `directory`. A repository is one scope, by whatever
 /// symbolic link it is reached. Reads the file system.
 std::string resolve_scope(std::string_view value, const std::string& directory);

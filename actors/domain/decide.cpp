@@ -15,6 +15,15 @@ v1::Reply as_reply(v1::Refusal refusal) {
   return reply;
 }
 
+/// An agent whose session has ended, or has not begun, is told what everybody without a session is told: its hooks register then.
+v1::Refusal to_caller(v1::Refusal refusal, const v1::Command& cmd) {
+  if (cmd.principal().kind() != v1::Principal::AGENT || cmd.has_register_session())
+    return refusal;
+  auto out = not_registered().refusal();
+  out.set_explanation(std::move(*refusal.mutable_text()));
+  return out;
+}
+
 bool acts_as_session(const v1::Command& cmd) { return !cmd.actor().empty() || cmd.principal().kind() == v1::Principal::SESSION; }
 
 /// Updates the session's heartbeat at most once per limits::session_heartbeat, so that not every command writes the session's row. Replaces one
@@ -37,7 +46,7 @@ v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in
   if (!spec)
     return tx.take(refuse(v1::Refusal::INVALID, "The command is empty or not known to this version"));
   if (auto refusal = authorize(cmd))
-    return tx.take(as_reply(std::move(*refusal)));
+    return tx.take(as_reply(to_caller(std::move(*refusal), cmd)));
   if (auto refusal = authorize_place(cmd, rows))
     return tx.take(as_reply(std::move(*refusal)));
   if (acts_as_session(cmd)) {
@@ -51,8 +60,10 @@ v1::Batch decide(const v1::Command& cmd, const rows_view& rows, const inputs& in
 
 std::string digest_of(v1::Command sent) {
   sent.clear_principal();
-  if (sent.has_register_session())
+  if (sent.has_register_session()) {
     sent.mutable_register_session()->clear_node_id();
+    sent.mutable_register_session()->clear_agent();
+  }
   const auto clear = [](auto& body) {
     body.clear_node_id();
     body.clear_order();

@@ -16,8 +16,12 @@ void complete(v1::Command& cmd, const way_in& in) {
   if (cmd.has_register_session()) {
     cmd.mutable_register_session()->set_node_id(in.node_id);
     cmd.mutable_register_session()->set_node_name(in.node_name);
-    if (!in.of_other_node)
+    if (!in.of_other_node) {
       cmd.mutable_register_session()->clear_checkout();
+      cmd.mutable_register_session()->clear_agent();
+    }
+    if (in.agent)
+      *cmd.mutable_register_session()->mutable_agent() = *in.agent;
   }
   if (!in.of_other_node) {
     if (cmd.has_dispatch())

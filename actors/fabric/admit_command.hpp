@@ -15,7 +15,10 @@ struct way_in {
   v1::Principal principal;
   std::string node_id; // where a session that registers lives
   std::string node_name = {};
-  bool of_other_node = false; // that node has filled in what only it knows: where its checkouts lie, and that an order is its own
+  /// The agent program below which the caller runs, as the node has found it; unset = below none.
+  std::optional<v1::AgentStart> agent = {};
+  /// That node has filled in what only it knows: where its checkouts lie, below which agent its callers run, and that an order is its own.
+  bool of_other_node = false;
   /// Turns the caller's paths into those of the store; empty = they are.
   std::function<void(v1::Command&)> to_store = {};
   /// Chooses where the worker runs that the command may ask for; why it cannot.

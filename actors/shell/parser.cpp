@@ -204,10 +204,12 @@ void script::read_dollar(word& w, bool quoted) {
   std::optional<std::string> value;
   if (known != variables_.end())
     value = known->second;
-  else if (name == "HOME" && !home_.empty())
-    value = home_;
+  else if (name == "HOME" && !start_.home.empty())
+    value = start_.home;
   else if (name == "PWD")
     value = directory_;
+  else if (auto given = start_.variables.find(name); given != start_.variables.end())
+    value = given->second;
   // A few bytes of a script can double a value as often as they like.
   expanded_ += value ? value->size() : 0;
   if (!value || name.empty() || expanded_ > limits::hook_script_bytes_max) {
@@ -225,9 +227,9 @@ word script::read_word() {
   word w;
   if (now() == '~' && (at(pos_ + 1) == '/' || is_blank(at(pos_ + 1)) || at(pos_ + 1) == '\n' || at(pos_ + 1) == ';' || pos_ + 1 >= text_.size())) {
     ++pos_;
-    if (home_.empty())
+    if (start_.home.empty())
       w.known = false;
-    for (auto c : home_)
+    for (auto c : start_.home)
       add_quoted(w.pattern, c);
   } else if (now() == '~') {
     w.known = false;

@@ -24,8 +24,9 @@ struct command {
 /// What the files of a script are is added to `out`.
 class script {
 public:
-  script(std::string_view text, std::optional<std::string> directory, std::string home, std::vector<written_path>& out, int depth)
-    : text_(text), directory_(std::move(directory)), home_(std::move(home)), out_(out), depth_(depth) {}
+  /// `start` is what the script is told by its environment, and outlives it.
+  script(std::string_view text, std::optional<std::string> directory, const place& start, std::vector<written_path>& out, int depth)
+    : text_(text), directory_(std::move(directory)), start_(start), out_(out), depth_(depth) {}
 
   void run();
   void run(command c) {
@@ -51,7 +52,7 @@ private:
   void read_here_document();
   void nested(std::string_view inner) {
     if (depth_ < limits::hook_script_depth_max)
-      script{inner, directory_, home_, out_, depth_ + 1}.run();
+      script{inner, directory_, start_, out_, depth_ + 1}.run();
   }
 
   // -- meaning --------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ private:
   std::size_t pos_ = 0;
   std::size_t line_resume_ = 0; // behind the here-documents that begin after this line; 0 = there are none
   std::optional<std::string> directory_;
-  std::string home_;
+  const place& start_;
   std::vector<written_path>& out_;
   int depth_;
   command command_;

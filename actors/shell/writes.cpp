@@ -80,10 +80,18 @@ void script::assign(word_list words) {
   for (const auto& w : words) {
     auto equals = w.pattern.find('=');
     auto& value = variables_[w.pattern.substr(0, equals)];
-    if (w.known && equals != w.pattern.npos)
-      value = w.pattern.substr(equals + 1);
-    else
+    if (!w.known || equals == w.pattern.npos) {
       value = std::nullopt;
+      continue;
+    }
+    value = w.pattern.substr(equals + 1);
+    // As at the beginning of a word.
+    if (!w.quoted && (*value == "~" || value->starts_with("~/"))) {
+      std::string home;
+      for (auto c : start_.home)
+        add_quoted(home, c);
+      value = home.empty() ? std::nullopt : std::optional{home + value->substr(1)};
+    }
   }
 }
 
@@ -138,7 +146,7 @@ std::size_t script::skip_wrapper(const std::string& name, word_list words) {
 void script::change_directory(word_list words) {
   auto args = read_arguments(words, 1, {});
   if (args.operands.empty()) {
-    directory_ = home_.empty() ? std::nullopt : std::optional{home_};
+    directory_ = start_.home.empty() ? std::nullopt : std::optional{start_.home};
     return;
   }
   const auto& target = args.operands.front();
@@ -385,7 +393,7 @@ void script::run_patch(word_list words) {
 
 std::vector<written_path> paths_written_by(std::string_view text, const place& where) {
   std::vector<written_path> out;
-  script{text.substr(0, limits::hook_script_bytes_max), where.directory, where.home, out, 0}.run();
+  script{text.substr(0, limits::hook_script_bytes_max), where.directory, where, out, 0}.run();
   return out;
 }
 
@@ -399,7 +407,7 @@ std::vector<written_path> paths_written_by(const std::vector<std::string>& argv,
       add_quoted(w.pattern, letter);
     c.words.push_back(std::move(w));
   }
-  script{"", where.directory, where.home, out, 0}.run(std::move(c));
+  script{"", where.directory, where, out, 0}.run(std::move(c));
   return out;
 }
 

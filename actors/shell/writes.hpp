@@ -2,6 +2,7 @@
 // (variables, results of other commands) it leaves out, and it never runs anything.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct written_path {
 struct place {
   std::string directory;
   std::string home;
+  std::map<std::string, std::string> variables = {}; // those of its environment that lead to files
 };
 
 /// In the order in which they were met; one more than limits::hook_paths_max when there are more than that. Patches given to `git apply` or `patch`

@@ -31,6 +31,12 @@ constexpr std::string_view shell_tools[] = {"Bash",        "bash",     "shell", 
 constexpr std::string_view path_keys[] = {"file_path", "filePath", "notebook_path", "absolute_path", "path", "file", "filepath"};
 constexpr std::string_view script_keys[] = {"command", "cmd", "script"};
 constexpr std::string_view directory_keys[] = {"workdir", "cwd", "directory", "dir_path", "dir"};
+// How the name of a tool begins or ends that only looks. One of the other words in it, and it counts as one that writes.
+constexpr std::string_view reading_words[] = {"read", "get",  "list", "search", "find",  "view", "show", "stat", "head",  "tail",
+                                              "grep", "glob", "tree", "cat",    "query", "ls",   "look", "diff", "fetch", "count"};
+constexpr std::string_view writing_words[] = {"write", "edit",   "create", "delete", "remove", "move", "rename",  "update", "replace",
+                                              "patch", "apply",  "insert", "append", "save",   "set",  "put",     "copy",   "make",
+                                              "mkdir", "upload", "exec",   "run",    "shell",  "bash", "command", "chmod",  "touch"};
 constexpr std::string_view envelope_mark = "*** Begin Patch";
 
 bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
@@ -57,6 +63,50 @@ void add_named(const json& input, const shell::place& where, std::vector<shell::
     return;
   for (auto key : path_keys)
     add_path(text_in(input, key), where, out);
+}
+
+/// read_file, readFile and read-file as "read" and "file".
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> out(1);
+  bool small = false;
+  for (char c : name) {
+    bool capital = c >= 'A' && c <= 'Z';
+    bool letter = capital || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if ((capital && small) || (!letter && !out.back().empty()))
+      out.emplace_back();
+    if (letter)
+      out.back() += capital ? static_cast<char>(c + ('a' - 'A')) : c;
+    small = letter && !capital;
+  }
+  if (out.size() > 1 && out.back().empty())
+    out.pop_back();
+  return out;
+}
+
+bool only_reads(std::string_view tool) {
+  auto words = words_of(tool);
+  return (is_one_of(reading_words, words.front()) || is_one_of(reading_words, words.back())) &&
+         std::none_of(words.begin(), words.end(), [](const auto& w) { return is_one_of(writing_words, w); });
+}
+
+/// Every text in it that is a path as a whole.
+void add_all_named(const json& value, const shell::place& where, std::vector<shell::written_path>& out) {
+  if (out.size() > limits::hook_paths_max)
+    return;
+  if (value.is_structured()) {
+    for (const auto& inner : value)
+      add_all_named(inner, where, out);
+    return;
+  }
+  if (!value.is_string())
+    return;
+  std::string_view text = value.get_ref<const std::string&>();
+  if (constexpr std::string_view scheme = "file://"; text.starts_with(scheme))
+    text.remove_prefix(scheme.size());
+  if (text.find('\n') != text.npos)
+    return;
+  bool at_home = !where.home.empty() && (text == "~" || text.starts_with("~/"));
+  add_path(at_home ? where.home + std::string{text.substr(1)} : std::string{text}, where, out);
 }
 
 /// ["bash", "-lc", "…"] or one text.
@@ -133,9 +183,12 @@ tool_use tool_use_of(const json& event, const shell::place& where) {
       add_envelopes(input, where, use.paths);
     // A tool of this name in somebody's MCP server may write something else than files.
     use.unreadable = use.paths.empty() && name.size() == use.tool.size();
-  } else {
-    return use;
   }
+  bool ours = name.size() == use.tool.size() && use.what != tool_use::kind::other;
+  if (!ours && !only_reads(name))
+    add_all_named(input, where, use.named);
+  if (use.what == tool_use::kind::other)
+    return use;
   use.cut = use.paths.size() > limits::hook_paths_max || use.script.size() > limits::hook_script_bytes_max;
   use.paths.resize(std::min(use.paths.size(), limits::hook_paths_max));
   use.key = text_in(event, "tool_use_id");

@@ -26,8 +26,9 @@ struct tool_use {
   std::string key;    // tells this call from the session's other calls
   std::string script; // the command of a shell tool, to be shown to people
   std::vector<shell::written_path> paths;
-  bool unreadable = false; // no tool is named, or what it is to write is not said in a way that we know
-  bool cut = false;        // the call may write more than `paths`: a limit was reached
+  std::vector<shell::written_path> named; // paths that a tool names which may write them: a tool that we do not know, or of an MCP server
+  bool unreadable = false;                // no tool is named, or what it is to write is not said in a way that we know
+  bool cut = false;                       // the call may write more than `paths`: a limit was reached
 };
 
 /// What a tool call writes, read from the agent's event. `where` is what relative paths are relative to.

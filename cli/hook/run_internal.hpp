@@ -69,6 +69,7 @@ private:
   hook_memory session_by_label() const;
   v1::Session find_or_register(const hook_identity&, const std::string& scope);
   v1::Session worker_session() const;
+  std::optional<v1::Session> session_of_caller() const;
   std::vector<v1::Session> sessions() const;
   std::optional<v1::Session> session_of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
   void look_for_tool_server();
@@ -76,6 +77,7 @@ private:
   void greet(const hook_identity&, const hook_memory&, bool aloud);
 
   // -- run_tool.cpp ----------------------------------------------------------------------------
+  shell::place place_of_tool() const;
   void pre_tool_use();
   void post_tool_use();
   bool denied_as_too_many();

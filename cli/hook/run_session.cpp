@@ -1,4 +1,5 @@
 // How a hook finds, registers, greets and ends the session of its agent.
+#include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/rules.hpp"
@@ -45,6 +46,15 @@ v1::Session hook_run::worker_session() const {
   if (answer.has_refusal() || answer.session().id() != who)
     return {};
   return answer.session();
+}
+
+/// The session that the node takes this process for: its agent's. Nothing for an agent that has none here yet, and for a person. A node that
+/// does not know such a question answers with the only session there is, which has no agent.
+std::optional<v1::Session> hook_run::session_of_caller() const {
+  auto q = query();
+  q.mutable_find_session()->set_own(true);
+  auto answer = ask(q);
+  return answer.session().agent_root().empty() ? std::nullopt : std::optional{answer.session()};
 }
 
 std::vector<v1::Session> hook_run::sessions() const {
@@ -106,6 +116,9 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
       return present;
   if (worker_)
     throw failure(code::refused, "the worker's session " + env.get("SWARM_MCP_INSTANCE_ID") + " is not there");
+  // A row that lives by its lease is registered again: that renews it.
+  if (auto own = session_of_caller(); own && own->presence() != v1::Session::LEASE && !store_.is_anothers(own->id()))
+    return *own;
   if (auto server = session_of_tool_server(sessions(), store_.load().value_or(hook_memory{}).id))
     return *server;
   auto file_root = identity.file_root.empty() ? env.get("SWARM_MCP_FILE_ROOT") : identity.file_root;
@@ -117,6 +130,7 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   body->set_label(identity.label);
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
+  body->set_agent_session(agent_session_.size() <= limits::id_bytes_max ? agent_session_ : to_hex(sha256(agent_session_)));
   // The tool server of the same agent finds the session to take over by this process.
   if (auto starter = starter_of(getpid())) {
     body->set_pid(starter->pid);
@@ -127,6 +141,8 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   if (reply.has_refusal())
     throw refused(reply);
   me_.registered = true;
+  if (!reply.session().note().empty())
+    note(reply.session().note());
   return reply.session().session();
 }
 

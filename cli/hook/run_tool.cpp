@@ -1,6 +1,7 @@
 // What a hook does before and after a tool call.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "cli/hook/protected.hpp"
 #include "cli/hook/run_internal.hpp"
 #include "cli/rows.hpp"
 
@@ -67,8 +68,20 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
   });
 }
 
+/// The directory of the event, and the variables by which scripts reach what the node keeps.
+shell::place hook_run::place_of_tool() const {
+  shell::place out{place_, cli_.env().get("HOME"), {}};
+  for (const auto* name : {"SWARM_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "SWARM_MCP_PROFILE_DIR"})
+    if (auto value = cli_.env().get(name); !value.empty())
+      out.variables.emplace(name, std::move(value));
+  return out;
+}
+
 void hook_run::pre_tool_use() {
-  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
+  use_ = tool_use_of(input_, place_of_tool());
+  // Before everything else: it asks no node, and it holds in every mode.
+  if (auto reason = reason_against(use_, protected_directories(cli_.env(), state_directory_.string())); !reason.empty())
+    return deny(reason);
   if (use_.unreadable && options_.fail_closed)
     return deny(cannot_be_read);
   if (use_.unreadable)
@@ -156,7 +169,7 @@ void hook_run::tell_about(const std::vector<watched_file>& changed) {
 }
 
 void hook_run::post_tool_use() {
-  use_ = tool_use_of(input_, {place_, cli_.env().get("HOME")});
+  use_ = tool_use_of(input_, place_of_tool());
   me_ = known_session();
   if (me_.id.empty())
     return;

@@ -4,6 +4,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
+#include "actors/domain/agent_start.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/json/shapes.hpp"
@@ -32,14 +33,17 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+domain::variable_reader variables_of(const environment& env) {
+  return [&env](std::string_view name) { return env.get(name); };
+}
+
 /// SWARM_<agent>_<name>.
 std::string own(const agents::agent& agent, const environment& env, const std::string& name) {
-  return std::string{trimmed(env.get("SWARM_" + std::string{agent.variables} + "_" + name))};
+  return domain::own_variable(agent.variables, variables_of(env), name);
 }
 
 std::string own_or_common(const agents::agent& agent, const environment& env, const std::string& name) {
-  auto value = own(agent, env, name);
-  return value.empty() ? std::string{trimmed(env.get("SWARM_" + name))} : value;
+  return domain::own_or_common_variable(agent.variables, variables_of(env), name);
 }
 
 /// The first bytes of a regular file, as UTF-8; empty when it cannot be read.
@@ -72,13 +76,6 @@ std::string token(std::string_view text) {
   for (auto& c : out)
     c = static_cast<unsigned char>(c) <= ' ' || c == 0x7f ? '_' : c;
   return escape_control(out, false);
-}
-
-std::string identity_name(const agents::agent& agent, const environment& env) {
-  for (const auto& value : {own(agent, env, "IDENTITY"), env.get("AGENT_IDENTITY"), env.get("SWARM_IDENTITY")})
-    if (auto name = domain::identity_name(trimmed(value)); !name.empty())
-      return name;
-  return {};
 }
 
 std::string role_of(const agents::agent& agent, const environment& env, const std::string& directory, const std::string& scope, bool coordinator) {
@@ -154,7 +151,7 @@ std::string quoted_code(std::string text) {
 hook_identity identity_of(const agents::agent& agent, const environment& env, const std::string& session, const std::string& directory,
                           const std::string& scope, const std::string& platform) {
   hook_identity out;
-  out.identity = identity_name(agent, env);
+  out.identity = domain::identity_name_of_start(agent.variables, variables_of(env));
   out.coordinator = lower(own_or_common(agent, env, "ROLE")) == "gateway";
   out.scope = own(agent, env, "SCOPE");
   out.file_root = own(agent, env, "FILE_ROOT");

@@ -32,12 +32,9 @@ public:
   std::int64_t boot_ms() const override { return cli_.boot_ms(); }
   std::string new_token() const override { return to_hex(random_bytes(32)); }
   std::pair<std::int64_t, std::uint64_t> process() const override { return {getpid(), pid_start_time(getpid()).value_or(0)}; }
-  kinship kin_of(std::int64_t pid, std::uint64_t began) const override {
-    if (pid <= 0 || pid_start_time(static_cast<pid_t>(pid)) != began)
-      return kinship::unclear;
-    if (auto starter = starter_of(getpid()); starter && starter->pid == pid)
-      return kinship::agent;
-    return is_descendant(getpid(), static_cast<pid_t>(pid)) == false ? kinship::stranger : kinship::unclear;
+  bool is_agent(std::int64_t pid, std::uint64_t began) const override {
+    auto starter = starter_of(getpid());
+    return starter && starter->pid == pid && starter->start == began;
   }
   void check_directory(const std::string& directory) const override { cli::check_directory(cli_, directory); }
   void check_directories(const std::string& label, const std::string& directory, const std::string& file_root) const override {

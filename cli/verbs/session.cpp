@@ -85,6 +85,8 @@ int run_register(invocation& cli, const register_options& o) {
     check_directory(cli, wished.register_session().directory());
   auto registered = register_session(cli, o).session();
   const auto& session = registered.session();
+  if (!registered.note().empty())
+    cli.io().note(registered.note());
   if (registered.adopted_existing() && !cli.is_swarm_mcp()) {
     const auto& body = wished.register_session();
     auto kept = mcp::kept_text(session, {.directory = place_given ? body.directory() : "",

@@ -1,5 +1,6 @@
 #include "gateway/mcp/member.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -111,6 +112,7 @@ void member::bind(v1::Reply registered, std::string token) {
   b->session = std::move(session);
   b->token = std::move(token);
   b->since = registered.revision();
+  b->note = registered.session().note();
   auto before = bound();
   connect(b->token);
   auto id = b->session.id();
@@ -134,11 +136,14 @@ void member::enroll(registration r) {
   auto& body = *command.mutable_register_session();
   body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));
   host_.check_directories(body.label(), body.directory(), body.file_root());
-  if (body.preassigned_id().empty() && body.adopt_session_id().empty())
-    if (auto hooked = leased_by_hook(command.scope(), {})) {
-      body.set_adopt_session_id(hooked->id());
-      body.set_directory(hooked->directory());
+  if (body.preassigned_id().empty() && body.adopt_session_id().empty()) {
+    body.set_of_agent(true);
+    const auto hooked = leased_by_hooks(command.scope());
+    if (const auto* found = of_this_agent(hooked)) {
+      body.set_adopt_session_id(found->id());
+      body.set_directory(found->directory());
     }
+  }
   std::string token;
   auto reply = send(command, token);
   if (reply.has_refusal())
@@ -150,8 +155,13 @@ bool member::adopt(registration r) {
   r.directory = or_variable(host_, r.directory, "SWARM_MCP_DIRECTORY");
   r.scope = or_variable(host_, r.scope, "SWARM_MCP_SCOPE");
   r.label = or_variable(host_, r.label, "SWARM_MCP_LABEL");
+  return take_over(r);
+}
+
+bool member::take_over(const registration& r) {
   auto command = registering(r);
   command.mutable_register_session()->set_adopt_only(true);
+  command.mutable_register_session()->set_of_agent(r.of_agent);
   std::string token;
   auto before = bound();
   auto reply = send(command, token);
@@ -164,40 +174,43 @@ bool member::adopt(registration r) {
   return true;
 }
 
-/// Sessions that hooks have registered and nobody has taken over yet: the one of this agent, else, unless `directory` is empty, the only one
-/// there that may be.
-std::optional<v1::Session> member::leased_by_hook(const std::string& scope, const std::string& directory) {
+/// What hooks have registered in the scope and nobody has taken over yet.
+std::vector<v1::Session> member::leased_by_hooks(const std::string& scope) {
   v1::Query query;
   *query.mutable_caller() = host_.caller();
   query.set_scope(scope);
   query.mutable_list_sessions()->set_label_contains("session:");
-  std::vector<v1::Session> ours, there;
-  for (auto& s : all_sessions(*connection_, query)) {
-    if (s.adopted() || s.lease_until_ms() <= host_.now_ms())
-      continue;
-    auto kin = host_.kin_of(s.pid(), s.pid_start());
-    if (kin == host::kinship::agent)
-      ours.push_back(s);
-    if (kin != host::kinship::stranger && s.directory() == directory)
-      there.push_back(s);
-  }
-  // Of several nobody can tell which is meant.
-  const auto& found = ours.empty() ? there : ours;
-  return found.size() == 1 ? std::optional{found.front()} : std::nullopt;
+  auto out = all_sessions(*connection_, query);
+  std::erase_if(out, [&](const auto& s) { return s.adopted() || s.lease_until_ms() <= host_.now_ms(); });
+  return out;
+}
+
+/// The one of this agent, as far as this process can tell. Where the node knows below which agent it runs, that knows better.
+const v1::Session* member::of_this_agent(const std::vector<v1::Session>& sessions) const {
+  const v1::Session* found = nullptr;
+  for (const auto& s : sessions)
+    if (host_.is_agent(s.pid(), s.pid_start())) {
+      if (found)
+        return nullptr; // of several nobody can tell which is meant
+      found = &s;
+    }
+  return found;
 }
 
 bool member::adopt_leased() {
-  auto directory =
-    normalize_path(or_variable(host_, {}, "SWARM_MCP_DIRECTORY").empty() ? "." : host_.variable("SWARM_MCP_DIRECTORY"), host_.working_directory());
-  auto found = leased_by_hook(resolve_scope(host_.variable("SWARM_MCP_SCOPE"), directory), directory);
-  if (!found)
-    return false;
   registration r;
-  r.directory = found->directory();
-  r.scope = found->scope();
-  r.label = found->label();
-  r.adopt = found->id();
-  return adopt(std::move(r));
+  r.directory = host_.variable("SWARM_MCP_DIRECTORY");
+  r.scope = host_.variable("SWARM_MCP_SCOPE");
+  auto directory = normalize_path(r.directory.empty() ? "." : r.directory, host_.working_directory());
+  auto hooked = leased_by_hooks(resolve_scope(r.scope, directory));
+  // Nothing is asked of the node that it could only refuse: this comes before each call of a tool.
+  r.of_agent = std::any_of(hooked.begin(), hooked.end(), [](const auto& s) { return !s.agent_root().empty(); });
+  if (const auto* found = of_this_agent(hooked)) {
+    r.directory = found->directory();
+    r.scope = found->scope();
+    r.adopt = found->id();
+  }
+  return (r.of_agent || !r.adopt.empty()) && take_over(r);
 }
 
 bool member::ensure() {

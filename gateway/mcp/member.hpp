@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,8 @@ struct binding {
   std::uint64_t since = 0;
   /// The session lives and dies with this process.
   bool ours = false;
+  /// What the node has left out of what was asked for; empty = nothing.
+  std::string note;
 };
 using binding_ptr = std::shared_ptr<const binding>;
 
@@ -30,6 +33,7 @@ struct registration {
   std::string scope;
   std::string file_root;
   std::string adopt;
+  bool of_agent = false; // the session that a hook of this agent has registered
 };
 
 /// Not thread-safe but for bound() and cancel(): calls that change who is bound are made one after the other.
@@ -50,8 +54,8 @@ public:
   /// Called with the new state after each change.
   void on_change(std::function<void(const binding_ptr&)> f) { changed_ = std::move(f); }
 
-  /// Binds by the environment's instance id, or to the session that a hook of this agent has registered (the only leased one of this
-  /// directory, when it is not plain which is its); true when somebody is bound then.
+  /// Binds by the environment's instance id, or to the session that a hook of this agent has registered; true when somebody is bound then.
+  /// Never to another one: whoever it was made for would lose it, with its locks.
   bool ensure();
   /// Binds; takes over the session that a hook of this agent has registered in the scope. Throws std::runtime_error with the text of what
   /// stands against it.
@@ -70,7 +74,9 @@ private:
   void bind(v1::Reply registered, std::string token);
   void end_session(const binding&);
   v1::Reply send(v1::Command&, std::string& token);
-  std::optional<v1::Session> leased_by_hook(const std::string& scope, const std::string& directory);
+  std::vector<v1::Session> leased_by_hooks(const std::string& scope);
+  const v1::Session* of_this_agent(const std::vector<v1::Session>&) const;
+  bool take_over(const registration&);
   bool adopt_leased();
   void set(binding_ptr);
   void connect(const std::string& token, host::start = host::start::if_needed);

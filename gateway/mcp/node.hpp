@@ -52,10 +52,8 @@ public:
   virtual std::string new_token() const = 0;
   /// Of this process, with its start in clock ticks since boot.
   virtual std::pair<std::int64_t, std::uint64_t> process() const = 0;
-  /// What another process is to this one: the agent's program that has started it; somebody who runs and has nothing to do with it; or
-  /// neither can be said.
-  enum class kinship { agent, unclear, stranger };
-  virtual kinship kin_of(std::int64_t pid, std::uint64_t start) const = 0;
+  /// Whether that process is the agent's program that has started this one.
+  virtual bool is_agent(std::int64_t pid, std::uint64_t start) const = 0;
   /// Throws std::exception when this host has no such directory.
   virtual void check_directory(const std::string& directory) const = 0;
   /// Throws std::exception when the label's identity is confined to other directories (as in swarm-mcp).

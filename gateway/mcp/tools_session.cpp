@@ -22,14 +22,17 @@ tool_result registered(const member& me, const registration& asked) {
   const auto& s = me.bound()->session;
   const auto here = me.process().working_directory();
   const auto directory = normalize_path(asked.directory.empty() ? "." : asked.directory, here);
+  const auto& note = me.bound()->note; // of a label, too
   const auto kept = kept_text(s, {.directory = asked.directory.empty() ? "" : directory,
-                                  .label = std::string{trimmed(asked.label)},
+                                  .label = note.empty() ? std::string{trimmed(asked.label)} : std::string{},
                                   .scope = asked.scope.empty() ? "" : resolve_scope(asked.scope, directory),
                                   .file_root = asked.file_root.empty() ? "" : normalize_path(asked.file_root, here)});
   tool_result out;
   // Consumers decode what stands first: compact, and nothing before it.
   out.texts.push_back(dump(instance(s), -1));
   out.texts.push_back(registered_text(kept));
+  if (!note.empty())
+    out.texts.push_back(note);
   std::string role;
   for (auto c : domain::role_of(s.label()))
     role += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

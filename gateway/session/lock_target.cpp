@@ -13,36 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first part of `path` that is a symbolic link, or empty.
-std::string first_link(const std::string& path) {
-  std::error_code ec;
-  for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    auto part = path.substr(0, slash);
-    if (fs::is_symlink(fs::symlink_status(part, ec)))
-      return part;
-    if (slash == path.npos)
-      return {};
-  }
-}
-
-/// real_path stops at a link whose target does not exist; the file that a write through it would make is the target.
-std::string canonical(const std::string& path) {
-  constexpr int links_max = 40; // as the kernel
-  auto out = path;
-  for (int i = 0; i < links_max; ++i) {
-    std::error_code ec;
-    out = real_path(out);
-    auto link = first_link(out);
-    if (link.empty())
-      return out;
-    auto target = fs::read_symlink(link, ec);
-    if (ec)
-      return path;
-    out = (fs::path{link}.parent_path() / target).string() + out.substr(link.size());
-  }
-  return path;
-}
-
 /// What of `path` does not exist yet: a directory that is there may be called [id].
 std::string missing_part(const std::string& path) {
   std::error_code ec;
@@ -60,10 +30,10 @@ std::string missing_part(const std::string& path) {
 std::string follow_links(const std::string& path, const std::string& root) {
   if (domain::is_fabric_name(path) || path.empty() || path.front() != '/')
     return path;
-  auto real = canonical(path);
+  auto real = target_path(path);
   if (root.empty() || real == path)
     return real;
-  auto real_root = canonical(root);
+  auto real_root = target_path(root);
   return is_inside(real_root, real) ? path_from(root, path_below(real_root, real)) : real;
 }
 

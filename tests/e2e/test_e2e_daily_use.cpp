@@ -1,6 +1,7 @@
 // What a person at a shell trips over in the first weeks: names that hit the wrong thing, a node that comes back by itself, pipes, terminals.
 #include <csignal>
 #include <fstream>
+#include <optional>
 
 #include <doctest/doctest.h>
 
@@ -607,16 +608,31 @@ TEST_CASE("a name is a whole word of a label, and whoever is named by --as must 
   CHECK(shell(node, "./swarm-mcp unlock f --as name:ann").status == 0);
 }
 
-TEST_CASE("a person without a session is not taken for the only worker") {
+TEST_CASE("a person without a session is not taken for the only worker, nor for the only agent") {
   test_node node;
   node.start();
-  REQUIRE(node.ctl({"dispatch", "work", "--detach", "--", "sleep", "1000"}).status == 0);
+  std::optional<mcp_client> agent;
+  SUBCASE("worker") { REQUIRE(node.ctl({"dispatch", "work", "--detach", "--", "sleep", "1000"}).status == 0); }
+  SUBCASE("agent") {
+    agent.emplace(node);
+    agent->initialize();
+    REQUIRE(agent->ask("register", {{"directory", node.work()}, {"label", "name:agent"}}).contains("id"));
+    REQUIRE(node.ctl({"request-task", "fix", "it"}).status == 0);
+  }
   for (const auto& line :
        std::vector<std::vector<std::string>>{{"whoami"}, {"deregister"}, {"lock", "f"}, {"update-task", "@last", "--status", "done"}}) {
     auto refused = node.ctl(line);
     CHECK_MESSAGE(refused.status == 1, line[0]);
     CHECK_MESSAGE(refused.err.find("you have no session") != std::string::npos, refused.err);
   }
+  CHECK(node.ctl_json({"instances"}).size() == 1);
+  CHECK(node.ctl_json({"locks"}).empty());
+  if (!agent)
+    return;
+  // Under its name the program takes the only one, as the original does.
+  REQUIRE(shell(node, "ln -s $(command -v swarmctl) swarm-mcp").status == 0);
+  CHECK(shell(node, "./swarm-mcp lock f").status == 0);
+  CHECK(node.ctl_json({"locks"}).size() == 1);
 }
 
 TEST_CASE("an empty name locks nothing, and one whose link leads nowhere locks what it leads to") {

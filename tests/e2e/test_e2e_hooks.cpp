@@ -487,6 +487,37 @@ TEST_CASE("without a node a write passes and stderr says so; --fail-closed block
   CHECK(node.node_pid() == 0);
 }
 
+TEST_CASE("no tool writes the node's state or swarm's settings, without a node and a session, in every mode, and the reason is said") {
+  test_node node;
+  const auto state = node.dir().root.string(), home = node.env({}).at("HOME");
+  fs::create_directories(home + "/.config/swarm");
+  for (const auto& flags : std::vector<std::vector<std::string>>{{}, {"--enforce"}, {"--fail-closed"}}) {
+    agent me{node, "unregistered", "claude", flags};
+    for (const auto& file : {state + "/config.toml", state + "/secrets/ca.key", home + "/.config/swarm/contexts.toml"}) {
+      CAPTURE(file);
+      const auto why = denial(me.before("Write", {{"file_path", file}, {"content", "x"}}));
+      CHECK(has(why, "swarm denied Write for " + file));
+      CHECK(has(why, "Tell the person"));
+      CHECK(!denial(me.before("Edit", {{"file_path", file}})).empty());
+      CHECK(!denial(me.before("Bash", {{"command", "echo x > " + file}})).empty());
+      CHECK(!denial(me.before("mcp__files__write_file", {{"path", file}, {"content", "x"}})).empty());
+      CHECK(!denial(me.before("mcp__files__move_file", {{"source", "x"}, {"destination", file}})).empty());
+      CHECK(denial(me.before("mcp__files__read_file", {{"path", file}})).empty());
+    }
+    CHECK(!denial(me.before("Bash", {{"command", "cd ~/.config && rm -rf swarm"}})).empty());
+    CHECK(!denial(me.before("Bash", {{"command", "tee $SWARM_HOME/config.toml < x"}})).empty());
+  }
+  CHECK_FALSE(fs::exists(node.dir().socket()));
+  // Also with a session, and in the words of the other programs.
+  agent me{node, "registered"};
+  me.start();
+  CHECK(!denial(me.before("Write", {{"file_path", state + "/config.toml"}})).empty());
+  CHECK(me.before("Bash", {{"command", "cat " + state + "/config.toml"}}).out.empty());
+  const auto blocked = agent{node, "other", "opencode"}.before("write", {{"filePath", state + "/config.toml"}}).parsed();
+  CHECK(blocked.at("decision") == "block");
+  CHECK(has(blocked.at("reason"), "swarm denied write"));
+}
+
 TEST_CASE("what cannot be read is passed over, or blocked when that was asked for") {
   test_node node;
   agent me{node, "s"};

@@ -811,32 +811,31 @@ TEST_CASE("without a node a call fails as one, and the server goes on") {
 
 // -- who a process is ------------------------------------------------------------------------
 
-TEST_CASE("the only leased session of the directory is adopted by itself, and of two neither is") {
+TEST_CASE("a leased session of the directory is a stranger's, also when it is the only one, until its id is given") {
   test_node node;
-  auto first = node.session("identity:work session:aaaa1111");
-  {
-    mcp_client me{node};
-    me.initialize();
-    auto instance = me.ask("whoami");
-    CHECK(instance.at("id") == first);
-    CHECK(instance.at("adopted") == true);
-    CHECK(instance.at("lease_until").is_null());
-    CHECK(instance.at("pid") == me.pid());
-    CHECK(instance.at("label") == "identity:work session:aaaa1111");
-    me.close_input();
-    CHECK(me.finish() == 0);
-  }
-  CHECK_FALSE(is_listed(node, first));
-  node.session("identity:work name:other"); // no session: token
-  auto second = node.session("identity:work session:bbbb2222");
-  auto third = node.session("identity:work session:cccc3333");
+  auto peer = node.session("session:peer");
+  REQUIRE(node.ctl({"lock", "a.c", "--as", peer}).status == 0);
   mcp_client me{node};
   me.initialize();
   CHECK(me.text("whoami") == not_registered);
-  CHECK(me.ask("register", {{"directory", node.work()}, {"adopt_instance_id", second}}).at("id") == second);
+  // Nor by registering.
+  auto own = me.ask("register", {{"directory", node.work()}, {"label", "session:peer-of-mine"}});
+  CHECK(own.at("id") != peer);
+  CHECK(me.ask("lock_file", {{"file", "a.c"}}).at("active").at("instance_id") == peer);
+  REQUIRE(is_listed(node, peer));
+  CHECK(node.ctl_json({"locks"})[0].at("instance_id") == peer);
   mcp_client other{node};
   other.initialize();
-  CHECK(other.ask("bootstrap", {{"adopt_instance_id", third}}).at("instance").at("id") == third);
+  auto instance = other.ask("register", {{"directory", node.work()}, {"adopt_instance_id", peer}});
+  CHECK(instance.at("id") == peer);
+  CHECK(instance.at("adopted") == true);
+  CHECK(instance.at("lease_until").is_null());
+  CHECK(instance.at("pid") == other.pid());
+  CHECK(instance.at("label") == "session:peer");
+  mcp_client third{node};
+  third.initialize();
+  auto leased = node.session("identity:work session:cccc3333");
+  CHECK(third.ask("bootstrap", {{"adopt_instance_id", leased}}).at("instance").at("id") == leased);
 }
 
 TEST_CASE("a hook's session is found again by its full label, and an unknown id is given to who asks for it") {

@@ -25,6 +25,46 @@ std::string in_worker(const test_node& node, const std::string& script, std::vec
 
 std::string ctl() { return program("swarmctl").string(); }
 
+/// A program of ours that is called claude runs the script: what that starts is an agent's.
+std::string in_agent(const test_node& node, const std::string& script, const environment& variables = {}) {
+  const auto claude = node.work() + "/bin/claude";
+  fs::create_directories(node.work() + "/bin");
+  if (!fs::exists(claude))
+    fs::copy_file("/bin/sh", claude);
+  auto done = child_process{{claude, "-c", script + "; true"}, node.env(variables), node.work(), ""}.finish();
+  return done.out + done.err;
+}
+
+/// The command line for one event of the session, whose file it writes.
+std::string hook(const test_node& node, const std::string& session, const std::string& event, json input = json::object()) {
+  static int number = 0;
+  input["session_id"] = session;
+  input["cwd"] = node.work();
+  const auto file = node.work() + "/event" + std::to_string(++number) + ".json";
+  std::ofstream{file} << input.dump();
+  return ctl() + " hook claude " + event + " < " + file;
+}
+
+std::string writing(const test_node& node, const std::string& session, const std::string& file) {
+  return hook(node, session, "pre-tool-use",
+              {{"tool_name", "Write"}, {"tool_use_id", "t"}, {"tool_input", {{"file_path", node.work() + "/" + file}}}});
+}
+
+/// The command line for a tool server that is asked one thing.
+std::string tool(const std::string& name, const json& arguments = json::object()) {
+  const json call{{"jsonrpc", "2.0"}, {"id", 1}, {"method", "tools/call"}, {"params", {{"name", name}, {"arguments", arguments}}}};
+  return "echo '" + call.dump() + "' | " + ctl() + " mcp";
+}
+
+std::vector<std::string> labels(const test_node& node) {
+  std::vector<std::string> out;
+  for (const auto& row : node.ctl_json({"instances"}))
+    out.push_back(row.at("label").is_string() ? row.at("label").get<std::string>() : "");
+  return out;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 } // namespace
 
 TEST_CASE("a process in a worker's tree without its token is not the operator") {
@@ -291,4 +331,83 @@ TEST_CASE("a worker sees and uses its own terminal only, unless it was granted m
   CHECK(in_worker(node, ctl() + " register --grant pty; echo status $?", {"--grant", "pty"}).find("status 1") != std::string::npos);
   CHECK(in_worker(node, ctl() + " graph; echo status $?").find("status 1") != std::string::npos);
   node.ctl({"pty", "kill", id});
+}
+
+// -- hooks and tool servers below an agent's program ---------------------------------------------
+
+TEST_CASE("a stranger's leased row and its lock stay the stranger's, whatever an agent runs in its directory") {
+  test_node node;
+  const auto peer = node.session("session:peer");
+  REQUIRE(node.ctl({"lock", "a.c", "--as", peer}).status == 0);
+  const std::string me = "11111111-2222-4333-8444-555555555555";
+  // The tool server alone, which had taken it over, and with a hook before.
+  CHECK(has(in_agent(node, tool("whoami")), "Not registered"));
+  auto out = in_agent(node, hook(node, me, "session-start", {{"source", "startup"}}) + "; " + tool("whoami") + "; echo; " + writing(node, me, "a.c"));
+  CAPTURE(out);
+  CHECK_FALSE(has(out, "Instance `" + peer));
+  CHECK_FALSE(has(out, "\"id\\\": \\\"" + peer));
+  CHECK(has(out, "\"permissionDecision\":\"deny\""));
+  CHECK(has(out, "held by session:peer"));
+  for (const auto& line : {ctl() + " register --adopt-instance-id " + peer, "SWARM_MCP_INSTANCE_ID=" + peer + " " + ctl() + " register",
+                           ctl() + " unlock a.c --as " + peer, ctl() + " deregister --as " + peer}) {
+    out = in_agent(node, line + "; echo status $?");
+    CHECK_MESSAGE(has(out, "status 1"), line, ": ", out);
+  }
+  out = in_agent(node, ctl() + " register --label session:peer --lease-seconds 600; " + ctl() + " lock a.c; echo status $?");
+  CHECK_MESSAGE(has(out, "status 1"), out);
+  CHECK(has(in_agent(node, tool("register", {{"directory", node.work()}, {"adopt_instance_id", peer}})), "Could not adopt"));
+  CHECK(node.ctl_json({"locks"})[0].at("instance_id") == peer);
+}
+
+TEST_CASE("hooks and tool server of one agent are one session, which begins anew after /clear") {
+  test_node node;
+  const json call{{"jsonrpc", "2.0"},
+                  {"id", 1},
+                  {"method", "tools/call"},
+                  {"params", {{"name", "lock_file"}, {"arguments", {{"file", node.work() + "/a.c"}, {"reason", "mine"}}}}}};
+  std::ofstream{node.work() + "/call"} << call.dump() << "\n";
+  const auto script = hook(node, "first", "session-start", {{"source", "startup"}}) + "; mkfifo in; " + ctl() +
+                      " mcp < in > out & exec 3> in; cat call >&3; while [ ! -s out ]; do sleep 0.02; done; " + writing(node, "first", "a.c") + "; " +
+                      ctl() + " instances --json > one.json; " + hook(node, "first", "session-end", {{"reason", "clear"}}) + "; " +
+                      hook(node, "second", "session-start", {{"source", "clear"}}) + "; " + ctl() + " lock b.c; echo status $?; " + ctl() +
+                      " whoami --json > two.json; exec 3>&-; wait";
+  const auto out = in_agent(node, script) + file_text(node.work() + "/out");
+  CAPTURE(out);
+  CHECK_FALSE(has(out, "deny"));
+  CHECK(has(out, "status 0"));
+  const auto one = json::parse(file_text(node.work() + "/one.json"));
+  REQUIRE(one.size() == 1);
+  const auto two = json::parse(file_text(node.work() + "/two.json"));
+  CHECK(two.at("id") != one[0].at("id"));
+  CHECK(has(two.at("label"), "session:second"));
+}
+
+TEST_CASE("identity, coordination and rights of an agent's session are those with which a person started it") {
+  test_node node;
+  node.start();
+  auto out = in_agent(
+    node, ctl() + " register --label 'identity:other mode:gateway role:x' --lease-seconds 600; " + ctl() + " register --grant pty; echo status $?",
+    {{"AGENT_IDENTITY", "work"}});
+  CAPTURE(out);
+  CHECK(has(out, "identity:other was left out of the label"));
+  CHECK(has(out, "mode:gateway was left out of the label"));
+  CHECK(has(out, "status 1"));
+  CHECK(labels(node) == std::vector<std::string>{"identity:work role:x"});
+  // What a command inside sets changes nothing; what the program was started with counts.
+  in_agent(node, "SWARM_ROLE=gateway AGENT_IDENTITY=other " + hook(node, "plain", "session-start", {{"source", "startup"}}));
+  in_agent(node, hook(node, "lead", "session-start", {{"source", "startup"}}), {{"SWARM_CC_ROLE", "gateway"}, {"SWARM_CC_GRANTS", "spawn"}});
+  const auto all = labels(node);
+  REQUIRE(all.size() == 3);
+  CHECK_FALSE(has(all[1], "mode:gateway"));
+  CHECK_FALSE(has(all[1], "identity:"));
+  CHECK(has(all[2], "mode:gateway"));
+}
+
+TEST_CASE("an agent that an agent starts has the rights of the outer one") {
+  test_node node;
+  node.start();
+  const auto out = in_agent(node, "SWARM_ROLE=gateway AGENT_IDENTITY=other " + node.work() + "/bin/claude -c '" + ctl() +
+                                    " register --label \"identity:other mode:gateway name:inner\" --lease-seconds 600; true'");
+  CAPTURE(out);
+  CHECK(labels(node) == std::vector<std::string>{"name:inner"});
 }

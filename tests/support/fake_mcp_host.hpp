@@ -50,7 +50,7 @@ public:
   std::int64_t boot_ms() const override { return now_; }
   std::string new_token() const override { return std::string(64, 'a'); }
   std::pair<std::int64_t, std::uint64_t> process() const override { return {1, 1}; }
-  kinship kin_of(std::int64_t, std::uint64_t) const override { return kinship::unclear; }
+  bool is_agent(std::int64_t, std::uint64_t) const override { return false; }
   void check_directory(const std::string&) const override {}
   void check_directories(const std::string&, const std::string&, const std::string&) const override {}
   mcp::worker_settings worker(const v1::Session&, const std::string&, const std::string& harness, const std::string&) const override {

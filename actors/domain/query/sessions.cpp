@@ -36,6 +36,22 @@ v1::Answer found(const question& q, v1::Session s) {
   return a;
 }
 
+/// The session that the caller is. A person is none, also beside exactly one agent: what a person does is not the agent's doing.
+v1::Answer own_session(const question& q, const std::vector<v1::Session>& all) {
+  const auto& who = q.query.principal();
+  if (who.kind() == v1::Principal::SESSION)
+    if (auto own = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.id() == who.id(); }); own != all.end())
+      return found(q, *own);
+  auto none = deny(v1::Refusal::NOT_REGISTERED, "Not registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+  const auto person = who.kind() == v1::Principal::OPERATOR;
+  none.mutable_refusal()->set_explanation(
+    "you have no session in " + q.scope() +
+    (person ? ", and what a person does is no agent's doing: say with --as for whom, or make one: swarmctl register --label name:me "
+              "--lease-seconds 600, then --as me. Who is here: swarmctl instances"
+            : " yet: swarmctl register, or the tool register"));
+  return none;
+}
+
 v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessions) {
   if (sessions.size() == 1)
     return found(q, sessions.front());
@@ -139,6 +155,8 @@ v1::Answer find_session(const question& q, const v1::FindSession& c) {
   auto all = q.rows.rows<v1::Session>(f);
   std::erase_if(all, [&](const auto& s) { return !q.sees(s); });
   const auto& who = c.who();
+  if (who.empty() && c.own())
+    return own_session(q, all);
   if (who.empty()) {
     if (c.not_workers())
       std::erase_if(all, [](const auto& s) { return !s.spawn_id().empty(); });

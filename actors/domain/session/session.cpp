@@ -2,6 +2,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/session/registrant.hpp"
 
 namespace swarm::domain {
 
@@ -18,11 +19,23 @@ bool is_caller(const transaction& tx, const v1::Session& s) {
   return who.kind() == v1::Principal::SESSION && who.id() == s.id();
 }
 
+/// Nobody takes over what another process holds. A caller may name any process, so that alone is no proof.
 bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
-  return !is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s);
+  return is_made_for_caller(tx, s, r) && (!is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s));
 }
 
 v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) { return refuse(code, "Could not adopt instance " + id, id); }
+
+v1::Reply could_not_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+  auto reply = could_not_adopt(v1::Refusal::CONFLICT, s.id());
+  if (is_made_for_caller(tx, s, r))
+    return reply;
+  reply.mutable_refusal()->set_code(v1::Refusal::FORBIDDEN);
+  reply.mutable_refusal()->set_explanation("The session " + s.id() +
+                                           " was not made for this agent. Register a session of your own, or let a person start this agent with " +
+                                           "SWARM_MCP_INSTANCE_ID=" + s.id() + " in its environment.");
+  return reply;
+}
 
 std::string session_token(std::string_view label) {
   constexpr std::string_view mark = "session:";
@@ -37,7 +50,7 @@ std::string session_token(std::string_view label) {
 
 std::optional<v1::Session> oldest_with_label(const transaction& tx, const v1::RegisterSession& r) {
   for (auto& s : tx.find<v1::Session>({.scope = tx.scope()}))
-    if (s.label() == r.label() && s.directory() == r.directory())
+    if (s.label() == r.label() && s.directory() == r.directory() && is_made_for_caller(tx, s, r))
       return s;
   return std::nullopt;
 }
@@ -88,64 +101,10 @@ v1::Reply already_ended(const std::string& id) {
   return reply;
 }
 
-/// What a session is known as, wherever its row is. A worker's outlives its row: the spawn says what it was made for.
-std::optional<v1::Session> known_session(const transaction& tx, const std::string& id) {
-  if (auto row = tx.get<v1::Session>(key(id)))
-    return row;
-  spawn_filter f;
-  f.session_id = id;
-  f.limit = 1;
-  auto spawns = tx.find<v1::Spawn>(f);
-  if (spawns.empty())
-    return std::nullopt;
-  v1::Session s;
-  s.set_label(spawns.front().label());
-  s.set_identity(effective_identity(s.label(), tx.in()));
-  return s;
-}
-
-/// Who is no session yet registers as what anybody is here, unless it may choose.
-std::optional<v1::Reply> check_unregistered(const transaction& tx, const v1::Session& wanted) {
-  const auto& who = tx.command().principal();
-  if (has_token(wanted.label(), gateway_token))
-    if (auto refused = may(who, operation::make_coordinators))
-      return refuse(v1::Refusal::FORBIDDEN, "Only the operator registers coordinators. Leave mode:gateway out of the label. " + refused->text());
-  if (wanted.identity() != tx.in().user_identity)
-    if (auto refused = may(who, operation::choose_identity))
-      return refuse(v1::Refusal::FORBIDDEN,
-                    "Only the operator registers another identity than the node user's. Leave identity: out of the label. " + refused->text());
-  return std::nullopt;
-}
-
-/// A label gives rights, so a session may only register what it is: not itself under another identity or as a coordinator, and not a
-/// second session that is one, whose token it would hold.
-std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
-  const auto& who = tx.command().principal();
-  if (who.kind() != v1::Principal::SESSION)
-    return check_unregistered(tx, wanted);
-  const auto present = known_session(tx, who.id());
-  if (!present)
-    return refuse(v1::Refusal::FORBIDDEN,
-                  "Your session has ended, so nobody knows its identity any more. Register from a shell of the operator, without its SWARM_TOKEN.",
-                  who.id());
-  if (wanted.identity() != present->identity()) {
-    const auto token = identity_token(present->label());
-    return refuse(v1::Refusal::FORBIDDEN,
-                  "A session may not register under another identity than its own. Register " +
-                    (token.empty() ? std::string("without an identity: token") : "with " + token + " in the label") +
-                    ", or let the operator register the other identity.",
-                  who.id());
-  }
-  if (has_token(wanted.label(), gateway_token) && !has_token(present->label(), gateway_token))
-    return refuse(v1::Refusal::FORBIDDEN,
-                  "A session may not make itself or another one a coordinator. Leave mode:gateway out of the label, or let the operator register it.",
-                  who.id());
-  return std::nullopt;
-}
-
 v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bool adopted_existing) {
-  if (!r.label().empty())
-    s.set_label(r.label());
+  std::string note;
+  if (!r.label().empty() || !adopted_existing)
+    s.set_label(label_in_rights(tx, r, adopted_existing ? &s : nullptr, note));
   s.set_identity(effective_identity(s.label(), tx.in()));
   if (auto refusal = check_registrant(tx, s))
     return *refusal;
@@ -157,9 +116,12 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   }
   if (auto refusal = bind_token(tx, s, r.token_hash()))
     return *refusal;
+  remember_registrant(tx, s, r);
   put_registered(tx, s, adopted_existing, s.id());
   claim_planner(tx, s);
-  return session_reply(std::move(s), adopted_existing);
+  auto reply = session_reply(std::move(s), adopted_existing);
+  reply.mutable_session()->set_note(std::move(note));
+  return reply;
 }
 
 bool same_grants(const v1::Session& s, const v1::RegisterSession& r, std::int64_t now_ms) {
@@ -193,6 +155,7 @@ v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) 
   s.set_node_id(tx.in().node_id);
   *s.mutable_grants() = r.grants();
   *s.mutable_grant_ends() = grant_ends(r.grant_times(), tx.in().now_ms);
+  add_grants_of_start(tx, s, r);
   set_presence(s, r, tx.in().now_ms);
   return store(tx, std::move(s), r, false);
 }
@@ -201,9 +164,18 @@ v1::Reply create(transaction& tx, std::string id, const v1::RegisterSession& r) 
 std::optional<v1::Reply> adopt_explicitly(transaction& tx, const v1::RegisterSession& r) {
   auto row = tx.get<v1::Session>(key(r.adopt_session_id()));
   if (row && row->scope() == tx.scope() && row->directory() == r.directory())
-    return may_adopt(tx, *row, r) ? adopt(tx, *row, r) : could_not_adopt(v1::Refusal::CONFLICT, row->id());
+    return may_adopt(tx, *row, r) ? adopt(tx, *row, r) : could_not_adopt(tx, *row, r);
   if (r.adopt_only())
     return could_not_adopt(v1::Refusal::NOT_FOUND, r.adopt_session_id());
+  return std::nullopt;
+}
+
+/// Adoption of what the caller's agent program has registered; nullopt = there is nothing to adopt, go on.
+std::optional<v1::Reply> adopt_of_agent(transaction& tx, const v1::RegisterSession& r) {
+  if (auto row = session_of_agent(tx, r))
+    return adopt(tx, std::move(*row), r);
+  if (r.adopt_only() && r.adopt_session_id().empty())
+    return refuse(v1::Refusal::NOT_FOUND, "No session has been registered for this agent in this scope that nobody holds yet.");
   return std::nullopt;
 }
 
@@ -255,13 +227,16 @@ void put_registered(transaction& tx, const v1::Session& s, bool adopted_existing
 v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
   if (auto refusal = check_grants(tx, r.grants(), r.grant_times()))
     return *refusal;
+  if (r.of_agent())
+    if (auto reply = adopt_of_agent(tx, r))
+      return *reply;
   if (!r.adopt_session_id().empty())
     if (auto reply = adopt_explicitly(tx, r))
       return *reply;
   if (!r.preassigned_id().empty()) {
     if (auto row = tx.get<v1::Session>(key(r.preassigned_id()))) {
       if (!may_adopt(tx, *row, r))
-        return could_not_adopt(v1::Refusal::CONFLICT, row->id());
+        return could_not_adopt(tx, *row, r);
       if (row->scope() == tx.scope())
         return adopt(tx, *row, r);
       // Only its own scope looks after a session: the caller hears of it here and registers there.

@@ -888,12 +888,19 @@ TEST_CASE("the scope is the flag, then the variable, then the git root, and a wo
   CHECK(ctl.node.queries.back().scope() == "/r/x");
 }
 
-TEST_CASE("who acts is --as, then the variable, then the only instance; people need none to dispatch or send") {
+TEST_CASE("who acts is --as, then the variable, then the session that the caller is; people need none to dispatch or send") {
   test::cli ctl;
   knows(ctl, {session("I1")});
   ctl.node.on_command = locked;
   ctl({"lock", "a"});
   CHECK(ctl.node.commands.back().actor() == "I1");
+  // Which one the caller is, the node says; swarm-mcp takes the only one there is.
+  CHECK(ctl.node.queries.back().find_session().own());
+  ctl.program = "swarm-mcp";
+  ctl({"lock", "a"});
+  CHECK(ctl.node.commands.back().actor() == "I1");
+  CHECK_FALSE(ctl.node.queries.back().find_session().own());
+  ctl.program = "swarmctl";
   knows(ctl, {session("I1"), session("I2")});
   CHECK(ctl({"lock", "a"}) == code::refused);
   ctl.env = environment{{{"SWARM_MCP_INSTANCE_ID", "I1"}}};

@@ -51,6 +51,29 @@ TEST_CASE("who asks is whom the way in has identified, whatever the command says
   CHECK(admit_command(id_of(8), registers, as_session("me")).what->command.register_session().node_id() == "here");
 }
 
+TEST_CASE("below which agent a caller runs is what its own node has found, whatever the command says") {
+  v1::Command registers;
+  registers.set_scope("/r");
+  registers.mutable_register_session()->set_directory("/r");
+  registers.mutable_register_session()->mutable_agent()->set_coordinator(true);
+  registers.mutable_register_session()->mutable_agent()->set_root("1.1");
+  auto in = as_session("me");
+  auto agent_in = [&] { return admit_command(id_of(8), registers, in).what->command.register_session().agent(); };
+  CHECK(agent_in().root().empty());
+  CHECK_FALSE(agent_in().coordinator());
+  in.agent.emplace().set_root("70.7");
+  CHECK(agent_in().root() == "70.7");
+  CHECK_FALSE(agent_in().coordinator());
+  in.agent.reset();
+  in.of_other_node = true;
+  CHECK(agent_in().root() == "1.1");
+  // It is no part of what a repeated request is known by: the node may have started again and not know the agent any more.
+  auto digest = [&] { return admit_command(id_of(8), registers, in).what->digest; };
+  const auto before = digest();
+  registers.mutable_register_session()->clear_agent();
+  CHECK(digest() == before);
+}
+
 TEST_CASE("what is stored of a worker's variables is the home's keyed hash of what was sent") {
   v1::Command cmd;
   cmd.mutable_dispatch()->set_variables_digest("digest");

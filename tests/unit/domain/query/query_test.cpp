@@ -223,6 +223,22 @@ TEST_CASE("nobody is taken for a worker without naming it") {
   CHECK(w.ask(q).session().id() == mine);
 }
 
+TEST_CASE("a person is no session, also beside exactly one, and a session is itself, whoever else is there") {
+  task_world w;
+  const auto one = w.join("role:implementer");
+  auto q = find("");
+  q.mutable_find_session()->set_own(true);
+  const auto refused = w.ask(q).refusal();
+  CHECK(refused.code() == v1::Refusal::NOT_REGISTERED);
+  CHECK(refused.explanation().find("--as") != std::string::npos);
+  const auto two = w.join("role:implementer");
+  for (const auto& id : {one, two})
+    CHECK(ask_as(w, id, q).session().id() == id);
+  CHECK(ask_as(w, "gone", q).has_refusal());
+  // Under the name swarm-mcp, and from older programs, the question is the one of before.
+  CHECK(w.ask(find("")).refusal().code() == v1::Refusal::CONFLICT);
+}
+
 TEST_CASE("a task is found by its id, by the beginning of one, or as the newest") {
   task_world w;
   auto q = [](const std::string& who) {

@@ -125,9 +125,9 @@ TEST_CASE("a session cannot register itself, or another one with a token of its 
     {somebody_new, "", false},
     {somebody_new, "identity:x mode:gateway", false},
     {gateway, "", false},
-    {gateway, "identity:x", true}, // the label it was made with goes
+    {gateway, "identity:x", false}, // not made for it
     {foreign, "", false},
-    {peer, "", true},
+    {peer, "", false},
   };
   const auto rows_before = w.rows.all<v1::Session>().size();
   int line = 0;
