@@ -1,6 +1,7 @@
 // Terminals over gRPC.
 #pragma once
 
+#include "actors/domain/typing.hpp"
 #include "services/call/service_environment.hpp"
 #include "swarm/v1/pty.grpc.pb.h"
 
@@ -26,7 +27,7 @@ private:
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
 void with_terminal(caf::event_based_actor* self, const service_environment&, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
-/// Terminals are for the operator, for messaging gateways, and for sessions granted "pty"; a session may always use its own.
-grpc::Status may_use_terminal(const v1::Principal&, const std::string& session_of_terminal);
+/// Whether the caller may do that with the terminal: domain::refused_use, as a status.
+grpc::Status may_use_terminal(const v1::Principal&, const v1::PtyInfo& terminal, domain::terminal_use);
 
 } // namespace swarm

@@ -66,8 +66,8 @@ void look_at_peer(caf::event_based_actor* self, const service_environment& servi
 }
 
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const service_environment& service, const claim& who, const std::string& id, bool look_only,
-                   std::function<void()> opened) {
+void open_terminal(caf::stateful_actor<State>* self, const service_environment& service, const claim& who, const std::string& id, bool at_peer,
+                   domain::terminal_use use, std::function<void()> opened) {
   auto refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
@@ -87,10 +87,10 @@ void open_terminal(caf::stateful_actor<State>* self, const service_environment& 
                   opened();
                   pull(self);
                 };
-                auto s = may_use_terminal(p, info->session_id());
+                auto s = may_use_terminal(p, *info, use);
                 if (s.ok())
                   return go();
-                if (!look_only)
+                if (!at_peer)
                   return refuse(s);
                 look_at_peer(self, service, p, info, go, [=] { refuse(s); });
               },
@@ -141,7 +141,7 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environm
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
   st.limit = req.follow() ? 0 : req.max_bytes();
-  open_terminal(self, service, who, req.id(), req.tail() && !req.follow(), [] {});
+  open_terminal(self, service, who, req.id(), req.tail() && !req.follow(), domain::terminal_use::look, [] {});
   return {[self](tick_atom) {
     if (std::exchange(self->state.waiting_for_room, false))
       pull(self);
@@ -206,9 +206,16 @@ void apply(attach_self self, const v1::AttachFrame& f) {
     return st.io->read_more();
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
-  in->person = st.principal.kind() == v1::Principal::OPERATOR;
+  in->who = st.principal;
+  const bool person = domain::is_person(st.principal);
   ask(self, st.terminal, pty_input_ptr{in})
-    .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
+    .then([self](std::uint64_t) { self->state.io->read_more(); },
+          [self, person](caf::error& e) {
+            if (person || e != errc::forbidden)
+              return self->state.io->read_more();
+            self->state.io->close(to_status(e));
+            self->quit();
+          });
 }
 
 caf::behavior attachment(attach_self self, service_environment service, claim who, attach_reactor_ptr io) {
@@ -230,7 +237,7 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, *s.service, s.who, f->pty_id(), false, [self, f] { apply(self, *f); });
+      open_terminal(self, *s.service, s.who, f->pty_id(), false, domain::terminal_use::type, [self, f] { apply(self, *f); });
     },
     [self](gone_atom) {
       self->state.io->close(grpc::Status::OK);

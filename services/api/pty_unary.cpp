@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "actors/domain/rules.hpp"
+#include "actors/domain/typing.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/deadline.hpp"
@@ -22,10 +22,10 @@ void with_terminal(caf::event_based_actor* self, const service_environment& serv
   ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
 }
 
-grpc::Status may_use_terminal(const v1::Principal& p, const std::string& session_of_terminal) {
-  if (p.kind() != v1::Principal::SESSION || (!p.id().empty() && p.id() == session_of_terminal) || domain::has_grant(p, "pty"))
-    return grpc::Status::OK;
-  return {grpc::StatusCode::PERMISSION_DENIED, "a session may use its own terminal only, unless it was started with --grant pty"};
+grpc::Status may_use_terminal(const v1::Principal& p, const v1::PtyInfo& terminal, domain::terminal_use use) {
+  if (auto why = domain::refused_use(p, terminal, use))
+    return {grpc::StatusCode::PERMISSION_DENIED, *why};
+  return grpc::Status::OK;
 }
 
 namespace {
@@ -63,11 +63,12 @@ void ask_fence(caf::event_based_actor* self, const service_environment& service,
       [refuse](caf::error& e) { refuse(to_status(e)); });
 }
 
-/// Runs `act(terminal)` for a caller who may use it.
+/// Runs `act(terminal)` for a caller who may use it so.
 template <class Request, class Act>
-grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, const Request& req, Act act) {
+grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, const Request& req,
+                                      domain::terminal_use use, Act act) {
   return when_admitted(service, *ctx, wrong_with(req), [&](admitted in) {
-    return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+    return run_unary(service.system, in.slot, [service, who = in.who, id = req.pty_id(), use, act](caf::event_based_actor* self, unary_ptr answer) {
       auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
       with_principal(
         self, service, who,
@@ -78,7 +79,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::
               ask(self, terminal, status_atom_v)
                 .then(
                   [=](const pty_info_ptr& info) {
-                    if (auto s = may_use_terminal(principal, info->session_id()); !s.ok())
+                    if (auto s = may_use_terminal(principal, *info, use); !s.ok())
                       return refuse(s);
                     act(self, terminal, info, principal, answer);
                   },
@@ -125,7 +126,7 @@ void await_running(caf::event_based_actor* self, const service_environment& serv
 void fill_page(v1::PtyList& out, const std::vector<pty_info_ptr>& all, const v1::Principal& who, const v1::Page& page) {
   auto size = page.size() == 0 ? limits::page_rows_max : std::min<std::size_t>(page.size(), limits::page_rows_max);
   for (const auto& p : all) {
-    if (p->id() <= page.token() || !may_use_terminal(who, p->session_id()).ok())
+    if (p->id() <= page.token() || !may_use_terminal(who, *p, domain::terminal_use::look).ok())
       continue;
     if (static_cast<std::size_t>(out.ptys_size()) == size) {
       out.mutable_page()->set_token(out.ptys().rbegin()->id());
@@ -226,15 +227,15 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(service_, ctx, *req,
+  return on_terminal(service_, ctx, *req, domain::terminal_use::type,
                      [service = service_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
-                       auto type = [=, person = who.kind() == v1::Principal::OPERATOR](bool fence_holds) {
+                       auto type = [=](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
                          if (!req->id().client().empty())
                            in->request = req->id().client() + "/" + std::to_string(req->id().seq());
                          in->data = req->data();
-                         in->person = person;
+                         in->who = who;
                          in->stale = !fence_holds;
                          ask(self, terminal, pty_input_ptr{in})
                            .then(
@@ -251,23 +252,25 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(service_, ctx, *req, domain::terminal_use::change,
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, resize_atom_v, req->size().columns(), req->size().rows())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Kill(grpc::CallbackServerContext* ctx, const v1::KillPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(
-    service_, ctx, *req, [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
-      ask(self, terminal, kill_atom_v, req->signal())
-        .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); }, [answer](caf::error& e) { answer->finish(to_status(e)); });
-    });
+  return on_terminal(service_, ctx, *req, domain::terminal_use::change,
+                     [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr&, const v1::Principal&, unary_ptr answer) {
+                       ask(self, terminal, kill_atom_v, req->signal())
+                         .then([=](const pty_info_ptr& i) { answer_info(answer, rep, i); },
+                               [answer](caf::error& e) { answer->finish(to_status(e)); });
+                     });
 }
 
 grpc::ServerUnaryReactor* pty_service::Forget(grpc::CallbackServerContext* ctx, const v1::ForgetPtyRequest* req, v1::PtyInfo* rep) {
-  return on_terminal(service_, ctx, *req,
+  return on_terminal(service_, ctx, *req, domain::terminal_use::change,
                      [req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info, const v1::Principal&, unary_ptr answer) {
                        if (info->running())
                          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
