@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include <vterm.h>
 
@@ -55,6 +56,18 @@ std::string without_blanks_at_end(std::string text) {
   return text;
 }
 
+/// How many bytes at the end are the beginning of a character: libvterm forgets them.
+std::size_t unfinished(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(text.size(), 3); ++n) {
+    const auto c = static_cast<unsigned char>(text[text.size() - n]);
+    if ((c & 0xc0) == 0x80)
+      continue;
+    const std::size_t whole = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc0 && c < 0xe0 ? 2 : 1;
+    return n < whole ? n : 0;
+  }
+  return 0;
+}
+
 } // namespace
 
 struct screen::impl {
@@ -64,6 +77,7 @@ struct screen::impl {
   std::size_t past_max;
   VTermPos cursor{0, 0};
   bool cursor_shown = true;
+  std::string held_back; // the beginning of a character
 
   impl(int rows, int columns, std::size_t lines) : terminal(vterm_new(rows, columns), vterm_free), past_max(lines) {
     vterm_set_utf8(terminal.get(), 1);
@@ -104,6 +118,15 @@ screen& screen::operator=(screen&&) noexcept = default;
 screen::~screen() = default;
 
 void screen::write(std::string_view output) {
+  std::string joined;
+  if (!impl_->held_back.empty()) {
+    joined = std::exchange(impl_->held_back, {});
+    joined += output;
+    output = joined;
+  }
+  const auto rest = unfinished(output);
+  impl_->held_back = output.substr(output.size() - rest);
+  output.remove_suffix(rest);
   vterm_input_write(impl_->terminal.get(), output.data(), output.size());
   vterm_screen_flush_damage(impl_->shown);
 }

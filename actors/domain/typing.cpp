@@ -54,7 +54,7 @@ std::size_t end_of_string(std::string_view s) noexcept {
   return s.size();
 }
 
-/// A move of the mouse without a click: its button has the bit 32.
+/// A move of the mouse or of its wheel without a click: its button has the bit 32 or 64.
 bool is_move(std::string_view parameters) noexcept {
   unsigned button = 0;
   for (char c : parameters.substr(1)) {
@@ -62,7 +62,7 @@ bool is_move(std::string_view parameters) noexcept {
       break;
     button = (button * 10 + static_cast<unsigned>(c - '0')) % 1024;
   }
-  return (button & 32) != 0;
+  return (button & 96) != 0;
 }
 
 bool is_reply(std::string_view parameters, char final) noexcept {

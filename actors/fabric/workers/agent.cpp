@@ -315,6 +315,7 @@ bool asks_meanwhile(self_ptr self, const wake_try& t) {
 void on_entered(self_ptr self, const agent_mail& mail) {
   auto& st = self->state;
   end_try(self);
+  st.unseen = 0;
   st.waking.on_woken(mail);
   note_delivered(self, mail.newest);
   // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
@@ -345,8 +346,12 @@ void enter(self_ptr self, const wake_try& t) {
 void enter_when_it_stands(self_ptr self, const wake_try& t) {
   after(self, limits::agent_enter_delay(), [self, t] { enter(self, t); });
   after(self, limits::agent_enter_delay() + limits::agent_line_wait(), [self, t] {
-    if (self->state.on_output && self->state.tries == t.number)
-      try_later(self);
+    auto& st = self->state;
+    if (!st.on_output || st.tries != t.number)
+      return;
+    st.unseen = st.unseen_mail == t.mail.newest ? st.unseen + 1 : 1;
+    st.unseen_mail = t.mail.newest;
+    try_later(self);
   });
 }
 
@@ -356,6 +361,9 @@ bool wake(self_ptr self, const agent_mail& mail) {
   const auto line = st.shown ? agents::find_input_line(st.shown->view()) : std::nullopt;
   // No input line: it asks something, or draws. Another text: somebody's draft. Its next silence is the time to look again.
   if (!line || (!line->text.empty() && !is_wake_line(line->text)))
+    return false;
+  // A program that shows nothing of it is not filled with it.
+  if (line->text.empty() && st.unseen_mail == mail.newest && st.unseen >= limits::agent_wakes_max())
     return false;
   st.typing = true;
   const wake_try t{++st.tries, mail, st.questions};

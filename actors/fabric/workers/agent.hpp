@@ -53,6 +53,8 @@ struct agent_state {
   bool typing = false;
   std::uint64_t tries = 0;         // to wake it
   std::function<void()> on_output; // of a try that waits for its line
+  std::uint64_t unseen_mail = 0;   // for which pastes were not shown
+  std::uint32_t unseen = 0;        // pastes
   std::uint64_t delivered_to = 0;  // mail it has been told of
   std::uint64_t wakes = 0;
   bool asking = false; // mail is being looked at
