@@ -269,6 +269,12 @@ inline constinit bound<milliseconds> agent_report_ttl_max{hours{24}};
 inline constinit bound<milliseconds> agent_silence{milliseconds{3'000}};
 /// Between the text typed for an agent and its Enter: programs take a burst that ends in one for a paste.
 inline constinit bound<milliseconds> agent_enter_delay{milliseconds{300}};
+/// Claude Code, Gemini CLI and Codex show longer pastes as a mark, OpenCode one of more than 150 characters.
+inline constexpr std::size_t agent_wake_line_bytes_max = 150;
+/// How long the text may take to stand in the program's input line.
+inline constinit bound<milliseconds> agent_line_wait{milliseconds{5'000}};
+/// So much of what a terminal wrote before is read to know what stands on it.
+inline constexpr std::size_t agent_screen_bytes = 1 * mib;
 /// How long a session that is woken in another way has to take its mail first.
 inline constinit bound<milliseconds> agent_wake_grace{milliseconds{300}};
 inline constinit bound<std::uint32_t> agent_wakes_max{3};

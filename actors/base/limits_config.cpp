@@ -60,7 +60,7 @@ std::vector<configurable> all() {
       setting("mcp_finish_deadline", limits::mcp_finish_deadline), setting("mcp_restart_wait", limits::mcp_restart_wait),
       setting("agent_report_ttl_max", limits::agent_report_ttl_max), setting("agent_silence", limits::agent_silence),
       setting("agent_enter_delay", limits::agent_enter_delay), setting("agent_wake_grace", limits::agent_wake_grace),
-      setting("agent_wakes_max", limits::agent_wakes_max), setting("nudge_wait", limits::nudge_wait),
+      setting("agent_wakes_max", limits::agent_wakes_max), setting("agent_line_wait", limits::agent_line_wait), setting("nudge_wait", limits::nudge_wait),
       setting("peek_lines_max", limits::peek_lines_max), setting("hook_call_deadline", limits::hook_call_deadline),
       setting("hook_lock_ttl", limits::hook_lock_ttl), setting("hook_report_ttl", limits::hook_report_ttl),
       setting("hook_session_lease", limits::hook_session_lease), setting("routine_session_lease", limits::routine_session_lease),

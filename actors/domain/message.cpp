@@ -35,12 +35,13 @@ std::optional<v1::Reply> check_recipient(const transaction& tx, const v1::SendMe
   if (!target || target->scope() != tx.scope())
     return no_such_recipient(m.recipient());
   auto me = tx.acting_session();
-  if (me && !m.relaxed()) {
-    if (me->id() == target->id())
-      return refuse(v1::Refusal::STATE, m.prompt() ? "Cannot prompt yourself" : "Cannot send a message to yourself", target->id());
+  // A person may write to the session that he acts as. A session would wake itself, whatever it asks its user meanwhile.
+  const bool may_be_self = m.relaxed() && tx.command().principal().kind() != v1::Principal::SESSION;
+  if (me && me->id() == target->id() && !may_be_self)
+    return refuse(v1::Refusal::STATE, m.prompt() ? "Cannot prompt yourself" : "Cannot send a message to yourself", target->id());
+  if (me && !m.relaxed())
     if (auto blocked = identity_boundary(tx, *me, *target))
       return blocked;
-  }
   if (is_full(tx, target->id()))
     return refuse(v1::Refusal::LIMIT,
                   "Instance " + target->id() + " has " + std::to_string(limits::session_unread_messages_max()) +
@@ -69,7 +70,8 @@ v1::Message post_message(transaction& tx, std::string_view sender, std::string_v
 
 namespace {
 
-/// Why nobody is woken now, in the words of swarm-mcp. Here a prompt that is skipped because the agent works is delivered at its next idle.
+/// Why nobody is woken now, in the words of swarm-mcp. Here a prompt that is skipped because the agent works or asks its user is delivered at its
+/// next idle; one that is starting is told when it waits for input.
 void describe_waking(const transaction& tx, v1::PromptResult& result, waking how) {
   auto session = tx.get<v1::Session>(key(result.recipient()));
   auto terminal = session ? terminal_of(tx, *session) : std::nullopt;
@@ -83,7 +85,9 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
     result.set_skipped("nudge=false");
   else if (!is_agent(terminal->harness()))
     result.set_skipped("the program in that terminal is " + terminal->harness() + ", which reads no mail when it is typed to");
-  else if (how != waking::at_once && !takes_typed_text(state))
+  else if (state == v1::AgentReport::BLOCKED || asks_person(*session))
+    result.set_skipped(std::string("target workspace handle is ") + to_text(state) + ": a person must answer there first, and force changes nothing");
+  else if (how != waking::at_once && state == v1::AgentReport::WORKING)
     result.set_skipped(std::string("target workspace handle is ") + to_text(state) + "; pass force=true to inject anyway");
 }
 

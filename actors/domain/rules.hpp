@@ -125,11 +125,19 @@ void end_session(transaction&, const v1::Session&, std::string_view event_type, 
 
 /// The source of what the node itself sees at an agent's terminal: it is used when no other report is valid.
 inline constexpr const char* output_source = "output";
-/// What the agent does, by the latest report that is still valid; UNKNOWN when there is none.
+/// The source of what the program says of itself on its terminal, which the node reads there.
+inline constexpr const char* program_source = "program";
+/// The report says that the agent asks its user, and nobody has answered at its terminal since.
+bool is_question(const v1::AgentReport&) noexcept;
+/// Whether one of its reports does. Then no report counts but one that ends its turn, and one of a person.
+bool asks_person(const v1::Session&) noexcept;
+/// What the agent does, by the latest report that is still valid; UNKNOWN when there is none. While it asks its user it is BLOCKED, and UNKNOWN when
+/// that report's time is over.
 v1::AgentReport::State agent_state(const v1::Session&, std::int64_t now_ms);
 const char* to_text(v1::AgentReport::State) noexcept;      // "working"
 v1::AgentReport::State agent_state_from(std::string_view); // STATE_UNSPECIFIED if unknown
-/// May a text be typed into its terminal unasked? Not in the middle of a turn, nor into a question: there an Enter is an answer.
+/// May a text be typed into its terminal unasked? Not in the middle of a turn, nor into a question: there an Enter is an answer. Nor where nobody
+/// knows what it does.
 bool takes_typed_text(v1::AgentReport::State) noexcept;
 /// Publishes the session's terminal under the key that swarm-mcp uses.
 void publish_terminal(transaction&, const v1::Session&, const std::string& handle);

@@ -181,6 +181,10 @@ using pty_actor = caf::typed_actor<
   caf::replies_to<kill_atom, std::int32_t>::with<pty_info_ptr>, caf::replies_to<status_atom>::with<pty_info_ptr>,
   // Its program has ended: it goes out of the list. Errors: errc::invalid (it runs), errc::unavailable (its end is being noted).
   caf::replies_to<forget_atom>::with<pty_info_ptr>,
+  // From the agent's actor: what the agent does (v1::AgentReport::State), which decides who may type. UNKNOWN again when that actor ends.
+  caf::reacts_to<gate_atom, std::int32_t>,
+  // From the agent's actor: the first change after this number; parked until there is one. One waits; a later one takes its place.
+  caf::replies_to<attach_atom, std::uint64_t>::with<pty_change_ptr>,
   // News of its child.
   caf::reacts_to<keeper_news_ptr>, caf::replies_to<tree_atom>::with<runtime::tree_entry>>;
 

@@ -4,6 +4,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
 #include "cli/hook/run_internal.hpp"
 #include "cli/verb.hpp"
 #include "gateway/session/ambient_block.hpp"
@@ -79,7 +80,9 @@ v1::Answer hook_run::ask_or_throw(const v1::Query& q) const {
 /// Tells the node what the agent does now, unless the node knows it. Best effort: refusals and an unreachable node are ignored.
 void hook_run::report(v1::AgentReport::State state) {
   auto now = cli_.now_ms();
-  bool known = me_.state == state && (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
+  // A question is always new: nobody tells a hook that the one before was answered.
+  bool known = me_.state == state && state != v1::AgentReport::BLOCKED &&
+               (state != v1::AgentReport::WORKING || now - me_.reported_at_ms < limits::hook_report_ttl().count() / 2);
   if (me_.id.empty() || known)
     return;
   try {
@@ -90,7 +93,12 @@ void hook_run::report(v1::AgentReport::State state) {
     body->set_seq(static_cast<std::uint64_t>(now));
     body->set_ttl_ms(state == v1::AgentReport::WORKING ? limits::hook_report_ttl().count() : 0);
     body->set_state(state);
-    decide(c);
+    // No turn is open where one has just ended or the program has just begun.
+    body->set_turn_ended(event_ == hook_event::stop || event_ == hook_event::session_start);
+    // While the program asks its user, a report may change nothing; then it is to be said again.
+    const auto reply = decide(c);
+    if (domain::asks_person(reply.session().session()))
+      state = v1::AgentReport::BLOCKED;
   } catch (const failure&) {
     return;
   }

@@ -1,6 +1,7 @@
 // Terminals over gRPC.
 #pragma once
 
+#include "actors/domain/typing.hpp"
 #include "services/call/service_environment.hpp"
 #include "swarm/v1/pty.grpc.pb.h"
 
@@ -26,9 +27,7 @@ private:
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.
 void with_terminal(caf::event_based_actor* self, const service_environment&, const std::string& id, const v1::Principal& who,
                    std::function<void(pty_actor)> next, std::function<void(grpc::Status)> refuse);
-/// Whose terminal it is to the caller: its own, an agent's or a program's.
-domain::terminal terminal_of(const v1::Principal&, const v1::PtyInfo&);
-/// By the table of rights.
+/// By the table of rights, and for typing by what the agent does: domain::refused_use, as a status.
 grpc::Status may_use_terminal(const v1::Principal&, domain::operation, const v1::PtyInfo&);
 
 } // namespace swarm

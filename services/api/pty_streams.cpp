@@ -233,9 +233,16 @@ void apply(attach_self self, const v1::AttachFrame& f) {
     return st.io->read_more();
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
-  in->person = !domain::may(st.principal, domain::operation::outrank_agents);
+  in->who = st.principal;
+  const bool person = domain::is_person(st.principal);
   ask(self, st.terminal, pty_input_ptr{in})
-    .then([self](std::uint64_t) { self->state.io->read_more(); }, [self](caf::error&) { self->state.io->read_more(); });
+    .then([self](std::uint64_t) { self->state.io->read_more(); },
+          [self, person](caf::error& e) {
+            if (person || e != errc::forbidden)
+              return self->state.io->read_more();
+            self->state.io->close(to_status(e));
+            self->quit();
+          });
 }
 
 caf::behavior attachment(attach_self self, service_environment service, claim who, attach_reactor_ptr io) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "actors/domain/harness.hpp"
-#include "actors/domain/rules.hpp"
+#include "actors/domain/typing.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/deadline.hpp"
@@ -23,15 +22,10 @@ void with_terminal(caf::event_based_actor* self, const service_environment& serv
   ask(self, processes, pty_atom_v, id).then([next](const pty_actor& p) { next(p); }, elsewhere);
 }
 
-domain::terminal terminal_of(const v1::Principal& p, const v1::PtyInfo& info) {
-  if (p.kind() == v1::Principal::SESSION && !p.id().empty() && p.id() == info.session_id())
-    return domain::terminal::own;
-  return domain::is_agent(info.harness()) ? domain::terminal::agent : domain::terminal::program;
-}
-
 grpc::Status may_use_terminal(const v1::Principal& p, domain::operation what, const v1::PtyInfo& info) {
-  auto refused = domain::may(p, what, terminal_of(p, info));
-  return refused ? to_status(*refused) : grpc::Status::OK;
+  if (auto why = domain::refused_use(p, info, what))
+    return {grpc::StatusCode::PERMISSION_DENIED, *why};
+  return grpc::Status::OK;
 }
 
 namespace {
@@ -238,12 +232,12 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
   return on_terminal(service_, ctx, domain::operation::pty_write, *req,
                      [service = service_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
-                       auto type = [=, person = !domain::may(who, domain::operation::outrank_agents)](bool fence_holds) {
+                       auto type = [=](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
                          if (!req->id().client().empty())
                            in->request = req->id().client() + "/" + std::to_string(req->id().seq());
                          in->data = req->data();
-                         in->person = person;
+                         in->who = who;
                          in->stale = !fence_holds;
                          ask(self, terminal, pty_input_ptr{in})
                            .then(

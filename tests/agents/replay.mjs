@@ -150,18 +150,42 @@ async function run(entries) {
 // -- the terminal ----------------------------------------------------------------------------
 
 let typed = '';
+let waits = false; // for a prompt
 process.stdin.setRawMode?.(true);
-// The node's answer to the question whether it listens is no prompt.
-process.stdin.on('data', (data) => (typed += String(data).replaceAll('\x1b]7501;?\x1b\\', '')));
+process.stdin.on('data', (data) => {
+  // The node's answer to the question whether it listens is no prompt.
+  const text = String(data).replaceAll('\x1b]7501;?\x1b\\', '');
+  typed += text;
+  if (waits) draw(text);
+});
+
+/** What is typed stands in the input line, with a cursor behind it. */
+function draw(text) {
+  const shown = text.replaceAll('\x1b[200~', '').replaceAll('\x1b[201~', '').replace(/[\x00-\x1f]/g, '');
+  if (shown) process.stdout.write(`${shown}\x1b[K\x1b[7m \x1b[27m\x1b[D`);
+}
+
+/** The screen as it was when the recorded prompt was entered: what was drawn above is not what the next output goes on from. */
+function redraw() {
+  const past = events.slice(0, turn).filter(([, kind]) => kind === 'o');
+  process.stdout.write('\x1b[?1049l\x1bc');
+  for (const [, , text] of past) process.stdout.write(text.replace(/\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/g, ''));
+}
 process.stdin.on('end', () => finish(0));
 
 /** What is typed until Enter, without the marks of a paste. */
 async function prompt() {
+  waits = true;
+  draw(typed.split('\r')[0]); // typed before it waited
   for (;;) {
     const enter = typed.indexOf('\r');
     const text = (enter < 0 ? '' : typed.slice(0, enter)).replaceAll('\x1b[200~', '').replaceAll('\x1b[201~', '');
     if (enter >= 0) typed = typed.slice(enter + 1);
-    if (text !== '') return text;
+    if (text !== '') {
+      waits = false;
+      redraw();
+      return text;
+    }
     if (enter < 0) await pause(20);
   }
 }

@@ -108,7 +108,8 @@ void asks(const std::string& program) {
   auto id = r.agent().at("instance_id").get<std::string>();
   auto told = r.node.ctl_json({"prompt-peer", "--to", id, "--message", "look"});
   CHECK(told.at("nudged") == false);
-  CHECK(told.at("nudge_skipped") == "target workspace handle is blocked; pass force=true to inject anyway");
+  CHECK(r.node.ctl_json({"prompt-peer", "--to", id, "--message", "look", "--force"}).at("nudged") == false);
+  CHECK(told.at("nudge_skipped") == "target workspace handle is blocked: a person must answer there first, and force changes nothing");
   auto terminal = r.agent().at("pty").get<std::string>();
   REQUIRE(r.node.ctl({"pty", "send", terminal, "--stdin"}, {.input = "\x1b"}).status == 0);
   CHECK(eventually([&] { return r.said().find("answered") != std::string::npos; }, std::chrono::seconds{40}));

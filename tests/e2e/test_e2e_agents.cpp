@@ -5,25 +5,14 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 
 #include "tests/support/mcp_client.hpp"
 #include "tests/support/node_client.hpp"
+#include "tests/support/screen_agent.hpp"
 
 using namespace swarm::testing;
 
 namespace {
-
-/// Starts slowly, works off what it is woken for, and shows all it is typed. `work` is what it does in a turn.
-std::string agent_script(const std::string& work) {
-  return "#!/bin/bash\n"
-         "printf '\\e[?2004hwelcome\\r\\n> '\n"
-         "stty -echo\n"
-         "while IFS= read -r line; do\n"
-         "  line=${line//$'\\e[200~'/}; line=${line//$'\\e[201~'/}\n"
-         "  echo \"typed: $line\" | tee -a typed.log\n" +
-         work + "\n  printf '\\e[32m>\\e[0m '\ndone\n";
-}
 
 const std::string does_its_task = "  swarmctl bootstrap > bootstrap.json\n"
                                   "  case \"$line\" in *\"for task \"*) swarmctl update-task $SWARM_TASK_ID --status done --note finished;; esac";
@@ -32,8 +21,7 @@ class agent_node {
 public:
   explicit agent_node(const std::string& work = does_its_task, const std::string& limits = {}) {
     auto file = node.work() + "/agent.sh";
-    std::ofstream{file} << agent_script(work);
-    chmod(file.c_str(), 0700);
+    write_screen_agent(file, work);
     fs::create_directories(node.dir().root);
     std::ofstream{node.dir().config_file()} << "[limits]\nagent_silence = 600\n" << limits;
     options.env["SWARM_HARNESS_HERMES"] = file;

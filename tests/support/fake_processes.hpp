@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,7 @@ public:
   bool hold_starts = false;                       // starts are taken and not answered
   std::uint64_t take_at_most = ~std::uint64_t{0}; // input bytes accepted per write
   bool hold_input = false;
+  std::function<void(const std::string& id, const std::string& data)> on_typed; // what the program does with its input
 
   // What was asked of it.
   std::map<std::pair<std::string, std::uint32_t>, int> gates_opened; // by id and attempt: 2 would be two runs of one attempt
@@ -185,6 +187,8 @@ public:
     else
       accept(id, ticket, bytes, !runs(id));
     last_typed_in_ = id;
+    if (bytes > 0 && on_typed && runs(id))
+      on_typed(id, data.substr(0, bytes));
   }
   void resize(const std::string&, std::uint32_t columns, std::uint32_t rows) override {
     std::lock_guard guard{mutex};

@@ -252,7 +252,7 @@ void read_pty(self_ptr self, const ticket& t, const v1::ReadPtyRequest& asked, s
   });
 }
 
-void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, bool person) {
+void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, const v1::Principal& who) {
   if (asked.data().size() > limits::pty_input_bytes_max)
     return answer(self, t, as_error(errc::invalid, "input of more than 64 KiB"));
   if (asked.id().client().size() > limits::pty_request_bytes_max - 32)
@@ -260,7 +260,8 @@ void send_pty(self_ptr self, const ticket& t, const v1::SendPtyRequest& asked, b
   auto in = std::make_shared<pty_input>();
   in->request = asked.id().client() + "/" + std::to_string(asked.id().seq());
   in->data = asked.data();
-  in->person = person;
+  in->who = who;
+  in->who.set_node(self->state.address.node_id());
   with_terminal(self, t, asked.pty_id(), [self, t, in](const pty_actor& terminal) {
     ask_here(self, terminal, pty_input_ptr{in})
       .then(then_answer<std::uint64_t>(self, t, [](v1::LinkResponse& r, std::uint64_t n) { r.mutable_sent()->set_accepted(n); }),
@@ -410,7 +411,7 @@ void serve(self_ptr self, link_lane lane, const v1::LinkRequest& r, std::size_t 
     case v1::LinkRequest::kListPtys: return list_ptys(self, t, r, patience);
     case v1::LinkRequest::kFindPty: return find_pty(self, t, r.find_pty().id(), r.principal(), patience);
     case v1::LinkRequest::kReadPty: return read_pty(self, t, r.read_pty(), patience);
-    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), !domain::may(believed(r.principal()), domain::operation::outrank_agents));
+    case v1::LinkRequest::kSendPty: return send_pty(self, t, r.send_pty(), believed(r.principal()));
     case v1::LinkRequest::kResizePty:
       return with_terminal(self, t, r.resize_pty().pty_id(), [self, t, r, patience](const pty_actor& terminal) {
         const auto& size = r.resize_pty().size();

@@ -390,6 +390,9 @@ pty_actor::behavior_type remote_pty(pty_self self, federation_actor federation, 
       return ask_pty<pty_info_ptr>(
         self, soon, [&](v1::LinkRequest& x) { x.mutable_forget_pty()->set_pty_id(id); }, info_in);
     },
+    // An agent is looked after where it runs.
+    [](gate_atom, std::int32_t) {},
+    [](attach_atom, std::uint64_t) -> caf::result<pty_change_ptr> { return fail(errc::invalid, "the terminal is another node's"); },
     [](const keeper_news_ptr&) {},
     [self](tree_atom) { return runtime::self_row(self, "up", self->state.node_id); },
   };

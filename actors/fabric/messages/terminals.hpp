@@ -26,10 +26,20 @@ using pty_info_ptr = std::shared_ptr<const v1::PtyInfo>;
 struct pty_input {
   std::string request; // deduplicated per terminal; empty = not
   std::string data;
-  bool person = false; // typed by a person, whose input comes before that of agents
-  bool stale = false;  // its fence is not that of the worker's task: it is not typed, and only a repeated request gets its answer
+  v1::Principal who;  // who types; the terminal refuses what domain::refused_use does
+  bool stale = false; // its fence is not that of the worker's task: it is not typed, and only a repeated request gets its answer
 };
 using pty_input_ptr = std::shared_ptr<const pty_input>;
+
+/// What happens to a terminal besides output.
+struct pty_change {
+  std::uint64_t number = 0;  // of the change
+  std::uint64_t answers = 0; // inputs of a person that may answer what its program asks
+  std::uint32_t columns = 0;
+  std::uint32_t rows = 0;
+  std::uint64_t sized_at = 0; // the output from this offset on was written for this size
+};
+using pty_change_ptr = std::shared_ptr<const pty_change>;
 
 /// Bytes of a terminal on their way to or from its segment files.
 struct log_slice {
@@ -48,4 +58,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_read_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_chunk_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_info_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_input_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::pty_change_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_slice_ptr)

@@ -5,6 +5,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/typing.hpp"
 #include "actors/fabric/entity.hpp"
 
 namespace swarm {
@@ -138,6 +139,11 @@ void drop_inputs(self_ptr self, errc why, const std::string& text) {
       p.answer(fail(why, text));
 }
 
+void set_agent_status(self_ptr self, v1::AgentReport::State state) {
+  auto& info = self->state.info;
+  info.set_agent_status(domain::is_agents_terminal(info) && info.running() ? state : v1::AgentReport::STATE_UNSPECIFIED);
+}
+
 void on_exit(self_ptr self, const child_info& child) {
   auto& st = self->state;
   if (st.info.running())
@@ -147,6 +153,7 @@ void on_exit(self_ptr self, const child_info& child) {
   st.info.set_signal(child.signal);
   advance(self, child.end);
   st.input_closed = true;
+  set_agent_status(self, v1::AgentReport::UNKNOWN);
   drop_inputs(self, errc::not_found, "the program in this terminal has ended");
 }
 
@@ -194,6 +201,29 @@ void on_accepted(self_ptr self, const keeper_news& news) {
   }
 }
 
+void tell_watcher(self_ptr self) {
+  auto& st = self->state;
+  if (!st.watcher || st.change.number <= st.watcher->seen)
+    return;
+  auto told = std::move(st.watcher->promise);
+  st.watcher.reset();
+  told.answer(pty_change_ptr{std::make_shared<pty_change>(st.change)});
+}
+
+void on_change(self_ptr self) {
+  ++self->state.change.number;
+  tell_watcher(self);
+}
+
+void on_gate(self_ptr self, std::int32_t state) {
+  auto& st = self->state;
+  auto from = caf::actor_cast<caf::actor_addr>(self->current_sender());
+  if (from && from != st.agent)
+    self->monitor(from);
+  st.agent = from;
+  set_agent_status(self, v1::AgentReport::State_IsValid(state) ? static_cast<v1::AgentReport::State>(state) : v1::AgentReport::UNKNOWN);
+}
+
 caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   auto& st = self->state;
   if (st.input_closed)
@@ -213,8 +243,11 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   }
   if (in.stale)
     return fail(errc::stale);
+  if (auto why = domain::refused_use(in.who, st.info, domain::operation::pty_write))
+    return fail(errc::forbidden, *why);
   auto now = st.node->clock->boot_ms();
-  if (in.person)
+  const bool person = domain::is_person(in.who);
+  if (person)
     st.person_typed_ms = now;
   else if (st.person_typed_ms && now - *st.person_typed_ms < limits::pty_person_hold().count())
     return fail(errc::forbidden, "a person is typing in this terminal; try again in a moment");
@@ -230,6 +263,10 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
   typing.ends_input = ends_input;
   typing.callers.emplace_back(promise);
   st.node->processes->write(st.info.id(), ticket, in.data, in.request);
+  if (person && domain::holds_keys(in.data)) {
+    ++st.change.answers;
+    on_change(self);
+  }
   return promise;
 }
 
@@ -246,7 +283,14 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
   st.ring = child.ring;
   take_inputs(self, child);
   st.input_closed = !st.info.running();
-  self->set_down_handler([self](caf::down_msg& dm) { self->state.readers.remove_if([&](const auto& r) { return r.who == dm.source; }); });
+  st.change.columns = st.info.size().columns();
+  st.change.rows = st.info.size().rows();
+  set_agent_status(self, v1::AgentReport::UNKNOWN);
+  self->set_down_handler([self](caf::down_msg& dm) {
+    self->state.readers.remove_if([&](const auto& r) { return r.who == dm.source; });
+    if (self->state.agent == dm.source)
+      set_agent_status(self, v1::AgentReport::UNKNOWN);
+  });
   advance(self, st.info.end());
   return {
     [self](const pty_read_ptr& r) -> caf::result<pty_chunk_ptr> {
@@ -262,6 +306,10 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
         return fail(errc::invalid, "a terminal has 1 to 1000 columns and rows");
       s.info.mutable_size()->set_columns(columns);
       s.info.mutable_size()->set_rows(rows);
+      s.change.columns = columns;
+      s.change.rows = rows;
+      s.change.sized_at = s.info.end();
+      on_change(self);
       if (s.info.running())
         s.node->processes->resize(s.info.id(), columns, rows);
       return info_of(self);
@@ -277,6 +325,14 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
     [self](status_atom) { return info_of(self); },
     [self](forget_atom) -> caf::result<pty_info_ptr> {
       return self->delegate(self->state.parent, list_atom_v, forget_atom_v, self->state.info.id());
+    },
+    [self](gate_atom, std::int32_t state) { on_gate(self, state); },
+    [self](attach_atom, std::uint64_t seen) -> caf::result<pty_change_ptr> {
+      auto& s = self->state;
+      auto promise = self->make_response_promise<pty_change_ptr>();
+      s.watcher.emplace(pty_state::watching{seen, runtime::parked<pty_change_ptr>{promise}});
+      tell_watcher(self);
+      return promise;
     },
     [self](const keeper_news_ptr& news) {
       switch (news->kind) {

@@ -39,6 +39,13 @@ struct pty_state {
   std::map<std::uint64_t, typing> inputs;                    // by ticket, waiting for the kernel
   std::deque<std::pair<std::string, std::uint64_t>> applied; // request ids of late and what was accepted
   std::optional<std::int64_t> person_typed_ms;
+  pty_change change{.number = 1};
+  struct watching {
+    std::uint64_t seen;
+    runtime::parked<pty_change_ptr> promise;
+  };
+  std::optional<watching> watcher; // the agent's actor
+  caf::actor_addr agent;           // who says what the agent does
   bool input_closed = false;
 };
 

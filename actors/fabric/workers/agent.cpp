@@ -6,47 +6,11 @@
 #include <caf/send.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/agents/input_line.hpp"
 #include "actors/base/log.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm {
-
-// -- when to wake --------------------------------------------------------------------------
-
-void agent_waking::on_state(v1::AgentReport::State state) {
-  if (state == v1::AgentReport::WORKING)
-    turned_ = true;
-  if (state == v1::AgentReport::IDLE || state == v1::AgentReport::DONE)
-    ready_ = true;
-  state_ = state;
-}
-
-bool agent_waking::wants(const agent_mail& mail) const {
-  if (mail.newest == 0 || !ready_)
-    return false;
-  if (mail.newest_forced > woken_up_to_)
-    return true;
-  if (!domain::takes_typed_text(state_))
-    return false;
-  // Told already, it reads what has come since as well.
-  if (told())
-    return false;
-  // The same mail once more only after a turn that did not read it, and not for ever.
-  return mail.newest > woken_up_to_ || wakes_ < limits::agent_wakes_max();
-}
-
-void agent_waking::on_woken(const agent_mail& mail) {
-  wakes_ = mail.newest > woken_up_to_ ? 1 : wakes_ + 1;
-  woken_up_to_ = std::max(woken_up_to_, mail.newest);
-  // Forced into a turn: that turn reads it, and no other begins.
-  turned_ = state_ == v1::AgentReport::WORKING;
-}
-
-std::string wake_line(const agent_mail& mail) {
-  auto task = mail.task.empty() ? std::string{} : " for task " + mail.task;
-  return "A peer sent you a swarm message" + task +
-         ". Call the swarm tool bootstrap (or poll_messages) to read it, act on it, and report the outcome with the swarm tools.";
-}
 
 namespace {
 
@@ -66,10 +30,12 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
 
 void look_at_mail(self_ptr self);
 
-/// The source of what the program says of itself on its terminal.
-constexpr const char* program_source = "program";
+bool is_hook(const std::string& source) { return source != domain::output_source && source != domain::program_source; }
 
-bool is_hook(const std::string& source) { return source != domain::output_source && source != program_source; }
+bool asks_person(self_ptr self) {
+  const auto& reports = self->state.reports;
+  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return domain::is_question(r.second); });
+}
 
 bool hooks_report(self_ptr self) {
   const auto& reports = self->state.reports;
@@ -83,6 +49,15 @@ v1::AgentReport::State what_silence_means(self_ptr self) {
   return asks ? v1::AgentReport::BLOCKED : v1::AgentReport::IDLE;
 }
 
+/// Who types there is decided by it: where the program itself says that it asks, no report says otherwise.
+void tell_terminal(self_ptr self) {
+  auto& st = self->state;
+  const auto does = st.program.said() == v1::AgentReport::BLOCKED ? v1::AgentReport::BLOCKED : st.state;
+  if (st.told_terminal != does)
+    self->send(st.terminal, gate_atom_v, static_cast<std::int32_t>(does));
+  st.told_terminal = does;
+}
+
 void tell_waking(self_ptr self) {
   auto& st = self->state;
   auto now = st.place.links.node->clock->unix_ms();
@@ -90,10 +65,12 @@ void tell_waking(self_ptr self) {
   for (const auto& [source, r] : st.reports)
     *row.add_reports() = r;
   auto state = domain::agent_state(row, now);
-  if (state == v1::AgentReport::UNKNOWN && st.quiet)
+  // A question whose report has run out is still one: silence does not say that it was answered.
+  if (state == v1::AgentReport::UNKNOWN && st.quiet && !asks_person(self))
     state = what_silence_means(self);
   st.state = state;
   st.waking.on_state(state);
+  tell_terminal(self);
 }
 
 void on_change(self_ptr self) {
@@ -135,7 +112,7 @@ void report_program(self_ptr self) {
   if (said == v1::AgentReport::UNKNOWN || !hooks_report(self) || (!ends_question && !ends_turn))
     return;
   // As with a hook's: should its end not be told, it is not at work for ever.
-  report(self, program_source, said, said == v1::AgentReport::WORKING ? limits::hook_report_ttl() : std::chrono::milliseconds{});
+  report(self, domain::program_source, said, said == v1::AgentReport::WORKING ? limits::hook_report_ttl() : std::chrono::milliseconds{});
 }
 
 constexpr unsigned looks_per_silence = 3;
@@ -159,14 +136,36 @@ void await_silence(self_ptr self) {
 
 void type(self_ptr self, std::string text, std::function<void(bool)> then);
 
+/// What was written before the size changed was written for the old one.
+void show(self_ptr self, const v1::PtyChunk& chunk) {
+  auto& st = self->state;
+  std::string_view output{chunk.data()};
+  const auto& is = st.terminal_is;
+  if (is.sized_at > chunk.offset() && is.sized_at < chunk.offset() + output.size()) {
+    st.shown->write(output.substr(0, is.sized_at - chunk.offset()));
+    output.remove_prefix(is.sized_at - chunk.offset());
+  }
+  if (is.number != 0 && is.sized_at < chunk.offset() + chunk.data().size())
+    st.shown->resize(is.columns, is.rows);
+  st.shown->write(output);
+}
+
 void take_output(self_ptr self, const v1::PtyChunk& chunk) {
   auto& st = self->state;
   if (chunk.gap() > 0)
     st.program = {};
+  show(self, chunk);
   st.read_to = chunk.offset() + chunk.data().size();
-  st.program.read(chunk.data());
+  if (st.read_to <= st.heeded_from)
+    return;
+  std::string_view news{chunk.data()};
+  news.remove_prefix(std::min<std::uint64_t>(news.size(), st.heeded_from - std::min(st.heeded_from, chunk.offset())));
+  st.program.read(news);
+  tell_terminal(self);
   if (st.program.asked() && st.read_to > st.heard_before)
     type(self, std::string{program_status::answer}, [](bool) {}); // unanswered, it says nothing: that does no harm
+  if (st.on_output)
+    std::exchange(st.on_output, nullptr)();
   if (!std::exchange(st.quiet, false))
     return;
   report_output(self, v1::AgentReport::WORKING);
@@ -189,6 +188,47 @@ void read_output(self_ptr self) {
       [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
 }
 
+void note_answer(self_ptr self) {
+  auto& st = self->state;
+  auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+    c.mutable_report_agent()->set_session_id(st.session);
+    c.mutable_report_agent()->set_answered(true);
+  });
+  ask_writer(
+    self, st.place.links.writer, cmd, [](const reply_ptr&) {},
+    [self](caf::error&) { after(self, limits::pty_person_hold(), [self] { note_answer(self); }); });
+}
+
+/// A person at the terminal may have answered what the program asks: the next report counts.
+void on_answer(self_ptr self) {
+  auto& st = self->state;
+  st.person_typed_ms = st.place.links.node->clock->unix_ms();
+  st.program.forget();
+  if (!asks_person(self))
+    return;
+  for (auto& [source, r] : st.reports)
+    r.set_answered(true);
+  note_answer(self);
+  on_change(self);
+}
+
+/// What a person types there, and its size.
+void follow_terminal(self_ptr self) {
+  self
+    ->request(self->state.terminal, caf::infinite, attach_atom_v, self->state.terminal_is.number) // lint: edge deadline
+    .then(
+      [self](const pty_change_ptr& now) {
+        auto& st = self->state;
+        const auto before = std::exchange(st.terminal_is, *now);
+        if (st.read_to >= now->sized_at && (before.columns != now->columns || before.rows != now->rows))
+          st.shown->resize(now->columns, now->rows);
+        follow_terminal(self);
+        if (before.number != 0 && now->answers != before.answers)
+          on_answer(self);
+      },
+      [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
+}
+
 /// From its first screen on, for there it may ask whether anybody listens; what a node before this one has read is not answered again.
 void begin_to_read(self_ptr self) {
   self->request(self->state.terminal, limits::call_deadline_default(), status_atom_v)
@@ -198,11 +238,14 @@ void begin_to_read(self_ptr self) {
           return;
         auto& st = self->state;
         if (hooks_report(self) || info->end() > limits::pty_chunk_bytes_max)
-          st.read_to = info->end();
+          st.heeded_from = info->end();
         if (!st.reports.empty())
           st.heard_before = info->end();
+        st.read_to = info->end() - std::min<std::uint64_t>(info->end(), limits::agent_screen_bytes);
+        st.shown.emplace(info->size().columns(), info->size().rows());
         read_output(self);
         await_silence(self);
+        follow_terminal(self);
       },
       [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
 }
@@ -236,63 +279,99 @@ void note_delivered(self_ptr self, std::uint64_t newest) {
     self, st.place.links.writer, cmd, [](const reply_ptr&) {}, [self](caf::error&) { self->state.delivered_to = 0; });
 }
 
-void wake(self_ptr self, const agent_mail& mail) {
+/// One try to wake it.
+struct wake_try {
+  std::uint64_t number;
+  agent_mail mail;
+  std::uint64_t questions; // before it
+};
+
+void end_try(self_ptr self) {
+  self->state.typing = false;
+  self->state.on_output = nullptr;
+}
+
+/// A person types, or the program does not read: a moment later it may.
+void try_later(self_ptr self) {
+  end_try(self);
   self->state.typing = true;
-  auto later = [self] {
-    after(self, limits::pty_person_hold(), [self] {
-      self->state.typing = false;
-      look_at_mail(self);
-    });
-  };
-  type(self, paste_begin + wake_line(mail) + paste_end, [self, mail, later](bool typed) {
-    if (!typed)
-      return later();
-    after(self, limits::agent_enter_delay(), [self, mail, later] {
-      // It has asked its user something meanwhile: this Enter would be the answer.
-      if (self->state.state == v1::AgentReport::BLOCKED && mail.newest_forced == 0)
-        return later();
-      type(self, "\r", [self, mail, later](bool entered) {
-        if (!entered)
-          return later();
-        auto& st = self->state;
-        st.typing = false;
-        st.waking.on_woken(mail);
-        note_delivered(self, mail.newest);
-        // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
-        after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
-          if (nth != self->state.wakes)
-            return;
-          self->state.waking.on_time_to_begin();
-          look_at_mail(self);
-        });
-        look_at_mail(self);
-      });
-    });
+  after(self, limits::pty_person_hold(), [self] {
+    self->state.typing = false;
+    look_at_mail(self);
   });
 }
 
-/// The id of a `[task:<id>]` prefix. It is typed into a terminal, so nothing but an id will do, whatever the sender.
-std::string task_named_in(const std::string& content) {
-  const std::string mark = "[task:";
-  auto end = content.find(']');
-  if (content.compare(0, mark.size(), mark) != 0 || end == std::string::npos || end - mark.size() > limits::id_bytes_max)
-    return {};
-  auto id = content.substr(mark.size(), end - mark.size());
-  auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
-  return std::all_of(id.begin(), id.end(), plain) ? id : std::string{};
+bool line_stands(self_ptr self) {
+  const auto line = agents::find_input_line(self->state.shown->view());
+  return line && line->at_end && is_wake_line(line->text);
 }
 
-agent_mail mail_of(const v1::Messages& newest) {
-  agent_mail out;
-  for (const auto& m : newest.messages()) {
-    if (m.read() || m.no_wake())
-      continue;
-    out.newest = std::max(out.newest, m.id());
-    if (m.force_wake())
-      out.newest_forced = std::max(out.newest_forced, m.id());
-    out.task = task_named_in(m.content());
+/// Whether it asks its user, or has asked since the try began: this Enter would be the answer.
+bool asks_meanwhile(self_ptr self, const wake_try& t) {
+  const auto& st = self->state;
+  return st.questions != t.questions || st.state == v1::AgentReport::BLOCKED || st.program.said() == v1::AgentReport::BLOCKED || asks_person(self);
+}
+
+void on_entered(self_ptr self, const agent_mail& mail) {
+  auto& st = self->state;
+  end_try(self);
+  st.unseen = 0;
+  st.waking.on_woken(mail);
+  note_delivered(self, mail.newest);
+  // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
+  after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
+    if (nth != self->state.wakes)
+      return;
+    self->state.waking.on_time_to_begin();
+    look_at_mail(self);
+  });
+  look_at_mail(self);
+}
+
+/// Enters the line once it can be seen in the input line. What was pasted and does not stand there, or not alone, is not entered; the next try
+/// finds it and pastes nothing.
+void enter(self_ptr self, const wake_try& t) {
+  auto& st = self->state;
+  if (!st.typing || st.tries != t.number)
+    return;
+  if (asks_meanwhile(self, t))
+    return try_later(self);
+  if (!line_stands(self)) {
+    st.on_output = [self, t] { enter(self, t); };
+    return;
   }
-  return out;
+  type(self, "\r", [self, mail = t.mail](bool entered) { entered ? on_entered(self, mail) : try_later(self); });
+}
+
+void enter_when_it_stands(self_ptr self, const wake_try& t) {
+  after(self, limits::agent_enter_delay(), [self, t] { enter(self, t); });
+  after(self, limits::agent_enter_delay() + limits::agent_line_wait(), [self, t] {
+    auto& st = self->state;
+    if (!st.on_output || st.tries != t.number)
+      return;
+    st.unseen = st.unseen_mail == t.mail.newest ? st.unseen + 1 : 1;
+    st.unseen_mail = t.mail.newest;
+    try_later(self);
+  });
+}
+
+/// Whether a try began.
+bool wake(self_ptr self, const agent_mail& mail) {
+  auto& st = self->state;
+  const auto line = st.shown ? agents::find_input_line(st.shown->view()) : std::nullopt;
+  // No input line: it asks something, or draws. Another text: somebody's draft. Its next silence is the time to look again.
+  if (!line || (!line->text.empty() && !is_wake_line(line->text)))
+    return false;
+  // A program that shows nothing of it is not filled with it.
+  if (line->text.empty() && st.unseen_mail == mail.newest && st.unseen >= limits::agent_wakes_max())
+    return false;
+  st.typing = true;
+  const wake_try t{++st.tries, mail, st.questions};
+  if (line->text.empty())
+    type(self, paste_begin + wake_line(mail) + paste_end, [self, t](bool typed) { typed ? enter_when_it_stands(self, t) : try_later(self); });
+  else
+    enter_when_it_stands(self, t);
+  return true;
 }
 
 void look_at_mail(self_ptr self) {
@@ -311,8 +390,8 @@ void look_at_mail(self_ptr self) {
         auto& s = self->state;
         s.asking = false;
         auto mail = mail_of(a->messages());
-        if (!s.typing && s.waking.wants(mail))
-          return wake(self, mail);
+        if (!s.typing && s.waking.wants(mail) && wake(self, mail))
+          return;
         if (!s.typing && s.waking.told() && mail.newest > s.delivered_to)
           note_delivered(self, mail.newest);
         if (std::exchange(s.again, false))
@@ -332,10 +411,21 @@ void take_report(self_ptr self, const v1::Event& e) {
   r.set_state(domain::agent_state_from(payload.value("reported", "")));
   r.set_reported_at_ms(e.at_ms());
   r.set_until_ms(payload.value("until", std::int64_t{0}));
-  if (self->state.reports.size() < 4 * limits::agent_sources_max || self->state.reports.count(r.source()))
-    self->state.reports[r.source()] = r;
-  if (is_hook(r.source()))
-    self->state.program.forget();
+  r.set_answered(!payload.value("asks", false));
+  auto& st = self->state;
+  // While it asks, only what ends that is told.
+  if (r.state() == v1::AgentReport::BLOCKED)
+    ++st.questions;
+  else
+    for (auto& [source, other] : st.reports)
+      other.set_answered(true);
+  if (st.reports.size() < 4 * limits::agent_sources_max || st.reports.contains(r.source()))
+    st.reports[r.source()] = r;
+  // The person was faster than this news.
+  if (domain::is_question(r) && st.person_typed_ms > e.at_ms())
+    on_answer(self);
+  if (is_hook(r.source()) && st.program.said() != v1::AgentReport::BLOCKED)
+    st.program.forget();
   if (auto left = r.until_ms() - self->state.place.links.node->clock->unix_ms(); r.until_ms() != 0 && left > 0)
     after(self, std::chrono::milliseconds{left + 1}, [self] { on_change(self); });
 }

@@ -34,7 +34,7 @@ struct terminal_world : fabric_world {
     auto in = std::make_shared<pty_input>();
     in->data = data;
     in->request = req;
-    in->person = person;
+    in->who.set_kind(person ? v1::Principal::OPERATOR : v1::Principal::NODE);
     auto a = request<std::uint64_t>(terminal, pty_input_ptr{in});
     w.settle();
     return a;
@@ -496,7 +496,7 @@ TEST_CASE("input with a stale fence is not typed, and what was accepted before i
     in->data = "now";
     in->request = request;
     in->stale = stale;
-    in->person = true;
+    in->who.set_kind(v1::Principal::OPERATOR);
     auto a = t.request<std::uint64_t>(t.terminal, pty_input_ptr{in});
     t.w.settle();
     return a;
@@ -786,4 +786,86 @@ TEST_CASE("the log takes no name that leads out of its directory") {
   CHECK_FALSE(std::filesystem::exists(f.state.dir.root / "escaped"));
   CHECK(std::filesystem::is_empty(f.state.dir.pty_dir()));
   f.w.end(log);
+}
+
+namespace {
+
+/// The terminal of an agent's worker.
+struct agents_terminal : fabric_world {
+  std::string id;
+  pty_actor terminal;
+
+  agents_terminal() {
+    auto cmd = dispatch("talk");
+    cmd.mutable_dispatch()->set_harness("claude");
+    id = run(cmd).dispatch().spawn().id();
+    auto a = request<pty_actor>(board->get().processes, pty_atom_v, id);
+    w.settle();
+    terminal = a.get();
+  }
+  pty_info_ptr info() {
+    auto a = request<pty_info_ptr>(terminal, status_atom_v);
+    w.settle();
+    return a.get();
+  }
+  void does(v1::AgentReport::State state) {
+    caf::anon_send(terminal, gate_atom_v, static_cast<std::int32_t>(state));
+    w.settle();
+  }
+  test::asked<std::uint64_t> type(const v1::Principal& who, const std::string& data = "\r") {
+    auto in = std::make_shared<pty_input>();
+    in->data = data;
+    in->who = who;
+    auto a = request<std::uint64_t>(terminal, pty_input_ptr{in});
+    w.settle();
+    return a;
+  }
+};
+
+} // namespace
+
+TEST_CASE("an agent's terminal takes the input of a session that was granted it, and none while the agent may ask its user") {
+  agents_terminal t;
+  const auto peer = test::session_named("peer", {"pty:agents"});
+  v1::Principal person;
+  person.set_kind(v1::Principal::OPERATOR);
+  t.does(v1::AgentReport::IDLE);
+  CHECK(t.type(peer, "look").get() == 4);
+  CHECK(t.type(test::session_named("peer", {"pty"})).error() == errc::forbidden);
+  CHECK(t.type(test::session_named(t.info()->session_id(), {"pty", "pty:agents"})).error() == errc::forbidden);
+  CHECK(t.type({}).error() == errc::forbidden);
+  for (auto state : {v1::AgentReport::BLOCKED, v1::AgentReport::UNKNOWN}) {
+    t.does(state);
+    CHECK(t.info()->agent_status() == state);
+    const auto typed = t.keeper.typed.size();
+    CHECK(t.type(peer).error() == errc::forbidden);
+    CHECK(t.keeper.typed.size() == typed);
+    CHECK(t.type(person).get() == 1);
+    t.w.advance(limits::pty_person_hold() + 1s);
+  }
+}
+
+TEST_CASE("what a person types is told, what his terminal says by itself is not, and a new size is told with its place in the output") {
+  terminal_world t;
+  auto change_after = [&](std::uint64_t seen) {
+    auto a = t.request<pty_change_ptr>(t.terminal, attach_atom_v, seen);
+    t.w.settle();
+    return a;
+  };
+  auto first = change_after(0).get();
+  auto waits = change_after(first->number);
+  CHECK(t.type("agent").get() == 5);
+  CHECK(t.type("\x1b[I", {}, true).get() == 3);
+  CHECK_FALSE(waits.answered());
+  t.type("y", {}, true);
+  REQUIRE(waits.answered());
+  auto typed = waits.get();
+  CHECK(typed->answers == first->answers + 1);
+  t.print("0123456789");
+  t.request<pty_info_ptr>(t.terminal, resize_atom_v, std::uint32_t{100}, std::uint32_t{30});
+  t.w.settle();
+  auto sized = change_after(typed->number).get();
+  CHECK(sized->columns == 100);
+  CHECK(sized->rows == 30);
+  CHECK(sized->sized_at == 10);
 }

@@ -14,12 +14,15 @@ namespace {
 
 using report = v1::AgentReport;
 
+constexpr const char* paste_begins = "\x1b[200~";
+
 agent_mail mail(std::uint64_t newest, std::uint64_t forced = 0) { return {newest, forced, {}}; }
 
 /// A live agent worker that has printed its prompt.
 struct agent_world : fabric_world {
   v1::DispatchReply dispatched;
 
+  virtual ~agent_world() = default;
   explicit agent_world(const std::string& harness = "hermes") {
     auto cmd = command();
     auto* d = cmd.mutable_dispatch();
@@ -27,8 +30,16 @@ struct agent_world : fabric_world {
     d->set_harness(harness);
     d->set_directory("/");
     d->add_argv("/usr/bin/" + harness);
+    keeper.on_typed = [this](const std::string& id, const std::string& data) { take(id, data); };
     dispatched = run(cmd).dispatch();
     keeper.print(pty(), "welcome\r\n> ");
+  }
+  /// As programs do: what is typed stands behind the prompt, and Enter begins the next one.
+  virtual void take(const std::string& id, const std::string& data) {
+    if (data == "\r")
+      keeper.print(id, "\r\n> ");
+    else if (data.starts_with(paste_begins))
+      keeper.print(id, data.substr(6, data.size() - 12));
   }
   const std::string& pty() const { return dispatched.spawn().id(); }
   std::string session() { return spawn_row(pty()).session_id(); }
@@ -48,7 +59,39 @@ struct agent_world : fabric_world {
     r->set_state(doing);
     r->set_ttl_ms(ttl_ms);
     r->set_seq(seq);
+    if (source == domain::output_source)
+      cmd.mutable_principal()->set_kind(v1::Principal::NODE);
     CHECK_FALSE(run(cmd).has_refusal());
+  }
+  /// By its hooks, or by what its tools run: both are its session.
+  void tells_itself(report::State doing, const std::string& source = "hook", bool turn_ended = false, std::int64_t ttl_ms = 0) {
+    auto cmd = command();
+    cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+    cmd.mutable_principal()->set_id(session());
+    auto* r = cmd.mutable_report_agent();
+    r->set_session_id(session());
+    r->set_source(source);
+    r->set_state(doing);
+    r->set_turn_ended(turn_ended);
+    r->set_ttl_ms(ttl_ms);
+    CHECK_FALSE(run(cmd).has_refusal());
+  }
+  test::asked<std::uint64_t> person_types(const std::string& keys) {
+    auto terminal = request<pty_actor>(board->get().processes, pty_atom_v, pty());
+    w.settle();
+    auto in = std::make_shared<pty_input>();
+    in->data = keys;
+    in->who.set_kind(v1::Principal::OPERATOR);
+    auto a = request<std::uint64_t>(terminal.get(), pty_input_ptr{in});
+    w.settle();
+    return a;
+  }
+  report::State state() {
+    v1::Query q;
+    q.set_scope("s");
+    q.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+    q.mutable_find_session()->set_who(session());
+    return domain::agent_state(ask(q).session(), w.clock.unix_ms());
   }
   v1::PromptResult mail_to_agent(const std::string& text, bool force = false, bool quietly = false) {
     auto cmd = command();
@@ -100,6 +143,7 @@ TEST_CASE("waking: an agent is woken once it is ready and idle, not in the middl
   CHECK_FALSE(w.wants(mail(1))); // starting
   w.on_state(report::BLOCKED);
   CHECK_FALSE(w.wants(mail(1)));
+  CHECK_FALSE(w.wants(mail(1, 1)));
   w.on_state(report::IDLE);
   CHECK_FALSE(w.wants(mail(0)));
   CHECK(w.wants(mail(1)));
@@ -124,7 +168,7 @@ TEST_CASE("waking: an agent is woken once it is ready and idle, not in the middl
   CHECK(w.wants(mail(2)));
 }
 
-TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, and a working or asked one never without force") {
+TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, a working one never without force, and one that may ask its user never") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random{seed};
@@ -147,6 +191,7 @@ TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, and a
           break;
         default:
           if (random() % 4 == 0 && w.wants(mail(newest, newest))) {
+            CHECK((domain::takes_typed_text(state) || state == report::WORKING));
             w.on_woken(mail(newest, newest));
             woken = newest;
             told = state != report::WORKING;
@@ -162,6 +207,8 @@ TEST_CASE("waking: whatever happens, an idle agent with new mail is woken, and a
         CHECK(w.wants(mail(newest)));
       if (!domain::takes_typed_text(state))
         CHECK_FALSE(w.wants(mail(newest)));
+      if (state == report::BLOCKED || state == report::UNKNOWN)
+        CHECK_FALSE(w.wants(mail(newest, newest)));
     }
   }
 }
@@ -263,6 +310,8 @@ TEST_CASE("an idle agent is woken by mail, a working one at its next idle, a qui
   SUBCASE("asked something") {
     a.tell(report::BLOCKED);
     a.mail_to_agent("look");
+    CHECK(a.mail_to_agent("look", true).skipped() ==
+          "target workspace handle is blocked: a person must answer there first, and force changes nothing");
     a.pass(60s);
     CHECK(a.typed().empty()); // an Enter would be an answer
     a.tell(report::IDLE);
@@ -310,12 +359,12 @@ TEST_CASE("an Enter that would answer a question is not pressed") {
   CHECK(a.typed().empty());
   a.tell(report::IDLE);
   a.pass(limits::pty_person_hold() + 1s);
-  CHECK(a.typed() == pasted({1, 0, a.dispatched.task().id()}) + "\r");
+  CHECK(a.typed() == "\r"); // the line stands there already
 }
 
 namespace {
 
-const std::string says_idle = "\x1b]7501;state=idle:app=codex\x1b\\";
+const std::string says_idle = "\x1b]7501;state=idle:app=codex\x1b\\\r\n> ";
 const std::string says_working = "\x1b]7501;state=working:app=codex\x1b\\";
 const std::string says_blocked = "\x1b]7501;state=blocked:app=codex:kind=permission\x1b\\";
 
@@ -334,13 +383,6 @@ struct asked_world : agent_world {
     keeper.print(pty(), "may I? Yes / No");
     pass(60s);
     typed();
-  }
-  report::State state() {
-    v1::Query q;
-    q.set_scope("s");
-    q.mutable_principal()->set_kind(v1::Principal::OPERATOR);
-    q.mutable_find_session()->set_who(session());
-    return domain::agent_state(ask(q).session(), w.clock.unix_ms());
   }
   void shows(const std::string& output) {
     keeper.print(pty(), output);
@@ -413,7 +455,7 @@ TEST_CASE("a program that says it asks before any hook of it was called is not t
   a.pass(60s);
   CHECK(a.typed() == program_status::answer);
   CHECK(a.mail_to_agent("look").agent_status() == report::BLOCKED);
-  a.keeper.print(a.pty(), says_idle + "> ");
+  a.keeper.print(a.pty(), says_idle);
   a.pass(60s);
   CHECK(a.typed().rfind(begins, 0) == 0);
   a.restart();
@@ -491,6 +533,220 @@ TEST_CASE("an agent goes on being watched after a restart of the node or the dea
   a.mail_to_agent("look");
   a.pass(4s);
   CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
+}
+
+namespace {
+
+/// An agent that has done its first task and waits.
+struct resting_world : agent_world {
+  resting_world() {
+    tells_itself(report::IDLE);
+    pass(5s);
+    tells_itself(report::WORKING);
+    read_mail();
+    tells_itself(report::IDLE, "hook", true);
+    pass(5s);
+    typed();
+  }
+};
+
+const std::string dialog = "\x1b[?25l\r\n\r\nMay I?\r\n❯ 1. Yes\r\n  2. No\x1b[1A\r";
+const std::string prompt_again = "\x1b[?25h\x1b[2J\x1b[H> ";
+
+} // namespace
+
+TEST_CASE("an agent that asks its user is not entered to, whatever its session reports and however its mail is sent") {
+  resting_world a;
+  a.tells_itself(report::WORKING);
+  a.keeper.print(a.pty(), "a turn");
+  a.tells_itself(report::BLOCKED);
+  SUBCASE("and the dialog can be seen") { a.keeper.print(a.pty(), dialog); }
+  SUBCASE("and the program shows its input line all the same") { a.keeper.print(a.pty(), prompt_again); }
+  a.tells_itself(report::IDLE, "cli");
+  a.tells_itself(report::WORKING);
+  a.mail_to_agent("look");
+  a.mail_to_agent("look", true);
+  a.pass(60s);
+  CHECK(a.state() == report::BLOCKED);
+  CHECK(a.typed().empty());
+  a.person_types("\x1b[I"); // has come to the terminal
+  a.tells_itself(report::WORKING);
+  CHECK(a.state() == report::BLOCKED);
+  a.person_types("\r");
+  a.typed();
+  a.tells_itself(report::WORKING);
+  CHECK(a.state() == report::WORKING);
+  a.keeper.print(a.pty(), prompt_again);
+  a.tells_itself(report::IDLE, "hook", true);
+  a.pass(limits::pty_person_hold() + 2s);
+  CHECK(a.typed().ends_with("\r"));
+}
+
+TEST_CASE("a question whose report has run out is not typed into, however silent the terminal is") {
+  resting_world a;
+  a.tells_itself(report::BLOCKED, "hook", false, 1000);
+  a.mail_to_agent("look", true);
+  a.pass(120s);
+  CHECK(a.state() == report::UNKNOWN);
+  CHECK(a.typed().empty());
+}
+
+TEST_CASE("the line is entered only where it can be seen to stand in the input line") {
+  resting_world a;
+  SUBCASE("a dialog is open of which nobody has told") {
+    a.keeper.print(a.pty(), dialog);
+    a.mail_to_agent("look", true);
+    a.pass(60s);
+    CHECK(a.typed().empty());
+  }
+  SUBCASE("somebody's draft stands there") {
+    a.keeper.print(a.pty(), "rm -rf");
+    a.mail_to_agent("look");
+    a.pass(60s);
+    CHECK(a.typed().empty());
+  }
+  SUBCASE("a dialog opens before the Enter") {
+    a.mail_to_agent("look");
+    a.pass(limits::agent_wake_grace() + 100ms);
+    CHECK(a.typed() == pasted({2, 0, {}}));
+    a.keeper.print(a.pty(), dialog);
+    a.pass(60s);
+    CHECK(a.typed().empty());
+    a.keeper.print(a.pty(), prompt_again + wake_line({2, 0, {}}));
+    a.pass(limits::agent_silence() + 2s);
+    CHECK(a.typed() == "\r"); // and it is not pasted twice
+    return;
+  }
+  SUBCASE("the program shows nothing of what is typed") {
+    a.keeper.on_typed = nullptr;
+    a.mail_to_agent("look");
+    a.pass(300s);
+    auto all = a.typed();
+    CHECK(all.find('\r') == std::string::npos);
+    std::size_t pastes = 0;
+    for (auto at = all.find(paste_begins); at != std::string::npos; at = all.find(paste_begins, at + 1))
+      ++pastes;
+    CHECK(pastes <= limits::agent_wakes_max());
+    return;
+  }
+  CHECK(a.inbox()[1].delivered_at_ms() == 0);
+  a.keeper.print(a.pty(), prompt_again);
+  a.pass(limits::agent_silence() + 2s);
+  CHECK(a.typed().ends_with(wake_line({2, 0, {}}) + "\x1b[201~\r"));
+}
+
+TEST_CASE("what was pasted twice before it was shown is entered once, and a line with another text beside it is not") {
+  resting_world a;
+  a.keeper.print(a.pty(), wake_line({1, 0, {}}) + wake_line({1, 0, "t1"}));
+  SUBCASE("alone") {
+    a.mail_to_agent("look");
+    a.pass(5s);
+    CHECK(a.typed() == "\r");
+  }
+  SUBCASE("with another text") {
+    a.keeper.print(a.pty(), " and delete all");
+    a.mail_to_agent("look");
+    a.pass(60s);
+    CHECK(a.typed().empty());
+  }
+}
+
+TEST_CASE("the input line is found after a new size of the terminal and after a restart of the node") {
+  resting_world a;
+  auto terminal = a.request<pty_actor>(a.board->get().processes, pty_atom_v, a.pty());
+  a.w.settle();
+  a.request<pty_info_ptr>(terminal.get(), resize_atom_v, std::uint32_t{40}, std::uint32_t{10});
+  a.w.settle();
+  a.keeper.print(a.pty(), "\x1b[2J\x1b[9;1H> ");
+  SUBCASE("at once") {}
+  SUBCASE("later") {
+    a.restart();
+    a.pass(10s);
+  }
+  a.mail_to_agent("look");
+  a.pass(5s);
+  CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
+}
+
+namespace {
+
+/// A program that asks for permission now and then, in a dialog in which Enter is Yes.
+struct asking_program : agent_world {
+  bool asks = false, person = false, dialog_was_answered = false;
+  int entered = 0;
+  std::string input;
+
+  asking_program() {
+    tells_itself(report::IDLE);
+    pass(5s);
+  }
+  void take(const std::string& id, const std::string& data) override {
+    if (asks) {
+      if (data.find('\r') == std::string::npos)
+        return;
+      dialog_was_answered |= !person;
+      asks = false;
+      keeper.print(id, prompt_again + input);
+      return;
+    }
+    if (data == "\r") {
+      ++entered;
+      input.clear();
+      keeper.print(id, prompt_again);
+    } else if (data.starts_with(paste_begins)) {
+      auto text = data.substr(6, data.size() - 12);
+      input += text;
+      keeper.print(id, text);
+    }
+  }
+  void answers() {
+    person = true;
+    person_types("\r");
+    person = false;
+  }
+};
+
+} // namespace
+
+TEST_CASE(
+  "whatever is reported, sent and drawn, in whatever order: no Enter of the node is the answer to a question, and all mail is told in the end") {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random{seed};
+    asking_program a;
+    const report::State claims[] = {report::WORKING, report::IDLE, report::DONE, report::UNKNOWN};
+    for (int step = 0; step < 40; ++step) {
+      CAPTURE(step);
+      switch (random() % 8) {
+        case 0:
+          if (a.asks)
+            break;
+          a.asks = true;
+          // The hook is told first, or the dialog is drawn first; some programs tell nobody.
+          if (random() % 3 == 0)
+            a.tells_itself(report::BLOCKED);
+          a.keeper.print(a.pty(), dialog);
+          if (random() % 2 == 0)
+            a.tells_itself(report::BLOCKED);
+          break;
+        case 1: a.mail_to_agent("look", random() % 2 == 0); break;
+        case 2:
+        case 3: a.tells_itself(claims[random() % 4], random() % 2 ? "hook" : "cli", random() % 4 == 0); break;
+        case 4:
+          if (a.asks && random() % 2 == 0)
+            a.answers();
+          break;
+        default: a.pass(std::chrono::milliseconds{random() % 6000});
+      }
+      REQUIRE_FALSE(a.dialog_was_answered);
+    }
+    if (a.asks)
+      a.answers();
+    a.mail_to_agent("the last");
+    a.tell(report::IDLE);
+    a.pass(60s);
+    CHECK(a.inbox().back().delivered_at_ms() != 0);
+  }
 }
 
 TEST_CASE("reports: an older one of a source changes nothing, the terminal is used last, and sources are bounded") {

@@ -152,17 +152,23 @@ TEST_CASE("what lasts ends with its session, once, unless it is over before") {
 }
 
 TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {
+  auto status = [](const v1::Principal& p, const std::string& session) {
+    v1::PtyInfo terminal;
+    terminal.set_session_id(session);
+    terminal.set_harness("exec");
+    return may_use_terminal(p, terminal, domain::operation::pty_read);
+  };
   v1::Principal p;
   p.set_kind(v1::Principal::OPERATOR);
-  CHECK(may_use_terminal(p, "a").ok());
+  CHECK(status(p, "a").ok());
   p.set_kind(v1::Principal::SESSION);
   p.set_id("b");
-  CHECK(may_use_terminal(p, "a").error_code() == grpc::StatusCode::PERMISSION_DENIED);
-  CHECK(may_use_terminal(p, "b").ok());
+  CHECK(status(p, "a").error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  CHECK(status(p, "b").ok());
   p.set_id("");
-  CHECK_FALSE(may_use_terminal(p, "").ok());
+  CHECK_FALSE(status(p, "").ok());
   p.add_grants("pty");
-  CHECK(may_use_terminal(p, "a").ok());
+  CHECK(status(p, "a").ok());
 }
 
 TEST_CASE("programs are found on the caller's PATH") {

@@ -1,0 +1,48 @@
+// Who was refused what, because he may not do it: each kind of refusal is logged once and counted (docs/security.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actors/runtime/log_limiter.hpp"
+#include "swarm/v1/common.pb.h"
+#include "swarm/v1/node.pb.h"
+
+namespace swarm {
+
+/// Thread-safe; outlives the services. Bounded: there are as many entries as kinds of principals and operations of the contract.
+class refusals {
+public:
+  struct clock {
+    std::function<std::int64_t()> steady_ms; // only goes forward
+    std::function<std::int64_t()> unix_ms;
+  };
+
+  refusals(clock now, std::function<void(const std::string&)> log) : now_(std::move(now)), log_(std::move(log)) {}
+
+  /// `operation`: a command, query or call of the contract, never text of the caller. `who`: unset when the caller is nobody.
+  void add(const v1::Principal& who, std::string_view operation, std::string_view reason);
+  /// By kind and operation, in that order.
+  std::vector<v1::RefusalCount> counts() const;
+
+private:
+  struct entry {
+    std::uint64_t count = 0;
+    std::int64_t last_at_ms = 0;
+  };
+
+  clock now_;
+  std::function<void(const std::string&)> log_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, entry> entries_;
+  runtime::log_limiter said_;
+};
+
+} // namespace swarm

@@ -1,0 +1,54 @@
+#include "services/call/refusals.hpp"
+
+#include <doctest/doctest.h>
+
+#include "actors/base/limits.hpp"
+
+using namespace swarm;
+
+namespace {
+
+v1::Principal somebody(v1::Principal::Kind kind, std::string id = {}) {
+  v1::Principal p;
+  p.set_kind(kind);
+  p.set_id(std::move(id));
+  return p;
+}
+
+struct fixture {
+  std::int64_t now = 1000;
+  std::vector<std::string> log;
+  refusals seen{{[this] { return now; }, [this] { return 1'000'000 + now; }}, [this](const std::string& line) { log.push_back(line); }};
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(fixture, "what a caller is refused again and again is counted each time and logged once") {
+  for (int i = 0; i < 5; ++i) {
+    now += 10;
+    seen.add(somebody(v1::Principal::SESSION, "s1"), "decide_approval", "a session never decides");
+  }
+  REQUIRE(seen.counts().size() == 1);
+  CHECK(seen.counts()[0].who() == "session");
+  CHECK(seen.counts()[0].operation() == "decide_approval");
+  CHECK(seen.counts()[0].count() == 5);
+  CHECK(seen.counts()[0].last_at_ms() == 1'001'050);
+  REQUIRE(log.size() == 1);
+  CHECK(log[0] == "refused: session s1, decide_approval: a session never decides");
+  now += std::chrono::milliseconds{limits::complaint_quiet}.count();
+  seen.add(somebody(v1::Principal::SESSION, "s1"), "decide_approval", "a session never decides");
+  CHECK(log.size() == 2);
+}
+
+TEST_CASE_FIXTURE(fixture, "each kind of caller and each operation has its own count, whoever the caller is") {
+  seen.add(somebody(v1::Principal::SESSION, "s1"), "node_shutdown", "x");
+  seen.add(somebody(v1::Principal::SESSION, "s2"), "node_shutdown", "x");
+  seen.add(somebody(v1::Principal::AGENT, "7.9"), "node_shutdown", "x");
+  seen.add({}, "connect", "x");
+  auto counts = seen.counts();
+  REQUIRE(counts.size() == 3);
+  CHECK(counts[0].who() == "agent");
+  CHECK(counts[1].count() == 2);
+  CHECK(counts[2].who() == "stranger");
+  CHECK(log.size() == 4);
+}
