@@ -90,7 +90,7 @@ void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::o
               [=](const pty_info_ptr& info) {
                 auto go = [=] {
                   self->state.terminal = terminal;
-                  self->state.of = terminal_of(p, *info);
+                  self->state.of = domain::terminal_of(p, *info);
                   opened();
                   pull(self);
                 };

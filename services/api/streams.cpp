@@ -375,7 +375,7 @@ caf::behavior watcher(watch_self self, service_environment service, claim who, v
   st.io = std::move(io);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_lasting_principal(
-    self, *st.service, st.who,
+    self, *st.service, who,
     [self](const v1::Principal& p) {
       self->state.principal = p;
       begin(self);

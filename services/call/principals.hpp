@@ -30,6 +30,7 @@ struct caller_process {
   std::uint64_t start = 0;     // 0 = it was gone already
   caller_place place;          // where it stood when it was looked at last
   std::uint64_t looked_at = 0; // agent_roots::generation() before that
+  std::string share;           // whose share of connections and calls it uses
 };
 
 inline constexpr std::string_view workers_share = "worker/";
