@@ -37,9 +37,10 @@ struct asking_agent {
     node.start();
     std::vector<std::string> words{"dispatch", "fix it", "--harness", "hermes"};
     words.insert(words.end(), more.begin(), more.end());
-    terminal = node.ctl_json(words, options).at("spawn_id").get<std::string>();
+    node.ctl_json(words, options);
     REQUIRE(eventually([&] { return has("attack.log", "over"); }, std::chrono::seconds{60}));
     id = agent().at("instance_id").get<std::string>();
+    terminal = agent().at("pty").get<std::string>();
   }
   json agent() const { return node.ctl_json({"agents"}).at(0); }
   std::string text(const std::string& file) const { return file_text(node.work() + "/" + file); }
@@ -70,13 +71,13 @@ TEST_CASE("a worker does not press Enter in its own terminal, whatever it runs t
   REQUIRE(node.ctl({"up"}).status == 0);
   for (const std::string grant : {"", "pty"}) {
     CAPTURE(grant);
-    std::vector<std::string> words{"dispatch", "t" + grant, "--harness", "exec", "--detach", "--json"};
+    std::vector<std::string> words{"spawn"};
     if (!grant.empty())
       words.insert(words.end(), {"--grant", grant});
     auto said = node.work() + "/said" + grant;
     words.insert(words.end(), {"--", "bash", "-c",
                                "(swarmctl pty send $SWARM_SPAWN_ID --enter 2> " + said + ".err; echo $? > " + said + ") & read x; echo allowed"});
-    auto id = node.ctl_json(words).at("spawn_id").get<std::string>();
+    auto id = node.ctl_json(words).at("id").get<std::string>();
     REQUIRE(eventually([&] { return !file_text(said).empty(); }));
     CHECK(file_text(said) == "1\n");
     CHECK_MESSAGE(file_text(said + ".err").find("may not type into its own terminal") != std::string::npos, file_text(said + ".err"));

@@ -50,6 +50,18 @@ TEST_CASE("a message is refused in swarm-mcp's words and order") {
   CHECK_FALSE(w.reply(send("", b, "x")).has_refusal());
 }
 
+TEST_CASE("a session does not write to itself, also on the command line, where a person may write to the session that he acts as") {
+  domain_world w;
+  auto a = w.session();
+  for (auto cmd : {send(a, a, "x"), prompt(a, a, "x")}) {
+    cmd.mutable_send_message()->set_relaxed(true);
+    CHECK_FALSE(w.reply(cmd).has_refusal());
+    cmd.mutable_principal()->set_kind(v1::Principal::SESSION);
+    cmd.mutable_principal()->set_id(a);
+    CHECK(w.reply(cmd).refusal().code() == v1::Refusal::STATE);
+  }
+}
+
 TEST_CASE("a trusted shell may let labelled and unlabelled sessions talk, but not two identities") {
   domain_world w;
   auto a = w.session("identity:a"), b = w.session("identity:b"), plain = w.session();
