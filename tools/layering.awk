@@ -43,8 +43,8 @@ BEGIN {
   may["cli/edit"] = base "gateway/client"
   may["cli"] = domain "actors/agents gateway/client gateway/json gateway/session cli/edit"
   may["cli/worktree"] = may["cli"] " cli"
-  may["cli/hook"] = may["cli"] " cli actors/agents actors/shell"
-  may["cli/install"] = may["cli"] " cli actors/agents"
+  may["cli/hook"] = may["cli"] " cli actors/shell"
+  may["cli/install"] = may["cli"] " cli"
   may["cli/verbs"] = may["cli/hook"] " gateway/mcp gateway/routine cli/hook cli/install cli/worktree"
 
   # So few entries at the top of a room that a reader finds the way; a folder is one entry, and so is a .hpp with its .cpp.

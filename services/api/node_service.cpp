@@ -200,10 +200,11 @@ grpc::ServerUnaryReactor* node_service::Explain(grpc::CallbackServerContext* ctx
         answer->finish(grpc::Status::OK);
       },
       [answer, rep](const grpc::Status& s) {
-        const auto is_unknown = s.error_code() == grpc::StatusCode::UNAUTHENTICATED;
-        if (!is_unknown && s.error_code() != grpc::StatusCode::PERMISSION_DENIED)
-          return answer->finish(s);
-        add_refusal(*rep, is_unknown ? v1::Explanation::TOKEN_UNKNOWN : v1::Explanation::TOKEN_ELSEWHERE, s.error_message());
+        switch (s.error_code()) {
+          case grpc::StatusCode::UNAUTHENTICATED: add_refusal(*rep, v1::Explanation::TOKEN_UNKNOWN, s.error_message()); break;
+          case grpc::StatusCode::PERMISSION_DENIED: add_refusal(*rep, v1::Explanation::TOKEN_ELSEWHERE, s.error_message()); break;
+          default: add_refusal(*rep, rep->rule(), rep->reason() + ", and its session cannot be looked up now: " + s.error_message());
+        }
         answer->finish(grpc::Status::OK);
       });
   });

@@ -145,7 +145,8 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
     .then(
       [self, at, seq, paths = prepared.paths, registers = req.command().has_register_session()](const reply_ptr& r) {
         if (registers && r->has_session())
-          self->state.service->callers.registered(self->state.who, r->session().session());
+          if (auto now = self->state.service->callers.registered(self->state.who, r->session().session()))
+            self->state.principal = std::move(*now);
         answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
       },
       [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });

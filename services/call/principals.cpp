@@ -337,9 +337,10 @@ bool principals::still_holds(claim& who) const {
   return true;
 }
 
-void principals::registered(const claim& who, const v1::Session& s) const {
-  if (who.place.is == place_kind::agent)
-    places_.roots().bind(who.place.root, s.id(), s.scope());
+std::optional<v1::Principal> principals::registered(const claim& who, const v1::Session& s) const {
+  if (who.place.is != place_kind::agent || !places_.roots().bind(who.place.root, s.id(), s.scope()) || who.rule == v1::Explanation::TOKEN)
+    return std::nullopt;
+  return principal_of(s);
 }
 
 } // namespace swarm

@@ -126,7 +126,7 @@ TEST_CASE("over ssh an agent does not become the operator of another host's node
   fs::permissions(node.work() + "/bin/ssh", fs::perms::owner_all);
   const environment path{{"PATH", node.work() + "/bin:/usr/bin:/bin"}, {"XDG_CONFIG_HOME", node.work() + "/config"}};
   REQUIRE(node.ctl({"context", "set", "far", "--ssh", "host.example"}, {.env = path}).status == 0);
-  for (const std::string home : {"", "SWARM_HOME=" + node.work() + "/none "}) { // no node there: by its own eyes
+  for (const auto& home : {std::string{}, "SWARM_HOME=" + node.work() + "/none "}) { // no node there: by its own eyes
     auto r = node.agent("export PATH; " + home + with_status("--context far down"), path);
     CHECK_MESSAGE(is_refused(r), r.out, r.err);
     CHECK_MESSAGE(r.err.find("over ssh") != std::string::npos, r.err);

@@ -1333,3 +1333,65 @@ TEST_CASE("cleanup --dry-run asks what is due in every scope and sends no comman
   REQUIRE(ctl.node.commands.size() == 1);
   CHECK(ctl.node.commands[0].scope() == "/b");
 }
+
+namespace {
+
+v1::Explanation below_claude() {
+  v1::Explanation e;
+  e.mutable_principal()->set_kind(v1::Principal::AGENT);
+  e.mutable_principal()->set_id("20.77");
+  e.set_rule(v1::Explanation::AGENT_UNREGISTERED);
+  e.set_reason("this process was started by the agent claude (process 20)");
+  auto& self = *e.add_chain();
+  self.set_pid(30);
+  self.set_program("swarmctl");
+  auto& root = *e.add_chain();
+  root.set_pid(20);
+  root.set_start(77);
+  root.set_program("claude");
+  root.set_role("agent claude");
+  root.set_matched(true);
+  e.add_may("register");
+  e.add_may_not("change anything");
+  e.add_ways_out("another terminal");
+  return e;
+}
+
+} // namespace
+
+TEST_CASE("whoami --explain shows who one is, the processes above, the one that decided it, and the way out") {
+  test::cli ctl;
+  ctl.node.explanation = below_claude();
+  REQUIRE(ctl({"whoami", "--explain"}) == code::ok);
+  CHECK(ctl.screen.out == "agent 20.77\n"
+                          "  because    this process was started by the agent claude (process 20)\n"
+                          "  processes  30  swarmctl\n"
+                          "             20  claude (agent claude)  <- this one\n"
+                          "  may        register\n"
+                          "  may not    change anything\n"
+                          "  way out    another terminal\n");
+  REQUIRE(ctl({"whoami", "--explain", "--json"}) == code::ok);
+  auto j = ctl.out_json();
+  CHECK(j.at("rule") == "agent_unregistered");
+  CHECK(j.at("principal").at("kind") == "agent");
+  CHECK(j.at("chain").at(1).at("matched") == true);
+  CHECK(j.at("chain").at(0).at("role").is_null());
+  ctl.node.explanation.clear_principal();
+  ctl.node.explanation.set_reason("a\nb");
+  REQUIRE(ctl({"whoami", "--explain"}) == code::ok);
+  CHECK(ctl.screen.out.find("nobody\n  because    a\\nb\n") == 0);
+}
+
+TEST_CASE("who is no person to the node of this host is refused the node of another one, behind ssh") {
+  test::cli ctl;
+  auto config = std::filesystem::temp_directory_path() / ("swarm-far-" + random_uuid());
+  ctl.env = environment{{{"HOME", "/home/ada"}, {"XDG_CONFIG_HOME", config.string()}}};
+  REQUIRE(ctl({"context", "set", "far", "--ssh", "host.example"}) == code::ok);
+  ctl.node.here = below_claude();
+  CHECK(ctl({"--context", "far", "status"}) == code::refused);
+  CHECK(ctl.screen.err.find("host.example") != std::string::npos);
+  CHECK(ctl.screen.err.find("whoami --explain") != std::string::npos);
+  ctl.node.here->mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  CHECK(ctl({"--context", "far", "status"}) == code::ok);
+  std::filesystem::remove_all(config);
+}
