@@ -69,7 +69,7 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
     return ask_front(short_calls, service, call, rep, std::move(prepared.paths), prepared.call);
   auto heard = [callers = &service.callers, who](const v1::Reply& r) {
     if (r.has_session())
-      callers->registered(who, r.session().session());
+      callers->registered(who, r.session().session(), service.node->clock->unix_ms());
   };
   ask_front_and_tell(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
 }

@@ -126,6 +126,15 @@ void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v
     caf::anon_send(caf::actor_cast<caf::actor>(self), flush_atom_v);
 }
 
+/// Who calls from now on, if an agent is above the caller.
+void note_registration(pipeline_self self, const v1::Session& session) {
+  auto& st = self->state;
+  if (auto now = st.service->callers.registered(st.who, session, st.service->node->clock->unix_ms())) {
+    st.principal = std::move(now->who);
+    st.grants_until_ms = now->until_ms;
+  }
+}
+
 void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   auto& st = self->state;
   auto at = st.next_in++;
@@ -145,8 +154,7 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
     .then(
       [self, at, seq, paths = prepared.paths, registers = req.command().has_register_session()](const reply_ptr& r) {
         if (registers && r->has_session())
-          if (auto now = self->state.service->callers.registered(self->state.who, r->session().session()))
-            self->state.principal = std::move(*now);
+          note_registration(self, r->session().session());
         answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
       },
       [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });

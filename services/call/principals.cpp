@@ -337,10 +337,10 @@ bool principals::still_holds(claim& who) const {
   return true;
 }
 
-std::optional<v1::Principal> principals::registered(const claim& who, const v1::Session& s) const {
+std::optional<bearer> principals::registered(const claim& who, const v1::Session& s, std::int64_t now_ms) const {
   if (who.place.is != place_kind::agent || !places_.roots().bind(who.place.root, s.id(), s.scope()) || who.rule == v1::Explanation::TOKEN)
     return std::nullopt;
-  return principal_of(s);
+  return bearer_of(s, now_ms);
 }
 
 } // namespace swarm

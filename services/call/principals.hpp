@@ -165,7 +165,7 @@ public:
   /// Why the bearer of a token may not be who calls from this place; empty = nothing speaks against it.
   std::string objection_to_token(const caller_place&, const bearer&) const;
   /// A registration of this caller has made a session: with an agent above it, that is the agent's from now on, and who calls. Nothing otherwise.
-  std::optional<v1::Principal> registered(const claim&, const v1::Session&) const;
+  std::optional<bearer> registered(const claim&, const v1::Session&, std::int64_t now_ms) const;
   swarm::token_cache& tokens() const noexcept { return tokens_; }
   const caller_places& places() const noexcept { return places_; }
   /// The process of a connection; 0 = unknown.
