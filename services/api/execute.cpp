@@ -67,9 +67,9 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
   call->on_abort(leaves_line(service, prepared.call));
   if (!prepared.call->what->command.has_register_session())
     return ask_front(short_calls, service, call, rep, std::move(prepared.paths), prepared.call);
-  auto heard = [callers = &service.callers, who](const v1::Reply& r) {
+  auto heard = [callers = &service.callers, who, clock = service.node->clock](const v1::Reply& r) {
     if (r.has_session())
-      callers->registered(who, r.session().session(), service.node->clock->unix_ms());
+      callers->registered(who, r.session().session(), clock->unix_ms());
   };
   ask_front_and_tell(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
 }
