@@ -26,7 +26,8 @@ void with_terminal(caf::event_based_actor* self, const service_environment& serv
 domain::terminal terminal_of(const v1::Principal& p, const v1::PtyInfo& info) {
   if (p.kind() == v1::Principal::SESSION && !p.id().empty() && p.id() == info.session_id())
     return domain::terminal::own;
-  return domain::is_agent(info.harness()) ? domain::terminal::agent : domain::terminal::program;
+  const auto has_agent = domain::is_agent(info.harness()) || info.agent_status() != v1::AgentReport::STATE_UNSPECIFIED;
+  return has_agent ? domain::terminal::agent : domain::terminal::program;
 }
 
 grpc::Status may_use_terminal(const v1::Principal& p, domain::operation what, const v1::PtyInfo& info) {
