@@ -37,7 +37,7 @@ const words nodes_own_commands{"expire_session", "deliver_messages", "spawn_star
 const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep"};
 const words for_itself{"deregister_session", "heartbeat", "report_agent"};
 const words needs_leave{"dispatch", "request_spawn", "decide_approval"};
-const words private_queries{"list_messages",      "get_kv",         "list_kv",       "get_status", "list_events",
+const words private_queries{"list_messages",      "get_kv",         "list_kv",       "get_status",   "list_events",
                             "list_subscriptions", "list_approvals", "preview_sweep", "resolve_token"};
 
 bool may_send(principal_kind kind, const words& grants, const std::string& command) {
@@ -45,8 +45,7 @@ bool may_send(principal_kind kind, const words& grants, const std::string& comma
     case p::NODE: return nodes_own_commands.count(command) + node_sends_too.count(command) > 0;
     case p::OPERATOR: return nodes_own_commands.count(command) == 0;
     case p::SESSION: return nodes_own_commands.count(command) == 0 && command != "sweep";
-    case p::ORPHAN:
-      return nodes_own_commands.count(command) + for_itself.count(command) + needs_leave.count(command) == 0 && command != "sweep";
+    case p::ORPHAN: return nodes_own_commands.count(command) + for_itself.count(command) + needs_leave.count(command) == 0 && command != "sweep";
     case p::AGENT: return command == "register_session";
     case p::DEVICE:
     case p::GATEWAY: return command == "decide_approval" && grants.count("approve") > 0;
@@ -120,8 +119,8 @@ const std::map<operation, whose> plain_operations{
   {operation::act_as_session, whose::operators},
 };
 
-const std::set<operation> in_a_terminal{operation::pty_read,   operation::pty_peek,   operation::pty_write, operation::pty_resize,
-                                        operation::pty_kill,   operation::pty_forget, operation::pty_attach};
+const std::set<operation> in_a_terminal{operation::pty_read, operation::pty_peek,   operation::pty_write, operation::pty_resize,
+                                        operation::pty_kill, operation::pty_forget, operation::pty_attach};
 
 bool may_at_terminal(principal_kind kind, const words& grants, operation what, terminal of) {
   if (of == terminal::own)
@@ -173,9 +172,9 @@ bool passes(const v1::Principal& who, const pb::FieldDescriptor& body) {
 
 /// What a principal may hold: the grants of its kind, of other kinds, and words that look like some.
 words random_grants(std::mt19937& dice) {
-  static const std::vector<std::string> all{"spawn",     "pty",      "pty:agents", "phone",   "cross_identity", "chat",  "terminal", "bridge", "tui",
-                                            "voice:*",   "voice:en", "dispatch",   "approve", "files",          "admin", "pty:",     "pty:*",  "*",
-                                            "operator",  "",         "Approve",    "approve ", "ptys"};
+  static const std::vector<std::string> all{
+    "spawn",   "pty",   "pty:agents", "phone", "cross_identity", "chat", "terminal", "bridge", "tui",     "voice:*",  "voice:en", "dispatch",
+    "approve", "files", "admin",      "pty:",  "pty:*",          "*",    "operator", "",       "Approve", "approve ", "ptys"};
   words out;
   for (const auto& g : all)
     if (dice() % 4 == 0)
@@ -205,7 +204,7 @@ TEST_CASE("ten thousand principals may what a model says that knows nothing of t
     for (const auto& row : operation_rights()) {
       const auto what = row.what;
       const auto plain = plain_operations.find(what);
-      const auto model = row.of                          ? may_at_terminal(kind, grants, what, *row.of)
+      const auto model = row.of                            ? may_at_terminal(kind, grants, what, *row.of)
                          : plain != plain_operations.end() ? may_do(kind, grants, plain->second)
                                                            : may_otherwise(kind, grants, what);
       const auto table = row.of ? !may(who, what, *row.of) : !may(who, what);
@@ -268,7 +267,8 @@ TEST_CASE("a grant opens what it names to its own kind only, and a reserved one 
     for (const auto& g : known_grants())
       for (auto kind : {p::SESSION, p::DEVICE, p::GATEWAY, p::AGENT, p::ORPHAN})
         if (kind != g.who && holds(principal(kind, {std::string{g.name}}), r))
-          CHECK((holds(principal(kind), r) || std::any_of(r.with.begin(), r.with.end(), [&](const auto& w) { return w.who == kind && w.grant == g.name; })));
+          CHECK((holds(principal(kind), r) ||
+                 std::any_of(r.with.begin(), r.with.end(), [&](const auto& w) { return w.who == kind && w.grant == g.name; })));
   };
   for (const auto& row : operation_rights())
     look(row.who);
