@@ -179,10 +179,9 @@ constexpr std::array calls{
 };
 
 constexpr std::array links{
-  link_row{l::kExecute, execute},     link_row{l::kQuery, ask},          link_row{l::kWait, wait_for_activity},
-  link_row{l::kWatch, watch_events},  link_row{l::kListPtys, pty_list},  link_row{l::kReadPty, pty_read},
-  link_row{l::kSendPty, pty_write},   link_row{l::kResizePty, pty_resize}, link_row{l::kKillPty, pty_kill},
-  link_row{l::kFindPty, pty_find},    link_row{l::kGraph, node_graph},   link_row{l::kForgetPty, pty_forget},
+  link_row{l::kExecute, execute},   link_row{l::kQuery, ask},        link_row{l::kWait, wait_for_activity}, link_row{l::kWatch, watch_events},
+  link_row{l::kListPtys, pty_list}, link_row{l::kReadPty, pty_read}, link_row{l::kSendPty, pty_write},      link_row{l::kResizePty, pty_resize},
+  link_row{l::kKillPty, pty_kill},  link_row{l::kFindPty, pty_find}, link_row{l::kGraph, node_graph},       link_row{l::kForgetPty, pty_forget},
 };
 
 /// `reserved` grants are known, can be given to nobody's harm, and open nothing: no row asks for them.
@@ -231,19 +230,22 @@ std::string why_not(principal_kind k, const right& r) {
     case p::OPERATOR: return "Only the node itself does that";
     case p::SESSION:
       if (!grant.empty())
-        return concat({"A session may not do that without the grant ", grant, ". The operator gives it when the session is made: --grant ", grant, "."});
+        return concat(
+          {"A session may not do that without the grant ", grant, ". The operator gives it when the session is made: --grant ", grant, "."});
       if (r == nobody)
         return "A session may not do that";
       if (r == rights::node)
         return "Only the node itself does that";
       return concat({"Only the operator may do that, outside every worker and agent.", explained});
     case p::AGENT:
-      return concat({"This process runs below an agent program that has no live session: it may register and look, nothing else. Run: swarmctl register.",
-                     explained});
+      return concat(
+        {"This process runs below an agent program that has no live session: it may register and look, nothing else. Run: swarmctl register.",
+         explained});
     case p::ORPHAN:
-      return concat({"Nobody who could be asked has started this process: it runs in the background, without a terminal. So it may not do what only a "
-                     "person may. Run it from a terminal.",
-                     explained});
+      return concat(
+        {"Nobody who could be asked has started this process: it runs in the background, without a terminal. So it may not do what only a "
+         "person may. Run it from a terminal.",
+         explained});
     case p::NODE: return "A node reports what becomes of its own processes and sessions, and does nothing else";
     default:
       return grant.empty() ? concat({"A ", name_of(k), " may not do that"})
@@ -286,9 +288,7 @@ bool holds_outright(const v1::Principal& who, const right& r) noexcept {
          std::any_of(r.with.begin(), r.with.end(), [&](const by_grant& w) { return w.who == k && !w.grant.empty() && has_grant(who, w.grant); });
 }
 
-bool holds(const v1::Principal& who, const right& r) noexcept {
-  return r.own.has(who.kind()) || r.some.has(who.kind()) || holds_outright(who, r);
-}
+bool holds(const v1::Principal& who, const right& r) noexcept { return r.own.has(who.kind()) || r.some.has(who.kind()) || holds_outright(who, r); }
 
 std::optional<v1::Refusal> may(const v1::Principal& who, const right* r) {
   if (r && holds(who, *r))

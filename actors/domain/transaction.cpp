@@ -4,6 +4,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/rights.hpp"
 
 namespace swarm::domain {
 
@@ -17,7 +18,10 @@ std::string name_of_actor(const v1::Command& cmd) {
   const auto& p = cmd.principal();
   if (p.kind() == v1::Principal::SESSION)
     return p.id();
-  return p.kind() == v1::Principal::NODE ? "system" : "operator";
+  if (p.kind() == v1::Principal::NODE)
+    return "system";
+  // Nobody but the operator speaks in the operator's name: others are called by what they are.
+  return std::string{name_of(p.kind())};
 }
 
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }

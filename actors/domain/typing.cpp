@@ -95,7 +95,8 @@ bool is_agents_terminal(const v1::PtyInfo& terminal) {
 terminal terminal_of(const v1::Principal& who, const v1::PtyInfo& info) {
   if (who.kind() == v1::Principal::SESSION && !who.id().empty() && who.id() == info.session_id())
     return terminal::own;
-  return is_agents_terminal(info) ? terminal::agent : terminal::program;
+  const auto has_agent = is_agents_terminal(info) || info.agent_status() != v1::AgentReport::STATE_UNSPECIFIED;
+  return has_agent ? terminal::agent : terminal::program;
 }
 
 std::optional<std::string> refused_use(const v1::Principal& who, const v1::PtyInfo& info, operation what) {

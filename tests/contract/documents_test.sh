@@ -186,6 +186,14 @@ if [[ $(uncommented "$scratch/first.proto" "$scratch/second.proto") != "$scratch
   exit 1
 fi
 
+# The table of rights as the page shows it, between its marks.
+shown_rights() { awk '/^<!-- rights: begin/ { inside = 1; next } /^<!-- rights: end/ { inside = 0 } inside' "$1"; }
+printf 'before\n<!-- rights: begin x -->\n| a |\n<!-- rights: end -->\nafter\n' >"$scratch/rights.md"
+if [[ $(shown_rights "$scratch/rights.md") != "| a |" ]]; then
+  printf 'the check does not find the table of rights\n'
+  exit 1
+fi
+
 # -- the documents -----------------------------------------------------------------------------
 cd "$top"
 failed=0
@@ -218,6 +226,15 @@ complete "state files" docs/operations.md 5 < <(state_files_in actors/base/paths
 mapfile -t sources < <(find actors services gateway cli -name '*.cpp' -not -path 'actors/agents/*')
 complete "environment variables" docs/configuration.md 25 < <(variables_in "${sources[@]}")
 complete "inherited variables" docs/security.md 10 < <(inherited_in actors/base/environment.cpp)
+rights=$(tools/rights-table)
+if (($(grep -c . <<<"$rights") < 20)); then
+  printf 'hardly any right found: the search is wrong\n'
+  failed=1
+fi
+if [[ $(shown_rights docs/security.md) != "$rights" ]]; then
+  printf 'docs/security.md shows other rights than the table has; run: tools/rights-table --write\n'
+  failed=1
+fi
 broken=$(broken_links ./*.md docs/*.md docs/adr/*.md docs/examples/*.md)
 if [[ -n $broken ]]; then
   printf 'links that lead nowhere:\n%s\n' "$broken"

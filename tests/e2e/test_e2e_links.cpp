@@ -756,6 +756,23 @@ TEST_CASE("frames that make no sense end their connection, and nothing else") {
     refused(as_node);
     principal.set_kind(v1::Principal::KIND_UNSPECIFIED);
     refused(as_node);
+    // Of a device or gateway the link may say what it likes: here nobody has given it a grant.
+    for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY}) {
+      v1::Principal edge;
+      edge.set_kind(kind);
+      edge.set_id("phone");
+      for (const auto* grant : {"approve", "terminal", "dispatch", "admin"})
+        edge.add_grants(grant);
+      refused(command_of(edge, [](v1::Command& cmd) { cmd.mutable_decide_approval()->set_approval_id("x"); }));
+      v1::LinkRequest look, type;
+      *look.mutable_principal() = *look.mutable_query()->mutable_principal() = edge;
+      look.mutable_query()->set_scope("shared");
+      look.mutable_query()->mutable_list_approvals();
+      refused(look);
+      *type.mutable_principal() = edge;
+      type.mutable_send_pty()->set_pty_id("x");
+      refused(type);
+    }
     v1::LinkRequest wait;
     *wait.mutable_principal() = by_session(bob);
     wait.mutable_wait()->set_scope("shared");

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     SWARM_HOLDS(again.SerializeAsString() == cmd.SerializeAsString());
     world.name_all(cmd);
     // As the services do: who calls is not the caller's to say.
-    cmd.mutable_principal()->set_kind(static_cast<v1::Principal::Kind>(kind % 6));
+    cmd.mutable_principal()->set_kind(static_cast<v1::Principal::Kind>(kind % 8));
     if (cmd.principal().kind() == v1::Principal::OPERATOR)
       cmd.mutable_principal()->clear_id();
     if (cmd.scope() != "t")

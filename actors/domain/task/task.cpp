@@ -149,7 +149,7 @@ std::string finished_text(const v1::Task& task, std::string_view label, std::str
 }
 
 v1::PromptResult notify_requester(transaction& tx, const v1::Task& task, std::string_view sender, std::string text) {
-  if (task.requester() == sender || task.requester().empty() || task.requester() == "operator")
+  if (task.requester() == sender || task.requester().empty() || task.requester() == "operator" || task.requester() == name_of(v1::Principal::ORPHAN))
     return {};
   return prompt(tx, sender, task.requester(), std::move(text), task.id());
 }

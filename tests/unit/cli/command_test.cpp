@@ -1,4 +1,5 @@
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "cli/verb.hpp"
 #include "tests/unit/cli/fake_node.hpp"
 
@@ -1394,4 +1395,22 @@ TEST_CASE("who is no person to the node of this host is refused the node of anot
   ctl.node.here->mutable_principal()->set_kind(v1::Principal::OPERATOR);
   CHECK(ctl({"--context", "far", "status"}) == code::ok);
   std::filesystem::remove_all(config);
+}
+
+TEST_CASE("a right is named alone or with the time for which it is given") {
+  CHECK(grant_of("pty").name == "pty");
+  CHECK(grant_of("pty").for_ms == 0);
+  CHECK(grant_of("pty:agents=30m").name == "pty:agents");
+  CHECK(grant_of("pty:agents=30m").for_ms == 1'800'000);
+  CHECK(grant_of("pty=90").for_ms == 90'000);
+  CHECK(grant_of("pty=90s").for_ms == 90'000);
+  CHECK(grant_of("pty=2h").for_ms == 7'200'000);
+  CHECK(grant_of("pty=366d").for_ms == limits::grant_time_max.count());
+  for (const auto* wrong : {"pty=", "pty=0", "pty=-1m", "pty=m", "pty=1x", "pty=1.5h", "pty=367d", "pty=99999999999999999999d", "pty=1m "})
+    CHECK_THROWS_AS(grant_of(wrong), failure);
+  v1::RegisterSession body;
+  add_grants(body, {"spawn", "pty=1m"});
+  CHECK(body.grants_size() == 2);
+  REQUIRE(body.grant_times_size() == 1);
+  CHECK(body.grant_times(0).grant() == "pty");
 }

@@ -27,10 +27,10 @@ v1::Principal who(v1::Principal::Kind kind) {
 
 } // namespace
 
-TEST_CASE("without rules, people and gateways of other nodes start anything here, and their agents nothing") {
+TEST_CASE("without rules, people of other nodes start anything here, and nobody else does") {
   accept_policy p;
   CHECK(refusal(p, worker(v1::Principal::OPERATOR, "exec")) == "accepted");
-  CHECK(refusal(p, worker(v1::Principal::GATEWAY, "claude")) == "accepted");
+  CHECK(refusal(p, worker(v1::Principal::GATEWAY, "claude")).find("accept.spawn.principals") == 0);
   CHECK(refusal(p, worker(v1::Principal::SESSION, "claude")).find("accept.spawn.principals") == 0);
   CHECK(refusal(p, worker(v1::Principal::DEVICE, "claude")).find("accept.spawn.principals") == 0);
   CHECK(refusal(p, worker(v1::Principal::KIND_UNSPECIFIED, "claude")).find("accept.spawn.principals") == 0);
@@ -64,11 +64,23 @@ TEST_CASE("harnesses and directories are held to what is listed, the rule is nam
 TEST_CASE("terminals are looked at and typed into by different rules") {
   accept_policy p;
   CHECK_FALSE(refused_terminal(p, who(v1::Principal::OPERATOR), true));
-  CHECK(refused_terminal(p, who(v1::Principal::SESSION), false));
+  for (auto kind : {v1::Principal::SESSION, v1::Principal::GATEWAY, v1::Principal::DEVICE})
+    for (auto writes : {true, false})
+      CHECK(refused_terminal(p, who(kind), writes));
   p.terminals.write = {};
   p.terminals.read = {"*"};
   CHECK_FALSE(refused_terminal(p, who(v1::Principal::SESSION), false));
   CHECK(refused_terminal(p, who(v1::Principal::OPERATOR), true)->find("accept.terminals.write") == 0);
   // Where a terminal is, a node asks for itself.
   CHECK(refused_terminal(p, who(v1::Principal::NODE), true));
+}
+
+TEST_CASE("who has no name in the rules is let in by none, not even by a star") {
+  accept_policy p;
+  p.spawn.principals = p.terminals.read = p.terminals.write = {"*"};
+  for (auto kind : {v1::Principal::AGENT, v1::Principal::ORPHAN, v1::Principal::NODE, v1::Principal::KIND_UNSPECIFIED}) {
+    CHECK(refusal(p, worker(kind, "claude")).find("accept.spawn.principals") == 0);
+    CHECK(refused_terminal(p, who(kind), false));
+  }
+  CHECK(refusal(p, worker(v1::Principal::GATEWAY, "claude")) == "accepted");
 }

@@ -19,33 +19,29 @@ TEST_CASE("every principal may do what is its own and nothing else") {
   auto periodic = [](v1::Command& c) { c.mutable_sweep()->set_mode("periodic"); };
   auto manual = [](v1::Command& c) { c.mutable_sweep()->set_mode("manual"); };
   auto approve = [](v1::Command& c) { c.mutable_decide_approval()->set_approval_id("x"); };
+  auto join = [](v1::Command& c) { c.mutable_register_session()->set_directory("/x"); };
+  auto order = [](v1::Command& c) { c.mutable_dispatch()->set_title("x"); };
   auto end_other = [](v1::Command& c) { c.mutable_deregister_session()->set_session_id("other"); };
   auto beat_other = [](v1::Command& c) { c.mutable_heartbeat()->set_session_id("other"); };
   auto remove_other = [](v1::Command& c) { c.mutable_remove_session()->set_session_id("other"); };
   const row table[] = {
-    {v1::Principal::OPERATOR, "anyone", lock, true},
-    {v1::Principal::OPERATOR, "", manual, true},
-    {v1::Principal::OPERATOR, "", periodic, false},
-    {v1::Principal::OPERATOR, "", expire, false},
-    {v1::Principal::OPERATOR, "", starting, false},
-    {v1::Principal::OPERATOR, "", approve, true},
-    {v1::Principal::SESSION, "me", lock, true},
-    {v1::Principal::SESSION, "", lock, true},
-    {v1::Principal::SESSION, "other", lock, false},
-    {v1::Principal::SESSION, "", expire, false},
-    {v1::Principal::SESSION, "", starting, false},
-    {v1::Principal::SESSION, "", manual, false},
-    {v1::Principal::SESSION, "", approve, true},
-    {v1::Principal::SESSION, "", end_other, false},
-    {v1::Principal::SESSION, "", beat_other, false},
-    {v1::Principal::SESSION, "", remove_other, true},
-    {v1::Principal::DEVICE, "", approve, true},
-    {v1::Principal::DEVICE, "", lock, false},
-    {v1::Principal::GATEWAY, "me", approve, false},
-    {v1::Principal::NODE, "", expire, true},
-    {v1::Principal::NODE, "", periodic, true},
-    {v1::Principal::NODE, "", starting, true},
-    {v1::Principal::KIND_UNSPECIFIED, "", manual, false},
+    {v1::Principal::OPERATOR, "anyone", lock, true}, {v1::Principal::OPERATOR, "", manual, true},
+    {v1::Principal::OPERATOR, "", periodic, false},  {v1::Principal::OPERATOR, "", expire, false},
+    {v1::Principal::OPERATOR, "", starting, false},  {v1::Principal::OPERATOR, "", approve, true},
+    {v1::Principal::SESSION, "me", lock, true},      {v1::Principal::SESSION, "", lock, true},
+    {v1::Principal::SESSION, "other", lock, false},  {v1::Principal::SESSION, "", expire, false},
+    {v1::Principal::SESSION, "", starting, false},   {v1::Principal::SESSION, "", manual, false},
+    {v1::Principal::SESSION, "", approve, true},     {v1::Principal::SESSION, "", end_other, false},
+    {v1::Principal::SESSION, "", beat_other, false}, {v1::Principal::SESSION, "", remove_other, true},
+    {v1::Principal::DEVICE, "", approve, false},     {v1::Principal::DEVICE, "", lock, false},
+    {v1::Principal::AGENT, "", join, true},          {v1::Principal::AGENT, "me", join, false},
+    {v1::Principal::AGENT, "", lock, false},         {v1::Principal::AGENT, "", approve, false},
+    {v1::Principal::ORPHAN, "", join, true},         {v1::Principal::ORPHAN, "", lock, true},
+    {v1::Principal::ORPHAN, "me", lock, false},      {v1::Principal::ORPHAN, "", approve, false},
+    {v1::Principal::ORPHAN, "", manual, false},      {v1::Principal::ORPHAN, "", end_other, false},
+    {v1::Principal::ORPHAN, "", order, false},       {v1::Principal::GATEWAY, "me", approve, false},
+    {v1::Principal::NODE, "", expire, true},         {v1::Principal::NODE, "", periodic, true},
+    {v1::Principal::NODE, "", starting, true},       {v1::Principal::KIND_UNSPECIFIED, "", manual, false},
   };
   int line = 0;
   for (const auto& r : table) {
@@ -57,6 +53,73 @@ TEST_CASE("every principal may do what is its own and nothing else") {
     CHECK(!refusal == r.allowed);
     if (refusal)
       CHECK(refusal->code() == v1::Refusal::FORBIDDEN);
+  }
+}
+
+TEST_CASE("devices and gateways decide with the grant for it, as nobody but themselves, and may nothing else") {
+  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY}) {
+    auto cmd = domain_world::by(kind, "phone");
+    cmd.mutable_decide_approval()->set_approval_id("x");
+    for (const auto* other : {"chat", "dispatch", "admin", "spawn", "approve:*"})
+      cmd.mutable_principal()->add_grants(other);
+    CHECK(domain::authorize(cmd));
+    cmd.mutable_principal()->add_grants("approve");
+    CHECK_FALSE(domain::authorize(cmd));
+    cmd.set_actor("me");
+    CHECK(domain::authorize(cmd));
+    cmd.clear_actor();
+    for (auto body : {+[](v1::Command& c) { c.mutable_send_message()->set_recipient("x"); }, +[](v1::Command& c) { c.mutable_dispatch(); },
+                      +[](v1::Command& c) { c.mutable_subscribe()->set_name("x"); }, +[](v1::Command& c) { c.mutable_request_approval(); }}) {
+      body(cmd);
+      CHECK(domain::authorize(cmd));
+    }
+    v1::Query query;
+    *query.mutable_principal() = cmd.principal();
+    query.mutable_list_approvals();
+    CHECK_FALSE(domain::authorize(query));
+    query.mutable_list_sessions();
+    CHECK(domain::authorize(query));
+  }
+}
+
+TEST_CASE("an agent without a session looks as one without a label would, and reads nobody's mail or keys") {
+  domain_world w;
+  const auto mine = w.session(), other = w.session("identity:b", 101);
+  v1::Query query;
+  query.set_scope("s");
+  query.mutable_principal()->set_kind(v1::Principal::AGENT);
+  query.mutable_principal()->set_id("7.9");
+  query.mutable_list_sessions();
+  auto answer = domain::answer(query, w.rows, w.in);
+  REQUIRE(answer.sessions().sessions_size() == 1);
+  CHECK(answer.sessions().sessions(0).id() == mine);
+  query.set_viewer(other);
+  CHECK(domain::answer(query, w.rows, w.in).refusal().code() == v1::Refusal::FORBIDDEN);
+  query.clear_viewer();
+  for (auto body : {+[](v1::Query& q) { q.mutable_list_messages(); }, +[](v1::Query& q) { q.mutable_get_kv()->set_key("k"); },
+                    +[](v1::Query& q) { q.mutable_list_events(); }, +[](v1::Query& q) { q.mutable_list_approvals(); }}) {
+    body(query);
+    answer = domain::answer(query, w.rows, w.in);
+    CHECK(answer.refusal().code() == v1::Refusal::FORBIDDEN);
+    CHECK(answer.refusal().text().find("swarmctl register") != std::string::npos);
+  }
+}
+
+TEST_CASE("what an agent or an orphan may not choose in a registration is refused") {
+  domain_world w;
+  for (auto kind : {v1::Principal::AGENT, v1::Principal::ORPHAN}) {
+    auto join = [&](const std::string& label, const std::string& grant = {}) {
+      auto cmd = domain_world::registration(label, 7);
+      cmd.mutable_principal()->set_kind(kind);
+      cmd.mutable_principal()->set_id("7.9");
+      if (!grant.empty())
+        cmd.mutable_register_session()->add_grants(grant);
+      return w.reply(cmd).refusal().code();
+    };
+    CHECK(join("name:a") == v1::Refusal::CODE_UNSPECIFIED);
+    CHECK(join("mode:gateway") == v1::Refusal::FORBIDDEN);
+    CHECK(join("identity:other") == v1::Refusal::FORBIDDEN);
+    CHECK(join("name:b", "pty") == v1::Refusal::FORBIDDEN);
   }
 }
 

@@ -33,7 +33,7 @@ v1::Command of(const google::protobuf::FieldDescriptor& body, v1::Principal::Kin
 // A spec that leaves out who may send the command, or whether the store grows, does not compile.
 template <class Spec>
 concept complete = requires {
-  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = sent_by::node, .store = effect_on_store::grows};
+  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = rights::node, .store = effect_on_store::grows};
 };
 template <class Spec>
 concept complete_without_from = requires {
@@ -41,7 +41,7 @@ concept complete_without_from = requires {
 };
 template <class Spec>
 concept complete_without_store = requires {
-  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = sent_by::node};
+  Spec{.body = v1::Command::kSweep, .run = nullptr, .from = rights::node};
 };
 static_assert(complete<command_spec>);
 static_assert(!complete_without_from<command_spec>);
@@ -64,7 +64,8 @@ TEST_CASE("a command without a spec is nobody's") {
   v1::Command none;
   none.set_scope("s");
   CHECK(spec_of(none) == nullptr);
-  for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION, v1::Principal::NODE, v1::Principal::DEVICE, v1::Principal::GATEWAY}) {
+  for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION, v1::Principal::NODE, v1::Principal::DEVICE, v1::Principal::GATEWAY,
+                    v1::Principal::AGENT, v1::Principal::ORPHAN}) {
     none.mutable_principal()->set_kind(kind);
     CHECK(authorize(none));
   }
@@ -81,7 +82,10 @@ TEST_CASE("the fields of a spec agree with each other") {
       CHECK(spec.about.kind == subject::session);
     if (spec.from_other_nodes)
       CHECK((spec.about.kind == subject::session || spec.about.kind == subject::worker));
-    if (spec.from == sent_by::node) {
+    CHECK(spec.from.get().own.has(v1::Principal::SESSION) == (spec.about.own_only != nullptr));
+    if (spec.from_other_nodes)
+      CHECK(spec.from.get().all.has(v1::Principal::NODE));
+    if (spec.from.get() == rights::node) {
       CHECK(spec.unregistered);
       CHECK((spec.store == effect_on_store::does_not_grow));
     }
@@ -110,16 +114,18 @@ TEST_CASE("a command that names a task, a session or a worker is about it") {
   CHECK(only_mentions.empty());
 }
 
-TEST_CASE("devices and gateways send only what a spec opens to them, and only the node what is the node's") {
+TEST_CASE("a row of the table lets pass whom it names, and nobody else") {
+  using p = v1::Principal;
   for (int i = 0; i < bodies().field_count(); ++i) {
     const auto& field = *bodies().field(i);
     CAPTURE(field.name());
-    const auto& spec = spec_at(i);
-    for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY})
-      CHECK(authorize(of(field, kind)).has_value() == (spec.from != sent_by::members_and_edge));
-    for (auto kind : {v1::Principal::OPERATOR, v1::Principal::SESSION})
-      if (spec.from == sent_by::node)
+    const auto& from = spec_at(i).from.get();
+    for (auto kind : {p::DEVICE, p::GATEWAY, p::AGENT, p::ORPHAN, p::KIND_UNSPECIFIED})
+      CHECK(authorize(of(field, kind)).has_value() == !from.without_grant(kind));
+    for (auto kind : {p::OPERATOR, p::SESSION})
+      if (from == rights::node)
         CHECK(authorize(of(field, kind)));
-    CHECK(authorize(of(field, v1::Principal::KIND_UNSPECIFIED)));
+    if (!from.all.has(p::NODE))
+      CHECK(authorize(of(field, p::NODE)));
   }
 }

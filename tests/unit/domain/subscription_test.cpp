@@ -110,39 +110,82 @@ TEST_CASE("an approval is decided once, for the action shown, in time, with one 
   CHECK(answer(late, "yes", "d1").reply().refusal().code() == v1::Refusal::STATE);
 }
 
-TEST_CASE("of the sessions only a coordinator decides approvals, and none decides its own") {
+namespace {
+
+/// A question that a session has asked, about `subject`.
+std::string question(domain_world& w, v1::Command cmd, const std::string& subject) {
+  cmd.mutable_request_approval()->set_subject(subject);
+  cmd.mutable_request_approval()->set_action_digest("d");
+  const auto a = w.reply(cmd).approval();
+  CHECK(a.requested_by().kind() != v1::Principal::KIND_UNSPECIFIED);
+  return a.id();
+}
+
+v1::Batch decision(domain_world& w, v1::Command cmd, const std::string& id, const std::string& decided_for = {}) {
+  cmd.mutable_decide_approval()->set_approval_id(id);
+  cmd.mutable_decide_approval()->set_option("yes");
+  cmd.mutable_decide_approval()->set_action_digest("d");
+  cmd.mutable_decide_approval()->set_decided_for(decided_for);
+  return w.run(cmd);
+}
+
+bool is_forbidden(domain_world& w, const v1::Command& cmd, const std::string& id, const std::string& decided_for = {}) {
+  return decision(w, cmd, id, decided_for).reply().refusal().code() == v1::Refusal::FORBIDDEN &&
+         w.rows.row<v1::Approval>(domain::key(id))->decision().empty();
+}
+
+std::string task(domain_world& w) {
+  auto cmd = domain_world::command();
+  auto& t = *cmd.mutable_create_tasks()->add_tasks();
+  t.set_type("fix");
+  t.set_title("t");
+  return w.reply(cmd).tasks_created().tasks(0).id();
+}
+
+} // namespace
+
+TEST_CASE("of the sessions only a coordinator decides approvals, of tasks only, and none decides its own") {
   domain_world w;
   const auto plain = w.session("role:planner"), gateway = w.session("mode:gateway"), other = w.session("mode:gateway name:other");
-  const auto ask = [&](v1::Command cmd) {
-    cmd.mutable_request_approval()->set_subject("deploy");
-    cmd.mutable_request_approval()->set_action_digest("d");
-    const auto a = w.reply(cmd).approval();
-    CHECK(a.requested_by().kind() != v1::Principal::KIND_UNSPECIFIED);
-    return a.id();
-  };
-  const auto decide = [&](v1::Command cmd, const std::string& id) {
-    cmd.mutable_decide_approval()->set_approval_id(id);
-    cmd.mutable_decide_approval()->set_option("yes");
-    cmd.mutable_decide_approval()->set_action_digest("d");
-    return w.reply(cmd);
-  };
+  const auto about = "task/" + task(w);
   const auto session = [](const std::string& id) { return domain_world::by(v1::Principal::SESSION, id); };
-  const auto forbidden = [&](const v1::Command& cmd, const std::string& id) {
-    return decide(cmd, id).refusal().code() == v1::Refusal::FORBIDDEN && w.rows.row<v1::Approval>(domain::key(id))->decision().empty();
-  };
   // Asked for by the session itself, or by the operator in its name.
   for (const auto& asked : {session(gateway), domain_world::command(gateway)}) {
-    const auto id = ask(asked);
+    const auto id = question(w, asked, about);
     CHECK(w.rows.row<v1::Approval>(domain::key(id))->requested_by().id() == gateway);
-    CHECK(forbidden(session(plain), id));
-    CHECK(forbidden(session(gateway), id));
-    CHECK(decide(session(other), id).approval().decided_by().id() == other);
+    CHECK(is_forbidden(w, session(plain), id));
+    CHECK(is_forbidden(w, session(gateway), id));
+    CHECK(decision(w, session(other), id).reply().approval().decided_by().id() == other);
   }
-  const auto own = ask(session(plain));
-  CHECK(forbidden(session(plain), own));
-  CHECK_FALSE(decide(domain_world::command(), own).has_refusal());
-  const auto door = ask(session(plain));
-  CHECK_FALSE(decide(domain_world::by(v1::Principal::DEVICE, "phone"), door).has_refusal());
+  const auto own = question(w, session(plain), about);
+  CHECK(is_forbidden(w, session(plain), own));
+  CHECK_FALSE(decision(w, domain_world::command(), own).reply().has_refusal());
+  for (const auto& subject : {std::string{"deploy"}, std::string{"task/"}, std::string{"task/of-nobody"}, about + "/tool", "permission/" + about}) {
+    CAPTURE(subject);
+    const auto id = question(w, session(plain), subject);
+    CHECK(is_forbidden(w, session(gateway), id));
+    CHECK_FALSE(decision(w, domain_world::command(), id).reply().has_refusal());
+  }
+}
+
+TEST_CASE("who is neither a person nor granted it decides no approval, and only a gateway says for whom it decides") {
+  domain_world w;
+  const auto plain = w.session();
+  const auto id = question(w, domain_world::by(v1::Principal::SESSION, plain), "task/" + task(w));
+  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY, v1::Principal::AGENT, v1::Principal::ORPHAN, v1::Principal::NODE})
+    CHECK(is_forbidden(w, domain_world::by(kind, "x"), id));
+  CHECK(is_forbidden(w, domain_world::command(), id, "telegram:7"));
+  auto phone = domain_world::by(v1::Principal::DEVICE, "phone"), messenger = domain_world::by(v1::Principal::GATEWAY, "telegram");
+  phone.mutable_principal()->add_grants("approve");
+  messenger.mutable_principal()->add_grants("approve");
+  CHECK(is_forbidden(w, phone, id, "telegram:7"));
+  auto batch = decision(w, messenger, id, "telegram:7");
+  CHECK(batch.reply().approval().decided_for() == "telegram:7");
+  CHECK(batch.reply().approval().decided_by().kind() == v1::Principal::GATEWAY);
+  REQUIRE(batch.events_size() == 1);
+  CHECK(batch.events(0).payload().find("\"decided_for\":\"telegram:7\"") != std::string::npos);
+  const auto door = question(w, domain_world::by(v1::Principal::SESSION, plain), "door");
+  CHECK_FALSE(decision(w, phone, door).reply().has_refusal());
 }
 
 TEST_CASE("events stay for a subscription that has not taken them, until it has or is given up") {

@@ -410,9 +410,64 @@ TEST_CASE("rights are given by the operator when a session is made, and to no ot
   CHECK(adopt({"spawn", "pty"}).session().adopted_existing());
   CHECK(adopt({"cross_identity"}).refusal().code() == v1::Refusal::STATE);
 
+  // Whoever asks for one that does not exist is told which do.
+  const auto unknown = w.reply(with(domain_world::registration(), {"admin"})).refusal();
+  CHECK(unknown.text().find("spawn, pty, pty:agents, phone, cross_identity") != std::string::npos);
+  std::vector<std::string> too_many(17, "pty");
+  CHECK(w.reply(with(domain_world::registration(), too_many)).refusal().text().find("16") != std::string::npos);
+
   auto by_session = with(domain_world::registration("", 8), {"pty"});
   by_session.mutable_principal()->set_kind(v1::Principal::SESSION);
   by_session.mutable_principal()->set_id(s.id());
   by_session.mutable_principal()->add_grants("pty");
   CHECK(w.reply(by_session).refusal().code() == v1::Refusal::FORBIDDEN);
+}
+
+TEST_CASE("a right that is given for a time ends then, and not with a registration that takes the row over") {
+  domain_world w;
+  auto cmd = domain_world::registration("", 7);
+  auto& r = *cmd.mutable_register_session();
+  r.add_grants("pty");
+  r.add_grants("spawn");
+  auto& time = *r.add_grant_times();
+  time.set_grant("pty");
+  const auto refused = [&](const char* grant, std::int64_t for_ms) {
+    auto wrong = cmd;
+    wrong.mutable_register_session()->mutable_grant_times(0)->set_grant(grant);
+    wrong.mutable_register_session()->mutable_grant_times(0)->set_for_ms(for_ms);
+    return w.reply(wrong).refusal().code() == v1::Refusal::INVALID;
+  };
+  CHECK(refused("pty", 0));
+  CHECK(refused("pty", -1));
+  CHECK(refused("phone", 1000));
+  CHECK(refused("pty", limits::grant_time_max.count() + 1));
+  auto twice = cmd;
+  twice.mutable_register_session()->mutable_grant_times(0)->set_for_ms(1000);
+  *twice.mutable_register_session()->add_grant_times() = twice.register_session().grant_times(0);
+  CHECK(w.reply(twice).refusal().code() == v1::Refusal::INVALID);
+
+  time.set_for_ms(1000);
+  const auto s = w.reply(cmd).session().session();
+  REQUIRE(s.grant_ends_size() == 1);
+  CHECK(s.grant_ends(0).until_ms() == w.in.now_ms + 1000);
+  const auto held = [&](std::int64_t at) { return domain::grants_at(s.grants(), s.grant_ends(), w.in.now_ms + at).size(); };
+  CHECK(held(999) == 2);
+  CHECK(held(1000) == 1);
+  CHECK(domain::next_grant_end(s.grants(), s.grant_ends(), w.in.now_ms) == w.in.now_ms + 1000);
+  CHECK(domain::next_grant_end(s.grants(), s.grant_ends(), w.in.now_ms + 1000) == 0);
+
+  const auto adopt = [&](std::vector<std::string> grants, bool again) {
+    auto repeated = domain_world::registration("", 7);
+    repeated.mutable_register_session()->set_preassigned_id(s.id());
+    for (const auto& g : grants)
+      repeated.mutable_register_session()->add_grants(g);
+    if (again)
+      *repeated.mutable_register_session()->add_grant_times() = time;
+    return w.reply(repeated);
+  };
+  CHECK(adopt({"pty", "spawn"}, true).refusal().code() == v1::Refusal::STATE);
+  CHECK(adopt({"pty", "spawn"}, false).session().session().grant_ends(0).until_ms() == s.grant_ends(0).until_ms());
+  w.pass(1000);
+  CHECK(adopt({"pty", "spawn"}, false).refusal().code() == v1::Refusal::STATE);
+  CHECK(adopt({"spawn"}, false).session().session().grant_ends(0).until_ms() == s.grant_ends(0).until_ms());
 }

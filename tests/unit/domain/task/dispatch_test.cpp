@@ -714,6 +714,32 @@ TEST_CASE("a worker's session has the rights that were asked for with it, also w
   CHECK(w.rows.row<v1::Session>(domain::key(spawn.session_id()))->grants_size() == 1);
 }
 
+TEST_CASE("a worker's rights end when they were given to end, in each attempt, and are not given anew by a retry") {
+  task_world w;
+  auto c = run_command("x");
+  c.mutable_dispatch()->add_grants("pty");
+  c.mutable_dispatch()->add_grants("spawn");
+  auto& time = *c.mutable_dispatch()->add_grant_times();
+  time.set_grant("pty");
+  time.set_for_ms(60'000);
+  const auto until = w.in.now_ms + 60'000;
+  const auto spawn = w.op(c).dispatch().spawn();
+  w.pass(10'000);
+  w.rows.erase(w.rows.row<v1::Session>(domain::key(spawn.session_id())).value());
+  REQUIRE_FALSE(w.node(starting(spawn.id())).has_refusal());
+  const auto session = w.rows.row<v1::Session>(domain::key(spawn.session_id())).value();
+  REQUIRE(session.grant_ends_size() == 1);
+  CHECK(session.grant_ends(0).until_ms() == until);
+  const auto again = domain::dispatch_like(spawn, w.in.now_ms);
+  CHECK(again.grants_size() == 2);
+  REQUIRE(again.grant_times_size() == 1);
+  CHECK(again.grant_times(0).for_ms() == 50'000);
+  const auto late = domain::dispatch_like(spawn, until);
+  CHECK(late.grant_times().empty());
+  REQUIRE(late.grants_size() == 1);
+  CHECK(late.grants(0) == "spawn");
+}
+
 // -- promotion into the work tracker (as in swarm-mcp) ------------------------------------------------------------------
 
 namespace {

@@ -477,6 +477,62 @@ TEST_CASE("a session's right to a terminal ends with the session, also on a stre
   CHECK(refused->Finish().error_code() == grpc::StatusCode::UNAUTHENTICATED);
 }
 
+TEST_CASE("a right that was given for a time ends then, also on a stream that is open and for a token that is remembered") {
+  service_world f;
+  auto token = random_bytes(32);
+  auto c = fabric_world::command();
+  auto& r = *c.mutable_register_session();
+  r.set_directory("/repo");
+  r.set_root("/repo");
+  r.set_pid(100);
+  r.set_pid_start(100);
+  r.set_token_hash(sha256(token));
+  r.add_grants("pty");
+  auto& time = *r.add_grant_times();
+  time.set_grant("pty");
+  time.set_for_ms(3'600'000);
+  REQUIRE(f.run(c).session().session().grant_ends_size() == 1);
+  v1::CreatePtyRequest create;
+  create.mutable_id()->set_client("pty-client");
+  create.mutable_id()->set_seq(1);
+  create.set_scope("s");
+  create.set_directory("/");
+  create.add_argv("/bin/sh");
+  v1::PtyInfo info;
+  {
+    grpc::ClientContext ctx;
+    REQUIRE(f.ptys->Create(&ctx, create, &info).ok());
+  }
+  auto context = [&] {
+    auto out = std::make_unique<grpc::ClientContext>();
+    out->set_deadline(soon());
+    out->AddMetadata(token_metadata, to_hex(token));
+    return out;
+  };
+  v1::ReadPtyRequest read;
+  read.set_id(info.id());
+  read.set_follow(true);
+  auto follows = context();
+  auto out = f.ptys->Read(follows.get(), read);
+  f.keeper.print(info.id(), "one ");
+  v1::PtyChunk chunk;
+  REQUIRE(out->Read(&chunk));
+  f.clock.ahead_ms += 3'600'000;
+  f.keeper.print(info.id(), "secret");
+  while (out->Read(&chunk))
+    CHECK(chunk.data().find("secret") == std::string::npos);
+  CHECK(out->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+  auto asks = [&] {
+    auto again = context();
+    auto refused = f.ptys->Read(again.get(), read);
+    CHECK_FALSE(refused->Read(&chunk));
+    return refused->Finish();
+  };
+  // The token may be remembered for some seconds more: by its own clock.
+  CHECK(eventually([&] { return asks().error_code() == grpc::StatusCode::PERMISSION_DENIED; }));
+  CHECK(asks().error_message().find("--grant pty") != std::string::npos);
+}
+
 TEST_CASE("input with a fence is typed only while the worker works under that claim") {
   service_world f;
   auto order = fabric_world::dispatch("talk");

@@ -151,24 +151,95 @@ TEST_CASE("what lasts ends with its session, once, unless it is over before") {
   CHECK_FALSE(callers.watch("b", before, [] {}));
 }
 
-TEST_CASE("a terminal is for people, for its own session, and for sessions that were granted it") {
-  auto status = [](const v1::Principal& p, const std::string& session) {
-    v1::PtyInfo terminal;
-    terminal.set_session_id(session);
-    terminal.set_harness("exec");
-    return may_use_terminal(p, terminal, domain::operation::pty_read);
-  };
+TEST_CASE("a terminal is for people, for its own session to look at, and for sessions that were granted its sort") {
+  v1::PtyInfo program, agent;
+  program.set_session_id("a");
+  program.set_harness("exec");
+  agent.set_session_id("b");
+  agent.set_harness("claude");
+  const auto may = [](const v1::Principal& p, domain::operation what, const v1::PtyInfo& info) { return may_use_terminal(p, what, info).ok(); };
+  using enum domain::operation;
   v1::Principal p;
   p.set_kind(v1::Principal::OPERATOR);
-  CHECK(status(p, "a").ok());
+  CHECK(may(p, pty_write, program));
+  CHECK(may(p, pty_write, agent));
+  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY, v1::Principal::NODE, v1::Principal::AGENT, v1::Principal::ORPHAN,
+                    v1::Principal::KIND_UNSPECIFIED}) {
+    p.set_kind(kind);
+    CHECK_FALSE(may(p, pty_read, program));
+    CHECK_FALSE(may(p, pty_write, agent));
+  }
   p.set_kind(v1::Principal::SESSION);
-  p.set_id("b");
-  CHECK(status(p, "a").error_code() == grpc::StatusCode::PERMISSION_DENIED);
-  CHECK(status(p, "b").ok());
-  p.set_id("");
-  CHECK_FALSE(status(p, "").ok());
+  p.set_id("c");
+  CHECK(may_use_terminal(p, pty_read, program).error_code() == grpc::StatusCode::PERMISSION_DENIED);
   p.add_grants("pty");
-  CHECK(status(p, "a").ok());
+  CHECK(may(p, pty_write, program));
+  CHECK_FALSE(may(p, pty_write, agent));
+  CHECK_FALSE(may(p, pty_read, agent));
+  p.set_grants(0, "pty:agents");
+  CHECK(may(p, pty_write, agent));
+  CHECK_FALSE(may(p, pty_read, program));
+  for (const auto* grant : {"pty", "pty:agents"}) {
+    p.set_grants(0, grant);
+    for (const auto* id : {"a", "b"}) {
+      p.set_id(id);
+      const auto& own = *id == 'a' ? program : agent;
+      CHECK(may(p, pty_read, own));
+      CHECK(may(p, pty_resize, own));
+      CHECK_FALSE(may(p, pty_write, own));
+    }
+  }
+  p.set_id("");
+  p.clear_grants();
+  program.clear_session_id();
+  CHECK_FALSE(may(p, pty_read, program));
+}
+
+TEST_CASE("a worker's grant that has an end is gone by then, and one without a clock holds nothing that ends") {
+  std::int64_t now = 1'000;
+  worker_registry workers{[&now] { return now; }}, clockless;
+  domain::grant_end_list ends;
+  ends.Add()->set_grant("pty");
+  ends.Mutable(0)->set_until_ms(2'000);
+  for (auto* w : {&workers, &clockless})
+    w->put(getpid(), session_named("s", {"pty", "spawn"}), "hash", ends);
+  CHECK(clockless.of_token("hash")->grants_size() == 1);
+  named_process worker;
+  worker.pid = getpid();
+  const auto at_connect = *workers.of_lineage({worker});
+  CHECK(at_connect.grants_size() == 2);
+  CHECK(workers.current(at_connect).second == 2'000);
+  now = 1'999;
+  CHECK(workers.of_token("hash")->grants_size() == 2);
+  now = 2'000;
+  REQUIRE(workers.of_token("hash")->grants_size() == 1);
+  CHECK(workers.of_token("hash")->grants(0) == "spawn");
+  // A connection that was made before is judged at each call.
+  auto [who, until] = workers.current(at_connect);
+  CHECK(who.grants_size() == 1);
+  CHECK(until == 0);
+  workers.erase(getpid());
+  CHECK(workers.current(at_connect).first.grants().empty());
+}
+
+TEST_CASE("a token is remembered no longer than the grants hold that it was resolved with") {
+  std::int64_t boot = 0;
+  token_cache callers{[&boot] { return boot; }};
+  v1::Session s;
+  s.set_id("s");
+  s.add_grants("pty");
+  auto& end = *s.add_grant_ends();
+  end.set_grant("pty");
+  end.set_until_ms(10'100);
+  CHECK(principal_of(s, 10'099).grants_size() == 1);
+  CHECK(principal_of(s, 10'100).grants().empty());
+  callers.remember("h", bearer_of(s, 10'000), callers.invalidations(), 10'000);
+  REQUIRE(callers.resolved("h"));
+  CHECK(callers.resolved("h")->until_ms == 10'100);
+  boot += 99;
+  CHECK(callers.resolved("h"));
+  boot += 1;
+  CHECK_FALSE(callers.resolved("h"));
 }
 
 TEST_CASE("programs are found on the caller's PATH") {
