@@ -23,7 +23,7 @@ pid_t lasting_program(const test_node& node) {
   const auto id = node.ctl_json({"pty", "new", "--", "sleep", "600"})["id"].get<std::string>();
   pid_t pid = 0;
   REQUIRE(eventually([&] {
-    for (const auto& p : node.ctl_json({"pty", "list"})["ptys"])
+    for (const auto& p : node.ctl_json({"pty", "list"}))
       if (p["id"] == id && p["running"] == true)
         pid = p["pid"].get<pid_t>();
     return pid != 0;

@@ -158,7 +158,6 @@ run_the_unit() {
   swarmctl up >/dev/null || fail "swarmctl up after the unit"
   swarmctl down >/dev/null || fail "swarmctl down after the unit"
   nothing_runs
-  nothing_runs
 }
 
 inside() {
