@@ -44,11 +44,8 @@ int set_passphrase(invocation& cli, bool remove) {
   const auto reply = cli.node().admin.set_passphrase(request);
   overwrite(*request.mutable_passphrase());
   overwrite(*request.mutable_former());
-  if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"set", reply.set()}});
-  else
-    cli.io().line(reply.set() ? "the passphrase is set; at a terminal that the node takes for an agent's: swarmctl login"
-                              : "there is no passphrase any more");
+  cli.io().line(reply.set() ? "the passphrase is set; at a terminal that the node takes for an agent's: swarmctl login"
+                            : "there is no passphrase any more");
   return code::ok;
 }
 
@@ -61,10 +58,7 @@ int run_login(invocation& cli, const login_options& o) {
   ask("Passphrase: ", [&](const std::string& words) { request.set_passphrase(words); });
   const auto reply = cli.node().admin.login(request);
   overwrite(*request.mutable_passphrase());
-  if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"until_ms", reply.until_ms()}});
-  else
-    cli.io().line("this terminal is yours for " + duration(reply.until_ms() - cli.now_ms()) + "; swarmctl logout ends that");
+  cli.io().line("this terminal is yours for " + duration(reply.until_ms() - cli.now_ms()) + "; swarmctl logout ends that");
   return code::ok;
 }
 

@@ -1,11 +1,11 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/order_seal.hpp"
 #include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
-#include "actors/fabric/workers/order_seal.hpp"
 #include "services/call/requests.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/host/harness.hpp"
@@ -116,7 +116,7 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   in.place = [&](v1::Command& cmd) {
     auto refusal = check_worker(service, cmd, *environment, *paths);
     if (!refusal && service.node->cluster && !service.node->cluster->home_of(cmd.scope()).empty())
-      seal_order(cmd, req.id(), service.node->facts);
+      domain::seal_order(cmd, req.id(), {service.node->facts.node_id, service.node->facts.token_key});
     return refusal;
   };
   auto admitted = admit_command(req.id(), req.command(), in);

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/agents/agent.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/domain/harness.hpp"
 
 namespace swarm {
 
@@ -15,13 +15,13 @@ namespace {
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_agents_program(const process_stat& p) {
-  if (agents::find(command_name_of(p.pid).value_or("")) || agents::find(file_name(executable_of(p.pid).value_or(""))))
+  if (domain::is_agent(command_name_of(p.pid).value_or("")) || domain::is_agent(file_name(executable_of(p.pid).value_or(""))))
     return true;
   // An interpreter and its script.
   std::ifstream in{"/proc/" + std::to_string(p.pid) + "/cmdline"};
   std::string word;
   for (int i = 0; i < 3 && std::getline(in, word, '\0'); ++i)
-    if (agents::find(file_name(word)))
+    if (domain::is_agent(file_name(word)))
       return true;
   return false;
 }

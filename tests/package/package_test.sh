@@ -129,6 +129,8 @@ run_the_unit() {
     }
     read -rt 0.05 <> <(:) || true
   done
+  # Workers have the restrictions of their keeper: none from before may be there for the unit to find.
+  nothing_runs
   systemctl --user set-environment SWARM_HOME="$SWARM_HOME" ASAN_OPTIONS="${ASAN_OPTIONS:-}"
   systemctl --user start swarmd || fail "systemctl start: $(systemctl --user --no-pager status swarmd 2>&1)"
   cd "$scratch/project"
@@ -136,6 +138,9 @@ run_the_unit() {
   until swarmctl --no-autostart status >/dev/null 2>&1; do
     ((SECONDS < until)) || fail "the unit does not serve: $(systemctl --user --no-pager status swarmd 2>&1)"
   done
+  said=$(swarmctl --no-autostart status --json | tr -d ' \n')
+  [[ $said == *'"keeper_refused":null'* ]] || fail "the unit does not take its keeper: $said"
+  [[ $said == *'"restrictions":{"no_new_privileges":true,"seccomp":2,"unit":"swarmd.service"}'* ]] || fail "the unit's restrictions: $said"
   swarmctl --no-autostart dispatch "work under the unit" --harness exec -- sh -euc '
     grep "^NoNewPrivs" /proc/self/status
     echo in the home >"$HOME/written"; echo in the project >written; mktemp >/dev/null
@@ -144,10 +149,14 @@ run_the_unit() {
     # One more, which an agent does not need.
     chmod u+s written && exit 5 || true' >"$scratch/dispatch" 2>&1 || fail "under the unit: $(cat "$scratch/dispatch")"
   [[ $(cat "$HOME/written" written) == *home*project* ]] || fail "the worker has not written"
+  said=$(swarmctl --no-autostart status --json | tr -d ' \n')
+  [[ $said == *'"keeper_restrictions":{"no_new_privileges":true,"seccomp":2,"unit":"swarmd.service"}'* ]] || fail "the keeper's restrictions: $said"
   systemctl --user stop swarmd
   said=$(systemctl --user show -p Result --value swarmd)
   [[ $said == success ]] || fail "the unit ended with $said: $(systemctl --user --no-pager status swarmd 2>&1)"
-  swarmctl up >/dev/null && swarmctl down >/dev/null # and with it the keeper, which a stopped unit leaves to the next node
+  # Outside of the unit the node does not take over its keeper, and ends it all the same.
+  swarmctl up >/dev/null || fail "swarmctl up after the unit"
+  swarmctl down >/dev/null || fail "swarmctl down after the unit"
   nothing_runs
 }
 

@@ -12,8 +12,8 @@
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/order_seal.hpp"
 #include "actors/domain/rules.hpp"
-#include "actors/fabric/workers/order_seal.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -273,7 +273,7 @@ bool is_asked_elsewhere(const entity_place& place, const v1::Spawn& row) {
   const auto& from = row.requested_by().node();
   if (place.links.home.empty())
     return !from.empty() && from != node.facts.node_id;
-  return from != node.facts.node_id || !is_sealed_here(row, place.scope, node.facts);
+  return from != node.facts.node_id || !domain::is_sealed_here(row, place.scope, {node.facts.node_id, node.facts.token_key});
 }
 
 /// Why this node does not run it; empty = it does. What others ask for, its own rules decide.

@@ -2,7 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/local_socket.hpp"
+#include "actors/base/process.hpp"
 
 using namespace swarm;
 
@@ -32,4 +39,60 @@ TEST_CASE("what differs is named, the other's first") {
 TEST_CASE("this process can be seen, and one that is gone cannot") {
   CHECK(restrictions_of(getpid()));
   CHECK_FALSE(restrictions_of(0x7ffffff0));
+}
+
+namespace {
+
+/// Runs in a child that is no root's, into which nobody may look; its verdict.
+template <class Act>
+bool holds_when_hidden(Act act) {
+  const auto pid = fork();
+  if (pid == 0) {
+    const bool ordinary = geteuid() != 0 || (setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    forbid_inspection();
+    _exit(ordinary && is_inspection_forbidden() && act() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return status == 0;
+}
+
+} // namespace
+
+TEST_CASE("a process that nobody may look into still reaches its sockets by long paths, and sees itself") {
+  const auto dir = std::filesystem::temp_directory_path() / ("swarm-" + random_uuid()) / std::string(120, 'd');
+  std::filesystem::create_directories(dir);
+  std::filesystem::permissions(dir.parent_path(), std::filesystem::perms::all);
+  std::filesystem::permissions(dir, std::filesystem::perms::all);
+  CHECK(holds_when_hidden([&] {
+    auto listening = listen_at(dir / "s.sock", 1);
+    return static_cast<bool>(connect_at(dir / "s.sock"));
+  }));
+  CHECK(holds_when_hidden([] { return executable_of(getpid()) && pid_start_time(getpid()) && restrictions_of(getpid()); }));
+  std::filesystem::remove_all(dir.parent_path());
+}
+
+TEST_CASE("of a process that nobody may look into others see what restricts it and its name, but not its environment or its file") {
+  int ready[2], done[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(done) == 0);
+  const auto hidden = fork();
+  if (hidden == 0) {
+    (void)!(geteuid() != 0 || (setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0));
+    forbid_inspection();
+    char c = 0;
+    close(done[1]);
+    (void)!write(ready[1], "x", 1);
+    (void)!read(done[0], &c, 1);
+    _exit(0);
+  }
+  char c = 0;
+  REQUIRE(read(ready[0], &c, 1) == 1);
+  CHECK(holds_when_hidden([&] {
+    return restrictions_of(hidden) && command_name_of(hidden) && pid_start_time(hidden) && !executable_of(hidden) && !environment_of(hidden, "PATH");
+  }));
+  close(done[1]);
+  waitpid(hidden, nullptr, 0);
+  for (auto fd : {ready[0], ready[1], done[0]})
+    close(fd);
 }

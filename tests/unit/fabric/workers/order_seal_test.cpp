@@ -1,4 +1,4 @@
-#include "actors/fabric/workers/order_seal.hpp"
+#include "actors/domain/order_seal.hpp"
 
 #include <functional>
 
@@ -53,7 +53,7 @@ struct member {
   v1::Command ordered(std::uint64_t seq = 1) const {
     auto cmd = fabric_world::spawn_command("k");
     cmd.mutable_request_spawn()->set_directory("tmp");
-    seal_order(cmd, request(seq), node->facts);
+    domain::seal_order(cmd, request(seq), {node->facts.node_id, node->facts.token_key});
     return cmd;
   }
   /// As the home shows it.
@@ -158,6 +158,6 @@ TEST_CASE("a repeated request names the same spawn, and each other request anoth
   CHECK(is_uuid(m.ordered(1).request_spawn().order().spawn_id()));
   auto asks_nobody = fabric_world::dispatch("t");
   asks_nobody.mutable_dispatch()->clear_harness();
-  seal_order(asks_nobody, request(1), m.node->facts);
+  domain::seal_order(asks_nobody, request(1), {"member", std::string(32, 'm')});
   CHECK_FALSE(asks_nobody.dispatch().has_order());
 }
