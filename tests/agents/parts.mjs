@@ -1,6 +1,6 @@
 // What the checks of run.mjs work with: the fake model, a session of `swarmctl mcp`, and a node with a home and a repository of its own.
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -164,7 +164,9 @@ export class node {
     };
     if (manner !== 'person') {
       this.environment.SWARM_HOME = state;
-      this.environment[`SWARM_HARNESS_${name.toUpperCase()}`] = [program, ...(manner === 'asking' ? asking.arguments : [])].join(' ');
+      const started = [program, ...(manner === 'asking' ? asking.arguments : [])];
+      if (manner === 'asking') started.unshift(this.writeTools());
+      this.environment[`SWARM_HARNESS_${name.toUpperCase()}`] = started.join(' ');
     }
     for (const passed of ['ASAN_OPTIONS', 'UBSAN_OPTIONS', 'SWARM_SHARE']) if (process.env[passed]) this.environment[passed] = process.env[passed];
     programs[name].prepare(this.home, this.repository, fake.url);
@@ -174,6 +176,23 @@ export class node {
     writeFileSync(join(this.repository, 'theirs.txt'), 'theirs\n');
     check(spawnSync('sh', ['-c', git], { cwd: this.repository, env: this.environment }).status === 0, 'git does not work');
     if (manner !== 'person' && name === 'gemini' && !takesSharedSettings(this.environment)) this.swarmctl('install', '--host', name, '--yes');
+  }
+
+  /** What an agent's tools could run in the background, as its session: a shell beside the program that does what is written to `tools`. */
+  writeTools() {
+    const file = join(this.root, 'with-tools');
+    const loop = `while sleep 0.2; do [ -e tools ] || continue; mv tools tools.sh; sh tools.sh > tools.out 2>&1; mv tools.out tools.said; done`;
+    writeFileSync(file, `#!/bin/sh\n(cd '${this.root}' && ${loop}) < /dev/null > /dev/null 2>&1 &\nexec "$@"\n`, { mode: 0o700 });
+    return file;
+  }
+  /** Runs it there; what it said. */
+  async runBeside(script) {
+    const said = join(this.root, 'tools.said');
+    rmSync(said, { force: true });
+    writeFileSync(join(this.root, 'tools.new'), script);
+    renameSync(join(this.root, 'tools.new'), join(this.root, 'tools'));
+    await eventually('the tools have run', CALL_S + TASK_S, () => existsSync(said));
+    return readFileSync(said, 'utf8');
   }
 
   /** Standard output of `swarmctl ARGUMENTS`; throws what it complained about. */

@@ -198,6 +198,17 @@ const askingChecks = {
     await pause(STILL_S * 1000);
     check(question.shows.test(at.screen()), 'its question has gone');
     check(at.json('agents')[0].state === 'blocked', `while it asks it is ${at.json('agents')[0].state}`);
+    // Nor do the agent's own tools answer it, by typing, by waking the agent, or by saying that it is idle; nor a hook that nobody called.
+    const own = await at.runBeside(`swarmctl pty send $SWARM_SPAWN_ID --enter; echo typed $?
+      swarmctl prompt-peer --to $SWARM_MCP_INSTANCE_ID --message x --force; echo woken $?
+      for s in cli hook one two three; do swarmctl report-agent idle --source $s; done
+      swarmctl send --to $SWARM_MCP_INSTANCE_ID x; echo sent $?`);
+    for (const refused of ['typed 1', 'woken 1', 'sent 1']) check(own.includes(refused), `its tools may do that: ${own}`);
+    check(at.json('agents')[0].state === 'blocked', `since it says so itself it is ${at.json('agents')[0].state}`);
+    await at.runBeside(`printf '{"session_id":"x","hook_event_name":"Stop"}' | swarmctl hook ${at.name} stop`);
+    at.json('prompt-peer', '--to', agent.instance_id, '--message', 'and the fourth', '--force');
+    await pause(STILL_S * 1000);
+    check(question.shows.test(at.screen()), 'its question was answered by its own tools');
     at.swarmctlWith('\x1b', 'pty', 'send', agent.pty, '--stdin');
     await eventually('the model reads the message', MAIL_S, () =>
       at.fake.heard(before).some((one) => one.role === 'tool' && one.text.includes('vermilion')),
