@@ -92,9 +92,9 @@ std::string label_in_rights(const transaction& tx, const v1::RegisterSession& r,
   return rest.empty() ? identity : identity + " " + rest;
 }
 
-std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
+std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::RegisterSession& r, const v1::Session& wanted) {
   const auto& who = caller(tx);
-  if (who.kind() != kind::SESSION)
+  if (who.kind() != kind::SESSION || r.has_agent())
     return std::nullopt;
   const auto present = known_session(tx, who.id());
   if (!present)
