@@ -53,15 +53,13 @@ std::string kept_tokens(std::string_view label, Keep keep) {
   return out;
 }
 
-/// Who is no session yet registers as what anybody is here, unless it may choose, or a person has started its agent as more.
+/// Who is no session yet registers as what anybody is here, unless it may choose.
 std::optional<v1::Reply> check_unregistered(const transaction& tx, const v1::Session& wanted) {
   const auto& who = caller(tx);
-  const auto& start = tx.command().register_session().agent();
-  if (has_token(wanted.label(), gateway_token) && !start.coordinator())
+  if (has_token(wanted.label(), gateway_token))
     if (auto refused = may(who, operation::make_coordinators))
       return refuse(v1::Refusal::FORBIDDEN, "Only the operator registers coordinators. Leave mode:gateway out of the label. " + refused->text());
-  const auto identity = identity_token(wanted.label());
-  if (wanted.identity() != tx.in().user_identity && (identity.empty() || identity != identity_token(start.identity())))
+  if (wanted.identity() != tx.in().user_identity)
     if (auto refused = may(who, operation::choose_identity))
       return refuse(v1::Refusal::FORBIDDEN,
                     "Only the operator registers another identity than the node user's. Leave identity: out of the label. " + refused->text());
@@ -108,8 +106,11 @@ std::string label_in_rights(const transaction& tx, const v1::RegisterSession& r,
   return rest.empty() ? identity : identity + " " + rest;
 }
 
-std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::Session& wanted) {
+std::optional<v1::Reply> check_registrant(const transaction& tx, const v1::RegisterSession& r, const v1::Session& wanted) {
   const auto& who = caller(tx);
+  // Below an agent's program its start has had its say already (label_in_rights).
+  if (r.has_agent())
+    return std::nullopt;
   if (who.kind() != kind::SESSION)
     return check_unregistered(tx, wanted);
   const auto present = known_session(tx, who.id());

@@ -14,8 +14,8 @@ bool is_made_for_caller(const transaction&, const v1::Session&, const v1::Regist
 std::string label_in_rights(const transaction&, const v1::RegisterSession&, const v1::Session* present, std::string& note);
 
 /// A label gives rights, so a session may only register what it is: not itself under another identity or as a coordinator, and not a second
-/// session that is one, whose token it would hold. Refuses the row that would do it.
-std::optional<v1::Reply> check_registrant(const transaction&, const v1::Session& wanted);
+/// session that is one, whose token it would hold. Refuses the row that would do it. Below an agent program the label has been taken care of.
+std::optional<v1::Reply> check_registrant(const transaction&, const v1::RegisterSession&, const v1::Session& wanted);
 
 /// The session of the caller's agent program that nobody holds yet: the one that the caller is, else the only one in the scope.
 std::optional<v1::Session> session_of_agent(const transaction&, const v1::RegisterSession&);

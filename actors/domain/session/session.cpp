@@ -106,7 +106,7 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   if (!r.label().empty() || !adopted_existing)
     s.set_label(label_in_rights(tx, r, adopted_existing ? &s : nullptr, note));
   s.set_identity(effective_identity(s.label(), tx.in()));
-  if (auto refusal = check_registrant(tx, s))
+  if (auto refusal = check_registrant(tx, r, s))
     return *refusal;
   s.set_heartbeat_ms(tx.in().now_ms);
   if (!r.node_id().empty()) {
@@ -240,7 +240,7 @@ v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
       if (row->scope() == tx.scope())
         return adopt(tx, *row, r);
       // Only its own scope looks after a session: the caller hears of it here and registers there.
-      if (auto refusal = check_registrant(tx, *row))
+      if (auto refusal = check_registrant(tx, r, *row))
         return *refusal;
       return session_reply(std::move(*row), true);
     }
