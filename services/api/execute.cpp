@@ -4,6 +4,7 @@
 #include "actors/domain/rules.hpp"
 #include "services/api/coordination_service.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/agent_call.hpp"
 #include "services/call/deadline.hpp"
 #include "services/call/requests.hpp"
 
@@ -86,7 +87,7 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
       // A caller who is known already is served here on gRPC's thread as far as possible: one actor serves all short calls.
       std::optional<prepared_call> prepared;
       if (in.who.is_final())
-        prepared = prepare(service_, *req, in.who.principal, patience);
+        prepared = prepare(service_, *req, in.who, in.who.principal, patience);
       return run_short(service_, in.slot,
                        [service = service_, who = std::move(in.who), prepared = std::move(prepared), patience, req,
                         rep](short_calls_ptr short_calls, const short_call_ptr& call) mutable {
@@ -96,7 +97,7 @@ grpc::ServerUnaryReactor* coordination_service::Execute(grpc::CallbackServerCont
                            short_calls, service, who,
                            [=](const v1::Principal& principal) {
                              if (call->open())
-                               go_on(short_calls, service, who, prepare(service, *req, principal, patience), call, rep);
+                               go_on(short_calls, service, who, prepare(service, *req, who, principal, patience), call, rep);
                            },
                            [call](grpc::Status s) { call->finish(std::move(s)); });
                        });
@@ -115,7 +116,7 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
             if (!call->open())
               return;
             auto q = std::make_shared<v1::Query>(*req);
-            *q->mutable_principal() = principal;
+            *q->mutable_principal() = speaker(service.callers.places(), who, principal, req->viewer());
             path_view paths{service.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
             paths.to_store(*q);
             if (patience)

@@ -146,7 +146,7 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
                        with_principal(
                          self, service, who,
                          [=](const v1::Principal& principal) {
-                           auto prepared = prepare(service, spawn_request(*req), principal, patience);
+                           auto prepared = prepare(service, spawn_request(*req), who, principal, patience);
                            auto front = service.board->get().front;
                            if (!prepared.status.ok() || !front)
                              return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);

@@ -139,7 +139,7 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   auto& st = self->state;
   auto at = st.next_in++;
   auto seq = req.id().seq();
-  auto prepared = prepare(*st.service, req, st.principal);
+  auto prepared = prepare(*st.service, req, st.who, st.principal);
   auto front = st.service->board->get().front;
   if (prepared.refusal) {
     v1::Reply r;

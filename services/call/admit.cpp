@@ -6,6 +6,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/admit_command.hpp"
 #include "actors/fabric/cluster/placement.hpp"
+#include "services/call/agent_call.hpp"
 #include "services/call/requests.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/host/harness.hpp"
@@ -84,7 +85,7 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
 
 } // namespace
 
-prepared_call prepare(const service_environment& service, const v1::ExecuteRequest& req, const v1::Principal& who,
+prepared_call prepare(const service_environment& service, const v1::ExecuteRequest& req, const claim& by, const v1::Principal& who,
                       const std::optional<std::chrono::milliseconds>& patience) {
   if (req.id().client().size() < 8 || req.id().client().size() > limits::request_client_bytes_max || req.id().seq() == 0)
     return refuse("a request id has a client name of 8 to 64 bytes and a number from 1");
@@ -96,7 +97,10 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     return refuse("the environment is larger than 256 KiB");
   std::optional<path_view> paths;
   way_in in;
-  in.principal = who;
+  const auto& places = service.callers.places();
+  in.principal = speaker(places, by, who, req.command().actor());
+  if (req.command().has_register_session())
+    in.agent = agent_start_of(places, by.place);
   in.node_id = service.node->facts.node_id;
   in.node_name = service.node->facts.node_name;
   in.to_store = [&](v1::Command& cmd) {

@@ -199,7 +199,7 @@ struct prepared_call {
   std::optional<v1::Refusal> refusal;
   path_view paths = {}; // in which the reply is shown
 };
-prepared_call prepare(const service_environment&, const v1::ExecuteRequest&, const v1::Principal&,
+prepared_call prepare(const service_environment&, const v1::ExecuteRequest&, const claim&, const v1::Principal&,
                       const std::optional<std::chrono::milliseconds>& patience = {});
 
 } // namespace swarm
