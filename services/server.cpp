@@ -8,8 +8,8 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
                          token_cache& tokens, agent_roots& roots, cluster& of, links& transport, runtime::supervisor_actor root,
                          node_service::hooks hooks)
   : logins_(node->facts.dir.login_file(), [clock = node->clock] { return clock->boot_ms(); }), places_(workers, roots, hooks.running_keeper),
-    callers_(table_, workers, tokens, places_, &logins_), service_{sys, std::move(board), node, callers_, admission_, stopping_, of}, coordination_(service_),
-    ptys_(service_), node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
+    callers_(table_, workers, tokens, places_, &logins_), service_{sys, std::move(board), node, callers_, admission_, stopping_, of},
+    coordination_(service_), ptys_(service_), node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));

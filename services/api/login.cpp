@@ -31,7 +31,7 @@ grpc::ServerUnaryReactor* node_service::Login(grpc::CallbackServerContext* ctx, 
     const auto pid = static_cast<pid_t>(service_.callers.process_of(*ctx));
     const bool of_worker = in.who.share.starts_with(workers_share);
     auto act = [this, rep, shown, pid, of_worker]() -> std::optional<security_failure> {
-      auto session = of_worker ? std::nullopt : person_session_of(pid, machines_sessions());
+      auto session = of_worker ? std::nullopt : person_session_of(pid, service_.callers.sessions());
       if (!session)
         return no_terminal();
       auto valid_ms = logins_.login(*session, shown->view());
@@ -49,7 +49,7 @@ grpc::ServerUnaryReactor* node_service::Login(grpc::CallbackServerContext* ctx, 
 grpc::ServerUnaryReactor* node_service::Logout(grpc::CallbackServerContext* ctx, const v1::LogoutRequest* req, v1::LogoutReply* rep) {
   return when_admitted(service_, *ctx, domain::operation::logout, std::nullopt, [&](const admitted&) -> grpc::ServerUnaryReactor* {
     auto* reactor = ctx->DefaultReactor();
-    const auto session = person_session_of(static_cast<pid_t>(service_.callers.process_of(*ctx)), machines_sessions());
+    const auto session = person_session_of(static_cast<pid_t>(service_.callers.process_of(*ctx)), service_.callers.sessions());
     if (req->all())
       rep->set_ended(static_cast<std::uint32_t>(logins_.logout_all())); // less for everybody is no harm
     else if (session && logins_.logout(*session))
@@ -67,7 +67,7 @@ grpc::ServerUnaryReactor* node_service::SetPassphrase(grpc::CallbackServerContex
     const auto pid = static_cast<pid_t>(service_.callers.process_of(*ctx));
     auto act = [this, rep, former, fresh, pid]() -> std::optional<security_failure> {
       rep->set_set(!fresh->empty());
-      return logins_.set_passphrase(person_session_of(pid, machines_sessions()).value_or(kernel_session{}), former->view(), fresh->view());
+      return logins_.set_passphrase(person_session_of(pid, service_.callers.sessions()).value_or(kernel_session{}), former->view(), fresh->view());
     };
     if (!worker_.post([reactor, act, slot = in.slot] { reactor->Finish(status_of(act())); }))
       reactor->Finish(to_status(errc::overloaded));

@@ -176,7 +176,8 @@ grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* c
 /// Not refused to anybody: who is refused everything else asks why.
 grpc::ServerUnaryReactor* node_service::Explain(grpc::CallbackServerContext* ctx, const v1::ExplainRequest*, v1::Explanation* rep) {
   auto who = service_.callers.identify(*ctx, look_again::always);
-  auto place = service_.admission.enter("explain/" + std::to_string(service_.callers.process_of(*ctx)), who.share, who.principal.kind() == v1::Principal::OPERATOR);
+  auto place = service_.admission.enter("explain/" + std::to_string(service_.callers.process_of(*ctx)), who.share,
+                                        who.principal.kind() == v1::Principal::OPERATOR);
   if (!place)
     return finish_now(to_status(errc::overloaded));
   const auto& places = service_.callers.places();

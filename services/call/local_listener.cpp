@@ -94,7 +94,7 @@ std::size_t local_listener::open_connections() {
 
 bool local_listener::has_room(const caller_process& p) {
   using verdict = connection_shares::verdict;
-  const auto is_persons = p.place.is == caller_place::kind::user || p.place.is == caller_place::kind::orphan;
+  const auto is_persons = p.place.is == caller_place::kind::user;
   auto found = shares_.take(p.share, is_persons);
   if (found != verdict::taken) {
     forget_closed();

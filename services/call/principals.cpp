@@ -273,13 +273,21 @@ std::string principals::objection_to_token(const caller_place& at, const bearer&
   return elsewhere ? "the token is that of another worker or agent, and " + reason_of(at) + "; unset SWARM_TOKEN" + ask_why : std::string{};
 }
 
+session_view principals::sessions() const {
+  auto view = machines_sessions();
+  view.is_agents = [&roots = places_.roots(), by_name = std::move(view.is_agents)](const process_stat& p, const process_stat& leader) {
+    return roots.known(p) || by_name(p, leader);
+  };
+  return view;
+}
+
 /// A person who has shown the passphrase in this terminal outranks what the place looks like. Asked only where the place alone says otherwise.
 bool principals::identify_by_login(claim& out, const caller_process& who) const {
   const auto is = out.place.is;
   if (!logins_ || (is != place_kind::agent && is != place_kind::marked && is != place_kind::orphan) || !logins_->any())
     return false;
   const auto pid = static_cast<pid_t>(who.pid);
-  auto session = person_session_of(pid, machines_sessions());
+  auto session = person_session_of(pid, sessions());
   if (!session || !logins_->is_person(*session) || pid_start_time(pid) != who.start)
     return false;
   out.rule = v1::Explanation::LOGIN;

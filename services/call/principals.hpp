@@ -14,8 +14,8 @@
 
 #include <grpcpp/server_context.h>
 
-#include "actors/fabric/node_environment.hpp"
 #include "actors/domain/rights.hpp"
+#include "actors/fabric/node_environment.hpp"
 #include "services/call/caller_place.hpp"
 #include "services/call/logins.hpp"
 #include "swarm/v1/common.pb.h"
@@ -30,7 +30,7 @@ struct caller_process {
   std::uint64_t start = 0;     // 0 = it was gone already
   caller_place place;          // where it stood when it was looked at last
   std::uint64_t looked_at = 0; // agent_roots::generation() before that
-  std::string share;           // whose share of connections and calls it uses
+  std::string share = {};      // whose share of connections and calls it uses
 };
 
 inline constexpr std::string_view workers_share = "worker/";
@@ -71,9 +71,9 @@ private:
 /// A session as its row says who it is, and who made it.
 struct bearer {
   v1::Principal who;
-  std::string agent_root; // as in Session
-  std::string made_by;    // as in Session
-  std::int64_t until_ms;  // when the first of its grants ends; 0 = none does
+  std::string agent_root = {}; // as in Session
+  std::string made_by = {};    // as in Session
+  std::int64_t until_ms = 0;   // when the first of its grants ends; 0 = none does
 };
 bearer bearer_of(const v1::Session&, std::int64_t now_ms);
 
@@ -166,6 +166,8 @@ public:
   std::string objection_to_token(const caller_place&, const bearer&) const;
   /// A registration of this caller has made a session: with an agent above it, that is the agent's from now on, and who calls. Nothing otherwise.
   std::optional<bearer> registered(const claim&, const v1::Session&, std::int64_t now_ms) const;
+  /// The kernel sessions of terminals, with the agents that the node knows.
+  session_view sessions() const;
   swarm::token_cache& tokens() const noexcept { return tokens_; }
   const caller_places& places() const noexcept { return places_; }
   /// The process of a connection; 0 = unknown.

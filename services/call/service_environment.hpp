@@ -67,7 +67,8 @@ void with_session_of_agent(Self* self, const service_environment& service, const
 }
 
 /// Runs `next(principal)` inside the actor `self` once the principal is known: at once, or after the store was asked about a
-/// token or an agent's session. `next(principal, until_ms)` is told as well when the first of the principal's grants ends (0 = none does). `refuse(status)` otherwise.
+/// token or an agent's session. `next(principal, until_ms)` is told as well when the first of the principal's grants ends (0 = none does).
+/// `refuse(status)` otherwise.
 template <class Self, class Next, class Refuse>
 void with_principal(Self* self, const service_environment& service, const claim& who, Next next, Refuse refuse) {
   auto go_on = [next](const v1::Principal& p, std::int64_t until_ms) {

@@ -24,7 +24,7 @@ v1::Principal of_kind(v1::Principal::Kind kind) {
   return p;
 }
 
-v1::PtyInfo terminal(std::string session, std::string harness, v1::AgentReport::State does = v1::AgentReport::STATE_UNSPECIFIED) {
+v1::PtyInfo a_terminal(std::string session, std::string harness, v1::AgentReport::State does = v1::AgentReport::STATE_UNSPECIFIED) {
   v1::PtyInfo t;
   t.set_id("t1");
   t.set_session_id(std::move(session));
@@ -44,7 +44,7 @@ TEST_CASE("a session looks at its own terminal and never types into it, whatever
   for (const auto* harness : {"exec", "shell", "claude", "hermes"})
     for (auto does : all_states) {
       auto me = session("me", {"pty", "pty:agents", "spawn"});
-      auto mine = terminal("me", harness, does);
+      auto mine = a_terminal("me", harness, does);
       CHECK(may(me, mine, operation::pty_read));
       CHECK(may(me, mine, operation::pty_resize));
       REQUIRE_FALSE(may(me, mine, operation::pty_write));
@@ -53,7 +53,7 @@ TEST_CASE("a session looks at its own terminal and never types into it, whatever
 }
 
 TEST_CASE("the grant pty is for terminals of programs, pty:agents for those of agents, and neither for the other") {
-  const auto program = terminal("b", "exec"), agent = terminal("b", "codex", state::IDLE);
+  const auto program = a_terminal("b", "exec"), agent = a_terminal("b", "codex", state::IDLE);
   for (auto use : {operation::pty_read, operation::pty_resize, operation::pty_write}) {
     CHECK_FALSE(may(session("a"), program, use));
     CHECK_FALSE(may(session("a"), agent, use));
@@ -63,9 +63,9 @@ TEST_CASE("the grant pty is for terminals of programs, pty:agents for those of a
     CHECK_FALSE(may(session("a", {"pty:agents"}), program, use));
   }
   // A session without an id is nobody's.
-  CHECK_FALSE(may(session(""), terminal("", "exec"), operation::pty_read));
+  CHECK_FALSE(may(session(""), a_terminal("", "exec"), operation::pty_read));
   // An agent that was started as a program is an agent.
-  auto as_program = terminal("b", "exec");
+  auto as_program = a_terminal("b", "exec");
   as_program.add_argv("/usr/local/bin/claude");
   CHECK_FALSE(may(session("a", {"pty"}), as_program, operation::pty_write));
 }
@@ -73,7 +73,7 @@ TEST_CASE("the grant pty is for terminals of programs, pty:agents for those of a
 TEST_CASE("no session types to an agent that waits for a person, or of which nobody knows what it does; a person does") {
   for (auto does : all_states) {
     CAPTURE(does);
-    const auto agent = terminal("b", "claude", does);
+    const auto agent = a_terminal("b", "claude", does);
     const bool known = does == state::WORKING || does == state::IDLE || does == state::DONE;
     CHECK(may(session("a", {"pty", "pty:agents"}), agent, operation::pty_write) == known);
     CHECK(may(session("a", {"pty:agents"}), agent, operation::pty_read));
@@ -83,7 +83,7 @@ TEST_CASE("no session types to an agent that waits for a person, or of which nob
 }
 
 TEST_CASE("who is neither operator nor session types nowhere unless a grant says so, and another node's word is none") {
-  const auto agent = terminal("b", "claude", state::IDLE), program = terminal("b", "exec");
+  const auto agent = a_terminal("b", "claude", state::IDLE), program = a_terminal("b", "exec");
   auto device = of_kind(v1::Principal::DEVICE), gateway = of_kind(v1::Principal::GATEWAY), node = of_kind(v1::Principal::NODE);
   auto later = of_kind(static_cast<v1::Principal::Kind>(9));
   node.set_node("another");
