@@ -95,6 +95,32 @@ TEST_CASE("a host does not found a cluster while a lock of a named scope is held
   CHECK(a.ctl({"up", "--listen", address}).status == 0);
 }
 
+TEST_CASE("of two nodes with one state directory the home takes the one that it hears, and tells the other why not") {
+  cluster_of_nodes c;
+  test_node b, copy;
+  c.join(b, "b");
+  fs::create_directories(copy.dir().root);
+  fs::permissions(copy.dir().root, fs::perms::owner_all);
+  fs::copy_file(b.dir().root / "node.json", copy.dir().root / "node.json");
+  fs::copy(b.dir().root / "cluster", copy.dir().root / "cluster", fs::copy_options::recursive);
+  REQUIRE(copy.ctl({"up"}).status == 0);
+  std::string said;
+  CHECK_MESSAGE(eventually([&] {
+                  said = copy.ctl({"status"}).out;
+                  return said.find("another node with the id of this one is linked") != std::string::npos;
+                }),
+                said);
+  CHECK(cluster_of_nodes::link_seen_by(b, "a") == "up");
+  CHECK(b.ctl(in_shared({"instances"})).status == 0);
+  const auto log = file_text(c.home.dir().log_dir() / "swarmd.log");
+  CHECK_MESSAGE(log.find("a second node with the id of b") != std::string::npos, log);
+  // A restart is no second node.
+  b.kill_node();
+  REQUIRE(copy.down().status == 0);
+  REQUIRE(b.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+}
+
 TEST_CASE("a node that leaves is out, its sessions end, and it may come in again") {
   cluster_of_nodes c;
   test_node b;
