@@ -134,13 +134,19 @@ void member::enroll(registration r) {
   auto& body = *command.mutable_register_session();
   body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));
   host_.check_directories(body.label(), body.directory(), body.file_root());
-  if (body.preassigned_id().empty() && body.adopt_session_id().empty())
-    if (auto hooked = leased_by_hook(command.scope(), {})) {
-      body.set_adopt_session_id(hooked->id());
-      body.set_directory(hooked->directory());
-    }
+  const auto wished = command;
+  auto hooked = body.preassigned_id().empty() && body.adopt_session_id().empty() ? leased_by_hook(command.scope(), {}) : std::nullopt;
+  if (hooked) {
+    body.set_adopt_session_id(hooked->id());
+    body.set_directory(hooked->directory());
+  }
   std::string token;
   auto reply = send(command, token);
+  // It was somebody else's, of another host for instance, where the numbers of processes mean others.
+  if (hooked && reply.refusal().code() == v1::Refusal::CONFLICT) {
+    command = wished;
+    reply = send(command, token);
+  }
   if (reply.has_refusal())
     throw std::runtime_error(reply.refusal().text());
   bind(std::move(reply), std::move(token));

@@ -7,9 +7,14 @@ namespace swarm::domain {
 
 namespace {
 
-bool is_same_process(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+/// Ids and start times of processes, and names of directories, say nothing about those of another host.
+bool is_of_host(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
   const auto& host = r.node_id().empty() ? tx.in().node_id : r.node_id();
-  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start() && (s.node_id().empty() || s.node_id() == host);
+  return s.node_id().empty() || s.node_id() == host;
+}
+
+bool is_same_process(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start() && is_of_host(tx, s, r);
 }
 
 /// The caller has proved to be that session by its token.
@@ -19,7 +24,7 @@ bool is_caller(const transaction& tx, const v1::Session& s) {
 }
 
 bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
-  return !is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s);
+  return is_of_host(tx, s, r) && (!is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s));
 }
 
 v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) { return refuse(code, "Could not adopt instance " + id, id); }
@@ -37,7 +42,7 @@ std::string session_token(std::string_view label) {
 
 std::optional<v1::Session> oldest_with_label(const transaction& tx, const v1::RegisterSession& r) {
   for (auto& s : tx.find<v1::Session>({.scope = tx.scope()}))
-    if (s.label() == r.label() && s.directory() == r.directory())
+    if (s.label() == r.label() && s.directory() == r.directory() && is_of_host(tx, s, r))
       return s;
   return std::nullopt;
 }
