@@ -252,7 +252,7 @@ void cluster::on_unlocked(std::function<void()> unlocked) {
   unlocked_ = std::move(unlocked);
 }
 
-std::string cluster::checkout_of(std::string_view scope) const { return checkouts_->root_for(scope, {}); }
+std::string cluster::checkout_of(std::string_view scope) const { return checkouts_->root_for_worker(scope); }
 
 void cluster::keep(const v1::ClusterView& said) {
   if (keep_nodes(said)) {
