@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -219,7 +220,7 @@ bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSess
   if (ends_with_spawn(tx, s))
     return false;
   if (!e.lost_node().empty())
-    return s.node_id() == e.lost_node();
+    return s.node_id() == read_host_loss(e.lost_node()).word;
   if (e.pid() != 0)
     return is_held(s) && s.pid() == e.pid() && s.pid_start() == e.pid_start();
   if (s.presence() == v1::Session::CONNECTION)
@@ -311,7 +312,10 @@ v1::Reply expire_session(transaction& tx, const v1::ExpireSession& e) {
     return already_ended(e.session_id());
   if (!has_ended(tx, *row, e))
     return session_reply(std::move(*row), false);
-  end_session(tx, *row, "instance.stale_reclaimed", true, nullptr);
+  if (e.lost_node().empty())
+    end_session(tx, *row, "instance.stale_reclaimed", true, nullptr);
+  else
+    end_lost_session(tx, *row, read_host_loss(e.lost_node()).how);
   return already_ended(e.session_id());
 }
 
