@@ -59,7 +59,8 @@ bool is_reachable(const v1::ClusterNode& n, const v1::ClusterView& view) {
 }
 
 std::string link_state(const v1::ClusterNode& n, const v1::ClusterView& view, std::int64_t now_ms) {
-  if (n.link() == v1::ClusterNode::NONE && !n.left())
+  // What the home said last of another member is not known to be so any more once the home is away.
+  if (!n.left() && (n.link() == v1::ClusterNode::NONE || (n.link() == v1::ClusterNode::DOWN && !n.home())))
     for (const auto& home : view.nodes()) {
       if (has_revoked_us(home))
         return "out of reach: this node is revoked";

@@ -147,6 +147,25 @@ std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Sessi
                 path);
 }
 
+/// The path is absolute, so it lies in no checkout of the host that the call came from, but it lies in one of another host: there the same file has
+/// another name, under which somebody may hold it. What lies where the session works is a file of its own host.
+std::optional<v1::Reply> lies_in_checkout_elsewhere(const transaction& tx, const v1::Session& me, const std::string& path) {
+  if (tx.command().principal().kind() == v1::Principal::NODE || !is_named_scope(tx.scope()) || path.empty() || path.front() != '/' ||
+      is_fabric_name(path) || is_inside(me.root(), path) || is_inside(me.directory(), path))
+    return std::nullopt;
+  const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
+  for (const auto& s : tx.find<v1::Session>({.scope = tx.scope()})) {
+    if (s.checkout().empty() || s.node_id() == from || !is_inside(s.checkout(), path))
+      continue;
+    const auto& host = s.node_name().empty() ? s.node_id() : s.node_name();
+    return refuse(v1::Refusal::STATE,
+                  path + " lies in no checkout of " + tx.scope() + " on this host. On host " + host + " it is " + path_below(s.checkout(), path) +
+                    " of the checkout " + s.checkout() + ": name it so in the checkout of this host; `swarmctl scope share` makes a directory one.",
+                  path);
+  }
+  return std::nullopt;
+}
+
 v1::Reply already_locked(const transaction& tx, const v1::Session& me, v1::Lock held) {
   // A grant of this very command goes with its refusal: the next one has another id and fence.
   if (const auto stored = tx.base().row<v1::Lock>(key(tx.scope(), held.path())); !stored || stored->id() != held.id()) {
@@ -391,6 +410,8 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
     return not_registered();
   if (auto refusal = means_other_host(tx, *me, a.path()))
     return *refusal;
+  if (auto refusal = lies_in_checkout_elsewhere(tx, *me, a.path()))
+    return *refusal;
   if (auto refusal = owned_by_other_identity(tx, *me, a.path()))
     return *refusal;
   const auto around = settle(tx, a.path());
@@ -425,8 +446,10 @@ v1::Reply release_lock(transaction& tx, const v1::ReleaseLock& r) {
   reply.mutable_lock()->set_released(false);
   settle(tx, r.path());
   auto held = tx.get<v1::Lock>(key(tx.scope(), r.path()));
-  if (!held)
-    return reply;
+  if (!held) {
+    auto refusal = lies_in_checkout_elsewhere(tx, *me, r.path());
+    return refusal ? *refusal : reply;
+  }
   if (r.fence() != 0 && r.fence() != held->fence())
     return refuse(v1::Refusal::STALE, "The fence is not the lock's current one. The lock has passed on; take it again.", r.path());
   if (held->session_id() != me->id())

@@ -4,6 +4,7 @@
 
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/fabric/cluster/placement.hpp"
 #include "actors/runtime/error_text.hpp"
@@ -48,6 +49,19 @@ void end_as_lost(self_ptr self, const loss_ptr& of, std::function<void(v1::Comma
     });
 }
 
+/// How the host went, for people; empty when the cluster does not know it any more.
+std::string how_it_went(self_ptr self, const std::string& node_id) {
+  auto* cluster = self->state.links.node->cluster;
+  const auto view = cluster ? cluster->view() : v1::ClusterView{};
+  for (const auto& n : view.nodes())
+    if (n.info().node_id() == node_id)
+      return concat({"host ", n.info().node_name(),
+                     n.left()                               ? " has left the cluster"
+                     : n.link() == v1::ClusterNode::REVOKED ? " was revoked"
+                                                            : " was lost"});
+  return {};
+}
+
 void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {}) {
   of->begin();
   auto q = internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); });
@@ -58,7 +72,7 @@ void end_lost_sessions(self_ptr self, const loss_ptr& of, std::string page = {})
           if (row.node_id() == of->node_id() && row.spawn_id().empty())
             end_as_lost(self, of, [&](v1::Command& c) {
               c.mutable_expire_session()->set_session_id(row.id());
-              c.mutable_expire_session()->set_lost_node(of->node_id());
+              c.mutable_expire_session()->set_lost_node(domain::text_of({of->node_id(), how_it_went(self, of->node_id())}));
             });
         if (auto next = a->sessions().page().token(); !next.empty())
           end_lost_sessions(self, of, next);
@@ -77,14 +91,14 @@ v1::SpawnEnded end_of_lost(self_ptr self, const v1::Spawn& row) {
   v1::SpawnEnded end;
   end.set_spawn_id(row.id());
   end.set_attempt(row.attempt());
-  end.set_reason(domain::host_lost);
+  end.set_reason(domain::text_of({domain::host_lost, how_it_went(self, row.node_id())}));
   end.set_next_node_id(next.node_id);
   end.set_next_placement(next.why);
   // One that comes back starts it again; one that has left does not.
   auto has_left = std::any_of(view.nodes().begin(), view.nodes().end(),
                               [&](const auto& n) { return n.info().node_id() == row.node_id() && n.link() == v1::ClusterNode::REVOKED; });
   if (row.retries_left() > 0 && next.node_id.empty() && has_left)
-    end.set_reason(concat({"spawn_failed: its host has left the cluster; ", next.why}));
+    end.set_reason(concat({"spawn_failed: ", how_it_went(self, row.node_id()), "; ", next.why}));
   return end;
 }
 

@@ -6,6 +6,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -43,11 +44,15 @@ json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {
 int run_agents(invocation& cli) {
   auto spawns = live_spawns(cli);
   json rows = json::array();
+  std::set<std::string> hosts;
   for (const auto& s : all_sessions(cli, cli.scope())) {
     auto worker = std::any_of(spawns.begin(), spawns.end(), [&](const auto& x) { return x.session_id() == s.id() && domain::is_agent(x.harness()); });
-    if (worker || !s.reports().empty())
-      rows.push_back(shown(s, spawns));
+    if (!worker && s.reports().empty())
+      continue;
+    rows.push_back(shown(s, spawns));
+    hosts.insert(s.node_id());
   }
+  tell_stale(cli, "agents", hosts);
   if (cli.json_wanted()) {
     cli.io().print(rows);
     return code::ok;

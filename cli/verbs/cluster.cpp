@@ -134,7 +134,12 @@ void build_nodes(CLI::App& app, invocation& cli) {
 int run_revoke(const invocation& cli, const std::string& node) {
   v1::RevokeNodeRequest request;
   request.set_node(node);
+  const auto before = cli.node().admin.nodes();
   print_nodes(cli, cli.node().admin.revoke_node(request));
+  for (const auto& n : before.nodes())
+    if (n.link() == v1::ClusterNode::DOWN && (n.info().node_id() == node || n.info().node_name() == node))
+      cli.io().error(concat({n.info().node_name(), " is not linked (", link_state(n, cli.now_ms()),
+                             ") and cannot be told: it sees this home as down, and what runs there goes on. There, run: swarmctl leave --force"}));
   return code::ok;
 }
 

@@ -179,8 +179,8 @@ std::string outcome_text(const json& details) {
     out = "exit status " + mcp::dump(details["exit_status"], -1);
   if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
     out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
-  if (details.contains("reason") && details["reason"].is_string())
-    out += (out.empty() ? "" : ", ") + mcp::end_in_words(details["reason"].get<std::string>());
+  if (auto end = mcp::told_end(details); !end.empty())
+    out += (out.empty() ? "" : ", ") + end;
   return out;
 }
 

@@ -31,13 +31,12 @@ struct event_words {
 constexpr event_words other_words[] = {
   {"instance.registered", "registered", "label"},
   {"instance.deregistered", "has left", "label"},
-  {"instance.stale_reclaimed", "was not heard of any more and has ended", "label"},
+  {"instance.stale_reclaimed", "was not heard of any more and has ended", "label"}, // told_of_several has those that went with their host
   {"agent.state", "the agent is now", "state"},
   {"approval.requested", "asks for approval", "subject"},
   {"message.sent", "message", "content"},
   {"message.broadcast", "message to all", "content"},
   {"context.lock_acquired", "locked", "content"},
-  {"context.lock_released", "unlocked", "reason"},
   {"kv.set", "set", "value"},
   {"kv.appended", "appended", "appended"},
   {"kv.deleted", "deleted", "reason"},
@@ -74,6 +73,10 @@ std::string told_of_several(const v1::Event& e) {
     return "decided: " + (payload.value("decision", json{}).is_string() ? payload.value("decision", "") : payload.value("reason", ""));
   if (e.type() == "message.delivered")
     return "woken for " + messages_in(payload);
+  if (e.type() == "instance.stale_reclaimed" && !mcp::told_end(payload).empty())
+    return "has ended, " + mcp::told_end(payload) + told(e, ": ", "label");
+  if (e.type() == "context.lock_released")
+    return "unlocked" + (mcp::told_end(payload).empty() ? "" : ": " + mcp::told_end(payload));
   if (e.type() == "message.read")
     return "has read " + messages_in(payload);
   return {};

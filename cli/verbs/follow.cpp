@@ -177,7 +177,7 @@ std::string live_line(const v1::Event& e) {
   if (type == "spawn.failed")
     return "no worker: " + mcp::end_in_words(text_in(p, "reason"));
   if (type == "spawn.ended" && !text_in(p, "reason").empty())
-    return "worker ended: " + mcp::end_in_words(text_in(p, "reason"));
+    return "worker ended: " + mcp::told_end(p);
   if (type == "task.updated")
     return text_in(p, "status");
   return {};

@@ -4,6 +4,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/mcp/workspace.hpp"
@@ -63,12 +64,7 @@ private:
   std::vector<std::string> scopes() const {
     if (!o_.all_scopes)
       return {cli_.scope()};
-    std::vector<std::string> out;
-    auto query = cli_.query();
-    query.mutable_list_scopes();
-    for (const auto& s : all_rows<v1::ScopeState>(cli_, std::move(query)))
-      out.push_back(s.scope());
-    return out;
+    return all_scopes(cli_, "messages");
   }
 
   std::vector<v1::Message> all() {

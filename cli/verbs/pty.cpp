@@ -7,6 +7,7 @@
 #include "actors/domain/harness.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "cli/verbs/output_filter.hpp"
 #include "cli/verbs/placement.hpp"
@@ -108,6 +109,7 @@ std::string state_of(const v1::PtyInfo& p) {
 
 int run_list(invocation& cli, bool all) {
   auto list = all_terminals(cli, all);
+  tell_not_asked(cli, "pty list");
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& p : list)
@@ -143,6 +145,7 @@ struct prune_options {
 
 int run_prune(invocation& cli, const prune_options& o) {
   auto list = all_terminals(cli, o.all_scopes);
+  tell_not_asked(cli, "pty prune");
   std::erase_if(list, [](const auto& p) { return p.running(); });
   auto pruned = json::array();
   std::size_t kept = 0;

@@ -4,7 +4,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/domain/terminal_name.hpp"
-#include "cli/rows.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 
 namespace swarm::cli {
 
@@ -86,26 +86,10 @@ void add_unreached(std::vector<v1::PtyInfo>& all, const std::vector<v1::Spawn>& 
   }
 }
 
-/// The nodes that are known and not linked. Of a member the home alone knows that.
-std::vector<v1::ClusterNode> away_nodes(const invocation& cli) {
-  std::vector<v1::ClusterNode> out;
-  try {
-    const auto view = cli.node().admin.nodes();
-    for (const auto& n : view.nodes())
-      if (n.link() == v1::ClusterNode::DOWN && !n.left())
-        out.push_back(n);
-  } catch (const call_failed&) {
-    return out; // Not everybody may ask that.
-  }
-  return out;
-}
-
 /// Where a terminal may be that is not listed.
 std::string not_asked(const invocation& cli) {
-  std::string out;
-  for (const auto& n : away_nodes(cli))
-    out += (out.empty() ? "; not linked, and so not asked: " : ", ") + n.info().node_name() + " (" + link_state(n, cli.now_ms()) + ")";
-  return out;
+  auto names = names_not_asked(cli);
+  return names.empty() ? names : "; not linked, and so not asked: " + names;
 }
 
 const v1::PtyInfo* newest_of(const std::vector<v1::PtyInfo>& all, const std::string& scope) {
@@ -185,11 +169,16 @@ std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
 }
 
 void require_linked(const invocation& cli, const std::string& node_id, const std::string& what) {
-  // A node that has not been heard of since this one started is likely to come up, and is waited for.
-  for (const auto& n : away_nodes(cli))
-    if (n.info().node_id() == node_id && n.last_heard_ms() > 0)
-      throw failure(code::refused, what + " is on the host " + n.info().node_name() + ", which is not linked (" + link_state(n, cli.now_ms()) +
+  for (const auto& n : away_nodes(cli)) {
+    if (n.id != node_id)
+      continue;
+    if (n.is_out)
+      throw failure(code::refused, what + " is on the host " + n.name + ", which is out of the cluster (" + n.state + ")");
+    // A node that has not been heard of since this one started is likely to come up, and is waited for.
+    if (n.was_heard)
+      throw failure(code::refused, what + " is on the host " + n.name + ", which is not linked (" + n.state +
                                      "); try again when `swarmctl nodes` shows its link as up");
+  }
 }
 
 const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach far,

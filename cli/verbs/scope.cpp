@@ -53,7 +53,8 @@ scope_names known_scopes(const invocation& cli, const v1::ClusterView& view, con
   for (const auto& c : checkouts.checkouts())
     out.all.insert(c.scope());
   for (const auto& n : view.nodes()) {
-    out.all.insert(n.info().checkouts().begin(), n.info().checkouts().end());
+    if (n.home() || n.link() != v1::ClusterNode::REVOKED)
+      out.all.insert(n.info().checkouts().begin(), n.info().checkouts().end());
     if (!n.home() || n.link() == v1::ClusterNode::SELF)
       continue;
     try {
@@ -79,7 +80,8 @@ int run_list(const invocation& cli) {
     auto hosts = json::array();
     std::string hosts_shown;
     for (const auto& n : view.nodes())
-      if (std::find(n.info().checkouts().begin(), n.info().checkouts().end(), name) != n.info().checkouts().end()) {
+      if ((n.home() || n.link() != v1::ClusterNode::REVOKED) &&
+          std::find(n.info().checkouts().begin(), n.info().checkouts().end(), name) != n.info().checkouts().end()) {
         hosts.push_back(n.info().node_name());
         hosts_shown += (hosts_shown.empty() ? "" : " ") + n.info().node_name();
       }

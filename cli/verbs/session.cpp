@@ -7,6 +7,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/session/ambient_block.hpp"
 #include "gateway/session/register.hpp"
@@ -391,6 +392,10 @@ std::string presence_text(const v1::Session& s, std::int64_t now_ms, colour& c) 
 
 int run_instances(invocation& cli) {
   auto sessions = all_sessions(cli, cli.scope());
+  std::set<std::string> hosts;
+  for (const auto& s : sessions)
+    hosts.insert(s.node_id());
+  tell_stale(cli, "instances", hosts);
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& s : sessions)

@@ -5,6 +5,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -67,10 +68,8 @@ std::vector<v1::Task> tasks_wanted(const invocation& cli, const tasks_options& o
   if (!o.all_scopes) {
     out = all_tasks(cli, statuses, true);
   } else {
-    auto scopes = cli.query();
-    scopes.mutable_list_scopes();
-    for (const auto& scope : all_rows<v1::ScopeState>(cli, std::move(scopes)))
-      for (auto& task : all_tasks(cli, statuses, true, scope.scope()))
+    for (const auto& scope : all_scopes(cli, "tasks"))
+      for (auto& task : all_tasks(cli, statuses, true, scope))
         out.push_back(std::move(task));
     std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
       return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());

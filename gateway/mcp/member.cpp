@@ -136,16 +136,24 @@ void member::enroll(registration r) {
   auto& body = *command.mutable_register_session();
   body.set_preassigned_id(host_.variable("SWARM_MCP_INSTANCE_ID"));
   host_.check_directories(body.label(), body.directory(), body.file_root());
+  const auto wished = command;
+  bool hooked = false;
   if (body.preassigned_id().empty() && body.adopt_session_id().empty()) {
     body.set_of_agent(true);
-    const auto hooked = leased_by_hooks(command.scope());
-    if (const auto* found = of_this_agent(hooked)) {
+    const auto leased = leased_by_hooks(command.scope());
+    if (const auto* found = of_this_agent(leased)) {
       body.set_adopt_session_id(found->id());
       body.set_directory(found->directory());
+      hooked = true;
     }
   }
   std::string token;
   auto reply = send(command, token);
+  // It was somebody else's, of another host for instance, where the numbers of processes mean others.
+  if (hooked && reply.refusal().code() == v1::Refusal::CONFLICT) {
+    command = wished;
+    reply = send(command, token);
+  }
   if (reply.has_refusal())
     throw std::runtime_error(reply.refusal().text());
   bind(std::move(reply), std::move(token));

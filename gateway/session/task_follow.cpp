@@ -39,6 +39,11 @@ std::string end_in_words(std::string reason) {
   return reason;
 }
 
+std::string told_end(const nlohmann::ordered_json& what) {
+  auto how = domain::text_in(what, "detail");
+  return how.empty() ? end_in_words(domain::text_in(what, "reason")) : how;
+}
+
 bool concerns(const v1::Event& e, const std::string& task_id) {
   return e.subject() == task_id || domain::text_in(payload_of(e), "task_id") == task_id;
 }

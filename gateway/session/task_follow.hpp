@@ -23,6 +23,8 @@ bool asked_for_worker(const v1::DispatchReply&);
 
 /// Why a worker ended, or its task was reopened, in words for people.
 std::string end_in_words(std::string reason);
+/// The same of an event's payload or of a command's result, with the host if that was lost; empty when it says no reason.
+std::string told_end(const nlohmann::ordered_json& what);
 
 /// What is known of the task and of the worker that was asked for it.
 struct task_follow {

@@ -105,8 +105,32 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
   return std::nullopt;
 }
 
+/// A node that is in no cluster goes on with `act` in the background unless its named scopes are in use; `consequence` says what for.
+template <class Act>
+grpc::ServerUnaryReactor* cluster_service::if_scopes_are_free(grpc::CallbackServerContext* ctx, domain::operation what, use_of_scope use,
+                                                             const char* consequence, Act act) {
+  return for_admitted(service_, ctx, what, [this, use, consequence, act](caf::event_based_actor* self, unary_ptr answer) {
+    auto go = [this, answer, act] {
+      if (!worker_.post([answer, act] { answer->finish(status_of(act())); }))
+        answer->finish(to_status(errc::overloaded));
+    };
+    if (cluster_.authority().facts())
+      return go();
+    auto done = [answer, go, consequence](const std::string& found) {
+      if (found.empty())
+        return go();
+      answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                      concat({"named scopes of this host are in use, and ", consequence, ": ", found,
+                              ". End that first; `swarmctl --scope NAME locks`, `instances` and `tasks --open` list it, and `unlock`, `deregister "
+                              "--as WHO` and `cancel` end it"})});
+    };
+    find_named_in_use(self, service_, use, done, answer);
+  });
+}
+
 grpc::ServerUnaryReactor* cluster_service::Found(grpc::CallbackServerContext* ctx, const v1::FoundRequest* req, v1::FoundReply* rep) {
-  return in_background(ctx, domain::operation::cluster_found, [this, req, rep] { return found(*req, *rep); });
+  return if_scopes_are_free(ctx, domain::operation::cluster_found, use_of_scope::locks, "other hosts will share them, where a path may mean another file",
+                            [this, req, rep] { return found(*req, *rep); });
 }
 
 grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerContext* ctx, const v1::CreateJoinTokenRequest* req,
@@ -125,7 +149,7 @@ grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerC
 }
 
 grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerContext* ctx, const v1::JoinClusterRequest* req, v1::ClusterView* rep) {
-  return in_background(ctx, domain::operation::cluster_join, [this, req, rep]() -> std::optional<security_failure> {
+  auto join = [this, req, rep]() -> std::optional<security_failure> {
     const auto& node = *service_.node;
     if (req->token().size() > limits::join_token_bytes_max)
       return security_failure{security_error::malformed, "this is no join token: it is longer than one can be"};
@@ -141,7 +165,8 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
       return security_failure{security_error::wrong_state, concat({"this node has joined and is linked to its home, but ", *wrong,
                                                                    ": `swarmctl up --listen HOST:PORT` names another"})};
     return std::nullopt;
-  });
+  };
+  return if_scopes_are_free(ctx, domain::operation::cluster_join, use_of_scope::anything, "the scopes of the home take their place", join);
 }
 
 grpc::ServerUnaryReactor* cluster_service::ListNodes(grpc::CallbackServerContext* ctx, const v1::ListNodesRequest*, v1::ClusterView* rep) {
@@ -354,45 +379,6 @@ void cluster_service::drain(const std::string& node_id, const v1::DrainNodeReque
 // -- checkouts ---------------------------------------------------------------------------------
 
 namespace {
-
-/// Whether something of the scope is alive that could not be found under another name; `root`: only sessions that stand there.
-void if_unused(caf::event_based_actor* self, const service_environment& service, const std::string& scope, const std::string& root,
-               std::function<void()> next, unary_ptr answer) {
-  auto front = service.board->get().front;
-  if (!front)
-    return answer->finish(to_status(errc::unavailable));
-  auto q = internal_query(*service.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
-  auto tasks = internal_query(*service.node, scope, [](v1::Query& x) {
-    for (auto s : {v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED})
-      x.mutable_list_tasks()->add_statuses(s);
-    x.mutable_list_tasks()->mutable_page()->set_size(1);
-  });
-  auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
-  ask(self, front, q)
-    .then(
-      [=, here = service.node->facts.node_id](const answer_ptr& a) {
-        std::size_t alive = 0;
-        for (const auto& s : a->sessions().sessions())
-          alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
-        if (alive > 0)
-          return answer->finish(
-            {grpc::StatusCode::FAILED_PRECONDITION,
-             concat({alive, " sessions of ", scope, " are there: end them first (`swarmctl --scope ", scope, " instances` lists them)"})});
-        if (!root.empty())
-          return next();
-        ask(self, front, tasks)
-          .then(
-            [=](const answer_ptr& t) {
-              if (t->tasks().tasks().empty())
-                return next();
-              answer->finish(
-                {grpc::StatusCode::FAILED_PRECONDITION,
-                 concat({scope, " has tasks that have not ended: finish or cancel them first (`swarmctl --scope ", scope, " tasks` lists them)"})});
-            },
-            failed);
-      },
-      failed);
-}
 
 bool is_root(const std::string& root) {
   return !root.empty() && root.front() == '/' && root.size() <= limits::path_bytes_max() && is_resolved_path(root);

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "services/api/scope_use.hpp"
 #include "services/call/blocking_worker.hpp"
 #include "services/call/service_environment.hpp"
 #include "services/federation/enrollment.hpp"
@@ -41,6 +42,8 @@ private:
 
   template <class Act>
   grpc::ServerUnaryReactor* in_background(grpc::CallbackServerContext*, domain::operation, Act act);
+  template <class Act>
+  grpc::ServerUnaryReactor* if_scopes_are_free(grpc::CallbackServerContext*, domain::operation, use_of_scope, const char* consequence, Act act);
   std::optional<security_failure> found(const v1::FoundRequest&, v1::FoundReply&);
   std::optional<security_failure> drain_here_or_at_home(const v1::DrainNodeRequest&, v1::ClusterView&);
   std::optional<security_failure> leave_cluster(bool force, v1::LeaveClusterReply&);

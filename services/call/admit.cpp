@@ -83,6 +83,21 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
                                                "instance --scope NAME.");
 }
 
+/// Where another repository has taken the place of a shared checkout, a path would name a file that is another one on the other hosts.
+std::optional<v1::Refusal> check_checkout(const service_environment& service, const v1::Command& cmd) {
+  if (!cmd.has_register_session() || service.nodes.shared().empty() || !is_named_scope(cmd.scope()))
+    return std::nullopt;
+  const auto was = service.nodes.shared().replaced(cmd.scope(), cmd.register_session().directory());
+  if (!was)
+    return std::nullopt;
+  const auto now = remote_of(was->root());
+  return domain::refusal(v1::Refusal::STATE,
+                         concat({was->root(), " is shared as ", was->scope(), ", a checkout of ", was->remote(), ", but ",
+                                 now.empty() ? "that repository is not there" : concat({"now holds ", now}), ". Run `swarmctl scope unshare ",
+                                 was->root(), "`, then `swarmctl scope share` if it is to be shared again"}),
+                         was->root());
+}
+
 } // namespace
 
 prepared_call prepare(const service_environment& service, const v1::ExecuteRequest& req, const claim& by, const v1::Principal& who,
@@ -118,7 +133,9 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
       session.set_checkout(std::move(root));
   };
   in.place = [&](v1::Command& cmd) {
-    auto refusal = check_worker(service, cmd, *environment, *paths);
+    auto refusal = check_checkout(service, cmd);
+    if (!refusal)
+      refusal = check_worker(service, cmd, *environment, *paths);
     if (!refusal && service.node->cluster && !service.node->cluster->home_of(cmd.scope()).empty())
       domain::seal_order(cmd, req.id(), {service.node->facts.node_id, service.node->facts.token_key});
     return refusal;

@@ -191,6 +191,32 @@ std::string checkouts::root_for(std::string_view scope, std::string_view directo
   return inside.empty() && first ? first->root() : inside;
 }
 
+namespace {
+
+bool is_replaced(const v1::Checkout& c) { return !c.remote().empty() && remote_of(c.root()) != c.remote(); }
+
+} // namespace
+
+std::string checkouts::root_for_worker(std::string_view scope) const {
+  const auto all = list();
+  const v1::Checkout* first = nullptr;
+  for (const auto& c : all.checkouts())
+    if (c.scope() == scope && (!first || (c.declared() && !first->declared())) && !is_replaced(c))
+      first = &c;
+  return first ? first->root() : std::string{};
+}
+
+std::optional<v1::Checkout> checkouts::replaced(std::string_view scope, std::string_view directory) const {
+  const auto root = root_for(scope, directory);
+  if (root.empty() || !is_inside(root, directory))
+    return std::nullopt;
+  const auto all = list();
+  for (const auto& c : all.checkouts())
+    if (c.root() == root && is_replaced(c))
+      return c;
+  return std::nullopt;
+}
+
 v1::CheckoutList checkouts::list() const {
   std::lock_guard guard{mutex_};
   return all_;

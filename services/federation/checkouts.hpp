@@ -39,6 +39,11 @@ public:
   /// The root to which a caller in this directory relates the scope's paths: that of the checkout around the directory, otherwise of the first
   /// checkout. Empty = this host has none.
   std::string root_for(std::string_view scope, std::string_view directory) const;
+  /// Where a worker of the scope starts: root_for() without a directory, but no directory in which another repository lies by now. Reads git's files.
+  std::string root_for_worker(std::string_view scope) const;
+  /// The checkout of the scope around the directory, if another repository lies there by now, so that files of other hosts are not these. Reads git's
+  /// files.
+  std::optional<v1::Checkout> replaced(std::string_view scope, std::string_view directory) const;
   /// All checkouts, in order of root.
   v1::CheckoutList list() const;
   /// The scopes that have a checkout, each once, in order.

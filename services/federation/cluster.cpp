@@ -252,7 +252,7 @@ void cluster::on_unlocked(std::function<void()> unlocked) {
   unlocked_ = std::move(unlocked);
 }
 
-std::string cluster::checkout_of(std::string_view scope) const { return checkouts_->root_for(scope, {}); }
+std::string cluster::checkout_of(std::string_view scope) const { return checkouts_->root_for_worker(scope); }
 
 void cluster::keep(const v1::ClusterView& said) {
   if (keep_nodes(said)) {
@@ -363,7 +363,8 @@ bool cluster::keep_nodes(const v1::ClusterView& said) {
     auto mine = *known;
     *known = n;
     known->set_home(id == home_);
-    known->set_link(n.link() == v1::ClusterNode::REVOKED ? n.link() : v1::ClusterNode::NONE);
+    // Of another member it knows whether the home is linked to it.
+    known->set_link(n.link() == v1::ClusterNode::REVOKED || n.link() == v1::ClusterNode::DOWN ? n.link() : v1::ClusterNode::NONE);
     if (id == home_) {
       known->set_link(mine.link() != v1::ClusterNode::LINK_UNSPECIFIED ? mine.link() : v1::ClusterNode::NONE);
       known->set_last_heard_ms(mine.last_heard_ms());

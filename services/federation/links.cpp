@@ -343,6 +343,20 @@ struct grpc_log {
   }
 };
 
+/// gRPC 1.51 frees the queue of its callbacks twice if the last channel that uses it goes while a server or another channel begins to, as when a node
+/// that starts is turned away at once. This channel leads nowhere, and uses the queue until the node ends.
+std::shared_ptr<grpc::Channel> hold_callback_queue() {
+  struct call {
+    grpc::ClientContext context;
+    v1::LeaveRequest request;
+    v1::LeaveReply reply;
+  };
+  auto channel = grpc::CreateChannel("unix:/dev/null/nobody", grpc::InsecureChannelCredentials());
+  auto c = std::make_shared<call>();
+  v1::Federation::NewStub(channel)->async()->Leave(&c->context, &c->request, &c->reply, [c](const grpc::Status&) {});
+  return channel;
+}
+
 } // namespace
 
 void link_board::listen(link_listener l) {
@@ -524,7 +538,7 @@ private:
   std::shared_ptr<verifier_owner> owner_;
 };
 
-links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock) {
+links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock), queue_holder_(hold_callback_queue()) {
   auto& log = grpc_log::instance();
   std::lock_guard guard{log.mutex};
   log.board = board_;

@@ -55,6 +55,72 @@ TEST_CASE("a drained node gets no new workers, finishes those it has, and takes 
   CHECK(c.home.ctl({"drain", "nobody"}).status == 1);
 }
 
+TEST_CASE("a host does not join over its own named scopes while somebody uses them, and says what is in use") {
+  cluster_of_nodes c;
+  test_node b;
+  register_shared(c.home, "name:ann");
+  const auto bob = register_shared(b, "name:bob");
+  REQUIRE(b.ctl(in_shared({"lock", "/f.c", "--as", bob})).status == 0);
+  REQUIRE(b.ctl(in_shared({"request-task", "fix", "mend it", "--as", bob})).status == 0);
+  const auto token = c.token();
+  auto refused = b.ctl({"join", token});
+  CHECK(refused.status == 1);
+  for (const auto* part : {"shared has 1 lock (/f.c by name:bob)", "1 session (name:bob)", "1 unfinished task (mend it)"})
+    CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);
+  CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+  CHECK(b.ctl_json(in_shared({"locks"})).size() == 1);
+  // The session's end leaves the task.
+  REQUIRE(b.ctl(in_shared({"deregister", "--as", bob})).status == 0);
+  CHECK(b.ctl({"join", token}).status == 1);
+  REQUIRE(b.ctl(in_shared({"cancel", "@last"})).status == 0);
+  // The scope of a directory is nobody else's; the token is as good as before.
+  REQUIRE(b.ctl({"register", "--label", "name:eve", "--lease-seconds", "600"}).status == 0);
+  auto joined = b.ctl({"join", token});
+  CHECK_MESSAGE(joined.status == 0, joined.err);
+  CHECK(eventually([&] { return b.ctl(in_shared({"instances"})).out.find("name:ann") != std::string::npos; }));
+}
+
+TEST_CASE("a host does not found a cluster while a lock of a named scope is held, which others would share") {
+  test_node a;
+  const auto ann = register_shared(a, "name:ann");
+  REQUIRE(a.ctl(in_shared({"lock", "/f.c", "--as", ann})).status == 0);
+  const auto address = "127.0.0.1:" + std::to_string(free_ports());
+  auto refused = a.ctl({"up", "--listen", address, "--insecure-ca"});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("shared has 1 lock (/f.c by name:ann)") != std::string::npos, refused.err);
+  REQUIRE(a.ctl(in_shared({"unlock", "/f.c", "--as", ann})).status == 0);
+  CHECK(a.ctl({"up", "--listen", address, "--insecure-ca"}).status == 0);
+  // A home that names its address once more changes nothing for those who work.
+  REQUIRE(a.ctl(in_shared({"lock", "/f.c", "--as", ann})).status == 0);
+  CHECK(a.ctl({"up", "--listen", address}).status == 0);
+}
+
+TEST_CASE("of two nodes with one state directory the home takes the one that it hears, and tells the other why not") {
+  cluster_of_nodes c;
+  test_node b, copy;
+  c.join(b, "b");
+  fs::create_directories(copy.dir().root);
+  fs::permissions(copy.dir().root, fs::perms::owner_all);
+  fs::copy_file(b.dir().root / "node.json", copy.dir().root / "node.json");
+  fs::copy(b.dir().root / "cluster", copy.dir().root / "cluster", fs::copy_options::recursive);
+  REQUIRE(copy.ctl({"up"}).status == 0);
+  std::string said;
+  CHECK_MESSAGE(eventually([&] {
+                  said = copy.ctl({"status"}).out;
+                  return said.find("another node with the id of this one is linked") != std::string::npos;
+                }),
+                said);
+  CHECK(cluster_of_nodes::link_seen_by(b, "a") == "up");
+  CHECK(b.ctl(in_shared({"instances"})).status == 0);
+  const auto log = file_text(c.home.dir().log_dir() / "swarmd.log");
+  CHECK_MESSAGE(log.find("a second node with the id of b") != std::string::npos, log);
+  // A restart is no second node.
+  b.kill_node();
+  REQUIRE(copy.down().status == 0);
+  REQUIRE(b.ctl({"up"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+}
+
 TEST_CASE("a node that leaves is out, its sessions end, and it may come in again") {
   cluster_of_nodes c;
   test_node b;

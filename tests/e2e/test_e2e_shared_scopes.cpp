@@ -101,6 +101,45 @@ TEST_CASE("a file has one holder on all hosts, also when somebody speaks for a s
   }
 }
 
+TEST_CASE("a file is not locked by the name that it has on another host, and who names nobody is nobody of another host") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  auto ann = session_in(w.c.home, here, "name:ann");
+  auto nobody = w.b.ctl({"lock", "src/x.c"}, {.directory = there});
+  CHECK(nobody.status == 1);
+  CHECK_MESSAGE(nobody.err.find("no session in git:host.example/me/game on this host") != std::string::npos, nobody.err);
+  CHECK(w.b.ctl({"whoami"}, {.directory = there}).status == 1);
+  session_in(w.b, there, "name:bob");
+  REQUIRE(w.c.home.ctl({"lock", "src/x.c"}, {.directory = here}).status == 0);
+  for (const auto* verb : {"lock", "unlock"}) {
+    auto refused = w.b.ctl({verb, here + "/src/x.c"}, {.directory = there});
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("On host a it is src/x.c of the checkout " + here) != std::string::npos, refused.err);
+  }
+  CHECK(w.b.ctl_json({"locks"}, {.directory = there}).size() == 1);
+}
+
+TEST_CASE("a repository that has taken the place of a shared checkout gets no worker of it, and no session") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  clone_at(there, "https://host.example/me/other");
+  auto dispatched = w.c.home.ctl({"dispatch", "work", "--on", "b", "--harness", "exec", "--", "touch", "worked"}, {.directory = here});
+  CHECK(dispatched.status != 0);
+  CHECK_MESSAGE(dispatched.err.find("another repository lies there by now") != std::string::npos, dispatched.err);
+  CHECK_FALSE(fs::exists(there + "/worked"));
+  auto registered = w.b.ctl({"register", "--label", "name:bob", "--lease-seconds", "600"}, {.directory = there});
+  CHECK(registered.status == 1);
+  CHECK_MESSAGE(registered.err.find("but now holds host.example/me/other") != std::string::npos, registered.err);
+  REQUIRE(w.b.ctl({"scope", "unshare", there}).status == 0);
+  CHECK(w.b.ctl({"register", "--label", "name:bob", "--lease-seconds", "600"}, {.directory = there}).status == 0);
+}
+
 TEST_CASE("a member lists what hosts share as their home knows it, and nothing else of the home's") {
   two_hosts w;
   auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");

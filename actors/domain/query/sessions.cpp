@@ -52,13 +52,22 @@ v1::Answer own_session(const question& q, const std::vector<v1::Session>& all) {
   return none;
 }
 
-v1::Answer only_session(const question& q, const std::vector<v1::Session>& sessions) {
+/// Somebody on another host is not meant by a caller who names nobody.
+bool is_of_callers_host(const question& q, const v1::Session& s) {
+  const auto& from = q.query.principal().node().empty() ? q.in.node_id : q.query.principal().node();
+  return s.node_id().empty() || s.node_id() == from;
+}
+
+v1::Answer only_session(const question& q, std::vector<v1::Session> sessions) {
+  const auto all = sessions.size();
+  std::erase_if(sessions, [&](const auto& s) { return !is_of_callers_host(q, s); });
   if (sessions.size() == 1)
     return found(q, sessions.front());
   if (sessions.empty()) {
     auto none =
       deny(v1::Refusal::NOT_FOUND, "No instances registered in scope " + q.scope() + ". Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
-    none.mutable_refusal()->set_explanation("you have no session in " + q.scope() + " yet: swarmctl register --label name:me --lease-seconds 600");
+    const auto* where = all > 0 ? " on this host; to speak for one of another host, name it with --as. To begin your own: " : " yet: ";
+    none.mutable_refusal()->set_explanation("you have no session in " + q.scope() + where + "swarmctl register --label name:me --lease-seconds 600");
     return none;
   }
   return deny(v1::Refusal::CONFLICT,

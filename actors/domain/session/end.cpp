@@ -1,5 +1,6 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/domain/workspace.hpp"
 
@@ -9,8 +10,16 @@ namespace {
 
 constexpr const char* planner_key = "owner/planner";
 
+/// What makes a session end.
+struct session_end {
+  std::string_view event_type;
+  std::string_view task_reason;
+  std::string_view lock_reason;
+  std::string how = {}; // it went, with its host; for people
+};
+
 /// Reopens what the session had claimed. False = something is left for the next command.
-bool release_tasks(transaction& tx, const v1::Session& s, std::vector<v1::Task>& released, v1::SweepReport& report) {
+bool release_tasks(transaction& tx, const v1::Session& s, std::string_view reason, std::vector<v1::Task>& released, v1::SweepReport& report) {
   task_filter f{.scope = tx.scope(), .statuses = {v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED}, .assignee = s.id()};
   f.limit = limits::session_end_rows_max;
   auto tasks = tx.find<v1::Task>(f);
@@ -18,7 +27,7 @@ bool release_tasks(transaction& tx, const v1::Session& s, std::vector<v1::Task>&
     if (!tx.has_room(task.ByteSizeLong() + limits::kib))
       return false;
     if (task.status() == v1::CLAIMED || task.status() == v1::IN_PROGRESS) {
-      reopen_task(tx, task, "session_ended");
+      reopen_task(tx, task, reason);
       report.set_tasks_reopened(report.tasks_reopened() + 1);
       task.clear_description();
       released.push_back(std::move(task));
@@ -33,7 +42,7 @@ bool release_tasks(transaction& tx, const v1::Session& s, std::vector<v1::Task>&
   return tasks.size() < limits::session_end_rows_max;
 }
 
-bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& report) {
+bool release_locks(transaction& tx, const v1::Session& s, std::string_view reason, v1::SweepReport& report) {
   lock_filter f{.scope = tx.scope(), .session_id = s.id()};
   f.limit = limits::session_end_rows_max;
   auto locks = tx.find<v1::Lock>(f);
@@ -41,7 +50,7 @@ bool release_locks(transaction& tx, const v1::Session& s, v1::SweepReport& repor
     // The row and its event, and for the next session in line a new row, an event and a reply.
     if (!tx.has_room(6 * lock.path().size() + 4 * limits::note_bytes_max()))
       return false;
-    release(tx, lock, "owner_gone");
+    release(tx, lock, reason);
     report.set_locks_deleted(report.locks_deleted() + 1);
   }
   return locks.size() < limits::session_end_rows_max;
@@ -92,8 +101,9 @@ void drop_credentials(transaction& tx, const v1::Session& s) {
     tx.erase(c);
 }
 
-std::string offline_text(const v1::Session& s, const std::vector<v1::Task>& released) {
-  auto text = "[auto] Agent " + display_name(s) + " went offline. " + std::to_string(released.size()) + " task(s) released back to open: ";
+std::string offline_text(const v1::Session& s, const std::string& how, const std::vector<v1::Task>& released) {
+  auto text = "[auto] Agent " + display_name(s) + " went offline" + (how.empty() ? "" : ": " + how) + ". " + std::to_string(released.size()) +
+              " task(s) released back to open: ";
   for (std::size_t i = 0; i < released.size() && i < limits::announced_tasks_max; ++i)
     text += (i == 0 ? "\"" : ", \"") + released[i].title() + "\" (" + released[i].type() + ", task_id: " + released[i].id() + ")";
   if (released.size() > limits::announced_tasks_max)
@@ -101,10 +111,10 @@ std::string offline_text(const v1::Session& s, const std::vector<v1::Task>& rele
   return text + ". Claim them if they match your role.";
 }
 
-void announce_offline(transaction& tx, const v1::Session& s, const std::vector<v1::Task>& released) {
+void announce_offline(transaction& tx, const v1::Session& s, const std::string& how, const std::vector<v1::Task>& released) {
   if (released.empty())
     return;
-  auto text = offline_text(s, released);
+  auto text = offline_text(s, how, released);
   std::uint32_t recipients = 0;
   for (const auto& other : tx.find<v1::Session>({.scope = tx.scope()})) {
     if (other.id() == s.id())
@@ -124,9 +134,12 @@ void announce_offline(transaction& tx, const v1::Session& s, const std::vector<v
              "system");
 }
 
-json end_payload(const v1::Session& s, std::string_view event_type) {
+json end_payload(const v1::Session& s, const session_end& end) {
   json payload = {{"label", nullable(s.label())}, {"pid", s.pid()}};
-  if (event_type == "instance.stale_reclaimed") {
+  if (!end.how.empty()) {
+    payload["reason"] = host_lost;
+    payload["detail"] = end.how;
+  } else if (end.event_type == "instance.stale_reclaimed") {
     payload["last_heartbeat"] = s.heartbeat_ms() / 1000;
     payload["stale_threshold_secs"] = limits::session_stale().count() / 1000;
     payload["reclaim_threshold_secs"] = limits::session_reclaim().count() / 1000;
@@ -193,23 +206,36 @@ void pass_planner_on(transaction& tx, std::string_view session_id) {
   clear_planner(tx);
 }
 
-void end_session(transaction& tx, const v1::Session& s, std::string_view event_type, bool announce, v1::SweepReport* report) {
-  v1::SweepReport own;
-  auto& counts = report ? *report : own;
+namespace {
+
+void end_as(transaction& tx, const v1::Session& s, const session_end& end, bool announce, v1::SweepReport& counts) {
   std::vector<v1::Task> released;
   drop_credentials(tx, s);
   drop_instance_keys(tx, s, counts);
-  bool complete = leave_lines(tx, s) && release_tasks(tx, s, released, counts) && release_locks(tx, s, counts) && drop_mail(tx, s);
+  bool complete = leave_lines(tx, s) && release_tasks(tx, s, end.task_reason, released, counts) && release_locks(tx, s, end.lock_reason, counts) &&
+                  drop_mail(tx, s);
   if (complete) {
     tx.erase(s);
-    tx.event(event_type, s.id(), end_payload(s, event_type));
+    tx.event(end.event_type, s.id(), end_payload(s, end));
     pass_planner_on(tx, s.id());
     counts.set_sessions_reclaimed(counts.sessions_reclaimed() + 1);
   } else {
     leave_rest_to_sweep(tx, s);
   }
   if (announce)
-    announce_offline(tx, s, released);
+    announce_offline(tx, s, end.how, released);
+}
+
+} // namespace
+
+void end_session(transaction& tx, const v1::Session& s, std::string_view event_type, bool announce, v1::SweepReport* report) {
+  v1::SweepReport own;
+  end_as(tx, s, {event_type, "session_ended", "owner_gone"}, announce, report ? *report : own);
+}
+
+void end_lost_session(transaction& tx, const v1::Session& s, const std::string& how) {
+  v1::SweepReport counts;
+  end_as(tx, s, {"instance.stale_reclaimed", host_lost, host_lost, how.empty() ? "its host was lost" : how}, true, counts);
 }
 
 } // namespace swarm::domain

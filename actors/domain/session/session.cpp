@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/domain/session/registrant.hpp"
 
@@ -8,9 +9,14 @@ namespace swarm::domain {
 
 namespace {
 
-bool is_same_process(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+/// Ids and start times of processes, and names of directories, say nothing about those of another host.
+bool is_of_host(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
   const auto& host = r.node_id().empty() ? tx.in().node_id : r.node_id();
-  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start() && (s.node_id().empty() || s.node_id() == host);
+  return s.node_id().empty() || s.node_id() == host;
+}
+
+bool is_same_process(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
+  return r.pid() > 0 && s.pid() == r.pid() && s.pid_start() == r.pid_start() && is_of_host(tx, s, r);
 }
 
 /// The caller has proved to be that session by its token.
@@ -21,7 +27,7 @@ bool is_caller(const transaction& tx, const v1::Session& s) {
 
 /// Nobody takes over what another process holds. A caller may name any process, so that alone is no proof.
 bool may_adopt(const transaction& tx, const v1::Session& s, const v1::RegisterSession& r) {
-  return is_made_for_caller(tx, s, r) && (!is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s));
+  return is_of_host(tx, s, r) && is_made_for_caller(tx, s, r) && (!is_held(s) || is_same_process(tx, s, r) || is_caller(tx, s));
 }
 
 v1::Reply could_not_adopt(v1::Refusal::Code code, const std::string& id) { return refuse(code, "Could not adopt instance " + id, id); }
@@ -50,7 +56,7 @@ std::string session_token(std::string_view label) {
 
 std::optional<v1::Session> oldest_with_label(const transaction& tx, const v1::RegisterSession& r) {
   for (auto& s : tx.find<v1::Session>({.scope = tx.scope()}))
-    if (s.label() == r.label() && s.directory() == r.directory() && is_made_for_caller(tx, s, r))
+    if (s.label() == r.label() && s.directory() == r.directory() && is_of_host(tx, s, r) && is_made_for_caller(tx, s, r))
       return s;
   return std::nullopt;
 }
@@ -204,7 +210,7 @@ bool has_ended(const transaction& tx, const v1::Session& s, const v1::ExpireSess
   if (ends_with_spawn(tx, s))
     return false;
   if (!e.lost_node().empty())
-    return s.node_id() == e.lost_node();
+    return s.node_id() == read_host_loss(e.lost_node()).word;
   if (e.pid() != 0)
     return is_held(s) && s.pid() == e.pid() && s.pid_start() == e.pid_start();
   if (s.presence() == v1::Session::CONNECTION)
@@ -299,7 +305,10 @@ v1::Reply expire_session(transaction& tx, const v1::ExpireSession& e) {
     return already_ended(e.session_id());
   if (!has_ended(tx, *row, e))
     return session_reply(std::move(*row), false);
-  end_session(tx, *row, "instance.stale_reclaimed", true, nullptr);
+  if (e.lost_node().empty())
+    end_session(tx, *row, "instance.stale_reclaimed", true, nullptr);
+  else
+    end_lost_session(tx, *row, read_host_loss(e.lost_node()).how);
   return already_ended(e.session_id());
 }
 

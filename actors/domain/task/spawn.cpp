@@ -3,6 +3,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/lost_host.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
@@ -112,7 +113,7 @@ std::string tail_text(const v1::SpawnEnded& c, bool of_terminal) {
   return text;
 }
 
-std::string outcome_json(const v1::SpawnEnded& c, bool of_terminal) {
+std::string outcome_json(const v1::SpawnEnded& c, const std::string& how, bool of_terminal) {
   json out = json::object();
   if (has_exit_status(c))
     out["exit_status"] = c.exit_status();
@@ -126,15 +127,17 @@ std::string outcome_json(const v1::SpawnEnded& c, bool of_terminal) {
     out["output_truncated"] = true;
   if (!c.reason().empty())
     out["reason"] = c.reason();
+  if (!how.empty())
+    out["detail"] = how;
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void finish_command_task(transaction& tx, const v1::Spawn& s, const v1::SpawnEnded& c) {
+void finish_command_task(transaction& tx, const v1::Spawn& s, const v1::SpawnEnded& c, const std::string& how) {
   auto task = task_of(tx, s);
   if (!task || is_terminal(task->status()) || !decides(s, *task))
     return;
   const bool succeeded = has_exit_status(c) && c.exit_status() == 0 && c.signal() == 0 && c.reason().empty();
-  const auto outcome = outcome_json(c, !s.pipes());
+  const auto outcome = outcome_json(c, how, !s.pipes());
   auto done = finish_task(tx, std::move(*task), succeeded ? v1::DONE : v1::FAILED, outcome, s.session_id());
   notify_requester(tx, done.task(), s.session_id(), finished_text(done.task(), "Result", outcome));
   notify_unblocked(tx, done, s.session_id());
@@ -225,7 +228,13 @@ v1::Reply spawn_running(transaction& tx, const v1::SpawnRunning& c) {
   return spawn_reply(std::move(*s), false);
 }
 
-v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
+v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& said) {
+  auto c = said;
+  std::string how; // it was lost, for people
+  if (auto loss = read_host_loss(said.reason()); loss.word == host_lost) {
+    c.set_reason(loss.word);
+    how = loss.how;
+  }
   auto s = find_spawn(tx, c.spawn_id());
   if (!s)
     return refuse(v1::Refusal::NOT_FOUND, "Spawn not found", c.spawn_id());
@@ -238,6 +247,8 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
   if (!c.never_ran())
     payload = {{"exit_status", has_exit_status(c) ? json(c.exit_status()) : json(nullptr)}, {"signal", c.signal()}, {"reason", c.reason()}};
   payload.update(where);
+  if (!how.empty())
+    payload["detail"] = how;
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   // Only the home of the scope chooses; a node whose program was lost there starts it again.
   const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty();
@@ -256,7 +267,7 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& c) {
   s->set_reason(c.reason());
   s->set_ended_at_ms(tx.in().now_ms);
   tx.put(*s);
-  finish_command_task(tx, *s, c);
+  finish_command_task(tx, *s, c, how);
   end_worker_session(tx, *s, s->harness() != "exec");
   return spawn_reply(std::move(*s), false);
 }

@@ -260,9 +260,9 @@ caf::result<graph_ptr> graph_of_others(self_ptr self, const std::string& filter)
   const auto view = st.node->cluster ? st.node->cluster->view() : v1::ClusterView{};
   for (const auto& n : view.nodes()) {
     const auto& id = n.info().node_id();
-    auto who = way_to(self, id);
-    if (!who || n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::REVOKED)
+    if (n.link() == v1::ClusterNode::SELF || n.link() == v1::ClusterNode::REVOKED)
       continue;
+    auto who = way_to(self, id);
     auto missing = [all, step, name = n.info().node_name()](const std::string& why) {
       auto& row = *all->add_nodes();
       row.set_path("node");
@@ -272,12 +272,16 @@ caf::result<graph_ptr> graph_of_others(self_ptr self, const std::string& filter)
       row.set_node(name);
       step();
     };
+    ++*left;
+    if (!who) {
+      missing("the part that speaks to it is being started again; try again");
+      continue;
+    }
     auto request = by(person, [&](v1::LinkRequest& r) {
       r.set_timeout_ms(limits::graph_of_others_patience.count());
       r.set_to_node(id);
       r.mutable_graph()->set_scope(filter);
     });
-    ++*left;
     self->request(who, 2 * limits::graph_of_others_patience, request)
       .then(
         [all, step, missing](const link_response_ptr& r) {

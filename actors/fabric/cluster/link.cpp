@@ -22,6 +22,8 @@ link_state::~link_state() {
   for (auto& l : lanes)
     if (l.connection)
       l.connection->close();
+  if (newcomer)
+    newcomer->close();
 }
 
 std::string revoked_by(const std::string& home_name) {
@@ -304,6 +306,7 @@ void on_up(self_ptr self, link_lane which, const runtime::link_up& up) {
   log::info(
     {"linked to the node ", up.other.node_name, " (", up.other.node_id, ", version ", up.other.version, ")", up.resumed ? ", as before" : ""});
   st.last_failure.clear();
+  st.run = up.other.incarnation;
   st.was_up = true;
   st.fell_silent = false;
   st.revoked_us = false;
@@ -465,6 +468,17 @@ void turn_away(const link_connection_ptr& c, v1::LinkClose::Code code, std::stri
   c->close();
 }
 
+void take_over(self_ptr self, const link_connection_ptr& c) {
+  auto& st = self->state;
+  auto& l = lane_of(self, c->lane());
+  if (l.connection) {
+    turn_away(l.connection, v1::LinkClose::DUPLICATE, "a newer connection stays");
+    leave(self, l);
+  }
+  l.connection = c;
+  l.connected = l.link->connected(link_now(self), st.node->clock->unix_ms());
+}
+
 void on_connected(self_ptr self, const link_connection_ptr& c) {
   auto& st = self->state;
   auto& l = lane_of(self, c->lane());
@@ -475,16 +489,46 @@ void on_connected(self_ptr self, const link_connection_ptr& c) {
   if (l.connection && l.connection->dialled() != c->dialled() && is_up(l) &&
       !runtime::which_connection_stays(st.node->facts.node_id, st.address.node_id(), c->dialled()))
     return turn_away(c, v1::LinkClose::DUPLICATE, "another connection stays");
-  if (l.connection) {
-    turn_away(l.connection, v1::LinkClose::DUPLICATE, "a newer connection stays");
-    leave(self, l);
+  if (c->lane() == link_lane::control && !c->dialled() && l.connection && is_up(l)) {
+    if (auto before = std::exchange(st.newcomer, c))
+      turn_away(before, v1::LinkClose::DUPLICATE, "a newer connection stays");
+    return;
   }
-  l.connection = c;
-  l.connected = l.link->connected(link_now(self), st.node->clock->unix_ms());
+  take_over(self, c);
+}
+
+/// The connections of a run of a node end with it, so a further run that calls while the last one is heard is another node with the same id.
+bool is_twin(self_ptr self, const v1::LinkFrame& first) {
+  const auto& st = self->state;
+  return is_up(self) && first.has_hello() && first.hello().incarnation() != st.run &&
+         boot_ms(self) - st.heard_ms < 2 * limits::link_heartbeat().count();
+}
+
+/// True when the newcomer has the place of the connection before it, and what it said is to be heard.
+bool meet_newcomer(self_ptr self, const link_news& news) {
+  auto& st = self->state;
+  if (news.kind != link_news::frame && news.kind != link_news::disconnected)
+    return false;
+  auto c = std::exchange(st.newcomer, nullptr);
+  if (news.kind == link_news::disconnected)
+    return false;
+  if (!is_twin(self, news.body)) {
+    take_over(self, c);
+    return true;
+  }
+  turn_away(
+    c, v1::LinkClose::WRONG_NODE,
+    "another node with the id of this one is linked: its state directory is a copy. Stop one of the two; a further host joins with a new state "
+    "directory");
+  if (st.refused.add("twin", boot_ms(self)))
+    log::warn({"a second node with the id of ", name_of(self), " is refused: the state directory of one is a copy of the other's"});
+  return false;
 }
 
 void on_news(self_ptr self, const link_news& news) {
   auto& st = self->state;
+  if (st.newcomer && news.connection == st.newcomer && !meet_newcomer(self, news))
+    return pump(self);
   const auto which = news.lane;
   auto& l = lane_of(self, which);
   // Also of one that has been replaced meanwhile.

@@ -66,6 +66,8 @@ struct link_state {
   front_actor front;
 
   std::array<lane, link_lanes> lanes;
+  std::uint64_t run = 0;        // of the other node, by which it was linked last
+  link_connection_ptr newcomer; // calls while another connection is up, and has not said yet which run of the node it is
   std::string last_failure;
   std::int64_t down_since_ms = 0;  // boot time at which the link ended, or this node started; 0 while it is up
   bool was_up = false;             // since this node started

@@ -43,7 +43,7 @@ bool lies_in_checkout(const wish& w) { return !w.directory.empty() && w.director
 /// Why the node cannot take this worker; empty = it can.
 std::string obstacle(const v1::ClusterNode& n, const wish& w) {
   if (n.link() == v1::ClusterNode::REVOKED)
-    return "its certificate has been revoked";
+    return n.left() ? "it has left the cluster" : "its certificate has been revoked";
   if (!is_there(n))
     return "it is not linked just now";
   if (n.info().draining())
@@ -175,8 +175,10 @@ placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster) {
 
 std::string gone_since(const std::string& node_id, const v1::ClusterView& cluster, std::int64_t now_ms) {
   auto n = std::find_if(cluster.nodes().begin(), cluster.nodes().end(), [&](const auto& x) { return x.info().node_id() == node_id; });
-  if (n == cluster.nodes().end() || n->link() == v1::ClusterNode::REVOKED)
+  if (n == cluster.nodes().end() || n->left())
     return "its host has left the cluster";
+  if (n->link() == v1::ClusterNode::REVOKED)
+    return n->info().node_name() + " was revoked";
   if (n->info().draining())
     return n->info().node_name() + " is being drained";
   if (n->link() == v1::ClusterNode::DOWN && now_ms - n->last_heard_ms() > limits::host_lease().count())

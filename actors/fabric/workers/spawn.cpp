@@ -280,7 +280,8 @@ bool is_asked_elsewhere(const entity_place& place, const v1::Spawn& row) {
 std::string obstacle_here(const entity_place& place, const v1::Spawn& row, const std::string& directory) {
   const auto& node = *place.links.node;
   if (directory.empty() || directory.front() != '/')
-    return concat({"the node ", node.facts.node_name, " has no checkout of the scope ", place.scope, "; run `swarmctl scope share` in one"});
+    return concat({"the node ", node.facts.node_name, " has no checkout of the scope ", place.scope,
+                   ", or another repository lies there by now (`swarmctl scope list` names it); run `swarmctl scope share` in one"});
   if (!is_asked_elsewhere(place, row))
     return {};
   // As the rules mean it, whatever links and dots lead there.

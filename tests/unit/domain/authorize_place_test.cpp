@@ -99,3 +99,47 @@ TEST_CASE("where a worker goes is no part of the request's digest") {
   c.mutable_dispatch()->set_on("b");
   CHECK(domain::digest_of(c) != before);
 }
+
+TEST_CASE("who names no session means one of his own host, whoever is there from others") {
+  two_nodes w;
+  w.join_on("node-b", "name:bob");
+  v1::Query q;
+  q.set_scope(scope);
+  q.mutable_find_session();
+  q.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  const auto none = domain::answer(q, w.rows, w.in).refusal();
+  CHECK(none.code() == v1::Refusal::NOT_FOUND);
+  CHECK_MESSAGE(none.explanation().find("on this host") != std::string::npos, none.explanation());
+  auto ann = w.join_on("node-1", "name:ann");
+  CHECK(domain::answer(q, w.rows, w.in).session().id() == ann);
+  q.mutable_principal()->set_node("node-b");
+  CHECK(domain::answer(q, w.rows, w.in).session().label() == "name:bob");
+}
+
+TEST_CASE("a session that lives by its lease is not taken over from another host, by its id, its label or the number of a process") {
+  for (const auto* by : {"id", "label", "preassigned"})
+    for (const auto* host : {"node-b", "node-c"}) {
+      CAPTURE(by);
+      CAPTURE(host);
+      two_nodes w;
+      v1::Command hook;
+      auto& r = *hook.mutable_register_session();
+      r.set_directory("/repo");
+      r.set_root("/repo");
+      r.set_label("name:ann session:one");
+      r.set_lease_ms(600'000);
+      r.set_pid(7);
+      r.set_pid_start(7);
+      r.set_node_id("node-b");
+      const auto leased = w.op(hook).session().session().id();
+      r.set_lease_ms(0);
+      r.set_node_id(host);
+      if (by == std::string{"id"})
+        r.set_adopt_session_id(leased);
+      else if (by == std::string{"preassigned"})
+        r.set_preassigned_id(leased);
+      const auto reply = w.op(hook);
+      CHECK((!reply.has_refusal() && reply.session().session().id() == leased) == (host == std::string{"node-b"}));
+      CHECK(w.rows.row<v1::Session>(domain::key(leased))->node_id() == "node-b");
+    }
+}

@@ -694,3 +694,33 @@ TEST_CASE("locks behave like a naive model: one holder, growing fences, first co
 TEST_CASE("locks on directories behave like the naive model, too: a directory and what is below it have one holder") {
   compare_runs({"/repo", "/repo/d", "/repo/d/x", "/repo/d/y", "/repo/d2", "/repo/e/x"});
 }
+
+TEST_CASE("a file is not locked by the name that it has in a checkout of another host") {
+  domain_world w;
+  auto register_on = [&](const std::string& node, const std::string& checkout) {
+    auto cmd = domain_world::registration("name:" + node, node == "node-1" ? 7 : 8);
+    cmd.set_scope("game");
+    cmd.mutable_register_session()->set_node_id(node);
+    cmd.mutable_register_session()->set_node_name(node);
+    cmd.mutable_register_session()->set_directory(checkout);
+    cmd.mutable_register_session()->set_checkout(checkout);
+    return w.reply(cmd).session().session().id();
+  };
+  const auto ann = register_on("node-1", "/src/ga");
+  register_on("node-b", "/src/gb");
+  auto acquire = [&](const std::string& path) {
+    auto cmd = domain_world::command(ann);
+    cmd.set_scope("game");
+    cmd.mutable_acquire_lock()->set_path(path);
+    return w.reply(cmd);
+  };
+  const auto refused = acquire("/src/gb/src/x.c").refusal();
+  CHECK(refused.code() == v1::Refusal::STATE);
+  CHECK_MESSAGE(refused.text().find("On host node-b it is src/x.c of the checkout /src/gb") != std::string::npos, refused.text());
+  CHECK_FALSE(acquire("src/x.c").has_refusal());
+  CHECK_FALSE(acquire("/src/elsewhere/x.c").has_refusal());
+  auto release = domain_world::command(ann);
+  release.set_scope("game");
+  release.mutable_release_lock()->set_path("/src/gb/src/y.c");
+  CHECK(w.reply(release).refusal().code() == v1::Refusal::STATE);
+}

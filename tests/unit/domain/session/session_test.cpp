@@ -64,6 +64,37 @@ TEST_CASE("with its host a session ends whatever it lives by, unless it lives on
     }
 }
 
+TEST_CASE("what ends with a host says how that went: the session, its lock and its task") {
+  domain_world w;
+  w.session("name:ann", 9);
+  auto cmd = domain_world::registration("name:bob", 7);
+  cmd.mutable_register_session()->set_node_id("node-b");
+  const auto bob = w.reply(cmd).session().session().id();
+  auto lock = domain_world::command(bob);
+  lock.mutable_acquire_lock()->set_path("src/a.c");
+  w.run(lock);
+  auto task = domain_world::command(bob);
+  auto& wanted = *task.mutable_create_tasks()->add_tasks();
+  wanted.set_type("implement");
+  wanted.set_title("mend it");
+  auto claim = domain_world::command(bob);
+  claim.mutable_claim_task()->set_task_id(w.reply(task).tasks_created().tasks(0).task().id());
+  w.run(claim);
+  auto lost = expiry(bob);
+  lost.mutable_expire_session()->set_lost_node("node-b: host b was revoked");
+  auto batch = w.run(lost);
+  auto payload_of = [&](const std::string& type) {
+    for (const auto& e : batch.events())
+      if (e.type() == type)
+        return e.payload();
+    return std::string{"no such event"};
+  };
+  CHECK(payload_of("instance.stale_reclaimed").find(R"("reason":"host_lost","detail":"host b was revoked")") != std::string::npos);
+  CHECK(payload_of("context.lock_released").find(R"("reason":"host_lost")") != std::string::npos);
+  CHECK(payload_of("task.reopened").find(R"("reason":"host_lost")") != std::string::npos);
+  CHECK(payload_of("message.broadcast").find("went offline: host b was revoked.") != std::string::npos);
+}
+
 TEST_CASE("sessions without an identity label share the identity of the user") {
   domain_world w;
   CHECK(w.reply(domain_world::registration("role:x")).session().session().identity() == "user:ada");

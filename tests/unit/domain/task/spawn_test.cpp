@@ -278,6 +278,19 @@ TEST_CASE("a command whose host was lost says so, and runs again while retries a
   CHECK(w.task(d.task().id()).result().find("exit_status") == std::string::npos);
 }
 
+TEST_CASE("a command that ended with its host says how that went, and programs read the same word") {
+  task_world w;
+  const auto d = run_command(w);
+  const auto id = d.spawn().id();
+  w.node(starting(id, 1));
+  w.node(running(id, 1));
+  w.node(ended(id, 1, 0, "host_lost: host b was revoked"));
+  CHECK(w.spawn(id).reason() == "host_lost");
+  const auto result = w.task(d.task().id()).result();
+  CHECK_MESSAGE(result.find(R"("reason":"host_lost","detail":"host b was revoked")") != std::string::npos, result);
+  CHECK(result.find("exit_status") == std::string::npos);
+}
+
 TEST_CASE("a worker that never began is given to another node, without a retry, by the home alone") {
   for (bool by_home : {true, false}) {
     task_world w;

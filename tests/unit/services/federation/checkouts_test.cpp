@@ -134,6 +134,29 @@ TEST_CASE("a session that registers in a named scope makes its repository a chec
   CHECK(w.kept->learn("git:host/me/other", other));
 }
 
+TEST_CASE("a directory in which another repository lies by now gets no worker, and is known as replaced") {
+  shared_world w;
+  auto share = [&](const std::string& root) {
+    v1::Checkout c;
+    c.set_root(root);
+    c.set_scope("game");
+    c.set_remote(remote_of(root));
+    CHECK_FALSE(w.kept->share(c));
+  };
+  const auto one = w.repository("one", "https://host/me/x"), two = w.repository("two", "https://host/me/x");
+  share(one);
+  share(two);
+  CHECK(w.kept->root_for_worker("game") == one);
+  CHECK_FALSE(w.kept->replaced("game", one + "/src"));
+  w.repository("one", "https://host/me/other");
+  CHECK(w.kept->root_for_worker("game") == two);
+  REQUIRE(w.kept->replaced("game", one + "/src"));
+  CHECK(w.kept->replaced("game", one + "/src")->remote() == "host/me/x");
+  CHECK_FALSE(w.kept->replaced("game", two));
+  fs::remove_all(two);
+  CHECK(w.kept->root_for_worker("game").empty());
+}
+
 TEST_CASE("a damaged list is refused with its name") {
   shared_world w;
   fs::create_directories(w.dir / "state");

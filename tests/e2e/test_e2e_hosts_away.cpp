@@ -1,0 +1,111 @@
+// What is said of hosts that are not linked, were lost or are out of the cluster, on each of three hosts.
+#include "tests/support/cluster_of_nodes.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+constexpr const char* watchful = "link_heartbeat = 1000\nlink_silence = 2000\nhost_lease = 4000\n";
+/// What a host holds stays while it is away.
+constexpr const char* patient = "host_lease = 600000\n";
+
+struct three_hosts {
+  cluster_of_nodes c;
+  test_node b, d;
+  explicit three_hosts(const std::string& limits = {}) : c(limits) {
+    c.join(b, "b");
+    c.join(d, "d");
+  }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string id_of(const json& asked) { return asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>(); }
+
+} // namespace
+
+TEST_CASE("a list that a host which is not linked has a part in names that host, on the home and on another member") {
+  three_hosts w{patient};
+  auto bob = register_shared(w.b, "name:bob");
+  CHECK(w.d.ctl({"pty", "list", "--all"}).err.empty());
+  w.b.kill_node();
+  for (const auto* node : {&w.c.home, &w.d}) {
+    REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(*node, "b") == "down"; }));
+    CHECK(cluster_of_nodes::row_seen_by(*node, "b")["reachable"] == false);
+    CHECK(has(node->ctl({"nodes"}).out, "down for "));
+    for (const auto& args :
+         {std::vector<std::string>{"pty", "list", "--all"}, {"pty", "list", "--all", "--json"}, {"pty", "prune", "--all-scopes"}}) {
+      auto listed = node->ctl(args);
+      CHECK_MESSAGE(has(listed.err, "not linked, and so not asked: b (down for "), (listed.out + listed.err));
+    }
+    auto instances = node->ctl(in_shared({"instances"}));
+    CHECK(has(instances.out, "name:bob"));
+    CHECK_MESSAGE(has(instances.err, "b is not linked (down for "), instances.err);
+  }
+  w.c.home.kill_node();
+  REQUIRE(eventually([&] { return has(w.d.ctl({"nodes"}).out, "out of reach"); }));
+  auto listed = w.d.ctl({"pty", "list", "--all"});
+  CHECK_MESSAGE(has(listed.err, "not asked: a (down for "), listed.err);
+  CHECK_MESSAGE(has(listed.err, "b (out of reach: the home is down)"), listed.err);
+}
+
+TEST_CASE("a list of all scopes has those of the home on a member, too, and says so when the home is away") {
+  three_hosts w;
+  REQUIRE(w.c.home.ctl(in_shared({"request-task", "fix", "mend it", "--as", register_shared(w.c.home, "name:ann")})).status == 0);
+  REQUIRE(w.c.home.ctl(in_shared({"send", "--to", "operator", "--as", "ann", "look at it"})).status == 0);
+  CHECK(has(w.b.ctl({"tasks", "--all-scopes"}).out, "mend it"));
+  CHECK(has(w.b.ctl({"messages", "--mine", "--all-scopes"}).out, "look at it"));
+  w.c.home.kill_node();
+  REQUIRE(eventually([&] { return has(w.b.ctl({"status"}).out, "home a, down for"); }));
+  for (const auto& args : {std::vector<std::string>{"tasks", "--all-scopes"}, {"messages", "--mine", "--all-scopes"}}) {
+    auto listed = w.b.ctl(args);
+    CHECK(listed.status == 0);
+    CHECK_MESSAGE(has(listed.err, "the home a was not asked"), listed.err);
+  }
+}
+
+TEST_CASE("what ended with its host says whether that was lost, was revoked or has left") {
+  for (const std::string how : {"lost", "revoked", "left"}) {
+    CAPTURE(how);
+    cluster_of_nodes c{how == "lost" ? watchful : ""};
+    test_node b;
+    c.join(b, "b");
+    register_shared(b, "name:bob");
+    auto asked =
+      c.home.ctl_json(in_shared({"dispatch", "doomed", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+    auto row = [&] { return c.home.ctl_json(in_shared({"task", id_of(asked)})); };
+    REQUIRE(eventually([&] { return row()["status"] == "in_progress"; }));
+    if (how == "lost")
+      b.kill_node();
+    else
+      REQUIRE((how == "revoked" ? c.home.ctl({"node", "revoke", "b"}) : b.ctl({"leave", "--force"})).status == 0);
+    REQUIRE(eventually([&] { return row()["status"] == "failed"; }));
+    const auto words = how == "left" ? "host b has left the cluster" : "host b was " + how;
+    CHECK_MESSAGE(has(row().dump(), words), row().dump());
+    CHECK(has(row().dump(), "host_lost"));
+    std::string events;
+    CHECK(eventually([&] {
+      events = c.home.ctl(in_shared({"events", "--since", "0"})).out;
+      return has(events, "has ended, " + words + ": name:bob") && has(events, "worker ended: " + words);
+    }));
+    CAPTURE(events);
+    auto again = c.home.ctl(in_shared({"dispatch", "more", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "true"}));
+    CHECK(again.status == 1);
+    CHECK_MESSAGE(has(again.err, how == "lost"      ? "b: it is not linked just now"
+                                 : how == "revoked" ? "b: its certificate has been revoked"
+                                                    : "b: it has left the cluster"),
+                  again.err);
+  }
+}
+
+TEST_CASE("who revokes a host that is not linked is told that it does not hear of it") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  b.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "down"; }));
+  auto revoked = c.home.ctl({"node", "revoke", "b"});
+  CHECK(revoked.status == 0);
+  CHECK_MESSAGE(has(revoked.err, "b is not linked (down for "), revoked.err);
+  CHECK(has(revoked.err, "swarmctl leave --force"));
+}
