@@ -19,7 +19,7 @@ constexpr const char* report_source = "hook";
 } // namespace
 
 hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input)
-  : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
+  : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json_of_others(input).value_or(json())),
     place_(place_of_event()), agent_session_(event_text("session_id")), state_directory_(cli.node().finder.state_directory()),
     // Waiting for other hooks takes at most half of the time, so that the other half is left for the node.
     store_(state_directory_, agent.name, agent_session_,
@@ -29,7 +29,7 @@ hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event
 
 bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
   bool waited = store_.kept_out();
-  bool done = store_.update(change, worker_ || event_ == hook_event::session_start);
+  bool done = store_.update(change, worker_ || entered_ || event_ == hook_event::session_start);
   if (!waited && store_.kept_out())
     note("another hook of this host keeps their file; this one remembers nothing");
   return done;
@@ -90,8 +90,18 @@ void hook_run::report(v1::AgentReport::State state) {
     body->set_seq(static_cast<std::uint64_t>(now));
     body->set_ttl_ms(state == v1::AgentReport::WORKING ? limits::hook_report_ttl().count() : 0);
     body->set_state(state);
-    decide(c);
-  } catch (const failure&) {
+    auto reply = decide(c);
+    const bool goes_on = event_ == hook_event::prompt_submit || event_ == hook_event::pre_tool_use;
+    if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED && goes_on && enter_again()) {
+      c.set_actor(me_.id);
+      body->set_session_id(me_.id);
+      reply = decide(c);
+    }
+    if (reply.has_refusal())
+      return;
+  } catch (const failure& f) {
+    if (entered_)
+      note(std::string{"not registered: "} + f.what());
     return;
   }
   remember([&](hook_memory& m) {
@@ -126,7 +136,7 @@ void hook_run::turn(v1::AgentReport::State state) {
       if (!me_.taken.empty())
         give_back_all();
     }
-    if (event_ == hook_event::prompt_submit)
+    if (event_ == hook_event::prompt_submit && (!me_.id.empty() || !enter_again()))
       look_for_tool_server();
   } catch (const std::exception& e) {
     note(e.what());

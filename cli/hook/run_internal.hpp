@@ -67,7 +67,11 @@ private:
   hook_memory known_session() const;
   hook_memory session_of_environment() const;
   hook_memory session_by_label() const;
-  v1::Session find_or_register(const hook_identity&, const std::string& scope);
+  v1::Session find_or_register(const hook_identity&, const std::string& scope, const std::string& directory);
+  void enter(const hook_identity&, const std::string& scope, const std::string& directory);
+  bool enter_again();
+  void speak_for(const v1::Session&, bool registered);
+  std::string scope_for(const hook_identity&, const std::string& directory) const;
   v1::Session worker_session() const;
   std::vector<v1::Session> sessions() const;
   std::optional<v1::Session> session_of_tool_server(const std::vector<v1::Session>&, const std::string& me) const;
@@ -92,6 +96,12 @@ private:
   bool take_locks(const path_matcher&);
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
   std::string current_task() const;
+  unique_fd turn_at_locks();
+  v1::Command acquisition(const std::string& path, const std::string& task) const;
+  void note_fence(const std::string& path, std::uint64_t fence);
+  void retake_locks(const std::string& task);
+  /// During a turn at the locks.
+  void end_use(const std::vector<std::string>& paths);
   void give_back(const std::vector<std::string>& paths);
   void give_back_all();
   bool release(const std::string& path, std::uint64_t fence);
@@ -113,6 +123,7 @@ private:
   std::vector<std::string> warnings_;
   std::map<std::string, v1::Session> holders_; // a cache for file_of(), by session id
   bool looked_ = false;                        // look_for_tool_server() has run
+  bool entered_ = false;                       // enter_again() has run
   bool answered_ = false;
 };
 

@@ -74,8 +74,18 @@ bool hook_run::release(const std::string& path, std::uint64_t fence) {
   return decide(c).lock().released();
 }
 
+/// Takes and releases of one session come one after the other. Otherwise a call could find the lock of another call that is about to release it,
+/// and write without one.
+unique_fd hook_run::turn_at_locks() {
+  auto turn = store_.turn();
+  if (!turn && !agent_session_.empty())
+    throw std::runtime_error("another hook of this session takes or releases locks for too long, or their file " +
+                             (state_directory_ / "hooks").string() + "/turns cannot be locked");
+  return turn;
+}
+
 /// Ends the use of each lock by one tool call; the last user releases it. The fence makes sure that only the lock we took is released.
-void hook_run::give_back(const std::vector<std::string>& paths) {
+void hook_run::end_use(const std::vector<std::string>& paths) {
   std::map<std::string, std::uint64_t> over;
   remember([&](hook_memory& m) {
     for (const auto& path : paths)
@@ -90,7 +100,15 @@ void hook_run::give_back(const std::vector<std::string>& paths) {
       release(path, fence);
 }
 
+void hook_run::give_back(const std::vector<std::string>& paths) {
+  if (paths.empty())
+    return;
+  auto turn = turn_at_locks();
+  end_use(paths);
+}
+
 void hook_run::give_back_all() {
+  auto turn = turn_at_locks();
   std::map<std::string, taken_lock> over;
   remember([&](hook_memory& m) {
     over = std::exchange(m.taken, {});
@@ -101,16 +119,7 @@ void hook_run::give_back_all() {
       release(path, lock.fence);
 }
 
-/// False when another lock, or the node, forbids the write; deny() has been called then.
-bool hook_run::take_lock(const std::string& path, const std::string& task, const path_matcher& written) {
-  // The use is recorded before the lock is asked for, so that another call of this session that ends meanwhile does not release the lock.
-  remember([&](hook_memory& m) {
-    if (m.id.empty())
-      m = me_;
-    ++m.taken[path].users;
-    return true;
-  });
-  taken_.push_back(path);
+v1::Command hook_run::acquisition(const std::string& path, const std::string& task) const {
   auto c = command();
   auto* body = c.mutable_acquire_lock();
   body->set_path(path);
@@ -118,33 +127,59 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
   body->set_task_id(task);
   body->set_ttl_ms(limits::hook_lock_ttl().count());
   body->set_exclusive(true);
+  return c;
+}
+
+void hook_run::note_fence(const std::string& path, std::uint64_t fence) {
+  remember([&](hook_memory& m) {
+    m.taken[path].fence = fence;
+    return true;
+  });
+}
+
+/// The session had ended, with the locks of its running tool calls, and is there again: they are taken once more.
+void hook_run::retake_locks(const std::string& task) {
+  for (const auto& [path, lock] : store_.load().value_or(hook_memory{}).taken)
+    if (lock.users > 0 && lock.fence == 0 && std::find(taken_.begin(), taken_.end(), path) == taken_.end())
+      if (auto reply = decide(acquisition(path, task)); !reply.has_refusal())
+        note_fence(path, reply.lock().lock().fence());
+}
+
+/// False when another lock, or the node, forbids the write; deny() has been called then.
+bool hook_run::take_lock(const std::string& path, const std::string& task, const path_matcher& written) {
+  // The use is recorded before the lock is asked for: this hook may be killed.
+  remember([&](hook_memory& m) {
+    if (m.id.empty())
+      m = me_;
+    ++m.taken[path].users;
+    return true;
+  });
+  taken_.push_back(path);
+  auto c = acquisition(path, task);
   auto reply = decide(c);
-  if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED) {
-    look_for_tool_server();
+  if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED && enter_again()) {
     c.set_actor(me_.id);
     reply = decide(c);
+    retake_locks(task);
   }
   const auto mine = [&](const v1::LockView& held) { return !held.hidden() && is_me(held.lock().session_id()); };
-  // Hooks of this session took it if they recorded its fence. Another call may have just been granted it and not have recorded the fence yet.
+  // Hooks of this session took it if they recorded its fence. A hook that was killed may have been granted it and not have recorded the fence.
   const auto of_hook = [&](const v1::Lock& held) {
     auto known = store_.load().value_or(hook_memory{}).taken[path];
     return known.fence == held.fence() || (known.fence == 0 && known.users > 1 && held.deadline_ms() != 0 && held.note() == hook_note);
   };
   if (reply.has_refusal() && mine(reply.lock().active()) && of_hook(reply.lock().active().lock())) {
     // Another tool call of this session uses the lock: both write under it, and the last one releases it.
-    body->set_exclusive(false);
+    c.mutable_acquire_lock()->set_exclusive(false);
     c.set_actor(me_.id);
     reply = decide(c);
   }
   if (!reply.has_refusal()) {
-    remember([&](hook_memory& m) {
-      m.taken[path].fence = reply.lock().lock().fence();
-      return true;
-    });
+    note_fence(path, reply.lock().lock().fence());
     return true;
   }
   taken_.pop_back();
-  give_back({path});
+  end_use({path});
   const auto& active = reply.lock().active();
   if (reply.lock().has_active() && mine(active))
     return true; // the agent took this lock itself, so it stays
@@ -170,6 +205,7 @@ bool hook_run::take_locks(const path_matcher& written) {
   if (paths->empty())
     return true;
   auto task = current_task();
+  auto turn = turn_at_locks();
   return std::all_of(paths->begin(), paths->end(), [&](const auto& path) { return take_lock(path, task, written); });
 }
 

@@ -75,11 +75,11 @@ void hook_run::pre_tool_use() {
     note("no locks were checked: the hook could not read what the tool is to do");
   me_ = known_session();
   bool writes = use_.what == tool_use::kind::write ? !use_.paths.empty() : use_.what == tool_use::kind::shell;
-  if (writes && me_.id.empty()) {
+  if (writes && me_.id.empty() && !enter_again()) {
     if (options_.fail_closed)
-      deny("swarm lock check failed for " + use_.tool + ": this session is not registered. Restart the agent, or take --fail-closed off its hook.");
+      deny("swarm lock check failed for " + use_.tool + ": its event does not name the session. Take --fail-closed off its hook.");
     else
-      note("no locks were checked: this session is not registered; restart the agent to register it");
+      note("no locks were checked: the event does not name the session");
     return;
   }
   bool checked = writes && !(agent_.what == agents::program::hermes && me_.coordinator);
