@@ -54,18 +54,25 @@ std::string hook_run::place_of_event() const {
 /// Gives the next call to the node what is left of the hook's time.
 void hook_run::set_deadline() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(deadline_ms_ - cli_.boot_ms(), 1)); }
 
+/// Paths of a scope that hosts share are those of the checkout around this directory.
+v1::Caller hook_run::caller_in(const std::string& directory) const {
+  auto out = cli_.caller();
+  out.set_directory(!directory.empty() ? directory : me_.directory.empty() ? place_ : me_.directory);
+  return out;
+}
+
 v1::Command hook_run::command() const {
   v1::Command c;
   c.set_scope(me_.scope);
   c.set_actor(me_.id);
-  *c.mutable_caller() = cli_.caller();
+  *c.mutable_caller() = caller_in({});
   return c;
 }
 
-v1::Query hook_run::query() const {
+v1::Query hook_run::query_in(const place_of_locks& where) const {
   v1::Query q;
-  q.set_scope(me_.scope);
-  *q.mutable_caller() = cli_.caller();
+  q.set_scope(where.scope);
+  *q.mutable_caller() = caller_in(where.directory);
   return q;
 }
 

@@ -42,7 +42,14 @@ private:
   void report(v1::AgentReport::State);
   void set_deadline() const;
   v1::Command command() const;
-  v1::Query query() const;
+  v1::Query query() const { return query_in({me_.scope, {}}); }
+  /// A scope, and the directory from which its paths are seen; empty = the session's own.
+  struct place_of_locks {
+    std::string scope;
+    std::string directory;
+  };
+  v1::Query query_in(const place_of_locks&) const;
+  v1::Caller caller_in(const std::string& directory) const;
   v1::Reply decide(const v1::Command& c) const {
     set_deadline();
     return cli_.decide(c);
@@ -89,9 +96,12 @@ private:
 
   // -- run_locks.cpp ---------------------------------------------------------------------------
   enum class verdict { none, warned, denied };
-  std::vector<v1::LockView> locks() const;
-  std::string file_of(const v1::LockView&);
-  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
+  std::vector<v1::LockView> locks(const place_of_locks&) const;
+  std::vector<place_of_locks> further_places() const;
+  bool denied_by(const std::vector<v1::LockView>&, const path_matcher&, const place_of_locks&);
+  bool denied_in_other_repositories();
+  std::string file_of(const v1::LockView&, const place_of_locks&);
+  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&, const place_of_locks&);
   std::string holder_text(const v1::LockView&, const char* what) const;
   bool take_locks(const path_matcher&);
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);

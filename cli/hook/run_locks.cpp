@@ -1,5 +1,6 @@
 // The locks on what a tool call writes: how a hook judges those of others, and takes and releases its own.
 #include "actors/base/limits.hpp"
+#include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "cli/hook/run_internal.hpp"
 #include "cli/rows.hpp"
@@ -8,10 +9,24 @@
 
 namespace swarm::cli {
 
-std::vector<v1::LockView> hook_run::locks() const {
-  auto q = query();
+std::vector<v1::LockView> hook_run::locks(const place_of_locks& where) const {
+  auto q = query_in(where);
   q.mutable_list_locks();
   return mcp::rows_of_pages<v1::LockView>(std::move(q), [this](const v1::Query& x) { return ask_or_throw(x); });
+}
+
+/// Where else somebody may have locked what is written: in the scopes of the repositories that it lies in, and, if hosts or clones share the
+/// session's scope, there under the names of another clone.
+std::vector<hook_run::place_of_locks> hook_run::further_places() const {
+  std::vector<place_of_locks> out;
+  const auto own = me_.directory.empty() ? std::string{} : canonical_path(git_root(me_.directory));
+  for (const auto& root : repositories_around(use_.paths)) {
+    if (is_named_scope(me_.scope) && root != own)
+      out.push_back({me_.scope, root});
+    if (auto scope = resolve_scope({}, root); scope != me_.scope)
+      out.push_back({std::move(scope), root});
+  }
+  return out;
 }
 
 /// "swarm lock blocked Edit for /r/a: held by somebody (why)", as swarm-mcp writes it.
@@ -26,14 +41,14 @@ std::string hook_run::holder_text(const v1::LockView& view, const char* what) co
 }
 
 /// The locked file, in the worktree of the lock's holder. Empty when the holder is not known.
-std::string hook_run::file_of(const v1::LockView& view) {
+std::string hook_run::file_of(const v1::LockView& view, const place_of_locks& where) {
   const auto& path = view.lock().path();
   if (view.hidden() || !has_several_trees(path))
     return path;
   auto [known, fresh] = holders_.try_emplace(view.lock().session_id());
   if (fresh) {
     try {
-      auto q = query();
+      auto q = query_in(where);
       q.mutable_find_session()->set_who(known->first);
       auto answer = ask(q);
       if (answer.has_session() && answer.session().id() == known->first)
@@ -47,13 +62,42 @@ std::string hook_run::file_of(const v1::LockView& view) {
 
 /// Decides about a write to what somebody else has locked. A holder in another worktree of the repository has a different file: a warning is
 /// enough then.
-hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w) {
-  if (auto file = file_of(view); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
+hook_run::verdict hook_run::judge(const v1::LockView& view, const path_matcher& written, const shell::written_path& w, const place_of_locks& where) {
+  if (auto file = file_of(view, where); !file.empty() && has_several_trees(view.lock().path()) && !written.is_written(w, file)) {
     warnings_.push_back(holder_text(view, "in another worktree:") + ". Both changes will have to be merged.");
     return verdict::warned;
   }
   deny(holder_text(view, "blocked"));
   return verdict::denied;
+}
+
+bool hook_run::denied_by(const std::vector<v1::LockView>& held, const path_matcher& written, const place_of_locks& where) {
+  for (const auto& l : held) {
+    const auto* w = written.find(l.lock().path());
+    if (!w)
+      w = written.find_below(l.lock().path()); // the lock is on a directory above the written path
+    if (w && (l.hidden() || !is_me(l.lock().session_id())) && judge(l, written, *w, where) == verdict::denied)
+      return true;
+  }
+  return false;
+}
+
+/// A lock binds whoever writes the file, from whichever repository.
+bool hook_run::denied_in_other_repositories() {
+  for (const auto& where : further_places()) {
+    hook_memory there;
+    there.scope = where.scope;
+    there.root = where.directory;
+    try {
+      if (denied_by(locks(where), path_matcher{use_.paths, there}, where))
+        return true;
+    } catch (const failure& f) {
+      if (options_.fail_closed)
+        throw;
+      note("the locks of " + where.scope + " were not checked: " + f.what());
+    }
+  }
+  return false;
 }
 
 std::string hook_run::current_task() const {
@@ -185,7 +229,7 @@ bool hook_run::take_lock(const std::string& path, const std::string& task, const
     return true; // the agent took this lock itself, so it stays
   if (reply.refusal().code() == v1::Refusal::CONFLICT && reply.lock().has_active()) {
     if (const auto* w = written.find(path))
-      return judge(active, written, *w) != verdict::denied;
+      return judge(active, written, *w, {me_.scope, {}}) != verdict::denied;
     deny(holder_text(active, "blocked"));
     return false;
   }

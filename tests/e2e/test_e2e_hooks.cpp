@@ -798,3 +798,47 @@ TEST_CASE("a peer's lock in another worktree warns instead of denying") {
   CHECK(!denial(write(main_tree, repository, tree + "/a.c")).empty());
   CHECK(write(linked, tree, tree + "/a.c").out.empty());
 }
+
+TEST_CASE("a lock binds who writes the file from another repository: one around it, one inside of it, one beside it") {
+  test_node node;
+  auto in = [&](const std::string& below) {
+    auto root = node.work() + "/" + below;
+    fs::create_directories(root + "/.git/objects");
+    std::ofstream{root + "/.git/HEAD"} << "ref: refs/heads/main\n";
+    return root;
+  };
+  auto outer = in("outer"), nested = in("outer/lib/nested"), beside = in("beside");
+  auto peer_in = [&](const std::string& directory, const std::string& label) -> std::string {
+    return node.ctl_json({"register", "--label", label, "--lease-seconds", "600"}, {.directory = directory}).at("id");
+  };
+  auto lock = [&](const std::string& verb, const std::string& directory, const std::string& file, const std::string& who) {
+    return node.ctl({verb, file, "--as", who}, {.directory = directory}).status == 0;
+  };
+  auto around = peer_in(outer, "around"), inside = peer_in(nested, "inside");
+  auto starts_in = [&](const std::string& directory, const std::string& name) {
+    agent a{node, name};
+    a.send("session-start", {{"cwd", directory}});
+    return a;
+  };
+  auto writes = [&](const agent& a, const std::string& directory, const std::string& tool, const json& input) {
+    return a.send("pre-tool-use", {{"cwd", directory}, {"tool_name", tool}, {"tool_input", input}, {"tool_use_id", "t"}});
+  };
+  auto in_nested = starts_in(nested, "n"), in_outer = starts_in(outer, "o"), in_beside = starts_in(beside, "b");
+  json file{{"file_path", nested + "/a.c"}};
+  json script{{"command", "echo x > " + nested + "/a.c"}};
+
+  REQUIRE(lock("lock", outer, "lib", around));
+  for (const auto& [a, directory] : {std::pair{in_nested, nested}, {in_outer, outer}, {in_beside, beside}}) {
+    INFO(directory);
+    CHECK(has(denial(writes(a, directory, "Write", file)), "held by around"));
+    CHECK(has(denial(writes(a, directory, "Bash", script)), "held by around"));
+  }
+  REQUIRE(lock("unlock", outer, "lib", around));
+  REQUIRE(lock("lock", nested, "a.c", inside));
+  for (const auto& [a, directory] : {std::pair{in_nested, nested}, {in_outer, outer}, {in_beside, beside}}) {
+    INFO(directory);
+    CHECK(has(denial(writes(a, directory, "Write", file)), "held by inside"));
+    CHECK(writes(a, directory, "Write", {{"file_path", nested + "/b.c"}}).out.empty());
+  }
+  CHECK(has(denial(writes(in_outer, outer, "Bash", {{"command", "rm -rf lib/nested"}})), "held by inside"));
+}
