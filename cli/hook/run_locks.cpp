@@ -121,7 +121,9 @@ bool hook_run::release(const std::string& path, std::uint64_t fence) {
 /// Takes and releases of one session come one after the other. Otherwise a call could find the lock of another call that is about to release it,
 /// and write without one.
 unique_fd hook_run::turn_at_locks() {
-  auto turn = store_.turn();
+  // The rest is for the node.
+  const auto left = std::max<std::int64_t>(deadline_ms_ - cli_.boot_ms(), 1);
+  auto turn = store_.turn(std::chrono::milliseconds{left * 3 / 4});
   if (!turn && !agent_session_.empty())
     throw std::runtime_error("another hook of this session takes or releases locks for too long, or their file " +
                              (state_directory_ / "hooks").string() + "/turns cannot be locked");

@@ -227,13 +227,13 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
   return write_memory(file_, mcp::dump(as_json(now), -1));
 }
 
-unique_fd hook_store::turn() {
+unique_fd hook_store::turn(std::chrono::milliseconds patience) {
   if (file_.empty() || !make_place())
     return {};
   bool too_long = false;
   unique_fd fd{open((directory_.parent_path() / "turns").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   return locked(
-    std::move(fd), [number = number_](int file, bool wait) { return lock_number(file, number, wait); }, patience_, too_long);
+    std::move(fd), [number = number_](int file, bool wait) { return lock_number(file, number, wait); }, patience, too_long);
 }
 
 void hook_store::remove() const {

@@ -84,7 +84,7 @@ public:
   bool kept_out() const noexcept { return kept_out_; }
   /// Held while hooks of this session take or give back locks, one hook at a time: an agent runs several tools at once. Nothing when others held
   /// it for longer than `patience`, or when there is no place for it.
-  unique_fd turn();
+  unique_fd turn(std::chrono::milliseconds patience);
   void remove() const;
   /// Whether the hooks of another agent's session remember this session as their own.
   bool is_anothers(const std::string& session_id) const;
