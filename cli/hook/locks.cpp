@@ -163,6 +163,18 @@ bool path_matcher::is_written(const shell::written_path& w, const std::string& f
   return false;
 }
 
+std::vector<std::string> repositories_around(const std::vector<shell::written_path>& written) {
+  std::vector<std::string> out;
+  std::set<std::string> seen;
+  std::error_code ec;
+  for (const auto& w : written)
+    for (fs::path at{canonical_path(w.pattern ? w.path.substr(0, literal_part(w.path)) : w.path)}; seen.insert(at.string()).second;
+         at = at.parent_path())
+      if (at.has_relative_path() && fs::exists(fs::symlink_status(at / ".git", ec)))
+        out.push_back(at.string());
+  return out;
+}
+
 bool has_several_trees(const std::string& path) {
   auto tree = find_git_tree(path);
   std::error_code ec;

@@ -44,6 +44,8 @@ std::string lock_name(const std::string& path, const hook_memory& me);
 /// The lock names of all files that are written. A pattern stands for the files that match it now, a directory also for everything in it.
 /// Devices and the like are left out. Nothing when there are more than limits::hook_paths_max.
 std::optional<std::set<std::string>> lock_names(const std::vector<shell::written_path>&, const hook_memory& me);
+/// The roots of all repositories that the written paths lie in, each once: a repository may lie in another one.
+std::vector<std::string> repositories_around(const std::vector<shell::written_path>&);
 /// Whether the path lies in a repository that has linked worktrees, so that one lock name may mean several files.
 bool has_several_trees(const std::string& path);
 /// The file that a lock means for its holder, who may work in a linked worktree.

@@ -20,7 +20,7 @@ constexpr const char* report_source = "hook";
 } // namespace
 
 hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event event, const hook_options& options, const std::string& input)
-  : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json(is_utf8(input) ? input : to_utf8(input)).value_or(json())),
+  : cli_(cli), agent_(agent), event_(event), options_(options), input_(domain::parse_json_of_others(input).value_or(json())),
     place_(place_of_event()), agent_session_(event_text("session_id")), state_directory_(cli.node().finder.state_directory()),
     // Waiting for other hooks takes at most half of the time, so that the other half is left for the node.
     store_(state_directory_, agent.name, agent_session_,
@@ -30,7 +30,7 @@ hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event
 
 bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
   bool waited = store_.kept_out();
-  bool done = store_.update(change, worker_ || event_ == hook_event::session_start);
+  bool done = store_.update(change, worker_ || entered_ || event_ == hook_event::session_start);
   if (!waited && store_.kept_out())
     note("another hook of this host keeps their file; this one remembers nothing");
   return done;
@@ -55,18 +55,25 @@ std::string hook_run::place_of_event() const {
 /// Gives the next call to the node what is left of the hook's time.
 void hook_run::set_deadline() const { cli_.node().finder.set_timeout_ms(std::max<std::int64_t>(deadline_ms_ - cli_.boot_ms(), 1)); }
 
+/// Paths of a scope that hosts share are those of the checkout around this directory.
+v1::Caller hook_run::caller_in(const std::string& directory) const {
+  auto out = cli_.caller();
+  out.set_directory(!directory.empty() ? directory : me_.directory.empty() ? place_ : me_.directory);
+  return out;
+}
+
 v1::Command hook_run::command() const {
   v1::Command c;
   c.set_scope(me_.scope);
   c.set_actor(me_.id);
-  *c.mutable_caller() = cli_.caller();
+  *c.mutable_caller() = caller_in({});
   return c;
 }
 
-v1::Query hook_run::query() const {
+v1::Query hook_run::query_in(const place_of_locks& where) const {
   v1::Query q;
-  q.set_scope(me_.scope);
-  *q.mutable_caller() = cli_.caller();
+  q.set_scope(where.scope);
+  *q.mutable_caller() = caller_in(where.directory);
   return q;
 }
 
@@ -95,11 +102,21 @@ void hook_run::report(v1::AgentReport::State state) {
     body->set_state(state);
     // No turn is open where one has just ended or the program has just begun.
     body->set_turn_ended(event_ == hook_event::stop || event_ == hook_event::session_start);
+    auto reply = decide(c);
+    const bool goes_on = event_ == hook_event::prompt_submit || event_ == hook_event::pre_tool_use;
+    if (reply.refusal().code() == v1::Refusal::NOT_REGISTERED && goes_on && enter_again()) {
+      c.set_actor(me_.id);
+      body->set_session_id(me_.id);
+      reply = decide(c);
+    }
+    if (reply.has_refusal())
+      return;
     // While the program asks its user, a report may change nothing; then it is to be said again.
-    const auto reply = decide(c);
     if (domain::asks_person(reply.session().session()))
       state = v1::AgentReport::BLOCKED;
-  } catch (const failure&) {
+  } catch (const failure& f) {
+    if (entered_)
+      note(std::string{"not registered: "} + f.what());
     return;
   }
   remember([&](hook_memory& m) {
@@ -134,7 +151,7 @@ void hook_run::turn(v1::AgentReport::State state) {
       if (!me_.taken.empty())
         give_back_all();
     }
-    if (event_ == hook_event::prompt_submit)
+    if (event_ == hook_event::prompt_submit && (!me_.id.empty() || !enter_again()))
       look_for_tool_server();
   } catch (const std::exception& e) {
     note(e.what());

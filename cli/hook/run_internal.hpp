@@ -42,7 +42,14 @@ private:
   void report(v1::AgentReport::State);
   void set_deadline() const;
   v1::Command command() const;
-  v1::Query query() const;
+  v1::Query query() const { return query_in({me_.scope, {}}); }
+  /// A scope, and the directory from which its paths are seen; empty = the session's own.
+  struct place_of_locks {
+    std::string scope;
+    std::string directory;
+  };
+  v1::Query query_in(const place_of_locks&) const;
+  v1::Caller caller_in(const std::string& directory) const;
   v1::Reply decide(const v1::Command& c) const {
     set_deadline();
     return cli_.decide(c);
@@ -67,7 +74,11 @@ private:
   hook_memory known_session() const;
   hook_memory session_of_environment() const;
   hook_memory session_by_label() const;
-  v1::Session find_or_register(const hook_identity&, const std::string& scope);
+  v1::Session find_or_register(const hook_identity&, const std::string& scope, const std::string& directory);
+  void enter(const hook_identity&, const std::string& scope, const std::string& directory);
+  bool enter_again();
+  void speak_for(const v1::Session&, bool registered);
+  std::string scope_for(const hook_identity&, const std::string& directory) const;
   v1::Session worker_session() const;
   std::optional<v1::Session> session_of_caller() const;
   std::vector<v1::Session> sessions() const;
@@ -87,13 +98,22 @@ private:
 
   // -- run_locks.cpp ---------------------------------------------------------------------------
   enum class verdict { none, warned, denied };
-  std::vector<v1::LockView> locks() const;
-  std::string file_of(const v1::LockView&);
-  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&);
+  std::vector<v1::LockView> locks(const place_of_locks&) const;
+  std::vector<place_of_locks> further_places() const;
+  bool denied_by(const std::vector<v1::LockView>&, const path_matcher&, const place_of_locks&);
+  bool denied_in_other_repositories();
+  std::string file_of(const v1::LockView&, const place_of_locks&);
+  verdict judge(const v1::LockView&, const path_matcher&, const shell::written_path&, const place_of_locks&);
   std::string holder_text(const v1::LockView&, const char* what) const;
   bool take_locks(const path_matcher&);
   bool take_lock(const std::string& path, const std::string& task, const path_matcher&);
   std::string current_task() const;
+  unique_fd turn_at_locks();
+  v1::Command acquisition(const std::string& path, const std::string& task) const;
+  void note_fence(const std::string& path, std::uint64_t fence);
+  void retake_locks(const std::string& task);
+  /// During a turn at the locks.
+  void end_use(const std::vector<std::string>& paths);
   void give_back(const std::vector<std::string>& paths);
   void give_back_all();
   bool release(const std::string& path, std::uint64_t fence);
@@ -115,6 +135,7 @@ private:
   std::vector<std::string> warnings_;
   std::map<std::string, v1::Session> holders_; // a cache for file_of(), by session id
   bool looked_ = false;                        // look_for_tool_server() has run
+  bool entered_ = false;                       // enter_again() has run
   bool answered_ = false;
 };
 

@@ -67,6 +67,27 @@ std::optional<v1::Session> hook_run::session_of_tool_server(const std::vector<v1
   return tool_server_session(all, me, [&](const std::string& id) { return store_.is_anothers(id); });
 }
 
+/// From now on the hooks speak for this session.
+void hook_run::speak_for(const v1::Session& s, bool registered) {
+  auto take = [&](hook_memory& m) {
+    if (m.id != s.id())
+      for (auto& [path, lock] : m.taken)
+        lock.fence = 0; // it was the former session's; the calls that write under it go on
+    m.id = s.id();
+    m.scope = s.scope();
+    m.directory = s.directory();
+    m.root = s.root();
+    m.file_root = s.file_root();
+    m.registered = registered;
+    m.coordinator = me_.coordinator;
+  };
+  take(me_);
+  remember([&](hook_memory& m) {
+    take(m);
+    return true;
+  });
+}
+
 /// The agent's tool server may have registered a session of its own, before the first event or later. That session is then the agent's, and
 /// the hook's own one ends.
 void hook_run::look_for_tool_server() {
@@ -77,17 +98,7 @@ void hook_run::look_for_tool_server() {
   if (!found || found->id() == me_.id)
     return;
   auto former = me_.id;
-  auto take = [&](hook_memory& m) {
-    m.id = found->id();
-    m.directory = found->directory();
-    m.root = found->root();
-    m.file_root = found->file_root();
-    m.registered = false;
-    m.taken.clear();
-    return true;
-  };
-  take(me_);
-  remember(take);
+  speak_for(*found, false);
   // The former session is ended only while it lives by its lease: otherwise a tool server has taken it over.
   if (std::any_of(all.begin(), all.end(), [&](const v1::Session& s) { return s.id() == former && s.presence() == v1::Session::LEASE; })) {
     auto c = command();
@@ -108,7 +119,7 @@ bool hook_run::is_me(const std::string& session) {
   return session == me_.id;
 }
 
-v1::Session hook_run::find_or_register(const hook_identity& identity, const std::string& scope) {
+v1::Session hook_run::find_or_register(const hook_identity& identity, const std::string& scope, const std::string& directory) {
   const auto& env = cli_.env();
   me_.scope = scope;
   if (!env.get("SWARM_MCP_INSTANCE_ID").empty())
@@ -124,9 +135,9 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   auto file_root = identity.file_root.empty() ? env.get("SWARM_MCP_FILE_ROOT") : identity.file_root;
   auto c = command();
   auto* body = c.mutable_register_session();
-  body->set_directory(place_);
-  body->set_root(git_root(place_));
-  body->set_file_root(file_root.empty() ? place_ : normalize_path(file_root, place_));
+  body->set_directory(directory);
+  body->set_root(git_root(directory));
+  body->set_file_root(file_root.empty() ? directory : normalize_path(file_root, directory));
   body->set_label(identity.label);
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
@@ -146,6 +157,28 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   return reply.session().session();
 }
 
+std::string hook_run::scope_for(const hook_identity& identity, const std::string& directory) const {
+  return cli_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, directory) : cli_.scope_of(directory);
+}
+
+void hook_run::enter(const hook_identity& identity, const std::string& scope, const std::string& directory) {
+  me_.registered = false;
+  auto s = find_or_register(identity, scope, directory);
+  me_.coordinator = domain::has_token(s.label(), "mode:gateway") || identity.coordinator;
+  speak_for(s, me_.registered);
+}
+
+/// For a session that is not there, or not any more: no node answered when its agent began, the tool server that kept it ended, or its lease did.
+/// False when nobody can say which session it is.
+bool hook_run::enter_again() {
+  if (worker_ || agent_session_.empty() || std::exchange(entered_, true))
+    return false;
+  const auto directory = me_.directory.empty() ? place_ : me_.directory;
+  const auto identity = identity_of(agent_, cli_.env(), agent_session_, directory, cli_.scope_of(directory), event_text("platform"));
+  enter(identity, me_.scope.empty() ? scope_for(identity, directory) : me_.scope, directory);
+  return true;
+}
+
 void hook_run::session_start() {
   auto source = event_text("source");
   bool aloud = source.empty() || source == "startup" || source == "resume";
@@ -156,16 +189,10 @@ void hook_run::session_start() {
   hook_store::remove_old(state_directory_, limits::lease_max().count());
   auto platform = event_text("platform");
   auto identity = identity_of(agent_, cli_.env(), agent_session_, place_, cli_.scope_of(place_), platform);
-  auto scope = cli_.flags.scope.empty() && !identity.scope.empty() ? resolve_scope(identity.scope, place_) : cli_.scope_of(place_);
+  auto scope = scope_for(identity, place_);
   std::string reason;
   try {
-    auto s = find_or_register(identity, scope);
-    me_.id = s.id();
-    me_.scope = s.scope();
-    me_.directory = s.directory();
-    me_.root = s.root();
-    me_.file_root = s.file_root();
-    me_.coordinator = domain::has_token(s.label(), "mode:gateway") || identity.coordinator;
+    enter(identity, scope, place_);
   } catch (const std::exception& e) {
     reason = e.what();
     me_ = {};

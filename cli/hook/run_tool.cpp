@@ -42,7 +42,7 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     if (own || use_.what != tool_use::kind::shell || l.lock().path().starts_with("/__swarm/") || call.watched.size() >= limits::hook_paths_max)
       continue;
     // The stamp of a directory says nothing about the files in it.
-    if (auto file = file_of(l); !file.empty() && !std::filesystem::is_directory(file))
+    if (auto file = file_of(l, {me_.scope, {}}); !file.empty() && !std::filesystem::is_directory(file))
       call.watched.push_back({l.lock().path(), file, l.lock().session_id(), stamp_of(file)});
   }
   call.locks = taken_;
@@ -88,11 +88,11 @@ void hook_run::pre_tool_use() {
     note("no locks were checked: the hook could not read what the tool is to do");
   me_ = known_session();
   bool writes = use_.what == tool_use::kind::write ? !use_.paths.empty() : use_.what == tool_use::kind::shell;
-  if (writes && me_.id.empty()) {
+  if (writes && me_.id.empty() && !enter_again()) {
     if (options_.fail_closed)
-      deny("swarm lock check failed for " + use_.tool + ": this session is not registered. Restart the agent, or take --fail-closed off its hook.");
+      deny("swarm lock check failed for " + use_.tool + ": its event does not name the session. Take --fail-closed off its hook.");
     else
-      note("no locks were checked: this session is not registered; restart the agent to register it");
+      note("no locks were checked: the event does not name the session");
     return;
   }
   bool checked = writes && !(agent_.what == agents::program::hermes && me_.coordinator);
@@ -101,17 +101,13 @@ void hook_run::pre_tool_use() {
     path_matcher written{use_.paths, me_};
     denied = use_.cut && denied_as_too_many();
     denied = denied || (options_.enforce && !take_locks(written));
-    auto held = denied ? std::vector<v1::LockView>{} : locks();
-    for (const auto& l : held) {
-      if (denied || (!l.hidden() && l.lock().session_id() == me_.id))
-        continue;
-      auto others = !is_me(l.lock().session_id());
-      const auto* w = written.find(l.lock().path());
-      if (!w)
-        w = written.find_below(l.lock().path()); // the lock is on a directory above the written path
-      if (w && (l.hidden() || others))
-        denied = judge(l, written, *w) == verdict::denied;
-    }
+    const place_of_locks own{me_.scope, {}};
+    auto held = denied ? std::vector<v1::LockView>{} : locks(own);
+    // A session of the agent's tool server must not be watched as another's.
+    for (const auto& l : held)
+      if (!l.hidden())
+        is_me(l.lock().session_id());
+    denied = denied || denied_by(held, written, own) || denied_in_other_repositories();
     if (denied)
       give_back(std::exchange(taken_, {}));
     else

@@ -151,18 +151,29 @@ bool make_private(const fs::path& directory) {
          ((st.st_mode & 0777) == 0700 || chmod(directory.c_str(), 0700) == 0);
 }
 
-/// The directory, locked against other hooks; nothing when that fails. Sets `kept_out` when other hooks held the lock for longer than `patience`.
-/// flock has no deadline, so a thread waits. It is left behind with its descriptor when the time is up, because the process ends soon.
-unique_fd locked(const fs::path& directory, std::chrono::milliseconds patience, bool& kept_out) {
-  unique_fd fd{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!fd || flock(fd.get(), LOCK_EX | LOCK_NB) == 0)
+bool lock_directory(int fd, bool wait) { return flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) == 0; }
+
+/// One file serves all sessions, each has a byte of it: a file of its own could not be removed while another hook opens it.
+bool lock_number(int fd, std::int64_t number, bool wait) {
+  struct flock byte {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = number;
+  byte.l_len = 1;
+  return fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &byte) == 0;
+}
+
+/// The descriptor, locked against other hooks; nothing when that fails. Sets `kept_out` when other hooks held the lock for longer than `patience`.
+/// These locks have no deadline, so a thread waits. It is left behind with its descriptor when the time is up, because the process ends soon.
+unique_fd locked(unique_fd fd, const std::function<bool(int fd, bool wait)>& lock, std::chrono::milliseconds patience, bool& kept_out) {
+  if (!fd || lock(fd.get(), false))
     return fd;
-  if (errno != EWOULDBLOCK)
+  if (errno != EWOULDBLOCK && errno != EACCES)
     return {};
   std::promise<unique_fd> done;
   auto waits = done.get_future();
-  std::thread{[fd = std::move(fd), done = std::move(done)]() mutable {
-    if (flock(fd.get(), LOCK_EX) != 0)
+  std::thread{[fd = std::move(fd), lock, done = std::move(done)]() mutable {
+    if (!lock(fd.get(), true))
       fd = {};
     done.set_value(std::move(fd));
   }}.detach();
@@ -181,21 +192,25 @@ file_stamp stamp_of(const std::string& path) {
 
 hook_store::hook_store(const fs::path& state_directory, std::string_view agent, std::string_view session, std::chrono::milliseconds patience)
   : directory_(directory_of(state_directory, agent)), patience_(patience) {
-  if (!session.empty())
-    file_ = directory_ / (to_hex(sha256(session)).substr(0, name_characters) + ".json");
+  if (session.empty())
+    return;
+  file_ = directory_ / (to_hex(sha256(session)).substr(0, name_characters) + ".json");
+  constexpr std::size_t digits = 15; // as many as fit a file's offset
+  number_ = std::stoll(to_hex(sha256(file_.string())).substr(0, digits), nullptr, 16);
 }
 
 std::optional<hook_memory> hook_store::load() const { return file_.empty() ? std::nullopt : read_memory(file_); }
 
+bool hook_store::make_place() const {
+  return make_private(directory_.parent_path().parent_path()) && make_private(directory_.parent_path()) && make_private(directory_);
+}
+
 bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool create) {
   if (file_.empty() || kept_out_)
     return false;
-  if (create) {
-    auto state = directory_.parent_path().parent_path();
-    if (!make_private(state) || !make_private(directory_.parent_path()) || !make_private(directory_))
-      return false;
-  }
-  auto lock = locked(directory_, patience_, kept_out_);
+  if (create && !make_place())
+    return false;
+  auto lock = locked(unique_fd{open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)}, lock_directory, patience_, kept_out_);
   if (!lock)
     return false;
   auto memory = read_memory(file_);
@@ -210,6 +225,15 @@ bool hook_store::update(const std::function<bool(hook_memory&)>& change, bool cr
     now.calls.erase(over == now.calls.end() ? now.calls.begin() : over);
   }
   return write_memory(file_, mcp::dump(as_json(now), -1));
+}
+
+unique_fd hook_store::turn(std::chrono::milliseconds patience) {
+  if (file_.empty() || !make_place())
+    return {};
+  bool too_long = false;
+  unique_fd fd{open((directory_.parent_path() / "turns").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  return locked(
+    std::move(fd), [number = number_](int file, bool wait) { return lock_number(file, number, wait); }, patience, too_long);
 }
 
 void hook_store::remove() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/unique_fd.hpp"
 #include "swarm/v1/state.pb.h"
 
 namespace swarm::cli {
@@ -81,6 +82,9 @@ public:
   bool update(const std::function<bool(hook_memory&)>& change, bool create = false);
   /// update() has waited for other hooks for longer than `patience`.
   bool kept_out() const noexcept { return kept_out_; }
+  /// Held while hooks of this session take or give back locks, one hook at a time: an agent runs several tools at once. Nothing when others held
+  /// it for longer than `patience`, or when there is no place for it.
+  unique_fd turn(std::chrono::milliseconds patience);
   void remove() const;
   /// Whether the hooks of another agent's session remember this session as their own.
   bool is_anothers(const std::string& session_id) const;
@@ -94,8 +98,10 @@ public:
   static void remove_old(const std::filesystem::path& state_directory, std::int64_t lease_ms);
 
 private:
+  bool make_place() const;
   std::filesystem::path directory_;
   std::filesystem::path file_; // empty = none
+  std::int64_t number_ = 0;    // of the session, among those whose hooks take turns
   std::chrono::milliseconds patience_;
   bool kept_out_ = false;
 };

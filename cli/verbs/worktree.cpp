@@ -1,17 +1,13 @@
 // worktree: list, diff, merge, prune, exec. What a worker did in a git worktree of its own, and how it gets home.
-#include <map>
-#include <set>
-
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
-#include "actors/base/worktree.hpp"
-#include "actors/domain/lock_paths.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/reference.hpp"
 #include "cli/worktree/exec.hpp"
+#include "cli/worktree/merge_locks.hpp"
 #include "cli/worktree/store.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -218,40 +214,6 @@ int run_diff(invocation& cli, const std::string& who) {
 
 // -- merge ---------------------------------------------------------------------------------------
 
-/// Locks of the repository's files and directories, by their names in it; "." is its root, or a directory above that.
-std::map<std::string, v1::LockView> locks_of_files(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
-  std::map<std::string, v1::LockView> out;
-  const auto root = repository_path(trees.root(), t.scope);
-  auto query = about(cli, t);
-  query.mutable_list_locks();
-  for (const auto& view : all_rows<v1::LockView>(cli, std::move(query)))
-    if (const auto& path = view.lock().path(); domain::locks_conflict(root, path))
-      out.emplace(is_inside(root, path) ? path_below(root, path) : ".", view);
-  return out;
-}
-
-/// Returns other sessions' locks on files that the merge would change, or on directories that they lie in.
-std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_trees& trees, const worker_tree& t) {
-  std::vector<v1::LockView> out;
-  const auto locks = locks_of_files(cli, trees, t);
-  if (locks.empty())
-    return out;
-  const auto me = cli.named_actor_id();
-  std::set<std::string> found;
-  constexpr std::size_t names_per_question = 200;
-  for (auto at = locks.begin(); at != locks.end();) {
-    std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
-    for (std::size_t n = 0; n < names_per_question && at != locks.end(); ++n, ++at)
-      arguments.push_back(at->first == "." ? ":(top)" : ":(top,literal)" + at->first);
-    // Git names files, also for a directory.
-    for (const auto& file : nul_separated(trees.home().output(arguments)))
-      for (const auto& name : domain::covering_paths(file))
-        if (auto held = locks.find(name); held != locks.end() && (me.empty() || held->second.lock().session_id() != me) && found.insert(name).second)
-          out.push_back(held->second);
-  }
-  return out;
-}
-
 std::string shown_lock(const v1::LockView& view) {
   auto note = view.lock().note().empty() ? std::string{} : " (" + view.lock().note() + ")";
   return escape_control(view.lock().path() + ": held by " + holder_of(view) + note, false);
@@ -402,7 +364,7 @@ int run_merge(invocation& cli, const std::string& who, bool force) {
   auto s = trees.look(t);
   auto w = work_of(cli, t);
   check_mergeable(cli, trees, t, s, w);
-  auto locked = locks_in_the_way(cli, trees, t);
+  auto locked = locks_in_the_way(cli, trees, t, force);
   if (!locked.empty() && !force)
     refuse_for_locks(t, locked);
   auto into = trees.home_branch();

@@ -11,7 +11,7 @@ bool is_id(const json& id) { return id.is_string() || id.is_number_integer(); }
 } // namespace
 
 parsed_line parse(std::string_view line) {
-  auto value = domain::parse_json(line);
+  auto value = domain::parse_json_of_others(line);
   if (!value)
     return {};
   parsed_line out;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/paths.hpp"
+#include "actors/base/worktree.hpp"
 #include "swarm/v1/command.pb.h"
 #include "swarm/v1/options.pb.h"
 
@@ -94,6 +95,20 @@ void translate(Message& m, const wording& as) {
   }
 }
 
+/// The checkout around the caller's directory; around the repository of the worktree it is in; the one it named; else the first. Empty = none.
+std::string root_of_caller(const checkouts& shared, const std::string& scope, const std::string& named, const std::string& directory) {
+  auto around = [&](const std::string& place) {
+    auto root = place.starts_with('/') ? shared.root_for(scope, place) : std::string{};
+    return !root.empty() && is_inside(root, place) ? root : std::string{};
+  };
+  if (auto root = around(directory); !root.empty())
+    return root;
+  if (auto root = directory.empty() ? std::string{} : around(repository_path(directory)); !root.empty())
+    return root;
+  auto root = around(named);
+  return root.empty() ? shared.root_for(scope, {}) : root;
+}
+
 } // namespace
 
 path_view::path_view(const checkouts& shared, std::string& scope, const std::string& directory) {
@@ -104,7 +119,7 @@ path_view::path_view(const checkouts& shared, std::string& scope, const std::str
     return;
   shared_ = &shared;
   scope_ = scope;
-  root_ = shared.root_for(scope, directory.empty() && named_ != scope ? named_ : directory);
+  root_ = root_of_caller(shared, scope, named_, directory);
 }
 
 /// A worker without a choice of nodes works where its caller stands: in this checkout, when the host has several.

@@ -370,6 +370,113 @@ TEST_CASE("of two writes with --enforce at once exactly one passes") {
   CHECK(locks_of(node) == 0);
 }
 
+TEST_CASE("of tools that run at once with --enforce the last one gives the lock back, and none writes without it") {
+  test_node node;
+  agent one{node, "one-1", "claude", {"--enforce"}};
+  agent two{node, "two-2", "claude", {"--enforce"}};
+  one.start();
+  two.start();
+  for (int round = 0; round < 12; ++round) {
+    INFO(round);
+    json wanted{{"file_path", node.work() + "/file" + std::to_string(round)}};
+    // One tool ends while the next one begins.
+    CHECK(one.before("Write", wanted, "a").out.empty());
+    std::thread ending{[&] { one.after("Write", wanted, "a"); }};
+    CHECK(one.before("Write", wanted, "b").out.empty());
+    ending.join();
+    CHECK(has(denial(two.before("Write", wanted)), "held by"));
+    one.after("Write", wanted, "b");
+    CHECK(locks_of(node) == 0);
+    // Two begin together, and end together.
+    std::thread beginning{[&] { CHECK(one.before("Write", wanted, "c").out.empty()); }};
+    CHECK(one.before("Write", wanted, "d").out.empty());
+    beginning.join();
+    one.after("Write", wanted, "c");
+    CHECK(has(denial(two.before("Write", wanted)), "held by"));
+    one.after("Write", wanted, "d");
+    CHECK(locks_of(node) == 0);
+  }
+}
+
+TEST_CASE("with --enforce a lock is taken and kept also after the tool server that kept the session has ended") {
+  test_node node;
+  agent one{node, "one-1", "claude", {"--enforce"}};
+  agent two{node, "two-2", "claude", {"--enforce"}};
+  auto first = one.start();
+  json wanted{{"file_path", node.work() + "/a.c"}}, other{{"file_path", node.work() + "/b.c"}};
+  {
+    mcp_client server{node};
+    server.initialize();
+    REQUIRE(server.ask("whoami").at("id") == first);
+    CHECK(one.before("Write", wanted, "a").out.empty());
+    server.close_input();
+    REQUIRE(server.finish() == 0);
+  }
+  REQUIRE(node.ctl_json({"instances"}).empty());
+  two.start();
+  CHECK(one.before("Write", other, "b").out.empty());
+  CHECK(node.ctl_json({"instances"}).size() == 2);
+  for (const auto& input : {wanted, other})
+    CHECK(has(denial(two.before("Write", input)), "held by claude-code platform:cli origin:claude-code session:one1 (actively editing)"));
+  one.after("Write", wanted, "a");
+  one.after("Write", other, "b");
+  CHECK(locks_of(node) == 0);
+  // The next tool server of the agent goes on as that session.
+  two.send("session-end");
+  mcp_client server{node};
+  server.initialize();
+  CHECK(server.ask("whoami").at("label") == "claude-code platform:cli origin:claude-code session:one1");
+}
+
+TEST_CASE("an agent that began while the node was down is registered by its later events, and guarded") {
+  test_node node;
+  node.session("peer");
+  REQUIRE(node.down().status == 0);
+  agent me{node, "late-1"};
+  agent strict{node, "late-2", "claude", {"--fail-closed", "--enforce"}};
+  for (const auto* a : {&me, &strict})
+    CHECK(has(context_of(a->send("session-start", {{"source", "startup"}})), "could not auto-register"));
+  json input{{"file_path", node.work() + "/a.c"}};
+  CHECK(has(me.before("Write", input).err, "no locks were checked: no node is running"));
+  CHECK(has(denial(strict.before("Write", input)), "no node is running"));
+  CHECK(node.node_pid() == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  hold(node, node.session("peer"), input.at("file_path"));
+  CHECK(has(denial(me.before("Write", input)), "held by peer"));
+  CHECK(has(denial(strict.before("Write", input)), "held by peer"));
+  CHECK(strict.before("Write", {{"file_path", node.work() + "/b.c"}}).out.empty());
+  CHECK(has(denial(me.before("Write", {{"file_path", node.work() + "/b.c"}})), "session:late2"));
+  auto labels = node.ctl_json({"instances"}).dump();
+  CHECK(has(labels, "origin:claude-code session:late1"));
+  // At its prompt, before it writes anything; and one whose start nobody has told.
+  agent told{node, "told-3"};
+  told.send("prompt-submit");
+  CHECK(has(node.ctl_json({"instances"}).dump(), "session:told3"));
+  for (const auto* a : {&me, &strict, &told})
+    a->send("session-end");
+  CHECK(!has(node.ctl_json({"instances"}).dump(), "claude-code"));
+}
+
+TEST_CASE("half a character in what a tool is to do does not hide the file from the check") {
+  test_node node;
+  agent me{node, "s"};
+  me.start();
+  auto file = node.work() + "/a.c";
+  hold(node, node.session("peer"), file);
+  hold(node, node.session("other"), node.work() + "/b\xef\xbf\xbd.c");
+  auto event = [&](const std::string& input) {
+    return R"({"session_id":"s","cwd":")" + node.work() + R"(","tool_name":"Write","tool_use_id":"t","tool_input":)" + input + "}";
+  };
+  for (const auto* cut : {"\\ud83d", "\\ude00", "\xf0\x9f", "\xed\xa0\xbd"}) {
+    INFO(cut);
+    auto said = me.raw("pre-tool-use", event(R"({"file_path":")" + file + R"(","content":")" + cut + R"("})"));
+    CHECK(has(denial(said), "held by peer"));
+    CHECK(me.raw("post-tool-use", event(R"({"file_path":")" + file + R"(","content":")" + cut + R"("})")).err.empty());
+  }
+  // What the agent writes as the name of such a file.
+  CHECK(has(denial(me.raw("pre-tool-use", event(R"({"file_path":"b\ud83d.c"})"))), "held by other"));
+}
+
 TEST_CASE("of two commands with --enforce that write one path only the first passes, whatever the command") {
   test_node node;
   agent one{node, "one-1", "claude", {"--enforce"}};
@@ -468,8 +575,8 @@ TEST_CASE("without a node a write passes and stderr says so; --fail-closed block
   // Nobody has registered.
   auto unknown = me.before("Write", input);
   CHECK(unknown.out.empty());
-  CHECK(has(unknown.err, "no locks were checked: this session is not registered"));
-  CHECK(has(denial(strict.before("Write", input)), "not registered"));
+  CHECK(has(unknown.err, "no locks were checked: no node is running"));
+  CHECK(has(denial(strict.before("Write", input)), "no node is running"));
   CHECK(node.node_pid() == 0);
   me.start();
   hermes.send("session-start");
@@ -562,18 +669,19 @@ TEST_CASE("a session's name from outside stays a name") {
     me.send("session-end");
     CHECK(fs::is_empty(hooks));
   }
-  // A state file that is damaged.
+  // A state file that is damaged: the session is found by its name again.
   agent me{node, "again"};
   me.start();
   auto file = fs::directory_iterator(hooks)->path();
   for (const auto* text : {"", "{", "[]", R"({"id":7,"taken":{"a":1},"calls":[3,{"watched":[[]]}]})"}) {
     std::ofstream{file} << text;
-    CHECK(me.before("Write", {{"file_path", "f"}}).out.empty());
+    CHECK(!denial(me.before("Write", {{"file_path", "f"}})).empty());
     CHECK(me.after("Write", {{"file_path", "f"}}).out.empty());
   }
   fs::remove(file);
   fs::create_symlink("/etc/hosts", file);
-  CHECK(me.before("Write", {{"file_path", "f"}}).out.empty());
+  CHECK(!denial(me.before("Write", {{"file_path", "f"}})).empty());
+  CHECK(node.ctl_json({"instances"}).size() == 2);
   // Without an id, the only session of the agent is meant.
   agent other{node, "the only one"};
   fs::remove(file);
@@ -720,4 +828,48 @@ TEST_CASE("a peer's lock in another worktree warns instead of denying") {
   CHECK(has(context_of(write(main_tree, repository, repository + "/a.c")), "held by"));
   CHECK(!denial(write(main_tree, repository, tree + "/a.c")).empty());
   CHECK(write(linked, tree, tree + "/a.c").out.empty());
+}
+
+TEST_CASE("a lock binds who writes the file from another repository: one around it, one inside of it, one beside it") {
+  test_node node;
+  auto in = [&](const std::string& below) {
+    auto root = node.work() + "/" + below;
+    fs::create_directories(root + "/.git/objects");
+    std::ofstream{root + "/.git/HEAD"} << "ref: refs/heads/main\n";
+    return root;
+  };
+  auto outer = in("outer"), nested = in("outer/lib/nested"), beside = in("beside");
+  auto peer_in = [&](const std::string& directory, const std::string& label) -> std::string {
+    return node.ctl_json({"register", "--label", label, "--lease-seconds", "600"}, {.directory = directory}).at("id");
+  };
+  auto lock = [&](const std::string& verb, const std::string& directory, const std::string& file, const std::string& who) {
+    return node.ctl({verb, file, "--as", who}, {.directory = directory}).status == 0;
+  };
+  auto around = peer_in(outer, "around"), inside = peer_in(nested, "inside");
+  auto starts_in = [&](const std::string& directory, const std::string& name) {
+    agent a{node, name};
+    a.send("session-start", {{"cwd", directory}});
+    return a;
+  };
+  auto writes = [&](const agent& a, const std::string& directory, const std::string& tool, const json& input) {
+    return a.send("pre-tool-use", {{"cwd", directory}, {"tool_name", tool}, {"tool_input", input}, {"tool_use_id", "t"}});
+  };
+  auto in_nested = starts_in(nested, "n"), in_outer = starts_in(outer, "o"), in_beside = starts_in(beside, "b");
+  json file{{"file_path", nested + "/a.c"}};
+  json script{{"command", "echo x > " + nested + "/a.c"}};
+
+  REQUIRE(lock("lock", outer, "lib", around));
+  for (const auto& [a, directory] : {std::pair{in_nested, nested}, {in_outer, outer}, {in_beside, beside}}) {
+    INFO(directory);
+    CHECK(has(denial(writes(a, directory, "Write", file)), "held by around"));
+    CHECK(has(denial(writes(a, directory, "Bash", script)), "held by around"));
+  }
+  REQUIRE(lock("unlock", outer, "lib", around));
+  REQUIRE(lock("lock", nested, "a.c", inside));
+  for (const auto& [a, directory] : {std::pair{in_nested, nested}, {in_outer, outer}, {in_beside, beside}}) {
+    INFO(directory);
+    CHECK(has(denial(writes(a, directory, "Write", file)), "held by inside"));
+    CHECK(writes(a, directory, "Write", {{"file_path", nested + "/b.c"}}).out.empty());
+  }
+  CHECK(has(denial(writes(in_outer, outer, "Bash", {{"command", "rm -rf lib/nested"}})), "held by inside"));
 }

@@ -328,3 +328,52 @@ TEST_CASE("what happens to a file is told in the paths of the follower") {
   REQUIRE(w.c.home.ctl({"lock", "src/x.c", "--as", ann}, {.directory = here}).status == 0);
   CHECK(following.read_until("\"" + there + "/src/x.c\""));
 }
+
+TEST_CASE("a hook knows a locked file by its name in every clone of the repository, and in the worktrees of each") {
+  two_hosts w;
+  const std::string remote = "https://host.example/me/game", scope = "git:host.example/me/game";
+  auto first = clone_at(w.trees.text() + "/first", remote);
+  auto second = w.trees.text() + "/second", tree = w.trees.text() + "/tree";
+  fs::create_directories(second + "/src");
+  std::ofstream{second + "/src/x.c"} << "int x;\n";
+  auto git = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"/usr/bin/env", "git", "-c", "user.name=Tester", "-c", "user.email=tester@example.org"});
+    auto r = child_process(arguments, w.b.env({{"GIT_CONFIG_GLOBAL", "/dev/null"}}), second).finish();
+    REQUIRE_MESSAGE(r.status == 0, r.err);
+  };
+  git({"init", "-q", "-b", "main"});
+  git({"remote", "add", "origin", remote});
+  git({"add", "-A"});
+  git({"commit", "-q", "-m", "first"});
+  git({"worktree", "add", "-q", "-b", "topic", tree});
+  for (const auto& clone : {first, second})
+    REQUIRE(w.b.ctl({"scope", "share", clone}).status == 0);
+
+  auto hook = [&](const std::string& event, const std::string& directory, const std::string& file = {}) {
+    json input{{"session_id", directory}, {"cwd", directory}, {"tool_name", "Write"}, {"tool_input", {{"file_path", file}}}};
+    return w.b.ctl({"hook", "claude", event}, {.input = input.dump(), .env = {{"SWARM_MCP_SCOPE", scope}}, .directory = directory}).out;
+  };
+  auto is_denied = [](const std::string& said) { return said.find("\"permissionDecision\":\"deny\"") != said.npos; };
+  auto is_warned = [](const std::string& said) { return said.find("in another worktree") != said.npos; };
+  for (const auto& directory : {first, second, tree})
+    hook("session-start", directory);
+
+  auto ann = session_in(w.b, first, "name:ann"), bob = session_in(w.b, tree, "name:bob", {"--scope", scope});
+  REQUIRE(w.b.ctl({"lock", "src/x.c", "--as", ann}, {.directory = first}).status == 0);
+  for (const auto& directory : {first, second, tree})
+    for (const auto& clone : {first, second}) {
+      CAPTURE(directory + " " + clone);
+      CHECK(is_denied(hook("pre-tool-use", directory, clone + "/src/x.c")));
+      CHECK(hook("pre-tool-use", directory, clone + "/src/y.c").empty());
+    }
+  // Another file, in whichever clone the holder works: both changes will have to be merged.
+  CHECK(is_warned(hook("pre-tool-use", tree, tree + "/src/x.c")));
+  REQUIRE(w.b.ctl({"unlock", "src/x.c", "--as", ann}, {.directory = first}).status == 0);
+
+  // From the worktree the paths are those of its own repository.
+  auto taken = w.b.ctl({"--scope", scope, "lock", "src/x.c", "--as", bob}, {.directory = tree});
+  CHECK_MESSAGE(taken.out == "locked " + second + "/src/x.c\n", (taken.out + taken.err));
+  CHECK(w.b.ctl_json({"--scope", scope, "locks"}, {.directory = tree})[0]["file"] == second + "/src/x.c");
+  CHECK(is_denied(hook("pre-tool-use", tree, tree + "/src/x.c")));
+  CHECK(is_warned(hook("pre-tool-use", second, second + "/src/x.c")));
+}

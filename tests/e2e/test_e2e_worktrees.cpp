@@ -279,6 +279,35 @@ TEST_CASE("a merge is free again when the lock is gone, and locks of another rep
   CHECK(repo.read("a.txt") == "two\n");
 }
 
+TEST_CASE("a merge asks every scope in which its files may be locked: the task's, the repository's, one around it, a named one") {
+  repository repo{"outer/repo"};
+  const auto outer = repo.node.work() + "/outer";
+  fs::create_directories(outer + "/.git/objects");
+  std::ofstream{outer + "/.git/HEAD"} << "ref: refs/heads/main\n";
+  auto line = repo.line("change", "echo two > a.txt; git commit -qam two");
+  line.insert(line.begin(), {"--scope", "elsewhere"});
+  auto ran = repo.ctl(line);
+  REQUIRE_MESSAGE(ran.status == 0, (ran.out + ran.err));
+  const auto branch = text(repo.trees().at(0), "branch");
+  struct holder {
+    std::string scope, file;
+  };
+  for (const auto& [scope, file] :
+       {holder{repo.root, "a.txt"}, {outer, "repo"}, {"elsewhere", repo.root + "/a.txt"}, {"third", repo.root + "/a.txt"}}) {
+    CAPTURE(scope);
+    const auto directory = scope == outer ? outer : repo.root;
+    auto peer = repo.node.ctl_json({"--scope", scope, "register", "--label", "name:peer", "--lease-seconds", "600"}, {.directory = directory})["id"];
+    REQUIRE(repo.ctl({"--scope", scope, "lock", file, "--as", peer}, {.directory = directory}).status == 0);
+    auto refused = repo.ctl({"worktree", "merge", branch});
+    CHECK(refused.status == 1);
+    CHECK_MESSAGE(refused.err.find("held by name:peer") != std::string::npos, refused.err);
+    CHECK(repo.read("a.txt") == "one\n");
+    REQUIRE(repo.ctl({"--scope", scope, "deregister", "--as", peer}, {.directory = directory}).status == 0);
+  }
+  CHECK(repo.ctl({"worktree", "merge", branch}).status == 0);
+  CHECK(repo.read("a.txt") == "two\n");
+}
+
 TEST_CASE("work that is not committed survives prune and merge, however it hides") {
   repository repo;
   auto untracked = repo.worker("untracked", "git config status.showUntrackedFiles no; echo new > new.txt");

@@ -30,7 +30,7 @@ bool same(const tool_use& a, const tool_use& b) {
 }
 
 void check_event(const std::string& bytes) {
-  auto event = domain::parse_json(is_utf8(bytes) ? bytes : to_utf8(bytes)).value_or(json());
+  auto event = domain::parse_json_of_others(bytes).value_or(json());
   auto use = tool_use_of(event, place);
   SWARM_HOLDS(use.paths.size() <= limits::hook_paths_max);
   for (const auto& w : use.paths)
