@@ -47,11 +47,14 @@ std::optional<v1::AgentStart> agent_start_of(const caller_places& places, const 
 
 v1::Principal speaker(const caller_places& places, const claim& who, const v1::Principal& caller, const std::string& named) {
   auto out = caller;
-  if (who.place.is != caller_place::kind::agent || who.rule == v1::Explanation::TOKEN || caller.kind() != v1::Principal::SESSION || named.empty())
+  if (who.place.is != caller_place::kind::agent || who.rule == v1::Explanation::TOKEN || caller.kind() != v1::Principal::SESSION || named.empty() ||
+      named == caller.id())
     return out;
   const auto root = places.roots().find(who.place.root);
-  if (root && std::any_of(root->sessions.begin(), root->sessions.end(), [&](const auto& s) { return s.id == named; }))
+  if (root && std::any_of(root->sessions.begin(), root->sessions.end(), [&](const auto& s) { return s.id == named; })) {
     out.set_id(named);
+    out.clear_grants(); // the grants are those of the session that the place stands for
+  }
   return out;
 }
 

@@ -74,10 +74,13 @@ TEST_CASE("who runs below an agent speaks for each session of its program and fo
     REQUIRE(w.roots->bind(who.place.root, id, "/repo"));
   w.roots->root_of(31);
   REQUIRE(w.roots->bind({30, 30}, "c", "/repo"));
-  const auto b = session_named("b");
+  auto b = session_named("b");
+  b.add_grants("spawn");
   auto speaks = [&](const std::string& named) { return speaker(*w.places, who, b, named).id(); };
   CHECK(speaks("") == "b");
   CHECK(speaks("a") == "a");
+  CHECK(speaker(*w.places, who, b, "a").grants().empty());
+  CHECK(speaker(*w.places, who, b, "b").grants_size() == 1);
   CHECK(speaks("c") == "b");
   CHECK(speaks("none") == "b");
   who.rule = v1::Explanation::TOKEN;
