@@ -289,3 +289,33 @@ TEST_CASE("what happens to a file is told in the paths of the follower") {
   REQUIRE(w.c.home.ctl({"lock", "src/x.c", "--as", ann}, {.directory = here}).status == 0);
   CHECK(following.read_until("\"" + there + "/src/x.c\""));
 }
+
+TEST_CASE("@last in a scope is the same by whichever directory or name the scope is meant") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto second = clone_at(w.trees.text() + "/second", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.c.home.ctl({"scope", "share", second}).status == 0);
+  fs::create_directory_symlink(here, w.trees.text() + "/link");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> spellings{
+    {{}, here},
+    {{}, second},
+    {{}, w.trees.text() + "/link/src"},
+    {{"--scope", "git:host.example/me/game"}, w.trees.text()},
+    {{"--scope", "."}, here},
+    {{"--scope", here + "/"}, w.trees.text()},
+    {{"--scope", "./link"}, w.trees.text()},
+  };
+  const auto in = [&](const auto& spelling, const std::vector<std::string>& args) {
+    auto line = spelling.first;
+    line.insert(line.end(), args.begin(), args.end());
+    return w.c.home.ctl_json(line, {.directory = spelling.second});
+  };
+  for (const auto& made_in : spellings) {
+    const std::string made = in(made_in, {"request-task", "fix", "x"}).at("id");
+    for (const auto& asked_in : spellings) {
+      CAPTURE(asked_in.second);
+      CHECK(in(asked_in, {"task", "@last"}).at("id") == made);
+    }
+  }
+}
