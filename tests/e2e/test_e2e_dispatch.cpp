@@ -660,3 +660,20 @@ TEST_CASE("following a command ends with --wait-for-completion or --timeout, say
   CHECK_MESSAGE(followed.err.find("the deadline of --timeout passed with task in_progress") != std::string::npos, followed.out);
   CHECK(node.ctl_json({"task", id}).at("status") == "in_progress");
 }
+
+TEST_CASE("what a cancelled command has locked passes on when nothing of the command is left that could write") {
+  test_node node;
+  auto next = node.session("name:next");
+  // Its child does not heed that it is to end.
+  const std::string script = "swarmctl lock f && { sh -c 'trap \"\" TERM HUP; touch began; while :; do sleep 0.05; done' & } ; sleep 1000";
+  auto id = node.ctl_json(exec_line("writes on", script, {"--detach"})).at("task").at("id").get<std::string>();
+  REQUIRE(eventually([&] { return fs::exists(node.work() + "/began"); }));
+  const std::string spawn = node.ctl_json({"spawns"}).at(0).at("id");
+  REQUIRE(node.ctl({"cancel", id}).status == 0);
+  auto early = node.ctl({"lock", "f", "--as", next});
+  if (!processes_with("SWARM_SPAWN_ID", spawn).empty())
+    CHECK_MESSAGE(early.status == 1, early.out);
+  auto then = node.ctl({"lock", "f", "--wait", "60", "--as", next}, {.deadline = 2 * patience});
+  CHECK_MESSAGE(then.status == 0, then.err);
+  CHECK(processes_with("SWARM_SPAWN_ID", spawn).empty());
+}
