@@ -261,18 +261,50 @@ void parse(CLI::App& root, const CLI::App& command, std::vector<std::string> arg
   refuse_leftovers(root, command);
 }
 
-/// An unset variable of a script must not mean an option that was left out: a task would not wait for another one, for instance.
-void refuse_empty_names(const CLI::App& command) {
-  const auto is = [](const CLI::Option& o, argument kind) { return o.get_type_name() == word_of(kind); };
-  for (const auto* o : command.get_options()) {
-    const bool names_task = is(*o, argument::task);
-    if (o->get_positional() || (!names_task && !is(*o, argument::session)))
-      continue;
-    for (const auto& value : o->results())
-      if (value.empty() || (names_task && ("," + value + ",").find(",,") != std::string::npos))
-        throw usage(o->get_name() + " has an empty word, which names no " +
-                    (names_task ? "task; leave it out, or give its id" : "instance; leave it out, or give " + who_words));
-  }
+bool is_a(const CLI::Option& o, argument kind) { return o.get_type_name() == word_of(kind); }
+
+/// Nobody and nothing is chosen by a text for people: an empty one says as much as none. `install` says itself which hosts there are.
+bool may_be_empty(const CLI::Option& o) {
+  return is_a(o, argument::agent) || o.check_lname("note") || o.check_lname("description") || o.check_lname("intent") || o.check_lname("followup");
+}
+
+/// A positional argument that chooses something. An empty text is a text, and the verbs say themselves what a task, a session or a file is called.
+bool chooses(const CLI::Option& o) {
+  using a = argument;
+  const auto kinds = {a::directory, a::terminal, a::approval, a::routine, a::node, a::context, a::key, a::subscription, a::worktree};
+  return std::any_of(kinds.begin(), kinds.end(), [&](argument kind) { return is_a(o, kind); });
+}
+
+void refuse_empty_value(const CLI::Option& o, const std::string& value) {
+  const bool names_task = is_a(o, argument::task);
+  if (names_task && ("," + value + ",").find(",,") != std::string::npos)
+    throw usage(o.get_name() + " has an empty word, which names no task; leave it out, or give its id");
+  if (value.find_first_not_of(" \t\n,") != std::string::npos)
+    return;
+  if (o.get_positional())
+    throw usage(o.get_name() + " is empty; leave it out where it may be, or give one");
+  throw usage(o.get_name() + (is_a(o, argument::session) ? " has an empty word, which names no instance; leave it out, or give " + who_words
+                                                         : " has an empty value; leave it out, or give one"));
+}
+
+/// An unset variable of a script must not mean an option that was left out: a task would not wait for another one, or the node of this host would be
+/// stopped in the place of another.
+void refuse_empty_values(const CLI::App& command) {
+  for (const auto* app = &command; app != nullptr; app = app->get_parent())
+    for (const auto* o : app->get_options()) {
+      if (o->get_items_expected_max() == 0 || (o->get_positional() ? !chooses(*o) : may_be_empty(*o)))
+        continue;
+      for (const auto& value : o->results())
+        refuse_empty_value(*o, value);
+    }
+}
+
+/// To the parser the value of `--name=` is the next word.
+void refuse_missing_values(CLI::App& command, const std::vector<std::string>& args) {
+  for (auto i = args.begin(); i != args.end() && *i != "--"; ++i)
+    if (i->size() > 3 && i->starts_with("--") && i->find('=') == i->size() - 1)
+      if (const auto* o = option_of(&command, i->substr(0, i->size() - 1)); o != nullptr && o->get_items_expected_max() > 0)
+        throw usage(o->get_name() + " has an empty value; leave it out, or give one");
 }
 
 /// Splits off what follows `--` for commands that run a program; other commands get it as text.
@@ -370,7 +402,11 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
   split_tail(args, *root, *v, cli);
   cli.choice = v->node;
   auto& leaf = *named(*root, args);
+  if (!cli.is_swarm_mcp())
+    refuse_missing_values(leaf, args);
   parse(*root, leaf, marked(std::move(args), leaf, cli.is_swarm_mcp()));
+  if (!cli.is_swarm_mcp())
+    refuse_empty_values(leaf);
   if (!cli.action)
     throw usage("which one? " + [&] {
       std::string names;
@@ -378,10 +414,6 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
         names += (names.empty() ? "" : ", ") + sub->get_name();
       return names;
     }());
-  if (root->count("--as") > 0 && trimmed(cli.flags.as).empty() && !cli.is_swarm_mcp())
-    throw usage("--as names nobody; leave it out, or give " + who_words);
-  if (!cli.is_swarm_mcp())
-    refuse_empty_names(leaf);
   cli.flags.timeout_given = root->count("--timeout") > 0;
   cli.node().finder.set_timeout_ms(milliseconds_of(cli.flags.timeout_s, "--timeout"));
   if (cli.flags.no_autostart)

@@ -229,8 +229,7 @@ std::string shared_name(const v1::CheckoutList& checkouts, const std::string& ro
   return root;
 }
 
-std::string scope_shown(const invocation& cli) {
-  auto scope = cli.scope();
+std::string one_name_of(const invocation& cli, const std::string& scope) {
   if (is_named_scope(scope))
     return scope;
   try {
@@ -239,6 +238,8 @@ std::string scope_shown(const invocation& cli) {
     return scope; // not everybody may ask that
   }
 }
+
+std::string scope_shown(const invocation& cli) { return one_name_of(cli, cli.scope()); }
 
 std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& scope) {
   auto q = cli.query();

@@ -138,6 +138,8 @@ std::vector<Row> all_rows(const invocation& cli, v1::Query query) {
 
 /// The name under which hosts share the scope of this root; the root itself if they do not.
 std::string shared_name(const v1::CheckoutList& checkouts, const std::string& root);
+/// By whichever of its directories, or by its name, a scope that hosts share is meant: its name. Any other scope is as it is.
+std::string one_name_of(const invocation&, const std::string& scope);
 /// The command's scope as people are told: by its name, if hosts share it.
 std::string scope_shown(const invocation&);
 

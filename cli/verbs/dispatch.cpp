@@ -143,6 +143,10 @@ void check(const invocation& cli, const dispatch_options& o) {
     throw usage("--worktree is for a worker that is started: name its --harness, or give a command after --");
   if (o.detach && o.follow)
     throw usage("--detach and --follow exclude each other");
+  // A further attempt would get only what the one before had not read.
+  if (o.retries > 0 && passes_input(cli, o))
+    throw usage(
+      "--retries does not go with standard input, which can be passed once; leave --retries out, or let the command read a file: --no-stdin");
   if (o.detach && !o.no_stdin && !cli.tail.empty() && !cli.is_swarm_mcp() && standard_input_is_waiting())
     throw usage("--detach passes no standard input to the command; leave --detach out, or leave the input: --no-stdin");
 }
@@ -343,7 +347,7 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
       if (program)
         around([&] { cli.io().note("attempt " + std::to_string(attempt) + " begins; its output follows"); });
       auto to = cli.json_wanted() ? printing{[](const auto&) {}} : around;
-      program.emplace(cli, d.spawn().id(), program_io::options{target_of(cli.io(), d.spawn().pipes()), with_input, to});
+      program.emplace(cli, d.spawn().id(), program_io::options{target_of(cli.io(), d.spawn().pipes()), with_input ? d.task().id() : "", to});
     };
     options.on_ended = [&] {
       if (program)

@@ -179,6 +179,8 @@ failure not_held(const invocation& cli, const v1::Session& session, const std::s
 }
 
 int run_unlock(invocation& cli, const unlock_options& o) {
+  if (trimmed(o.file).empty() && !cli.is_swarm_mcp())
+    throw usage("the name of the file is empty; to unlock this directory, name it: .");
   auto session = cli.actor();
   auto command = cli.command();
   command.set_actor(session.id());

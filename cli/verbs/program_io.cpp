@@ -36,9 +36,10 @@ bool standard_input_is_waiting() {
 }
 
 program_io::program_io(invocation& cli, std::string pty_id, options o)
-  : cli_(cli), id_(std::move(pty_id)), options_(std::move(o)), filter_(options_.target), reading_(cli.node().finder.connect({}, false)) {
+  : cli_(cli), id_(std::move(pty_id)), options_(std::move(o)), input_client_(random_uuid()), filter_(options_.target),
+    reading_(cli.node().finder.connect({}, false)) {
   output_ = std::thread{[this] { carry_output(); }};
-  if (!options_.forward_input || pipe2(stop_, O_CLOEXEC) != 0)
+  if (options_.input_of.empty() || pipe2(stop_, O_CLOEXEC) != 0)
     return;
   writing_ = cli.node().finder.connect({}, false);
   input_ = std::thread{[this] { carry_input(); }};
@@ -76,6 +77,8 @@ program_io::input_state program_io::stop_input() {
     return input_state::broken_off;
   v1::SendPtyRequest request;
   request.set_pty_id(id_);
+  request.mutable_id()->set_client(input_client_);
+  request.mutable_id()->set_seq(1);
   try {
     cli_.node().ptys.send(request);
     return input_state::nothing;
@@ -120,6 +123,8 @@ void program_io::carry_output() {
     auto pause = limits::pty_reopen_pause_min;
     for (auto end = stream_end::lost; !stopping_ && !complete_ && (end == stream_end::lost || end == stream_end::too_slow);) {
       auto before = next;
+      // What is passed already is not lost with us.
+      reading_->pass_input(options_.input_of.empty() || input_is_over_ ? "" : input_client_, options_.input_of);
       end = reading_->read(request, take);
       request.set_from(next);
       pause = next != before ? limits::pty_reopen_pause_min : std::min(pause * 2, limits::pty_reopen_pause_max);
@@ -142,7 +147,7 @@ void program_io::carry_input() {
   std::array<char, 32 * 1024> bytes;
   v1::SendPtyRequest request;
   request.set_pty_id(id_);
-  request.mutable_id()->set_client(random_uuid());
+  request.mutable_id()->set_client(input_client_);
   while (!stopping_) {
     if (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR)
       continue;

@@ -29,7 +29,7 @@ class program_io {
 public:
   struct options {
     output_filter::target target = output_filter::target::text;
-    bool forward_input = false;
+    std::string input_of; // the task whose command gets our standard input; empty = none does
     printing around;
   };
   program_io(invocation&, std::string pty_id, options);
@@ -57,6 +57,7 @@ private:
   invocation& cli_;
   const std::string id_;
   const options options_;
+  const std::string input_client_; // under which our input is sent
   output_filter filter_;
   std::unique_ptr<node_line> reading_, writing_;
   std::mutex mutex_;

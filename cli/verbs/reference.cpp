@@ -13,7 +13,7 @@ namespace {
 /// The length of a UUID. A full id means exactly that thing, even if the thing is not listed.
 constexpr std::size_t full_id_bytes = 36;
 
-std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.recent.newest(kind, cli.node_name(), cli.scope()); }
+std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.recent.newest(kind, cli.node_name(), one_name_of(cli, cli.scope())); }
 
 /// Never an older one in its place: it could be ended or done over by mistake.
 failure last_is_gone(const std::string& what, const std::string& id, const std::string& how = " is not there any more; name one, see: ") {
@@ -240,7 +240,7 @@ v1::PtyInfo terminal_named(const invocation& cli, const std::string& who, reach 
 }
 
 void remember_made(const invocation& cli, kind_of_thing kind, const std::string& scope, const std::string& id) {
-  cli.recent.made(kind, cli.node_name(), scope, id);
+  cli.recent.made(kind, cli.node_name(), one_name_of(cli, scope), id);
 }
 
 } // namespace swarm::cli

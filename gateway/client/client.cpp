@@ -492,6 +492,8 @@ stream_end client::read(const v1::ReadPtyRequest& request, const std::function<b
   std::unique_ptr<v1::Ptys::Stub> stub;
   auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::ReadPtyRequest& r) {
     stub = v1::Ptys::NewStub(connection);
+    if (!input_.empty())
+      context.AddMetadata("swarm-input", input_);
     return stub->Read(&context, r);
   };
   // Who does not follow waits as long as for a call, and anew whenever something has come.

@@ -64,6 +64,7 @@ public:
   v1::PtyInfo create(v1::CreatePtyRequest) override;
   v1::PtyList list(const v1::ListPtysRequest&) override;
   stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) override;
+  void pass_input(const std::string& client, const std::string& task_id) override { input_ = client.empty() ? "" : client + "/" + task_id; }
   v1::SendPtyReply send(v1::SendPtyRequest) override;
   v1::PtyInfo resize(const v1::ResizePtyRequest&) override;
   v1::PtyInfo kill(const v1::KillPtyRequest&) override;
@@ -144,6 +145,7 @@ private:
   std::unique_ptr<ssh_line> line_;
   bool was_connected_ = false;
   std::chrono::milliseconds read_pause_{0}; // before the next try of a read that brought nothing
+  std::string input_;                       // for the metadata of a read; empty = none
   std::string client_name_;
   std::uint64_t seq_ = 0;
 

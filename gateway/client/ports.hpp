@@ -87,6 +87,9 @@ public:
   virtual v1::PtyInfo create(v1::CreatePtyRequest) = 0;
   virtual v1::PtyList list(const v1::ListPtysRequest&) = 0;
   virtual stream_end read(const v1::ReadPtyRequest&, const std::function<bool(const v1::PtyChunk&)>& on) = 0;
+  /// Of the reads from now on: this process sends the program its own standard input, under this client name. When the process goes before that
+  /// has ended, the node cancels the task. An empty name: it sends none.
+  virtual void pass_input(const std::string& client, const std::string& task_id) = 0;
   virtual v1::SendPtyReply send(v1::SendPtyRequest) = 0;
   virtual v1::PtyInfo resize(const v1::ResizePtyRequest&) = 0;
   virtual v1::PtyInfo kill(const v1::KillPtyRequest&) = 0;

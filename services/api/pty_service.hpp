@@ -1,7 +1,11 @@
 // Terminals over gRPC.
+//
+// A caller that passes a command its own standard input says so in the metadata of its Read: swarm-input is CLIENT/TASK, CLIENT being the client name
+// of what it sends. When it goes before its input has ended, TASK is cancelled in its name: nobody else can bring the rest.
 #pragma once
 
 #include "actors/domain/typing.hpp"
+#include "services/api/passed_inputs.hpp"
 #include "services/call/service_environment.hpp"
 #include "swarm/v1/pty.grpc.pb.h"
 
@@ -22,6 +26,7 @@ public:
 
 private:
   service_environment service_;
+  const std::shared_ptr<passed_inputs> inputs_ = std::make_shared<passed_inputs>();
 };
 
 /// Finds the terminal, here or on another node whose rules let the caller look, and runs `next` with it; `refuse` when there is none.

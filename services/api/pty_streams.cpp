@@ -1,4 +1,9 @@
 // Read and Attach: output by pulling from the terminal, one chunk for each that went out.
+#include <atomic>
+#include <chrono>
+#include <optional>
+
+#include "actors/base/crypto.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/requests.hpp"
@@ -33,6 +38,7 @@ void pull(caf::stateful_actor<State>* self) {
         auto over = c->ended() || (!s.read.wait && caught_up) || (s.limit != 0 && s.sent >= s.limit);
         auto room = s.io->push(*c);
         if (over) {
+          s.complete = true;
           s.io->close(grpc::Status::OK);
           return self->quit();
         }
@@ -89,6 +95,7 @@ void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::o
             .then(
               [=](const pty_info_ptr& info) {
                 auto go = [=] {
+                  self->state.scope = info->scope();
                   self->state.terminal = terminal;
                   self->state.of = domain::terminal_of(p, *info);
                   opened();
@@ -114,38 +121,108 @@ struct output_state {
   std::int64_t grants_until_ms = 0;
   pty_actor terminal;
   domain::terminal of = domain::terminal::program;
+  std::string scope; // of the terminal
   pty_read read;
   std::uint64_t sent = 0;
   std::uint64_t limit = 0; // 0 = none
   bool pulling = false;
   bool waiting_for_room = false;
+  bool complete = false; // all that was asked for is sent
 };
 
 // -- Read ------------------------------------------------------------------------------------
 
 class read_reactor final : public stream_writer<v1::PtyChunk, grpc::ServerWriteReactor<v1::PtyChunk>> {
+public:
+  void OnCancel() override {
+    cancelled_ = true;
+    stream_writer::OnCancel();
+  }
+  /// It was not the node that ended the stream.
+  bool cancelled() const noexcept { return cancelled_; }
+
 protected:
   void drained() override {
     if (auto who = actor().get())
       caf::anon_send(who, tick_atom_v);
   }
+
+private:
+  std::atomic<bool> cancelled_ = false;
 };
 using read_reactor_ptr = std::shared_ptr<read_reactor>;
+
+/// The caller's standard input on its way to a command.
+struct input_passed {
+  std::shared_ptr<passed_inputs> all;
+  std::string client; // empty: the caller passes none
+  std::string task;
+  std::chrono::system_clock::time_point renewed; // when the caller ends the stream to open another one
+};
+
+input_passed input_of(const grpc::CallbackServerContext& ctx, std::shared_ptr<passed_inputs> all) {
+  auto found = ctx.client_metadata().find("swarm-input");
+  if (found == ctx.client_metadata().end())
+    return {};
+  const std::string_view said{found->second.data(), found->second.size()};
+  const auto slash = said.find('/');
+  if (slash == said.npos || slash > limits::request_client_bytes_max || said.size() - slash > limits::id_bytes_max)
+    return {};
+  return {std::move(all), std::string{said.substr(0, slash)}, std::string{said.substr(slash + 1)}, ctx.deadline()};
+}
+
+/// In the caller's name: it may do no more than the caller.
+void cancel_task(const service_environment& service, const v1::Principal& who, const std::string& scope, const std::string& task) {
+  v1::ExecuteRequest request;
+  request.mutable_id()->set_client(random_uuid());
+  request.mutable_id()->set_seq(1);
+  auto& command = *request.mutable_command();
+  command.set_scope(scope);
+  auto& update = *command.mutable_update_task();
+  update.set_task_id(task);
+  update.set_status(v1::CANCELLED);
+  update.set_result("its standard input was broken off");
+  update.set_has_result(true);
+  auto prepared = prepare(service, request, who);
+  if (auto front = service.board->get().front; front && prepared.status.ok() && !prepared.refusal)
+    caf::anon_send(front, prepared.call);
+}
+
+/// The caller of a stream has gone. One that only renews its stream is there again soon.
+caf::behavior input_broken_off(caf::event_based_actor* self, service_environment service, input_passed input, v1::Principal who, std::string scope) {
+  runtime::install_defaults(self);
+  const bool renews = std::chrono::system_clock::now() + limits::restart_grace() > input.renewed;
+  self->delayed_send(self, renews ? std::chrono::milliseconds{limits::restart_grace()} : std::chrono::milliseconds{0}, tick_atom_v);
+  return {[=](tick_atom) {
+    if (!input.all->stands(input.client) && !input.all->has_ended(input.client) && !*service.stopping)
+      cancel_task(service, who, scope, input.task);
+    self->quit();
+  }};
+}
 
 struct read_state : output_state {
   static inline const char* name = "pty-reader";
   read_reactor_ptr io;
+  input_passed input;
   ~read_state() {
+    if (!input.client.empty())
+      input.all->leave(input.client);
+    if (!input.client.empty() && io->cancelled() && terminal && !complete && !input.all->has_ended(input.client) && !*service->stopping)
+      service->system.spawn(input_broken_off, *service, input, principal, scope);
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the terminal went away; read on from the last offset"});
   }
 };
 
-caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environment service, claim who, v1::ReadPtyRequest req, read_reactor_ptr io) {
+caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environment service, claim who, v1::ReadPtyRequest req, input_passed input,
+                         read_reactor_ptr io) {
   runtime::install_defaults(self);
   auto& st = self->state;
   st.service = std::make_shared<service_environment>(std::move(service));
   st.io = std::move(io);
+  st.input = std::move(input);
+  if (!st.input.client.empty())
+    st.input.all->stand(st.input.client);
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   st.read.from = req.from();
   st.read.wait = req.follow();
@@ -282,7 +359,7 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
 grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
   return stream_when_admitted<read_reactor>(
     service_, *ctx, domain::operation::pty_read, wrong_with(*req),
-    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(pty_reader, service_, who, *req, io); });
+    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(pty_reader, service_, who, *req, input_of(*ctx, inputs_), io); });
 }
 
 grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {

@@ -230,7 +230,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
   return on_terminal(service_, ctx, domain::operation::pty_write, *req,
-                     [service = service_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
+                     [service = service_, inputs = inputs_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
                                                     const v1::Principal& who, unary_ptr answer) {
                        auto type = [=](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
@@ -239,13 +239,20 @@ grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, co
                          in->data = req->data();
                          in->who = who;
                          in->stale = !fence_holds;
+                         // Before the program can know it: its caller may go at once.
+                         if (in->data.empty())
+                           inputs->end(req->id().client());
                          ask(self, terminal, pty_input_ptr{in})
                            .then(
                              [answer, rep](std::uint64_t n) {
                                rep->set_accepted(n);
                                answer->finish(grpc::Status::OK);
                              },
-                             [answer](caf::error& e) { answer->finish(to_status(e)); });
+                             [=](caf::error& e) {
+                               const bool takes_no_more = e == errc::not_found;
+                               takes_no_more ? inputs->end(req->id().client()) : inputs->go_on(req->id().client());
+                               answer->finish(to_status(e));
+                             });
                        };
                        if (req->fence() == 0)
                          return type(true);

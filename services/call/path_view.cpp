@@ -122,11 +122,14 @@ path_view::path_view(const checkouts& shared, std::string& scope, const std::str
   root_ = root_of_caller(shared, scope, named_, directory);
 }
 
-/// A worker without a choice of nodes works where its caller stands: in this checkout, when the host has several.
+/// A worker without a choice of nodes works in the checkout that was named, when the host has several: as the scope holds paths, they are all one.
 template <class Body>
 std::string path_view::own_directory(const Body& body) const {
-  auto here = body.on().empty() && body.where().empty() && is_inside(root_, body.directory());
-  return here && root_ != shared_->root_for(scope_, {}) ? body.directory() : std::string{};
+  if (!body.on().empty() || !body.where().empty())
+    return {};
+  const auto root = shared_->root_for(scope_, body.directory());
+  const bool is_meant_anyway = root == root_ && root == shared_->root_for(scope_, {});
+  return is_inside(root, body.directory()) && !is_meant_anyway ? body.directory() : std::string{};
 }
 
 void path_view::to_store(Message& m) {

@@ -72,6 +72,9 @@ public:
   void resize(std::uint32_t columns, std::uint32_t rows);
   /// The process was waited for: takes the last output, then is exited.
   void reaped(int wait_status);
+  /// It has exited, and so has everything that it had started.
+  bool is_over() const noexcept { return over_; }
+  void everything_ended() { over_ = true; }
 
 private:
   struct staged {
@@ -112,6 +115,7 @@ private:
   int exit_status_ = 0;
   int exit_signal_ = 0;
   bool ended_on_request_ = false;
+  bool over_ = false;
   event_loop::token output_watch_ = 0;
   event_loop::token input_watch_ = 0;
   event_loop::token status_watch_ = 0;

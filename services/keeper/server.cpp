@@ -75,18 +75,23 @@ void server::on_signals() {
 }
 
 void server::reap() {
+  bool orphans = false;
   for (;;) {
     int status = 0;
     auto pid = waitpid(-1, &status, WNOHANG);
     if (pid < 0 && errno == EINTR)
       continue;
+    if (pid <= 0 && orphans)
+      reaper_.review();
     if (pid < 0 && quitting_)
       finish_quit();
     if (pid <= 0)
       return;
     auto i = by_pid_.find(pid);
-    if (i == by_pid_.end())
+    if (i == by_pid_.end()) {
+      orphans = true;
       continue;
+    }
     auto& c = *i->second;
     by_pid_.erase(i);
     child_ended(c, status);
@@ -97,9 +102,8 @@ void server::child_ended(child& c, int wait_status) {
   c.reaped(wait_status);
   const auto id = c.id();
   const auto rest = c.processes();
-  if (c.setup_error().empty()) {
-    send_exit(c);
-  } else {
+  const auto attempt = c.attempt();
+  if (!c.setup_error().empty()) {
     internal::FromKeeper m;
     m.mutable_start_failed()->set_id(c.id());
     m.mutable_start_failed()->set_attempt(c.attempt());
@@ -108,12 +112,23 @@ void server::child_ended(child& c, int wait_status) {
     advanced_.erase(id);
     children_.erase(id);
   }
-  flush_client(); // to look for what is left is to look at every process of the system
+  // Who is told of the end hands on what the program had locked: nothing of it may write any more.
   if (next_.contains(id))
-    reaper_.end(rest, {}, [this, id] { start_next(id); });
+    reaper_.end(rest, {}, [this, id, attempt] {
+      tell_end(id, attempt);
+      start_next(id);
+    });
   else
-    reaper_.end(rest, limits::kill_grace());
+    reaper_.end(rest, limits::kill_grace(), [this, id, attempt] { tell_end(id, attempt); });
   review_idleness();
+}
+
+void server::tell_end(const std::string& id, std::uint32_t attempt) {
+  auto c = find(id);
+  if (!c || c->attempt() != attempt || !c->has_exited() || c->is_over())
+    return;
+  c->everything_ended();
+  send_exit(*c);
 }
 
 // -- the end -----------------------------------------------------------------------------
@@ -135,6 +150,8 @@ void server::begin_quit(std::chrono::milliseconds grace) {
 void server::finish_quit() {
   if (std::exchange(leaving_, true))
     return;
+  for (const auto& [id, c] : children_)
+    tell_end(id, c->attempt());
   send_advanced(true);
   loop_.after(farewell, [this] { loop_.stop(); });
 }

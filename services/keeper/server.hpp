@@ -41,6 +41,7 @@ private:
   void on_signals();
   void reap();
   void child_ended(child&, int wait_status);
+  void tell_end(const std::string& id, std::uint32_t attempt);
   void begin_quit(std::chrono::milliseconds grace);
   void finish_quit();
   void review_idleness();

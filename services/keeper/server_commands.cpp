@@ -75,7 +75,7 @@ void server::start(const internal::StartChild& s) {
     // One that is still preparing answers by itself.
     if (c->now() != child::phase::preparing)
       at_gate(*c);
-    if (c->has_exited())
+    if (c->is_over())
       send_exit(*c);
     return;
   }
@@ -96,7 +96,10 @@ void server::start(const internal::StartChild& s) {
 void server::start_after(child& former, const internal::StartChild& s) {
   next_[s.id()] = s;
   if (former.has_exited())
-    reaper_.end(former.processes(), {}, [this, id = s.id()] { start_next(id); });
+    reaper_.end(former.processes(), {}, [this, id = s.id(), attempt = former.attempt()] {
+      tell_end(id, attempt);
+      start_next(id);
+    });
   else if (former.is_held())
     ::kill(former.pid(), SIGKILL);
   else
@@ -135,7 +138,8 @@ void server::kill(const internal::KillChild& k) {
 
 void server::end(child& c, std::chrono::milliseconds grace) {
   c.end_requested();
-  reaper_.end(c.processes(), grace);
+  reaper_.end(c.processes(), grace,
+              c.has_exited() ? std::function<void()>{[this, id = c.id(), attempt = c.attempt()] { tell_end(id, attempt); }} : nullptr);
 }
 
 void server::forget(const std::string& id) {
@@ -181,13 +185,13 @@ void server::send_state(const child& c) {
   s.set_pid(c.pid());
   s.set_pid_start(c.pid_start());
   s.set_at_gate(c.is_held());
-  s.set_exited(c.has_exited());
+  s.set_exited(c.is_over());
   s.set_exit_status(c.exit_status());
   s.set_signal(c.exit_signal());
   s.set_duration_ms(c.duration_ms());
   s.set_end(c.output_end());
-  s.set_ended_on_request(c.has_exited() && c.ended_on_request());
-  if (!c.has_exited())
+  s.set_ended_on_request(c.is_over() && c.ended_on_request());
+  if (!c.is_over())
     for (const auto& taken : c.taken_inputs())
       *s.add_inputs() = taken;
   send(m, c.ring_fd());

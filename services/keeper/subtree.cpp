@@ -188,6 +188,20 @@ void reaper::end(const subtree& tree, std::chrono::milliseconds grace, std::func
   i->second.timer = loop_.after(std::max(grace, i->second.pause), [this, tree] { kill_round(tree); });
 }
 
+void reaper::review() {
+  std::vector<subtree> over;
+  for (const auto& [tree, job] : jobs_)
+    if (job.gone && members_of(tree, getpid(), mains_()).empty())
+      over.push_back(tree);
+  for (const auto& tree : over) {
+    auto job = jobs_.extract(tree);
+    if (job.empty())
+      continue;
+    loop_.cancel(job.mapped().timer);
+    job.mapped().gone();
+  }
+}
+
 void reaper::kill_round(const subtree& tree) {
   auto i = jobs_.find(tree);
   if (i == jobs_.end())

@@ -54,6 +54,8 @@ public:
   /// another one has ended: a script does not come to its next command. Repeating it shortens the grace.
   /// `gone` is called when nothing is left, from within this call if that is so already; of several for one subtree, the last one.
   void end(const subtree&, std::chrono::milliseconds grace, std::function<void()> gone = {});
+  /// Something has ended: those that somebody waits for are looked at again, before their time.
+  void review();
   /// Something of it may be left.
   bool is_ending(const subtree& tree) const { return jobs_.contains(tree); }
 

@@ -80,6 +80,30 @@ TEST_CASE("tasks are meant by the beginning of their ids, and @last is what this
   CHECK(same.screen().find("title: x") != std::string::npos);
 }
 
+TEST_CASE("@last of a script without a terminal is what that script made last, also in a container, and nobody else's") {
+  test_node node;
+  REQUIRE(node.ctl({"request-task", "fix", "somebody's"}).status == 0);
+  const auto path = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  const std::string script =
+    "swarmctl request-task fix mine >/dev/null && setsid -w swarmctl request-task fix others >/dev/null && swarmctl task @last";
+  const auto run = [&](const std::string& line) { return child_process{{"/bin/sh", "-c", line}, path, node.work()}.finish(); };
+  const auto last_in = [&](const std::string& before) { return run("exec " + before + " sh -c '" + script + "'"); };
+  auto alone = last_in("setsid -w");
+  REQUIRE_MESSAGE(alone.status == 0, alone.err);
+  CHECK_MESSAGE(alone.out.find("title: mine") != std::string::npos, alone.out);
+  // Who made nothing gets the newest one there is.
+  auto nothing = run("exec setsid -w swarmctl task @last");
+  CHECK_MESSAGE(nothing.out.find("title: others") != std::string::npos, nothing.out);
+  // The session of what runs in there began outside, and has no number.
+  const std::string container = "unshare --user --map-current-user --pid --fork --kill-child --mount-proc";
+  if (run(container + " true").status != 0) {
+    MESSAGE("no PID namespace can be made here");
+    return;
+  }
+  auto contained = last_in(container);
+  CHECK_MESSAGE(contained.out.find("title: mine") != std::string::npos, contained.err);
+}
+
 // -- a node that was stopped --------------------------------------------------------------------
 
 TEST_CASE("down stays down until up, and what needs a node says so") {

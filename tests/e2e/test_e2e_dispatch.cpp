@@ -660,3 +660,69 @@ TEST_CASE("following a command ends with --wait-for-completion or --timeout, say
   CHECK_MESSAGE(followed.err.find("the deadline of --timeout passed with task in_progress") != std::string::npos, followed.out);
   CHECK(node.ctl_json({"task", id}).at("status") == "in_progress");
 }
+
+TEST_CASE("what a cancelled command has locked passes on when nothing of the command is left that could write") {
+  test_node node;
+  auto next = node.session("name:next");
+  // Its child does not heed that it is to end.
+  const std::string script = "swarmctl lock f && { sh -c 'trap \"\" TERM HUP; touch began; while :; do sleep 0.05; done' & } ; sleep 1000";
+  auto id = node.ctl_json(exec_line("writes on", script, {"--detach"})).at("task").at("id").get<std::string>();
+  REQUIRE(eventually([&] { return fs::exists(node.work() + "/began"); }));
+  const std::string spawn = node.ctl_json({"spawns"}).at(0).at("id");
+  REQUIRE(node.ctl({"cancel", id}).status == 0);
+  auto early = node.ctl({"lock", "f", "--as", next});
+  if (!processes_with("SWARM_SPAWN_ID", spawn).empty())
+    CHECK_MESSAGE(early.status == 1, early.out);
+  auto then = node.ctl({"lock", "f", "--wait", "60", "--as", next}, {.deadline = 2 * patience});
+  CHECK_MESSAGE(then.status == 0, then.err);
+  CHECK(processes_with("SWARM_SPAWN_ID", spawn).empty());
+}
+
+TEST_CASE("a command whose input broke off with the process that passed it is cancelled, and what waits for it is told") {
+  test_node node;
+  const auto path = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  // Killed in the midst of its input.
+  child_process killed{
+    {"/bin/sh", "-c", "mkfifo in && exec 8<>in && echo one >&8 && { swarmctl dispatch killed -- cat <&8 8>&- & } && echo pid=$!. && wait"},
+    path,
+    node.work()};
+  REQUIRE(killed.read_until("one"));
+  REQUIRE(killed.read_until("pid="));
+  const auto out = killed.so_far().out;
+  const auto pid = static_cast<pid_t>(std::stol(out.substr(out.find("pid=") + 4)));
+  const std::string task = node.ctl_json({"tasks"}).at(0).at("id");
+  auto behind = node.ctl_json({"dispatch", "behind", "--depends-on", task, "--detach", "--", "true"}).at("task").at("id").get<std::string>();
+  // A restart of the node is a pause.
+  node.kill_node();
+  CHECK(node.ctl_json({"task", task}).at("status") == "in_progress");
+  std::ofstream{node.work() + "/in"} << "two\n";
+  REQUIRE(killed.read_until("two"));
+  CHECK(node.ctl_json({"task", task}).at("status") == "in_progress");
+  REQUIRE(kill(pid, SIGKILL) == 0);
+  CHECK(eventually([&] { return node.ctl_json({"task", task}).at("status") == "cancelled"; }));
+  CHECK(node.ctl({"task", task}).out.find("its standard input was broken off") != std::string::npos);
+  CHECK(eventually([&] { return node.ctl_json({"task", behind}).at("status") == "cancelled"; }));
+  killed.signal(SIGKILL);
+
+  // The reader of its output has gone, and so the input can go nowhere.
+  auto cut = child_process{{"/bin/sh", "-c", "yes | swarmctl dispatch cut -- cat | head -1"}, path, node.work()}.finish();
+  CHECK(cut.out == "y\n");
+  CHECK(eventually([&] { return node.ctl_json({"tasks", "--open"}).empty(); }));
+  // All of its input was passed: it goes on without the process that passed it.
+  auto passed = node.ctl_start(exec_line("passed", "cat; touch all; while [ ! -e end ]; do sleep 0.05; done"), {.input = "x\n"});
+  REQUIRE(eventually([&] { return fs::exists(node.work() + "/all"); }));
+  passed.signal(SIGKILL);
+  CHECK(passed.finish().status == 137);
+  const std::string last = node.ctl_json({"tasks", "--open"}).at(0).at("id");
+  std::ofstream{node.work() + "/end"};
+  CHECK(eventually([&] { return node.ctl_json({"task", last}).at("status") == "done"; }));
+}
+
+TEST_CASE("a further attempt is not asked for where the input can be passed only once") {
+  test_node node;
+  auto refused = node.ctl(exec_line("again", "cat", {"--retries", "1"}), {.input = "x\n"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("--no-stdin") != std::string::npos);
+  CHECK(node.ctl_json({"tasks"}).empty());
+  CHECK(node.ctl(exec_line("again", "cat", {"--retries", "1", "--no-stdin"}), {.input = "x\n"}).status == 0);
+}

@@ -377,3 +377,66 @@ TEST_CASE("a hook knows a locked file by its name in every clone of the reposito
   CHECK(is_denied(hook("pre-tool-use", tree, tree + "/src/x.c")));
   CHECK(is_warned(hook("pre-tool-use", second, second + "/src/x.c")));
 }
+
+TEST_CASE("@last in a scope is the same by whichever directory or name the scope is meant") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto second = clone_at(w.trees.text() + "/second", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.c.home.ctl({"scope", "share", second}).status == 0);
+  fs::create_directory_symlink(here, w.trees.text() + "/link");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> spellings{
+    {{}, here},
+    {{}, second},
+    {{}, w.trees.text() + "/link/src"},
+    {{"--scope", "git:host.example/me/game"}, w.trees.text()},
+    {{"--scope", "."}, here},
+    {{"--scope", here + "/"}, w.trees.text()},
+    {{"--scope", "./link"}, w.trees.text()},
+  };
+  const auto in = [&](const auto& spelling, const std::vector<std::string>& args) {
+    auto line = spelling.first;
+    line.insert(line.end(), args.begin(), args.end());
+    return w.c.home.ctl_json(line, {.directory = spelling.second});
+  };
+  for (const auto& made_in : spellings) {
+    const std::string made = in(made_in, {"request-task", "fix", "x"}).at("id");
+    for (const auto& asked_in : spellings) {
+      CAPTURE(asked_in.second);
+      CHECK(in(asked_in, {"task", "@last"}).at("id") == made);
+    }
+  }
+}
+
+TEST_CASE("a worker works in the checkout that it was asked for in, when the host has several of the scope") {
+  two_hosts w;
+  auto here = clone_at(w.trees.text() + "/here", "https://host.example/me/game");
+  auto second = clone_at(w.trees.text() + "/second", "https://host.example/me/game");
+  REQUIRE(w.c.home.ctl({"scope", "share", here}).status == 0);
+  REQUIRE(w.c.home.ctl({"scope", "share", second}).status == 0);
+  const auto line = [](std::vector<std::string> flags) {
+    std::vector<std::string> out{"dispatch", "where", "--new"};
+    out.insert(out.end(), flags.begin(), flags.end());
+    out.insert(out.end(), {"--", "pwd"});
+    return out;
+  };
+  CHECK(w.c.home.ctl(line({}), {.directory = here}).out == here + "\n");
+  CHECK(w.c.home.ctl(line({}), {.directory = second + "/src"}).out == second + "/src\n");
+  CHECK(w.c.home.ctl(line({"--directory", second}), {.directory = here}).out == second + "\n");
+  CHECK(w.c.home.ctl(line({"--directory", here}), {.directory = second}).out == here + "\n");
+  CHECK(w.c.home.ctl(line({"--scope", "git:host.example/me/game", "--directory", second}), {.directory = w.trees.text()}).out == second + "\n");
+  // What waits for another one, and what is done once more from elsewhere.
+  const auto logs_in_the_end = [&](const std::string& id) {
+    REQUIRE(eventually([&] { return w.c.home.ctl_json({"task", id}, {.directory = here}).at("status") == "done"; }));
+    return w.c.home.ctl({"logs", id}, {.directory = here}).out;
+  };
+  const std::string gate = w.c.home.ctl_json({"request-task", "fix", "gate", "--approval-required"}, {.directory = here}).at("id");
+  const std::string waits = w.c.home.ctl_json(line({"--depends-on", gate, "--detach"}), {.directory = second}).at("task").at("id");
+  const auto who = session_in(w.c.home, here, "name:who");
+  REQUIRE(w.c.home.ctl({"approve", gate}, {.directory = here}).status == 0);
+  REQUIRE(w.c.home.ctl({"claim", gate, "--as", who}, {.directory = here}).status == 0);
+  REQUIRE(w.c.home.ctl({"update-task", gate, "--status", "done", "--as", who}, {.directory = here}).status == 0);
+  CHECK(logs_in_the_end(waits) == second + "\n");
+  const std::string retried = lines_of(w.c.home.ctl({"retry", waits}, {.directory = here}).out).front();
+  CHECK(logs_in_the_end(retried) == second + "\n");
+}

@@ -1,11 +1,26 @@
 // The task machine: the moves that several commands share.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/domain/task/rules.hpp"
+#include <algorithm>
+
+#include "actors/domain/harness.hpp"
+#include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
 
-namespace {} // namespace
+namespace {
+
+/// A command that was started for this task alone goes on until it has been ended: what its session has locked is let go with the session, when
+/// nothing of the command is left.
+bool is_still_worked_on(const transaction& tx, const v1::Task& task) {
+  const auto workers = live_orders_of(tx, task.id());
+  return std::any_of(workers.begin(), workers.end(), [&](const auto& w) {
+    const bool ends_with_task = w.harness() == exec_harness || w.harness() == shell_harness;
+    return ends_with_task && w.status() != v1::Spawn::REQUESTED && !task.assignee().empty() && w.session_id() == task.assignee();
+  });
+}
+
+} // namespace
 
 const std::vector<v1::TaskStatus>& unfinished_statuses() {
   static const std::vector<v1::TaskStatus> all{v1::OPEN, v1::CLAIMED, v1::IN_PROGRESS, v1::BLOCKED, v1::APPROVAL_REQUIRED};
@@ -133,7 +148,8 @@ v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status,
   clear_progress(task);
   put_changed(tx, task);
   tx.event("task.updated", task.id(), payload);
-  release_task_locks(tx, task);
+  if (status != v1::CANCELLED || !is_still_worked_on(tx, task))
+    release_task_locks(tx, task);
   drop_unstarted_spawns(tx, task);
   cascade(tx, task, told_by, reply);
   *reply.mutable_task() = std::move(task);

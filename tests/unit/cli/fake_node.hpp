@@ -126,6 +126,7 @@ public:
     }
     return reads.size() <= read_ends.size() ? read_ends[reads.size() - 1] : stream_end::complete;
   }
+  void pass_input(const std::string&, const std::string&) override {}
   std::vector<v1::SendPtyRequest> typed;
   v1::SendPtyReply send(v1::SendPtyRequest request) override {
     typed.push_back(request);

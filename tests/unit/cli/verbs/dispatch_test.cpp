@@ -93,6 +93,51 @@ TEST_CASE("an empty word is no task and no instance, and is not taken for an opt
   CHECK(ctl.node.commands.empty());
 }
 
+TEST_CASE("an option with an empty value is not taken for one that was left out, nor for the word behind it") {
+  test::cli ctl;
+  row_is(ctl, task_in(v1::OPEN));
+  for (const auto& line : std::vector<std::vector<std::string>>{
+         {"down", "--context", ""},
+         {"--context", "", "down"},
+         {"tasks", "--scope", ""},
+         {"tasks", "--scope", " "},
+         {"--scope=", "tasks"},
+         {"kv", "get", "--scope=", "plan"},
+         {"tasks", "--status", ","},
+         {"dispatch", "t", "--on", "", "--", "true"},
+         {"dispatch", "t", "--where", "", "--", "true"},
+         {"dispatch", "t", "--identity", "", "--", "true"},
+         {"dispatch", "t", "--label", "", "--", "true"},
+         {"dispatch", "t", "--harness", ""},
+         {"dispatch", "t", "--message", "", "--harness", "claude"},
+         {"dispatch", "t", "--idempotency-key", "", "--", "true"},
+         {"dispatch", "t", "--env", "", "--", "true"},
+         {"dispatch", "t", "--directory", "", "--", "true"},
+         {"dispatch", "t", "--file", "", "--", "true"},
+         {"spawn", "--key", "", "--", "true"},
+         {"register", "--label", ""},
+         {"register", "--identity", ""},
+         {"lock", "a", "--wait", ""},
+         {"lock", "a", "--ttl="},
+         {"kv", "list", "--prefix", ""},
+       }) {
+    CAPTURE(joined(line));
+    CHECK(ctl(line) == code::usage);
+    CHECK_MESSAGE(ctl.screen.err.find(" has an empty value; leave it out, or give one") != std::string::npos, ctl.screen.err);
+  }
+  for (const auto& line : std::vector<std::vector<std::string>>{{"register", ""}, {"unlock", ""}, {"pty", "kill", ""}, {"context", "use", ""}}) {
+    CAPTURE(joined(line));
+    CHECK(ctl(line) == code::usage);
+    CHECK_MESSAGE(ctl.screen.err.find(" is empty; ") != std::string::npos, ctl.screen.err);
+  }
+  CHECK(ctl.node.commands.empty());
+  CHECK(ctl.node.is_running);
+  // What is empty for people is only that; and swarm-mcp takes it all.
+  CHECK(ctl({"lock", "a", "--note", ""}) != code::usage);
+  ctl.program = "swarm-mcp";
+  CHECK(ctl({"--scope", "", "tasks"}) == code::ok);
+}
+
 TEST_CASE("dispatch follows its task across a lost connection and prints each step once") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) { return dispatched(v1::DispatchReply::SPAWNING, task_in(v1::OPEN), 10); };

@@ -183,6 +183,22 @@ TEST_CASE("what a program leaves behind when it ends is ended too") {
   CHECK(eventually([left] { return !is_running(left); }));
 }
 
+TEST_CASE("the end of a program is told when nothing is left that it has started") {
+  node n;
+  attached a{n.dir};
+  a.run(shell("s1", "sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; while :; do sleep 0.05; done' & echo main=$$.; read x; exit 3"));
+  auto main = announced(a, "s1", "main"), stubborn = announced(a, "s1", "stubborn");
+  a.client.write("s1", 1, "\n");
+  REQUIRE(eventually([main] { return !is_running(main); }));
+  CHECK(is_running(stubborn));
+  CHECK(a.events.child("s1").exits.empty());
+  a.client.kill("s1", 0, std::chrono::milliseconds{10});
+  auto told = a.wait_exit("s1");
+  CHECK_FALSE(is_running(stubborn));
+  CHECK(told.exit_status == 3);
+  CHECK_FALSE(told.ended_on_request);
+}
+
 TEST_CASE("stop and continue reach the whole subtree") {
   node n;
   attached a{n.dir};
