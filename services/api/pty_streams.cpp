@@ -183,7 +183,7 @@ void cancel_task(const service_environment& service, const v1::Principal& who, c
   update.set_status(v1::CANCELLED);
   update.set_result("its standard input was broken off");
   update.set_has_result(true);
-  auto prepared = prepare(service, request, who);
+  auto prepared = prepare(service, request, {}, who);
   if (auto front = service.board->get().front; front && prepared.status.ok() && !prepared.refusal)
     caf::anon_send(front, prepared.call);
 }

@@ -139,7 +139,7 @@ std::string task(domain_world& w) {
   auto& t = *cmd.mutable_create_tasks()->add_tasks();
   t.set_type("fix");
   t.set_title("t");
-  return w.reply(cmd).tasks_created().tasks(0).id();
+  return w.reply(cmd).tasks_created().tasks(0).task().id();
 }
 
 } // namespace

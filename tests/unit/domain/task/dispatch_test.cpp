@@ -724,7 +724,7 @@ TEST_CASE("a worker's rights end when they were given to end, in each attempt, a
   time.set_for_ms(60'000);
   const auto until = w.in.now_ms + 60'000;
   const auto spawn = w.op(c).dispatch().spawn();
-  w.pass(10'000);
+  w.in.now_ms += 10'000;
   w.rows.erase(w.rows.row<v1::Session>(domain::key(spawn.session_id())).value());
   REQUIRE_FALSE(w.node(starting(spawn.id())).has_refusal());
   const auto session = w.rows.row<v1::Session>(domain::key(spawn.session_id())).value();
