@@ -217,7 +217,7 @@ standing standing_of(const process_view& all, const lineage& line, uid_t us, con
       by = managed{i - 1, p.session};
     if (is_closed) {
       out.end = p.pid == 1 ? walk_end::top : walk_end::stranger;
-    } else if ((r.agent = is_known_root(p)) || (r.is == role::plain && (r.agent = recognise(seen)))) {
+    } else if ((r.agent = is_known_root(p)) || ((r.is == role::plain || r.is == role::service_manager) && (r.agent = recognise(seen)))) {
       r.is = role::agent;
       out.root = i;
       out.end = walk_end::agent;

@@ -340,7 +340,8 @@ TEST_CASE("random trees are judged as a naive reading of the rules judges them")
       for (pid_t at = pid; at > 0; at = made.at(at).parent)
         up.push_back(at);
       auto is_manager = [&](pid_t at) { return at == 1 || made.at(at).kind == "systemd"; };
-      bool reaches_top = true, marked = made.at(pid).marked;
+      // Nobody sees the environment of another user's process.
+      bool reaches_top = true, marked = made.at(pid).marked && made.at(pid).kind != "sudo";
       for (auto at : up) {
         const auto& n = made.at(at);
         if (n.kind == "claude" || n.kind == "codex")

@@ -172,8 +172,11 @@ TEST_CASE("who is neither a person nor granted it decides no approval, and only 
   domain_world w;
   const auto plain = w.session();
   const auto id = question(w, domain_world::by(v1::Principal::SESSION, plain), "task/" + task(w));
-  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY, v1::Principal::AGENT, v1::Principal::ORPHAN, v1::Principal::NODE})
+  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY, v1::Principal::ORPHAN, v1::Principal::NODE})
     CHECK(is_forbidden(w, domain_world::by(kind, "x"), id));
+  // As a session it might be a coordinator: it is told to register.
+  CHECK(decision(w, domain_world::by(v1::Principal::AGENT, "7.9"), id).reply().refusal().code() == v1::Refusal::NOT_REGISTERED);
+  CHECK(w.rows.row<v1::Approval>(domain::key(id))->decision().empty());
   CHECK(is_forbidden(w, domain_world::command(), id, "telegram:7"));
   auto phone = domain_world::by(v1::Principal::DEVICE, "phone"), messenger = domain_world::by(v1::Principal::GATEWAY, "telegram");
   phone.mutable_principal()->add_grants("approve");
