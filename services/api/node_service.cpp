@@ -173,39 +173,55 @@ grpc::ServerUnaryReactor* node_service::KillActor(grpc::CallbackServerContext* c
   });
 }
 
+namespace {
+
+/// The principal is known: what follows from it.
+void explain_principal(const service_environment& service, const claim& who, const v1::Principal& p, v1::Explanation& out) {
+  const auto is_session = p.kind() == v1::Principal::SESSION;
+  if (who.rule == v1::Explanation::AGENT_UNREGISTERED && is_session)
+    out.set_rule(v1::Explanation::AGENT_ROOT);
+  if (auto root = service.callers.places().roots().find(who.place.root); root && is_session)
+    for (const auto& s : root->sessions)
+      if (s.id == p.id())
+        out.set_scope(s.scope);
+  add_rights(out, p);
+}
+
+void explain_failure(const grpc::Status& s, v1::Explanation& out) {
+  switch (s.error_code()) {
+    case grpc::StatusCode::UNAUTHENTICATED: return add_refusal(out, v1::Explanation::TOKEN_UNKNOWN, s.error_message());
+    case grpc::StatusCode::PERMISSION_DENIED: return add_refusal(out, v1::Explanation::TOKEN_ELSEWHERE, s.error_message());
+    default: return add_refusal(out, out.rule(), out.reason() + ", and its session cannot be looked up now: " + s.error_message());
+  }
+}
+
+} // namespace
+
 /// Not refused to anybody: who is refused everything else asks why.
 grpc::ServerUnaryReactor* node_service::Explain(grpc::CallbackServerContext* ctx, const v1::ExplainRequest*, v1::Explanation* rep) {
   auto who = service_.callers.identify(*ctx, look_again::always);
-  auto place = service_.admission.enter("explain/" + std::to_string(service_.callers.process_of(*ctx)), who.share,
-                                        who.principal.kind() == v1::Principal::OPERATOR);
+  const auto pid = service_.callers.process_of(*ctx);
+  auto place = service_.admission.enter("explain/" + std::to_string(pid), who.share, who.principal.kind() == v1::Principal::OPERATOR);
   if (!place)
     return finish_now(to_status(errc::overloaded));
   const auto& places = service_.callers.places();
-  *rep = explanation_of(who, places.look_at(service_.callers.process_of(*ctx)), places.workers());
-  if (!who.refused.empty()) {
+  *rep = explanation_of(who, places.look_at(pid), places.workers());
+  if (!who.refused.empty())
     add_refusal(*rep, who.rule, who.refused);
+  else if (who.is_final())
+    explain_principal(service_, who, who.principal, *rep);
+  if (!who.refused.empty() || who.is_final())
     return finish_now(grpc::Status::OK);
-  }
   auto slot = std::make_shared<runtime::admission::slot>(std::move(*place));
   return run_unary(service_.system, slot, [this, who = std::move(who), rep](caf::event_based_actor* self, unary_ptr answer) {
     with_principal(
       self, service_, who,
       [this, answer, who, rep](const v1::Principal& p) {
-        if (who.rule == v1::Explanation::AGENT_UNREGISTERED && p.kind() == v1::Principal::SESSION)
-          rep->set_rule(v1::Explanation::AGENT_ROOT);
-        if (auto root = service_.callers.places().roots().find(who.place.root); root && p.kind() == v1::Principal::SESSION)
-          for (const auto& s : root->sessions)
-            if (s.id == p.id())
-              rep->set_scope(s.scope);
-        add_rights(*rep, p);
+        explain_principal(service_, who, p, *rep);
         answer->finish(grpc::Status::OK);
       },
       [answer, rep](const grpc::Status& s) {
-        switch (s.error_code()) {
-          case grpc::StatusCode::UNAUTHENTICATED: add_refusal(*rep, v1::Explanation::TOKEN_UNKNOWN, s.error_message()); break;
-          case grpc::StatusCode::PERMISSION_DENIED: add_refusal(*rep, v1::Explanation::TOKEN_ELSEWHERE, s.error_message()); break;
-          default: add_refusal(*rep, rep->rule(), rep->reason() + ", and its session cannot be looked up now: " + s.error_message());
-        }
+        explain_failure(s, *rep);
         answer->finish(grpc::Status::OK);
       });
   });
