@@ -632,6 +632,8 @@ void links::stop() {
   board_->stop_reports();
   if (destroyer_.joinable())
     destroyer_.join();
+  // Its threads have used the actor system, which waits for their end.
+  queue_holder_ = nullptr;
 }
 
 void links::stop_serving() {

@@ -99,7 +99,7 @@ private:
 
   authority_store& authority_;
   const clock_port& clock_;
-  std::shared_ptr<grpc::Channel> queue_holder_; // ends last
+  std::shared_ptr<grpc::Channel> queue_holder_; // until stop()
   std::shared_ptr<link_board> board_ = std::make_shared<link_board>();
   std::atomic<bool> stopped_ = false;
   std::mutex serve_mutex_; // held while serve() or stop() replaces the server
