@@ -108,7 +108,7 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
 /// A node that is in no cluster goes on with `act` in the background unless its named scopes are in use; `consequence` says what for.
 template <class Act>
 grpc::ServerUnaryReactor* cluster_service::if_scopes_are_free(grpc::CallbackServerContext* ctx, domain::operation what, use_of_scope use,
-                                                             const char* consequence, Act act) {
+                                                              const char* consequence, Act act) {
   return for_admitted(service_, ctx, what, [this, use, consequence, act](caf::event_based_actor* self, unary_ptr answer) {
     auto go = [this, answer, act] {
       if (!worker_.post([answer, act] { answer->finish(status_of(act())); }))
@@ -129,8 +129,8 @@ grpc::ServerUnaryReactor* cluster_service::if_scopes_are_free(grpc::CallbackServ
 }
 
 grpc::ServerUnaryReactor* cluster_service::Found(grpc::CallbackServerContext* ctx, const v1::FoundRequest* req, v1::FoundReply* rep) {
-  return if_scopes_are_free(ctx, domain::operation::cluster_found, use_of_scope::locks, "other hosts will share them, where a path may mean another file",
-                            [this, req, rep] { return found(*req, *rep); });
+  return if_scopes_are_free(ctx, domain::operation::cluster_found, use_of_scope::locks,
+                            "other hosts will share them, where a path may mean another file", [this, req, rep] { return found(*req, *rep); });
 }
 
 grpc::ServerUnaryReactor* cluster_service::CreateJoinToken(grpc::CallbackServerContext* ctx, const v1::CreateJoinTokenRequest* req,

@@ -357,9 +357,10 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
 } // namespace
 
 grpc::ServerWriteReactor<v1::PtyChunk>* pty_service::Read(grpc::CallbackServerContext* ctx, const v1::ReadPtyRequest* req) {
-  return stream_when_admitted<read_reactor>(
-    service_, *ctx, domain::operation::pty_read, wrong_with(*req),
-    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(pty_reader, service_, who, *req, input_of(*ctx, inputs_), io); });
+  return stream_when_admitted<read_reactor>(service_, *ctx, domain::operation::pty_read, wrong_with(*req),
+                                            [&](const claim& who, const std::shared_ptr<read_reactor>& io) {
+                                              service_.system.spawn(pty_reader, service_, who, *req, input_of(*ctx, inputs_), io);
+                                            });
 }
 
 grpc::ServerBidiReactor<v1::AttachFrame, v1::PtyChunk>* pty_service::Attach(grpc::CallbackServerContext* ctx) {

@@ -231,7 +231,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
   return on_terminal(service_, ctx, domain::operation::pty_write, *req,
                      [service = service_, inputs = inputs_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
-                                                    const v1::Principal& who, unary_ptr answer) {
+                                                                      const v1::Principal& who, unary_ptr answer) {
                        auto type = [=](bool fence_holds) {
                          auto in = std::make_shared<pty_input>();
                          if (!req->id().client().empty())

@@ -157,6 +157,7 @@ TEST_CASE("a terminal is for people, for its own session to look at, and for ses
   program.set_harness("exec");
   agent.set_session_id("b");
   agent.set_harness("claude");
+  agent.set_agent_status(v1::AgentReport::IDLE);
   const auto may = [](const v1::Principal& p, domain::operation what, const v1::PtyInfo& info) { return may_use_terminal(p, what, info).ok(); };
   using enum domain::operation;
   v1::Principal p;
@@ -166,6 +167,7 @@ TEST_CASE("a terminal is for people, for its own session to look at, and for ses
   for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY, v1::Principal::NODE, v1::Principal::AGENT, v1::Principal::ORPHAN,
                     v1::Principal::KIND_UNSPECIFIED}) {
     p.set_kind(kind);
+    p.set_node(kind == v1::Principal::NODE ? "another" : "");
     CHECK_FALSE(may(p, pty_read, program));
     CHECK_FALSE(may(p, pty_write, agent));
   }

@@ -48,14 +48,14 @@ TEST_CASE("labels and rules are read, limits are left to others") {
   CHECK(read->accept.spawn.harnesses == std::vector<std::string>{"claude", "exec"});
   CHECK(read->accept.spawn.directories == std::vector<std::string>{"/srv"});
   CHECK(read->accept.terminals.write.empty());
-  CHECK(read->accept.terminals.read == std::vector<std::string>{"operator", "gateway"});
+  CHECK(read->accept.terminals.read == std::vector<std::string>{"operator"});
 }
 
 TEST_CASE("the defaults hold for what is not said") {
   auto read = parse_node_config("");
   REQUIRE(read);
   CHECK(read->labels.empty());
-  CHECK(read->accept.spawn.principals == std::vector<std::string>{"operator", "gateway"});
+  CHECK(read->accept.spawn.principals == std::vector<std::string>{"operator"});
 }
 
 TEST_CASE("what is wrong is named") {
