@@ -259,6 +259,7 @@ const std::string paste_end = "\x1b[201~";
 void type(self_ptr self, std::string text, std::function<void(bool)> then) {
   auto input = std::make_shared<pty_input>();
   input->data = std::move(text);
+  input->who.set_kind(v1::Principal::NODE);
   self->request(self->state.terminal, limits::call_deadline_default(), pty_input_ptr{input})
     .then([then](std::uint64_t) { then(true); },
           [self, then](caf::error& e) {
