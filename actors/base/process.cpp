@@ -1,6 +1,7 @@
 #include "actors/base/process.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include <dirent.h>
@@ -35,7 +36,10 @@ std::optional<std::string> read_proc(pid_t pid, const char* name, std::size_t by
   return out;
 }
 
-/// pid and its ancestors, nearest first. Empty when the chain changed while it was walked.
+/// With hidepid it cannot be seen, but the kernel says whether it may be signalled: also a setuid program that our user has started may be.
+bool is_of_another_user(pid_t pid) { return kill(pid, 0) != 0 && errno == EPERM; }
+
+/// pid and its ancestors, nearest first. Empty when the chain changed while it was walked. It ends below a process of another user that is hidden.
 std::optional<std::vector<pid_t>> chain_of(pid_t pid) {
   auto at = read_process(pid);
   if (!at)
@@ -45,6 +49,8 @@ std::optional<std::vector<pid_t>> chain_of(pid_t pid) {
     if (chain.size() > limits::process_ancestors_max)
       return std::nullopt;
     auto parent = read_process(at->parent);
+    if (!parent && is_of_another_user(at->parent) && parent_of(at->pid) == at->parent)
+      return chain;
     // A parent younger than its child is another process with a recycled number.
     if (!parent || parent->start > at->start)
       return std::nullopt;

@@ -5,17 +5,20 @@
 #include <sstream>
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 namespace swarm {
 
 namespace {
 
-std::optional<std::string> text_of(pid_t pid, const char* name) {
-  std::ifstream in{"/proc/" + std::to_string(pid) + "/" + name};
+std::optional<std::string> text_of(const std::string& file) {
+  std::ifstream in{file};
   std::ostringstream out;
   out << in.rdbuf();
   return in && !out.str().empty() ? std::optional{out.str()} : std::nullopt;
 }
+
+std::optional<std::string> text_of(pid_t pid, const char* name) { return text_of("/proc/" + std::to_string(pid) + "/" + name); }
 
 std::uint32_t number_after(std::string_view text, std::string_view name) {
   std::uint32_t out = 0;
@@ -77,7 +80,28 @@ std::string difference_of(const restrictions& theirs, const restrictions& ours) 
   return out;
 }
 
-void forbid_inspection() { prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+bool is_proc_hiding(std::string_view mounts) {
+  bool hiding = false;
+  while (!mounts.empty()) {
+    auto line = mounts.substr(0, mounts.find('\n'));
+    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
+    // "22 27 0:21 / /proc rw,relatime - proc proc rw,hidepid=invisible": the last one lies on top.
+    const auto source = line.find(" - proc ");
+    if (source == line.npos || line.substr(0, source).find(" / /proc ") == line.npos)
+      continue;
+    constexpr std::string_view option = "hidepid=";
+    const auto at = line.find(option, source);
+    const auto value = at == line.npos ? std::string_view{} : line.substr(at + option.size(), line.find_first_of(",\n", at) - at - option.size());
+    hiding = !value.empty() && value != "0" && value != "off";
+  }
+  return hiding;
+}
+
+bool forbid_inspection() {
+  if (geteuid() != 0 && is_proc_hiding(text_of("/proc/self/mountinfo").value_or("")))
+    return false;
+  return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+}
 
 bool is_inspection_forbidden() { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1; }
 

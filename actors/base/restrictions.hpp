@@ -28,8 +28,11 @@ std::optional<restrictions> restrictions_of(pid_t);
 std::string difference_of(const restrictions& theirs, const restrictions& ours);
 
 /// From here on no other process of the user can attach to this one, or read its memory, its environment and its descriptors. Not inherited by a
-/// program that is executed.
-void forbid_inspection();
+/// program that is executed. False, and nothing changes, where /proc hides such processes (hidepid): the node, the keeper and their callers must see
+/// each other there.
+bool forbid_inspection();
+/// From the text of /proc/self/mountinfo: the /proc on top hides what its reader may not attach to.
+bool is_proc_hiding(std::string_view mounts);
 bool is_inspection_forbidden();
 
 } // namespace swarm

@@ -11,6 +11,7 @@ namespace swarm::cli {
 
 namespace {
 
+constexpr std::int64_t minute_ms = 60'000;
 constexpr const char* no_terminal = "swarmctl login asks at the terminal, and this process has none; run it at the shell of a terminal";
 
 void overwrite(std::string& text) { explicit_bzero(text.data(), text.size()); }
@@ -58,7 +59,9 @@ int run_login(invocation& cli, const login_options& o) {
   ask("Passphrase: ", [&](const std::string& words) { request.set_passphrase(words); });
   const auto reply = cli.node().admin.login(request);
   overwrite(*request.mutable_passphrase());
-  cli.io().line("this terminal is yours for " + duration(reply.until_ms() - cli.now_ms()) + "; swarmctl logout ends that");
+  // To the minute: the way of the answer is no part of the time.
+  const auto left = (reply.until_ms() - cli.now_ms() + minute_ms - 1) / minute_ms * minute_ms;
+  cli.io().line("this terminal is yours for " + duration(left) + "; swarmctl logout ends that");
   return code::ok;
 }
 

@@ -1,112 +1,45 @@
 // Nodes by name: another one of this host, and one behind a real sshd on loopback that belongs to the test.
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <pwd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "tests/support/free_ports.hpp"
-#include "tests/support/node_process.hpp"
+#include "tests/support/own_sshd.hpp"
 
 using namespace swarm::testing;
 
 namespace {
 
 constexpr int exit_skipped = 77; // as tests/CMakeLists.txt tells ctest
-constexpr const char* sshd_path = "/usr/sbin/sshd";
-constexpr const char* ssh_path = "/usr/bin/ssh";
 
 [[noreturn]] void skip(const std::string& why) {
   std::cout << "skipped: " << why << std::endl;
   std::_Exit(exit_skipped);
 }
 
-void write_file(const fs::path& path, const std::string& text, int mode = 0600) {
-  std::ofstream{path} << text;
-  fs::permissions(path, static_cast<fs::perms>(mode));
-}
-
-std::string user_name() {
-  const auto* user = getpwuid(geteuid());
-  return user ? user->pw_name : "root";
-}
-
-bool answers(int port) {
-  swarm::unique_fd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  return connect(fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+/// What sessions of ssh have: swarmctl in the path, and the sanitizers' options.
+environment of_sessions(const test_node& node) {
+  environment out{{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}};
+  for (const auto& [name, value] : node.env())
+    if (name.ends_with("SAN_OPTIONS"))
+      out[name] = value;
+  return out;
 }
 
 /// The host "far": a node, and an sshd of the test's own that leads to it. Its login shell talks, as many do.
-class far_host {
-public:
+struct far_host {
   test_node node;
+  own_sshd sshd{R"(command="echo Welcome to far; eval \"$SSH_ORIGINAL_COMMAND\"" )", of_sessions(node)};
 
   far_host() {
-    if (access(sshd_path, X_OK) != 0 || access(ssh_path, X_OK) != 0)
-      skip("there is no OpenSSH here (packages openssh-server and openssh-client)");
-    std::error_code ec;
-    if (geteuid() == 0)
-      fs::create_directories("/run/sshd", ec); // where a privileged sshd puts its children; a service makes it otherwise
-    for (auto key : {"host_key", "user_key", "wrong_key"})
-      run({"/usr/bin/ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(key)});
-    port_ = free_ports();
-    write_file(path("authorized_keys"), R"(command="echo Welcome to far; eval \"$SSH_ORIGINAL_COMMAND\"" )" + file_text(path("user_key.pub")));
-    auto variables = "PATH=" + program("swarmctl").parent_path().string() + ":/usr/bin:/bin";
-    for (const auto& [name, value] : node.env())
-      if (name.ends_with("SAN_OPTIONS"))
-        variables += " \"" + name + "=" + value + "\"";
-    write_file(path("sshd_config"), "Port " + std::to_string(port_) + "\nListenAddress 127.0.0.1\nHostKey " + path("host_key") +
-                                      "\nAuthorizedKeysFile " + path("authorized_keys") +
-                                      "\nStrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-                                      "PermitRootLogin prohibit-password\nSetEnv " +
-                                      variables + "\n");
-    auto valid = run({sshd_path, "-t", "-f", path("sshd_config")}, false);
-    if (valid.status != 0)
-      skip("sshd does not run here: " + valid.err);
-    daemon_.emplace(std::vector<std::string>{sshd_path, "-D", "-e", "-f", path("sshd_config")}, environment{}, dir_.text());
-    if (!eventually([&] { return answers(port_); }))
-      skip("sshd does not answer here: " + daemon_->so_far().err);
-    auto host_key = file_text(path("host_key.pub"));
-    write_file(path("known_hosts"), "[127.0.0.1]:" + std::to_string(port_) + " " + host_key);
-    use_key("user_key");
-    // The real ssh with settings of the test's own instead of the user's.
-    fs::create_directories(path("bin"));
-    write_file(path("bin/ssh"), "#!/bin/sh\nexec " + std::string{ssh_path} + " -F " + path("ssh_config") + " \"$@\"\n", 0755);
+    if (!sshd.missing().empty())
+      skip(sshd.missing());
   }
-
-  void use_key(const std::string& key) const {
-    write_file(path("ssh_config"),
-               "Host *\n  IdentityFile " + path(key) + "\n  IdentitiesOnly yes\n  UserKnownHostsFile " + path("known_hosts") + "\n  BatchMode yes\n");
-  }
-  std::string url() const { return "ssh://" + user_name() + "@127.0.0.1:" + std::to_string(port_); }
   /// For swarmctl on the near host: its own home, no SWARM_HOME, the test's ssh.
   run_options from_near(std::chrono::milliseconds deadline = patience) const {
-    return {.input = {}, .env = {{"SWARM_HOME", ""}, {"PATH", path("bin") + ":/usr/bin:/bin"}}, .directory = {}, .deadline = deadline};
+    return {.input = {}, .env = {{"SWARM_HOME", ""}, {"PATH", sshd.bin() + ":/usr/bin:/bin"}}, .directory = {}, .deadline = deadline};
   }
-
-private:
-  std::string path(const std::string& name) const { return (dir_.path() / name).string(); }
-  run_result run(const std::vector<std::string>& argv, bool must = true) const {
-    auto r = child_process{argv, {{"PATH", "/usr/bin:/bin:/usr/sbin"}, {"HOME", dir_.text()}}, dir_.text()}.finish();
-    INFO(r.err);
-    if (must)
-      REQUIRE(r.status == 0);
-    return r;
-  }
-
-  temp_dir dir_;
-  int port_ = 0;
-  std::optional<child_process> daemon_;
 };
 
 /// Both, and the context "far" that leads from one to the other.
@@ -115,8 +48,9 @@ struct two_hosts {
   test_node near;
 
   two_hosts() {
-    auto made = near.ctl(
-      {"context", "set", "far", "--ssh", far.url(), "--remote-state-dir", far.node.dir().root.string(), "--scope", far.node.work()}, far.from_near());
+    auto made =
+      near.ctl({"context", "set", "far", "--ssh", far.sshd.url(), "--remote-state-dir", far.node.dir().root.string(), "--scope", far.node.work()},
+               far.from_near());
     INFO(made.err);
     REQUIRE(made.status == 0);
     REQUIRE(near.ctl({"context", "use", "far"}, far.from_near()).status == 0);
@@ -204,13 +138,13 @@ TEST_CASE("over ssh: events are followed through the death of the node") {
 
 TEST_CASE("over ssh: who is not let in, or finds no swarmctl, is told so with ssh's exit status") {
   two_hosts h;
-  h.far.use_key("wrong_key");
+  h.far.sshd.use_key("wrong_key");
   auto refused = h.ctl({"kv", "list"});
   CHECK(refused.status == 3);
   CHECK(refused.err.find("Permission denied") != std::string::npos); // ssh's own words
   CHECK(refused.err.find("exit status 255") != std::string::npos);
-  CHECK(refused.err.find(user_name() + "@127.0.0.1 swarmctl status") != std::string::npos);
-  h.far.use_key("user_key");
+  CHECK(refused.err.find(own_sshd::user_name() + "@127.0.0.1 swarmctl status") != std::string::npos);
+  h.far.sshd.use_key("user_key");
   REQUIRE(h.ctl({"context", "set", "far", "--remote-state-dir", "/proc/no-such-place"}).status == 0);
   auto elsewhere = h.ctl({"kv", "list"});
   CHECK(elsewhere.status == 3);

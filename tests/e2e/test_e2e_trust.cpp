@@ -105,13 +105,13 @@ TEST_CASE("what an agent has registered is what its shell acts as, also after th
 TEST_CASE("a background job that an agent has left behind is not the operator") {
   trust_node node;
   const auto verdict = node.work() + "/verdict";
-  // It waits until its starter has gone, and the service manager has it.
-  const auto wait = "( me=$BASHPID; was=$$; while [ \"$(cut -d' ' -f4 /proc/$me/stat)\" = \"$was\" ]; do sleep 0.05; done; ";
+  // It waits until its starter, the shell of a tool, has gone: the first process has it then.
+  std::ofstream{node.work() + "/tool"} << "( while kill -0 $$ 2> /dev/null; do sleep 0.05; done; " << ctl()
+                                       << " whoami --explain --json > explained; " << ctl() << " down 2> why; echo status $? > " << verdict
+                                       << " ) > /dev/null 2>&1 < /dev/null &\n";
   for (const auto& [variables, rule] : {std::pair{environment{}, "orphan"}, std::pair{environment{{"CLAUDECODE", "1"}}, "mark"}}) {
     fs::remove(verdict);
-    node.agent(wait + ctl() + " whoami --explain --json > explained; " + ctl() + " down 2> why; echo status $? > " + verdict +
-                 " ) > /dev/null 2>&1 < /dev/null &",
-               variables);
+    node.agent("setsid -w /bin/bash tool", variables);
     REQUIRE(eventually([&] { return !file_text(verdict).empty(); }));
     CHECK(file_text(verdict) == "status 1\n");
     CHECK(json::parse(file_text(node.work() + "/explained")).at("rule") == rule);
@@ -151,7 +151,8 @@ TEST_CASE("a pane of a terminal server is a person's, also when an agent has sta
     REQUIRE(eventually([&] { return (e = json::parse(file_text(file), nullptr, false)).is_object(); }));
     return e.at("rule").get<std::string>();
   };
-  node.agent(in_pane(node.work() + "/inside"), {{"CLAUDECODE", "1"}});
+  // A server ends with its last session.
+  node.agent("tmux -S " + socket + " new-session -d cat; " + in_pane(node.work() + "/inside"), {{"CLAUDECODE", "1"}});
   CHECK(rule_in(node.work() + "/inside") == "user");
   // And an agent in a pane is one.
   const auto outside = node.work() + "/outside";

@@ -96,3 +96,16 @@ TEST_CASE("of a process that nobody may look into others see what restricts it a
   for (auto fd : {ready[0], ready[1], done[0]})
     close(fd);
 }
+
+TEST_CASE("whether /proc hides processes is said by the mount that lies on top of it") {
+  const std::string plain = "22 27 0:21 / /proc rw,relatime shared:5 - proc proc rw\n";
+  const std::string other = "23 27 0:22 / /sys rw - sysfs sysfs rw,hidepid=2\n30 27 0:30 / /chroot/proc rw - proc proc rw,hidepid=2\n";
+  auto with = [](const std::string& options) { return "90 22 0:60 / /proc rw,relatime - proc proc rw" + options + "\n"; };
+  CHECK_FALSE(is_proc_hiding(""));
+  CHECK_FALSE(is_proc_hiding("\n - proc \n"));
+  CHECK_FALSE(is_proc_hiding(plain + other));
+  for (const auto* hides : {",hidepid=2", ",hidepid=invisible", ",gid=4,hidepid=1,subset=pid", ",hidepid=ptraceable"})
+    CHECK_MESSAGE(is_proc_hiding(plain + with(hides) + other), hides);
+  for (const auto* shows : {"", ",hidepid=0", ",hidepid=off", ",hidepid="})
+    CHECK_FALSE_MESSAGE(is_proc_hiding(with(",hidepid=2") + with(shows)), shows);
+}
