@@ -20,14 +20,20 @@ v1::AgentReport* find_source(report_list& reports, const std::string& source) {
   return i == reports.end() ? nullptr : &*i;
 }
 
-/// The oldest goes, a question last: sources that come and go must not make it forgotten.
-v1::AgentReport* place_for(report_list& reports, const std::string& source) {
-  if (auto* known = find_source(reports, source))
+/// The source's report, else the oldest: a question last, for sources that come and go must not make it forgotten.
+report_list::iterator replaced_by(report_list& reports, const std::string& source) {
+  auto known = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.source() == source; });
+  if (known != reports.end() || reports.size() < static_cast<int>(limits::agent_sources_max))
     return known;
-  if (reports.size() < static_cast<int>(limits::agent_sources_max))
-    return reports.Add();
   auto rank = [](const v1::AgentReport& r) { return std::pair{is_question(r), r.reported_at_ms()}; };
-  return &*std::min_element(reports.begin(), reports.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return std::min_element(reports.begin(), reports.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+/// Newest last: of two in one millisecond the later one counts.
+v1::AgentReport& place_for(report_list& reports, const std::string& source) {
+  if (auto old = replaced_by(reports, source); old != reports.end())
+    reports.erase(old);
+  return *reports.Add();
 }
 
 v1::Reply reply_with(v1::Session s) {
@@ -142,7 +148,7 @@ v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
     return reply_with(std::move(*session));
   if (ends)
     answer_questions(*session);
-  auto& r = *place_for(*session->mutable_reports(), c.source());
+  auto& r = place_for(*session->mutable_reports(), c.source());
   r.set_source(c.source());
   r.set_seq(seq);
   r.set_state(c.state());

@@ -32,14 +32,11 @@ void look_at_mail(self_ptr self);
 
 bool is_hook(const std::string& source) { return source != domain::output_source && source != domain::program_source; }
 
-bool asks_person(self_ptr self) {
-  const auto& reports = self->state.reports;
-  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return domain::is_question(r.second); });
-}
+bool asks_person(self_ptr self) { return domain::asks_person(self->state.told); }
 
 bool hooks_report(self_ptr self) {
-  const auto& reports = self->state.reports;
-  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return is_hook(r.first); });
+  const auto& reports = self->state.told.reports();
+  return std::any_of(reports.begin(), reports.end(), [](const auto& r) { return is_hook(r.source()); });
 }
 
 /// A program with hooks that has called none yet asks its user something.
@@ -61,10 +58,7 @@ void tell_terminal(self_ptr self) {
 void tell_waking(self_ptr self) {
   auto& st = self->state;
   auto now = st.place.links.node->clock->unix_ms();
-  v1::Session row;
-  for (const auto& [source, r] : st.reports)
-    *row.add_reports() = r;
-  auto state = domain::agent_state(row, now);
+  auto state = domain::agent_state(st.told, now);
   // A question whose report has run out is still one: silence does not say that it was answered.
   if (state == v1::AgentReport::UNKNOWN && st.quiet && !asks_person(self))
     state = what_silence_means(self);
@@ -206,7 +200,7 @@ void on_answer(self_ptr self) {
   st.program.forget();
   if (!asks_person(self))
     return;
-  for (auto& [source, r] : st.reports)
+  for (auto& r : *st.told.mutable_reports())
     r.set_answered(true);
   note_answer(self);
   on_change(self);
@@ -239,7 +233,7 @@ void begin_to_read(self_ptr self) {
         auto& st = self->state;
         if (hooks_report(self) || info->end() > limits::pty_chunk_bytes_max)
           st.heeded_from = info->end();
-        if (!st.reports.empty())
+        if (!st.told.reports().empty())
           st.heard_before = info->end();
         st.read_to = info->end() - std::min<std::uint64_t>(info->end(), limits::agent_screen_bytes);
         st.shown.emplace(info->size().columns(), info->size().rows());
@@ -403,6 +397,13 @@ void look_at_mail(self_ptr self) {
 
 // -- news ----------------------------------------------------------------------------------
 
+/// The newest last, as in the row: of two in one millisecond the later one counts.
+void keep(google::protobuf::RepeatedPtrField<v1::AgentReport>& reports, const v1::AgentReport& r) {
+  reports.erase(std::remove_if(reports.begin(), reports.end(), [&](const auto& other) { return other.source() == r.source(); }), reports.end());
+  if (reports.size() < static_cast<int>(4 * limits::agent_sources_max))
+    *reports.Add() = r;
+}
+
 void take_report(self_ptr self, const v1::Event& e) {
   auto payload = nlohmann::json::parse(e.payload(), nullptr, false);
   if (!payload.is_object() || !payload.contains("source"))
@@ -418,10 +419,9 @@ void take_report(self_ptr self, const v1::Event& e) {
   if (r.state() == v1::AgentReport::BLOCKED)
     ++st.questions;
   else
-    for (auto& [source, other] : st.reports)
+    for (auto& other : *st.told.mutable_reports())
       other.set_answered(true);
-  if (st.reports.size() < 4 * limits::agent_sources_max || st.reports.contains(r.source()))
-    st.reports[r.source()] = r;
+  keep(*st.told.mutable_reports(), r);
   // The person was faster than this news.
   if (domain::is_question(r) && st.person_typed_ms > e.at_ms())
     on_answer(self);
@@ -457,9 +457,7 @@ void learn(self_ptr self) {
       [self](const answer_ptr& a) {
         auto& s = self->state;
         s.revision = a->revision();
-        s.reports.clear();
-        for (const auto& r : a->session().reports())
-          s.reports[r.source()] = r;
+        *s.told.mutable_reports() = a->session().reports();
         if (!std::exchange(s.reading, true))
           begin_to_read(self);
         listen(self);

@@ -33,7 +33,7 @@ struct agent_state {
   std::string session;
   bool hooked = false; // its hooks tell what it does
   agent_waking waking;
-  std::map<std::string, v1::AgentReport> reports; // by source
+  v1::Session told; // its reports as heard, nothing else
   v1::AgentReport::State state = v1::AgentReport::UNKNOWN;
   pty_actor terminal;
   std::uint64_t revision = 0; // events heard up to here

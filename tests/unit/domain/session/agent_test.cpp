@@ -60,6 +60,17 @@ struct agent_at_terminal : domain_world {
 
 } // namespace
 
+TEST_CASE("of two reports in one millisecond the later one counts, whichever source has reported first") {
+  agent_at_terminal a;
+  a.after(a.said(report::WORKING, "hook"));
+  a.after(a.said(report::WORKING, "cli"));
+  for (const auto* source : {"hook", "cli", "hook"})
+    for (auto claims : {report::IDLE, report::WORKING}) {
+      CHECK_FALSE(a.reply(a.said(claims, source)).has_refusal());
+      CHECK(a.state() == claims);
+    }
+}
+
 TEST_CASE("what an agent asks its user is not over because somebody reports so: neither its hooks of another tool nor its own shell") {
   agent_at_terminal a;
   CHECK(a.after(a.said(report::WORKING)) == report::WORKING);
