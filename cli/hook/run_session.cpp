@@ -141,7 +141,9 @@ v1::Session hook_run::find_or_register(const hook_identity& identity, const std:
   body->set_label(identity.label);
   body->set_preassigned_id(env.get("SWARM_MCP_INSTANCE_ID"));
   body->set_lease_ms(identity.lease_ms);
-  body->set_agent_session(agent_session_.size() <= limits::id_bytes_max ? agent_session_ : to_hex(sha256(agent_session_)));
+  // What is no id to the node is named by its hash.
+  const bool is_id = agent_session_.size() <= limits::id_bytes_max && agent_session_.find('\0') == std::string::npos;
+  body->set_agent_session(is_id ? agent_session_ : to_hex(sha256(agent_session_)));
   // The tool server of the same agent finds the session to take over by this process.
   if (auto starter = starter_of(getpid())) {
     body->set_pid(starter->pid);
