@@ -16,7 +16,7 @@ run_result ctl_under(const test_node& node, std::vector<std::string> before, con
   return child_process(before, node.env(), node.work()).finish();
 }
 
-const std::vector<std::string> restricted{"setpriv", "--no-new-privs"};
+const std::vector<std::string> restricted{"/usr/bin/env", "setpriv", "--no-new-privs"};
 
 /// A program that runs on a terminal of the node until it is ended.
 pid_t lasting_program(const test_node& node) {
@@ -124,7 +124,7 @@ TEST_CASE("no other process of the user looks into the node or its keeper") {
   const auto program = lasting_program(node);
   // Also where the tests are root, whom nothing is hidden from.
   auto looks_into = [&](pid_t pid) {
-    const std::vector<std::string> as_nobody_special{"setpriv", "--inh-caps=-all", "--bounding-set=-all", "cat",
+    const std::vector<std::string> as_nobody_special{"/usr/bin/env", "setpriv", "--inh-caps=-all", "--bounding-set=-all", "cat",
                                                      "/proc/" + std::to_string(pid) + "/environ"};
     return child_process(as_nobody_special, node.env(), node.work()).finish().status == 0;
   };
@@ -160,7 +160,7 @@ TEST_CASE("a person logs in at a terminal with a passphrase that is set there, a
   CHECK(in == 0);
   CHECK(greeted.find("for 12 h") != std::string::npos);
   // Its standard input is no terminal, nor has it one.
-  const auto without = child_process({"setsid", "-w", ctl, "login"}, node.env(), node.work()).finish();
+  const auto without = child_process({"/usr/bin/env", "setsid", "-w", ctl, "login"}, node.env(), node.work()).finish();
   CHECK(without.status == 2);
   CHECK(without.err.find("terminal") != std::string::npos);
   // Nor in a worker of the node, which has a terminal.

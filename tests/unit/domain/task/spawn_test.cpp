@@ -418,10 +418,9 @@ TEST_CASE("a worker has the id and the seal of a member's order in all its attem
   const auto waits = d.depends_on_size() > 0;
   CHECK(w.op(c).dispatch().spawn().id() == id);
   if (waits) {
-    v1::Command done;
-    done.mutable_update_task()->set_task_id(before);
-    done.mutable_update_task()->set_status(v1::DONE);
-    REQUIRE_FALSE(w.op(done).has_refusal());
+    const auto other = w.join("other");
+    REQUIRE_FALSE(w.as(other, claim(before)).has_refusal());
+    REQUIRE_FALSE(w.as(other, update(before, v1::DONE)).has_refusal());
   }
   w.node(starting(id, 1));
   w.node(ended(id, 1, 0, "node_restarted"));
