@@ -2,13 +2,18 @@
 
 #include <stdexcept>
 
+#include "actors/base/log.hpp"
+
 namespace swarm {
 
 node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std::shared_ptr<const entry_actors> board, const worker_registry& workers,
                          token_cache& tokens, agent_roots& roots, cluster& of, links& transport, runtime::supervisor_actor root,
                          node_service::hooks hooks)
   : logins_(node->facts.dir.login_file(), [clock = node->clock] { return clock->boot_ms(); }), places_(workers, roots, hooks.running_keeper),
-    callers_(table_, workers, tokens, places_, &logins_), service_{sys, std::move(board), node, callers_, admission_, stopping_, of},
+    callers_(table_, workers, tokens, places_, &logins_),
+    refused_({[clock = node->clock] { return clock->boot_ms(); }, [clock = node->clock] { return clock->unix_ms(); }},
+             [](const std::string& line) { log::warn({line}); }),
+    service_{sys, std::move(board), node, callers_, admission_, stopping_, of, refused_},
     coordination_(service_), ptys_(service_), node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -30,7 +35,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
   std::lock_guard guard{listener_mutex_};
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, places_);
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, places_, refused_);
 }
 
 node_service::hooks node_server::with_connections(node_service::hooks h) {

@@ -31,6 +31,7 @@ private:
   principals callers_;
   runtime::admission admission_;
   std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
+  refusals refused_;
   service_environment service_;
   coordination_service coordination_;
   pty_service ptys_;

@@ -7,8 +7,11 @@
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include <unistd.h>
 
@@ -32,6 +35,29 @@ json restrictions_row(bool known, const v1::Restrictions& r) {
   return {{"no_new_privileges", r.no_new_privileges()}, {"seccomp", r.seccomp()}, {"unit", r.unit().empty() ? json(nullptr) : json(r.unit())}};
 }
 
+json refusals_row(const v1::NodeStatus& s) {
+  auto out = json::array();
+  for (const auto& r : s.refusals())
+    out.push_back({{"who", r.who()}, {"operation", r.operation()}, {"count", r.count()}, {"last_at_ms", r.last_at_ms()}});
+  return out;
+}
+
+/// "12 calls: session decide_approval 3, agent node_shutdown 2, …"
+std::string refusals_text(const v1::NodeStatus& s) {
+  constexpr int shown = 6;
+  std::vector<v1::RefusalCount> all{s.refusals().begin(), s.refusals().end()};
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::tuple{-a.last_at_ms(), a.who(), a.operation()} < std::tuple{-b.last_at_ms(), b.who(), b.operation()};
+  });
+  std::uint64_t sum = 0;
+  for (const auto& r : all)
+    sum += r.count();
+  std::string out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), shown); ++i)
+    out += concat({i == 0 ? ": " : ", ", all[i].who(), " ", all[i].operation(), " ", std::to_string(all[i].count())});
+  return counted(sum, "call") + out + (all.size() > shown ? ", …" : "");
+}
+
 json status_row(const v1::NodeStatus& s) {
   return {{"pid", s.pid()},
           {"version", s.version()},
@@ -46,6 +72,7 @@ json status_row(const v1::NodeStatus& s) {
           {"not_dumpable", s.not_dumpable()},
           {"has_passphrase", s.has_passphrase()},
           {"connections", s.connections()},
+          {"refusals", refusals_row(s)},
           {"scopes", s.scopes()},
           {"instances", s.sessions()},
           {"open_tasks", s.open_tasks()},
@@ -107,6 +134,8 @@ int print_status(invocation& cli, const v1::NodeStatus& s, const std::string& re
     io.line("  name       " + name_is_taken(s.node_name(), name_there));
   io.line(concat({"  store      ", counted(s.commands(), "command"), " in ", counted(s.commits(), "commit"), ", integrity ", s.integrity(),
                   s.low_disk() ? ", LOW DISK: nothing that grows it is accepted" : ""}));
+  if (!s.refusals().empty())
+    io.line("  refused    " + refusals_text(s) + "; the log says why");
   return code::ok;
 }
 

@@ -31,7 +31,7 @@ grpc::ServerUnaryReactor* run_short(const service_environment& service, std::sha
 
 /// Asks the front and answers the call with what comes back, which `heard` hears before the caller.
 template <class Reply, class Heard, class... Request>
-void ask_front_and_tell(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
+void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
                         Heard heard, Request... request) {
   auto front = service.board->get().front;
   if (!front)
@@ -49,16 +49,11 @@ void ask_front_and_tell(short_calls_ptr short_calls, const service_environment& 
       [call](caf::error& e) { call->finish(to_status(e)); });
 }
 
-template <class Reply, class... Request>
-void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
-               Request... request) {
-  ask_front_and_tell(
-    short_calls, service, call, rep, std::move(paths), [](const Reply&) {}, std::move(request)...);
-}
-
 /// Says no to what is wrong by itself, and hands the rest to the front.
 void go_on(short_calls_ptr short_calls, const service_environment& service, const claim& who, prepared_call prepared, const short_call_ptr& call,
            v1::Reply* rep) {
+  if (prepared.refusal)
+    service.refused.add_if_forbidden(prepared.call->what->command, *prepared.refusal);
   if (prepared.refusal)
     *rep->mutable_refusal() = std::move(*prepared.refusal);
   if (!prepared.status.ok() || prepared.refusal)
@@ -66,13 +61,18 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
   if (!call->open())
     return;
   call->on_abort(leaves_line(service, prepared.call));
+  auto noted = [refused = &service.refused, asked = prepared.call](const v1::Reply& r) {
+    if (r.has_refusal())
+      refused->add_if_forbidden(asked->what->command, r.refusal());
+  };
   if (!prepared.call->what->command.has_register_session())
-    return ask_front(short_calls, service, call, rep, std::move(prepared.paths), prepared.call);
-  auto heard = [callers = &service.callers, who, clock = service.node->clock](const v1::Reply& r) {
+    return ask_front(short_calls, service, call, rep, std::move(prepared.paths), noted, prepared.call);
+  auto heard = [noted, callers = &service.callers, who, clock = service.node->clock](const v1::Reply& r) {
+    noted(r);
     if (r.has_session())
       callers->registered(who, r.session().session(), clock->unix_ms());
   };
-  ask_front_and_tell(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
+  ask_front(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
 }
 
 } // namespace
@@ -119,10 +119,14 @@ grpc::ServerUnaryReactor* coordination_service::Ask(grpc::CallbackServerContext*
             *q->mutable_principal() = speaker(service.callers.places(), who, principal, req->viewer());
             path_view paths{service.nodes.shared(), *q->mutable_scope(), q->caller().directory()};
             paths.to_store(*q);
+            auto noted = [refused = &service.refused, q](const v1::Answer& a) {
+              if (a.has_refusal())
+                refused->add_if_forbidden(*q, a.refusal());
+            };
             if (patience)
-              ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q}, caf::timespan{*patience});
+              ask_front(short_calls, service, call, rep, std::move(paths), noted, query_ptr{q}, caf::timespan{*patience});
             else
-              ask_front(short_calls, service, call, rep, std::move(paths), query_ptr{q});
+              ask_front(short_calls, service, call, rep, std::move(paths), noted, query_ptr{q});
           },
           [call](grpc::Status s) { call->finish(std::move(s)); });
       });
@@ -136,7 +140,8 @@ grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackSe
         self, service, who,
         [=](const v1::Principal& principal) {
           if (principal.kind() == v1::Principal::SESSION && principal.id() != req->session_id())
-            return answer->finish({grpc::StatusCode::PERMISSION_DENIED, "a session may only wait for its own activity"});
+            return answer->finish(
+              note(service, who, principal, {grpc::StatusCode::PERMISSION_DENIED, "a session may only wait for its own activity"}));
           auto front = service.board->get().front;
           if (!front)
             return answer->finish(to_status(errc::unavailable));

@@ -104,9 +104,10 @@ void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::o
                 auto s = may_use_terminal(p, what, *info);
                 if (s.ok())
                   return go();
+                auto say_no = [=] { refuse(note(*self->state.service, who, p, s)); };
                 if (!look_only || !may_use_terminal(p, domain::operation::pty_peek, *info).ok())
-                  return refuse(s);
-                look_at_peer(self, *self->state.service, p, info, go, [=] { refuse(s); });
+                  return say_no();
+                look_at_peer(self, *self->state.service, p, info, go, say_no);
               },
               [refuse](caf::error& e) { refuse(to_status(e)); });
         },
@@ -289,7 +290,7 @@ bool may_go_on(attach_self self, domain::operation what) {
   auto& st = self->state;
   auto over = over_with_grant(*st.service, st.grants_until_ms);
   if (auto refused = domain::may(st.principal, what, st.of); !over && refused)
-    over = to_status(*refused);
+    over = note(*st.service, st.who, st.principal, to_status(*refused));
   if (over) {
     st.io->close(*over);
     self->quit();

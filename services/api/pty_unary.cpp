@@ -80,7 +80,7 @@ grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::
                 .then(
                   [=](const pty_info_ptr& info) {
                     if (auto s = may_use_terminal(principal, what, *info); !s.ok())
-                      return refuse(s);
+                      return refuse(note(service, who, principal, s));
                     act(self, terminal, info, principal, answer);
                   },
                   [refuse](caf::error& e) { refuse(to_status(e)); });
@@ -151,10 +151,14 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
                            if (!prepared.status.ok() || !front)
                              return refuse(prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
                            if (prepared.refusal)
+                             service.refused.add_if_forbidden(prepared.call->what->command, *prepared.refusal);
+                           if (prepared.refusal)
                              return refuse({grpc::StatusCode::FAILED_PRECONDITION, prepared.refusal->text()});
                            ask(self, front, prepared.call)
                              .then(
                                [=](const reply_ptr& r) {
+                                 if (r->has_refusal())
+                                   service.refused.add_if_forbidden(prepared.call->what->command, r->refusal());
                                  if (r->has_refusal())
                                    return refuse({grpc::StatusCode::FAILED_PRECONDITION, r->refusal().text()});
                                  auto started = [answer, rep, paths = prepared.paths, why = r->spawn().spawn().placement()](const pty_info_ptr& i) {
@@ -193,7 +197,7 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
         self, service, who,
         [=](const v1::Principal& principal) {
           if (auto refused = domain::may(principal, domain::operation::pty_list))
-            return refuse(to_status(*refused));
+            return refuse(note(service, who, principal, to_status(*refused)));
           auto processes = service.board->get().processes;
           if (!processes)
             return refuse(to_status(errc::unavailable));

@@ -142,6 +142,7 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
   auto prepared = prepare(*st.service, req, st.who, st.principal);
   auto front = st.service->board->get().front;
   if (prepared.refusal) {
+    st.service->refused.add_if_forbidden(prepared.call->what->command, *prepared.refusal);
     v1::Reply r;
     *r.mutable_refusal() = *prepared.refusal;
     return answer_one(self, at, seq, &r, grpc::Status::OK);
@@ -152,8 +153,10 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
     st.leave.emplace(at, std::move(gone));
   ask(self, front, prepared.call)
     .then(
-      [self, at, seq, paths = prepared.paths, registers = req.command().has_register_session()](const reply_ptr& r) {
-        if (registers && r->has_session())
+      [self, at, seq, call = prepared.call, paths = prepared.paths](const reply_ptr& r) {
+        if (r->has_refusal())
+          self->state.service->refused.add_if_forbidden(call->what->command, r->refusal());
+        else if (call->what->command.has_register_session() && r->has_session())
           note_registration(self, r->session().session());
         answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
       },
@@ -282,13 +285,15 @@ void read_store(watch_self self) {
   });
   ask(self, front, q)
     .then(
-      [self](const answer_ptr& a) {
+      [self, q](const answer_ptr& a) {
         auto& s = self->state;
         // That the home is away is no fault of the request.
         if (a->refusal().code() == v1::Refusal::UNAVAILABLE)
           return finish(self, to_status(errc::away, a->refusal().text()));
-        if (a->has_refusal())
+        if (a->has_refusal()) {
+          s.service->refused.add_if_forbidden(*q, a->refusal());
           return finish(self, {grpc::StatusCode::INVALID_ARGUMENT, a->refusal().text()});
+        }
         const auto& list = a->events();
         if (s.after != 0 && list.oldest() > s.after + 1)
           return finish(self, {grpc::StatusCode::OUT_OF_RANGE, "events after revision " + std::to_string(s.after) +
@@ -437,10 +442,10 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_enviro
   else
     with_principal(
       self, service, who,
-      [self, close](const v1::Principal& p) {
+      [self, service, who, close](const v1::Principal& p) {
         auto& s = self->state;
         if (p.kind() == v1::Principal::SESSION && p.id() != s.request.session_id())
-          return close({grpc::StatusCode::PERMISSION_DENIED, "a session may only attach itself"});
+          return close(note(service, who, p, {grpc::StatusCode::PERMISSION_DENIED, "a session may only attach itself"}));
         s.attached = true;
         // A restart of what serves us ends the stream, and the client attaches again.
         self->monitor(s.front);

@@ -15,17 +15,24 @@ namespace swarm {
 
 grpc::Status to_status(const v1::Refusal& r) { return {grpc::StatusCode::PERMISSION_DENIED, r.text()}; }
 
+grpc::Status note(const service_environment& service, const claim& who, const v1::Principal& principal, grpc::Status why) {
+  service.refused.add(principal, name_of(who.asks), why.error_message());
+  return why;
+}
+
 admitted admit(const service_environment& service, const grpc::CallbackServerContext& ctx, domain::operation what, look_again when) {
   admitted out;
   out.who = service.callers.identify(ctx, when);
+  out.who.asks = what;
   if (!out.who.refused.empty()) {
-    out.status = {grpc::StatusCode::PERMISSION_DENIED, out.who.refused};
+    out.status = note(service, out.who, {}, {grpc::StatusCode::PERMISSION_DENIED, out.who.refused});
     return out;
   }
   if (auto refused = domain::may_ever(out.who.is_final() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
     out.status = to_status(*refused);
     if (out.who.place.is != caller_place::kind::user)
       out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
+    note(service, out.who, out.who.principal, out.status);
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);

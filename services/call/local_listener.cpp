@@ -15,7 +15,6 @@
 
 #include <grpcpp/server_posix.h>
 
-#include "actors/base/clock.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
 
@@ -26,6 +25,7 @@ namespace {
 /// Connection numbers start here, above what the node uses otherwise.
 constexpr int first_connection_fd = 512;
 constexpr int backlog = 512;
+constexpr auto connecting = "connect";
 
 int highest_fd() {
   rlimit r{};
@@ -41,8 +41,8 @@ std::uint64_t inode_of(int fd) {
 
 } // namespace
 
-local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places)
-  : dir_(dir), server_(server), table_(table), places_(places), acceptor_(listen_at(dir.socket(), backlog)), next_fd_(first_connection_fd) {
+local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places, refusals& refused)
+  : dir_(dir), server_(server), table_(table), places_(places), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)), next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
   epoll_event stopped{EPOLLIN, {.fd = stop_.get()}}, connected{EPOLLIN | EPOLLET, {.fd = acceptor_.fd()}};
@@ -104,8 +104,7 @@ bool local_listener::has_room(const caller_process& p) {
     return true;
   const auto why = found == verdict::caller_full ? "it and what belongs to it have as many as one caller may (connections_per_caller_max)"
                                                  : "as many as there may be are open (connections_max)";
-  if (refused_.add(p.share, system_clock_port().boot_ms()))
-    log::warn({"a connection of process ", p.pid, " is refused: ", why});
+  refused_.add(p.place.worker, connecting, concat({"process ", std::to_string(p.pid), ", ", why}));
   return false;
 }
 
@@ -113,7 +112,7 @@ void local_listener::admit(unique_fd connection) {
   ucred cred{};
   socklen_t size = sizeof cred;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.uid != geteuid()) {
-    log::warn({"a connection of uid ", cred.uid, " is refused"});
+    refused_.add({}, connecting, "a process of uid " + std::to_string(cred.uid) + "; only the node's own user connects here");
     return;
   }
   caller_process p;

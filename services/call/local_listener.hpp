@@ -14,9 +14,9 @@
 #include "actors/base/local_socket.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
-#include "actors/runtime/log_limiter.hpp"
 #include "services/call/connection_shares.hpp"
 #include "services/call/principals.hpp"
+#include "services/call/refusals.hpp"
 
 namespace swarm {
 
@@ -24,7 +24,7 @@ class local_listener {
 public:
   /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
   /// std::runtime_error.
-  local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places);
+  local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places, refusals& refused);
   /// Stops accepting and removes the socket file; connections stay with gRPC.
   ~local_listener();
 
@@ -43,6 +43,7 @@ private:
   grpc::Server& server_;
   caller_table& table_;
   const caller_places& places_;
+  refusals& refused_;
   acceptor acceptor_;
   unique_fd stop_;
   unique_fd events_;
@@ -51,11 +52,10 @@ private:
     std::uint64_t inode = 0; // of the socket
     std::string share;
   };
-  std::mutex mutex_; // guards the next three
+  std::mutex mutex_; // guards the next two
   /// Open ones by descriptor: gRPC does not tell when it closes one, but its number then means nothing or something else.
   std::unordered_map<int, connection> connections_;
   connection_shares shares_;
-  runtime::log_limiter refused_;
   std::thread thread_;
 };
 

@@ -145,6 +145,7 @@ struct claim {
   int connection = -1;
   std::uint64_t looked_at = 0; // agent_roots::generation() before the caller was looked at
   std::uint64_t at = 0;        // token_cache::invalidations() before anybody was asked
+  domain::operation asks = {}; // what for, of the calls; whoever admits the caller says it
 
   bool is_final() const noexcept { return token_hash.empty() && sessions.empty(); }
 };

@@ -1,8 +1,43 @@
 #include "services/call/refusals.hpp"
 
-#include "actors/domain/rights.hpp"
+#include <algorithm>
+#include <cctype>
 
 namespace swarm {
+
+namespace {
+
+/// "Shutdown", "CreateJoinToken" as "shutdown", "create_join_token".
+std::string in_words(std::string_view name) {
+  std::string out;
+  for (auto c : name) {
+    const auto lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (lower != c && !out.empty())
+      out += '_';
+    out += lower;
+  }
+  return out;
+}
+
+} // namespace
+
+std::string name_of(domain::operation what) {
+  const auto calls = domain::call_rights();
+  const auto row = std::find_if(calls.begin(), calls.end(), [&](const auto& r) { return r.what == what; });
+  if (row == calls.end())
+    return {};
+  const auto method = row->method.substr(row->method.rfind('.') + 1);
+  auto service = row->method.substr(0, row->method.rfind('.'));
+  service.remove_prefix(service.rfind('.') + 1);
+  if (service == "Coordination")
+    return in_words(method);
+  return (service == "Ptys" ? "pty" : in_words(service)) + "_" + in_words(method);
+}
+
+std::string refusals::body_of(const google::protobuf::Message& m, int number) {
+  const auto* field = m.GetDescriptor()->FindFieldByNumber(number);
+  return field ? field->name() : "nothing";
+}
 
 void refusals::add(const v1::Principal& who, std::string_view operation, std::string_view reason) {
   auto kind = std::string{domain::name_of(who.kind())};

@@ -11,11 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "actors/domain/rights.hpp"
 #include "actors/runtime/log_limiter.hpp"
 #include "swarm/v1/common.pb.h"
 #include "swarm/v1/node.pb.h"
 
 namespace swarm {
+
+/// "node_shutdown", "pty_kill", "watch": what callers are refused by, of the calls of the contract. Empty for what is no call.
+std::string name_of(domain::operation);
 
 /// Thread-safe; outlives the services. Bounded: there are as many entries as kinds of principals and operations of the contract.
 class refusals {
@@ -29,10 +33,19 @@ public:
 
   /// `operation`: a command, query or call of the contract, never text of the caller. `who`: unset when the caller is nobody.
   void add(const v1::Principal& who, std::string_view operation, std::string_view reason);
+  /// What the node answers to a command or query, which names its principal: noted when it is refused because the principal may not.
+  template <class Request>
+  void add_if_forbidden(const Request& asked, const v1::Refusal& r) {
+    if (r.code() == v1::Refusal::FORBIDDEN)
+      add(asked.principal(), body_of(asked, static_cast<int>(asked.body_case())), r.text());
+  }
   /// By kind and operation, in that order.
   std::vector<v1::RefusalCount> counts() const;
 
 private:
+  /// Name of the field that the body is in.
+  static std::string body_of(const google::protobuf::Message&, int number);
+
   struct entry {
     std::uint64_t count = 0;
     std::int64_t last_at_ms = 0;

@@ -10,6 +10,7 @@
 #include "services/call/bridge.hpp"
 #include "services/call/path_view.hpp"
 #include "services/call/principals.hpp"
+#include "services/call/refusals.hpp"
 #include "services/federation/cluster.hpp"
 #include "swarm/v1/coordination.pb.h"
 
@@ -25,6 +26,7 @@ struct service_environment {
   /// The node ends the calls that are under way, not their clients.
   std::shared_ptr<const std::atomic<bool>> stopping;
   cluster& nodes;
+  refusals& refused;
 };
 
 /// A caller that has been let in: who it is and its place among the calls in flight.
@@ -40,6 +42,9 @@ admitted admit(const service_environment&, const grpc::CallbackServerContext&, d
 
 /// The status with which a service says a refusal of the table of rights.
 grpc::Status to_status(const v1::Refusal&);
+
+/// Ends a call of the claim, with a refusal that is noted.
+grpc::Status note(const service_environment&, const claim&, const v1::Principal&, grpc::Status);
 
 /// The first session of the claim that the store still knows, from the `nth` on; else the agent without one.
 template <class Self, class Next, class Refuse>
@@ -86,17 +91,16 @@ void with_principal(Self* self, const service_environment& service, const claim&
     return refuse(to_status(errc::unavailable));
   auto hash = who.token_hash;
   auto q = internal_query(*service.node, "", [&](v1::Query& x) { x.mutable_resolve_token()->set_token_hash(hash); });
-  auto* callers = &service.callers;
   ask(self, front, q)
     .then(
-      [go_on, refuse, callers, hash, who, clock = service.node->clock](const answer_ptr& a) {
+      [service, go_on, refuse, hash, who](const answer_ptr& a) {
         if (a->has_refusal() || !a->has_session())
-          return refuse({grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"});
-        const auto now = clock->unix_ms();
+          return refuse(note(service, who, {}, {grpc::StatusCode::UNAUTHENTICATED, "the token belongs to no session; the session has ended"}));
+        const auto now = service.node->clock->unix_ms();
         auto shown = bearer_of(a->session(), now);
-        callers->tokens().remember(hash, shown, who.at, now);
-        if (auto objection = callers->objection_to_token(who.place, shown); !objection.empty())
-          return refuse({grpc::StatusCode::PERMISSION_DENIED, objection});
+        service.callers.tokens().remember(hash, shown, who.at, now);
+        if (auto objection = service.callers.objection_to_token(who.place, shown); !objection.empty())
+          return refuse(note(service, who, {}, {grpc::StatusCode::PERMISSION_DENIED, objection}));
         go_on(shown.who, shown.until_ms);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });

@@ -767,7 +767,7 @@ link_actor::behavior_type link(self_ptr self, node_environment_ptr node, v1::Nod
                                              : "down",
                                concat({name_of(self), ": ", s.asked.size(), " asked, ", s.jobs.size(), " asked of us, ",
                                        s.lanes[0].link->waiting_messages() + s.lanes[1].link->waiting_messages(), " on their way",
-                                       s.refused.summary("refused"), s.unreached.summary("not reached")}));
+                                       s.refused.summary("refused"), s.denied.summary("denied"), s.unreached.summary("not reached")}));
     },
   };
 }

@@ -75,6 +75,7 @@ struct link_state {
   std::int64_t heard_ms = 0;       // boot time at which the other node was heard last, or this node started
   std::int64_t dial_failed_ms = 0; // boot time at which the last dial failed; 0: none has since the link was up
   std::int64_t refuse_at_ms = 0;   // boot time at which what clients ask of the home is refused; 0: nothing of the kind waits
+  runtime::log_limiter denied;     // questions that who asks may not ask
   runtime::log_limiter refused;    // connections that ended because one side does not take the other
   runtime::log_limiter unreached;  // since it was linked last
   bool clock_off = false;          // as said last

@@ -6,6 +6,7 @@
 #include <caf/send.hpp>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/fabric/admit_command.hpp"
@@ -33,6 +34,23 @@ link_state::job* job_of(self_ptr self, const ticket& t) {
   return i == self->state.jobs.end() || t.epoch != lane_of(self, t).epoch ? nullptr : &i->second;
 }
 
+/// What the other node is refused because who asks there may not: said once with its reason, and counted in the graph.
+void note_denied(self_ptr self, const v1::LinkResponse& r) {
+  auto& st = self->state;
+  const auto is_denied = [](const v1::Refusal& f) { return f.code() == v1::Refusal::FORBIDDEN; };
+  std::string why;
+  if (r.error().code() == static_cast<std::uint32_t>(errc::forbidden))
+    why = r.error().text();
+  else if (is_denied(r.reply().refusal()))
+    why = r.reply().refusal().text();
+  else if (is_denied(r.answer_to_query().refusal()))
+    why = r.answer_to_query().refusal().text();
+  else
+    return;
+  if (st.denied.add(why, st.node->clock->boot_ms()))
+    log::warn({"refused: the node ", st.address.node_name(), ": ", why});
+}
+
 template <class Fill>
 void answer(self_ptr self, const ticket& t, Fill fill) {
   auto& lane = lane_of(self, t);
@@ -47,6 +65,7 @@ void answer(self_ptr self, const ticket& t, Fill fill) {
   auto m = std::make_shared<v1::LinkMessage>();
   m->mutable_response()->set_id(t.id);
   fill(*m->mutable_response());
+  note_denied(self, m->response());
   if (lane.link->send(m)) {
     // Too much waits already, or it is too large: this at least is short.
     m = std::make_shared<v1::LinkMessage>();

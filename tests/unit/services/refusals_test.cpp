@@ -52,3 +52,31 @@ TEST_CASE_FIXTURE(fixture, "each kind of caller and each operation has its own c
   CHECK(counts[2].who() == "stranger");
   CHECK(log.size() == 4);
 }
+
+TEST_CASE_FIXTURE(fixture, "an answer is noted under what was asked, when it says that the caller may not, and not for any other reason") {
+  v1::Command command;
+  *command.mutable_principal() = somebody(v1::Principal::SESSION, "s1");
+  command.mutable_decide_approval();
+  v1::Refusal refusal;
+  refusal.set_text("no");
+  refusal.set_code(v1::Refusal::CONFLICT);
+  seen.add_if_forbidden(command, refusal);
+  CHECK(seen.counts().empty());
+  refusal.set_code(v1::Refusal::FORBIDDEN);
+  seen.add_if_forbidden(command, refusal);
+  REQUIRE(seen.counts().size() == 1);
+  CHECK(seen.counts()[0].who() == "session");
+  CHECK(seen.counts()[0].operation() == "decide_approval");
+}
+
+TEST_CASE("every call of the contract has a name of its own, under which it is refused") {
+  std::map<std::string, domain::operation> names;
+  for (const auto& row : domain::call_rights()) {
+    const auto name = name_of(row.what);
+    CHECK_FALSE(name.empty());
+    CHECK(names.try_emplace(name, row.what).first->second == row.what);
+  }
+  CHECK(name_of(domain::operation::node_shutdown) == "node_shutdown");
+  CHECK(name_of(domain::operation::pty_write) == "pty_send");
+  CHECK(name_of(domain::operation::watch_events) == "watch");
+}
