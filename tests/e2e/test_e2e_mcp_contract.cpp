@@ -391,12 +391,11 @@ TEST_CASE("with a tracker configured complete_task demands its field for whateve
 TEST_CASE("on the command line an empty instance id means none, a task's id is whole, and --help anywhere wins") {
   test_node node;
   auto me = leased(node, "name:me", 600);
-  auto ctl = program("swarmctl").string();
-  child_process who{{"/bin/sh", "-c", "SWARM_MCP_INSTANCE_ID= exec \"$0\" whoami --json", ctl}, node.env(), node.work()};
-  CHECK(who.finish().parsed().at("id") == me);
   auto task = node.ctl_json({"request-task", "fix", "it"}).at("id").get<std::string>();
   // By that name; swarmctl takes the beginning of an id.
   fs::create_symlink(program("swarmctl"), fs::path{node.work()} / "swarm-mcp");
+  child_process who{{"/bin/sh", "-c", "SWARM_MCP_INSTANCE_ID= exec ./swarm-mcp whoami --json"}, node.env(), node.work()};
+  CHECK(who.finish().parsed().at("id") == me);
   child_process whole{{node.work() + "/swarm-mcp", "claim", task.substr(0, 8), "--as", me}, node.env(), node.work()};
   auto refused = whole.finish();
   CHECK(refused.status == 1);
