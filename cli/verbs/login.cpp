@@ -58,7 +58,10 @@ int run_login(invocation& cli, const login_options& o) {
   ask("Passphrase: ", [&](const std::string& words) { request.set_passphrase(words); });
   const auto reply = cli.node().admin.login(request);
   overwrite(*request.mutable_passphrase());
-  cli.io().line("this terminal is yours for " + duration(reply.until_ms() - cli.now_ms()) + "; swarmctl logout ends that");
+  // In whole minutes, upwards: a part of a second has passed since the answer.
+  constexpr std::int64_t minute_ms = 60'000;
+  const auto left = (reply.until_ms() - cli.now_ms() + minute_ms - 1) / minute_ms * minute_ms;
+  cli.io().line("this terminal is yours for " + duration(left) + "; swarmctl logout ends that");
   return code::ok;
 }
 
