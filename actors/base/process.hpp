@@ -36,8 +36,8 @@ std::vector<process_stat> list_processes();
 
 std::optional<std::uint64_t> pid_start_time(pid_t);
 std::optional<pid_t> parent_of(pid_t);
-/// Whether `ancestor` is `pid` itself or one of its ancestors. Empty when the chain kept changing under our eyes, `pid` is gone, or a process of our own
-/// user in it hides itself (hidepid). A hidden one of another user is nobody's descendant.
+/// Whether `ancestor` is `pid` itself or one of its ancestors. Empty when the chain kept changing under our eyes, `pid` is gone, or a process of our
+/// own user in it hides itself (hidepid). A hidden one of another user is nobody's descendant.
 std::optional<bool> is_descendant(pid_t pid, pid_t ancestor);
 /// The nearest of `pid` and its ancestors that is in `set`. Empty when none is, `pid` is gone, or the chain kept changing.
 std::optional<pid_t> ancestor_in(pid_t pid, const std::set<pid_t>& set);

@@ -31,8 +31,8 @@ grpc::ServerUnaryReactor* run_short(const service_environment& service, std::sha
 
 /// Asks the front and answers the call with what comes back, which `heard` hears before the caller.
 template <class Reply, class Heard, class... Request>
-void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths,
-                        Heard heard, Request... request) {
+void ask_front(short_calls_ptr short_calls, const service_environment& service, const short_call_ptr& call, Reply* rep, path_view paths, Heard heard,
+               Request... request) {
   auto front = service.board->get().front;
   if (!front)
     return call->finish(to_status(errc::unavailable));

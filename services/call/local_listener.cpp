@@ -42,7 +42,8 @@ std::uint64_t inode_of(int fd) {
 } // namespace
 
 local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places, refusals& refused)
-  : dir_(dir), server_(server), table_(table), places_(places), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)), next_fd_(first_connection_fd) {
+  : dir_(dir), server_(server), table_(table), places_(places), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)),
+    next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
   epoll_event stopped{EPOLLIN, {.fd = stop_.get()}}, connected{EPOLLIN | EPOLLET, {.fd = acceptor_.fd()}};
