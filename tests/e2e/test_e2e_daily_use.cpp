@@ -104,6 +104,25 @@ TEST_CASE("@last of a script without a terminal is what that script made last, a
   CHECK_MESSAGE(contained.out.find("title: mine") != std::string::npos, contained.err);
 }
 
+TEST_CASE("@last of each of two scripts that one shell has started without a terminal is its own, also where a wrapper made it") {
+  test_node node;
+  node.start();
+  std::ofstream{fs::path{node.work()} / "x.sh"} << R"(#!/bin/bash
+id=$(swarmctl request-task fix "$1" --json | tr -d '\n')
+timeout 1000 swarmctl request-task fix "$1 again" >/dev/null
+echo >"made-by-$1"
+read -r <"go-$1"
+(swarmctl task @last --json >"last-of-$1"; true)
+)";
+  const auto env = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  const std::string both = "mkfifo made-by-one made-by-two go-one go-two; bash x.sh one & bash x.sh two & "
+                           "read -r <made-by-one; read -r <made-by-two; echo >go-one; echo >go-two; wait";
+  auto ran = child_process{{"/usr/bin/setsid", "-w", "/bin/bash", "-c", both}, env, node.work()}.finish();
+  REQUIRE_MESSAGE(ran.status == 0, ran.err);
+  for (const std::string who : {"one", "two"})
+    CHECK(json::parse(file_text(fs::path{node.work()} / ("last-of-" + who))).at("title") == who + " again");
+}
+
 // -- a node that was stopped --------------------------------------------------------------------
 
 TEST_CASE("down stays down until up, and what needs a node says so") {
