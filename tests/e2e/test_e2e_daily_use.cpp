@@ -123,6 +123,20 @@ read -r <"go-$1"
     CHECK(json::parse(file_text(fs::path{node.work()} / ("last-of-" + who))).at("title") == who + " again");
 }
 
+TEST_CASE("a claim that unread mail refuses names a command after which it is accepted") {
+  test_node node;
+  auto me = node.session("role:builder name:max");
+  std::string task = node.ctl_json({"request-task", "fix", "it"}).at("id");
+  REQUIRE(node.ctl({"send", "--to", "name:max", "wait"}).status == 0);
+  auto refused = node.ctl({"claim", task, "--as", "name:max"});
+  CHECK(refused.status == 1);
+  const auto reading = "swarmctl bootstrap --as " + me;
+  CHECK_MESSAGE(refused.err.find(reading) != std::string::npos, refused.err);
+  auto read = node.ctl({"bootstrap", "--as", me});
+  CHECK_MESSAGE(read.out.find("\"wait\"") != std::string::npos, read.out);
+  CHECK(node.ctl({"claim", task, "--as", "name:max"}).status == 0);
+}
+
 // -- a node that was stopped --------------------------------------------------------------------
 
 TEST_CASE("down stays down until up, and what needs a node says so") {
