@@ -137,6 +137,19 @@ TEST_CASE("a claim that unread mail refuses names a command after which it is ac
   CHECK(node.ctl({"claim", task, "--as", "name:max"}).status == 0);
 }
 
+TEST_CASE("an unset variable is no mail and no name of a backup, under the name swarm-mcp it is mail") {
+  test_node node;
+  auto me = node.session("name:me");
+  for (const auto& words : std::vector<std::vector<std::string>>{{"send", "--to", me, ""}, {"broadcast", " "}, {"backup", ""}}) {
+    auto refused = node.ctl(words);
+    CHECK_MESSAGE(refused.status == 2, words.front());
+    CHECK_MESSAGE(refused.err.find("empty") != std::string::npos, refused.err);
+  }
+  CHECK(node.ctl_json({"messages", "--to", me}).empty());
+  REQUIRE(shell(node, "ln -s $(command -v swarmctl) swarm-mcp").status == 0);
+  CHECK(shell(node, "./swarm-mcp send --to " + me + " ''").status == 0);
+}
+
 // -- a node that was stopped --------------------------------------------------------------------
 
 TEST_CASE("down stays down until up, and what needs a node says so") {
