@@ -59,7 +59,12 @@ std::string place_of_processes() {
   return concat({boot, "-", container, "-"});
 }
 
-std::string file_of(const process_stat& leader) { return concat({place_of_processes(), leader.pid, "-", leader.start}); }
+std::string name_of(const process_stat& p) { return concat({place_of_processes(), p.pid, "-", p.start}); }
+
+/// Behind the process, what else tells the files of a script apart.
+constexpr char of_script = '@';
+
+std::string process_in(const std::string& file) { return file.substr(0, file.find(of_script)); }
 
 /// Sessions come and go: the files of those that are over make room, then those that were not written for longest.
 void make_room(const fs::path& directory) {
@@ -74,7 +79,7 @@ void make_room(const fs::path& directory) {
   for (const auto& p : list_processes())
     lasting.insert(concat({here, p.pid, "-", p.start}));
   for (auto& [lasts, written, file] : files)
-    lasts = lasting.contains(file.filename().string());
+    lasts = lasting.contains(process_in(file.filename().string()));
   std::sort(files.begin(), files.end());
   for (std::size_t i = 0; i + limits::recent_files_max / 2 < files.size(); ++i)
     fs::remove(std::get<fs::path>(files[i]), ec);
@@ -103,14 +108,54 @@ std::optional<process_stat> leader_of(const process_stat& me) {
   return first;
 }
 
+std::string command_line_of(pid_t pid) {
+  std::stringstream text;
+  text << std::ifstream{concat({"/proc/", pid, "/cmdline"})}.rdbuf();
+  return text.str();
+}
+
+/// `timeout 5 swarmctl …` for instance: its arguments end with those of the process that it runs.
+bool only_runs(const process_stat& wrapper, const process_stat& p) {
+  const auto line = command_line_of(p.pid);
+  return !line.empty() && command_line_of(wrapper.pid).ends_with(std::string(1, '\0') + line);
+}
+
+/// A script forks itself for its command substitutions and pipelines.
+bool is_forked_as(const process_stat& parent, const process_stat& p) {
+  const auto program = executable_of(p.pid);
+  return program && program == executable_of(parent.pid) && command_line_of(p.pid) == command_line_of(parent.pid);
+}
+
+std::optional<process_stat> parent_process(const process_stat& p) { return p.parent > 0 ? read_process(p.parent) : std::nullopt; }
+
+/// The outermost ancestor that `belongs` ties to the process, each to the one below it.
+process_stat outermost(process_stat p, bool (*belongs)(const process_stat& parent, const process_stat&)) {
+  for (std::size_t i = 0; i < limits::process_ancestors_max; ++i) {
+    auto parent = parent_process(p);
+    if (!parent || !belongs(*parent, p))
+      break;
+    p = *parent;
+  }
+  return p;
+}
+
+/// What runs this program, without a terminal: scripts that were started together share the session of whoever started them.
+process_stat script_of(const process_stat& me) {
+  const auto command = outermost(me, only_runs);
+  const auto script = parent_process(command);
+  return script ? outermost(*script, is_forked_as) : command;
+}
+
 } // namespace
 
 recent_things recent_things::of_this_terminal(const state_dir& dir) {
   auto me = this_process();
-  auto leader = me ? leader_of(*me) : std::nullopt;
-  if (!leader)
+  if (!me)
     return {};
-  return recent_things{dir.recent_dir() / file_of(*leader)};
+  if (me->terminal == 0) // the leader may end before its scripts do, which keep the number of their session
+    return recent_things{dir.recent_dir() / (name_of(script_of(*me)) + of_script + std::to_string(me->session))};
+  auto leader = leader_of(*me);
+  return leader ? recent_things{dir.recent_dir() / name_of(*leader)} : recent_things{};
 }
 
 void recent_things::made(kind_of_thing kind, const std::string& node, const std::string& scope, const std::string& id) const {

@@ -207,6 +207,14 @@ struct text_options {
   std::vector<std::string> text;
 };
 
+/// An unset variable of a script is no message. swarm-mcp sends it.
+std::string message_of(const invocation& cli, const text_options& o) {
+  auto text = joined(o.text);
+  if (!cli.is_swarm_mcp() && text.find_first_not_of(" \t\n") == std::string::npos)
+    throw usage("the message is empty");
+  return text;
+}
+
 std::string sender_of(const v1::Command& command) { return command.actor().empty() ? "operator" : command.actor(); }
 
 int run_send(invocation& cli, const text_options& o) {
@@ -214,7 +222,7 @@ int run_send(invocation& cli, const text_options& o) {
   command.set_actor(cli.named_actor_id());
   auto* body = command.mutable_send_message();
   body->set_recipient(recipient_named(cli, o.to));
-  body->set_content(joined(o.text));
+  body->set_content(message_of(cli, o));
   body->set_relaxed(true);
   auto recipient = body->recipient();
   // Inside a worker the node knows better than the command who sends.
@@ -236,7 +244,7 @@ void build_send(CLI::App& app, invocation& cli) {
 int run_broadcast(invocation& cli, const text_options& o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
-  command.mutable_broadcast()->set_content(joined(o.text));
+  command.mutable_broadcast()->set_content(message_of(cli, o));
   // swarm-mcp leaves out those that no process has adopted.
   command.mutable_broadcast()->set_to_leased(!cli.is_swarm_mcp());
   auto count = cli.execute(command).broadcast_sent().recipients();

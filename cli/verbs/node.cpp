@@ -403,6 +403,8 @@ void build_graph(CLI::App& app, invocation& cli) {
 }
 
 int run_backup(invocation& cli, const std::string& file) {
+  if (file.empty())
+    throw usage("file is empty; give the name of the file to write");
   if (cli.elsewhere() && !file.starts_with('/'))
     throw usage("the node writes the file on its own host: give an absolute path of that host");
   v1::BackupRequest request;

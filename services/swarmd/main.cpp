@@ -471,6 +471,8 @@ int main(int argc, char** argv) {
       throw std::runtime_error(*wrong);
     if (auto wrong = obstacle_at_sockets(dir))
       throw std::runtime_error(*wrong);
+    if (auto wrong = missing_store(dir))
+      throw std::runtime_error(*wrong);
     return serve(dir, args, block_signals());
   } catch (const std::exception& e) {
     log::critical({e.what()});

@@ -11,6 +11,7 @@
 #include "actors/store/schema.hpp"
 #include "services/federation/cluster.hpp"
 #include "services/swarmd/node_identity.hpp"
+#include "services/swarmd/store_file.hpp"
 
 namespace swarm {
 
@@ -71,6 +72,8 @@ std::vector<std::string> obstacles_to_start(const state_dir& dir) {
     if (!parse_identity(text.str()))
       out.push_back(dir.node_file().string() + " is damaged; it holds the id and name of the node");
   }
+  if (auto wrong = missing_store(dir))
+    out.push_back(*wrong);
   if (fs::exists(dir.database(), ec) && take_ownership(dir.lock_file()))
     look_at_store(dir.database(), out);
   return out;

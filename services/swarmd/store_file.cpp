@@ -125,6 +125,20 @@ void finish_restore(const state_dir& dir) {
   fs::remove(plan);
 }
 
+std::optional<std::string> missing_store(const state_dir& dir) {
+  const auto database = dir.database();
+  if (fs::exists(database) || fs::exists(plan_of(dir)))
+    return std::nullopt;
+  std::string left;
+  for (const auto& file : files_of(database))
+    if (file != database) // a symbolic link that leads nowhere
+      left += (left.empty() ? "" : " ") + file.string();
+  if (left.empty())
+    return std::nullopt;
+  return concat({"the store ", database.string(), " is missing, of which there is still: ", left,
+                 "; put it back, or restore a backup with: swarmctl restore FILE; to start over without what was in it, remove what is left of it"});
+}
+
 fs::path restore_store(const state_dir& dir, const fs::path& backup) {
   finish_restore(dir);
   std::error_code ec;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <sys/types.h>
@@ -36,5 +37,8 @@ private:
 std::filesystem::path restore_store(const state_dir&, const std::filesystem::path& backup);
 /// Ends a restore that was killed after its copy was complete. The caller holds the node's lock, and calls it before it opens the store.
 void finish_restore(const state_dir&);
+/// A text for people when the database is gone while other files of the store are there: an empty one in its place would give out fences twice. A
+/// node that never had a store misses none, and a restore that is under way brings it.
+std::optional<std::string> missing_store(const state_dir&);
 
 } // namespace swarm

@@ -104,6 +104,52 @@ TEST_CASE("@last of a script without a terminal is what that script made last, a
   CHECK_MESSAGE(contained.out.find("title: mine") != std::string::npos, contained.err);
 }
 
+TEST_CASE("@last of each of two scripts that one shell has started without a terminal is its own, also where a wrapper made it") {
+  test_node node;
+  node.start();
+  std::ofstream{fs::path{node.work()} / "x.sh"} << R"(#!/bin/bash
+id=$(swarmctl request-task fix "$1" --json | tr -d '\n')
+timeout 1000 swarmctl request-task fix "$1 again" >/dev/null
+echo >"made-by-$1"
+read -r <"go-$1"
+(swarmctl task @last --json >"last-of-$1"; true)
+)";
+  const auto env = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  const std::string both = "mkfifo made-by-one made-by-two go-one go-two; bash x.sh one & bash x.sh two & "
+                           "read -r <made-by-one; read -r <made-by-two; echo >go-one; echo >go-two; wait";
+  auto ran = child_process{{"/usr/bin/setsid", "-w", "/bin/bash", "-c", both}, env, node.work()}.finish();
+  REQUIRE_MESSAGE(ran.status == 0, ran.err);
+  for (const std::string who : {"one", "two"})
+    CHECK(json::parse(file_text(fs::path{node.work()} / ("last-of-" + who))).at("title") == who + " again");
+}
+
+TEST_CASE("a claim that unread mail refuses names a command after which it is accepted") {
+  test_node node;
+  auto me = node.session("role:builder name:max");
+  std::string task = node.ctl_json({"request-task", "fix", "it"}).at("id");
+  REQUIRE(node.ctl({"send", "--to", "name:max", "wait"}).status == 0);
+  auto refused = node.ctl({"claim", task, "--as", "name:max"});
+  CHECK(refused.status == 1);
+  const auto reading = "swarmctl bootstrap --as " + me;
+  CHECK_MESSAGE(refused.err.find(reading) != std::string::npos, refused.err);
+  auto read = node.ctl({"bootstrap", "--as", me});
+  CHECK_MESSAGE(read.out.find("\"wait\"") != std::string::npos, read.out);
+  CHECK(node.ctl({"claim", task, "--as", "name:max"}).status == 0);
+}
+
+TEST_CASE("an unset variable is no mail and no name of a backup, under the name swarm-mcp it is mail") {
+  test_node node;
+  auto me = node.session("name:me");
+  for (const auto& words : std::vector<std::vector<std::string>>{{"send", "--to", me, ""}, {"broadcast", " "}, {"backup", ""}}) {
+    auto refused = node.ctl(words);
+    CHECK_MESSAGE(refused.status == 2, words.front());
+    CHECK_MESSAGE(refused.err.find("empty") != std::string::npos, refused.err);
+  }
+  CHECK(node.ctl_json({"messages", "--to", me}).empty());
+  REQUIRE(shell(node, "ln -s $(command -v swarmctl) swarm-mcp").status == 0);
+  CHECK(shell(node, "./swarm-mcp send --to " + me + " ''").status == 0);
+}
+
 // -- a node that was stopped --------------------------------------------------------------------
 
 TEST_CASE("down stays down until up, and what needs a node says so") {

@@ -205,6 +205,22 @@ TEST_CASE("a node starts from a backup with what was in it, and never gives a fe
   CHECK(node.ctl_json({"kv", "get", "new"}).at("revision").get<std::uint64_t>() > revision);
 }
 
+TEST_CASE("a node whose store is missing gives out no fence twice: it starts with a backup, or not at all") {
+  test_node node;
+  auto holder = node.session("name:holder");
+  const auto file = node.work() + "/copy.db";
+  REQUIRE(node.ctl({"backup", file}).status == 0);
+  const auto fence = node.ctl_json({"lock", "a.cpp", "--as", holder}).at("fence").get<std::uint64_t>();
+  node.kill_node();
+  fs::rename(node.dir().database(), node.work() + "/moved.db");
+  auto refused = node.ctl({"locks"}); // what needs a node starts one
+  CHECK(refused.status == 3);
+  CHECK_MESSAGE(refused.err.find("swarmctl restore FILE") != std::string::npos, refused.err);
+  REQUIRE(node.ctl({"restore", file}).status == 0);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl_json({"lock", "a.cpp", "--as", holder}).at("fence").get<std::uint64_t>() > fence);
+}
+
 TEST_CASE("two state directories never meet") {
   test_node one;
   test_node two;
@@ -349,6 +365,15 @@ TEST_CASE("doctor names everything that keeps a node from starting, and up refus
   SUBCASE("a key in [terminal] that there is not") {
     write(node.dir().config_file(), "# ours\n[terminal]\ndetach = \"ctrl-a\"\n");
     keeps_it_from_starting("config.toml:3: unknown key \"detach\" in [terminal]");
+  }
+  SUBCASE("a store of which only the commit log is left") {
+    for (const auto* suffix : {"", "-wal", "-shm"})
+      fs::remove(node.dir().database().string() + suffix);
+    keeps_it_from_starting("swarm.db is missing");
+    keeps_it_from_starting("swarmctl restore FILE");
+    CHECK_FALSE(fs::exists(node.dir().database()));
+    fs::remove(node.dir().database().string() + ".commits");
+    CHECK(node.ctl({"up"}).status == 0);
   }
   SUBCASE("a store that is none") {
     for (const auto* suffix : {"-wal", "-shm", ".commits"})

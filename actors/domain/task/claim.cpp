@@ -26,7 +26,7 @@ std::optional<v1::Reply> unread_gate(const transaction& tx, const v1::Session& m
                                          "ignore_unread_messages=true if you intentionally want to skip them. Latest unread message: #" +
                                          std::to_string(latest.id()) + " from " + latest.sender() + ".");
   r.mutable_refusal()->set_explanation(std::to_string(unread) + (unread == 1 ? " unread message" : " unread messages") + ", the latest from " +
-                                       latest.sender() + "; read with: swarmctl messages --to " + display_name(me) +
+                                       latest.sender() + "; to read them and mark them as read: swarmctl bootstrap --as " + me.id() +
                                        ", or claim the task all the same with --force");
   auto& t = *r.mutable_task();
   t.set_unread_messages(static_cast<std::uint32_t>(unread));
