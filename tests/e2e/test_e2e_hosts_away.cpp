@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* watchful = "link_heartbeat = 1000\nlink_silence = 2000\nhost_lease = 4000\n";
 /// What a host holds stays while it is away.
-constexpr const char* patient = "host_lease = 600000\n";
+constexpr const char* patient = "host_lease = 240000\n";
 
 struct three_hosts {
   cluster_of_nodes c;
