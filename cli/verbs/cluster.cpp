@@ -136,10 +136,16 @@ int run_revoke(const invocation& cli, const std::string& node) {
   request.set_node(node);
   const auto before = cli.node().admin.nodes();
   print_nodes(cli, cli.node().admin.revoke_node(request));
-  for (const auto& n : before.nodes())
-    if (n.link() == v1::ClusterNode::DOWN && (n.info().node_id() == node || n.info().node_name() == node))
-      cli.io().error(concat({n.info().node_name(), " is not linked (", link_state(n, cli.now_ms()),
+  for (const auto& n : before.nodes()) {
+    if (n.link() == v1::ClusterNode::REVOKED || (n.info().node_id() != node && n.info().node_name() != node))
+      continue;
+    const auto& name = n.info().node_name();
+    if (n.link() == v1::ClusterNode::DOWN)
+      cli.io().error(concat({name, " is not linked (", link_state(n, cli.now_ms()),
                              ") and cannot be told: it sees this home as down, and what runs there goes on. There, run: swarmctl leave --force"}));
+    else
+      cli.io().error(concat({name, " is out. Programs that run there go on until they end; to end them, run there: swarmctl leave --force"}));
+  }
   return code::ok;
 }
 

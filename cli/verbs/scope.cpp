@@ -96,7 +96,7 @@ int run_list(const invocation& cli) {
       {{"scope", name}, {"shared", shared}, {"home", shared && !home.empty() ? json(home) : json(nullptr)}, {"checkouts", roots}, {"hosts", hosts}});
     cells.push_back({name,
                      !shared        ? "this host's own"
-                     : home.empty() ? "shared"
+                     : home.empty() ? "this host's own: in no cluster"
                                     : "shared, home " + home,
                      shown.empty() ? "-" : shown, hosts_shown.empty() ? "-" : hosts_shown});
   }
@@ -166,7 +166,7 @@ int run_show(const invocation& cli, const std::string& directory) {
     return code::ok;
   }
   cli.io().line(scope + (!shared        ? ": of this host alone; share it with: swarmctl scope share"
-                         : home.empty() ? ": shared"
+                         : home.empty() ? ": of this host alone: it is in no cluster"
                                         : ": shared, its home is " + home));
   if (inside)
     cli.io().line("paths are relative to " + inside->root());

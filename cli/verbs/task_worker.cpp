@@ -4,6 +4,7 @@
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/program_output.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
@@ -94,6 +95,14 @@ struct cancel_options {
   std::string note;
 };
 
+/// The host of a worker that is not linked hears of the end of its task later, or never.
+void tell_goes_on(const invocation& cli, const v1::Spawn& worker) {
+  for (const auto& n : away_nodes(cli))
+    if (n.id == worker.node_id())
+      cli.io().error("its worker is on the host " + n.name + ", which is " + (n.is_out ? "out of the cluster" : "not linked") + " (" + n.state +
+                     "): the program goes on there until it ends" + (n.is_out ? "" : " or the host is linked again"));
+}
+
 int run_cancel(invocation& cli, const cancel_options& o) {
   auto command = cli.command();
   command.set_actor(cli.named_actor_id());
@@ -103,6 +112,8 @@ int run_cancel(invocation& cli, const cancel_options& o) {
   body.set_result(o.note);
   body.set_has_result(!o.note.empty());
   auto reply = cli.execute(command);
+  if (auto worker = is_named_scope(reply.task().task().scope()) ? last_worker(cli, reply.task().task()) : std::nullopt)
+    tell_goes_on(cli, *worker);
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"task_id", body.task_id()}, {"status", domain::to_text(v1::CANCELLED)}});
   else

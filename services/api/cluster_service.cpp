@@ -234,6 +234,7 @@ cluster_service::ask_home(const std::function<grpc::Status(v1::Federation::Stub&
   auto stub = v1::Federation::NewStub(*channel);
   grpc::ClientContext service;
   service.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  service.AddMetadata(run_metadata, std::to_string(service_.node->facts.incarnation));
   auto s = call(*stub, service);
   if (s.ok())
     return std::nullopt;
@@ -265,6 +266,26 @@ grpc::ServerUnaryReactor* cluster_service::DrainNode(grpc::CallbackServerContext
   return in_background(ctx, domain::operation::cluster_drain_node, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
 }
 
+/// The home lets this node go. With `force` the reply says what is left to do when it does not.
+std::optional<security_failure> cluster_service::tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply& rep) {
+  bool is_copy = false;
+  auto failed = ask_home([&is_copy](v1::Federation::Stub& home, grpc::ClientContext& c) {
+    v1::LeaveReply said;
+    auto s = home.Leave(&c, v1::LeaveRequest{}, &said);
+    is_copy = s.error_code() == grpc::StatusCode::ALREADY_EXISTS;
+    return s;
+  });
+  if (!failed || failed->code == security_error::revoked)
+    return std::nullopt;
+  const auto why = is_copy ? concat({home_name, " did not let this node leave: ", failed->text}) : failed->text;
+  if (!force)
+    return security_failure{failed->code, why + (is_copy ? "; --force leaves here only" : "; --force leaves without it")};
+  // To revoke the id would take the other node out of the cluster.
+  rep.set_warning(is_copy ? concat({why, ". This one has left here only. To join as a host of its own, it needs a new state directory"})
+                          : concat({why, ". There, run: swarmctl node revoke ", cluster_.name()}));
+  return std::nullopt;
+}
+
 std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::LeaveClusterReply& rep) {
   auto facts = cluster_.authority().facts();
   if (!facts)
@@ -279,14 +300,8 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
       return security_failure{security_error::wrong_state,
                               concat({"this node is the home of a cluster that has members: ", members,
                                       ". First run `swarmctl leave` on each of them, or `swarmctl node revoke NODE` here"})};
-  } else if (auto failed = ask_home([](v1::Federation::Stub& home, grpc::ClientContext& c) {
-               v1::LeaveReply said;
-               return home.Leave(&c, v1::LeaveRequest{}, &said);
-             });
-             failed && failed->code != security_error::revoked) {
-    if (!force)
-      return security_failure{failed->code, failed->text + "; --force leaves without it"};
-    rep.set_warning(concat({failed->text, ". There, run: swarmctl node revoke ", cluster_.name()}));
+  } else if (auto failed = tell_home_of_leave(facts->home_name, force, rep)) {
+    return failed;
   }
   if (auto failed = cluster_.authority().leave())
     return failed;

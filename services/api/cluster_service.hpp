@@ -47,6 +47,7 @@ private:
   std::optional<security_failure> found(const v1::FoundRequest&, v1::FoundReply&);
   std::optional<security_failure> drain_here_or_at_home(const v1::DrainNodeRequest&, v1::ClusterView&);
   std::optional<security_failure> leave_cluster(bool force, v1::LeaveClusterReply&);
+  std::optional<security_failure> tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply&);
   std::optional<security_failure> ask_home(const std::function<grpc::Status(v1::Federation::Stub&, grpc::ClientContext&)>& call) const;
   void tell_federation();
   void begin_scopes_anew();

@@ -152,8 +152,32 @@ private:
   void put(const query_ptr& q, Next next) {
     auto front = service_.board->get().front;
     if (!front)
-      return answer_->finish(to_status(errc::unavailable));
-    ask(self_, front, q).then([next](const answer_ptr& a) { next(*a); }, [answer = answer_](caf::error& e) { answer->finish(to_status(e)); });
+      return put_later(q, next);
+    ask(self_, front, q)
+      .then([next](const answer_ptr& a) { next(*a); },
+            [me = shared_from_this(), q, next](caf::error& e) {
+              if (is_starting(e))
+                me->put_later(q, next);
+              else
+                me->answer_->finish(to_status(e));
+            });
+  }
+
+  /// A node that has just left a cluster starts this part again. The deadline of the call ends its actor.
+  template <class Next>
+  void put_later(const query_ptr& q, Next next) {
+    self_->become([me = shared_from_this(), q, next](tick_atom) {
+      me->self_->unbecome();
+      me->put(q, next);
+    });
+    self_->delayed_send(self_, limits::join_retry_after, tick_atom_v);
+  }
+
+  /// A question has no outcome that could be unknown.
+  static bool is_starting(const caf::error& e) {
+    if (e.category() == caf::detail::error_factory<errc>::category)
+      return e == errc::unavailable || e == errc::unknown_outcome;
+    return e != caf::sec::request_timeout;
   }
 
   caf::event_based_actor* self_;

@@ -1,6 +1,7 @@
 #include "services/federation/links.hpp"
 
 #include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <deque>
 
@@ -11,6 +12,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/tsan.hpp"
+#include "actors/fabric/cluster/link.hpp"
 #include "services/federation/failure_text.hpp"
 #include "services/security/certificate.hpp"
 
@@ -100,7 +102,7 @@ public:
         frame = std::exchange(incoming_, {});
     }
     if (deliver) {
-      before_frame();
+      before_frame(frame);
       report(link_news::frame, std::move(frame));
       // The next read starts after the report, so that the answer to this frame goes out before gRPC's window update for that read.
       read_if_asked();
@@ -154,7 +156,7 @@ protected:
     this->StartRead(&incoming_);
   }
   /// Called before a frame is reported.
-  virtual void before_frame() {}
+  virtual void before_frame(const v1::LinkFrame&) {}
   /// True when gRPC reports the end of the stream only after every frame was read.
   virtual bool reads_to_end() const { return false; }
   /// Tells gRPC to finish. `all_written`: no write is in flight; otherwise the call is cancelled too. Under the mutex.
@@ -198,8 +200,9 @@ private:
 /// A stream that another node opened.
 class accepted_stream final : public stream<grpc::ServerBidiReactor<v1::LinkFrame, v1::LinkFrame>> {
 public:
-  accepted_stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, grpc::CallbackServerContext& context)
-    : stream(std::move(board), std::move(node_id), lane, false), context_(context) {}
+  accepted_stream(std::shared_ptr<link_board> board, std::string node_id, link_lane lane, grpc::CallbackServerContext& context,
+                  const clock_port& clock)
+    : stream(std::move(board), std::move(node_id), lane, false), context_(context), clock_(clock) {}
   void start() {
     own_itself();
     this->StartSendInitialMetadata();
@@ -213,12 +216,32 @@ public:
     finish();
     comes_before(this);
   }
+  void write(v1::LinkFrame f) override {
+    if (f.has_hello()) {
+      run_->is_welcome = true;
+      tell_run();
+    }
+    stream::write(std::move(f));
+  }
   void OnDone() override {
+    board()->unlinked(node_id(), run_);
     auto unexplained = read_failed_ && !cancelled_there_;
     report_done(link_news::disconnected, unexplained ? "a frame could not be read, or the other node ended the stream without closing it" : "");
   }
 
 private:
+  void before_frame(const v1::LinkFrame& f) override {
+    run_->heard_ms = clock_.boot_ms();
+    if (f.has_hello()) {
+      run_->run = f.hello().incarnation();
+      tell_run();
+    }
+  }
+  /// The member is linked once both sides have said hello, whichever does so first: one that is turned away is not welcomed.
+  void tell_run() {
+    if (lane() == link_lane::control && run_->is_welcome && run_->run != 0)
+      board()->linked(node_id(), run_);
+  }
   void finish_call(bool all_written) override {
     if (!all_written)
       cancel();
@@ -229,6 +252,8 @@ private:
     context_.TryCancel();
   }
   grpc::CallbackServerContext& context_; // gRPC owns it, until OnDone
+  const clock_port& clock_;
+  const std::shared_ptr<linked_run> run_ = std::make_shared<linked_run>();
   bool cancelled_here_ = false;
   bool cancelled_there_ = false; // the other node cancelled the call, or the connection broke
 };
@@ -273,7 +298,7 @@ private:
     return true;
   }
   bool reads_to_end() const override { return true; }
-  void before_frame() override { report_connected(); }
+  void before_frame(const v1::LinkFrame&) override { report_connected(); }
   /// Reports `connected` once, before any frame: gRPC calls OnReadInitialMetadataDone before OnReadDone, but on two threads, and the second may
   /// be faster.
   void report_connected() {
@@ -388,6 +413,23 @@ void link_board::remove_dialled(const void* stream, std::shared_ptr<void> resour
   changed_.notify_all();
 }
 
+void link_board::linked(const std::string& node_id, std::shared_ptr<linked_run> run) {
+  std::lock_guard guard{mutex_};
+  runs_[node_id] = std::move(run);
+}
+
+void link_board::unlinked(const std::string& node_id, const std::shared_ptr<linked_run>& run) {
+  std::lock_guard guard{mutex_};
+  if (auto i = runs_.find(node_id); i != runs_.end() && i->second == run)
+    runs_.erase(i);
+}
+
+bool link_board::is_another_linked(const std::string& node_id, std::uint64_t run, std::int64_t now_ms) {
+  std::lock_guard guard{mutex_};
+  auto i = runs_.find(node_id);
+  return i != runs_.end() && i->second->run != run && now_ms - i->second->heard_ms < twin_patience().count();
+}
+
 void link_board::destroy_released() {
   for (std::unique_lock lock{mutex_};;) {
     changed_.wait(lock, [this] { return silent_ || !released_.empty(); });
@@ -462,13 +504,28 @@ public:
     return answer(ctx, [=, this](const std::string& node, node_requests::done done) { owner_.requests_->renew(node, *req, *rep, std::move(done)); });
   }
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext* ctx, const v1::LeaveRequest*, v1::LeaveReply*) override {
-    return answer(ctx, [this](const std::string& node, node_requests::done done) { owner_.requests_->leave(node, std::move(done)); });
+    return answer(ctx, [this, run = run_of(*ctx)](const std::string& node, node_requests::done done) {
+      if (run && owner_.board_->is_another_linked(node, *run, owner_.clock_.boot_ms()))
+        return done({grpc::StatusCode::ALREADY_EXISTS, "another node with the id of this one is linked: the state directory of one is a copy of the "
+                                                       "other's, and that node stays in the cluster"});
+      owner_.requests_->leave(node, std::move(done));
+    });
   }
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) override {
     return answer(ctx, [=, this](const std::string& node, node_requests::done done) { owner_.requests_->drain(node, *req, *rep, std::move(done)); });
   }
 
 private:
+  /// Which run of its node calls; none of a version that does not say so.
+  static std::optional<std::uint64_t> run_of(const grpc::CallbackServerContext& ctx) {
+    const auto& all = ctx.client_metadata();
+    const auto i = all.find(run_metadata);
+    if (i == all.end())
+      return std::nullopt;
+    std::uint64_t run = 0;
+    std::from_chars(i->second.data(), i->second.data() + i->second.size(), run);
+    return run;
+  }
   /// The id of the calling node, or why its certificate is not valid.
   security_result<std::string> caller(const grpc::CallbackServerContext& ctx) const {
     auto certificates = ctx.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
@@ -485,7 +542,7 @@ private:
       owner_.report_refused(node.failure().text);
       return new refused_stream{unauthenticated(node.failure().text)};
     }
-    auto accepted = std::make_shared<accepted_stream>(owner_.board_, *node, lane, ctx);
+    auto accepted = std::make_shared<accepted_stream>(owner_.board_, *node, lane, ctx, owner_.clock_);
     accepted->start();
     return accepted.get();
   }

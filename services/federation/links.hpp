@@ -20,6 +20,16 @@
 
 namespace swarm {
 
+/// Metadata of a call outside the link: which run of the node calls, as in the hello of its link, in decimal digits.
+inline constexpr const char* run_metadata = "swarm-run";
+
+/// A connection of a member's link, as the transport sees it.
+struct linked_run {
+  std::atomic<std::uint64_t> run = 0;     // of the member, as its hello says; 0: it has not said yet
+  std::atomic<bool> is_welcome = false;   // this node has said hello to it
+  std::atomic<std::int64_t> heard_ms = 0; // boot time of its last frame
+};
+
 /// Takes the reports of all streams to the listener, and knows the streams that this node has dialled. The streams share it: it outlives them.
 class link_board {
 public:
@@ -40,6 +50,14 @@ public:
   void abort_dialled(const std::string& node_id, link_lane lane);
   /// Aborts all dialled streams, allows no new one, and waits until they are done or the deadline has passed.
   void abort_all(std::chrono::steady_clock::time_point deadline);
+  // Which run of a member is linked. A copy of its state directory makes a node with the same id and certificate.
+
+  /// The member is linked by this connection.
+  void linked(const std::string& node_id, std::shared_ptr<linked_run>);
+  void unlinked(const std::string& node_id, const std::shared_ptr<linked_run>&);
+  /// Another run of the node than this one is linked, and heard.
+  bool is_another_linked(const std::string& node_id, std::uint64_t run, std::int64_t now_ms);
+
   /// Runs on a thread of its own, until stop_reports().
   void destroy_released();
 
@@ -57,6 +75,7 @@ private:
   };
   std::map<const void*, dialled_entry> dialled_;
   std::vector<std::shared_ptr<void>> released_;
+  std::map<std::string, std::shared_ptr<linked_run>> runs_; // by node
 };
 
 /// Answers what nodes with a valid certificate ask the home outside the link. Called on gRPC's threads; must not block. It calls `done` once, when

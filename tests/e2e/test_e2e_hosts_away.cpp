@@ -109,3 +109,31 @@ TEST_CASE("who revokes a host that is not linked is told that it does not hear o
   CHECK_MESSAGE(has(revoked.err, "b is not linked (down for "), revoked.err);
   CHECK(has(revoked.err, "swarmctl leave --force"));
 }
+
+TEST_CASE("who revokes a host that is linked is told how to end what runs there") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(b.ctl({"pty", "new", "--", "sleep", "600"}).status == 0);
+  auto revoked = c.home.ctl({"node", "revoke", "b"});
+  CHECK(revoked.status == 0);
+  CHECK_MESSAGE(has(revoked.err, "Programs that run there go on until they end"), revoked.err);
+  CHECK(has(revoked.err, "swarmctl leave --force"));
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "revoked"; }));
+  CHECK(has(b.ctl({"pty", "list", "--all"}).out, "sleep"));
+}
+
+TEST_CASE("who cancels a task whose worker is on a host that is not linked is told that the program goes on") {
+  cluster_of_nodes c{patient};
+  test_node b;
+  c.join(b, "b");
+  auto asked =
+    c.home.ctl_json(in_shared({"dispatch", "far", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+  REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", id_of(asked)}))["status"] == "in_progress"; }));
+  b.kill_node();
+  REQUIRE(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "down"; }));
+  auto cancelled = c.home.ctl(in_shared({"cancel", id_of(asked)}));
+  CHECK(cancelled.status == 0);
+  CHECK_MESSAGE(has(cancelled.err, "its worker is on the host b, which is not linked (down for "), cancelled.err);
+  CHECK(has(cancelled.err, "until it ends or the host is linked again"));
+}

@@ -492,7 +492,13 @@ TEST_CASE("two clusters mixed up refuse each other and stay as they are") {
   REQUIRE(founded().status == 0);
   auto before = counted(m, peer_row("a"), "not reached");
   CHECK(eventually([&] { return counted(m, peer_row("a"), "not reached") >= before + 3; }));
-  CHECK(lines_with(m, "the node a is not reached: ") - lines_with(m, "connection refused") == 1);
+  // A home that is killed may cut a handshake off, too; whatever the reason, it is said once.
+  const std::string said = "the node a is not reached: ";
+  std::set<std::string> reasons;
+  for (const auto& line : lines_of(file_text(m.dir().log_dir() / "swarmd.log")))
+    if (auto at = line.find(said); at != std::string::npos)
+      reasons.insert(line.substr(at));
+  CHECK(lines_with(m, said) == reasons.size());
   CHECK(lines_with(m, "certificate verify failed") == 1);
   CHECK(nodes_of(x) == 1);
   CHECK(cluster_of_nodes::link_seen_by(m, "a") == "down");

@@ -19,6 +19,14 @@ std::string task_of(const json& asked) {
   return asked.contains("task") ? asked["task"]["id"].get<std::string>() : asked["task_id"].get<std::string>();
 }
 
+/// As `cp -a` of the state directory, without what a running node has open.
+void copy_membership(const test_node& from, const test_node& to) {
+  fs::create_directories(to.dir().root);
+  fs::permissions(to.dir().root, fs::perms::owner_all);
+  fs::copy_file(from.dir().root / "node.json", to.dir().root / "node.json");
+  fs::copy(from.dir().root / "cluster", to.dir().root / "cluster", fs::copy_options::recursive);
+}
+
 } // namespace
 
 TEST_CASE("a drained node gets no new workers, finishes those it has, and takes some again when that is over") {
@@ -99,10 +107,7 @@ TEST_CASE("of two nodes with one state directory the home takes the one that it 
   cluster_of_nodes c;
   test_node b, copy;
   c.join(b, "b");
-  fs::create_directories(copy.dir().root);
-  fs::permissions(copy.dir().root, fs::perms::owner_all);
-  fs::copy_file(b.dir().root / "node.json", copy.dir().root / "node.json");
-  fs::copy(b.dir().root / "cluster", copy.dir().root / "cluster", fs::copy_options::recursive);
+  copy_membership(b, copy);
   REQUIRE(copy.ctl({"up"}).status == 0);
   std::string said;
   CHECK_MESSAGE(eventually([&] {
@@ -119,6 +124,56 @@ TEST_CASE("of two nodes with one state directory the home takes the one that it 
   REQUIRE(copy.down().status == 0);
   REQUIRE(b.ctl({"up"}).status == 0);
   CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+}
+
+TEST_CASE("a copy of a node's state directory leaves here only, and the node itself stays with what it holds") {
+  cluster_of_nodes c;
+  test_node b, copy;
+  c.join(b, "b");
+  const auto bob = register_shared(b, "name:bob");
+  REQUIRE(b.ctl(in_shared({"lock", "/f.c", "--as", bob})).status == 0);
+  copy_membership(b, copy);
+  REQUIRE(copy.ctl({"up"}).status == 0);
+  auto refused = copy.ctl({"leave"});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("is a copy of the other's") != std::string::npos, refused.err);
+  CHECK_MESSAGE(refused.err.find("--force leaves here only") != std::string::npos, refused.err);
+  auto left = copy.ctl({"leave", "--force"});
+  CHECK(left.status == 0);
+  CHECK_MESSAGE(left.err.find("has left here only") != std::string::npos, left.err);
+  // Who does that takes the other one out.
+  CHECK_MESSAGE(left.err.find("node revoke") == std::string::npos, left.err);
+  CHECK(copy.ctl_json({"nodes"})["nodes"].empty());
+  CHECK(cluster_of_nodes::link_seen_by(c.home, "b") == "up");
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["left"] == false);
+  CHECK(c.home.ctl_json(in_shared({"locks"})).size() == 1);
+  // It is no other to itself.
+  REQUIRE(b.ctl(in_shared({"deregister", "--as", bob})).status == 0);
+  CHECK(b.ctl({"leave"}).status == 0);
+  CHECK(eventually([&] { return cluster_of_nodes::row_seen_by(c.home, "b")["left"] == true; }));
+}
+
+TEST_CASE("a node that has just left is let in again, and its scopes are shared only while it is in") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  auto said = [&](const test_node& n) { return n.ctl(in_shared({"scope", "show"})).out; };
+  CHECK_MESSAGE(said(b).find("shared, its home is a") != std::string::npos, said(b));
+  register_shared(c.home, "name:ann");
+  const auto token = c.token();
+  const auto further = c.token();
+  REQUIRE(b.ctl({"leave"}).status == 0);
+  auto joined = b.ctl({"join", token});
+  CHECK_MESSAGE(joined.status == 0, joined.err);
+  REQUIRE(b.ctl({"leave"}).status == 0);
+  CHECK_MESSAGE(said(b).find("of this host alone: it is in no cluster") != std::string::npos, said(b));
+  register_shared(b, "name:bob");
+  auto listed = b.ctl({"scope", "list"}).out;
+  CHECK_MESSAGE(listed.find("this host's own: in no cluster") != std::string::npos, listed);
+  // The node's own name for it stays what it was.
+  CHECK(b.ctl_json({"scope", "list"})["scopes"][0]["shared"] == true);
+  REQUIRE(b.ctl(in_shared({"deregister", "--as", "bob"})).status == 0);
+  CHECK(b.ctl({"join", further}).status == 0);
 }
 
 TEST_CASE("a node that leaves is out, its sessions end, and it may come in again") {

@@ -500,8 +500,7 @@ void on_connected(self_ptr self, const link_connection_ptr& c) {
 /// The connections of a run of a node end with it, so a further run that calls while the last one is heard is another node with the same id.
 bool is_twin(self_ptr self, const v1::LinkFrame& first) {
   const auto& st = self->state;
-  return is_up(self) && first.has_hello() && first.hello().incarnation() != st.run &&
-         boot_ms(self) - st.heard_ms < 2 * limits::link_heartbeat().count();
+  return is_up(self) && first.has_hello() && first.hello().incarnation() != st.run && boot_ms(self) - st.heard_ms < twin_patience().count();
 }
 
 /// True when the newcomer has the place of the connection before it, and what it said is to be heard.

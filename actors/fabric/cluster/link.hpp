@@ -8,6 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/base/limits.hpp"
 #include "actors/fabric/cluster/link_frames.hpp"
 #include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/deadline_heap.hpp"
@@ -100,6 +101,9 @@ struct link_state {
 
 link_actor::behavior_type link(link_actor::stateful_pointer<link_state> self, node_environment_ptr node, v1::NodeAddress address, bool dials,
                                federation_actor parent, watch_hub_actor watch, processes_actor processes);
+
+/// For how long after its last word a run of a node keeps another one with the same id, a copy of its state directory, from being taken for it.
+inline std::chrono::milliseconds twin_patience() { return 2 * limits::link_heartbeat(); }
 
 /// What a node that was revoked says when its home would have to be asked.
 std::string revoked_by(const std::string& home_name);
