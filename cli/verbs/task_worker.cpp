@@ -95,12 +95,16 @@ struct cancel_options {
   std::string note;
 };
 
-/// The host of a worker that is not linked hears of the end of its task later, or never.
-void tell_goes_on(const invocation& cli, const v1::Spawn& worker) {
+/// The host of a worker that is not linked hears of the end of its task later, or never. Without an answer the task is cancelled all the same.
+void tell_goes_on(const invocation& cli, const v1::Task& task) try {
+  const auto worker = is_named_scope(task.scope()) ? last_worker(cli, task) : std::nullopt;
+  if (!worker || worker->started_at_ms() == 0)
+    return;
   for (const auto& n : away_nodes(cli))
-    if (n.id == worker.node_id())
+    if (n.id == worker->node_id())
       cli.io().error("its worker is on the host " + n.name + ", which is " + (n.is_out ? "out of the cluster" : "not linked") + " (" + n.state +
                      "): the program goes on there until it ends" + (n.is_out ? "" : " or the host is linked again"));
+} catch (const failure&) {
 }
 
 int run_cancel(invocation& cli, const cancel_options& o) {
@@ -112,12 +116,11 @@ int run_cancel(invocation& cli, const cancel_options& o) {
   body.set_result(o.note);
   body.set_has_result(!o.note.empty());
   auto reply = cli.execute(command);
-  if (auto worker = is_named_scope(reply.task().task().scope()) ? last_worker(cli, reply.task().task()) : std::nullopt)
-    tell_goes_on(cli, *worker);
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"task_id", body.task_id()}, {"status", domain::to_text(v1::CANCELLED)}});
   else
     cli.io().line("cancelled " + body.task_id() + "  " + reply.task().task().title());
+  tell_goes_on(cli, reply.task().task());
   return code::ok;
 }
 
