@@ -76,7 +76,8 @@ void works(const std::string& program) {
   gateway.enroll("name:second mode:gateway");
   auto first = node.ctl_start({"dispatch", "write it", "--harness", program, "--wait-for-completion", "60", "--json"}, r.options);
   auto second = gateway.ask("dispatch", {{"title", "write it"}, {"harness", program}});
-  auto dispatched = first.finish();
+  // Longer than the command itself waits.
+  auto dispatched = first.finish(std::chrono::seconds{90});
   REQUIRE_MESSAGE(dispatched.status == 0, dispatched.err);
   auto reply = dispatched.parsed();
   CHECK(reply.at("task_id") == second.at("task_id"));
