@@ -496,8 +496,8 @@ TEST_CASE("two clusters mixed up refuse each other and stay as they are") {
   const std::string said = "the node a is not reached: ";
   std::set<std::string> reasons;
   for (const auto& line : lines_of(file_text(m.dir().log_dir() / "swarmd.log")))
-    if (auto at = line.find(said); at != std::string::npos)
-      reasons.insert(line.substr(at));
+    if (auto begin = line.find(said); begin != std::string::npos)
+      reasons.insert(line.substr(begin));
   CHECK(lines_with(m, said) == reasons.size());
   CHECK(lines_with(m, "certificate verify failed") == 1);
   CHECK(nodes_of(x) == 1);
