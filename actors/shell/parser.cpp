@@ -202,14 +202,17 @@ void script::read_dollar(word& w, bool quoted) {
   }
   auto known = variables_.find(name);
   std::optional<std::string> value;
-  if (known != variables_.end())
+  if (known != variables_.end()) {
     value = known->second;
-  else if (name == "HOME" && !start_.home.empty())
+  } else if (name == "HOME" && !start_.home.empty()) {
     value = start_.home;
-  else if (name == "PWD")
-    value = directory_;
-  else if (auto given = start_.variables.find(name); given != start_.variables.end())
+  } else if (name == "PWD" || name == "OLDPWD") {
+    // Of several it is rather the last one: where the script is without the `cd` that may fail.
+    if (const auto& all = name == "PWD" ? at_.here : at_.before; !all.empty())
+      value = all.back();
+  } else if (auto given = start_.variables.find(name); given != start_.variables.end()) {
     value = given->second;
+  }
   // A few bytes of a script can double a value as often as they like.
   expanded_ += value ? value->size() : 0;
   if (!value || name.empty() || expanded_ > limits::hook_script_bytes_max) {
@@ -307,10 +310,12 @@ void script::read_redirection(bool both) {
       pos_ += writes;
       skip_blanks();
       auto file = read_word();
-      if (writes)
-        add(file);
-      else if (auto path = file.known ? absolute(plain(file.pattern)) : std::nullopt)
-        command_.input_file = *path, command_.has_input = true;
+      in_each_directory([&] {
+        if (writes)
+          add(file);
+        else if (auto path = file.known ? absolute(plain(file.pattern)) : std::nullopt)
+          command_.input_file = *path, command_.has_input = true;
+      });
     }
     return;
   }
@@ -327,7 +332,7 @@ void script::read_redirection(bool both) {
   auto text = plain(file.pattern);
   bool descriptor = duplicate && (text == "-" || (!text.empty() && text.find_first_not_of("0123456789-") == text.npos));
   if (!text.empty() && !descriptor)
-    add(file);
+    in_each_directory([&] { add(file); });
 }
 
 /// True when an operator stood here, which then is behind us.
@@ -338,7 +343,7 @@ bool script::read_operator() {
     if (line_resume_ != 0)
       pos_ = std::exchange(line_resume_, 0);
     in_test_ = false;
-    finish();
+    end_command(connector::newline);
     return true;
   }
   if (in_test_ && (c == '<' || c == '>' || c == '&' || c == '|' || c == '(' || c == ')' || c == ';')) {
@@ -356,7 +361,12 @@ bool script::read_operator() {
   }
   if (c == ';' || c == '&' || c == '|') {
     ++pos_;
-    finish();
+    bool twice = now() == c && c != ';';
+    pos_ += twice || (c == '|' && now() == '&');
+    end_command(c == ';'   ? connector::end
+                : c == '&' ? (twice ? connector::both : connector::background)
+                : twice    ? connector::either
+                           : connector::pipe);
     return true;
   }
   if (c == '(') {
@@ -370,17 +380,12 @@ bool script::read_operator() {
       return true;
     }
     ++pos_;
-    finish();
-    outer_.push_back(directory_);
+    begin_subshell();
     return true;
   }
   if (c == ')') {
     ++pos_;
-    finish();
-    if (!outer_.empty()) {
-      directory_ = outer_.back();
-      outer_.pop_back();
-    }
+    end_subshell();
     return true;
   }
   return false;

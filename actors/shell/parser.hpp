@@ -3,8 +3,10 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/base/limits.hpp"
@@ -21,12 +23,36 @@ struct command {
   bool has_input = false;
 };
 
+/// A script is in one of them: a `cd` may fail. None = not known.
+using directories = std::vector<std::string>;
+
+/// What `cd`, `pushd` and `popd` change.
+struct standing {
+  directories here;
+  directories before; // $OLDPWD
+  std::vector<directories> pushed = {};
+};
+
+/// What stands behind a command.
+enum class connector { end, newline, background, pipe, both, either };
+
+/// A list of commands that && and || connect, up to where it is read.
+struct command_list {
+  standing start;          // of the list
+  standing pipeline_start; // of its pipeline
+  connector last = connector::end;
+  directories passed; // where it goes on after a `cd` before ||
+  directories failed; // and without the `cd` before &&
+};
+
 /// What the files of a script are is added to `out`.
 class script {
 public:
   /// `start` is what the script is told by its environment, and outlives it.
-  script(std::string_view text, std::optional<std::string> directory, const place& start, std::vector<written_path>& out, int depth)
-    : text_(text), directory_(std::move(directory)), start_(start), out_(out), depth_(depth) {}
+  script(std::string_view text, standing at, const place& start, std::vector<written_path>& out, int depth)
+    : text_(text), at_(std::move(at)), start_(start), out_(out), depth_(depth) {
+    begin_list();
+  }
 
   void run();
   void run(command c) {
@@ -52,17 +78,41 @@ private:
   void read_here_document();
   void nested(std::string_view inner) {
     if (depth_ < limits::hook_script_depth_max)
-      script{inner, directory_, start_, out_, depth_ + 1}.run();
+      script{inner, at_, start_, out_, depth_ + 1}.run();
   }
 
   // -- meaning --------------------------------------------------------------------------------
   void finish();
+  void end_command(connector);
+  void begin_list();
+  void begin_subshell();
+  void end_subshell();
+  /// `directory_` is each of those that the script may be in, one after the other.
+  template <class F>
+  void in_each_directory(F&& f) {
+    round_ = out_.size();
+    directory_ = std::nullopt;
+    if (at_.here.empty())
+      f();
+    for (const auto& d : directories{at_.here}) {
+      directory_ = d;
+      f();
+    }
+    directory_ = std::nullopt;
+  }
+  directories resolved(const word& target);
+  bool is_there(const std::string& directory) const;
+  void go(directories to, bool may_fail);
   void assign(word_list words);
   void perform(word_list words);
+  void perform_here(word_list words);
   void run_program(const std::string& name, word_list words);
   void run_patch(word_list words);
   std::size_t skip_wrapper(const std::string& name, word_list words);
+  bool take_wrapper_option(const std::string& name, const std::string& option, const word& value, word_list rest);
   void change_directory(word_list words);
+  void push_directory(word_list words);
+  void pop_directory(word_list words);
   void git(word_list words);
   void git_checkout(word_list words, std::size_t from);
   void patch(const arguments&, int strip, const word* file, const std::string& base);
@@ -70,6 +120,7 @@ private:
   void shell(word_list words);
 
   std::optional<std::string> absolute(const std::string& path) const;
+  void put(const std::string& path, bool tree, bool pattern, bool relative);
   void add(const word&, bool tree = false);
   void add_path(const std::string& path, bool tree = false);
   void add_all(word_list list, std::size_t from, bool tree = false) {
@@ -80,13 +131,23 @@ private:
   std::string_view text_;
   std::size_t pos_ = 0;
   std::size_t line_resume_ = 0; // behind the here-documents that begin after this line; 0 = there are none
-  std::optional<std::string> directory_;
+  standing at_;
+  command_list list_;
+  /// Of the `cd` just read: where one is after it, and where one is without it.
+  struct attempt {
+    directories passed, failed;
+  };
+  std::optional<attempt> attempt_;
+  std::size_t moves_ = 0;                // from one directory to another
+  std::set<std::string> made_;           // by mkdir
+  std::optional<std::string> directory_; // see in_each_directory
+  std::size_t round_ = 0;                // how many paths there were before it
   const place& start_;
   std::vector<written_path>& out_;
   int depth_;
   command command_;
   bool in_test_ = false;                                        // inside [[ ]]
-  std::vector<std::optional<std::string>> outer_;               // directories of the enclosing subshells
+  std::vector<std::pair<standing, command_list>> outer_;        // of the enclosing subshells
   std::map<std::string, std::optional<std::string>> variables_; // patterns; nothing = not known
   std::size_t expanded_ = 0;                                    // bytes that variables were replaced by
 };

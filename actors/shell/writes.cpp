@@ -15,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 } // namespace
@@ -28,9 +27,21 @@ std::optional<std::string> script::absolute(const std::string& path) const {
   return normalize_path(path, directory_.value_or("/"));
 }
 
+/// An absolute path is the same in each directory.
+void script::put(const std::string& path, bool tree, bool pattern, bool relative) {
+  if (out_.size() > limits::hook_paths_max)
+    return;
+  bool several = at_.here.size() > 1;
+  auto same = [&](const written_path& w) { return w.path == path && w.tree == tree && w.pattern == pattern; };
+  if (several && std::any_of(out_.begin() + static_cast<std::ptrdiff_t>(std::min(round_, out_.size())), out_.end(), same))
+    return;
+  bool below = directory_ && (relative || is_inside(*directory_, path));
+  out_.push_back({path, tree, pattern, several && below && !is_there(*directory_)});
+}
+
 void script::add_path(const std::string& path, bool tree) {
-  if (auto full = absolute(path); full && out_.size() <= limits::hook_paths_max)
-    out_.push_back({*full, tree, false});
+  if (auto full = absolute(path))
+    put(*full, tree, false, path.front() != '/');
 }
 
 void script::add(const word& w, bool tree) {
@@ -53,8 +64,8 @@ void script::add(const word& w, bool tree) {
         add_quoted(full, c);
       full += "/" + pattern;
     }
-    if (full.size() <= limits::path_bytes_max() && out_.size() <= limits::hook_paths_max)
-      out_.push_back({normalize_path(full, "/"), tree, true});
+    if (full.size() <= limits::path_bytes_max())
+      put(normalize_path(full, "/"), tree, true, pattern.front() != '/');
   }
 }
 
@@ -93,84 +104,6 @@ void script::assign(word_list words) {
       value = home.empty() ? std::nullopt : std::optional{home + value->substr(1)};
     }
   }
-}
-
-/// Programs that run the rest of their line; where that begins, or 0.
-std::size_t script::skip_wrapper(const std::string& name, word_list words) {
-  struct wrapper {
-    std::string_view name;
-    std::string_view with_value;
-    std::size_t operands; // before the program
-    std::vector<std::string_view> long_with_value = {};
-  };
-  static const wrapper known[] = {
-    {"sudo", "ughpCDRTUrt", 0, {"--user", "--group", "--host", "--chdir", "--prompt"}},
-    {"doas", "uC", 0},
-    {"env", "uCS", 0, {"--unset", "--chdir"}},
-    {"nice", "n", 0, {"--adjustment"}},
-    {"ionice", "cnp", 0},
-    {"timeout", "ks", 1, {"--kill-after", "--signal"}},
-    {"stdbuf", "ioe", 0},
-    {"exec", "a", 0},
-    {"nohup", "", 0},
-    {"command", "", 0},
-    {"builtin", "", 0},
-    {"setsid", "", 0},
-    {"time", "of", 0},
-    {"busybox", "", 0},
-  };
-  auto w = std::find_if(std::begin(known), std::end(known), [&](const auto& k) { return k.name == name; });
-  if (w == std::end(known))
-    return 0;
-  auto left = w->operands;
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    auto text = plain(words[i].pattern);
-    if (text == "--")
-      return i + 1 + left;
-    if (text.size() > 1 && text[0] == '-') {
-      bool is_long = text[1] == '-';
-      bool takes = is_long ? std::find(w->long_with_value.begin(), w->long_with_value.end(), text) != w->long_with_value.end()
-                           : w->with_value.find(text.back()) != w->with_value.npos;
-      i += takes;
-    } else if (text.find('=') != text.npos && is_name_start(text[0]) && (name == "env" || name == "sudo")) {
-      continue;
-    } else if (left > 0) {
-      --left;
-    } else {
-      return i;
-    }
-  }
-  return words.size();
-}
-
-void script::change_directory(word_list words) {
-  auto args = read_arguments(words, 1, {});
-  if (args.operands.empty()) {
-    directory_ = start_.home.empty() ? std::nullopt : std::optional{start_.home};
-    return;
-  }
-  const auto& target = args.operands.front();
-  auto text = plain(target.pattern);
-  directory_ = !target.known || text == "-" || is_pattern(target.pattern) ? std::nullopt : absolute(text);
-}
-
-void script::shell(word_list words) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    auto text = plain(words[i].pattern);
-    if (text.size() > 1 && text[0] == '-' && text[1] != '-') {
-      if (text.find('c') == text.npos) {
-        i += text == "-o" || text == "-O";
-        continue;
-      }
-      if (i + 1 < words.size() && words[i + 1].known)
-        nested(plain(words[i + 1].pattern));
-      return;
-    }
-    if (text.rfind("--", 0) != 0)
-      return; // a script's file
-  }
-  if (command_.has_input && command_.input_file.empty())
-    nested(command_.input);
 }
 
 /// cp, mv and their like: the last operand, or -t, is where the others go.
@@ -298,15 +231,28 @@ void script::git(word_list words) {
 }
 
 void script::perform(word_list words) {
+  std::optional<standing> outside; // of a program that another one starts elsewhere
   for (;;) {
     if (words.empty() || !words.front().known)
-      return;
-    auto text = plain(words.front().pattern);
-    auto from = skip_wrapper(text.substr(text.rfind('/') + 1), words);
-    if (from == 0)
       break;
+    auto text = plain(words.front().pattern);
+    auto shell_is_at = at_;
+    auto from = skip_wrapper(text.substr(text.rfind('/') + 1), words);
+    if (from == 0) {
+      perform_here(words);
+      break;
+    }
+    if (!outside && at_.here != shell_is_at.here)
+      outside = std::move(shell_is_at);
     words = words.subspan(std::min(from, words.size()));
   }
+  if (outside) {
+    at_ = std::move(*outside);
+    attempt_ = std::nullopt;
+  }
+}
+
+void script::perform_here(word_list words) {
   auto full = plain(words.front().pattern);
   auto name = full.substr(full.rfind('/') + 1);
   if (name == "for" || name == "select" || name == "read") {
@@ -316,10 +262,16 @@ void script::perform(word_list words) {
     for (const auto& w : words.subspan(1))
       if (is_assignment(w))
         assign({&w, 1});
-  } else if (name == "cd" || name == "pushd") {
+  } else if (name == "cd") {
     change_directory(words);
+  } else if (name == "pushd") {
+    push_directory(words);
   } else if (name == "popd") {
-    directory_ = std::nullopt;
+    pop_directory(words);
+  } else if (name == "exit" || name == "return") {
+    // Nothing comes behind `cd there || exit` but with that `cd`.
+    if (list_.last == connector::either)
+      at_.here.clear();
   } else if (name == "sh" || name == "bash" || name == "zsh" || name == "dash" || name == "ksh") {
     shell(words);
   } else if (name == "eval") {
@@ -328,13 +280,17 @@ void script::perform(word_list words) {
       all += (words[i].known ? plain(words[i].pattern) : "$_") + " ";
     nested(all);
   } else {
-    run_program(name, words);
+    in_each_directory([&] { run_program(name, words); });
   }
 }
 
 void script::run_program(const std::string& name, word_list words) {
   auto args_of = [&](const option_form& form) { return read_arguments(words, 1, form); };
-  if (name == "tee") {
+  if (name == "mkdir") {
+    for (const auto& w : args_of({.with_value = "m", .long_with_value = {"--mode"}}).operands)
+      if (auto full = w.known && made_.size() < limits::hook_paths_max ? absolute(plain(w.pattern)) : std::nullopt)
+        made_.insert(*full);
+  } else if (name == "tee") {
     add_all(args_of({}).operands, 0);
   } else if (name == "rm" || name == "unlink" || name == "shred") {
     auto args = args_of({.with_value = name == "shred" ? "ns" : ""});
@@ -393,7 +349,7 @@ void script::run_patch(word_list words) {
 
 std::vector<written_path> paths_written_by(std::string_view text, const place& where) {
   std::vector<written_path> out;
-  script{text.substr(0, limits::hook_script_bytes_max), where.directory, where, out, 0}.run();
+  script{text.substr(0, limits::hook_script_bytes_max), {{where.directory}, {}}, where, out, 0}.run();
   return out;
 }
 
@@ -407,7 +363,7 @@ std::vector<written_path> paths_written_by(const std::vector<std::string>& argv,
       add_quoted(w.pattern, letter);
     c.words.push_back(std::move(w));
   }
-  script{"", where.directory, where, out, 0}.run(std::move(c));
+  script{"", {{where.directory}, {}}, where, out, 0}.run(std::move(c));
   return out;
 }
 

@@ -13,6 +13,7 @@ struct written_path {
   std::string path;     // absolute, normalised; symlinks not resolved
   bool tree = false;    // and everything below it
   bool pattern = false; // `path` is a shell pattern, as fnmatch() reads it
+  bool missing = false; // where a `cd` would lead that fails as things are: the command then writes another one of these paths
 };
 
 /// Where a command stands; absolute paths, the second may be empty.

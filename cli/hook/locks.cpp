@@ -136,6 +136,8 @@ std::optional<std::set<std::string>> lock_names(const std::vector<shell::written
     return true;
   };
   for (const auto& w : written) {
+    if (w.missing)
+      continue;
     if (!w.pattern) {
       if (!take_all(w.path, w.tree))
         return std::nullopt;

@@ -160,8 +160,8 @@ TEST_CASE("programs that write files") {
 TEST_CASE("where and by whom a program is run") {
   check({
     {"cd sub && rm a", "/r/sub/a"},
-    {"cd /x; cd y; rm a", "/x/y/a"},
-    {"(cd sub; rm a); rm b", "/r/sub/a /r/b"},
+    {"cd /x && cd y && rm a", "/x/y/a"},
+    {"(cd sub && rm a); rm b", "/r/sub/a /r/b"},
     {"cd && rm a", "/home/ada/a"},
     {"A=1 B=2 rm a", "/r/a"},
     {"f=a.txt; echo x > \"$f\"", "/r/a.txt"},
@@ -184,6 +184,100 @@ TEST_CASE("where and by whom a program is run") {
     {"cat <<A > out <<B\n1\nA\n2\nB\nrm c", "/r/out /r/c"},
     {"rm a \\\n  b", "/r/a /r/b"},
     {"case x in a) rm a;; b) rm b;; esac", "/r/a /r/b"},
+  });
+}
+
+TEST_CASE("a shell's text is the first word that is no option") {
+  check({
+    {"bash -euo pipefail -c 'rm a'", "/r/a"},
+    {"sh -euo pipefail -c \"rm a\"", "/r/a"},
+    {"bash -ceuo pipefail 'rm a'", "/r/a"},
+    {"bash -c -e 'rm a' b", "/r/a"},
+    {"bash +e -o pipefail -O extglob -c 'rm a'", "/r/a"},
+    {"bash --rcfile x -c 'rm a'", "/r/a"},
+    {"bash --init-file x --norc -c 'rm a'", "/r/a"},
+    {"bash -c -- 'rm a'", "/r/a"},
+    {"bash -s arg <<'EOF'\nrm a\nEOF", "/r/a"},
+    {"bash -eo pipefail script 'rm a' -c", ""},
+    {"bash --rcfile 'rm a'", ""},
+  });
+}
+
+TEST_CASE("a cd to where nothing is may fail, and what follows runs in either directory") {
+  check({
+    {"cd nope; rm a", "/r/nope/a /r/a"},
+    {"cd nope 2>&-; rm a", "/r/nope/a /r/a"},
+    {"cd nope\nrm a", "/r/nope/a /r/a"},
+    {"cd nope || rm a", "/r/a"},
+    {"cd nope || true; rm a", "/r/a /r/nope/a"},
+    {"cd nope || exit 1; rm a", "/r/nope/a"},
+    {"make || exit 1; rm a", "/r/a"},
+    {"cd nope && rm a; rm b", "/r/nope/a /r/nope/b /r/b"},
+    {"cd nope &&\n rm a", "/r/nope/a"},
+    {"cd nope && cd more && rm a || rm b", "/r/nope/more/a /r/nope/more/b /r/b /r/nope/b"},
+    {"cd nope || cd more && rm a", "/r/more/a /r/nope/a"},
+    {"cd nope; rm /x/a", "/x/a"},
+    {"cd nope; echo x > a", "/r/nope/a /r/a"},
+    {"cd nope; rm *.c", "?/r/nope/*.c ?/r/*.c"},
+    {"cd nope; bash -c 'rm a'", "/r/nope/a /r/a"},
+    {"cd nope; x=$(rm a)", "/r/nope/a /r/a"},
+    {"(cd nope; rm a); rm b", "/r/nope/a /r/a /r/b"},
+    {"mkdir -p out/x; cd out; rm a; cd x; rm b", "/r/out/a /r/out/x/b"},
+  });
+}
+
+TEST_CASE("a write in a directory that is missing is marked where the command may be in another one") {
+  auto all = paths_written_by("cd /nowhere/nope; rm a b*; cp x y", {"/", ""});
+  REQUIRE(all.size() == 6);
+  for (const auto& w : all)
+    CHECK_MESSAGE(w.missing == w.path.starts_with("/nowhere/nope/"), w.path);
+  for (const auto& w : paths_written_by("cd /nowhere/nope && rm a", {"/", ""}))
+    CHECK(!w.missing);
+}
+
+TEST_CASE("a cd leads back to where another one was") {
+  check({
+    {"cd /tmp; cd -; rm a", "/r/a"},
+    {"cd /tmp && cd - && rm a", "/r/a"},
+    {"cd /tmp; cd \"$OLDPWD\"; rm a", "/r/a /tmp/a"},
+    {"cd /tmp; rm $OLDPWD/a", "/r/a"},
+    {"pushd /tmp; popd; rm a", "/r/a"},
+    {"pushd /tmp > /dev/null && pushd / && popd && rm a && popd && rm b", "/dev/null /tmp/a /r/b"},
+    {"pushd /tmp; pushd; rm a", "/r/a"},
+    {"popd; rm a", "/r/a"},
+    {"pushd /tmp; (popd; rm a); rm b", "/r/a /tmp/b"},
+    {"cd - && rm a", ""},
+    {"pushd +1; rm a", ""},
+  });
+}
+
+TEST_CASE("a cd in the background or in a pipeline is another shell's") {
+  check({
+    {"cd /tmp & rm a", "/r/a"},
+    {"cd /tmp && rm a & rm b", "/tmp/a /r/b"},
+    {"cd /tmp | cat; rm a", "/r/a"},
+    {"cd /tmp |& cat && rm a", "/r/a"},
+    {"cd /tmp && rm a | rm b; rm c", "/tmp/a /tmp/b /tmp/c"},
+    // Some shells run the last program of a pipeline themselves.
+    {"echo | cd /tmp; rm a", "/r/a /tmp/a"},
+    {"echo |\n tee a", "/r/a"},
+  });
+}
+
+TEST_CASE("a program that is started elsewhere writes there, and the shell stays") {
+  check({
+    {"env -C src rm a; rm b", "/r/src/a /r/b"},
+    {"env -Csrc A=b rm a", "/r/src/a"},
+    {"env --chdir=src rm a", "/r/src/a"},
+    {"env --chdir src bash -c 'rm a'", "/r/src/a"},
+    {"sudo -D src rm a", "/r/src/a"},
+    {"sudo -u root --chdir=/x rm a", "/x/a"},
+    {"env -C \"$dir\" rm a; rm b", "/r/b"},
+    {"env -S 'rm a'", "/r/a"},
+    {"env -S'rm a' b", "/r/a /r/b"},
+    {"env -i --split-string='A=b rm' 'c d'", "/r/c d"},
+    {"env - rm a", "/r/a"},
+    {"sudo -uroot rm a", "/r/a"},
   });
 }
 
