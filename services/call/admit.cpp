@@ -32,7 +32,10 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
     out.status = to_status(*refused);
     if (out.who.place.is != caller_place::kind::user)
       out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
-    note(service, out.who, out.who.principal, out.status);
+    auto principal = out.who.principal;
+    if (!out.who.is_final())
+      principal.set_kind(v1::Principal::SESSION);
+    note(service, out.who, principal, out.status);
     return out;
   }
   auto key = out.who.token_hash.empty() ? domain::principal_key(out.who.principal) : "token/" + to_hex(out.who.token_hash);
