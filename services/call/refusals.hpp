@@ -37,8 +37,7 @@ public:
   template <class Request>
   void add_if_forbidden(const Request& asked, const v1::Refusal& r) {
     // An agent without a session is told to register whenever it may not.
-    if (r.code() == v1::Refusal::FORBIDDEN ||
-        (r.code() == v1::Refusal::NOT_REGISTERED && asked.principal().kind() == v1::Principal::AGENT))
+    if (r.code() == v1::Refusal::FORBIDDEN || (r.code() == v1::Refusal::NOT_REGISTERED && asked.principal().kind() == v1::Principal::AGENT))
       add(asked.principal(), body_of(asked, static_cast<int>(asked.body_case())), r.text());
   }
   /// By kind and operation, in that order.
