@@ -408,6 +408,19 @@ void test_node::start(const std::vector<std::string>& arguments) {
     throw std::runtime_error("swarmd did not get ready: " + file_text(log));
 }
 
+namespace {
+
+/// The first thread of a killed process is dead before the last one has closed its files, the lock of the state directory among them.
+bool is_gone(pid_t pid) {
+  std::error_code error;
+  int threads = 0;
+  for (fs::directory_iterator at{"/proc/" + std::to_string(pid) + "/task", error}; !error && at != fs::directory_iterator{}; at.increment(error))
+    ++threads;
+  return !is_running(pid) && threads <= 1;
+}
+
+} // namespace
+
 void test_node::kill_node() {
   auto pid = child_ > 0 ? child_ : node_pid();
   if (pid == 0)
@@ -415,7 +428,7 @@ void test_node::kill_node() {
   kill(pid, SIGKILL);
   if (child_ > 0)
     waitpid(std::exchange(child_, -1), nullptr, 0);
-  else if (!eventually([&] { return !is_running(pid); }))
+  else if (!eventually([&] { return is_gone(pid); }))
     throw std::runtime_error("swarmd survived SIGKILL");
 }
 
