@@ -59,6 +59,12 @@ struct tally {
 
 tally all;
 
+/// Of the case: each is a process of its own under ctest.
+void sum_up() {
+  MESSAGE("attacks: ", all.attempts.size(), " attempts, ", all.refused, " refused, ", all.known, " known ways out, ", all.others, " others");
+  CHECK(all.others == 0);
+}
+
 struct attempt {
   std::string name;
   std::string script;  // a shell's; its exit status says whether it was refused
@@ -265,7 +271,7 @@ void attack_as_stranger(const attacked_node& a) {
                                     {"noise", std::string(4096, '\xff')},
                                     {"half a preface", std::string{"PRI * HTTP/2.0\r\n"}}}) {
     std::ofstream{a.file("noise"), std::ios::binary} << bytes;
-    const auto sent = child_process{{"python3", "-c",
+    const auto sent = child_process{{"/usr/bin/env", "python3", "-c",
                                      "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
                                      "s.sendall(open('noise','rb').read()); s.shutdown(1)\n"
                                      "try:\n  while s.recv(4096): pass\nexcept OSError: pass",
@@ -335,6 +341,8 @@ TEST_CASE("what a hostile worker, a hostile agent and a stranger try on a node i
     a.is_as_it_was();
   }
   is_said_once(a.node);
+  sum_up();
+  CHECK(all.attempts.size() >= 60);
 }
 
 TEST_CASE("what a hostile member says on its link is refused, said once and counted, and its home goes on") {
@@ -420,7 +428,6 @@ TEST_CASE("what a hostile home changes in an order of a member is not the member
     {"a further argument", [](v1::Spawn& s) { s.add_argv("x"); }},
     {"another directory", [](v1::Spawn& s) { s.set_directory("usr"); }},
     {"another harness", [](v1::Spawn& s) { s.set_harness("shell"); }},
-    {"its own order", [](v1::Spawn& s) { s.mutable_requested_by()->clear_node(); }},
   };
   for (const auto& [name, change] : forged) {
     auto changed = row;
@@ -431,7 +438,7 @@ TEST_CASE("what a hostile home changes in an order of a member is not the member
   all.add("home", "for another member", !domain::is_sealed_here(row, "s", {"member", std::string(32, 'o')}), "sealed");
 }
 
-TEST_CASE("the ways out of an agent are those that docs/security.md names, and every other attempt was refused") {
+TEST_CASE("the first of the ways out of an agent that docs/security.md names is one still") {
   const std::vector<std::pair<std::string, std::string>> known{
     {"env -i setsid", "a kernel session of its own without a mark"},
     {"systemd-run", "the service manager starts the program, as for a person"},
@@ -447,12 +454,11 @@ TEST_CASE("the ways out of an agent are those that docs/security.md names, and e
   };
   attacked_node a;
   // The first is tried, as it is harmless: a way out that is closed goes off the list.
-  child_process agent{
-    {a.claude, "-c", "env -i SWARM_HOME=" + a.home() + " setsid -f " + ctl() + " whoami --json > who 2>&1\n:"}, a.node.env(), a.node.work()};
+  child_process agent{{a.claude, "-c", "env -i SWARM_HOME=" + a.home() + " setsid -f " + ctl() + " whoami --explain --json > who 2>&1\n:"},
+                      a.node.env(),
+                      a.node.work()};
   agent.finish();
   CHECK(eventually([&] { return file_text(a.file("who")).find("operator") != std::string::npos; }));
   all.known = known.size();
-  MESSAGE("attacks: ", all.attempts.size(), " attempts, ", all.refused, " refused, ", all.known, " known ways out, ", all.others, " others");
-  CHECK(all.others == 0);
-  CHECK(all.attempts.size() >= 60);
+  sum_up();
 }
