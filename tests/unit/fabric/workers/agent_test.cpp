@@ -439,6 +439,58 @@ TEST_CASE("a question stays open whatever is drawn, until the program itself say
   CHECK_FALSE(a.typed().empty());
 }
 
+TEST_CASE("a person who moves in a question has not answered it while the program itself says that it asks") {
+  asked_world a;
+  a.shows(says_blocked);
+  a.person_types("\x1b[B");
+  a.shows("Yes / [No]");
+  a.typed();
+  a.tells_itself(report::IDLE, "cli");
+  a.tells_itself(report::WORKING);
+  a.mail_to_agent("look", true);
+  a.pass(60s);
+  CHECK(a.state() == report::BLOCKED);
+  CHECK(a.typed().empty());
+  SUBCASE("and then says Yes: the next report counts at once") {
+    a.person_types("\r");
+    a.keeper.print(a.pty(), says_working);
+    a.pass(100ms);
+    a.tells_itself(report::WORKING);
+    CHECK(a.state() == report::WORKING);
+  }
+  SUBCASE("and then says No: no hook tells, the program does") {
+    a.person_types("\x1b");
+    a.typed();
+    a.shows(says_idle);
+    a.pass(limits::pty_person_hold() + 2s);
+    CHECK(a.state() == report::IDLE);
+    CHECK(a.typed().rfind(begins, 0) == 0);
+  }
+}
+
+TEST_CASE("an end of its turn that the agent's own tools report does not end what the program says that it asks") {
+  asked_world a;
+  a.shows(says_blocked);
+  bool blinks = false;
+  SUBCASE("in silence") {}
+  SUBCASE("while its dialog blinks") { blinks = true; }
+  a.tells_itself(report::IDLE, "hook", true);
+  a.mail_to_agent("look", true);
+  for (int second = 0; second < 60; ++second) {
+    if (blinks)
+      a.keeper.print(a.pty(), "\x1b]0;[ ! ] Action Required\x07");
+    a.pass(1s);
+  }
+  CHECK(a.state() == report::BLOCKED);
+  CHECK(a.typed().empty());
+  a.person_types("\x1b");
+  a.typed();
+  a.shows(says_idle);
+  a.pass(limits::pty_person_hold() + 2s);
+  CHECK(a.state() == report::IDLE);
+  CHECK(a.typed().rfind(begins, 0) == 0);
+}
+
 TEST_CASE("a turn that a person breaks off is over when the program says so, not when its report runs out") {
   asked_world a;
   a.tell(report::WORKING, "hook", limits::hook_report_ttl().count());
