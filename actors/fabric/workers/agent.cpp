@@ -124,6 +124,8 @@ void await_silence(self_ptr self) {
       return await_silence(self);
     st.unchanged = 0;
     st.quiet = true;
+    if (!hooks_report(self))
+      st.waking.on_time_to_begin();
     report_program(self);
     report_output(self, what_silence_means(self));
     on_change(self);
@@ -294,6 +296,7 @@ struct wake_try {
   std::uint64_t number;
   agent_mail mail;
   std::uint64_t questions; // before it
+  bool in_turn;            // it began in one
 };
 
 void end_try(self_ptr self) {
@@ -322,12 +325,13 @@ bool asks_meanwhile(self_ptr self, const wake_try& t) {
   return st.questions != t.questions || st.state == v1::AgentReport::BLOCKED || st.program.said() == v1::AgentReport::BLOCKED || asks_person(self);
 }
 
-void on_entered(self_ptr self, const agent_mail& mail) {
+void on_entered(self_ptr self, const wake_try& t) {
   auto& st = self->state;
   end_try(self);
   st.unseen = 0;
-  st.waking.on_woken(mail);
-  note_delivered(self, mail.newest);
+  // Without hooks the terminal's output counts as work, and the paste itself is output.
+  st.waking.on_woken(t.mail, t.in_turn || hooks_report(self));
+  note_delivered(self, t.mail.newest);
   // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
   after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
     if (nth != self->state.wakes)
@@ -350,7 +354,7 @@ void enter(self_ptr self, const wake_try& t) {
     st.on_output = [self, t] { enter(self, t); };
     return;
   }
-  type(self, "\r", [self, mail = t.mail](bool entered) { entered ? on_entered(self, mail) : try_later(self); });
+  type(self, "\r", [self, t](bool entered) { entered ? on_entered(self, t) : try_later(self); });
 }
 
 void enter_when_it_stands(self_ptr self, const wake_try& t) {
@@ -376,7 +380,7 @@ bool wake(self_ptr self, const agent_mail& mail) {
   if (line->text.empty() && st.unseen_mail == mail.newest && st.unseen >= limits::agent_wakes_max())
     return false;
   st.typing = true;
-  const wake_try t{++st.tries, mail, st.questions};
+  const wake_try t{++st.tries, mail, st.questions, st.state == v1::AgentReport::WORKING};
   if (line->text.empty())
     type(self, paste_begin + wake_line(mail) + paste_end, [self, t](bool typed) { typed ? enter_when_it_stands(self, t) : try_later(self); });
   else
@@ -400,6 +404,7 @@ void look_at_mail(self_ptr self) {
         auto& s = self->state;
         s.asking = false;
         auto mail = mail_of(a->messages());
+        s.waking.on_mail(mail);
         if (!s.typing && s.waking.wants(mail) && wake(self, mail))
           return;
         if (!s.typing && s.waking.told() && mail.newest > s.delivered_to)
