@@ -60,7 +60,8 @@ struct standing {
   std::optional<std::size_t> root;
   /// NAME=value in its own start environment that makes it an agent's; empty when an agent was found, or when there is none.
   std::string mark;
-  /// Nobody who could be asked has started it: who did is gone, and the service manager has taken it over.
+  /// Nobody who could be asked has started it: who did is gone, and the service manager has taken it over. In the kernel session of the manager
+  /// itself, as in a container whose first process is a script, it is one where an older agent runs in its process group.
   bool is_orphan = false;
 };
 

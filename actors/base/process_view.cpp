@@ -37,6 +37,14 @@ public:
     auto stat = text ? parse_process_stat(pid, *text) : std::nullopt;
     return stat ? std::optional{named_process{*stat, std::string{name_in_stat(*text)}}} : std::nullopt;
   }
+  std::vector<named_process> group(pid_t id) const override {
+    std::vector<named_process> out;
+    for (const auto& p : list_processes())
+      if (p.group == id)
+        if (auto named = process(p.pid))
+          out.push_back(std::move(*named));
+    return out;
+  }
   std::optional<uid_t> user_of(pid_t pid) const override {
     auto text = read_proc(pid, "status", 4096);
     return text ? user_in_status(*text) : std::nullopt;

@@ -74,7 +74,8 @@ std::string reason_of(const caller_place& p) {
     case caller_place::kind::agent: return concat({"this process was started by the agent ", p.program, " (process ", p.root.pid, ")"});
     case caller_place::kind::marked:
       return concat({"this process has ", p.mark, " in its environment, which agents set for the commands of their tools, and no agent is above it"});
-    case caller_place::kind::orphan: return "who started this process has ended, so nobody can tell whether a person wants it";
+    case caller_place::kind::orphan:
+      return "who started this process has ended, or is a container's first process beside an agent: nobody can tell whether a person wants it";
     case caller_place::kind::user: break;
   }
   return "this process was started by the user of the node, and by no agent";

@@ -255,7 +255,7 @@ TEST_CASE("an agent that an editor has started is the agent") {
   is_person(node, "person");
 }
 
-TEST_CASE("a person in tmux is the operator, also in a server that an agent's shell has started; an agent in a pane is not") {
+TEST_CASE("a person in tmux is the operator, also in a server that an agent's shell has started, and an agent in a pane is not") {
   if (!fs::exists("/usr/bin/tmux")) {
     is_skipped("there is no tmux here (package tmux)");
     return;
@@ -359,7 +359,7 @@ TEST_CASE("with hidepid a person is the operator, an agent is the agent, and an 
   is_person(node, "person");
 }
 
-TEST_CASE("in a container with a node of its own a person is the operator; the node of another container refuses, and says why") {
+TEST_CASE("in a container with a node of its own a person is the operator, and the node of another container refuses, and says why") {
   if (geteuid() != 0) {
     is_skipped("only root makes a PID namespace here");
     return;
@@ -367,13 +367,19 @@ TEST_CASE("in a container with a node of its own a person is the operator; the n
   was_played("the containers, by unshare with PID and mount namespaces of their own");
   people_node node;
   REQUIRE(node.ctl({"down"}).status == 0);
-  const auto agent = node.shell_called("claude") + " -c '" + node.deeds("agent") + "; :'; ";
+  // The container's first process leads no session of its own, so what it takes over looks like its own child.
+  std::ofstream{node.work() + "/leave"} << node.deeds_later("left") << "\n";
+  const auto agent =
+    node.shell_called("claude") + " -c '" + node.deeds("agent") + "; /bin/bash leave; while [ ! -e left.over ]; do sleep 0.05; done; :'; ";
   child_process inside{
     in_container(
       {"/bin/sh", "-c", swarmctl() + " up; " + agent + "touch ready; while [ ! -e go ]; do sleep 0.05; done; " + node.deeds("inside") + "; :"}),
     node.env(), node.work()};
   REQUIRE(eventually([&] { return fs::exists(node.work() + "/ready"); }));
   is_refused(node, "agent", "agent_unregistered", "agent");
+  const auto left = node.outcome_of("left");
+  CHECK_MESSAGE(left.rule() == "orphan", left.explained.dump());
+  CHECK_MESSAGE((left.has("decide 1") && left.has("down 1")), left.said);
   child_process{in_container({"/bin/sh", "-c", node.deeds("outside") + "; :"}), node.env(), node.work()}.finish();
   auto outside = is_refused(node, "outside", "unreadable", "nobody");
   CHECK_MESSAGE(outside.has("PID namespace"), outside.said);

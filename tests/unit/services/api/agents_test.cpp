@@ -61,7 +61,7 @@ TEST_CASE("what runs below an agent without a session is an agent, and is told t
   CHECK(refused.error_message().find("whoami --explain") != std::string::npos);
 }
 
-TEST_CASE("what is registered below an agent is the agent's session, until it ends; then there is an agent without one") {
+TEST_CASE("what is registered below an agent is the agent's session, until it ends, and then there is an agent without one") {
   service_world w;
   put_claude_above(w);
   w.channel = w.connect();
