@@ -30,7 +30,7 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
   }
   if (auto refused = domain::may_ever(out.who.is_final() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
     out.status = to_status(*refused);
-    if (out.who.place.is != caller_place::kind::user)
+    if (out.who.place.is != caller_place::kind::user && out.who.rule != v1::Explanation::LOGIN)
       out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
     auto principal = out.who.principal;
     if (!out.who.is_final())
@@ -125,7 +125,7 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   const auto& places = service.callers.places();
   in.principal = speaker(places, by, who, req.command().actor());
   if (req.command().has_register_session())
-    in.agent = agent_start_of(places, by.place);
+    in.agent = agent_start_of(places, by);
   in.node_id = service.node->facts.node_id;
   in.node_name = service.node->facts.node_name;
   in.to_store = [&](v1::Command& cmd) {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/login.hpp"
 #include "tests/support/node_client.hpp"
 #include "tests/support/own_sshd.hpp"
 
@@ -501,25 +502,39 @@ TEST_CASE("a login lifts a mark at its terminal, and nothing from an agent that 
   was_played("the agent, by a shell called claude");
   people_node node;
   const auto claude = node.shell_called("claude");
-  {
-    terminal_process mine{{swarmctl(), "login", "--set"}, node.env(), node.work()};
-    for (const auto* question : {"swarmctl login: ", "Once more: "}) {
-      REQUIRE(mine.read_until(question));
-      mine.type("correct horse\n");
-    }
-    REQUIRE(mine.finish() == 0);
-  }
+  set_passphrase(node);
   terminal_process terminal{{"/bin/bash", "--norc", "-i"}, node.env({{"CLAUDECODE", "1"}}), node.work()};
   terminal.type(node.deeds("before") + "\n");
   is_refused(node, "before", "mark", "agent");
-  terminal.type(swarmctl() + " login\n");
-  REQUIRE(terminal.read_until("Passphrase: "));
-  terminal.type("correct horse\n");
-  REQUIRE_MESSAGE(terminal.read_until("for 12 h"), terminal.screen());
+  log_in(terminal);
   terminal.type(claude + " -c '/bin/bash -c \"" + node.deeds("agents-tool") + "; :\"; :'\n");
   is_refused(node, "agents-tool", "agent_unregistered", "agent");
   terminal.type("setsid -w sh -c '" + node.deeds("elsewhere") + "; :'\n"); // it has left the terminal
   is_refused(node, "elsewhere", "mark", "agent");
   terminal.type(node.deeds("after") + "\n");
   is_person(node, "after", "login");
+}
+
+TEST_CASE("what a person registers who has logged in below an agent is the person's, and the agent's tools are not that session") {
+  if (!fs::exists("/usr/bin/script")) {
+    is_skipped("there is no script here (package bsdutils)");
+    return;
+  }
+  was_real("a terminal with bash that an agent has opened, and swarmctl login");
+  was_played("the agent, by a shell called claude");
+  people_node node;
+  set_passphrase(node);
+  // The tool runs when the person has left the terminal.
+  const auto tool = swarmctl() + " whoami --explain --json > tool; id=$(sed -n 's/.*\"id\": *\"\\([^\"]*\\)\".*/\\1/p' persons); " + swarmctl() +
+                    " register --adopt-instance-id $id --lease-seconds 600 2> why; echo status $? > taken; :";
+  terminal_process terminal{{node.shell_called("claude"), "-c", std::string{terminal_with_shell} + "; " + tool}, node.env(), node.work()};
+  log_in(terminal);
+  terminal.type(swarmctl() + " whoami --explain --json > person; " + swarmctl() + " register --lease-seconds 600 --json > persons\nexit\n");
+  REQUIRE_MESSAGE(terminal.finish() == 0, terminal.screen());
+  auto written = [&](const char* name) { return json::parse(file_text(node.work() + "/" + name), nullptr, false); };
+  CHECK(written("person").at("rule") == "login");
+  CHECK_MESSAGE(written("tool").at("rule") == "agent_unregistered", written("tool").dump());
+  CHECK(written("persons").at("id").is_string());
+  CHECK(file_text(node.work() + "/taken") == "status 1\n");
+  CHECK(file_text(node.work() + "/why").find("was not made for this agent") != std::string::npos);
 }
