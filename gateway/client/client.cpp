@@ -77,7 +77,9 @@ call_failed as_failure(const grpc::Status& s) {
 call_failed as_failure(const grpc::Status& s, bool may_have_arrived) {
   if (!may_have_arrived || s.error_code() != grpc::StatusCode::FAILED_PRECONDITION)
     return as_failure(s);
-  return as_failure({s.error_code(), s.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown"});
+  const auto& text = s.error_message();
+  return as_failure(
+    {s.error_code(), text + (text.ends_with('.') ? " " : ". ") + "An earlier try of this call may have arrived: its outcome is unknown"});
 }
 
 call_failed interrupted() { return {code::interrupted, ""}; }

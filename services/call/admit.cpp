@@ -1,6 +1,9 @@
+#include <cctype>
+
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/explained.hpp"
 #include "actors/domain/order_seal.hpp"
 #include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
@@ -14,6 +17,23 @@
 namespace swarm {
 
 grpc::Status to_status(const v1::Refusal& r) { return {grpc::StatusCode::PERMISSION_DENIED, r.text()}; }
+
+namespace {
+
+/// With the rule that made the caller who it is. Of a background process the refusal itself says it, and a user's place is no reason.
+grpc::Status with_place(const grpc::Status& why, const caller_place& place) {
+  if (place.is == caller_place::kind::user || place.is == caller_place::kind::orphan)
+    return why;
+  const auto refusal = why.error_message();
+  std::string_view text = refusal;
+  if (text.ends_with(domain::explained))
+    text.remove_suffix(domain::explained.size());
+  auto reason = reason_of(place);
+  reason.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(reason.front())));
+  return {why.error_code(), concat({text, text.ends_with('.') ? " " : ". ", reason, ask_why})};
+}
+
+} // namespace
 
 grpc::Status note(const service_environment& service, const claim& who, const v1::Principal& principal, grpc::Status why) {
   service.refused.add(principal, name_of(who.asks), why.error_message());
@@ -29,9 +49,7 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
     return out;
   }
   if (auto refused = domain::may_ever(out.who.is_final() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
-    out.status = to_status(*refused);
-    if (out.who.place.is != caller_place::kind::user)
-      out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
+    out.status = with_place(to_status(*refused), out.who.place);
     auto principal = out.who.principal;
     if (!out.who.is_final())
       principal.set_kind(v1::Principal::SESSION);
