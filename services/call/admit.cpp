@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
@@ -71,14 +73,44 @@ namespace {
 
 prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
 
+/// Where a command asks for a worker on this node by its name. That is no choice of nodes: the worker works in the checkout that was named, as it
+/// does without a name. Null when none or another is named. With labels the worker may go to another host when this one is lost, so it is not bound
+/// to a directory of this one.
+std::string* own_name_in(const service_environment& service, v1::Command& cmd) {
+  if (!service.node->cluster)
+    return nullptr;
+  auto look = [&](auto& body) -> std::string* {
+    if (body.on().empty() || !body.where().empty())
+      return nullptr;
+    const auto view = service.node->cluster->view();
+    const auto& here = service.node->facts.node_id;
+    const auto& all = view.nodes();
+    const auto me = std::find_if(all.begin(), all.end(), [&](const auto& n) { return n.info().node_id() == here; });
+    const bool is_meant = body.on() == here || (me != all.end() && me->info().node_name() == body.on());
+    return is_meant ? body.mutable_on() : nullptr;
+  };
+  if (cmd.has_dispatch())
+    return look(*cmd.mutable_dispatch());
+  return cmd.has_request_spawn() ? look(*cmd.mutable_request_spawn()) : nullptr;
+}
+
+void to_store(const service_environment& service, path_view& paths, v1::Command& cmd) {
+  auto* on = own_name_in(service, cmd);
+  const auto own_name = on ? std::exchange(*on, {}) : std::string{};
+  paths.to_store(cmd);
+  if (on)
+    *on = own_name;
+}
+
 /// With the paths of this host: programs and directories are looked for.
-std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, path_view& paths) {
+std::optional<v1::Refusal> check_harness_here(const service_environment& service, v1::Command& cmd, const std::vector<std::string>& environment,
+                                              path_view& paths) {
   if (!cmd.has_dispatch() && !cmd.has_request_spawn())
     return std::nullopt;
   const auto scope = cmd.scope();
   paths.to_caller(cmd);
   auto refusal = check_harness(cmd, environment);
-  paths.to_store(cmd);
+  to_store(service, paths, cmd);
   cmd.set_scope(scope);
   return refusal;
 }
@@ -89,7 +121,7 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
   const auto* cluster = service.node->cluster;
   const auto& here = service.node->facts.node_id;
   if (!cluster)
-    return check_harness_here(cmd, environment, paths);
+    return check_harness_here(service, cmd, environment, paths);
   if (!cluster->home_of(cmd.scope()).empty())
     return std::nullopt;
   auto asks = [&](const auto& body) { return !body.on().empty() || !body.where().empty(); };
@@ -103,7 +135,7 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
   if (chosen.empty() && !reason.empty())
     return std::nullopt; // none fits: refused if a worker is really needed
   if (chosen.empty() || chosen == here)
-    return check_harness_here(cmd, environment, paths);
+    return check_harness_here(service, cmd, environment, paths);
   if (cluster->is_shared(cmd.scope()))
     return std::nullopt;
   return domain::refusal(v1::Refusal::STATE, "The scope " + cmd.scope() +
@@ -148,7 +180,7 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   in.node_name = service.node->facts.node_name;
   in.to_store = [&](v1::Command& cmd) {
     paths.emplace(service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory());
-    paths->to_store(cmd);
+    to_store(service, *paths, cmd);
     if (!service.node->cluster || service.node->cluster->home_of(cmd.scope()).empty())
       hide_variables(cmd, service.node->facts.token_key);
     // Hosts that are in no cluster have nobody to name their files for.
