@@ -29,7 +29,8 @@ bool says(const google::protobuf::RepeatedPtrField<std::string>& lines, const st
 } // namespace
 
 TEST_CASE("what one line says of a caller's rights, every caller has to the same extent by the table of rights") {
-  for (auto kind = v1::Principal::Kind_MIN; kind <= v1::Principal::Kind_MAX; kind = static_cast<v1::Principal::Kind>(kind + 1))
+  using p = v1::Principal; // a node does not ask itself
+  for (auto kind : {p::OPERATOR, p::SESSION, p::DEVICE, p::GATEWAY, p::AGENT, p::ORPHAN})
     for (const auto* grant : {"", "spawn", "pty", "pty:agents", "cross_identity", "terminal", "approve"})
       for (const auto& s : subjects()) {
         const auto who = somebody(kind, grant);
