@@ -55,8 +55,8 @@ TEST_CASE("a session is told what its grants give it, and by which rule it may w
   CHECK(says(plain.may_not(), "terminals of programs"));
   CHECK(says(granted.may(), "terminals of programs"));
   CHECK(says(granted.may_not(), "terminals of agents"));
-  CHECK(says(plain.may(), "decide approvals, by rule: a session labeled mode:gateway"));
-  CHECK(says(plain.may(), "mail and news: its own"));
+  CHECK(says(plain.may(), "decide approvals, only as a session labeled mode:gateway"));
+  CHECK(says(plain.may(), "mail and news (its own)"));
   CHECK(says(plain.may_not(), "act as another session"));
 }
 
