@@ -9,21 +9,10 @@
 
 namespace swarm {
 
-namespace {
-
-std::string_view program_in(std::string_view path) {
-  constexpr std::string_view replaced = " (deleted)";
-  if (path.ends_with(replaced))
-    path.remove_suffix(replaced.size());
-  return path.substr(path.rfind('/') + 1);
-}
-
-} // namespace
-
 /// Also of another node, or one that was not seen: it names itself so, and after an upgrade its file is " (deleted)".
 bool caller_places::is_keeper(const named_process& p) const {
   constexpr std::string_view name = "swarm-keeper";
-  return p.pid == keeper_pid_() || p.name == name || program_in(roots_.processes().executable_of(p.pid).value_or("")) == name;
+  return p.pid == keeper_pid_() || p.name == name || agents::name_of({roots_.processes().executable_of(p.pid).value_or(""), p.name, {}}) == name;
 }
 
 caller_look caller_places::look_at(std::int64_t pid) const {

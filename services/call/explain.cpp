@@ -159,8 +159,8 @@ void add_rights(v1::Explanation& out, const v1::Principal& who) {
     const auto& right = *s.rights.front();
     switch (extent_of(who, right)) {
       case extent::all: out.add_may(s.text); break;
-      case extent::own: out.add_may(concat({s.text, ": its own"})); break;
-      case extent::by_rule: out.add_may(concat({s.text, ", by rule: ", right.rule})); break;
+      case extent::own: out.add_may(concat({s.text, " (its own)"})); break;
+      case extent::by_rule: out.add_may(concat({s.text, ", only as ", right.rule})); break;
       case extent::none:
         if (domain::holds(person, right))
           out.add_may_not(s.text);

@@ -533,6 +533,7 @@ TEST_CASE("what a person registers who has logged in below an agent is the perso
   REQUIRE_MESSAGE(terminal.finish() == 0, terminal.screen());
   auto written = [&](const char* name) { return json::parse(file_text(node.work() + "/" + name), nullptr, false); };
   CHECK(written("person").at("rule") == "login");
+  CHECK(written("person").at("reason").get<std::string>().find("has logged in at this terminal") != std::string::npos);
   CHECK_MESSAGE(written("tool").at("rule") == "agent_unregistered", written("tool").dump());
   CHECK(written("persons").at("id").is_string());
   CHECK(file_text(node.work() + "/taken") == "status 1\n");
