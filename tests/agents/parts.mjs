@@ -1,6 +1,8 @@
 // What the checks of run.mjs work with: the fake model, a session of `swarmctl mcp`, and a node with a home and a repository of its own.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp } from 'node:http2';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,6 +34,33 @@ export function check(condition, what) {
 export function processesOf(home) {
   const found = spawnSync('sh', ['-c', 'grep -lzxF "HOME=$1" /proc/[0-9]*/environ 2>/dev/null', 'sh', home], { encoding: 'utf8' }).stdout;
   return found.split('\n').flatMap((line) => /\/proc\/(\d+)\//.exec(line)?.[1] ?? []);
+}
+
+/** A field of a message of Protocol Buffers that has bytes, a text or a message. */
+function field(number, content) {
+  const bytes = Buffer.from(content);
+  check(number < 1 << 12 && bytes.length < 1 << 14, 'too large');
+  const varint = (value) => (value < 128 ? [value] : [(value & 127) | 128, value >> 7]);
+  return Buffer.from([...varint((number << 3) | 2), ...varint(bytes.length), ...bytes]);
+}
+
+/** Calls a method of the node at this socket by gRPC; the status, "0" when it was carried out. */
+function callNode(socket, method, message) {
+  const length = Buffer.alloc(5);
+  length.writeUInt32BE(message.length, 1);
+  return new Promise((done, failed) => {
+    const http = connectHttp('http://localhost', { createConnection: () => connect(socket) });
+    http.on('error', failed);
+    const headers = { ':method': 'POST', ':path': method, 'content-type': 'application/grpc', te: 'trailers' };
+    const stream = http.request(headers);
+    let status;
+    stream.on('response', (received) => (status = received['grpc-status']));
+    stream.on('trailers', (received) => (status = received['grpc-status']));
+    stream.on('error', failed);
+    stream.on('close', () => http.close(() => done(status)));
+    stream.resume();
+    stream.end(Buffer.concat([length, message]));
+  });
 }
 
 export class model {
@@ -108,8 +137,8 @@ export class gateway {
 
 /** A program that a person has started in the repository, by its way without a screen (`once` in programs.mjs). */
 class started {
-  constructor(at, prompt, isSetUp) {
-    const { args, input } = programs[at.name].once(prompt, isSetUp);
+  constructor(at, prompt, isSetUp, hasShell) {
+    const { args, input } = programs[at.name].once(prompt, isSetUp, hasShell);
     this.said = '';
     this.child = spawn(at.name, args, { cwd: at.repository, env: at.environment, stdio: ['pipe', 'pipe', 'pipe'] });
     this.child.stdin.on('error', () => {}); // it may end without reading
@@ -150,8 +179,8 @@ export class node {
     this.home = join(this.root, 'home');
     this.repository = join(this.root, 'repo');
     const path = join(this.root, 'path');
-    const state = join(this.root, 'state');
-    for (const directory of [this.home, this.repository, path, state]) mkdirSync(directory, { mode: 0o700 });
+    this.state = manner === 'person' ? join(this.home, '.local/state/swarm') : join(this.root, 'state');
+    for (const directory of [this.home, this.repository, path]) mkdirSync(directory, { mode: 0o700 });
     const program = join(options.agents, name, programs[name].program);
     check(existsSync(program), `${name} is not installed: there is no ${program}`);
     symlinkSync(program, join(path, name));
@@ -163,7 +192,8 @@ export class node {
       SHELL: '/bin/sh',
     };
     if (manner !== 'person') {
-      this.environment.SWARM_HOME = state;
+      this.environment.SWARM_HOME = this.state;
+      mkdirSync(this.state, { mode: 0o700 });
       const started = [program, ...(manner === 'asking' ? asking.arguments : [])];
       if (manner === 'asking') started.unshift(this.writeTools());
       this.environment[`SWARM_HARNESS_${name.toUpperCase()}`] = started.join(' ');
@@ -226,9 +256,9 @@ export class node {
   steps(...steps) {
     return `FAKE_STEPS ${JSON.stringify(steps)}`;
   }
-  dispatch(title, message) {
+  dispatch(title, message, ...args) {
     this.running = undefined; // what the worker shows is of interest now
-    return this.json(...this.dispatchArguments(title, message));
+    return this.json(...this.dispatchArguments(title, message), ...args);
   }
   dispatchArguments(title, message) {
     return ['dispatch', title, '--harness', this.name, '--message', message, '--wait', String(CALL_S), '--wait-for-completion', String(TASK_S)];
@@ -263,9 +293,27 @@ export class node {
     check(found.length === 1, `there are ${found.length} workers`);
     return found[0];
   }
-  /** The program, started by a person with this prompt; `isSetUp`: install has been there. */
-  start(prompt, isSetUp) {
-    return (this.running = new started(this, prompt, isSetUp));
+  /** A question to a person, as what drives agents asks it. No verb of swarmctl does. */
+  async requestApproval(subject) {
+    const id = Buffer.concat([field(1, 'run.mjs of tests/agents'), Buffer.from([2 << 3, 1])]);
+    const command = Buffer.concat([field(1, this.repository), field(73, field(1, subject))]);
+    const request = Buffer.concat([field(1, id), field(2, command)]);
+    const status = await callNode(join(this.state, 'swarmd.sock'), '/swarm.v1.Coordination/Execute', request);
+    check(status === '0', `asked for an approval, the node says ${status}`);
+    const asked = this.json('approvals').filter((one) => one.subject === subject);
+    check(asked.length === 1, `there are ${asked.length} approvals`);
+    return asked[0];
+  }
+  /** The process of its node. */
+  nodeProcess() {
+    return Number(readFileSync(join(this.state, 'swarmd.lock'), 'utf8').split(' ')[0]);
+  }
+  endWorker(worker) {
+    this.swarmctl('pty', 'kill', this.json('agents').find((one) => one.instance_id === worker.id).pty);
+  }
+  /** The program, started by a person with this prompt; `isSetUp`: install has been there; `hasShell`: its shell runs what it likes. */
+  start(prompt, isSetUp, hasShell = false) {
+    return (this.running = new started(this, prompt, isSetUp, hasShell));
   }
   screen() {
     if (this.running) return this.running.said;

@@ -20,10 +20,15 @@ function change(file, edit) {
 
 const writing = (repository) => ({ tool: 'write', path: join(repository, 'asked.txt'), content: 'asked\n' });
 
+/** Codex asks before it runs a command outside of its sandbox. */
+const outside = (cmd) => ({ tool: 'exec_command', input: { cmd, sandbox_permissions: 'require_escalated', justification: 'outside' } });
+
 // name -> {program: path below its directory, npm: further arguments, prepare(home, repository, model), asking, once, hooked}; model is a URL.
 // asking is how it comes to ask for permission: {arguments of the program, prepare(home), step(repository): what it asks for, shows: words of the
-// question}. once(prompt, isSetUp) is how a person has it do one thing without a screen, {args, input on stdin}: it may use the swarm's tools, if
-// it has them, and write. hooked is what the label of a session says that its hooks have registered.
+// question, isSaid: whether its terminal says that it asks, shell: {step(command), shows: words of its question, if it asks, apart: what starts a
+// process that outlives the command}}. once(prompt, isSetUp, hasShell) is how a person has it do one thing without a screen, {args, input on stdin}:
+// it may use the swarm's tools, if it has them, and write, and with hasShell run what it likes. hooked is what the label of a session says that its
+// hooks have registered.
 export const programs = {
   claude: {
     program: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
@@ -44,8 +49,18 @@ export const programs = {
         },
       });
     },
-    asking: { arguments: ['--permission-mode', 'default'], prepare() {}, step: writing, shows: /Do you want to create/ },
-    once: (prompt) => ({ args: ['-p', '--permission-mode', 'acceptEdits', '--allowedTools', 'mcp__swarm'], input: prompt }),
+    asking: {
+      arguments: ['--permission-mode', 'default'],
+      prepare() {},
+      step: writing,
+      shows: /Do you want to create/,
+      isSaid: true,
+      shell: { step: (command) => ({ tool: 'shell', command }), shows: /Do you want to proceed/, apart: '' },
+    },
+    once: (prompt, isSetUp, hasShell) => ({
+      args: ['-p', '--permission-mode', 'acceptEdits', '--allowedTools', ['mcp__swarm', ...(hasShell ? ['Bash'] : [])].join(',')],
+      input: prompt,
+    }),
     hooked: 'origin:claude-code',
   },
   codex: {
@@ -74,14 +89,14 @@ screen_reader_detection_done = true
     asking: {
       arguments: [],
       prepare() {},
-      step: (repository) => ({
-        tool: 'exec_command',
-        input: { cmd: `touch ${join(repository, '../asked.txt')}`, sandbox_permissions: 'require_escalated', justification: 'outside' },
-      }),
+      step: (repository) => outside(`touch ${join(repository, '../asked.txt')}`),
       shows: /Would you like to run/,
+      isSaid: true,
+      // In its sandbox no program reaches the node. It ends the process group of a command.
+      shell: { step: outside, shows: /Would you like to run/, apart: 'setsid' },
     },
-    once: (prompt, isSetUp) => ({
-      args: ['exec', '--sandbox', 'workspace-write', ...(isSetUp ? ['-c', 'mcp_servers.swarm.default_tools_approval_mode="approve"'] : []), '-'],
+    once: (prompt, isSetUp, hasShell) => ({
+      args: ['exec', '--sandbox', hasShell ? 'danger-full-access' : 'workspace-write', ...(isSetUp ? ['-c', 'mcp_servers.swarm.default_tools_approval_mode="approve"'] : []), '-'],
       input: prompt,
     }),
     hooked: 'origin:codex',
@@ -111,6 +126,8 @@ screen_reader_detection_done = true
       prepare: (home) => change(join(home, '.config/opencode/opencode.json'), (settings) => (settings.permission = { edit: 'ask' })),
       step: writing,
       shows: /Permission required/,
+      isSaid: false,
+      shell: { step: (command) => ({ tool: 'shell', command }), apart: '' },
     },
     once: (prompt) => ({ args: ['run'], input: prompt }), // an argument with spaces it would put into quotes
     hooked: 'origin:opencode',
@@ -132,6 +149,8 @@ screen_reader_detection_done = true
       prepare: (home) => change(join(home, '.gemini/settings.json'), (settings) => (settings.general.defaultApprovalMode = 'default')),
       step: writing,
       shows: /Apply this change/,
+      isSaid: true,
+      shell: { step: (command) => ({ tool: 'shell', command }), shows: /Allow execution of/, apart: '' },
     },
     once: (prompt) => ({ args: ['--approval-mode', 'yolo', '-p', prompt] }),
     hooked: 'origin:gemini',

@@ -8,7 +8,7 @@
 //
 // Programs treat root otherwise than a person. Started by root, the checks run as NAME (nobody); `--user root` stays root.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,10 +16,11 @@ import { parseArgs } from 'node:util';
 import { check, eventually, gateway, model, node, pause, processesOf, TASK_S } from './parts.mjs';
 import { programs } from './programs.mjs';
 
-const SAME_S = 5; // what is asked for twice within is the same
+// What makes a person's line and an agent's call one task: a person's message is a part of the task, an agent's is not.
+const SAME = ['--idempotency-key', 'the same by three'];
 const MAIL_S = 60; // from a message to the model having read it
 const STILL_S = 8; // in which a question that somebody has moved in stays open
-const END_S = 20; // from the end of a worker to the end of its processes
+const END_S = 60; // from the end of a worker to the end of its processes
 
 const { values: options } = parseArgs({
   options: {
@@ -78,10 +79,8 @@ function refusals(at, from) {
 }
 
 async function ends(at) {
-  const worker = at.only();
-  const pids = processesOf(at.home);
-  check(pids.length > 0, 'it has no process');
-  at.swarmctl('remove-instance', worker.id);
+  at.only();
+  check(processesOf(at.home).length > 0, 'it has no process');
   at.swarmctl('down');
   await eventually('its processes end', END_S, () => processesOf(at.home).length === 0);
 }
@@ -91,19 +90,20 @@ const checks = {
   async 'the same dispatch by three ends in done, by one worker told once'(at) {
     const progress = { tool: 'swarm.report_progress', input: { task_id: '$TASK', summary: 'begun' } };
     const message = at.steps(progress, at.write('new.txt', 'by the worker\n'), at.done('written'));
-    const other = new gateway(at, 'mode:gateway name:second');
+    // A coordinator without a role would be given the task by the others, as whoever does everything.
+    const other = new gateway(at, 'mode:gateway role:planner name:second');
     await other.enroll();
-    const begun = Date.now();
-    const two = ['first', 'second'].map((caller) => at.beginDispatch('write a file', message, '--label', `by:${caller}`));
-    const third = await other.call('dispatch', { title: 'write a file', message, harness: at.name });
-    check(Date.now() - begun < SAME_S * 1000, `the second gateway has dispatched only after ${Date.now() - begun} ms`);
+    const two = ['first', 'second'].map((caller) => at.beginDispatch('write a file', message, '--label', `by:${caller}`, ...SAME));
+    const asked = { title: 'write a file', message, harness: at.name, idempotency_key: SAME[1] };
+    const third = await other.call('dispatch', asked);
+    check(third.task.status !== 'done', 'the second gateway has dispatched only after the end of the task');
     const one = (await Promise.all(two)).map((reply) => {
       check(reply.completion?.terminal_status === 'done', `the task is ${reply.completion?.terminal_status ?? reply.status}`);
       check(reply.completion.task.result === 'written', `its result is ${reply.completion.task.result}`);
       return reply.task_id;
     });
     check(new Set([...one, third.task_id]).size === 1, `there are several tasks: ${[...one, third.task_id].join(', ')}`);
-    const again = await other.call('dispatch', { title: 'write a file', message, harness: at.name });
+    const again = await other.call('dispatch', asked);
     check(again.task_id === third.task_id, 'asked again, the second gateway has made another task');
     await other.leave();
     at.only();
@@ -117,7 +117,7 @@ const checks = {
   },
 
   async 'the same dispatch again starts nobody'(at) {
-    const reply = at.dispatch('write a file', 'something else');
+    const reply = at.dispatch('write a file', 'something else', ...SAME);
     check(reply.task.status === 'done' && reply.task.result === 'written', `the task is ${reply.task.status}: ${reply.task.result}`);
     at.only();
   },
@@ -176,12 +176,53 @@ const checks = {
     at.swarmctl('send', '--to', worker.id, at.steps({ tool: 'write', path: file, content: 'apart\n' }));
     await eventually('it writes', MAIL_S, () => existsSync(file));
     check(at.read('apart.txt') === undefined, 'it has written into the repository');
-    at.swarmctl('pty', 'kill', at.json('agents').find((one) => one.instance_id === worker.id).pty);
+    at.endWorker(worker);
     await eventually('it ends', END_S, () => !at.json('worktree', 'list').some((one) => one.in_use) && at.workers().length === 1);
   },
 
   'it ends with its node, and leaves nothing behind': ends,
 };
+/** What an agent's own tools could try to answer what it asks: by typing, by waking it, by forced mail, and by saying that it is idle. */
+async function triesToAnswer(at) {
+  const said = await at.runBeside(`swarmctl pty send $SWARM_SPAWN_ID --enter; echo typed $?
+    swarmctl pty send $SWARM_SPAWN_ID 1; echo chosen $?
+    swarmctl prompt-peer --to $SWARM_MCP_INSTANCE_ID --message x --force; echo woken $?
+    swarmctl send --to $SWARM_MCP_INSTANCE_ID x; echo sent $?
+    for s in cli hook one two three; do swarmctl report-agent idle --source $s; done`);
+  for (const refused of ['typed 1', 'chosen 1', 'woken 1', 'sent 1']) check(said.includes(refused), `its tools may do that: ${said}`);
+}
+
+/**
+ * What only a person may do: `command` has a shell try it, at once and by a process that it leaves behind. `apart` is what starts one that outlives the
+ * command.
+ */
+async function deeds(at, peer, apart) {
+  const approval = await at.requestApproval('deploy');
+  const node = at.nodeProcess();
+  const all = { down: 'down', unlock: `unlock theirs.txt --as ${peer}`, decide: `decide ${approval.id} yes` };
+  const script = Object.entries(all).map(([name, deed]) => `'${at.program}' ${deed}; echo "${name} $?"\n`).join('');
+  const [deed, later, left] = ['deeds', 'later', 'left'].map((name) => join(at.root, name));
+  writeFileSync(later, `while kill -0 $1 2>/dev/null; do sleep 0.1; done\n${script}echo over\n`);
+  writeFileSync(deed, `${apart} sh '${later}' $$ > '${left}' 2>&1 < /dev/null &\n${script}`);
+  const areRefused = async (before) => {
+    const said = await eventually('its shell has run', TASK_S, () =>
+      at.fake.heard(before).find((one) => one.role === 'tool' && /^decide \d/m.test(one.text)),
+    );
+    const saidLater = await eventually('what it left behind has run', TASK_S, () => {
+      const text = existsSync(left) ? readFileSync(left, 'utf8') : '';
+      return /^over$/m.test(text) && text;
+    });
+    for (const [who, text] of Object.entries({ 'its shell': said.text, 'what it left behind': saidLater })) {
+      for (const name of Object.keys(all)) check(new RegExp(`^${name} 1$`, 'm').test(text), `${who} may do that: ${text}`);
+      check(text.includes('whoami --explain'), `${who} was not told who it is: ${text}`);
+    }
+    check(at.nodeProcess() === node && process.kill(node, 0), 'its node was stopped');
+    check(at.json('locks').some((one) => one.file.endsWith('theirs.txt')), 'the peer has lost its lock');
+    check(at.json('approvals').some((one) => one.id === approval.id), 'the approval was decided');
+  };
+  return { command: `sh '${deed}'`, areRefused };
+}
+
 // With a program that asks for permission; its dialog has Yes preselected.
 const askingChecks = {
   async 'what it asks is not answered for a person, and after their No mail wakes it'(at) {
@@ -190,30 +231,51 @@ const askingChecks = {
     await eventually('it asks', TASK_S, () => question.shows.test(at.screen()));
     await eventually('it counts as blocked', MAIL_S, () => at.json('agents')[0].state === 'blocked');
     const agent = at.json('agents')[0];
+    const isBlocked = (when) => {
+      const { state } = at.json('agents')[0];
+      check(state === 'blocked', `${when} it is ${state}`);
+    };
+    const staysOpen = async (when) => {
+      await pause(STILL_S * 1000);
+      check(question.shows.test(at.screen()), `${when} its question has gone`);
+    };
     const before = at.fake.requests().length;
     const told = at.json('prompt-peer', '--to', agent.instance_id, '--message', 'the third word is vermilion');
     check(told.nudged === false, 'it was woken while it asks');
+    await triesToAnswer(at);
+    isBlocked('since its tools said so');
+    at.json('prompt-peer', '--to', agent.instance_id, '--message', 'and the fourth', '--force');
+    await staysOpen('with its own tools and forced mail');
+    isBlocked('after that');
     // Somebody looks what there is to choose and goes away: it is still open.
     at.swarmctlWith('\x1b[B', 'pty', 'send', agent.pty, '--stdin');
-    await pause(STILL_S * 1000);
-    check(question.shows.test(at.screen()), 'its question has gone');
-    check(at.json('agents')[0].state === 'blocked', `while it asks it is ${at.json('agents')[0].state}`);
-    // Nor do the agent's own tools answer it, by typing, by waking the agent, or by saying that it is idle; nor a hook that nobody called.
-    const own = await at.runBeside(`swarmctl pty send $SWARM_SPAWN_ID --enter; echo typed $?
-      swarmctl prompt-peer --to $SWARM_MCP_INSTANCE_ID --message x --force; echo woken $?
-      for s in cli hook one two three; do swarmctl report-agent idle --source $s; done
-      swarmctl send --to $SWARM_MCP_INSTANCE_ID x; echo sent $?`);
-    for (const refused of ['typed 1', 'woken 1', 'sent 1']) check(own.includes(refused), `its tools may do that: ${own}`);
-    check(at.json('agents')[0].state === 'blocked', `since it says so itself it is ${at.json('agents')[0].state}`);
+    await staysOpen('when somebody looked');
+    isBlocked('when somebody looked');
+    await triesToAnswer(at);
+    if (question.isSaid) isBlocked('when somebody had looked and its tools said so');
+    // A hook that nobody called ends its turn; what the program says of itself counts more.
     await at.runBeside(`printf '{"session_id":"x","hook_event_name":"Stop"}' | swarmctl hook ${at.name} stop`);
-    at.json('prompt-peer', '--to', agent.instance_id, '--message', 'and the fourth', '--force');
-    await pause(STILL_S * 1000);
-    check(question.shows.test(at.screen()), 'its question was answered by its own tools');
+    at.json('prompt-peer', '--to', agent.instance_id, '--message', 'and the fifth', '--force');
+    await staysOpen('when somebody had looked, with its own tools and hook');
+    if (question.isSaid) isBlocked('since its hook was called');
     at.swarmctlWith('\x1b', 'pty', 'send', agent.pty, '--stdin');
     await eventually('the model reads the message', MAIL_S, () =>
       at.fake.heard(before).some((one) => one.role === 'tool' && one.text.includes('vermilion')),
     );
     check(!existsSync(join(at.repository, 'asked.txt')) && !existsSync(join(at.root, 'asked.txt')), 'what it asked for was allowed');
+  },
+
+  async 'its shell, which a person lets run, stops no node, releases no lock of a peer and decides nothing'(at) {
+    const { shell } = programs[at.name].asking;
+    const worker = at.only();
+    const tried = await deeds(at, at.peer(), shell.apart);
+    const before = at.fake.requests().length;
+    at.swarmctl('send', '--to', worker.id, at.steps(shell.step(tried.command)));
+    if (shell.shows) {
+      await eventually('it asks', TASK_S, () => shell.shows.test(at.screen()));
+      at.swarmctlWith('\r', 'pty', 'send', at.json('agents')[0].pty, '--stdin');
+    }
+    await tried.areRefused(before);
   },
 
   'it ends with its node': ends,
@@ -267,6 +329,16 @@ const setUpChecks = {
     check(at.json('locks').length === 1, 'it has left with its lock');
   },
 
+  async 'its shell, in a terminal of a person, stops no node, releases no lock of a peer and decides nothing'(at) {
+    const { shell } = programs[at.name].asking;
+    const tried = await deeds(at, at.peerId, shell.apart);
+    const before = at.fake.requests().length;
+    const running = at.start(at.steps({ tool: 'shell', command: tried.command }), true, true);
+    const status = await running.end(TASK_S);
+    check(status === 0, `it has ended with ${status}`);
+    await tried.areRefused(before);
+  },
+
   async 'doctor still finds it set up'(at) {
     const { status, message } = doctorOf(at);
     check(status === 'ok', `doctor says ${status}: ${message}`);
@@ -281,7 +353,7 @@ const setUpChecks = {
     check(refusals(at, before).length > 0, 'the model has not been told that the file is locked');
     const all = at.json('instances').filter((one) => one.id !== at.peerId);
     check(all.length === 1, `it has ${all.length} sessions`);
-    at.swarmctl('remove-instance', at.only().id);
+    at.endWorker(at.only());
     await eventually('it leaves', END_S, () => at.workers().length === 0);
   },
 

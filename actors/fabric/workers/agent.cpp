@@ -97,13 +97,15 @@ void report_output(self_ptr self, v1::AgentReport::State state) {
 }
 
 /// Its hooks tell when a turn begins or a question is asked, but not that a person has said No or has broken the turn off. Then it says
-/// something else of itself than they did. Only once the terminal is silent: then everything is read that it has said.
+/// something else of itself than they did; so it does when its own tools call its hooks. That something is over counts only once the terminal is
+/// silent: then everything is read that it has said.
 void report_program(self_ptr self) {
   const auto& st = self->state;
   const auto said = st.program.said();
   const auto ends_question = st.state == v1::AgentReport::BLOCKED && said != v1::AgentReport::BLOCKED;
   const auto ends_turn = st.state == v1::AgentReport::WORKING && said != v1::AgentReport::WORKING;
-  if (said == v1::AgentReport::UNKNOWN || !hooks_report(self) || (!ends_question && !ends_turn))
+  const auto asks_all_the_same = st.state != v1::AgentReport::BLOCKED && said == v1::AgentReport::BLOCKED;
+  if (said == v1::AgentReport::UNKNOWN || !hooks_report(self) || (!ends_question && !ends_turn && !asks_all_the_same))
     return;
   // As with a hook's: should its end not be told, it is not at work for ever.
   report(self, domain::program_source, said, said == v1::AgentReport::WORKING ? limits::hook_report_ttl() : std::chrono::milliseconds{});
@@ -122,6 +124,8 @@ void await_silence(self_ptr self) {
       return await_silence(self);
     st.unchanged = 0;
     st.quiet = true;
+    if (!hooks_report(self))
+      st.waking.on_time_to_begin();
     report_program(self);
     report_output(self, what_silence_means(self));
     on_change(self);
@@ -129,6 +133,39 @@ void await_silence(self_ptr self) {
 }
 
 void type(self_ptr self, std::string text, std::function<void(bool)> then);
+
+void note_answer(self_ptr self) {
+  auto& st = self->state;
+  auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+    c.mutable_report_agent()->set_session_id(st.session);
+    c.mutable_report_agent()->set_answered(true);
+  });
+  ask_writer(
+    self, st.place.links.writer, cmd, [](const reply_ptr&) {},
+    [self](caf::error&) { after(self, limits::pty_person_hold(), [self] { note_answer(self); }); });
+}
+
+/// A person at the terminal may have answered what the program asks: the next report counts.
+void take_answer(self_ptr self) {
+  auto& st = self->state;
+  if (!asks_person(self))
+    return;
+  for (auto& r : *st.told.mutable_reports())
+    r.set_answered(true);
+  note_answer(self);
+  on_change(self);
+}
+
+/// A program that says of itself that it asks also says when that is over. Until then the person has only looked what there is to choose.
+void on_answer(self_ptr self) {
+  auto& st = self->state;
+  st.person_typed_ms = st.place.links.node->clock->unix_ms();
+  st.typed_in_question = st.program.said() == v1::AgentReport::BLOCKED;
+  if (st.typed_in_question)
+    return;
+  st.program.forget();
+  take_answer(self);
+}
 
 /// What was written before the size changed was written for the old one.
 void show(self_ptr self, const v1::PtyChunk& chunk) {
@@ -156,6 +193,10 @@ void take_output(self_ptr self, const v1::PtyChunk& chunk) {
   news.remove_prefix(std::min<std::uint64_t>(news.size(), st.heeded_from - std::min(st.heeded_from, chunk.offset())));
   st.program.read(news);
   tell_terminal(self);
+  if (st.typed_in_question && st.program.said() != v1::AgentReport::BLOCKED) {
+    st.typed_in_question = false;
+    take_answer(self);
+  }
   if (st.program.asked() && st.read_to > st.heard_before)
     type(self, std::string{program_status::answer}, [](bool) {}); // unanswered, it says nothing: that does no harm
   if (st.on_output)
@@ -180,30 +221,6 @@ void read_output(self_ptr self) {
         read_output(self);
       },
       [self](caf::error& e) { give_up(self, "its terminal does not answer", e); });
-}
-
-void note_answer(self_ptr self) {
-  auto& st = self->state;
-  auto cmd = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
-    c.mutable_report_agent()->set_session_id(st.session);
-    c.mutable_report_agent()->set_answered(true);
-  });
-  ask_writer(
-    self, st.place.links.writer, cmd, [](const reply_ptr&) {},
-    [self](caf::error&) { after(self, limits::pty_person_hold(), [self] { note_answer(self); }); });
-}
-
-/// A person at the terminal may have answered what the program asks: the next report counts.
-void on_answer(self_ptr self) {
-  auto& st = self->state;
-  st.person_typed_ms = st.place.links.node->clock->unix_ms();
-  st.program.forget();
-  if (!asks_person(self))
-    return;
-  for (auto& r : *st.told.mutable_reports())
-    r.set_answered(true);
-  note_answer(self);
-  on_change(self);
 }
 
 /// What a person types there, and its size.
@@ -279,6 +296,7 @@ struct wake_try {
   std::uint64_t number;
   agent_mail mail;
   std::uint64_t questions; // before it
+  bool in_turn;            // it began in one
 };
 
 void end_try(self_ptr self) {
@@ -307,12 +325,13 @@ bool asks_meanwhile(self_ptr self, const wake_try& t) {
   return st.questions != t.questions || st.state == v1::AgentReport::BLOCKED || st.program.said() == v1::AgentReport::BLOCKED || asks_person(self);
 }
 
-void on_entered(self_ptr self, const agent_mail& mail) {
+void on_entered(self_ptr self, const wake_try& t) {
   auto& st = self->state;
   end_try(self);
   st.unseen = 0;
-  st.waking.on_woken(mail);
-  note_delivered(self, mail.newest);
+  // Without hooks the terminal's output counts as work, and the paste itself is output.
+  st.waking.on_woken(t.mail, t.in_turn || hooks_report(self));
+  note_delivered(self, t.mail.newest);
   // A program that is still drawing its first screen loses what is typed. Its hook may take its time to say that it was heard.
   after(self, 2 * (limits::agent_silence() + limits::hook_call_deadline()) + limits::pty_person_hold(), [self, nth = ++st.wakes] {
     if (nth != self->state.wakes)
@@ -335,7 +354,7 @@ void enter(self_ptr self, const wake_try& t) {
     st.on_output = [self, t] { enter(self, t); };
     return;
   }
-  type(self, "\r", [self, mail = t.mail](bool entered) { entered ? on_entered(self, mail) : try_later(self); });
+  type(self, "\r", [self, t](bool entered) { entered ? on_entered(self, t) : try_later(self); });
 }
 
 void enter_when_it_stands(self_ptr self, const wake_try& t) {
@@ -361,7 +380,7 @@ bool wake(self_ptr self, const agent_mail& mail) {
   if (line->text.empty() && st.unseen_mail == mail.newest && st.unseen >= limits::agent_wakes_max())
     return false;
   st.typing = true;
-  const wake_try t{++st.tries, mail, st.questions};
+  const wake_try t{++st.tries, mail, st.questions, st.state == v1::AgentReport::WORKING};
   if (line->text.empty())
     type(self, paste_begin + wake_line(mail) + paste_end, [self, t](bool typed) { typed ? enter_when_it_stands(self, t) : try_later(self); });
   else
@@ -385,6 +404,7 @@ void look_at_mail(self_ptr self) {
         auto& s = self->state;
         s.asking = false;
         auto mail = mail_of(a->messages());
+        s.waking.on_mail(mail);
         if (!s.typing && s.waking.wants(mail) && wake(self, mail))
           return;
         if (!s.typing && s.waking.told() && mail.newest > s.delivered_to)
@@ -441,11 +461,15 @@ void on_events(self_ptr self, const std::vector<v1::Event>& events) {
     else
       mail = true;
   }
+  tell_waking(self);
+  // A dialog may blink, or nothing follows after which the terminal would be silent.
+  if (self->state.program.said() == v1::AgentReport::BLOCKED)
+    report_program(self);
   // Somebody who waits for the mail takes it before we need to.
   if (mail)
     after(self, limits::agent_wake_grace(), [self] { on_change(self); });
   else
-    on_change(self);
+    look_at_mail(self);
 }
 
 /// The row's reports and the position to listen from belong together; what happened in between is heard again, which does no harm.

@@ -45,6 +45,7 @@ struct agent_state {
   pty_change terminal_is;      // as last heard
   std::uint64_t questions = 0; // reports that it asks its user something
   std::int64_t person_typed_ms = 0;
+  bool typed_in_question = false;                      // a person has, and the program has said of itself ever since that it asks
   std::optional<v1::AgentReport::State> told_terminal; // what it does, for who types there
   program_status program;                              // since its hooks reported last
   std::uint64_t looked_at = 0;                         // read_to at the last look for silence

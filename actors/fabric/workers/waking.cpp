@@ -31,7 +31,7 @@ std::string task_named_in(const std::string& content) {
 } // namespace
 
 void agent_waking::on_state(v1::AgentReport::State state) {
-  if (state == v1::AgentReport::WORKING)
+  if (state == v1::AgentReport::WORKING && state != state_)
     turned_ = true;
   if (state == v1::AgentReport::IDLE || state == v1::AgentReport::DONE)
     ready_ = true;
@@ -51,11 +51,16 @@ bool agent_waking::wants(const agent_mail& mail) const {
   return mail.newest > woken_up_to_ || wakes_ < limits::agent_wakes_max();
 }
 
-void agent_waking::on_woken(const agent_mail& mail) {
+void agent_waking::on_woken(const agent_mail& mail, bool at_work) {
   wakes_ = mail.newest > woken_up_to_ ? 1 : wakes_ + 1;
   woken_up_to_ = std::max(woken_up_to_, mail.newest);
   // Forced into a turn: that turn reads it, and no other begins.
-  turned_ = state_ == v1::AgentReport::WORKING;
+  turned_ = at_work && state_ == v1::AgentReport::WORKING;
+}
+
+void agent_waking::on_mail(const agent_mail& mail) {
+  if (mail.newest == 0 || mail.oldest > woken_up_to_)
+    turned_ = true;
 }
 
 agent_mail mail_of(const v1::Messages& newest) {
@@ -64,6 +69,7 @@ agent_mail mail_of(const v1::Messages& newest) {
     if (m.read() || m.no_wake())
       continue;
     out.newest = std::max(out.newest, m.id());
+    out.oldest = out.oldest == 0 ? m.id() : std::min(out.oldest, m.id());
     if (m.force_wake())
       out.newest_forced = std::max(out.newest_forced, m.id());
     out.task = task_named_in(m.content());

@@ -14,6 +14,7 @@ struct agent_mail {
   std::uint64_t newest = 0;        // that may wake
   std::uint64_t newest_forced = 0; // that may wake in the middle of a turn
   std::string task;                // of the newest, when it is an instruction for a task
+  std::uint64_t oldest = 0;        // that may wake
 };
 
 /// The newest messages of a mailbox, read or not, as far as waking goes.
@@ -27,7 +28,10 @@ public:
   /// Says whether to wake for this mail now; the caller does so and then calls on_woken. Never while the agent asks its user, or nobody knows
   /// whether it does.
   bool wants(const agent_mail&) const;
-  void on_woken(const agent_mail&);
+  /// `at_work`: when it is WORKING, that is a turn, and not the echo of what was typed.
+  void on_woken(const agent_mail&, bool at_work = true);
+  /// What it was woken for it may have read meanwhile.
+  void on_mail(const agent_mail&);
   /// It has been woken and should have begun to work by now. Whatever was typed may have been lost, so once more will do.
   void on_time_to_begin() { turned_ = true; }
   /// It has been woken and is about to look at its mail.
@@ -36,7 +40,7 @@ public:
 private:
   v1::AgentReport::State state_ = v1::AgentReport::UNKNOWN;
   bool ready_ = false;  // it has waited for input once
-  bool turned_ = false; // it has worked, or had the time to, since it was woken last
+  bool turned_ = false; // it has worked, read, or had the time to, since it was woken last
   std::uint64_t woken_up_to_ = 0;
   std::uint32_t wakes_ = 0; // for the same mail
 };

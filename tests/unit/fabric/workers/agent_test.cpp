@@ -16,7 +16,7 @@ using report = v1::AgentReport;
 
 constexpr const char* paste_begins = "\x1b[200~";
 
-agent_mail mail(std::uint64_t newest, std::uint64_t forced = 0) { return {newest, forced, {}}; }
+agent_mail mail(std::uint64_t newest, std::uint64_t forced = 0, std::uint64_t oldest = 1) { return {newest, forced, {}, oldest}; }
 
 /// A live agent worker that has printed its prompt.
 struct agent_world : fabric_world {
@@ -150,7 +150,10 @@ TEST_CASE("waking: an agent is woken once it is ready and idle, not in the middl
   w.on_woken(mail(1));
   CHECK_FALSE(w.wants(mail(1))); // it has not had a turn since
   CHECK_FALSE(w.wants(mail(2))); // which will read this as well
-  w.on_time_to_begin();
+  w.on_mail(mail(2));
+  CHECK_FALSE(w.wants(mail(2)));
+  SUBCASE("a while later") { w.on_time_to_begin(); }
+  SUBCASE("when it has read what it was woken for") { w.on_mail(mail(2, 0, 2)); }
   CHECK(w.wants(mail(1)));
   CHECK(w.wants(mail(2)));
   w.on_state(report::WORKING);
@@ -439,6 +442,58 @@ TEST_CASE("a question stays open whatever is drawn, until the program itself say
   CHECK_FALSE(a.typed().empty());
 }
 
+TEST_CASE("a person who moves in a question has not answered it while the program itself says that it asks") {
+  asked_world a;
+  a.shows(says_blocked);
+  a.person_types("\x1b[B");
+  a.shows("Yes / [No]");
+  a.typed();
+  a.tells_itself(report::IDLE, "cli");
+  a.tells_itself(report::WORKING);
+  a.mail_to_agent("look", true);
+  a.pass(60s);
+  CHECK(a.state() == report::BLOCKED);
+  CHECK(a.typed().empty());
+  SUBCASE("and then says Yes: the next report counts at once") {
+    a.person_types("\r");
+    a.keeper.print(a.pty(), says_working);
+    a.pass(100ms);
+    a.tells_itself(report::WORKING);
+    CHECK(a.state() == report::WORKING);
+  }
+  SUBCASE("and then says No: no hook tells, the program does") {
+    a.person_types("\x1b");
+    a.typed();
+    a.shows(says_idle);
+    a.pass(limits::pty_person_hold() + 2s);
+    CHECK(a.state() == report::IDLE);
+    CHECK(a.typed().rfind(begins, 0) == 0);
+  }
+}
+
+TEST_CASE("an end of its turn that the agent's own tools report does not end what the program says that it asks") {
+  asked_world a;
+  a.shows(says_blocked);
+  bool blinks = false;
+  SUBCASE("in silence") {}
+  SUBCASE("while its dialog blinks") { blinks = true; }
+  a.tells_itself(report::IDLE, "hook", true);
+  a.mail_to_agent("look", true);
+  for (int second = 0; second < 60; ++second) {
+    if (blinks)
+      a.keeper.print(a.pty(), "\x1b]0;[ ! ] Action Required\x07");
+    a.pass(1s);
+  }
+  CHECK(a.state() == report::BLOCKED);
+  CHECK(a.typed().empty());
+  a.person_types("\x1b");
+  a.typed();
+  a.shows(says_idle);
+  a.pass(limits::pty_person_hold() + 2s);
+  CHECK(a.state() == report::IDLE);
+  CHECK(a.typed().rfind(begins, 0) == 0);
+}
+
 TEST_CASE("a turn that a person breaks off is over when the program says so, not when its report runs out") {
   asked_world a;
   a.tell(report::WORKING, "hook", limits::hook_report_ttl().count());
@@ -473,6 +528,32 @@ TEST_CASE("what is typed to a program that was not ready for it is typed again")
   a.turn();
   a.pass(60s);
   CHECK(a.typed().empty());
+}
+
+TEST_CASE("a program whose hooks begin with its first prompt is told of its mail once") {
+  agent_world a{"codex"};
+  a.pass(5s);
+  CHECK(a.typed() == pasted({1, 0, a.dispatched.task().id()}) + "\r");
+  a.tells_itself(report::IDLE); // its session begins
+  a.pass(100ms);
+  a.tells_itself(report::WORKING);
+  a.pass(1s);
+  a.read_mail();
+  a.tells_itself(report::IDLE, "hook", true);
+  a.pass(60s);
+  CHECK(a.typed().empty());
+}
+
+TEST_CASE("an agent that only its terminal shows at work is woken for new mail once it has read the mail before, and says that it is idle") {
+  agent_world a;
+  a.pass(5s);
+  CHECK_FALSE(a.typed().empty());
+  a.read_mail();
+  a.tells_itself(report::IDLE, "cli");
+  a.pass(100ms);
+  a.mail_to_agent("look");
+  a.pass(2s);
+  CHECK(a.typed() == pasted({2, 0, {}}) + "\r");
 }
 
 TEST_CASE("an agent that does not read its mail is woken again after each turn, a bounded number of times") {
