@@ -35,7 +35,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
     throw std::runtime_error("gRPC does not start");
   cluster_.start();
   std::lock_guard guard{listener_mutex_};
-  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, places_, refused_);
+  listener_ = std::make_unique<local_listener>(node->facts.dir, *server_, table_, callers_, refused_);
 }
 
 node_service::hooks node_server::with_connections(node_service::hooks h) {

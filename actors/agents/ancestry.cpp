@@ -160,12 +160,23 @@ struct managed {
   pid_t session;
 };
 
-bool is_orphaned(const lineage& line, const managed& by) {
+using known_agents = std::function<const agent*(const process_stat&)>;
+
+/// A process that an agent leaves behind stays in the agent's process group unless it is led out, and is younger.
+bool an_agent_may_have_left(const process_view& all, const named_process& p, const known_agents& is_known) {
+  const auto group = all.group(p.group);
+  return std::any_of(group.begin(), group.end(), [&](const named_process& other) {
+    return other.start <= p.start && other.pid != p.pid && (is_known(other) || recognise(look_at(all, other)));
+  });
+}
+
+bool is_orphaned(const process_view& all, const lineage& line, const managed& by, const known_agents& is_known) {
   for (std::size_t i = 0; i <= by.child; ++i)
     if (line.processes[i].session == line.processes[i].pid)
       return false;
-  // In a container the first process may be a person's shell: what it starts is in its session.
-  return line.processes[by.child].session != by.session;
+  // In a container the first process may be a person's shell or script: what it starts is in its session, and so is what it has taken over.
+  const auto& child = line.processes[by.child];
+  return child.session != by.session || an_agent_may_have_left(all, child, is_known);
 }
 
 role role_of(const process_view& all, const lineage& line, std::size_t at, const look& l) {
@@ -205,7 +216,7 @@ std::optional<lineage> lineage_of(const process_view& all, pid_t pid) {
   return std::nullopt;
 }
 
-standing standing_of(const process_view& all, const lineage& line, uid_t us, const std::function<const agent*(const process_stat&)>& is_known_root) {
+standing standing_of(const process_view& all, const lineage& line, uid_t us, const known_agents& is_known_root) {
   standing out;
   std::optional<managed> by;
   for (std::size_t i = 0; i < line.processes.size(); ++i) {
@@ -239,7 +250,7 @@ standing standing_of(const process_view& all, const lineage& line, uid_t us, con
   if (out.root)
     return out;
   out.mark = mark_of(all, line.processes.front().pid, out.end == walk_end::multiplexer ? std::optional{out.chain.back().pid} : std::nullopt);
-  out.is_orphan = out.end == walk_end::top && by && is_orphaned(line, *by);
+  out.is_orphan = out.end == walk_end::top && by && is_orphaned(all, line, *by, is_known_root);
   return out;
 }
 
@@ -252,7 +263,7 @@ std::string reason_for_suspicion(const process_view& all, pid_t pid, uid_t us) {
     return concat({"this process was started by the agent ", at.chain[*at.root].agent->name, " (process ", at.chain[*at.root].pid, ")"});
   if (!at.mark.empty())
     return "this process has " + at.mark + " in its environment, which agents set for the commands of their tools";
-  return at.is_orphan ? "who started this process has ended" : std::string{};
+  return at.is_orphan ? "who started this process has ended, or is a container's first process beside an agent" : std::string{};
 }
 
 } // namespace swarm::agents

@@ -20,7 +20,7 @@ struct look {
   std::vector<std::string> arguments; // its own name first
 };
 
-/// Null when it is none of ours.
+/// Null when it is no agent of the table.
 const agent* recognise(const look&);
 /// What people call the program: the name of its executable, or of the script that an interpreter runs.
 std::string name_of(const look&);
@@ -58,9 +58,10 @@ struct standing {
   walk_end end = walk_end::top;
   /// Of the agent that it runs below: its place in `chain`.
   std::optional<std::size_t> root;
-  /// NAME=value in its own start environment that makes it an agent's; empty when an agent was found, or when there is none.
+  /// NAME=value in its own start environment that makes it an agent's; empty when an agent was found, or when no such variable is set.
   std::string mark;
-  /// Nobody who could be asked has started it: who did is gone, and the service manager has taken it over.
+  /// Nobody who could be asked has started it: who did is gone, and the service manager has taken it over. In the kernel session of the manager
+  /// itself, as in a container whose first process is a script, it is one where an older agent runs in its process group.
   bool is_orphan = false;
 };
 

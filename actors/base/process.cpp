@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/proc_file.hpp"
 
 namespace swarm {
 
@@ -18,23 +19,6 @@ namespace {
 constexpr int walk_attempts = 5;
 
 std::string proc_path(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
-
-std::optional<std::string> read_proc(pid_t pid, const char* name, std::size_t bytes_max) {
-  unique_fd fd{open(proc_path(pid, name).c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd)
-    return std::nullopt;
-  std::string out;
-  char buffer[4096];
-  while (out.size() < bytes_max) {
-    auto n = read(fd.get(), buffer, sizeof buffer);
-    if (n < 0)
-      return std::nullopt;
-    if (n == 0)
-      break;
-    out.append(buffer, static_cast<std::size_t>(n));
-  }
-  return out;
-}
 
 /// With hidepid it cannot be seen, but the kernel says whether it may be signalled: also a setuid program that our user has started may be.
 bool is_of_another_user(pid_t pid) { return kill(pid, 0) != 0 && errno == EPERM; }
@@ -71,6 +55,23 @@ std::optional<std::vector<pid_t>> settled_chain_of(pid_t pid) {
 }
 
 } // namespace
+
+std::optional<std::string> read_proc(pid_t pid, const char* name, std::size_t bytes_max) {
+  unique_fd fd{open(proc_path(pid, name).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd)
+    return std::nullopt;
+  std::string out;
+  char buffer[4096];
+  while (out.size() < bytes_max) {
+    auto n = read(fd.get(), buffer, std::min(sizeof buffer, bytes_max - out.size()));
+    if (n < 0)
+      return std::nullopt;
+    if (n == 0)
+      break;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+  return out;
+}
 
 std::optional<process_stat> read_process(pid_t pid) {
   auto text = read_proc(pid, "stat", 4096);

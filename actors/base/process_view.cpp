@@ -1,34 +1,14 @@
 #include "actors/base/process_view.hpp"
 
+#include <algorithm>
 #include <charconv>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "actors/base/limits.hpp"
-#include "actors/base/unique_fd.hpp"
+#include "actors/base/proc_file.hpp"
 
 namespace swarm {
 
 namespace {
-
-std::optional<std::string> read_proc(pid_t pid, const char* name, std::size_t bytes_max) {
-  const auto path = "/proc/" + std::to_string(pid) + "/" + name;
-  unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd)
-    return std::nullopt;
-  std::string out;
-  char buffer[4096];
-  while (out.size() < bytes_max) {
-    auto n = read(fd.get(), buffer, std::min(sizeof buffer, bytes_max - out.size()));
-    if (n < 0)
-      return std::nullopt;
-    if (n == 0)
-      break;
-    out.append(buffer, static_cast<std::size_t>(n));
-  }
-  return out;
-}
 
 class proc_files final : public process_view {
 public:
@@ -36,6 +16,14 @@ public:
     auto text = read_proc(pid, "stat", 4096);
     auto stat = text ? parse_process_stat(pid, *text) : std::nullopt;
     return stat ? std::optional{named_process{*stat, std::string{name_in_stat(*text)}}} : std::nullopt;
+  }
+  std::vector<named_process> group(pid_t id) const override {
+    std::vector<named_process> out;
+    for (const auto& p : list_processes())
+      if (p.group == id)
+        if (auto named = process(p.pid))
+          out.push_back(std::move(*named));
+    return out;
   }
   std::optional<uid_t> user_of(pid_t pid) const override {
     auto text = read_proc(pid, "status", 4096);

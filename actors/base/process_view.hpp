@@ -22,6 +22,8 @@ public:
   virtual ~process_view() = default;
   /// Empty: it is gone, or may not be seen.
   virtual std::optional<named_process> process(pid_t) const = 0;
+  /// Those of a process group that can be seen, in no particular order.
+  virtual std::vector<named_process> group(pid_t) const = 0;
   /// The user with whose rights it runs.
   virtual std::optional<uid_t> user_of(pid_t) const = 0;
   /// Path of its program; empty for a process of another user and for one that nobody may look into.

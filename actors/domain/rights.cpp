@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/text.hpp"
+#include "actors/domain/explained.hpp"
 #include "actors/domain/refusal.hpp"
 #include "swarm/v1/federation.pb.h"
 
@@ -219,8 +220,6 @@ std::string_view grant_for(principal_kind k, const right& r) {
       return w.grant;
   return {};
 }
-
-constexpr std::string_view explained = " `swarmctl whoami --explain` says who this process is to the node.";
 
 /// Why not, and what to do instead.
 std::string why_not(principal_kind k, const right& r) {

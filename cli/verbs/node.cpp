@@ -292,13 +292,32 @@ std::optional<int> keep_down(invocation& cli, const down_options& o) {
   return code::ok;
 }
 
+/// Who may not stop the node is told so before anybody is asked, and by the call that stops it: the node counts refusals by what was asked.
+void refuse_who_may_not(const invocation& cli) {
+  const auto kind = [&]() -> std::optional<v1::Principal::Kind> {
+    try {
+      return cli.node().admin.explain().principal().kind();
+    } catch (const call_failed& f) {
+      if (!f.is_refusal())
+        throw;
+      return std::nullopt; // a node of a version that cannot say
+    }
+  }();
+  if (!kind)
+    cli.node().admin.nodes();
+  if (!kind || *kind == v1::Principal::OPERATOR)
+    return;
+  v1::ShutdownRequest harmless; // whoever has become the operator meanwhile has agreed to nothing
+  harmless.set_keep_keeper(true);
+  cli.node().admin.shutdown(harmless);
+}
+
 int run_down(invocation& cli, const down_options& o) {
   cli.node().finder.never_start();
   if (!cli.node().finder.running())
     if (auto status = keep_down(cli, o))
       return *status;
-  // Who may not stop the node is told so before anybody is asked.
-  cli.node().admin.nodes();
+  refuse_who_may_not(cli);
   auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);
   if (!agreed(cli, o, programs))
     throw failure(code::refused, "nothing was stopped");

@@ -351,7 +351,8 @@ v1::PtyInfo kill_one(const invocation& cli, const std::string& who, v1::PtyInfo 
   v1::KillPtyRequest request;
   request.set_pty_id(terminal.id());
   request.set_signal(signal);
-  if (terminal.running())
+  // Of one that is not in the list the node says how it is with it.
+  if (terminal.running() || terminal.scope().empty())
     terminal = cli.node().ptys.kill(request);
   if (terminal.running())
     return terminal;

@@ -389,6 +389,9 @@ int run_run(invocation& cli, const routine_options& o) {
   } catch (const routines::refused_run& e) {
     throw failure(code::refused, e.what());
   }
+  if (const auto& dropped = run.dropped_summary(); !dropped.empty())
+    cli.io().error("the last run of " + routine.full_name() + " is over, so this is a new one; nobody has taken the summary of the last one (task " +
+                   dropped + "), and it is cancelled");
   for (const auto& problem : run.problems())
     cli.io().error("swarmctl routine: " + problem);
   if (!cli.json_wanted())

@@ -1,14 +1,18 @@
 // logs, cancel, retry: what the worker of a task printed, that it goes no further, and that it is done once more.
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/rows.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/follow.hpp"
 #include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/program_output.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/session/task_follow.hpp"
+
+#include <algorithm>
 
 namespace swarm::cli {
 
@@ -160,6 +164,42 @@ void add_losses(invocation& cli, const v1::Spawn& worker, v1::Dispatch& body) {
   }
 }
 
+/// Whether the worker's process is there; `revision` is that of the answer.
+bool is_there(invocation& cli, const v1::Spawn& worker, std::uint64_t& revision) {
+  auto query = cli.query();
+  query.set_scope(worker.scope());
+  query.mutable_list_spawns()->set_task_id(worker.task_id());
+  query.mutable_list_spawns()->set_live_only(true);
+  const auto answer = cli.ask(query);
+  revision = answer.revision();
+  const auto& live = answer.spawns().spawns();
+  return std::any_of(live.begin(), live.end(), [&](const auto& s) { return s.id() == worker.id() && s.status() != v1::Spawn::REQUESTED; });
+}
+
+/// A command that was cancelled is being ended, which takes it seconds at most: the next one is not to meet it in their directory. One on a host that
+/// is not linked goes on for longer than anybody would wait.
+void await_end_of_command(invocation& cli, const v1::Spawn& worker) {
+  std::uint64_t revision = 0;
+  if (domain::is_agent(worker.harness()) || !domain::is_live(worker) || !is_there(cli, worker, revision))
+    return;
+  const auto away = away_nodes(cli);
+  if (std::any_of(away.begin(), away.end(), [&](const auto& n) { return n.id == worker.node_id(); }))
+    return;
+  cli.io().note("the command of the task before is still ending; the next one begins after that");
+  v1::WatchRequest request;
+  request.set_scope(worker.scope());
+  request.set_subject(worker.id());
+  request.set_after(revision);
+  const auto goes_on = [&] { return is_there(cli, worker, revision); };
+  const auto end = follow_events(
+    cli, request, milliseconds_of(cli.flags.timeout_s, "--timeout"),
+    [](const v1::Event& e) { return e.type() != "spawn.ended" && e.type() != "spawn.failed"; }, goes_on);
+  if (end == follow_end::interrupted)
+    throw failure(code::interrupted, "");
+  if (end == follow_end::timed_out)
+    throw failure(code::deadline, "the command of the task before has not ended yet; try again");
+}
+
 /// The same task, and the same worker for it when it had one. The environment is that of now.
 int run_retry(invocation& cli, const std::string& who) {
   auto old = task_of(cli, who);
@@ -186,8 +226,10 @@ int run_retry(invocation& cli, const std::string& who) {
   body.set_fresh(true); // for a home that does not know the line above
   body.set_no_spawn(!worker);
   add_gates(cli, old, body);
-  if (worker)
+  if (worker) {
     add_losses(cli, *worker, body);
+    await_end_of_command(cli, *worker);
+  }
   auto d = cli.execute(command, environment).dispatch();
   remember_made(cli, kind_of_thing::task, d.task().scope(), d.task().id());
   if (d.has_spawn())

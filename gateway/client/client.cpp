@@ -77,10 +77,23 @@ call_failed as_failure(const grpc::Status& s) {
 call_failed as_failure(const grpc::Status& s, bool may_have_arrived) {
   if (!may_have_arrived || s.error_code() != grpc::StatusCode::FAILED_PRECONDITION)
     return as_failure(s);
-  return as_failure({s.error_code(), s.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown"});
+  const auto& text = s.error_message();
+  return as_failure(
+    {s.error_code(), text + (text.ends_with('.') ? " " : ". ") + "An earlier try of this call may have arrived: its outcome is unknown"});
 }
 
 call_failed interrupted() { return {code::interrupted, ""}; }
+
+/// Also when the other end has hung up, or the process of a pidfd has ended. False when the time is over.
+bool await_readable(int fd, steady_clock::time_point until) {
+  pollfd p{fd, POLLIN, 0};
+  int n = 0;
+  do {
+    auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now()).count();
+    n = poll(&p, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max())));
+  } while ((n < 0 && errno == EINTR) || (n == 0 && steady_clock::now() < until));
+  return n > 0;
+}
 
 class grpc_pty_stream final : public pty_stream {
 public:
@@ -120,13 +133,35 @@ client::~client() = default;
 std::shared_ptr<grpc::Channel> client::try_connect(time_point until) {
   if (settings_.elsewhere)
     return channel_over(connect_over_ssh(until, false));
+  return channel_over(connect_here());
+}
+
+unique_fd client::connect_here() {
   auto connected = connect_at(settings_.dir.socket());
-  if (!connected)
-    return nullptr;
   ucred peer{};
   socklen_t size = sizeof peer;
-  node_pid_ = getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
-  return channel_over(std::move(connected));
+  if (connected)
+    node_pid_ = getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+  return connected;
+}
+
+/// A node speaks first. One that was killed takes connections until its last thread has ended, and says nothing.
+unique_fd client::connect_to_speaker(time_point until) {
+  auto connected = connect_here();
+  if (!connected)
+    return {};
+  auto process = open_pidfd(static_cast<pid_t>(node_pid_));
+  if (!await_readable(connected.get(), until))
+    throw as_failure({grpc::StatusCode::DEADLINE_EXCEEDED, ""});
+  char first = 0;
+  if (recv(connected.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) > 0)
+    return connected;
+  if (auto again = connect_here())
+    return again; // it turns callers away
+  // With its process the lock goes.
+  if (process)
+    await_readable(process->get(), until);
+  return {};
 }
 
 unique_fd client::connect_over_ssh(time_point until, bool wait) {
@@ -423,14 +458,7 @@ v1::ShutdownReply client::shutdown(const v1::ShutdownRequest& request) {
 bool client::wait_for_exit(std::int64_t pid, std::int64_t timeout_ms) {
   if (pid != node_pid_ || !leaving_)
     return true; // it was gone before anybody could look
-  auto until = steady_clock::now() + milliseconds{std::max<std::int64_t>(timeout_ms, 0)};
-  pollfd ended{leaving_.get(), POLLIN, 0};
-  int n = 0;
-  do {
-    auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now()).count();
-    n = poll(&ended, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max())));
-  } while ((n < 0 && errno == EINTR) || (n == 0 && steady_clock::now() < until));
-  return n > 0;
+  return await_readable(leaving_.get(), steady_clock::now() + milliseconds{std::max<std::int64_t>(timeout_ms, 0)});
 }
 
 v1::CheckReply client::check(const v1::CheckRequest& request) {
@@ -655,8 +683,9 @@ std::unique_ptr<node_line> client::connect(const std::string& token, bool may_st
 }
 
 bool client::running() {
+  const auto until = steady_clock::now() + milliseconds{settings_.timeout_ms};
   if (!channel_)
-    channel_ = try_connect(steady_clock::now() + milliseconds{settings_.timeout_ms});
+    channel_ = settings_.elsewhere ? try_connect(until) : channel_over(connect_to_speaker(until));
   if (!channel_ && settings_.elsewhere && take_cancelled())
     throw interrupted();
   was_connected_ = was_connected_ || channel_;

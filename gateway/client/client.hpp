@@ -97,6 +97,10 @@ private:
   /// Connects, starting a node if there is none and that is allowed. Throws `call_failed`; null if a node that was there is away.
   std::shared_ptr<grpc::Channel> channel(time_point until);
   std::shared_ptr<grpc::Channel> try_connect(time_point until);
+  /// To the node of this user, whose pid is node_pid_ then; empty when nobody listens.
+  unique_fd connect_here();
+  /// The same, empty also for a node that is ending. Throws `call_failed` when the one that listens says nothing by then.
+  unique_fd connect_to_speaker(time_point until);
   /// The same over ssh, which starts a node there if that is allowed; else it waits for one, if it may.
   unique_fd connect_over_ssh(time_point until, bool wait);
   std::shared_ptr<grpc::Channel> channel_over(unique_fd connected) const;

@@ -12,9 +12,11 @@ bool is_id(const json& id) { return id.is_string() || id.is_number_integer(); }
 
 parsed_line parse(std::string_view line) {
   auto value = domain::parse_json_of_others(line);
-  if (!value)
-    return {};
   parsed_line out;
+  if (!value) {
+    out.answer = error_of(nullptr, error{parse_error, "The line is no JSON, or has more levels or members than are read"});
+    return out;
+  }
   if (!value->is_object()) {
     out.answer = error_of(nullptr, error{invalid_request, "A message is one JSON object on a line; batches are not taken"});
     return out;

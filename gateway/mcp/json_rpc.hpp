@@ -13,6 +13,7 @@ using json = nlohmann::ordered_json;
 
 namespace rpc {
 
+inline constexpr int parse_error = -32700;
 inline constexpr int invalid_request = -32600;
 inline constexpr int method_not_found = -32601;
 inline constexpr int invalid_params = -32602;
@@ -35,8 +36,7 @@ struct message {
   bool is_notification() const noexcept { return id.is_null(); }
 };
 
-/// What the line holds: a message, or the answer to a malformed line, or neither for what is passed over (as in swarm-mcp): lines that are
-/// no JSON, and answers to requests nobody made.
+/// What the line holds: a message, or the answer to a malformed line, or neither for an answer to a request nobody made, which is passed over.
 struct parsed_line {
   std::optional<message> received;
   std::optional<json> answer;

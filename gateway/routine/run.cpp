@@ -175,7 +175,7 @@ void run::find_or_begin(const ports& p) {
 }
 
 /// Cancels the summary task of a run that is over, if nobody has taken it.
-void run::drop_summary(const ports& p) const {
+void run::drop_summary(const ports& p) {
   const auto& task = states_.back().task;
   if (domain::is_terminal(task.status()) || task.status() == v1::IN_PROGRESS)
     return;
@@ -187,7 +187,8 @@ void run::drop_summary(const ports& p) const {
   body.set_has_result(true);
   body.set_quiet(true);
   // A refusal is ignored: somebody else has just taken the task.
-  p.execute(command, {});
+  if (!p.execute(command, {}).has_refusal())
+    dropped_summary_ = task.id();
 }
 
 /// Finds out before any task is made whether the caller may start workers: it sends a dispatch without a title, which the node always refuses,

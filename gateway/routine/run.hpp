@@ -84,6 +84,8 @@ public:
 
   /// One line for each step that could not be routed, with the reason.
   std::vector<std::string> problems() const;
+  /// The summary task of the run before this one, which nobody had taken and which start() has cancelled; empty when there was none.
+  const std::string& dropped_summary() const noexcept { return dropped_summary_; }
   /// "3 done, 1 failed"
   std::string counts() const;
   /// The run as JSON; with `results` also the results of the steps.
@@ -115,7 +117,7 @@ private:
   std::string harness_of(std::size_t) const;
   /// Reads the task again; returns the revision of the answer.
   std::uint64_t look_at(const ports&, state&) const;
-  void drop_summary(const ports&) const;
+  void drop_summary(const ports&);
   void end_summary(const ports&);
   void take_mail(const ports&);
   void write_summary(const ports&, const std::string& session) const;
@@ -132,6 +134,7 @@ private:
   std::string root_;
   wishes wishes_;
   std::string id_;
+  std::string dropped_summary_;
   bool existing_ = false;
   std::uint64_t revision_ = 0;
   std::vector<state> states_;                             // of the steps, and last of the summary

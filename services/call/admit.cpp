@@ -1,6 +1,11 @@
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/explained.hpp"
 #include "actors/domain/order_seal.hpp"
 #include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
@@ -14,6 +19,23 @@
 namespace swarm {
 
 grpc::Status to_status(const v1::Refusal& r) { return {grpc::StatusCode::PERMISSION_DENIED, r.text()}; }
+
+namespace {
+
+/// With the rule that made the caller who it is. Of a background process the refusal itself says it, and a user's place is no reason.
+grpc::Status with_place(const grpc::Status& why, const caller_place& place) {
+  if (place.is == caller_place::kind::user || place.is == caller_place::kind::orphan)
+    return why;
+  const auto refusal = why.error_message();
+  std::string_view text = refusal;
+  if (text.ends_with(domain::explained))
+    text.remove_suffix(domain::explained.size());
+  auto reason = reason_of(place);
+  reason.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(reason.front())));
+  return {why.error_code(), concat({text, text.ends_with('.') ? " " : ". ", reason, ask_why})};
+}
+
+} // namespace
 
 grpc::Status note(const service_environment& service, const claim& who, const v1::Principal& principal, grpc::Status why) {
   service.refused.add(principal, name_of(who.asks), why.error_message());
@@ -29,9 +51,8 @@ admitted admit(const service_environment& service, const grpc::CallbackServerCon
     return out;
   }
   if (auto refused = domain::may_ever(out.who.is_final() ? out.who.principal.kind() : v1::Principal::SESSION, what)) {
-    out.status = to_status(*refused);
-    if (out.who.place.is != caller_place::kind::user)
-      out.status = {out.status.error_code(), out.status.error_message() + ": " + reason_of(out.who.place) + ask_why};
+    const auto stands_by_place = out.who.rule != v1::Explanation::LOGIN;
+    out.status = stands_by_place ? with_place(to_status(*refused), out.who.place) : to_status(*refused);
     auto principal = out.who.principal;
     if (!out.who.is_final())
       principal.set_kind(v1::Principal::SESSION);
@@ -53,14 +74,44 @@ namespace {
 
 prepared_call refuse(const std::string& text) { return {nullptr, {grpc::StatusCode::INVALID_ARGUMENT, text}, std::nullopt}; }
 
+/// Where a command asks for a worker on this node by its name. That is no choice of nodes: the worker works in the checkout that was named, as it
+/// does without a name. Null when none or another is named. With labels the worker may go to another host when this one is lost, so it is not bound
+/// to a directory of this one.
+std::string* own_name_in(const service_environment& service, v1::Command& cmd) {
+  if (!service.node->cluster)
+    return nullptr;
+  auto look = [&](auto& body) -> std::string* {
+    if (body.on().empty() || !body.where().empty())
+      return nullptr;
+    const auto view = service.node->cluster->view();
+    const auto& here = service.node->facts.node_id;
+    const auto& all = view.nodes();
+    const auto me = std::find_if(all.begin(), all.end(), [&](const auto& n) { return n.info().node_id() == here; });
+    const bool is_meant = body.on() == here || (me != all.end() && me->info().node_name() == body.on());
+    return is_meant ? body.mutable_on() : nullptr;
+  };
+  if (cmd.has_dispatch())
+    return look(*cmd.mutable_dispatch());
+  return cmd.has_request_spawn() ? look(*cmd.mutable_request_spawn()) : nullptr;
+}
+
+void to_store(const service_environment& service, path_view& paths, v1::Command& cmd) {
+  auto* on = own_name_in(service, cmd);
+  const auto own_name = on ? std::exchange(*on, {}) : std::string{};
+  paths.to_store(cmd);
+  if (on)
+    *on = own_name;
+}
+
 /// With the paths of this host: programs and directories are looked for.
-std::optional<v1::Refusal> check_harness_here(v1::Command& cmd, const std::vector<std::string>& environment, path_view& paths) {
+std::optional<v1::Refusal> check_harness_here(const service_environment& service, v1::Command& cmd, const std::vector<std::string>& environment,
+                                              path_view& paths) {
   if (!cmd.has_dispatch() && !cmd.has_request_spawn())
     return std::nullopt;
   const auto scope = cmd.scope();
   paths.to_caller(cmd);
   auto refusal = check_harness(cmd, environment);
-  paths.to_store(cmd);
+  to_store(service, paths, cmd);
   cmd.set_scope(scope);
   return refusal;
 }
@@ -71,7 +122,7 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
   const auto* cluster = service.node->cluster;
   const auto& here = service.node->facts.node_id;
   if (!cluster)
-    return check_harness_here(cmd, environment, paths);
+    return check_harness_here(service, cmd, environment, paths);
   if (!cluster->home_of(cmd.scope()).empty())
     return std::nullopt;
   auto asks = [&](const auto& body) { return !body.on().empty() || !body.where().empty(); };
@@ -85,7 +136,7 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
   if (chosen.empty() && !reason.empty())
     return std::nullopt; // none fits: refused if a worker is really needed
   if (chosen.empty() || chosen == here)
-    return check_harness_here(cmd, environment, paths);
+    return check_harness_here(service, cmd, environment, paths);
   if (cluster->is_shared(cmd.scope()))
     return std::nullopt;
   return domain::refusal(v1::Refusal::STATE, "The scope " + cmd.scope() +
@@ -125,12 +176,12 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   const auto& places = service.callers.places();
   in.principal = speaker(places, by, who, req.command().actor());
   if (req.command().has_register_session())
-    in.agent = agent_start_of(places, by.place);
+    in.agent = agent_start_of(places, by);
   in.node_id = service.node->facts.node_id;
   in.node_name = service.node->facts.node_name;
   in.to_store = [&](v1::Command& cmd) {
     paths.emplace(service.nodes.shared(), *cmd.mutable_scope(), cmd.caller().directory());
-    paths->to_store(cmd);
+    to_store(service, *paths, cmd);
     if (!service.node->cluster || service.node->cluster->home_of(cmd.scope()).empty())
       hide_variables(cmd, service.node->facts.token_key);
     // Hosts that are in no cluster have nobody to name their files for.

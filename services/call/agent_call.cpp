@@ -29,9 +29,10 @@ agent_process outermost(agent_roots& roots, agent_process at) {
 
 } // namespace
 
-std::optional<v1::AgentStart> agent_start_of(const caller_places& places, const caller_place& place) {
-  if (place.is != caller_place::kind::agent)
+std::optional<v1::AgentStart> agent_start_of(const caller_places& places, const claim& who) {
+  if (!who.is_below_agent())
     return std::nullopt;
+  const auto& place = who.place;
   auto& roots = places.roots();
   const auto started = outermost(roots, {place.root, place.program});
   const auto* program = agents::find(started.program);
@@ -47,8 +48,7 @@ std::optional<v1::AgentStart> agent_start_of(const caller_places& places, const 
 
 v1::Principal speaker(const caller_places& places, const claim& who, const v1::Principal& caller, const std::string& named) {
   auto out = caller;
-  if (who.place.is != caller_place::kind::agent || who.rule == v1::Explanation::TOKEN || caller.kind() != v1::Principal::SESSION || named.empty() ||
-      named == caller.id())
+  if (!who.is_below_agent() || who.rule == v1::Explanation::TOKEN || caller.kind() != v1::Principal::SESSION || named.empty() || named == caller.id())
     return out;
   const auto root = places.roots().find(who.place.root);
   if (root && std::any_of(root->sessions.begin(), root->sessions.end(), [&](const auto& s) { return s.id == named; })) {

@@ -9,21 +9,10 @@
 
 namespace swarm {
 
-namespace {
-
-std::string_view program_in(std::string_view path) {
-  constexpr std::string_view replaced = " (deleted)";
-  if (path.ends_with(replaced))
-    path.remove_suffix(replaced.size());
-  return path.substr(path.rfind('/') + 1);
-}
-
-} // namespace
-
 /// Also of another node, or one that was not seen: it names itself so, and after an upgrade its file is " (deleted)".
 bool caller_places::is_keeper(const named_process& p) const {
   constexpr std::string_view name = "swarm-keeper";
-  return p.pid == keeper_pid_() || p.name == name || program_in(roots_.processes().executable_of(p.pid).value_or("")) == name;
+  return p.pid == keeper_pid_() || p.name == name || agents::name_of({roots_.processes().executable_of(p.pid).value_or(""), p.name, {}}) == name;
 }
 
 caller_look caller_places::look_at(std::int64_t pid) const {
@@ -74,7 +63,8 @@ std::string reason_of(const caller_place& p) {
     case caller_place::kind::agent: return concat({"this process was started by the agent ", p.program, " (process ", p.root.pid, ")"});
     case caller_place::kind::marked:
       return concat({"this process has ", p.mark, " in its environment, which agents set for the commands of their tools, and no agent is above it"});
-    case caller_place::kind::orphan: return "who started this process has ended, so nobody can tell whether a person wants it";
+    case caller_place::kind::orphan:
+      return "who started this process has ended, or is a container's first process beside an agent: nobody can tell whether a person wants it";
     case caller_place::kind::user: break;
   }
   return "this process was started by the user of the node, and by no agent";

@@ -30,8 +30,6 @@ struct caller_place {
   process_key root = {};        // of an agent
   std::string program = {};     // of an agent
   std::string mark = {};        // NAME=value
-
-  bool is_agents() const noexcept { return is == kind::agent || is == kind::marked; }
 };
 
 /// What was seen on the way, for those who want to know why.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/text.hpp"
+#include "actors/domain/commands.hpp"
 
 namespace swarm {
 
@@ -56,6 +57,10 @@ void add_chain(v1::Explanation& out, const claim& who, const caller_look& look, 
         p.set_matched(true);
         return;
       }
+    if (who.rule == v1::Explanation::LOGIN) {
+      p.set_matched(i == 0);
+      continue;
+    }
     if (who.place.is == place_kind::agent && line[i].pid == who.place.root.pid)
       p.set_matched(true);
     if ((who.place.is == place_kind::marked || who.place.is == place_kind::user) && i == 0)
@@ -68,6 +73,15 @@ void add_chain(v1::Explanation& out, const claim& who, const caller_look& look, 
 void lines(google::protobuf::RepeatedPtrField<std::string>& out, std::initializer_list<const char*> texts) {
   for (const auto* t : texts)
     *out.Add() = t;
+}
+
+using domain::right_to;
+
+const domain::right* right_to(v1::Command::BodyCase body) {
+  for (const auto& spec : domain::commands())
+    if (spec.body == body)
+      return &spec.from.get();
+  return nullptr;
 }
 
 void add_ways_out(v1::Explanation& out) {
@@ -85,32 +99,76 @@ v1::Explanation explanation_of(const claim& who, const caller_look& look, const 
   out.set_reason(reason_of(who.place));
   if (who.rule == v1::Explanation::TOKEN)
     out.set_reason("this process shows the token of a session");
+  if (who.rule == v1::Explanation::LOGIN)
+    out.set_reason("a person has logged in at this terminal (swarmctl login), whatever is above it");
   add_chain(out, who, look, workers);
   out.set_end(end_of(look.standing.end, look));
   return out;
 }
 
+const std::vector<subject>& subjects() {
+  using enum domain::operation;
+  using c = v1::Command;
+  using q = v1::Query;
+  using domain::terminal;
+  auto terminals_of = [](terminal whose) {
+    std::vector<const domain::right*> out;
+    for (auto what : {pty_read, pty_write, pty_resize, pty_kill, pty_forget, pty_attach})
+      out.push_back(right_to(what, whose));
+    return out;
+  };
+  static const std::vector<subject> all{
+    {"register a session (swarmctl register), and list sessions, tasks and locks",
+     {right_to(c::kRegisterSession), right_to(q::kListSessions), right_to(q::kListTasks), right_to(q::kListLocks)}},
+    {"work with tasks, locks, messages, keys and events",
+     {right_to(c::kCreateTasks), right_to(c::kClaimTask), right_to(c::kUpdateTask), right_to(c::kCompleteTask), right_to(c::kAcquireLock),
+      right_to(c::kSendMessage), right_to(c::kSetKv), right_to(q::kListMessages), right_to(q::kGetKv), right_to(watch_events)}},
+    {"wait for a session's mail and news", {right_to(wait_for_activity), right_to(attach_session)}},
+    {"read, resize and end its own terminal",
+     {right_to(pty_read, terminal::own), right_to(pty_resize, terminal::own), right_to(pty_kill, terminal::own)}},
+    {"start programs and workers", {right_to(pty_create), right_to(c::kDispatch), right_to(c::kRequestSpawn)}},
+    {"use the terminals of programs", terminals_of(terminal::program)},
+    {"use the terminals of agents", terminals_of(terminal::agent)},
+    {"decide approvals", {right_to(c::kDecideApproval)}},
+    {"act as another session, give grants, register coordinators and other identities",
+     {right_to(act_as_session), right_to(give_grants), right_to(make_coordinators), right_to(choose_identity)}},
+    {"stop, back up or change the node and its cluster",
+     {right_to(node_shutdown), right_to(node_backup), right_to(node_kill_actor), right_to(set_passphrase), right_to(cluster_found),
+      right_to(cluster_create_join_token), right_to(cluster_join), right_to(cluster_unlock_authority), right_to(cluster_revoke_node),
+      right_to(cluster_drain_node), right_to(cluster_leave), right_to(cluster_share_scope), right_to(cluster_unshare_scope)}}};
+  return all;
+}
+
+extent extent_of(const v1::Principal& who, const domain::right& r) {
+  if (r.some.has(who.kind()))
+    return extent::by_rule;
+  if (domain::holds_outright(who, r))
+    return extent::all;
+  return r.own.has(who.kind()) ? extent::own : extent::none;
+}
+
 void add_rights(v1::Explanation& out, const v1::Principal& who) {
   *out.mutable_principal() = who;
-  auto& may = *out.mutable_may();
-  auto& may_not = *out.mutable_may_not();
-  switch (who.kind()) {
-    case v1::Principal::OPERATOR: lines(may, {"everything"}); return;
-    case v1::Principal::SESSION:
-      lines(may, {"act as its session: tasks, locks, messages, keys and waits", "read its own terminal"});
-      for (const auto& grant : who.grants())
-        *may.Add() = "what the grant " + grant + " gives";
-      lines(may_not, {"decide what needs a person", "act as another session, or take its locks", "stop, back up or change the node"});
-      break;
-    case v1::Principal::AGENT:
-      lines(may, {"register a session, which it acts as from then on: swarmctl register", "look: list sessions, tasks and locks"});
-      lines(may_not, {"change anything before it has registered"});
-      break;
-    case v1::Principal::ORPHAN:
-      lines(may, {"what a session may, and act as any session of the node"});
-      lines(may_not, {"decide what needs a person", "type into terminals", "stop, back up or change the node"});
-      break;
-    default: break;
+  if (who.kind() == v1::Principal::OPERATOR) {
+    out.add_may("everything");
+    return;
+  }
+  v1::Principal person;
+  person.set_kind(v1::Principal::OPERATOR);
+  for (const auto& s : subjects()) {
+    const auto& right = *s.rights.front();
+    switch (extent_of(who, right)) {
+      case extent::all: out.add_may(s.text); break;
+      case extent::own: out.add_may(concat({s.text, " (its own)"})); break;
+      case extent::by_rule: out.add_may(concat({s.text, ", only as ", right.rule})); break;
+      case extent::none:
+        if (domain::holds(person, right))
+          out.add_may_not(s.text);
+    }
+  }
+  if (out.may_size() <= 1) {
+    out.clear_may_not();
+    out.add_may_not(out.may().empty() ? "anything" : "anything else");
   }
   add_ways_out(out);
 }

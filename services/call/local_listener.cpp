@@ -41,8 +41,8 @@ std::uint64_t inode_of(int fd) {
 
 } // namespace
 
-local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places, refusals& refused)
-  : dir_(dir), server_(server), table_(table), places_(places), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)),
+local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const principals& callers, refusals& refused)
+  : dir_(dir), server_(server), table_(table), callers_(callers), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)),
     next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
@@ -93,9 +93,8 @@ std::size_t local_listener::open_connections() {
   return shares_.open();
 }
 
-bool local_listener::has_room(const caller_process& p) {
+bool local_listener::has_room(const caller_process& p, bool is_persons) {
   using verdict = connection_shares::verdict;
-  const auto is_persons = p.place.is == caller_place::kind::user;
   auto found = shares_.take(p.share, is_persons);
   if (found != verdict::taken) {
     forget_closed();
@@ -118,14 +117,15 @@ void local_listener::admit(unique_fd connection) {
   }
   caller_process p;
   p.pid = cred.pid;
-  p.looked_at = places_.roots().generation();
-  auto seen = places_.look_at(cred.pid);
+  p.looked_at = callers_.places().roots().generation();
+  auto seen = callers_.places().look_at(cred.pid);
   if (!seen.line.processes.empty())
     p.start = seen.line.processes.front().start;
   p.place = std::move(seen.place);
-  p.share = share_of(p);
+  const auto is_logged_in = callers_.is_logged_in(p);
+  p.share = is_logged_in ? own_share_of(p) : share_of(p);
   std::lock_guard guard{mutex_};
-  if (!has_room(p))
+  if (!has_room(p, is_logged_in || p.place.is == caller_place::kind::user))
     return;
   auto fd = fcntl(connection.get(), F_DUPFD_CLOEXEC, next_fd_);
   if (fd < 0) {

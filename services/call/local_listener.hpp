@@ -24,7 +24,7 @@ class local_listener {
 public:
   /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
   /// std::runtime_error.
-  local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const caller_places& places, refusals& refused);
+  local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const principals& callers, refusals& refused);
   /// Stops accepting and removes the socket file; connections stay with gRPC.
   ~local_listener();
 
@@ -35,14 +35,14 @@ private:
   void run();
   void admit(unique_fd connection);
   /// Whether the caller's share has room for one more, which is then taken.
-  bool has_room(const caller_process&);
+  bool has_room(const caller_process&, bool is_persons);
   /// Those that gRPC has closed.
   void forget_closed();
 
   state_dir dir_;
   grpc::Server& server_;
   caller_table& table_;
-  const caller_places& places_;
+  const principals& callers_;
   refusals& refused_;
   acceptor acceptor_;
   unique_fd stop_;

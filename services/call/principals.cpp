@@ -31,8 +31,10 @@ std::string share_of(const caller_process& p) {
     case caller_place::kind::orphan:
     case caller_place::kind::user: break;
   }
-  return "process/" + std::to_string(p.pid) + "." + std::to_string(p.start);
+  return own_share_of(p);
 }
+
+std::string own_share_of(const caller_process& p) { return "process/" + std::to_string(p.pid) + "." + std::to_string(p.start); }
 
 void worker_registry::put(std::int64_t pid, v1::Principal who, std::string token_hash, domain::grant_end_list ends) {
   std::lock_guard guard{mutex_};
@@ -215,7 +217,7 @@ claim principals::identify(const grpc::ServerContextBase& ctx, look_again when) 
   auto who = look(out.connection, when);
   if (who) {
     out.share = share_of(*who);
-    out.place = std::move(who->place);
+    out.place = who->place;
     out.looked_at = who->looked_at;
   }
   if (!who || who->pid <= 0) {
@@ -281,15 +283,20 @@ session_view principals::sessions() const {
   return view;
 }
 
-/// A person who has shown the passphrase in this terminal outranks what the place looks like. Asked only where the place alone says otherwise.
-bool principals::identify_by_login(claim& out, const caller_process& who) const {
-  const auto is = out.place.is;
+bool principals::is_logged_in(const caller_process& who) const {
+  const auto is = who.place.is;
   if (!logins_ || (is != place_kind::agent && is != place_kind::marked && is != place_kind::orphan) || !logins_->any())
     return false;
   const auto pid = static_cast<pid_t>(who.pid);
   auto session = person_session_of(pid, sessions());
-  if (!session || !logins_->is_person(*session) || pid_start_time(pid) != who.start)
+  return session && logins_->is_person(*session) && pid_start_time(pid) == who.start;
+}
+
+/// A person who has shown the passphrase in this terminal outranks what the place looks like. Asked only where the place alone says otherwise.
+bool principals::identify_by_login(claim& out, const caller_process& who) const {
+  if (!is_logged_in(who))
     return false;
+  out.share = own_share_of(who);
   out.rule = v1::Explanation::LOGIN;
   out.principal.set_kind(v1::Principal::OPERATOR);
   return true;
@@ -336,6 +343,11 @@ void principals::identify_by_place(claim& out) const {
 }
 
 bool principals::still_holds(claim& who) const {
+  if (who.rule == v1::Explanation::LOGIN) {
+    auto process = table_.find(who.connection);
+    if (!process || !is_logged_in(*process))
+      return false;
+  }
   if (who.looked_at == places_.roots().generation())
     return true;
   auto now = look(who.connection, look_again::if_needed);
@@ -346,7 +358,10 @@ bool principals::still_holds(claim& who) const {
 }
 
 std::optional<bearer> principals::registered(const claim& who, const v1::Session& s, std::int64_t now_ms) const {
-  if (who.place.is != place_kind::agent || !places_.roots().bind(who.place.root, s.id(), s.scope()) || who.rule == v1::Explanation::TOKEN)
+  if (!who.is_below_agent() || !places_.roots().bind(who.place.root, s.id(), s.scope()))
+    return std::nullopt;
+  // The session is the agent's all the same: only who shows a token stays who the token says.
+  if (who.rule == v1::Explanation::TOKEN)
     return std::nullopt;
   return bearer_of(s, now_ms);
 }

@@ -34,8 +34,10 @@ struct caller_process {
 };
 
 inline constexpr std::string_view workers_share = "worker/";
-/// Whose share of connections and calls it uses: a worker's or an agent's with all below it, or that of one other process.
+/// Whose share of connections and calls it uses by its place: a worker's or an agent's with all below it, or that of one other process.
 std::string share_of(const caller_process&);
+/// That of this process alone.
+std::string own_share_of(const caller_process&);
 
 /// Live workers by pid and by token, with the grants that hold at the moment they are asked for. Thread-safe.
 class worker_registry final : public worker_table {
@@ -148,6 +150,8 @@ struct claim {
   domain::operation asks = {}; // what for, of the calls; whoever admits the caller says it
 
   bool is_final() const noexcept { return token_hash.empty() && sessions.empty(); }
+  /// An agent's program above the caller has part in what the call makes. Not so for a person who has logged in below it.
+  bool is_below_agent() const noexcept { return place.is == caller_place::kind::agent && rule != v1::Explanation::LOGIN; }
 };
 
 /// Whether the caller is looked at anew also when no agent was found since.
@@ -167,6 +171,8 @@ public:
   std::string objection_to_token(const caller_place&, const bearer&) const;
   /// A registration of this caller has made a session: with an agent above it, that is the agent's from now on, and who calls. Nothing otherwise.
   std::optional<bearer> registered(const claim&, const v1::Session&, std::int64_t now_ms) const;
+  /// Below an agent or marked as one, but of a person who has logged in at the terminal.
+  bool is_logged_in(const caller_process&) const;
   /// The kernel sessions of terminals, with the agents that the node knows.
   session_view sessions() const;
   swarm::token_cache& tokens() const noexcept { return tokens_; }

@@ -19,13 +19,30 @@ std::string in_words(std::string_view name) {
   return out;
 }
 
+/// Of what is done inside of calls, commands and questions of links.
+std::string_view name_without_call(domain::operation what) {
+  using enum domain::operation;
+  switch (what) {
+    case pty_find: return "pty_find";
+    case pty_peek: return "pty_peek";
+    case give_grants: return "give_grants";
+    case make_coordinators: return "make_coordinators";
+    case choose_identity: return "choose_identity";
+    case cross_identity: return "cross_identity";
+    case act_as_session: return "act_as_session";
+    case outrank_agents: return "outrank_agents";
+    case decide_for_others: return "decide_for_others";
+    default: return {}; // a call
+  }
+}
+
 } // namespace
 
 std::string name_of(domain::operation what) {
   const auto calls = domain::call_rights();
   const auto row = std::find_if(calls.begin(), calls.end(), [&](const auto& r) { return r.what == what; });
   if (row == calls.end())
-    return {};
+    return std::string{name_without_call(what)};
   const auto method = row->method.substr(row->method.rfind('.') + 1);
   auto service = row->method.substr(0, row->method.rfind('.'));
   service.remove_prefix(service.rfind('.') + 1);

@@ -18,7 +18,7 @@
 
 namespace swarm {
 
-/// "node_shutdown", "pty_kill", "watch": what callers are refused by, of the calls of the contract. Empty for what is no call.
+/// "node_shutdown", "pty_kill", "watch": what callers are refused by. A call has its name in the contract.
 std::string name_of(domain::operation);
 
 /// Thread-safe; outlives the services. Bounded: there are as many entries as kinds of principals and operations of the contract.

@@ -168,7 +168,7 @@ TEST_CASE("OpenCode: a worker is announced once its first screen has set off its
   CHECK_FALSE(fs::exists(p.calls)); // ended before
 }
 
-TEST_CASE("OpenCode: without a swarmctl that answers, tools run on; told to fail closed, they do not") {
+TEST_CASE("OpenCode: without a swarmctl that answers, tools run on, and told to fail closed they do not") {
   plugin p{"opencode"};
   for (const std::string reply :
        {"exit 1", "exit 127", "kill -9 $$", "echo 'this is not JSON'", "printf '[1]'", "printf 'null'", "printf '{\"decision\":7}'"}) {
@@ -318,7 +318,7 @@ TEST_CASE("Hermes: what is unread is said once, and again when it is something e
   CHECK(said[4].is_null());
 }
 
-TEST_CASE("Hermes: without a swarmctl that answers, tools run on; told to fail closed, they do not") {
+TEST_CASE("Hermes: without a swarmctl that answers, tools run on, and told to fail closed they do not") {
   plugin p{"hermes"};
   for (const std::string reply : {"exit 1", "kill -9 $$", "echo 'this is not JSON'", "printf '[1]'", "printf 'null'", "printf '{\"context\":7}'"}) {
     CAPTURE(reply);

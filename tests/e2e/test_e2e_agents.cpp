@@ -151,7 +151,7 @@ TEST_CASE("prompt_peer (woken): an idle agent on our terminal is told, and the a
   CHECK(busy.value().at("agent_status") == "working");
 }
 
-TEST_CASE("prompt_peer (nudge_error): a person types at the agent's terminal; the mail is stored, and the agent told later") {
+TEST_CASE("prompt_peer (nudge_error): a person types at the agent's terminal, the mail is stored, and the agent is told later") {
   agent_node a{does_its_task, "pty_person_hold = 6000\n"};
   auto id = a.rests();
   mcp_client me{a.node};

@@ -189,7 +189,7 @@ TEST_CASE("down sets its mark also when no node happens to run") {
   CHECK(doctor.out.find("see the lines with WARN.") != std::string::npos);
 }
 
-TEST_CASE("down ends what down --keep-programs has left, and names it; the next node knows that it was killed") {
+TEST_CASE("down ends what down --keep-programs has left and names it, and the next node knows that it was killed") {
   test_node node;
   std::string task =
     node.ctl_json({"dispatch", "stay", "--harness", "exec", "--detach", "--", "sh", "-c", "echo $$ > pid; exec sleep 1000"}).at("task_id");

@@ -275,6 +275,21 @@ TEST_CASE("a task is cancelled and made once more by its worker's row") {
   CHECK(count_lines(node.work() + "/runs") == 2);
 }
 
+TEST_CASE("what is made once more after a cancellation does not meet the command before in its directory") {
+  test_node node;
+  const std::string script = "if [ -e pid ]; then kill -0 $(cat pid) && echo met; exit 0; fi; "
+                             "trap '' TERM HUP; echo $$ > pid; touch began; while :; do sleep 0.05; done";
+  const std::string id = node.ctl_json(exec_line("stubborn", script, {"--detach"})).at("task_id");
+  REQUIRE(eventually([&] { return fs::exists(node.work() + "/began"); }));
+  REQUIRE(node.ctl({"cancel", id}).status == 0);
+  const auto again = node.ctl({"retry", id});
+  CHECK_MESSAGE(again.err.find("still ending; the next one begins after that") != std::string::npos, again.err);
+  REQUIRE(again.status == 0);
+  const auto next = lines_of(again.out).front();
+  REQUIRE(reaches(node, next, "done"));
+  CHECK(node.ctl({"logs", next}).out.find("met") == std::string::npos);
+}
+
 TEST_CASE("a task that is retried several times at once is made once more, and everybody gets that one") {
   test_node node;
   REQUIRE(node.ctl(exec_line("flaky", "echo ran >> runs; test -e go || exit 1; while [ ! -e stop ]; do sleep 0.05; done")).status == 1);

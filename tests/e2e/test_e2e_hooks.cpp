@@ -162,7 +162,7 @@ TEST_CASE("label, role, mode and tracker come from the variables and the reposit
   CHECK(node.ctl_json({"instances"})[1].at("label") == "identity:work role:tester name:x session:own1");
 }
 
-TEST_CASE("a peer's lock blocks a write with the exact text and the file is unchanged; an own lock passes; alone no lock is taken") {
+TEST_CASE("a peer's lock blocks a write with the exact text and the file is unchanged, an own lock passes, and alone no lock is taken") {
   test_node node;
   agent me{node, "11111111-1111"};
   auto id = me.start();
@@ -566,7 +566,7 @@ TEST_CASE("a locked file that changes under a command is told to both sides") {
   CHECK(node.ctl_json({"messages", "--to", holder}).size() == 2);
 }
 
-TEST_CASE("without a node a write passes and stderr says so; --fail-closed blocks it; only a start starts one") {
+TEST_CASE("without a node a write passes and stderr says so, --fail-closed blocks it, and only a start starts one") {
   test_node node;
   agent me{node, "s"};
   agent strict{node, "s", "claude", {"--fail-closed"}};

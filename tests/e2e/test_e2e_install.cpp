@@ -480,7 +480,7 @@ TEST_CASE("two that run at once end as one that ran alone") {
   CHECK(home.parsed(".claude.json").at("mcpServers").size() == 2);
 }
 
-TEST_CASE("hosts are found by their settings or their programs; others are refused by name") {
+TEST_CASE("hosts are found by their settings or their programs, and others are refused by name") {
   fresh_home home;
   auto none = home.install({}, {{"PATH", "/nowhere"}});
   CHECK(none.status == 1);

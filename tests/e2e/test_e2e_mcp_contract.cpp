@@ -67,7 +67,7 @@ bool is_listed(mcp_client& viewer, const std::string& id) {
 
 } // namespace
 
-TEST_CASE("what is refused is a normal result, text or {error} as its tool has it; only bad arguments and exceptions set isError") {
+TEST_CASE("what is refused is a normal result, text or {error} as its tool has it, and only bad arguments and exceptions set isError") {
   test_node node;
   member me{node};
   member stranger{node, "identity:home"};
@@ -187,7 +187,7 @@ TEST_CASE("a known key brings the task as it is, prompts nobody and looks at not
   CHECK(peer.text("poll_messages") == "[]");
 }
 
-TEST_CASE("bootstrap, poll_messages and wait_for_activity take the mail and so open the way to new work; what only looks does not") {
+TEST_CASE("bootstrap, poll_messages and wait_for_activity take the mail and so open the way to new work, and what only looks does not") {
   test_node node;
   member me{node};
   member peer{node};
@@ -258,7 +258,7 @@ TEST_CASE("a row that is adopted and that no process holds can be taken over, wi
   CHECK_FALSE(is_listed(me, mine)); // the session that took it over was somebody else before
 }
 
-TEST_CASE("without a sign of life a session is stale, then visible until its time is over; a lease is over by itself alone") {
+TEST_CASE("without a sign of life a session is stale, then visible until its time is over, and a lease is over by itself alone") {
   test_node node;
   shorten_presence(node);
   member me{node};

@@ -470,13 +470,29 @@ TEST_CASE("subscriptions/listen brings what was asked for, tagged with its id, a
 
 // -- bad input -------------------------------------------------------------------------------
 
-TEST_CASE("lines that are no JSON and answers to requests nobody made are passed over") {
+TEST_CASE("a line that is no JSON is answered with a parse error, and the server goes on") {
   test_node node;
   member me{node};
   auto before = me.received().size();
-  for (const auto* line : {"", "   ", "{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,", "\xff\xfe\x80", "\"\\ud800\"x", "{}}"})
+  const std::vector<std::string> lines{
+    "{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,", "\xff\xfe\x80", "\"\\ud800\"x", "{}}", std::string(200'000, '[')};
+  for (const auto& line : lines) {
+    auto from = me.received().size();
     me.send_line(line);
-  me.send_line(std::string(200'000, '['));
+    auto answer = me.await([](const json& m) { return m.contains("error"); }, from);
+    CHECK_MESSAGE(answer.at("error").at("code") == -32700, line.substr(0, 40));
+    CHECK(answer.at("id").is_null());
+  }
+  CHECK(me.received().size() == before + lines.size());
+  CHECK(me.ask("whoami").at("id") == me.id());
+}
+
+TEST_CASE("empty lines and answers to requests nobody made are passed over") {
+  test_node node;
+  member me{node};
+  auto before = me.received().size();
+  for (const auto* line : {"", "   "})
+    me.send_line(line);
   me.send({{"jsonrpc", "2.0"}, {"id", 4711}, {"result", json::object()}});
   me.send({{"jsonrpc", "2.0"}, {"id", 1}, {"error", {{"code", -1}, {"message", "no"}}}});
   me.notify("notifications/nonsense", {{"a", 1}});
@@ -501,7 +517,9 @@ TEST_CASE("JSON that is no request is answered with an error, and the server goe
   CHECK(refused(R"({"jsonrpc":"2.0","id":6,"method":"tools/call","params":[]})", -32602) == 6);
   CHECK(refused(R"({"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}})", -32602) == 7);
   CHECK(refused(R"({"jsonrpc":"2.0","id":8,"method":"resources/read","params":{"uri":7}})", -32602) == 8);
-  CHECK(me.received().size() == before + 6);
+  CHECK(refused(R"([{"jsonrpc":"2.0","id":9,"method":"ping"}])", -32600).is_null()); // a batch
+  CHECK(refused("7", -32600).is_null());
+  CHECK(me.received().size() == before + 8);
   CHECK(me.ask("whoami").at("id") == me.id());
 }
 

@@ -90,6 +90,25 @@ TEST_CASE("when down has answered the node's process is gone") {
   CHECK_FALSE(is_running(pid));
 }
 
+TEST_CASE("down does not wait for the answer of a node that was killed and still ends") {
+  test_node node;
+  REQUIRE(node.ctl({"pty", "new", "--", "sleep", "1000"}).status == 0);
+  node.kill_node();
+  // What it looks like: it holds the directory and takes connections, until its last thread has gone.
+  const auto script = "import fcntl,select,socket,sys\n"
+                      "lock=open(sys.argv[1],'r+'); fcntl.flock(lock,fcntl.LOCK_EX)\n"
+                      "s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[2]); s.listen()\n"
+                      "print('ends',flush=True)\n"
+                      "select.select([s],[],[])\n";
+  fs::remove(node.dir().socket());
+  child_process ending{{"/usr/bin/python3", "-c", script, node.dir().lock_file().string(), node.dir().socket().string()}, node.env(), node.work()};
+  REQUIRE(ending.read_until("ends"));
+  auto down = node.ctl({"down"});
+  CHECK_MESSAGE(down.status == 0, down.err);
+  CHECK(down.out == "no node is running; it stays down until: swarmctl up\n");
+  CHECK_MESSAGE(down.err.find("ended 1 program:") != std::string::npos, down.err);
+}
+
 TEST_CASE("a command that finds an old node still leaving starts the next one as soon as it can") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/login.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -31,24 +32,28 @@ pid_t lasting_program(const test_node& node) {
   return pid;
 }
 
+/// A Python program that opens connections until it gets no more, keeps them, and writes their number into the file.
+std::string takes_connections(const std::string& file) {
+  return "import os,resource as r,socket\n"
+         "soft,hard=r.getrlimit(r.RLIMIT_NOFILE); r.setrlimit(r.RLIMIT_NOFILE,(min(5000,hard),hard))\n"
+         "s=[]\n"
+         "try:\n"
+         "  for _ in range(4200):\n"
+         "    x=socket.socket(socket.AF_UNIX); x.connect(os.environ['SWARM_HOME']+'/swarmd.sock'); s.append(x)\n"
+         "except OSError: pass\n"
+         "open('" +
+         file + ".new','w').write(str(len(s))); os.rename('" + file + ".new','" + file +
+         "')\n"
+         "import signal; signal.pause()\n";
+}
+
 } // namespace
 
 TEST_CASE("a worker that holds all connections it can get does not keep the operator out") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);
   const auto file = node.work() + "/held";
-  const auto script = "import os,resource as r,socket\n"
-                      "soft,hard=r.getrlimit(r.RLIMIT_NOFILE); r.setrlimit(r.RLIMIT_NOFILE,(min(5000,hard),hard))\n"
-                      "s=[]\n"
-                      "try:\n"
-                      "  for _ in range(4200):\n"
-                      "    x=socket.socket(socket.AF_UNIX); x.connect(os.environ['SWARM_HOME']+'/swarmd.sock'); s.append(x)\n"
-                      "except OSError: pass\n"
-                      "open('" +
-                      file + ".new','w').write(str(len(s))); os.rename('" + file + ".new','" + file +
-                      "')\n"
-                      "import signal; signal.pause()\n";
-  const auto id = node.ctl_json({"pty", "new", "--", "python3", "-c", script})["id"].get<std::string>();
+  const auto id = node.ctl_json({"pty", "new", "--", "python3", "-c", takes_connections(file)})["id"].get<std::string>();
   REQUIRE(eventually([&] { return fs::exists(file); }));
   REQUIRE(std::stoi(file_text(file)) > 2'000);
   const auto status = node.ctl({"status", "--json"});
@@ -58,6 +63,29 @@ TEST_CASE("a worker that holds all connections it can get does not keep the oper
   CHECK(file_text((node.dir().log_dir() / "swarmd.log").string()).find("connections_per_caller_max") != std::string::npos);
   CHECK(node.ctl({"pty", "kill", id}).status == 0);
   CHECK(node.down().status == 0);
+}
+
+TEST_CASE("an agent that holds all connections it can get does not keep out the person who has logged in below it") {
+  if (!fs::exists("/usr/bin/script")) {
+    MESSAGE("skipped: there is no script here (package bsdutils)");
+    return;
+  }
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  set_passphrase(node);
+  const auto claude = node.work() + "/claude", file = node.work() + "/held";
+  fs::copy_file(fs::canonical("/bin/bash"), claude);
+  std::ofstream{node.work() + "/take.py"} << takes_connections(file);
+  const auto agent = "(while [ ! -e go ]; do sleep 0.05; done; exec python3 take.py) < /dev/null & " + std::string{terminal_with_shell} + "; kill $!";
+  terminal_process terminal{{claude, "-c", agent}, node.env(), node.work()};
+  log_in(terminal);
+  std::ofstream{node.work() + "/go"};
+  REQUIRE(eventually([&] { return fs::exists(file); }));
+  terminal.type(program("swarmctl").string() + " status --json > status; " + program("swarmctl").string() + " down; echo down $? > said; exit\n");
+  terminal.finish();
+  CAPTURE(terminal.screen());
+  CHECK(json::parse(file_text(node.work() + "/status"), nullptr, false).contains("connections"));
+  CHECK(file_text(node.work() + "/said") == "down 0\n");
 }
 
 TEST_CASE("a node takes over only a keeper with its own restrictions, says so, and the programs go on until down") {

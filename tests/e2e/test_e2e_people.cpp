@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/login.hpp"
 #include "tests/support/node_client.hpp"
 #include "tests/support/own_sshd.hpp"
 
@@ -255,7 +256,7 @@ TEST_CASE("an agent that an editor has started is the agent") {
   is_person(node, "person");
 }
 
-TEST_CASE("a person in tmux is the operator, also in a server that an agent's shell has started; an agent in a pane is not") {
+TEST_CASE("a person in tmux is the operator, also in a server that an agent's shell has started, and an agent in a pane is not") {
   if (!fs::exists("/usr/bin/tmux")) {
     is_skipped("there is no tmux here (package tmux)");
     return;
@@ -359,7 +360,7 @@ TEST_CASE("with hidepid a person is the operator, an agent is the agent, and an 
   is_person(node, "person");
 }
 
-TEST_CASE("in a container with a node of its own a person is the operator; the node of another container refuses, and says why") {
+TEST_CASE("in a container with a node of its own a person is the operator, and the node of another container refuses, and says why") {
   if (geteuid() != 0) {
     is_skipped("only root makes a PID namespace here");
     return;
@@ -367,13 +368,19 @@ TEST_CASE("in a container with a node of its own a person is the operator; the n
   was_played("the containers, by unshare with PID and mount namespaces of their own");
   people_node node;
   REQUIRE(node.ctl({"down"}).status == 0);
-  const auto agent = node.shell_called("claude") + " -c '" + node.deeds("agent") + "; :'; ";
+  // The container's first process leads no session of its own, so what it takes over looks like its own child.
+  std::ofstream{node.work() + "/leave"} << node.deeds_later("left") << "\n";
+  const auto agent =
+    node.shell_called("claude") + " -c '" + node.deeds("agent") + "; /bin/bash leave; while [ ! -e left.over ]; do sleep 0.05; done; :'; ";
   child_process inside{
     in_container(
       {"/bin/sh", "-c", swarmctl() + " up; " + agent + "touch ready; while [ ! -e go ]; do sleep 0.05; done; " + node.deeds("inside") + "; :"}),
     node.env(), node.work()};
   REQUIRE(eventually([&] { return fs::exists(node.work() + "/ready"); }));
   is_refused(node, "agent", "agent_unregistered", "agent");
+  const auto left = node.outcome_of("left");
+  CHECK_MESSAGE(left.rule() == "orphan", left.explained.dump());
+  CHECK_MESSAGE((left.has("decide 1") && left.has("down 1")), left.said);
   child_process{in_container({"/bin/sh", "-c", node.deeds("outside") + "; :"}), node.env(), node.work()}.finish();
   auto outside = is_refused(node, "outside", "unreadable", "nobody");
   CHECK_MESSAGE(outside.has("PID namespace"), outside.said);
@@ -495,25 +502,40 @@ TEST_CASE("a login lifts a mark at its terminal, and nothing from an agent that 
   was_played("the agent, by a shell called claude");
   people_node node;
   const auto claude = node.shell_called("claude");
-  {
-    terminal_process mine{{swarmctl(), "login", "--set"}, node.env(), node.work()};
-    for (const auto* question : {"swarmctl login: ", "Once more: "}) {
-      REQUIRE(mine.read_until(question));
-      mine.type("correct horse\n");
-    }
-    REQUIRE(mine.finish() == 0);
-  }
+  set_passphrase(node);
   terminal_process terminal{{"/bin/bash", "--norc", "-i"}, node.env({{"CLAUDECODE", "1"}}), node.work()};
   terminal.type(node.deeds("before") + "\n");
   is_refused(node, "before", "mark", "agent");
-  terminal.type(swarmctl() + " login\n");
-  REQUIRE(terminal.read_until("Passphrase: "));
-  terminal.type("correct horse\n");
-  REQUIRE_MESSAGE(terminal.read_until("for 12 h"), terminal.screen());
+  log_in(terminal);
   terminal.type(claude + " -c '/bin/bash -c \"" + node.deeds("agents-tool") + "; :\"; :'\n");
   is_refused(node, "agents-tool", "agent_unregistered", "agent");
   terminal.type("setsid -w sh -c '" + node.deeds("elsewhere") + "; :'\n"); // it has left the terminal
   is_refused(node, "elsewhere", "mark", "agent");
   terminal.type(node.deeds("after") + "\n");
   is_person(node, "after", "login");
+}
+
+TEST_CASE("what a person registers who has logged in below an agent is the person's, and the agent's tools are not that session") {
+  if (!fs::exists("/usr/bin/script")) {
+    is_skipped("there is no script here (package bsdutils)");
+    return;
+  }
+  was_real("a terminal with bash that an agent has opened, and swarmctl login");
+  was_played("the agent, by a shell called claude");
+  people_node node;
+  set_passphrase(node);
+  // The tool runs when the person has left the terminal.
+  const auto tool = swarmctl() + " whoami --explain --json > tool; id=$(sed -n 's/.*\"id\": *\"\\([^\"]*\\)\".*/\\1/p' persons); " + swarmctl() +
+                    " register --adopt-instance-id $id --lease-seconds 600 2> why; echo status $? > taken; :";
+  terminal_process terminal{{node.shell_called("claude"), "-c", std::string{terminal_with_shell} + "; " + tool}, node.env(), node.work()};
+  log_in(terminal);
+  terminal.type(swarmctl() + " whoami --explain --json > person; " + swarmctl() + " register --lease-seconds 600 --json > persons\nexit\n");
+  REQUIRE_MESSAGE(terminal.finish() == 0, terminal.screen());
+  auto written = [&](const char* name) { return json::parse(file_text(node.work() + "/" + name), nullptr, false); };
+  CHECK(written("person").at("rule") == "login");
+  CHECK(written("person").at("reason").get<std::string>().find("has logged in at this terminal") != std::string::npos);
+  CHECK_MESSAGE(written("tool").at("rule") == "agent_unregistered", written("tool").dump());
+  CHECK(written("persons").at("id").is_string());
+  CHECK(file_text(node.work() + "/taken") == "status 1\n");
+  CHECK(file_text(node.work() + "/why").find("was not made for this agent") != std::string::npos);
 }

@@ -318,6 +318,10 @@ TEST_CASE("a worker sees and uses its own terminal only, unless it was granted m
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);
   auto id = node.ctl_json({"pty", "new", "--json", "--", "cat"}).at("id").get<std::string>();
+  for (const auto& what : {"read " + id, "kill " + id, "send " + id + " x"}) {
+    auto refused = in_worker(node, ctl() + " pty " + what + " 2>&1");
+    CHECK_MESSAGE(has(refused, "without the grant pty."), refused);
+  }
   auto script = ctl() + " pty list --json; " + ctl() + " pty read " + id + "; echo status $?";
   auto listed = "\"id\": \"" + id + "\"";
   auto out = in_worker(node, script);

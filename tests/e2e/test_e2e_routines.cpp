@@ -279,7 +279,7 @@ TEST_CASE("a run is one batch with the steps' dependencies, and the same run how
   CHECK(w.run({"three", "--set", "what=that"}).at("run") == fresh.at("run"));
 }
 
-TEST_CASE("when all steps have ended the routine runs again, and a summary nobody took goes") {
+TEST_CASE("when all steps have ended the routine runs again, and a summary nobody took goes and is named") {
   world w;
   w.mine("chain", chain);
   auto worker = w.session();
@@ -288,7 +288,10 @@ TEST_CASE("when all steps have ended the routine runs again, and a summary nobod
   CHECK(w.run({"chain"}).at("run") == first.at("run"));
   w.finish(id_of(first, "b"), worker);
   CHECK(w.status(first.at("summary").at("task_id")) == "open");
-  auto second = w.run({"chain"});
+  const auto again = w.ctl({"routine", "run", "chain", "--json"});
+  const auto dropped = first.at("summary").at("task_id").get<std::string>();
+  CHECK_MESSAGE(has(again.err, "nobody has taken the summary of the last one (task " + dropped + "), and it is cancelled"), again.err);
+  const auto second = again.parsed();
   CHECK(second.at("existing") == false);
   CHECK(second.at("run") != first.at("run"));
   CHECK(w.status(first.at("summary").at("task_id")) == "cancelled");

@@ -425,6 +425,15 @@ TEST_CASE("a worker works in the checkout that it was asked for in, when the hos
   CHECK(w.c.home.ctl(line({"--directory", second}), {.directory = here}).out == second + "\n");
   CHECK(w.c.home.ctl(line({"--directory", here}), {.directory = second}).out == here + "\n");
   CHECK(w.c.home.ctl(line({"--scope", "git:host.example/me/game", "--directory", second}), {.directory = w.trees.text()}).out == second + "\n");
+  // The name of the caller's own host is no choice of hosts.
+  CHECK(w.c.home.ctl(line({"--on", "a"}), {.directory = second}).out == second + "\n");
+  CHECK(w.c.home.ctl(line({"--on", "a", "--directory", here}), {.directory = second}).out == here + "\n");
+  auto there = clone_at(w.trees.text() + "/there", "https://host.example/me/game");
+  auto third = clone_at(w.trees.text() + "/third", "https://host.example/me/game");
+  REQUIRE(w.b.ctl({"scope", "share", there}).status == 0);
+  REQUIRE(w.b.ctl({"scope", "share", third}).status == 0);
+  CHECK(w.b.ctl(line({"--on", "b"}), {.directory = third}).out == third + "\n");
+  CHECK(w.b.ctl(line({"--on", "a"}), {.directory = third}).out == here + "\n");
   // What waits for another one, and what is done once more from elsewhere.
   const auto logs_in_the_end = [&](const std::string& id) {
     REQUIRE(eventually([&] { return w.c.home.ctl_json({"task", id}, {.directory = here}).at("status") == "done"; }));

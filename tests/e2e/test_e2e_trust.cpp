@@ -55,6 +55,18 @@ TEST_CASE("an agent in a user's terminal is not the operator, whatever its shell
   node.ctl({"pty", "kill", terminal});
 }
 
+TEST_CASE("who is refused down is counted under what was asked, and down names its reason in whole sentences") {
+  trust_node node;
+  auto r = node.agent(with_status("down"));
+  CHECK(is_refused(r));
+  CHECK_MESSAGE(r.err.find(". This process was started by the agent claude (process ") != std::string::npos, r.err);
+  const auto refused = node.ctl_json({"status"}).at("refusals");
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].at("who") == "agent");
+  CHECK(refused[0].at("operation") == "node_shutdown");
+  CHECK(refused[0].at("count") == 1);
+}
+
 TEST_CASE("an agent is told who it is and what a person can do, and so is a person") {
   trust_node node;
   auto e = node.explained_to_agent();

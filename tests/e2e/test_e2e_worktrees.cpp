@@ -134,7 +134,7 @@ TEST_CASE("a worker that succeeds and leaves nothing leaves no worktree either")
   CHECK_FALSE(repo.has_branch(text(failed, "branch")));
 }
 
-TEST_CASE("two workers change the same file; the first is merged, the second conflicts, and the conflict becomes a task") {
+TEST_CASE("two workers change the same file, the first is merged, the second conflicts, and the conflict becomes a task") {
   repository repo;
   auto first = repo.worker("first", "echo first >> a.txt; git commit -qam first");
   auto second = repo.worker("second", "echo second >> a.txt; echo more > new.txt; git add -A; git commit -qm second");

@@ -97,7 +97,7 @@ int kill_root(test_node& node, node_client& op) {
 
 } // namespace
 
-TEST_CASE("the top supervisor killed in mid-call ends the process; the next one answers what is asked again, and waiters keep their places") {
+TEST_CASE("the top supervisor killed in mid-call ends the process, the next one answers what is asked again, and waiters keep their places") {
   test_node node;
   node.start();
   history::recorder history;

@@ -23,6 +23,7 @@ struct made_process {
   bool is_hidden = false;  // it is not even listed
   std::string name = {};   // empty = the executable's
   std::uint64_t start = 0; // 0 = its pid
+  pid_t group = 0;         // 0 = its own
 };
 
 class process_tree final : public process_view {
@@ -59,16 +60,14 @@ public:
 
   std::optional<named_process> process(pid_t pid) const override {
     auto p = find(pid);
-    if (!p || p->is_hidden)
-      return std::nullopt;
-    named_process out;
-    out.pid = pid;
-    out.state = 'S';
-    out.parent = p->parent;
-    out.group = pid;
-    out.session = p->session;
-    out.start = p->start;
-    out.name = p->name;
+    return p && !p->is_hidden ? std::optional{named(pid, *p)} : std::nullopt;
+  }
+  std::vector<named_process> group(pid_t id) const override {
+    std::lock_guard guard{mutex_};
+    std::vector<named_process> out;
+    for (const auto& [pid, p] : all_)
+      if (!p.is_hidden && group_of(pid, p) == id)
+        out.push_back(named(pid, p));
     return out;
   }
   std::optional<uid_t> user_of(pid_t pid) const override {
@@ -94,6 +93,20 @@ public:
   }
 
 private:
+  static pid_t group_of(pid_t pid, const made_process& p) { return p.group == 0 ? pid : p.group; }
+
+  static named_process named(pid_t pid, const made_process& p) {
+    named_process out;
+    out.pid = pid;
+    out.state = 'S';
+    out.parent = p.parent;
+    out.group = group_of(pid, p);
+    out.session = p.session;
+    out.start = p.start;
+    out.name = p.name;
+    return out;
+  }
+
   std::optional<made_process> find(pid_t pid) const {
     std::lock_guard guard{mutex_};
     auto i = all_.find(pid);

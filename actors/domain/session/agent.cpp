@@ -55,6 +55,14 @@ bool ends_question(const transaction& tx, const v1::ReportAgent& c) {
   return is_person(who) || (c.turn_ended() && rests) || (who.kind() == v1::Principal::NODE && c.source() == program_source);
 }
 
+/// The report that came last says the same, and neither runs out.
+bool is_repeat(const report_list& reports, const v1::ReportAgent& c) {
+  if (reports.empty() || c.ttl_ms() != 0)
+    return false;
+  const auto& last = *reports.rbegin();
+  return last.source() == c.source() && last.state() == c.state() && last.until_ms() == 0;
+}
+
 std::optional<v1::Reply> check_report(const transaction& tx, const v1::ReportAgent& c) {
   const bool of_node = tx.command().principal().kind() == v1::Principal::NODE;
   if (c.answered() && !of_node)
@@ -148,6 +156,7 @@ v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
     return reply_with(std::move(*session));
   if (ends)
     answer_questions(*session);
+  const bool repeats = is_repeat(session->reports(), c);
   auto& r = place_for(*session->mutable_reports(), c.source());
   r.set_source(c.source());
   r.set_seq(seq);
@@ -163,8 +172,9 @@ v1::Reply report_agent(transaction& tx, const v1::ReportAgent& c) {
     payload["note"] = c.note();
   if (is_question(r))
     payload["asks"] = true;
-  // Repeats only move the report's clock; followers need to hear of them as little as of heartbeats, but for a new end.
-  if (after != before || c.ttl_ms() != 0 || asked != asks_person(*session))
+  // Repeats only move the report's clock; followers need to hear of them as little as of heartbeats. Of any other report they need to hear also when
+  // the state stays: once another source's has run out, this one counts.
+  if (!repeats || after != before || asked != asks_person(*session))
     tx.event("agent.state", session->id(), payload, session->id());
   return reply_with(std::move(*session));
 }

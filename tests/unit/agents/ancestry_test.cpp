@@ -263,7 +263,34 @@ TEST_CASE("in a container the first process may be a person's shell, or the agen
   CHECK(verdict(all, 4) == "user");
 }
 
-TEST_CASE("a process outside of our namespace, or that is gone, has no lineage; nor has one whose ancestors go in circles") {
+TEST_CASE(
+  "what an agent leaves behind in a container whose first process leads its session is an orphan, and what is older than the agent is a person's") {
+  process_tree all;
+  all.add(1, {.parent = 0, .session = 1, .executable = "/bin/sh", .group = 1});
+  all.add(2, {.parent = 1, .executable = "/usr/bin/make", .group = 1});
+  all.add(3, {.parent = 2, .executable = "/usr/bin/swarmctl", .group = 1});
+  CHECK(verdict(all, 3) == "user");
+  all.add(4, {.parent = 2, .executable = "/usr/local/bin/claude", .group = 1});
+  all.add(5, {.parent = 4, .executable = "/bin/bash", .group = 1});
+  all.add(6, {.parent = 5, .executable = "/usr/bin/swarmctl", .group = 1});
+  all.end(5);
+  CHECK(verdict(all, 6) == "orphan");
+  all.add(7, {.parent = 2, .executable = "/usr/bin/swarmctl", .group = 1}); // make's, which is older than the agent
+  CHECK(verdict(all, 7) == "user");
+  // At a terminal each job of the shell has a process group of its own.
+  all.add(8, {.parent = 1, .executable = "/usr/bin/swarmctl"});
+  CHECK(verdict(all, 8) == "user");
+  // Nobody could have left it behind.
+  all.end(4);
+  CHECK(verdict(all, 6) == "user");
+  // What has been known as an agent's process is one, whatever it runs by now.
+  all.add(4, {.parent = 2, .executable = "/bin/bash", .group = 1});
+  auto line = lineage_of(all, 6);
+  REQUIRE(line);
+  CHECK(standing_of(all, *line, us, [](const process_stat& p) { return p.pid == 4 ? find("codex") : nullptr; }).is_orphan);
+}
+
+TEST_CASE("a process outside of our namespace, or that is gone, has no lineage, nor has one whose ancestors go in circles") {
   process_tree all;
   CHECK_FALSE(lineage_of(all, 0));
   CHECK_FALSE(lineage_of(all, -3));
@@ -320,15 +347,18 @@ TEST_CASE("random trees are judged as a naive reading of the rules judges them")
       std::string kind;
       pid_t session;
       bool marked;
+      pid_t group;
     };
-    std::map<pid_t, node> made{{1, {0, "init", 1, false}}};
+    std::map<pid_t, node> made{{1, {0, "init", 1, false, 1}}};
     const int count = 3 + any(12);
     for (pid_t pid = 2; pid < 2 + count; ++pid) {
       static const char* kinds[] = {"bash", "bash", "bash", "claude", "codex", "tmux", "sudo", "systemd", "code"};
-      node n{1 + any(pid - 1), kinds[any(9)], 0, any(4) == 0};
+      node n{1 + any(pid - 1), kinds[any(9)], 0, any(4) == 0, pid};
       n.session = any(3) == 0 ? pid : any(5) == 0 ? 500 + pid : made.at(n.parent).session;
+      if (any(2) == 0)
+        n.group = made.at(n.parent).group;
       made.emplace(pid, n);
-      testing::made_process p{.parent = n.parent, .session = n.session, .executable = "/bin/" + n.kind};
+      testing::made_process p{.parent = n.parent, .session = n.session, .executable = "/bin/" + n.kind, .group = n.group};
       if (n.marked)
         p.environment = {"CLAUDECODE=1"};
       if (n.kind == "sudo")
@@ -363,8 +393,12 @@ TEST_CASE("random trees are judged as a naive reading of the rules judges them")
       for (std::size_t i = 0; i + 1 < up.size(); ++i) {
         if (made.at(up[i]).session == up[i])
           return "user";
-        if (is_manager(up[i + 1]))
-          return made.at(up[i + 1]).session == made.at(up[i]).session ? "user" : "orphan";
+        if (!is_manager(up[i + 1]))
+          continue;
+        const auto is_beside_agent = std::any_of(made.begin(), made.end(), [&](const auto& other) {
+          return other.second.group == made.at(up[i]).group && other.first < up[i] && (other.second.kind == "claude" || other.second.kind == "codex");
+        });
+        return made.at(up[i + 1]).session == made.at(up[i]).session && !is_beside_agent ? "user" : "orphan";
       }
       return "user";
     };

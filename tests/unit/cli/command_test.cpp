@@ -889,7 +889,7 @@ TEST_CASE("the scope is the flag, then the variable, then the git root, and a wo
   CHECK(ctl.node.queries.back().scope() == "/r/x");
 }
 
-TEST_CASE("who acts is --as, then the variable, then the session that the caller is; people need none to dispatch or send") {
+TEST_CASE("who acts is --as, then the variable, then the session that the caller is, and people need none to dispatch or send") {
   test::cli ctl;
   knows(ctl, {session("I1")});
   ctl.node.on_command = locked;

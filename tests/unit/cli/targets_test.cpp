@@ -91,7 +91,7 @@ TEST_CASE("what ssh is told: the port apart, no option behind the host, the stat
   CHECK(ssh_by_hand(c) == "ssh -p 2222 me@gpu-box");
 }
 
-TEST_CASE("a context is set, shown, used, changed and deleted; the file is of its owner alone") {
+TEST_CASE("a context is set, shown, used, changed and deleted, and the file is of its owner alone") {
   world w;
   CHECK(w({"context", "list", "--json"}) == code::ok);
   CHECK(w.out_json()["current"] == "default");

@@ -228,7 +228,7 @@ TEST_CASE("a scope has exactly so many keys, and each that goes makes room for o
   CHECK_FALSE(w.reply(set("", "another", "1")).has_refusal());
 }
 
-TEST_CASE("the values of a scope's keys are bounded together; what becomes no longer always goes in") {
+TEST_CASE("the values of a scope's keys are bounded together, and what becomes no longer always goes in") {
   domain_world w;
   w.run(set("", "a", "1234"));
   w.run(append("", "b", "5"));

@@ -70,7 +70,7 @@ TEST_CASE("the grant pty is for terminals of programs, pty:agents for those of a
   CHECK_FALSE(may(session("a", {"pty"}), as_program, operation::pty_write));
 }
 
-TEST_CASE("no session types to an agent that waits for a person, or of which nobody knows what it does; a person does") {
+TEST_CASE("no session types to an agent that waits for a person, or of which nobody knows what it does, and a person does") {
   for (auto does : all_states) {
     CAPTURE(does);
     const auto agent = a_terminal("b", "claude", does);

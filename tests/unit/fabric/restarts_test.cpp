@@ -122,7 +122,7 @@ TEST_CASE("waiters for a lock whose actor dies again and again are refused for a
   CHECK(second.get()->lock().lock().session_id() == c);
 }
 
-TEST_CASE("a worker's actor that dies for ever is started at a bounded rate; the worker runs on, and its end is recorded afterwards") {
+TEST_CASE("a worker's actor that dies for ever is started at a bounded rate, the worker runs on, and its end is recorded afterwards") {
   strict_world f;
   auto d = f.run(f.dispatch("count")).dispatch();
   auto kills = f.kill_for("scopes/s/spawn/" + d.spawn().id() + "#1", seen_for);
@@ -157,7 +157,7 @@ TEST_CASE("a worker whose spawn ended otherwise while its actor was down leaves 
   CHECK(f.state_of(path) == "none");
 }
 
-TEST_CASE("a terminal's actor that dies for ever is started at a bounded rate; who asks for it waits or is refused, and loses nothing") {
+TEST_CASE("a terminal's actor that dies for ever is started at a bounded rate, and who asks for it waits or is refused, and loses nothing") {
   strict_world f;
   auto id = f.run(f.dispatch("talk")).dispatch().spawn().id();
   f.keeper.print(id, "before ");

@@ -44,7 +44,7 @@ TEST_CASE("late news of an earlier incarnation loses") {
   CHECK_FALSE(f.names.lookup("a"));
 }
 
-TEST_CASE("the dead are forgotten, oldest first, once there are too many; the living never are") {
+TEST_CASE("the dead are forgotten, oldest first, once there are too many, and the living never are") {
   fixture f;
   f.bind("alive", 1, true);
   f.bind("first", 2, false);

@@ -69,14 +69,22 @@ TEST_CASE_FIXTURE(fixture, "an answer is noted under what was asked, when it say
   CHECK(seen.counts()[0].operation() == "decide_approval");
 }
 
-TEST_CASE("every call of the contract has a name of its own, under which it is refused") {
+TEST_CASE("every operation of the table of rights has a name of its own, under which it is refused") {
   std::map<std::string, domain::operation> names;
-  for (const auto& row : domain::call_rights()) {
-    const auto name = name_of(row.what);
+  auto has_own = [&](domain::operation what) {
+    const auto name = name_of(what);
+    CAPTURE(static_cast<int>(what));
     CHECK_FALSE(name.empty());
-    CHECK(names.try_emplace(name, row.what).first->second == row.what);
-  }
+    CHECK(names.try_emplace(name, what).first->second == what);
+  };
+  for (const auto& row : domain::operation_rights())
+    has_own(row.what);
+  for (const auto& row : domain::call_rights())
+    has_own(row.what);
+  for (const auto& row : domain::link_rights())
+    has_own(row.what);
   CHECK(name_of(domain::operation::node_shutdown) == "node_shutdown");
   CHECK(name_of(domain::operation::pty_write) == "pty_send");
   CHECK(name_of(domain::operation::watch_events) == "watch");
+  CHECK(name_of(domain::operation::give_grants) == "give_grants");
 }

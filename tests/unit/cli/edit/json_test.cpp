@@ -109,7 +109,7 @@ TEST_CASE("a comma behind a comment is a comma") {
   CHECK(without("{\"l\": [1, 2 /* two */,]}", {"l", "1"}) == "{\"l\": [1,]}");
 }
 
-TEST_CASE("a value is replaced where it stands; of two keys of one name the last wins") {
+TEST_CASE("a value is replaced where it stands, and of two keys of one name the last wins") {
   CHECK(with("{\n  \"a\": \"old\", // why\n  \"b\": 1\n}\n", {"a"}, "new") == "{\n  \"a\": \"new\", // why\n  \"b\": 1\n}\n");
   CHECK(with("{\"a\":1,\"a\":2}", {"a"}, 3) == "{\"a\":1,\"a\":3}");
   CHECK(without("{\"a\":1,\"b\":0,\"a\":2}", {"a"}) == "{\"b\":0}");

@@ -201,7 +201,7 @@ TEST_CASE("Codex: hooks are trusted by the hash that Codex computes, under the p
   CHECK(state_of(*trust, config, h.now()) == setting_state::outdated);
 }
 
-TEST_CASE("Hermes: server and plugin; blocking on failure is the plugin's own setting") {
+TEST_CASE("Hermes has a server and a plugin, and blocking on failure is the plugin's own setting") {
   home h;
   h.options.fail_closed = true;
   h.put("hermes");

@@ -165,6 +165,14 @@ TEST_CASE("pty kill does not claim to have ended what has ended already") {
   CHECK(ctl.screen.out == "ended 22222222\n");
 }
 
+TEST_CASE("pty kill leaves it to the node what is the matter with a terminal that is not in the list") {
+  cli_with_terminals ctl;
+  const std::string unlisted = "55555555-5555-4555-8555-555555555555";
+  CHECK(ctl.run({"pty", "kill", unlisted}) == code::ok);
+  REQUIRE(ctl.node.killed.size() == 1);
+  CHECK(ctl.node.killed.front().pty_id() == unlisted);
+}
+
 TEST_CASE("of several terminals pty kill ends those that run, and says which it did not") {
   cli_with_terminals ctl;
   CHECK(ctl.run({"pty", "kill", "build", "nobody", "server"}) == code::refused);

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+
+#include <nlohmann/json.hpp>
 
 #include "actors/base/limits.hpp"
 #include "actors/domain/rules.hpp"
@@ -57,6 +60,21 @@ struct agent_at_terminal : domain_world {
     return state();
   }
 };
+
+/// Takes the reports that are told into the session, the newest last.
+void hear(v1::Session& heard, const v1::Batch& told) {
+  for (const auto& e : told.events()) {
+    const auto payload = nlohmann::json::parse(e.payload());
+    const auto source = payload.at("source").get<std::string>();
+    auto& reports = *heard.mutable_reports();
+    reports.erase(std::remove_if(reports.begin(), reports.end(), [&](const auto& r) { return r.source() == source; }), reports.end());
+    auto& r = *reports.Add();
+    r.set_source(source);
+    r.set_state(domain::agent_state_from(payload.at("reported").get<std::string>()));
+    r.set_reported_at_ms(e.at_ms());
+    r.set_until_ms(payload.at("until").get<std::int64_t>());
+  }
+}
 
 } // namespace
 
@@ -140,6 +158,24 @@ TEST_CASE("an answer is announced once, and a report that changes nothing is not
   CHECK(test::event_types(a.run(a.answered())) == std::vector<std::string>{"agent.answered"});
   CHECK(test::event_types(a.run(a.answered())).empty());
   CHECK(test::has_event(a.run(a.said(report::BLOCKED)), "agent.state")); // a new question
+}
+
+TEST_CASE("who follows an agent's reports knows what it does as its row says, also when that of one of several sources has run out") {
+  const report::State states[] = {report::WORKING, report::IDLE, report::DONE};
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random{seed};
+    agent_at_terminal a;
+    v1::Session heard;
+    for (int step = 0; step < 40; ++step) {
+      CAPTURE(step);
+      auto cmd = a.said(states[random() % 3], "source-" + std::to_string(random() % 3));
+      cmd.mutable_report_agent()->set_ttl_ms(random() % 3 ? 0 : 300);
+      hear(heard, a.run(cmd));
+      a.pass(static_cast<std::int64_t>(random() % 200));
+      CHECK(a.state() == domain::agent_state(heard, a.in.now_ms));
+    }
+  }
 }
 
 TEST_CASE("whatever is reported in whatever order, an open question ends by a person, the program or the end of the turn only") {

@@ -237,7 +237,7 @@ TEST_CASE("ends and sweeps in any order lead to a settled graph") {
   }
 }
 
-TEST_CASE("so many cascades may be under way; the end of a worker is one more") {
+TEST_CASE("so many cascades may be under way, and the end of a worker is one more") {
   task_world w;
   const auto a = w.join("identity:x");
   std::vector<std::string> roots;

@@ -56,7 +56,7 @@ TEST_CASE("without a cluster a worker starts where it is asked for") {
   CHECK(chosen(dispatch("exec", "b"), none).find("in no cluster") != std::string::npos);
 }
 
-TEST_CASE("the caller's node starts what works in a directory of its host; another one does when it cannot, the least busy one first") {
+TEST_CASE("the caller's node starts what works in a directory of its host, and another one does when it cannot, the least busy one first") {
   v1::ClusterView view;
   add(view, "a", v1::ClusterNode::SELF, 9);
   add(view, "b", v1::ClusterNode::UP, 5);

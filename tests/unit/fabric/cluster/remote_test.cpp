@@ -93,7 +93,7 @@ TEST_CASE("a call to the home lives as long as its caller waits, and no longer")
   CHECK(to_link(v1::Query{}, 2s)->timeout_ms() == 2'000);
 }
 
-TEST_CASE("of a terminal that writes little, little is asked, which comes on the way of short things; of one that writes much, chunks") {
+TEST_CASE("of a terminal that writes little, little is asked, which comes on the way of short things, and chunks of one that writes much") {
   remote_world f;
   const std::string much(limits::pty_interactive_bytes_max, 'x'), prompt = "$ ";
   f.node->output = {prompt, "k", much, much, prompt};

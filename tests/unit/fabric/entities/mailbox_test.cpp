@@ -107,7 +107,7 @@ TEST_CASE("mail that ends a wait comes alone, mail that was there comes with the
   CHECK(late.get()->has_tasks());
 }
 
-TEST_CASE("tasks, keys and, when asked for, locks wake; the mail of others does not") {
+TEST_CASE("tasks, keys and, when asked for, locks wake, and the mail of others does not") {
   fabric_world f;
   auto a = f.session(100), b = f.session(101), c = f.session(102);
   auto with_locks = f.wait(a, 0, 0, true), without = f.wait(a);

@@ -208,6 +208,9 @@ TEST_CASE("a home that is away is told at once, and that an earlier try may have
   CHECK(failure_of({{grpc::StatusCode::RESOURCE_EXHAUSTED, "full"}, away}) == away.error_message());
   CHECK(failure_of({{grpc::StatusCode::UNAVAILABLE, "the outcome is unknown"}, away}) ==
         away.error_message() + ". An earlier try of this call may have arrived: its outcome is unknown");
+  const grpc::Status sentence{grpc::StatusCode::FAILED_PRECONDITION, "It cannot be done. Do something else."};
+  CHECK(failure_of({{grpc::StatusCode::UNAVAILABLE, "the outcome is unknown"}, sentence}) ==
+        sentence.error_message() + " An earlier try of this call may have arrived: its outcome is unknown");
 }
 
 TEST_CASE("who reads a terminal is told by the deadline of a call why it cannot be read, and is not kept") {

@@ -126,6 +126,7 @@ TEST_CASE("whatever is done in whatever order, asking again is the same run unti
     auto second = w.begin(file);
     second.start(w.as());
     CHECK(id_of(second) != id_of(first));
+    CHECK(second.dropped_summary() == (failed ? "" : summary.id()));
     CHECK(w.tasks().size() == 2 * made);
     CHECK(w.tasks().at(summary.id()).status() == v1::CANCELLED);
   }

@@ -68,7 +68,7 @@ TEST_CASE("times, ages and states that pass are not in it") {
   CHECK(make_ambient_block(a).text != before.text);
 }
 
-TEST_CASE("unread mail is shown quoted, the oldest first, within the bounds of the block; without any there is nothing") {
+TEST_CASE("unread mail is shown quoted, the oldest first, within the bounds of the block, and nothing where there is none") {
   v1::Status status;
   CHECK(make_mail_block(status).empty());
   auto mail = [&](const std::string& from, const std::string& text) {
@@ -169,7 +169,7 @@ TEST_CASE("the block never grows beyond its bounds, and says what it leaves out"
   CHECK(is_utf8(block.text));
 }
 
-TEST_CASE("a gateway sees workers, what is in flight and what ended last; nobody else is asked for it") {
+TEST_CASE("a gateway sees workers, what is in flight and what ended last, and nobody else is asked for it") {
   std::vector<v1::Query> asked;
   bool gateway = false;
   auto node = [&](const v1::Query& q) {

@@ -58,10 +58,12 @@ TEST_CASE("what runs below an agent without a session is an agent, and is told t
   CHECK(e.chain(1).matched());
   auto refused = shut_down(w.connect());
   CHECK(refused.error_code() == grpc::StatusCode::PERMISSION_DENIED);
-  CHECK(refused.error_message().find("whoami --explain") != std::string::npos);
+  CHECK(refused.error_message() ==
+        "This process runs below an agent program that has no live session: it may register and look, nothing else. Run: swarmctl register. This "
+        "process was started by the agent claude (process 20); see: swarmctl whoami --explain");
 }
 
-TEST_CASE("what is registered below an agent is the agent's session, until it ends; then there is an agent without one") {
+TEST_CASE("what is registered below an agent is the agent's session, until it ends, and then there is an agent without one") {
   service_world w;
   put_claude_above(w);
   w.channel = w.connect();
@@ -73,6 +75,8 @@ TEST_CASE("what is registered below an agent is the agent's session, until it en
   CHECK(e.principal().kind() == v1::Principal::SESSION);
   CHECK(e.principal().id() == id);
   CHECK_FALSE(e.scope().empty());
+  CHECK(shut_down(w.connect()).error_message() == "Only the operator may do that, outside every worker and agent. This process was started by the "
+                                                  "agent claude (process 20); see: swarmctl whoami --explain");
   auto end = fabric_world::command();
   end.mutable_deregister_session()->set_session_id(id);
   auto gone = w.run(end);
@@ -106,6 +110,9 @@ TEST_CASE("an orphan and a marked process are told so") {
   w.processes.change(getpid(), [](auto& p) { p.session = 999; });
   CHECK(explain(w).rule() == v1::Explanation::ORPHAN);
   CHECK(explain(w).principal().kind() == v1::Principal::ORPHAN);
+  CHECK(shut_down(w.connect()).error_message() ==
+        "Nobody who could be asked has started this process: it runs in the background, without a terminal. So it may not do what only a person may. "
+        "Run it from a terminal. `swarmctl whoami --explain` says who this process is to the node.");
   w.processes.change(getpid(), [](auto& p) {
     p.session = getpid();
     p.environment = {"CLAUDECODE=1"};

@@ -31,7 +31,13 @@ struct agents_world {
     roots = std::make_unique<agent_roots>(state.dir.agents_file(), watch, all, "boot-1");
     places = std::make_unique<caller_places>(workers, *roots, [] { return 0; });
   }
-  std::optional<v1::AgentStart> start_of(std::int64_t pid) const { return agent_start_of(*places, places->look_at(pid).place); }
+  claim caller(std::int64_t pid, v1::Explanation::Rule rule) const {
+    claim out;
+    out.place = places->look_at(pid).place;
+    out.rule = rule;
+    return out;
+  }
+  std::optional<v1::AgentStart> start_of(std::int64_t pid) const { return agent_start_of(*places, caller(pid, v1::Explanation::AGENT_UNREGISTERED)); }
 };
 
 } // namespace
@@ -51,6 +57,7 @@ TEST_CASE("what an agent's start gives is that of its program, for the variables
   CHECK(other->identity().empty());
   CHECK(other->coordinator());
   CHECK_FALSE(w.start_of(10));
+  CHECK_FALSE(agent_start_of(*w.places, w.caller(21, v1::Explanation::LOGIN)));
 }
 
 TEST_CASE("an agent that an agent has started has the rights of the outer one, and no id that was given to that") {
@@ -88,4 +95,43 @@ TEST_CASE("who runs below an agent speaks for each session of its program and fo
   who.rule = v1::Explanation::AGENT_ROOT;
   who.place.is = caller_place::kind::user;
   CHECK(speaks("a") == "b");
+}
+
+TEST_CASE("what is registered below an agent is the agent's, also by whoever shows a token and stays that, and not by who has logged in") {
+  agents_world w;
+  caller_table table;
+  token_cache tokens{[] { return std::int64_t{0}; }};
+  principals callers{table, w.workers, tokens, *w.places};
+  auto registers = [&](std::int64_t pid, v1::Explanation::Rule rule, const std::string& id) {
+    v1::Session s;
+    s.set_id(id);
+    s.set_scope("/repo");
+    return callers.registered(w.caller(pid, rule), s, 0);
+  };
+  auto is_agents = [&](const std::string& id) { return w.roots->root_of_session(id) == process_key{20, 20}; };
+  auto by_agent = registers(21, v1::Explanation::AGENT_UNREGISTERED, "a");
+  REQUIRE(by_agent);
+  CHECK(by_agent->who.id() == "a");
+  CHECK(is_agents("a"));
+  CHECK_FALSE(registers(21, v1::Explanation::TOKEN, "b"));
+  CHECK(is_agents("b"));
+  CHECK_FALSE(registers(21, v1::Explanation::LOGIN, "c"));
+  CHECK_FALSE(is_agents("c"));
+  CHECK_FALSE(registers(10, v1::Explanation::USER, "d"));
+  CHECK_FALSE(is_agents("d"));
+}
+
+TEST_CASE("what a person who has logged in keeps open is no person's any more when the login is over") {
+  agents_world w;
+  caller_table table;
+  token_cache tokens{[] { return std::int64_t{0}; }};
+  const login_registry nobody{w.state.dir.login_file(), [] { return std::int64_t{0}; }};
+  principals callers{table, w.workers, tokens, *w.places, &nobody};
+  auto who = w.caller(21, v1::Explanation::LOGIN);
+  who.connection = 7;
+  who.looked_at = w.roots->generation();
+  table.put(7, {21, 21, who.place, who.looked_at});
+  CHECK_FALSE(callers.still_holds(who));
+  who.rule = v1::Explanation::AGENT_ROOT;
+  CHECK(callers.still_holds(who));
 }
