@@ -261,8 +261,15 @@ TEST_CASE("without a node an agent or worker ends no programs, and starts none t
     auto r = node.agent(with_status(how));
     CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
   }
+  for (const std::string how : {"--end-programs", "--restore x", "--restore x --if-wanted", ""}) {
+    auto r = node.agent(program("swarmd").string() + " " + how + "; echo status $?");
+    CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
+    CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, how, ": ", r.err);
+  }
+  CHECK(fs::exists(node.dir().stopped_mark()));
   CHECK(node.node_pid() == 0);
   CHECK(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl_json({"pty", "list"})[0].at("running") == true);
   CHECK(node.ctl({"pty", "kill", id}).status == 0);
 }
 
