@@ -1,9 +1,9 @@
 #include "cli/app.hpp"
 
-#include "actors/agents/ancestry.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rights.hpp"
+#include "cli/persons.hpp"
 #include "cli/verb.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -420,6 +420,7 @@ int dispatch_verb(invocation& cli, std::vector<std::string> args, std::string& c
     cli.node().finder.never_start();
   if (!v->chooses_node)
     speak_to_chosen(cli, v->only_here);
+  refuse_who_is_no_person(cli, leaf);
   auto status = cli.action();
   return cli.is_swarm_mcp() ? ended_in_swarm_mcp(command, status) : status;
 }
@@ -526,12 +527,8 @@ CLI::Option* option_of(CLI::App* app, const std::string& name) {
 }
 
 /// Behind ssh everybody is the operator of the other node. So who is somebody else here does not get there.
-void refuse_agents(node_finder& finder, const std::string& host) {
-  auto why = agents::reason_for_suspicion(system_processes(), getpid(), geteuid());
-  if (auto here = why.empty() ? finder.explain_here() : std::nullopt)
-    if (here->principal().kind() != v1::Principal::OPERATOR)
-      why = here->reason();
-  if (!why.empty())
+void refuse_agents(const invocation& cli, const std::string& host) {
+  if (auto why = why_no_person(cli); !why.empty())
     throw failure(code::refused, "over ssh this command would be the operator of the node at " + host + ", and " + why +
                                    ". Run it in a terminal of your own; see: swarmctl whoami --explain");
 }
@@ -543,7 +540,7 @@ void speak_to_chosen(invocation& cli, const char* only_here) {
   if (chosen->elsewhere() && only_here)
     throw failure(code::refused, "context " + chosen->name + " is the node of another host: " + only_here);
   if (chosen->elsewhere())
-    refuse_agents(cli.node().finder, chosen->ssh);
+    refuse_agents(cli, chosen->ssh);
   cli.speak_to(*chosen);
   cli.node().finder.speak_to(*chosen);
 }

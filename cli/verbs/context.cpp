@@ -118,7 +118,7 @@ int run_use_context(invocation& cli, const std::string& name) {
   }
   cli.io().line("commands go to " + name + " from now on");
   if (now != name)
-    cli.io().error("but not in this shell: " + why + " is set");
+    cli.io().error("but not in this shell: " + (now.empty() ? why : why + " is set"));
   return code::ok;
 }
 

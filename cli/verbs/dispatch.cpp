@@ -486,7 +486,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   option(app, "--depends-on", o->depends_on, "tasks it waits for, comma-separated: ids, beginnings of ids, @last", argument::task);
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
   option(app, "--parent-task", o->parent, "the task it is part of", argument::task);
-  flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
+  flag(app, "--approval-required", o->approval_required, "wait until you or a session of its identity approves it");
   flag(app, "--no-spawn", o->no_spawn, "start nobody");
   flag(app, "--force-spawn", o->force_spawn, "start a worker although one is live");
   option(app, "--spawner", o->spawner, "who starts the worker (pty)");

@@ -3,6 +3,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "cli/persons.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/passphrase.hpp"
@@ -30,6 +31,7 @@ struct login_options {
 };
 
 int set_passphrase(invocation& cli, bool remove) {
+  refuse_who_is_not_operator(cli, [&] { cli.node().admin.set_passphrase({}); });
   v1::SetPassphraseRequest request;
   if (cli.node().admin.status().has_passphrase())
     ask("The passphrase until now: ", [&](const std::string& words) { request.set_former(words); });

@@ -2,6 +2,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "cli/persons.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/reference.hpp"
@@ -24,7 +25,8 @@ void need_running(invocation& cli) {
   if (cli.node().finder.running())
     return;
   if (cli.node().finder.is_kept_down())
-    throw failure(code::no_node, "the node was stopped with swarmctl down, and stays so until: swarmctl up");
+    throw failure(code::no_node,
+                  "the node of " + cli.node().finder.state_directory() + " was stopped with swarmctl down, and stays so until: swarmctl up");
   throw failure(code::no_node, "no node is running for " + cli.node().finder.state_directory() +
                                  (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
 }
@@ -267,8 +269,6 @@ std::vector<v1::PtyInfo> programs_without_node(const invocation& cli) {
 /// No node runs, so the mark is written that keeps others from starting one, and what goes on without it is ended. Nothing when a node has come up
 /// meanwhile.
 std::optional<int> keep_down(invocation& cli, const down_options& o) {
-  if (cli.env().in_worker())
-    throw failure(code::refused, "a worker does not decide whether a node runs");
   auto programs = cli.elsewhere() || o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_without_node(cli);
   if (!agreed(cli, o, programs))
     throw failure(code::refused, "nothing was stopped");
@@ -292,32 +292,16 @@ std::optional<int> keep_down(invocation& cli, const down_options& o) {
   return code::ok;
 }
 
-/// Who may not stop the node is told so before anybody is asked, and by the call that stops it: the node counts refusals by what was asked.
-void refuse_who_may_not(const invocation& cli) {
-  const auto kind = [&]() -> std::optional<v1::Principal::Kind> {
-    try {
-      return cli.node().admin.explain().principal().kind();
-    } catch (const call_failed& f) {
-      if (!f.is_refusal())
-        throw;
-      return std::nullopt; // a node of a version that cannot say
-    }
-  }();
-  if (!kind)
-    cli.node().admin.nodes();
-  if (!kind || *kind == v1::Principal::OPERATOR)
-    return;
-  v1::ShutdownRequest harmless; // whoever has become the operator meanwhile has agreed to nothing
-  harmless.set_keep_keeper(true);
-  cli.node().admin.shutdown(harmless);
-}
-
 int run_down(invocation& cli, const down_options& o) {
   cli.node().finder.never_start();
   if (!cli.node().finder.running())
     if (auto status = keep_down(cli, o))
       return *status;
-  refuse_who_may_not(cli);
+  refuse_who_is_not_operator(cli, [&] {
+    v1::ShutdownRequest harmless;
+    harmless.set_keep_keeper(true);
+    cli.node().admin.shutdown(harmless);
+  });
   auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);
   if (!agreed(cli, o, programs))
     throw failure(code::refused, "nothing was stopped");
@@ -443,8 +427,6 @@ void build_backup(CLI::App& app, invocation& cli) {
 }
 
 int run_restore(invocation& cli, const std::string& file) {
-  if (cli.env().in_worker())
-    throw failure(code::refused, "a worker does not replace the store of the node it runs on");
   cli.node().finder.never_start();
   if (cli.node().finder.running())
     throw failure(code::refused, "the node is running; stop it first: swarmctl down");

@@ -292,7 +292,7 @@ void build_request(CLI::App& app, invocation& cli) {
   option(app, "--idempotency-key", o->key, "the same key gives the same task");
   option(app, "--parent-task", o->parent, "the task it is part of", argument::task);
   option(app, "--assignee", o->assignee, "the instance that is to do it", argument::session);
-  flag(app, "--approval-required", o->approval_required, "wait for a person's approval");
+  flag(app, "--approval-required", o->approval_required, "wait until you or a session of its identity approves it");
   flag(app, "--no-nudge", o->no_nudge, "wake nobody");
   flag(app, "--force", o->force, "wake the assignee even while it works");
   on_run(app, cli, [o, &cli] { return run_request(cli, *o); });
@@ -555,7 +555,8 @@ constexpr verb verbs[] = {
   {"complete-task", subject::tasks, "end a task with a structured result",
    "  swarmctl complete-task 0b6f… --summary \"fixed\" --file src/a.cpp --test passed:ctest", build_complete},
   {"report-progress", subject::tasks, "report a task's progress", "  swarmctl report-progress 0b6f… half of the files done", build_progress},
-  {"approve", subject::tasks, "approve a task that waits for a person", "  swarmctl approve 0b6f…", build_approve},
+  {"approve", subject::tasks, "approve a task that waits for approval; a session may do so too, decide is for people", "  swarmctl approve 0b6f…",
+   build_approve},
 };
 
 } // namespace

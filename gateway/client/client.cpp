@@ -620,15 +620,31 @@ std::string client::state_directory() {
   return settings_.elsewhere ? settings_.elsewhere->ssh + ":" + settings_.elsewhere->remote_state_dir : settings_.dir.root.string();
 }
 
-std::optional<v1::Explanation> client::explain_here() {
-  auto connected = connect_at(settings_.dir.socket());
-  if (!connected)
+namespace {
+
+/// Programs of a node that does not run are its keeper's children, whatever variables they have.
+std::optional<v1::Explanation> place_below_keeper(const state_dir& dir) {
+  const auto keeper = keeper_of(dir);
+  if (!keeper || !is_descendant(getpid(), *keeper).value_or(false))
     return std::nullopt;
-  auto stub = v1::Node::NewStub(channel_over(std::move(connected)));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + milliseconds{settings_.timeout_ms});
   v1::Explanation out;
-  return stub->Explain(&context, v1::ExplainRequest{}, &out).ok() ? std::optional{out} : std::nullopt;
+  out.set_rule(v1::Explanation::STRAY);
+  out.set_reason("this process runs below the node's keeper (process " + std::to_string(*keeper) + "), as workers do");
+  return out;
+}
+
+} // namespace
+
+std::optional<v1::Explanation> client::explain_here() {
+  if (auto connected = connect_at(settings_.dir.socket())) {
+    auto stub = v1::Node::NewStub(channel_over(std::move(connected)));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + milliseconds{settings_.timeout_ms});
+    v1::Explanation out;
+    if (stub->Explain(&context, v1::ExplainRequest{}, &out).ok())
+      return out;
+  }
+  return place_below_keeper(settings_.dir);
 }
 
 std::vector<std::string> client::obstacles() { return settings_.elsewhere ? std::vector<std::string>{} : obstacles_to_start(settings_.dir); }
@@ -644,8 +660,8 @@ call_failed client::no_node() const {
 
 call_failed client::stopped(const stopped_mark& mark) const {
   const bool ended_others = was_connected_ && !mark.programs_go_on;
-  call_failed f{code::no_node, std::string{"the node was stopped with swarmctl down"} + (ended_others ? ", which ended its programs," : ",") +
-                                 " and stays so until: swarmctl up"};
+  call_failed f{code::no_node, "the node of " + settings_.dir.root.string() + " was stopped with swarmctl down" +
+                                 (ended_others ? ", which ended its programs," : ",") + " and stays so until: swarmctl up"};
   f.node_stopped = true;
   f.programs_go_on = mark.programs_go_on;
   return f;

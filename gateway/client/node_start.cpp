@@ -144,16 +144,21 @@ namespace {
 
 /// The keeper outlives a node that was killed; what it runs are its children.
 bool keeper_runs_programs(const state_dir& dir) {
+  const auto keeper = keeper_of(dir);
+  const auto all = list_processes();
+  return keeper && std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == *keeper && !p.is_dead(); });
+}
+
+} // namespace
+
+std::optional<pid_t> keeper_of(const state_dir& dir) {
   auto connected = connect_at(dir.keeper_socket());
   ucred keeper{};
   socklen_t size = sizeof keeper;
   if (!connected || getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &keeper, &size) != 0)
-    return false;
-  const auto all = list_processes();
-  return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == keeper.pid && !p.is_dead(); });
+    return std::nullopt;
+  return keeper.pid;
 }
-
-} // namespace
 
 bool mark_stopped(const state_dir& dir) {
   prepare_or_fail(dir);

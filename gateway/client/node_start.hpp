@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "actors/base/paths.hpp"
 #include "swarm/v1/pty.pb.h"
@@ -31,6 +34,9 @@ struct start_wish {
 /// Returns once swarmd is ready or another one turned out to own the state directory. Throws `call_failed` with the end of its log
 /// when it could not start.
 start_outcome start_node(const state_dir&, const std::string& node_name, const start_wish&, std::int64_t timeout_ms);
+
+/// The keeper of this directory's node, which may live without it.
+std::optional<pid_t> keeper_of(const state_dir&);
 
 /// Keeps a node that does not run down until somebody wants it. Returns whether programs go on with its keeper. Throws `call_failed`.
 bool mark_stopped(const state_dir&);

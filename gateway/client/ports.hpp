@@ -114,7 +114,7 @@ public:
   /// Becomes swarmd in this terminal; returns only by `call_failed`.
   virtual void start_in_foreground(const std::string& node_name) = 0;
   virtual std::string state_directory() = 0;
-  /// Who this process is to the node of this user, by its place alone. Empty when none runs, or it is of a version that cannot say.
+  /// Who this process is to the node of this user, by its place alone; when none answers, whether it is below that node's keeper. Else empty.
   virtual std::optional<v1::Explanation> explain_here() = 0;
   /// What would keep a node from starting; throws `call_failed` when that cannot be found out.
   virtual std::vector<std::string> obstacles() = 0;

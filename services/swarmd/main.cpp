@@ -20,6 +20,7 @@
 #include <absl/synchronization/mutex.h>
 #include <caf/scoped_actor.hpp>
 
+#include "actors/agents/ancestry.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
 #include "actors/base/log.hpp"
@@ -404,6 +405,17 @@ int end_programs(const state_dir& dir) {
   return print_programs(ended);
 }
 
+/// As swarmctl does (cli/verbs/persons.cpp), for who starts this program by hand. `why`: no person has started it.
+void refuse_who_is_no_person(const arguments& args, const state_dir& dir, const std::string& why) {
+  const bool ends_down = !args.programs && !args.if_wanted && std::filesystem::exists(dir.stopped_mark());
+  const char* what = !args.restore.empty() ? "replacing the store of a node"
+                     : args.end_programs   ? "keeping a node down"
+                     : ends_down           ? "starting a node that was stopped with swarmctl down"
+                                           : nullptr;
+  if (what != nullptr && !why.empty())
+    throw std::runtime_error(what + std::string{" is for a person to do, and "} + why);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -434,6 +446,7 @@ int main(int argc, char** argv) {
       return obstacles.empty() ? 0 : 1;
     }
     close_inherited(args.ready_fd);
+    const auto why = agents::reason_for_suspicion(system_processes(), getpid(), geteuid()); // detached, it has no ancestors
     if (args.detach)
       detach_from_caller(dir);
     use_clean_environment();
@@ -445,6 +458,7 @@ int main(int argc, char** argv) {
         tell_starter(args.ready_fd, start_report::owned);
       return exit_already_running;
     }
+    refuse_who_is_no_person(args, dir, why);
     if (!args.restore.empty()) {
       std::cout << restore_store(dir, absolute_path(args.restore)).string() << std::endl;
       return 0;

@@ -236,7 +236,8 @@ TEST_CASE("whoever follows what down has ended is told how to go on") {
   terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
   REQUIRE(person.read_until("ready"));
   REQUIRE(node.ctl({"down", "--yes"}).status == 0);
-  constexpr auto how = "the node was stopped with swarmctl down, which ended its programs, and stays so until: swarmctl up";
+  const auto how =
+    "the node of " + node.dir().root.string() + " was stopped with swarmctl down, which ended its programs, and stays so until: swarmctl up";
   for (auto* follower : {&task, &events, &by_hand}) {
     auto end = follower->finish();
     CHECK(end.status == 3);

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/login.hpp"
 #include "tests/support/node_client.hpp"
 
 using namespace swarm::testing;
@@ -226,4 +227,124 @@ TEST_CASE("the token of one worker counts for nothing in another one, nor in an 
   CHECK(node.ctl_json({"locks"}).size() == 1);
   CHECK(node.ctl({"unlock", "f"}, {.env = {{"SWARM_TOKEN", stolen}}}).status == 0); // a person's hands are its own
   std::ofstream{node.work() + "/go"};
+}
+
+TEST_CASE("without a node an agent or worker ends no programs, and starts none that a person has stopped") {
+  trust_node node;
+  const auto ended = [&](const char* name) { return file_text(node.work() + "/" + name); };
+  const auto in_worker = [&](const std::string& before, const std::string& file) {
+    return before + with_status("down --yes") + " > " + file + ".new 2>&1; mv " + file + ".new " + file + "; ";
+  };
+  const auto id = node
+                    .ctl_json({"pty", "new", "--", "sh", "-c",
+                               "while [ ! -e go ]; do sleep 0.05; done; " + in_worker("", "worker") +
+                                 in_worker("env -i SWARM_HOME=" + node.dir().root.string() + " ", "bare") + "exec sleep 1000"})
+                    .at("id")
+                    .get<std::string>();
+  node.kill_node();
+  for (const auto& [before, variables] : {std::pair{"", environment{}}, std::pair{"setsid -w ", environment{}}}) {
+    auto r = node.agent(before + with_status("down --yes"), variables);
+    CHECK_MESSAGE(is_refused(r), r.out, r.err);
+    CHECK_MESSAGE(r.err.find("keeping a node down is for a person to do, and this process was started by the agent claude") != std::string::npos,
+                  r.err);
+  }
+  CHECK(node.ctl({"down", "--yes"}, {.env = {{"CLAUDECODE", "1"}}}).status == 1);
+  std::ofstream{node.work() + "/go"};
+  REQUIRE(eventually([&] { return !ended("bare").empty(); }));
+  CHECK_MESSAGE(ended("worker").find("status 1") != std::string::npos, ended("worker"));
+  CHECK_MESSAGE(ended("bare").find("status 1") != std::string::npos, ended("bare"));
+  CHECK_FALSE(fs::exists(node.dir().stopped_mark()));
+  CHECK(node.agent(with_status("up")).out.find("status 0") != std::string::npos); // agents start what they need
+  CHECK(node.ctl_json({"pty", "list"})[0].at("running") == true);
+  REQUIRE(node.ctl({"down", "--keep-programs"}).status == 0);
+  for (const auto* how : {"up", "up --foreground", "up --take-keeper"}) {
+    auto r = node.agent(with_status(how));
+    CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
+  }
+  for (const std::string how : {"--end-programs", "--restore x", "--restore x --if-wanted", ""}) {
+    auto r = node.agent(program("swarmd").string() + " " + how + "; echo status $?");
+    CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
+    CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, how, ": ", r.err);
+  }
+  CHECK(fs::exists(node.dir().stopped_mark()));
+  CHECK(node.node_pid() == 0);
+  CHECK(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl_json({"pty", "list"})[0].at("running") == true);
+  CHECK(node.ctl({"pty", "kill", id}).status == 0);
+}
+
+TEST_CASE("an agent puts no other store in place, and a person does") {
+  trust_node node;
+  const auto backup = node.work() + "/backup.db";
+  REQUIRE(node.ctl({"backup", backup}).status == 0);
+  REQUIRE(node.ctl({"kv", "set", "k", "v"}).status == 0);
+  node.kill_node();
+  auto r = node.agent(with_status("restore " + backup));
+  CHECK_MESSAGE(is_refused(r), r.out, r.err);
+  CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, r.err);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "k"}).out == "v\n");
+  REQUIRE(node.ctl({"down"}).status == 0);
+  CHECK(node.ctl({"restore", backup}).status == 0);
+}
+
+TEST_CASE("an agent or worker does not say where commands go") {
+  trust_node node;
+  const environment plain{{"SWARM_HOME", ""}}; // with it no context counts
+  REQUIRE(node.ctl({"context", "set", "lab", "--state-dir", node.work() + "/lab"}, {.env = plain}).status == 0);
+  const auto file = fs::path{node.env().at("HOME")} / ".config/swarm/contexts.toml";
+  const auto before = file_text(file);
+  REQUIRE_FALSE(before.empty());
+  for (const auto& line : {"context set lab --state-dir " + node.work() + "/x", std::string{"context set other --ssh h"},
+                           std::string{"context use lab"}, std::string{"context delete lab"}, std::string{"context use default"}}) {
+    auto r = node.agent(with_status(line), plain);
+    CHECK_MESSAGE(is_refused(r), line, ": ", r.out, r.err);
+    CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, line, ": ", r.err);
+    for (const std::string how : {"", "env -u SWARM_SPAWN_ID -u SWARM_TOKEN "}) {
+      auto w = node.ctl_json({"dispatch", how + line, "--harness", "exec", "--", "sh", "-c", how + with_status(line)});
+      CHECK_MESSAGE(w.at("output_tail").get<std::string>().find("status 1") != std::string::npos, line, ": ", w.dump());
+    }
+  }
+  CHECK(file_text(file) == before);
+  CHECK(node.agent(with_status("context list"), plain).out.find("status 0") != std::string::npos);
+}
+
+TEST_CASE("an agent does not take its guard out or weaken it, and may strengthen it") {
+  trust_node node;
+  const auto settings = fs::path{node.env().at("HOME")} / ".claude/settings.json";
+  REQUIRE(node.ctl({"install", "--host", "claude", "--enforce", "--fail-closed"}).status == 0);
+  const auto before = file_text(settings);
+  REQUIRE_FALSE(before.empty());
+  for (const auto* how :
+       {"--uninstall --yes --host claude", "--uninstall --yes", "--host claude --yes", "--host all --enforce --yes", "--fail-closed --yes"}) {
+    auto r = node.agent(with_status("install " + std::string{how}));
+    CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
+    CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, how, ": ", r.err);
+  }
+  CHECK(file_text(settings) == before);
+  for (const auto* how : {"--uninstall --dry-run --host claude", "--host claude --enforce --fail-closed", "--host gemini"})
+    CHECK_MESSAGE(node.agent(with_status("install " + std::string{how})).out.find("status 0") != std::string::npos, how);
+  CHECK(file_text(settings) == before);
+  CHECK(node.ctl({"install", "--uninstall", "--host", "claude"}).status == 0);
+}
+
+TEST_CASE("who has logged in below an agent does what is a person's, and an agent is not asked for a passphrase to be set") {
+  if (!is_there("script")) {
+    MESSAGE("no script here");
+    return;
+  }
+  trust_node node;
+  terminal_process agent{{node.claude, "-c", with_status("login --set")}, node.env(), node.work()};
+  CHECK(agent.read_until("status 1"));
+  CHECK_MESSAGE(agent.screen().find("passphrase for") == std::string::npos, agent.screen());
+  set_passphrase(node);
+  const auto line = with_status("context set lab --state-dir " + node.work() + "/lab") + " >> said\n";
+  terminal_process terminal{{node.claude, "-c", std::string{terminal_with_shell} + "; :"}, node.env(), node.work()};
+  terminal.type(line);
+  REQUIRE(eventually([&] { return file_text(node.work() + "/said") == "status 1\n"; }));
+  log_in(terminal);
+  terminal.type(line);
+  CHECK(eventually([&] { return file_text(node.work() + "/said").ends_with("status 0\n"); }));
+  terminal.type("exit\n");
+  terminal.finish();
 }

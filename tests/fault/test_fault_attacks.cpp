@@ -132,6 +132,8 @@ struct attacked_node {
     run_options by_program;
     by_program.env["SWARM_HARNESS_HERMES"] = file("agent.sh");
     REQUIRE(node.ctl({"up"}, by_program).status == 0);
+    REQUIRE(node.ctl({"down"}, {.env = {{"SWARM_HOME", file("stopped")}}}).status == 0);
+    REQUIRE(node.ctl({"backup", file("old.db")}).status == 0);
     peer = node.session("name:peer");
     REQUIRE(node.ctl({"lock", "f", "--as", peer}).status == 0);
     REQUIRE(node.ctl({"kv", "set", "k", "theirs", "--as", peer}).status == 0);
@@ -170,6 +172,10 @@ struct attacked_node {
     CHECK(node.ctl_json({"agents"})[0].at("state") == "blocked");
     CHECK_FALSE(fs::exists(file("stolen.db")));
     CHECK(node.ctl_json({"nodes"}).at("nodes").size() <= 1);
+    CHECK(fs::exists(file("stopped") + "/stopped"));
+    CHECK_FALSE(fs::exists(file("none")));
+    CHECK_FALSE(fs::exists(fs::path{node.env().at("HOME")} / ".config"));
+    CHECK_FALSE(fs::exists(fs::path{node.env().at("HOME")} / ".claude"));
     std::size_t running = 0;
     const auto terminals = node.ctl_json({"pty", "list", "--all"});
     for (const auto& p : terminals)
@@ -210,6 +216,14 @@ std::vector<attempt> by_swarmctl(const attacked_node& a, const std::string& who)
     {"make a join token", c + "join-token create", who},
     {"share the directory", c + "scope share .", who},
     {"run the clean-up", c + "cleanup", who},
+    // Where no node runs that could say no.
+    {"keep a node down", "SWARM_HOME=" + a.file("none") + " " + c + "down --yes", ""},
+    {"start a node that a person has stopped", "SWARM_HOME=" + a.file("stopped") + " " + c + "up", ""},
+    {"replace a store", "SWARM_HOME=" + a.file("none") + " " + c + "restore " + a.file("old.db"), ""},
+    {"name another node", c + "context set other --state-dir " + a.file("none"), ""},
+    {"send commands to another node", c + "context use default", ""},
+    {"forget a node's name", c + "context delete other", ""},
+    {"take the guard out", c + "install --uninstall --yes --host claude", ""},
   };
   return out;
 }

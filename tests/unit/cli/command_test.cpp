@@ -743,7 +743,35 @@ TEST_CASE("down keeps a node down that happens not to run, and status names the 
   CHECK(ctl.node.kept_down);
   CHECK(ctl.screen.out == "no node is running; it stays down until: swarmctl up\n");
   CHECK(ctl({"status"}) == code::no_node);
-  CHECK(ctl.screen.err.find("was stopped with swarmctl down, and stays so until: swarmctl up") != std::string::npos);
+  CHECK(ctl.screen.err.find("the node of /state was stopped with swarmctl down, and stays so until: swarmctl up") != std::string::npos);
+}
+
+TEST_CASE("what is a person's without a node is refused in a worker and to whom a node takes for somebody else") {
+  test::cli ctl;
+  ctl.node.is_running = false;
+  ctl.node.kept_down = true;
+  const std::vector<std::vector<std::string>> all{{"down"},
+                                                  {"up"},
+                                                  {"restore", "f"},
+                                                  {"context", "use", "x"},
+                                                  {"context", "set", "x", "--ssh", "h"},
+                                                  {"context", "delete", "x"},
+                                                  {"install", "--uninstall"}};
+  auto all_refused = [&](const std::string& why) {
+    for (const auto& command : all) {
+      CAPTURE(command[0]);
+      CHECK(ctl(command) == code::refused);
+      CHECK_MESSAGE(ctl.screen.err.find(" is for a person to do, and " + why + ". Run it") != std::string::npos, ctl.screen.err);
+    }
+  };
+  ctl.node.here.emplace().set_reason("a worker stands above");
+  all_refused("a worker stands above");
+  ctl.node.here.reset();
+  ctl.env = environment{{{"HOME", "/home/ada"}, {"SWARM_SPAWN_ID", "s"}}};
+  all_refused("this process runs in a worker");
+  ctl.node.kept_down = false;
+  CHECK(ctl({"up"}) == code::ok);             // what starts it then says what a worker may
+  CHECK(ctl({"down", "--json"}) == code::ok); // a node that runs says so itself
 }
 
 TEST_CASE("down without a node ends the programs that go on, and where it cannot it says how and fails") {

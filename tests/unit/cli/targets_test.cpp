@@ -129,6 +129,18 @@ TEST_CASE("a context is set, shown, used, changed and deleted, and the file is o
   CHECK_FALSE(w.node.spoken_to);
 }
 
+TEST_CASE("who chooses a context is told why this shell does not follow, with a name for what is set") {
+  world w;
+  REQUIRE(w({"context", "set", "here", "--state-dir", "/x"}) == code::ok);
+  w.set({{"SWARM_HOME", "/y"}});
+  CHECK(w({"context", "use", "here"}) == code::ok);
+  CHECK_MESSAGE(w.screen.err.find("but not in this shell: SWARM_HOME is set\n") != std::string::npos, w.screen.err);
+  w.set({{"SWARM_CONTEXT", "gone"}});
+  CHECK(w({"context", "use", "here"}) == code::ok);
+  CHECK_MESSAGE(w.screen.err.find("but not in this shell: SWARM_CONTEXT names \"gone\"") != std::string::npos, w.screen.err);
+  CHECK(w.screen.err.find("is set") == std::string::npos);
+}
+
 TEST_CASE("what cannot be an entry is refused and changes nothing") {
   world w;
   w.write(two);
