@@ -40,7 +40,7 @@ rlimit raise_file_limit() {
 } // namespace
 
 server::server(state_dir dir, unique_fd listener, const clock_port& clock, log_file& log, std::chrono::milliseconds idle_exit)
-  : dir_(std::move(dir)), listener_(std::move(listener)), clock_(clock), log_(log), idle_exit_(idle_exit), loop_(clock), signals_(make_signalfd()),
+  : dir_(std::move(dir)), home_(home_id(dir_.root)), listener_(std::move(listener)), clock_(clock), log_(log), idle_exit_(idle_exit), loop_(clock), signals_(make_signalfd()),
     child_files_(raise_file_limit()), reaper_(loop_, clock, [this] { return mains(); }) {
   if (!signals_ || loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); }) == 0 ||
       loop_.watch(listener_.fd(), EPOLLIN | EPOLLET, [this](std::uint32_t) { accept_all(); }) == 0)

@@ -78,6 +78,7 @@ private:
   void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
 
   state_dir dir_;
+  std::string home_; // home_id() of it
   acceptor listener_;
   const clock_port& clock_;
   log_file& log_;
