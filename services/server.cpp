@@ -46,6 +46,11 @@ node_service::hooks node_server::with_connections(node_service::hooks h) {
   return h;
 }
 
+bool node_server::can_be_found() {
+  std::lock_guard guard{listener_mutex_};
+  return listener_ && listener_->can_be_found();
+}
+
 node_server::~node_server() { stop(std::chrono::milliseconds{0}); }
 
 bool node_server::stop(std::chrono::milliseconds grace) {

@@ -20,6 +20,8 @@ public:
 
   /// No new connections and calls; those under way have until the grace is over. True when none was left.
   bool stop(std::chrono::milliseconds grace);
+  /// Whether callers still find it at its socket.
+  bool can_be_found();
   const std::shared_ptr<integrity_report>& integrity() const noexcept { return node_.integrity(); }
 
 private:

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -48,6 +49,24 @@ unique_fd listen_at(const std::filesystem::path& socket, int backlog) {
   if (listen(fd.get(), backlog) != 0 || rename(unnamed.c_str(), socket.c_str()) != 0)
     fail_system("cannot listen on " + socket.string());
   return fd;
+}
+
+socket_file::socket_file(std::filesystem::path path) : path_(std::move(path)) {
+  struct stat info {};
+  if (lstat(path_.c_str(), &info) == 0) {
+    device_ = info.st_dev;
+    inode_ = info.st_ino;
+  }
+}
+
+bool socket_file::is_same() const {
+  struct stat info {};
+  return inode_ != 0 && lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
+
+void socket_file::remove() const {
+  if (is_same())
+    unlink(path_.c_str());
 }
 
 unique_fd connect_at(const std::filesystem::path& socket, int flags) {

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 
+#include <sys/types.h>
+
 #include "actors/base/unique_fd.hpp"
 
 namespace swarm {
@@ -11,6 +13,22 @@ namespace swarm {
 /// Listens, non-blocking, on a socket of mode 0600. It appears under its name, in place of what a dead process left there, when it
 /// accepts already. Throws std::runtime_error.
 unique_fd listen_at(const std::filesystem::path& socket, int backlog);
+
+/// The file of a socket that this process listens at: its directory may be moved, and another process may listen at the same path then.
+class socket_file {
+public:
+  /// As it is now, right after listen_at().
+  explicit socket_file(std::filesystem::path);
+  /// Whether who connects at the path comes to us. Costs one stat.
+  bool is_same() const;
+  /// Unless it is another one's.
+  void remove() const;
+
+private:
+  std::filesystem::path path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0; // 0 = there was none
+};
 
 /// A connected socket (close-on-exec), empty when nobody listens there. `flags`: SOCK_NONBLOCK or nothing.
 unique_fd connect_at(const std::filesystem::path& socket, int flags = 0);

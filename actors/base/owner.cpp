@@ -57,6 +57,12 @@ void sign_ownership(int lock_fd) {
     (void)!pwrite(lock_fd, text.data(), text.size(), 0);
 }
 
+std::optional<pid_t> living_owner(const std::filesystem::path& lock) {
+  const auto owner = owner_in(lock);
+  const auto process = owner ? read_process(owner->first) : std::nullopt;
+  return process && !process->is_dead() && process->start == owner->second ? std::optional{owner->first} : std::nullopt;
+}
+
 owner_news::owner_news(std::filesystem::path lock, const std::filesystem::path& socket)
   : lock_(std::move(lock)), socket_file_(socket.filename()), events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   if (events_)

@@ -3,7 +3,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include <sys/types.h>
 
 #include "actors/base/unique_fd.hpp"
 
@@ -13,6 +16,9 @@ namespace swarm {
 unique_fd take_ownership(const std::filesystem::path& lock);
 /// Writes into the lock file which process it is; once, by the one that stays.
 void sign_ownership(int lock_fd);
+
+/// The process that has signed the lock and has not ended; nothing when none has.
+std::optional<pid_t> living_owner(const std::filesystem::path& lock);
 
 /// What a node that was started in the background writes to its starter: one of these, the last with the reason behind it.
 namespace start_report {

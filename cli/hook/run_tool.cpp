@@ -41,8 +41,9 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
     mine = mine || own;
     if (own || use_.what != tool_use::kind::shell || l.lock().path().starts_with("/__swarm/") || call.watched.size() >= limits::hook_paths_max)
       continue;
-    // The stamp of a directory says nothing about the files in it.
-    if (auto file = file_of(l, {me_.scope, {}}); !file.empty() && !std::filesystem::is_directory(file))
+    // The stamp of a directory says nothing about the files in it. Others named the path: what cannot be looked at is no reason to stop here.
+    std::error_code ec;
+    if (auto file = file_of(l, {me_.scope, {}}); !file.empty() && !std::filesystem::is_directory(file, ec))
       call.watched.push_back({l.lock().path(), file, l.lock().session_id(), stamp_of(file)});
   }
   call.locks = taken_;

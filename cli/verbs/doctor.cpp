@@ -1,5 +1,6 @@
 // doctor: is everything here that the fabric needs, and does it answer.
 #include "actors/base/limits.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
@@ -64,11 +65,17 @@ void check_context(invocation& cli, report& r) {
   }
 }
 
+/// A process owns the state directory and does not answer at its socket.
+bool is_silent(const invocation& cli) {
+  auto& finder = cli.node().finder;
+  return !cli.elsewhere() && !finder.running() && living_owner(state_dir{finder.state_directory()}.lock_file());
+}
+
 void check_start(invocation& cli, report& r) {
   auto obstacles = cli.node().finder.obstacles();
   for (const auto& o : obstacles)
     r.add("start", "fail", o);
-  if (obstacles.empty())
+  if (obstacles.empty() && !is_silent(cli))
     r.add("start", "ok", cli.elsewhere() ? "of another host; there: swarmctl doctor" : "nothing keeps the node from starting");
 }
 
@@ -122,14 +129,16 @@ void check_keeper(const v1::NodeStatus& s, report& r) {
 bool check_node(invocation& cli, report& r) {
   auto dir = cli.node().finder.state_directory();
   if (!cli.node().finder.running()) {
+    const bool silent = is_silent(cli);
     std::error_code ec;
     if (auto file = state_dir{dir}.database(); !cli.elsewhere() && std::filesystem::exists(file, ec))
       r.add("database", "ok", file.string(), {{"path", file.string()}});
     else
       r.add("database", "warn", "no node is running; it is made when the node starts: swarmctl up", {{"state_dir", dir}});
-    r.add("node", "warn",
-          cli.node().finder.is_kept_down() ? "it was stopped with swarmctl down, and stays so until: swarmctl up"
-                                           : "no node is running; start one with: swarmctl up");
+    r.add("node", silent ? "fail" : "warn",
+          silent                             ? no_node_text(state_dir{dir})
+          : cli.node().finder.is_kept_down() ? "it was stopped with swarmctl down, and stays so until: swarmctl up"
+                                             : "no node is running; start one with: swarmctl up");
     return false;
   }
   auto s = cli.node().admin.status();

@@ -1,11 +1,13 @@
 // up, down, status, graph, backup, version.
 #include "actors/base/limits.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "cli/persons.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/reference.hpp"
+#include "gateway/client/node_start.hpp"
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
@@ -27,8 +29,9 @@ void need_running(invocation& cli) {
   if (cli.node().finder.is_kept_down())
     throw failure(code::no_node,
                   "the node of " + cli.node().finder.state_directory() + " was stopped with swarmctl down, and stays so until: swarmctl up");
-  throw failure(code::no_node, "no node is running for " + cli.node().finder.state_directory() +
-                                 (cli.elsewhere() ? "; start one there, over ssh" : "; start one") + " with: swarmctl up");
+  const auto dir = cli.node().finder.state_directory();
+  throw failure(code::no_node,
+                cli.elsewhere() ? "no node is running for " + dir + "; start one there, over ssh with: swarmctl up" : no_node_text(state_dir{dir}));
 }
 
 json restrictions_row(bool known, const v1::Restrictions& r) {
@@ -266,9 +269,27 @@ std::vector<v1::PtyInfo> programs_without_node(const invocation& cli) {
   }
 }
 
+/// A process that owns the state directory without answering comes up, then it is true, or is on its way out. One that does neither is refused.
+bool await_owner(invocation& cli) {
+  const state_dir dir{cli.node().finder.state_directory()};
+  if (!living_owner(dir.lock_file()))
+    return false;
+  owner_news news{dir.lock_file(), dir.socket()};
+  if (cli.node().finder.running())
+    return true;
+  news.wait(std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")});
+  if (cli.node().finder.running())
+    return true;
+  if (living_owner(dir.lock_file()))
+    throw failure(code::refused, no_node_text(dir));
+  return false;
+}
+
 /// No node runs, so the mark is written that keeps others from starting one, and what goes on without it is ended. Nothing when a node has come up
 /// meanwhile.
 std::optional<int> keep_down(invocation& cli, const down_options& o) {
+  if (!cli.elsewhere() && await_owner(cli))
+    return std::nullopt;
   auto programs = cli.elsewhere() || o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_without_node(cli);
   if (!agreed(cli, o, programs))
     throw failure(code::refused, "nothing was stopped");

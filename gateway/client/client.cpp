@@ -208,7 +208,7 @@ void client::start_and_connect(const std::string& node_name, start_reason why, t
       return;
   } while (left().count() > 0);
   if (outcome == start_outcome::owned)
-    throw call_failed(code::no_node, "another swarmd holds " + settings_.dir.root.string() + " and does not answer; if it is stopping, try again");
+    throw call_failed(code::no_node, no_node_text(settings_.dir));
   throw call_failed(code::no_node, "a node was started but does not answer; look into " + settings_.dir.log_dir().string());
 }
 
@@ -655,7 +655,7 @@ call_failed client::no_node() const {
   if (settings_.elsewhere)
     return {code::no_node,
             "no node is running at " + settings_.elsewhere->ssh + "; start one there: " + ssh_by_hand(*settings_.elsewhere) + " swarmctl up"};
-  return {code::no_node, "no node is running for " + settings_.dir.root.string() + "; start one with: swarmctl up"};
+  return {code::no_node, no_node_text(settings_.dir)};
 }
 
 call_failed client::stopped(const stopped_mark& mark) const {

@@ -7,6 +7,7 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
 #include "actors/base/stopped_mark.hpp"
+#include "actors/base/text.hpp"
 #include "gateway/client/failure.hpp"
 
 #include <algorithm>
@@ -108,6 +109,13 @@ std::filesystem::path swarmd_path() {
   std::error_code ec;
   auto self = std::filesystem::read_symlink("/proc/self/exe", ec);
   return self.parent_path() / "swarmd";
+}
+
+std::string no_node_text(const state_dir& dir) {
+  if (auto pid = living_owner(dir.lock_file()))
+    return concat({"the node of ", dir.root.string(), " (pid ", *pid,
+                   ") does not answer; if it is starting or stopping, try again, else end it with: kill ", *pid});
+  return concat({"no node is running for ", dir.root.string(), "; start one with: swarmctl up"});
 }
 
 start_outcome start_node(const state_dir& dir, const std::string& node_name, const start_wish& wish, std::int64_t timeout_ms) {

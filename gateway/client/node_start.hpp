@@ -17,6 +17,9 @@ namespace swarm::cli {
 /// The swarmd that lies beside this program.
 std::filesystem::path swarmd_path();
 
+/// No node answers at the socket: what to say, and what to do next.
+std::string no_node_text(const state_dir&);
+
 enum class start_outcome {
   started, // and ready
   owned,   // another swarmd has the state directory: it may be coming up or stopping

@@ -42,7 +42,7 @@ std::uint64_t inode_of(int fd) {
 } // namespace
 
 local_listener::local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const principals& callers, refusals& refused)
-  : dir_(dir), server_(server), table_(table), callers_(callers), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)),
+  : server_(server), table_(table), callers_(callers), refused_(refused), acceptor_(listen_at(dir.socket(), backlog)), file_(dir.socket()),
     next_fd_(first_connection_fd) {
   stop_ = unique_fd{eventfd(0, EFD_CLOEXEC)};
   events_ = unique_fd{epoll_create1(EPOLL_CLOEXEC)};
@@ -57,7 +57,7 @@ local_listener::~local_listener() {
   std::uint64_t one = 1;
   (void)!write(stop_.get(), &one, sizeof one);
   thread_.join();
-  unlink(dir_.socket().c_str());
+  file_.remove();
 }
 
 void local_listener::run() {

@@ -25,11 +25,13 @@ public:
   /// Binds <state>/swarmd.sock (0600), replacing a stale one: the caller holds the state directory's lock. Throws
   /// std::runtime_error.
   local_listener(const state_dir& dir, grpc::Server& server, caller_table& table, const principals& callers, refusals& refused);
-  /// Stops accepting and removes the socket file; connections stay with gRPC.
+  /// Stops accepting and removes its socket file; connections stay with gRPC.
   ~local_listener();
 
   /// Thread-safe.
   std::size_t open_connections();
+  /// Whether its socket is still the one that new callers find.
+  bool can_be_found() const { return file_.is_same(); }
 
 private:
   void run();
@@ -39,12 +41,12 @@ private:
   /// Those that gRPC has closed.
   void forget_closed();
 
-  state_dir dir_;
   grpc::Server& server_;
   caller_table& table_;
   const principals& callers_;
   refusals& refused_;
   acceptor acceptor_;
+  socket_file file_;
   unique_fd stop_;
   unique_fd events_;
   int next_fd_ = 0;

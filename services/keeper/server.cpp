@@ -1,16 +1,21 @@
 #include "services/keeper/server.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <stdexcept>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "actors/base/limits.hpp"
+#include "services/keeper/daemon.hpp"
 
 namespace swarm::keeper {
 
@@ -27,6 +32,13 @@ unique_fd make_signalfd() {
   return unique_fd{signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
+unique_fd watch_removals_in(const std::filesystem::path& directory) {
+  unique_fd out{inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
+  if (out && inotify_add_watch(out.get(), directory.c_str(), IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR) < 0)
+    out.reset();
+  return out;
+}
+
 /// A thousand terminals need more descriptors than the usual soft limit; children get the usual one back.
 rlimit raise_file_limit() {
   rlimit given{};
@@ -40,11 +52,15 @@ rlimit raise_file_limit() {
 } // namespace
 
 server::server(state_dir dir, unique_fd listener, const clock_port& clock, log_file& log, std::chrono::milliseconds idle_exit)
-  : dir_(std::move(dir)), listener_(std::move(listener)), clock_(clock), log_(log), idle_exit_(idle_exit), loop_(clock), signals_(make_signalfd()),
-    child_files_(raise_file_limit()), reaper_(loop_, clock, [this] { return mains(); }) {
+  : dir_(std::move(dir)), home_(home_id(dir_.root)), listener_(std::move(listener)), socket_(dir_.keeper_socket()), clock_(clock), log_(log),
+    idle_exit_(idle_exit), loop_(clock), signals_(make_signalfd()), root_(open(dir_.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
+    home_news_(watch_removals_in(dir_.root)), child_files_(raise_file_limit()), reaper_(loop_, clock, [this] { return mains(); }) {
   if (!signals_ || loop_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); }) == 0 ||
       loop_.watch(listener_.fd(), EPOLLIN | EPOLLET, [this](std::uint32_t) { accept_all(); }) == 0)
     throw std::runtime_error("cannot watch the keeper's own descriptors");
+  // Without it, it goes on until it has no programs.
+  if (root_ && home_news_)
+    loop_.watch(home_news_.get(), EPOLLIN, [this](std::uint32_t) { on_home_news(); });
   review_idleness();
 }
 
@@ -53,7 +69,7 @@ server::~server() = default;
 void server::run() {
   log_.line("ready");
   loop_.run([this](bool quiet) { return end_of_turn(quiet); });
-  unlink(socket_name{dir_.keeper_socket()}.text().c_str());
+  socket_.remove();
   log_.line("ended");
 }
 
@@ -72,6 +88,20 @@ void server::on_signals() {
   reap();
   if (asked_to_end)
     begin_quit(limits::kill_grace());
+}
+
+/// When nothing of the state directory is left, no node will ever find the programs. One that was moved has them still. The directory itself does not
+/// tell: the files that are open in it keep it.
+void server::on_home_news() {
+  alignas(inotify_event) std::array<char, 4096> events;
+  while (read(home_news_.get(), events.data(), events.size()) > 0) {
+  }
+  const auto files = {dir_.database(), lock_file(dir_), dir_.keeper_socket()};
+  const auto is_there = [this](const auto& file) { return faccessat(root_.get(), file.filename().c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; };
+  if (quitting_ || std::any_of(files.begin(), files.end(), is_there))
+    return;
+  log_.line("the state directory was removed");
+  begin_quit(limits::kill_grace());
 }
 
 void server::reap() {

@@ -39,6 +39,7 @@ private:
 
   // server.cpp: life
   void on_signals();
+  void on_home_news();
   void reap();
   void child_ended(child&, int wait_status);
   void tell_end(const std::string& id, std::uint32_t attempt);
@@ -78,12 +79,16 @@ private:
   void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
 
   state_dir dir_;
+  std::string home_; // home_id() of it
   acceptor listener_;
+  socket_file socket_;
   const clock_port& clock_;
   log_file& log_;
   std::chrono::milliseconds idle_exit_;
   event_loop loop_;
   unique_fd signals_;
+  unique_fd root_;      // the state directory, wherever it is moved
+  unique_fd home_news_; // of what is removed there
   rlimit child_files_{};
   reaper reaper_;
   std::map<std::string, std::unique_ptr<child>> children_;

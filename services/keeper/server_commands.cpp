@@ -1,5 +1,6 @@
 #include "services/keeper/server.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <stdexcept>
 
@@ -14,6 +15,14 @@ constexpr std::size_t advanced_backlog_bytes = 64 * limits::kib;
 
 std::chrono::milliseconds grace_of(std::uint32_t ms) {
   return std::min<std::chrono::milliseconds>(std::chrono::milliseconds{ms}, limits::minutes{10});
+}
+
+internal::StartChild with_home(internal::StartChild s, const std::string& home) {
+  const auto prefix = std::string{home_variable} + "=";
+  auto& all = *s.mutable_environment();
+  all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& v) { return v.starts_with(prefix); }), all.end());
+  all.Add(prefix + home);
+  return s;
 }
 
 } // namespace
@@ -63,7 +72,7 @@ void server::start(const internal::StartChild& s) {
     return start_failed(s, "the keeper is ending");
   if (auto text = check(s); !text.empty())
     return start_failed(s, text);
-  if (auto left = remains_of(s.id()); reaper_.is_ending(left)) {
+  if (auto left = remains_of(s.id(), home_); reaper_.is_ending(left)) {
     next_[s.id()] = s;
     return reaper_.end(left, limits::kill_grace(), [this, id = s.id()] { start_next(id); });
   }
@@ -82,7 +91,7 @@ void server::start(const internal::StartChild& s) {
   if (children_.size() >= limits::node_ptys_max())
     return start_failed(s, "too many programs run on this node already");
   try {
-    auto c = std::make_unique<child>(loop_, clock_, *this, s, child_files_);
+    auto c = std::make_unique<child>(loop_, clock_, *this, with_home(s, home_), child_files_);
     by_pid_.emplace(c->pid(), c.get());
     children_.emplace(s.id(), std::move(c));
     review_idleness();
@@ -131,7 +140,7 @@ void server::kill(const internal::KillChild& k) {
   if (c && ends)
     end(*c, grace);
   else if (ends) // its program may have died with an earlier keeper, but not what it had started
-    reaper_.end(remains_of(k.id()), grace);
+    reaper_.end(remains_of(k.id(), home_), grace);
   else if (c && k.signal() > 0 && k.signal() < NSIG)
     reaper_.signal(c->processes(), k.signal());
 }

@@ -6,7 +6,10 @@
 #include <unordered_map>
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "actors/base/text.hpp"
 
 namespace swarm::keeper {
 
@@ -94,11 +97,28 @@ bool needs_hangup(pid_t pid) {
   return on && (on->ignores(SIGTERM) || (on->catches(SIGTERM) && on->catches(SIGHUP)));
 }
 
+/// What passes variables on by name, as agents do to their tool servers, has SWARM_HOME at least.
+bool is_from_home(pid_t pid, const std::string& home) {
+  auto id = environment_of(pid, home_variable);
+  if (!id)
+    if (auto directory = environment_of(pid, "SWARM_HOME"))
+      id = home_id(*directory);
+  return id == home;
+}
+
 } // namespace
 
+std::string home_id(const std::filesystem::path& state_directory) {
+  struct stat info {};
+  return stat(state_directory.c_str(), &info) == 0 ? concat({info.st_dev, ":", info.st_ino}) : std::string{};
+}
+
 std::vector<process_stat> members_of(const subtree& tree, pid_t keeper, const main_children& mains) {
-  return members_among(
-    list_processes(), [](pid_t pid) { return environment_of(pid, "SWARM_SPAWN_ID"); }, tree, keeper, mains);
+  auto spawn_id = [&](pid_t pid) {
+    auto id = environment_of(pid, "SWARM_SPAWN_ID");
+    return id == tree.marker && tree.remains && !is_from_home(pid, tree.home) ? std::nullopt : id;
+  };
+  return members_among(list_processes(), spawn_id, tree, keeper, mains);
 }
 
 std::vector<process_stat> members_among(const std::vector<process_stat>& all, const spawn_id_of& spawn_id, const subtree& tree, pid_t keeper,

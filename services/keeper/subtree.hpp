@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,14 +27,20 @@ struct subtree {
   std::uint64_t start = 0;
   std::string marker;      // value of SWARM_SPAWN_ID; empty when it has none
   bool everything = false; // all processes below the keeper instead
-  bool remains = false;    // what a child left that died with an earlier keeper: none of it is below this one, and the marker alone tells whose it is
+  bool remains = false;    // what a child left that died with an earlier keeper: none of it is below this one, and marker and home tell whose it is
+  std::string home = {};   // value of SWARM_HOME_ID of what is left: the spawns of a copied state directory have the same ids
 
   friend bool operator<(const subtree& a, const subtree& b) {
-    return std::tie(a.everything, a.remains, a.main, a.start, a.marker) < std::tie(b.everything, b.remains, b.main, b.start, b.marker);
+    return std::tie(a.everything, a.remains, a.main, a.start, a.marker, a.home) < std::tie(b.everything, b.remains, b.main, b.start, b.marker, b.home);
   }
 };
 
-inline subtree remains_of(std::string marker) { return {0, 0, std::move(marker), false, true}; }
+inline subtree remains_of(std::string marker, std::string home) { return {0, 0, std::move(marker), false, true, std::move(home)}; }
+
+/// Tells a state directory from its copies, also when it is moved: its device and inode. Empty when it cannot be looked at.
+std::string home_id(const std::filesystem::path& state_directory);
+/// The variable in which a keeper gives that of its own to what it starts.
+inline constexpr std::string_view home_variable = "SWARM_HOME_ID";
 
 /// The start times of the keeper's children that are not reaped, by pid: their descendants belong to nobody else.
 using main_children = std::map<pid_t, std::uint64_t>;

@@ -229,6 +229,13 @@ caf::actor end_when_the_tree_ends(caf::actor_system& sys, const runtime::supervi
   std::_Exit(exit_store_moved);
 }
 
+/// Its programs go on, and the next command starts a node for them.
+[[noreturn]] void end_unreachable(const state_dir& dir) {
+  log::critical({"the socket ", dir.socket().string(), " was removed or replaced beneath this node, which nobody can reach any more and which ends"});
+  log::close();
+  std::_Exit(exit_store_moved);
+}
+
 /// One that was not taken over.
 void end_keeper_of_others(const state_dir& dir, std::int64_t pid) {
   auto gone = open_pidfd(static_cast<pid_t>(pid));
@@ -371,6 +378,8 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     store.take_news();
     if (!store.is_same())
       end_without_store(dir);
+    if (!server->can_be_found())
+      end_unreachable(dir);
   });
   is_stopping = true;
   log::info({"stopping", stop.keep_keeper() ? "; programs in terminals go on" : ""});

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 store_file::store_file(fs::path path) : path_(std::move(path)), news_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   // Before the look, so that nothing is missed. Without it the writer's own looks remain.
   if (news_)
-    inotify_add_watch(news_.get(), path_.parent_path().c_str(), IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_CREATE);
+    inotify_add_watch(news_.get(), path_.parent_path().c_str(), IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_CREATE | IN_MOVE_SELF);
   struct stat info {};
   if (stat(path_.c_str(), &info) != 0)
     throw std::runtime_error(concat({"the store ", path_.string(), " cannot be looked at: ", std::strerror(errno)}));

@@ -19,7 +19,7 @@ public:
   explicit store_file(std::filesystem::path path);
   /// Whether the path still names it. Costs one stat.
   bool is_same() const;
-  /// Readable when something happened in its directory since `take_news`.
+  /// Readable when something happened in its directory since `take_news`, or to the directory.
   int news_fd() const noexcept { return news_.get(); }
   void take_news() const;
 

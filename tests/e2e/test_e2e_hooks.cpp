@@ -566,6 +566,47 @@ TEST_CASE("a locked file that changes under a command is told to both sides") {
   CHECK(node.ctl_json({"messages", "--to", holder}).size() == 2);
 }
 
+namespace {
+
+/// Somebody holds a lock on `name`, which cannot be looked at: writes are checked all the same.
+void check_beside_lock_on(const test_node& node, const std::string& name) {
+  agent first{node, "first", "claude", {"--enforce"}};
+  agent second{node, "second", "claude", {"--enforce"}};
+  agent strict{node, "strict", "claude", {"--fail-closed"}};
+  first.start();
+  second.start();
+  strict.start();
+  const auto other = node.session("name:other");
+  hold(node, other, name);
+  hold(node, other, "held.c");
+  json command{{"command", "sed -i s/a/b/ a.c"}};
+  auto taken = first.before("Bash", command);
+  CHECK(taken.out.empty());
+  CHECK(!has(taken.err, "no locks were checked"));
+  CHECK(locks_of(node) == 3);
+  CHECK(has(denial(second.before("Bash", command)), "a.c"));
+  CHECK(strict.before("Bash", {{"command", "touch b.c"}}).out.empty());
+  // What is changed all the same is still told.
+  const auto held = node.work() + "/held.c";
+  json script{{"command", "python3 gen.py"}};
+  CHECK(strict.before("Bash", script, "t2").out.empty());
+  std::ofstream{held} << "overwritten";
+  CHECK(has(context_of(strict.after("Bash", script, "t2")), "swarm lock broken: " + held));
+}
+
+} // namespace
+
+TEST_CASE("beside a lock on a link that leads to itself, writes are checked") {
+  test_node node;
+  fs::create_symlink("loop", node.work() + "/loop");
+  check_beside_lock_on(node, "loop");
+}
+
+TEST_CASE("beside a lock on a name that is too long for a file, writes are checked") {
+  test_node node;
+  check_beside_lock_on(node, std::string(300, 'x'));
+}
+
 TEST_CASE("without a node a write passes and stderr says so, --fail-closed blocks it, and only a start starts one") {
   test_node node;
   agent me{node, "s"};

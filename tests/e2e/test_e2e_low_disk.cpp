@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/stopped_mark.hpp"
 #include "tests/support/node_client.hpp"
 #include "tests/support/small_disk.hpp"
 
@@ -123,6 +124,30 @@ TEST_CASE("a node that finds no space at its start says so in those words, and s
   disk.empty();
   CHECK(node.ctl({"up"}).status == 0);
   CHECK(node.ctl({"kv", "get", "kept"}).status == 0);
+}
+
+TEST_CASE("a node on a disk without a single byte left can be stopped, with its programs and without them, and says the right thing then") {
+  test_node node;
+  auto disk = disk_of(node);
+  configure(node);
+  node.start();
+  const auto pid = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("pid").get<pid_t>();
+  disk.fill();
+  auto paused = node.down({"--keep-programs"});
+  CHECK_MESSAGE(paused.status == 0, paused.err);
+  CHECK(is_running(pid));
+  auto kept_down = node.ctl({"tasks"});
+  CHECK(kept_down.status == 3);
+  CHECK(kept_down.err.find("ended its programs") == std::string::npos);
+  CHECK(read_stopped_mark(node.dir())->programs_go_on);
+  auto down = node.ctl({"down", "--yes"});
+  CHECK_MESSAGE(down.status == 0, down.err);
+  CHECK(eventually([&] { return !is_running(pid); }));
+  CHECK_FALSE(read_stopped_mark(node.dir())->programs_go_on);
+  disk.empty();
+  CHECK(node.ctl({"up"}).status == 0);
+  disk.fill();
+  CHECK(node.down({"--yes"}).status == 0);
 }
 
 TEST_CASE("a disk without a single byte left loses nothing that was answered") {

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "actors/base/local_socket.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "tests/support/free_ports.hpp"
 #include "tests/support/node_process.hpp"
@@ -16,6 +17,8 @@
 using namespace swarm::testing;
 
 namespace {
+
+constexpr int store_moved = 74; // of swarmd
 
 unsigned mode_of(const fs::path& path) {
   struct stat s {};
@@ -238,6 +241,74 @@ TEST_CASE("a node whose store is missing gives out no fence twice: it starts wit
   REQUIRE(node.ctl({"restore", file}).status == 0);
   REQUIRE(node.ctl({"up"}).status == 0);
   CHECK(node.ctl_json({"lock", "a.cpp", "--as", holder}).at("fence").get<std::uint64_t>() > fence);
+}
+
+TEST_CASE("a node whose socket was removed or replaced ends, its programs go on, and the next command starts a node that has them") {
+  test_node node;
+  node.start();
+  const auto pid = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("pid").get<pid_t>();
+  const auto keeper = node.keeper_pid();
+  SUBCASE("removed") { fs::remove(node.dir().socket()); }
+  SUBCASE("replaced") { auto other = swarm::listen_at(node.dir().socket(), 8); }
+  CHECK(node.wait_for_exit() == store_moved);
+  auto terminals = node.ctl_json({"pty", "list"});
+  REQUIRE(terminals.size() == 1);
+  CHECK(terminals[0].at("pid") == pid);
+  CHECK(terminals[0].at("running") == true);
+  CHECK(is_running(pid));
+  CHECK(node.keeper_pid() == keeper);
+}
+
+TEST_CASE("a node that runs and cannot be reached is named by its process, and down neither says it was stopped nor marks it as stopped") {
+  test_node node;
+  node.start();
+  const auto pid = node.node_pid();
+  REQUIRE(kill(pid, SIGSTOP) == 0); // it cannot notice
+  fs::remove(node.dir().socket());
+  const auto named = "(pid " + std::to_string(pid) + ") does not answer";
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"status"}, {"tasks", "--no-autostart"}, {"doctor"}, {"down", "--yes", "--timeout", "0.1"}}) {
+    auto said = node.ctl(words);
+    INFO(words.front());
+    CHECK(said.status != 0);
+    CHECK_MESSAGE((said.out + said.err).find(named) != std::string::npos, said.out, said.err);
+    CHECK((said.out + said.err).find("no node is running") == std::string::npos);
+    CHECK(said.out.find("nothing keeps the node from starting") == std::string::npos);
+  }
+  CHECK_FALSE(fs::exists(node.dir().stopped_mark()));
+  REQUIRE(kill(pid, SIGCONT) == 0);
+  CHECK(node.wait_for_exit() == store_moved);
+  CHECK(node.ctl({"status"}).err.find("no node is running") != std::string::npos);
+}
+
+TEST_CASE("a state directory that is moved beneath its node ends it, its programs can be ended there, and the node that has its old path goes on") {
+  test_node node;
+  node.start();
+  const auto pid = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("pid").get<pid_t>();
+  const auto moved = node.dir().root.string() + ".moved";
+  fs::rename(node.dir().root, moved);
+  CHECK(node.wait_for_exit() == store_moved);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(is_running(pid));
+  auto down = node.ctl({"down", "--yes"}, {.env = {{"SWARM_HOME", moved}}});
+  CHECK_MESSAGE(down.status == 0, down.err);
+  CHECK(eventually([&] { return !is_running(pid); }));
+  CHECK(node.ctl({"status"}).status == 0);
+}
+
+TEST_CASE("when the state directory is removed beneath a node, its keeper ends the programs and itself") {
+  test_node node;
+  node.start();
+  const auto pid = node.ctl_json({"pty", "new", "--", "sleep", "1000"}).at("pid").get<pid_t>();
+  const auto keeper = node.keeper_pid();
+  REQUIRE(keeper != 0);
+  CHECK(eventually([&] {
+    std::error_code still_in_use;
+    fs::remove_all(node.dir().root, still_in_use);
+    return !fs::exists(node.dir().root);
+  }));
+  CHECK(node.wait_for_exit() == store_moved);
+  CHECK(eventually([&] { return !is_running(pid) && !is_running(keeper); }));
 }
 
 TEST_CASE("two state directories never meet") {

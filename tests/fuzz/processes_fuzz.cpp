@@ -100,7 +100,7 @@ struct machine {
 /// What an earlier keeper left is never below this one, and all of it that is marked is found.
 void check_remains(const machine& m) {
   std::set<pid_t> found;
-  for (const auto& p : m.members(keeper::remains_of("b"))) {
+  for (const auto& p : m.members(keeper::remains_of("b", {}))) {
     SWARM_HOLDS(found.insert(p.pid).second);
     SWARM_HOLDS(p.pid != keeper_pid && !p.is_dead() && m.root_of(p) == nullptr);
   }

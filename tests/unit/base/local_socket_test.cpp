@@ -141,6 +141,35 @@ TEST_CASE("an owner whose number was given to another process is gone") {
   CHECK_FALSE(owner_news{d.lock, d.socket}.wait(0ms));
 }
 
+TEST_CASE("who stops listening removes the own socket, not the one that another process has put in its place") {
+  directory d;
+  auto first = listen_at(d.socket, 8);
+  socket_file mine{d.socket};
+  CHECK(mine.is_same());
+  auto second = listen_at(d.socket, 8);
+  socket_file theirs{d.socket};
+  CHECK_FALSE(mine.is_same());
+  mine.remove();
+  CHECK(theirs.is_same());
+  CHECK(connect_at(d.socket));
+  theirs.remove();
+  CHECK_FALSE(fs::exists(d.socket));
+  CHECK_FALSE(theirs.is_same());
+  CHECK_FALSE(socket_file{d.socket}.is_same());
+}
+
+TEST_CASE("the living owner of a directory is the process that has signed its lock, until it ends") {
+  directory d;
+  CHECK_FALSE(living_owner(d.lock));
+  auto fd = take_ownership(d.lock);
+  CHECK_FALSE(living_owner(d.lock));
+  auto text = std::to_string(getpid()) + " 1\n";
+  REQUIRE(write(fd.get(), text.data(), text.size()) > 0);
+  CHECK_FALSE(living_owner(d.lock));
+  sign_ownership(fd.get());
+  CHECK(living_owner(d.lock) == getpid());
+}
+
 TEST_CASE("a wait for an owner can be cancelled") {
   directory d;
   int ends[2];

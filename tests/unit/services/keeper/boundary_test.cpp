@@ -8,6 +8,7 @@
 #include "actors/base/owner.hpp"
 #include "services/keeper/connect.hpp"
 #include "services/keeper/daemon.hpp"
+#include "services/keeper/subtree.hpp"
 #include "tests/unit/base/waiting_child.hpp"
 #include "tests/unit/services/keeper/harness.hpp"
 
@@ -235,7 +236,7 @@ TEST_CASE("a state directory may lie deeper than a socket's name is long") {
   CHECK(a.output("s1") == "deep\r\n");
 }
 
-TEST_CASE("a program gets exactly the environment and descriptors it was given") {
+TEST_CASE("a program gets exactly the environment and descriptors it was given, and the id of the state directory") {
   node n;
   setenv("SWARM_TEST_SECRET", "leaked", 1);
   attached a{n.dir};
@@ -245,7 +246,8 @@ TEST_CASE("a program gets exactly the environment and descriptors it was given")
   give(*s.mutable_environment(), {"B=2", "PATH=/bin:/usr/bin", "A=1=x"});
   a.run(s);
   a.wait_exit("env");
-  CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 29});
+  const auto home = "SWARM_HOME_ID=" + keeper::home_id(n.dir) + std::string(1, '\0');
+  CHECK(a.output("env") == std::string{"B=2\0PATH=/bin:/usr/bin\0A=1=x\0", 29} + home);
   for (bool pipes : {false, true}) {
     auto f = shell(pipes ? "fd-pipes" : "fd-pty", "", pipes);
     give(*f.mutable_argv(), {"ls", "/proc/self/fd"});

@@ -278,12 +278,12 @@ TEST_CASE("what is left of a killed keeper's program is told by its mark, its se
                                 process(31, keeper, 31),    process(40, 1, 40), process(41, 40, 40), process(42, 40, 40), process(50, 1, 50)};
   const std::set<pid_t> marked{20, 30, 41}; // 30 is a program of this keeper; 41 got the variable from somebody in the shell 40
   auto spawn_id = [&](pid_t pid) { return marked.contains(pid) ? std::optional<std::string>{"s1"} : std::nullopt; };
-  auto found = keeper::members_among(all, spawn_id, keeper::remains_of("s1"), keeper, {{30, 100}, {31, 100}});
+  auto found = keeper::members_among(all, spawn_id, keeper::remains_of("s1", {}), keeper, {{30, 100}, {31, 100}});
   std::set<pid_t> out;
   for (const auto& p : found)
     out.insert(p.pid);
   CHECK(out == std::set<pid_t>{20, 21, 22, 41});
-  CHECK(keeper::members_among(all, spawn_id, keeper::remains_of(""), keeper, {}).empty());
+  CHECK(keeper::members_among(all, spawn_id, keeper::remains_of("", {}), keeper, {}).empty());
 }
 
 TEST_CASE("what a program on pipes had started ends when its keeper was killed, before a further attempt begins") {
@@ -308,6 +308,34 @@ TEST_CASE("what a program on pipes had started ends when its keeper was killed, 
   for (auto pid : left)
     CHECK_FALSE(is_running(pid));
   CHECK(next.wait_exit(id).exit_status == 3);
+}
+
+TEST_CASE("the keeper of a copied state directory ends nothing of the programs of the original, whose ids it knows, also where the copy has its path") {
+  node n;
+  const auto id = "original-" + std::to_string(getpid());
+  const auto script = "sh -c 'echo child=$$.; exec sleep 1000' & echo main=$$.; wait";
+  attached original{n.dir};
+  auto start = shell(id, script, true);
+  start.add_environment("SWARM_HOME=" + n.dir.string());
+  original.run(start);
+  const std::vector<pid_t> running{announced(original, id, "main"), announced(original, id, "child")};
+  const auto moved = n.dir.string() + ".moved";
+  fs::rename(n.dir, moved);
+  fs::create_directory(n.dir);
+  {
+    attached copy{n.dir};
+    REQUIRE(copy.ready());
+    REQUIRE(copy.client.kill(id, 0, std::chrono::milliseconds{0}));
+    // It answers in order: what it was asked before is done.
+    copy.run(shell("after", "exit 0", true));
+    copy.wait_exit("after");
+    for (auto pid : running)
+      CHECK(is_running(pid));
+    copy.client.quit();
+    REQUIRE(copy.events.wait([&] { return copy.events.gone; }));
+  }
+  fs::remove_all(n.dir);
+  fs::rename(moved, n.dir);
 }
 
 TEST_CASE("a child at the gate dies with the keeper") {
