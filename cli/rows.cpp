@@ -27,6 +27,14 @@ const char* link_text(v1::ClusterNode::Link link) {
 
 bool has_revoked_us(const v1::ClusterNode& n) { return n.home() && n.link() == v1::ClusterNode::REVOKED; }
 
+std::string unreached_home(const v1::ClusterView& view) {
+  for (const auto& n : view.nodes())
+    if (n.link() == v1::ClusterNode::SELF && !n.down_reason().empty())
+      return concat({"other hosts do not reach this home: ", escape_control(n.down_reason(), false),
+                     ". It tries again until it can; `swarmctl up --listen HOST:PORT` names another address"});
+  return {};
+}
+
 std::string name_in_cluster(const v1::ClusterView& view, const std::string& node_name) {
   for (const auto& n : view.nodes())
     if (n.link() == v1::ClusterNode::SELF && n.info().node_name() != node_name)
@@ -76,6 +84,8 @@ std::string link_state(const v1::ClusterNode& n, std::int64_t now_ms) {
   std::string out = n.left() ? "left" : n.link() == v1::ClusterNode::NONE ? "through home" : link_text(n.link());
   if (n.link() == v1::ClusterNode::DOWN)
     out = down_state(n, now_ms);
+  if (n.link() == v1::ClusterNode::SELF && !n.down_reason().empty())
+    out += ", not reached by others: " + escape_control(n.down_reason(), false);
   if (n.link() == v1::ClusterNode::UP && n.round_trip_us() > 0)
     out += concat({" ", fixed(static_cast<double>(n.round_trip_us()) / 1000, 1), " ms"});
   if (n.info().draining())

@@ -18,6 +18,8 @@ std::string holder_of(const v1::LockView&);
 
 /// The node is the home, and has revoked the node that was asked.
 bool has_revoked_us(const v1::ClusterNode&);
+/// What to say when the node that was asked is a home that does not listen for the others; else empty.
+std::string unreached_home(const v1::ClusterView&);
 /// The name by which the cluster knows the node that was asked, if that is not this one, with which it was started; else empty.
 std::string name_in_cluster(const v1::ClusterView&, const std::string& node_name);
 /// What to say then.

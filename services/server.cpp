@@ -14,7 +14,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
     refused_({[clock = node->clock] { return clock->boot_ms(); }, [clock = node->clock] { return clock->unix_ms(); }},
              [](const std::string& line) { log::warn({line}); }),
     service_{sys, std::move(board), node, callers_, admission_, stopping_, of, refused_}, coordination_(service_), ptys_(service_),
-    node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport) {
+    node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport, [stop = hooks.stop] { stop(true); }) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));

@@ -159,7 +159,7 @@ void offer_nodes(const invocation& cli, offers& out) {
   const auto view = cli.node().admin.nodes();
   for (const auto& n : view.nodes())
     if (n.link() != v1::ClusterNode::REVOKED)
-      out.add(n.info().node_name(), std::to_string(n.info().workers()) + " workers");
+      out.add(n.info().node_name(), counted(n.info().workers(), "worker"));
 }
 
 void offer_contexts(const invocation& cli, offers& out) {

@@ -269,6 +269,17 @@ std::string ended_text(const invocation& cli, const v1::Task& task) {
   return "task " + task.id() + (task.status() == v1::FAILED ? " " : " was ") + domain::to_text(task.status()) + " " + age_text(cli, task);
 }
 
+/// " on b in /srv/game": where the worker ran, as far as the caller is not there.
+std::string where_text(const invocation& cli, const v1::Command& command, const v1::Spawn& worker) {
+  const auto nodes = node_names(cli);
+  const auto host = nodes.empty() ? std::string{} : name_of_node(nodes, worker.node_id());
+  const auto here = nodes.find("");
+  std::string out = here == nodes.end() || host == here->second ? "" : " on " + host;
+  if (!worker.directory().empty() && worker.directory() != command.dispatch().directory())
+    out += " in " + worker.directory();
+  return out;
+}
+
 constexpr const char* input_not_passed = "this task was made before: what comes in on standard input is not passed to it";
 
 int already_ended(invocation& cli, const v1::Command& command, const v1::DispatchReply& d) {
@@ -281,9 +292,10 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
     add_worktree(payload, command, d.task());
     cli.io().print(payload);
   } else {
-    cli.io().note(d.existing() ? ended_text(cli, d.task()) + "; this is its result. Run it again with --new"
-                               : "created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
     auto worker = o.details.is_object() ? last_worker(cli, d.task()) : std::nullopt;
+    cli.io().note(d.existing()
+                    ? ended_text(cli, d.task()) + (worker ? where_text(cli, command, *worker) : "") + "; this is its result. Run it again with --new"
+                    : "created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
     print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
     print_worktree(cli.io(), command, d.task());
   }

@@ -86,6 +86,8 @@ void check_cluster(invocation& cli, report& r) {
   const auto name = cli.node().admin.status().node_name();
   if (auto there = name_in_cluster(view, name); !there.empty())
     r.add("node_name", "warn", name_is_taken(name, there), {{"name", name}, {"name_in_cluster", there}});
+  if (const auto unreached = unreached_home(view); !unreached.empty())
+    return r.add("cluster", "fail", unreached, {{"home", name}, {"link", link_text(v1::ClusterNode::SELF)}});
   for (const auto& n : view.nodes())
     if (has_revoked_us(n)) {
       return r.add(

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "cli/rows.hpp"
 
 namespace swarm::cli {
@@ -38,6 +40,17 @@ void add_scopes(const invocation& cli, bool shared, std::set<std::string>& out) 
 } // namespace
 
 std::vector<away_node> away_nodes(const invocation& cli) { return away_in(cluster_seen(cli), cli.now_ms()); }
+
+std::optional<silent_node> silent(const invocation& cli, const std::string& node_id) {
+  // A node that has nothing to say does so once per heartbeat.
+  const auto patience = limits::link_heartbeat().count() * 3 / 2;
+  const auto view = cluster_seen(cli);
+  for (const auto& n : view.nodes())
+    if (const auto for_ms = cli.now_ms() - n.last_heard_ms();
+        n.info().node_id() == node_id && n.link() == v1::ClusterNode::UP && n.last_heard_ms() > 0 && for_ms > patience)
+      return silent_node{n.info().node_name(), duration(for_ms)};
+  return std::nullopt;
+}
 
 std::string names_not_asked(const invocation& cli) {
   std::string out;

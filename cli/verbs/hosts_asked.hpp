@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@ struct away_node {
 
 /// The nodes of the cluster that cannot be asked just now. Empty when the caller may not ask for them.
 std::vector<away_node> away_nodes(const invocation&);
+/// The node's name and "12 s", if it is linked to this one and has missed a heartbeat: it may be away, and its link not known to be down yet.
+struct silent_node {
+  std::string name;
+  std::string silent_for;
+};
+std::optional<silent_node> silent(const invocation&, const std::string& node_id);
 /// "a (down for 3 min), b (out of reach: the home is down)" of those that are still in the cluster; empty when all can be asked.
 std::string names_not_asked(const invocation&);
 /// Says on standard error for which hosts a list does not speak.

@@ -185,7 +185,10 @@ int run_up(invocation& cli, const up_options& o) {
   if (!o.cluster.listen.empty())
     recovery_copy = found_cluster(cli, o.cluster);
   print_status(cli, s, recovery_copy);
-  const auto name_there = o.name.empty() ? std::string{} : name_in_cluster(cluster_if_known(cli), s.node_name());
+  const auto view = cluster_if_known(cli);
+  if (const auto unreached = unreached_home(view); !unreached.empty())
+    cli.io().error("the node runs, but " + unreached);
+  const auto name_there = o.name.empty() ? std::string{} : name_in_cluster(view, s.node_name());
   if (name_there.empty())
     return code::ok;
   throw failure(code::refused, "the node runs, but " + name_is_taken(s.node_name(), name_there));
@@ -196,7 +199,8 @@ void build_up(CLI::App& app, invocation& cli) {
   flag(app, "--foreground", o->foreground, "stay in this terminal until Ctrl-C");
   flag(app, "--take-keeper", o->take_keeper, "take over the keeper that runs, also with other restrictions than those that this node has");
   option(app, "--node-name", o->name, "name of the node (the host's)");
-  option(app, "--listen", o->cluster.listen, "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster");
+  option(app, "--listen", o->cluster.listen,
+         "HOST:PORT at which other hosts reach this node, which becomes the home of a cluster; an address of this host that they can call");
   option(app, "--passphrase-file", o->cluster.passphrase_file,
          "with --listen: file whose first line is the passphrase of the cluster's authority; - = standard input", argument::file);
   flag(app, "--insecure-ca", o->cluster.insecure, "with --listen: keep the authority's key without a passphrase, for trials");

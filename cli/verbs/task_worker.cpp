@@ -108,6 +108,9 @@ void tell_goes_on(const invocation& cli, const v1::Task& task) try {
     if (n.id == worker->node_id())
       cli.io().error("its worker is on the host " + n.name + ", which is " + (n.is_out ? "out of the cluster" : "not linked") + " (" + n.state +
                      "): the program goes on there until it ends" + (n.is_out ? "" : " or the host is linked again"));
+  if (const auto quiet = silent(cli, worker->node_id()))
+    cli.io().error("its worker is on the host " + quiet->name + ", which has said nothing for " + quiet->silent_for +
+                   ": the program goes on there until it ends or the host hears of this");
 } catch (const failure&) {
 }
 

@@ -12,13 +12,19 @@
 #include "services/call/admitted_call.hpp"
 #include "services/call/status.hpp"
 #include "services/federation/failure_text.hpp"
+#include "services/federation/listen_address.hpp"
 #include "services/security/certificate.hpp"
 #include "services/security/join_token.hpp"
 
 namespace swarm {
 
-cluster_service::cluster_service(service_environment service, cluster& of, links& transport)
-  : service_(std::move(service)), cluster_(of), links_(transport),
+cluster_service::cluster_service(service_environment service, cluster& of, links& transport, std::function<void()> end_node)
+  : service_(std::move(service)), cluster_(of), links_(transport), listener_(of, transport, *service_.node->clock,
+                                                                             {[this] { tell_federation(); },
+                                                                              [end_node = std::move(end_node)](const std::string& why) {
+                                                                                log::critical({"the node stops: ", why});
+                                                                                end_node();
+                                                                              }}),
     enrollment_(
       of, *service_.node->clock, [this] { tell_federation(); }, [this](std::string why) { links_.report_refused(std::move(why)); }),
     renewal_(of, transport, *service_.node->clock, [this] { take_certificate(); }) {
@@ -32,8 +38,7 @@ void cluster_service::start() {
   auto facts = cluster_.authority().facts();
   if (!facts)
     return;
-  if (auto wrong = links_.serve(facts->listen))
-    log::error({"other nodes cannot reach this one: ", *wrong});
+  listener_.begin(facts->listen);
   if (facts->is_home())
     enrollment_.resume();
 }
@@ -42,14 +47,14 @@ void cluster_service::stop() {
   cluster_.on_unlocked(nullptr);
   renewal_.stop();
   enrollment_.stop();
+  listener_.stop();
   links_.stop();
 }
 
 void cluster_service::take_certificate() {
   cluster_.reload();
   if (auto facts = cluster_.authority().facts(); facts && !facts->listen.empty())
-    if (auto wrong = links_.serve(facts->listen))
-      log::error({"other nodes cannot reach this one: ", *wrong});
+    listener_.begin(facts->listen);
   enrollment_.renewed();
   tell_federation();
 }
@@ -71,14 +76,31 @@ grpc::ServerUnaryReactor* cluster_service::in_background(grpc::CallbackServerCon
   });
 }
 
+/// Binds first: where that fails, the node goes on to listen where it did, and its files say so.
+std::optional<security_failure> cluster_service::move_listener(const cluster_facts& before, const std::string& address) {
+  if (auto wrong = listener_.move(address))
+    return security_failure{security_error::wrong_state,
+                            before.listen == address ? *wrong : concat({*wrong, ". The address is ", before.listen, " as before"})};
+  if (before.listen == address)
+    return std::nullopt;
+  if (auto failed = cluster_.authority().set_listen(address)) {
+    listener_.begin(before.listen);
+    return failed;
+  }
+  cluster_.reload();
+  return std::nullopt;
+}
+
 std::optional<security_failure> cluster_service::found(const v1::FoundRequest& req, v1::FoundReply& rep) {
   auto& authority = cluster_.authority();
   if (!join_address(req.listen()))
     return security_failure{security_error::malformed, "--listen must be HOST:PORT as other hosts reach this one, with a free port after it"};
+  if (names_no_host(req.listen()))
+    return security_failure{security_error::malformed, concat({"--listen is also where other hosts look for this one, and nobody can call ",
+                                                               req.listen(), ": name the address of this host that they reach"})};
   if (auto facts = authority.facts()) {
-    if (facts->listen != req.listen())
-      if (auto failed = authority.set_listen(req.listen()))
-        return failed;
+    if (auto failed = move_listener(*facts, req.listen()))
+      return failed;
   } else {
     if (req.passphrase().empty() && !req.insecure())
       return security_failure{security_error::malformed, "the cluster's authority needs a passphrase, or --insecure-ca to keep its key without one"};
@@ -94,12 +116,14 @@ std::optional<security_failure> cluster_service::found(const v1::FoundRequest& r
     if (!copy)
       return copy.failure();
     rep.set_recovery_copy(copy->view().data(), copy->size());
+    cluster_.reload();
+    renewal_.wake(); // a new authority is unlocked, also where nothing can be listened at
+    if (auto wrong = listener_.begin(req.listen()))
+      return security_failure{
+        security_error::wrong_state,
+        concat({*wrong, rep.recovery_copy().empty() ? "" : ". The cluster is founded; its recovery copy is what cluster/ca.key holds",
+                ". It tries again until it can; `swarmctl up --listen HOST:PORT` names another address"})};
   }
-  cluster_.reload();
-  renewal_.wake(); // a new authority is unlocked, also where nothing can be listened at
-  if (auto wrong = links_.serve(req.listen()))
-    return security_failure{security_error::wrong_state,
-                            *wrong + (rep.recovery_copy().empty() ? "" : ". The cluster is founded; its recovery copy is what cluster/ca.key holds")};
   tell_federation();
   *rep.mutable_view() = cluster_.view();
   return std::nullopt;
@@ -156,7 +180,7 @@ grpc::ServerUnaryReactor* cluster_service::JoinCluster(grpc::CallbackServerConte
     if (auto failed =
           join_cluster(cluster_, node.facts, req->token(), req->listen(), node.clock->unix_ms(), [this](auto span) { return worker_.pause(span); }))
       return failed;
-    auto wrong = links_.serve(req->listen());
+    auto wrong = listener_.begin(req->listen());
     renewal_.wake();
     tell_federation();
     begin_scopes_anew();
@@ -266,8 +290,9 @@ grpc::ServerUnaryReactor* cluster_service::DrainNode(grpc::CallbackServerContext
   return in_background(ctx, domain::operation::cluster_drain_node, [this, req, rep] { return drain_here_or_at_home(*req, *rep); });
 }
 
-/// The home lets this node go. With `force` the reply says what is left to do when it does not.
-std::optional<security_failure> cluster_service::tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply& rep) {
+/// The home lets this node go. With `force` the reply says what is left to do when it does not, and `is_told` whether it knows.
+std::optional<security_failure> cluster_service::tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply& rep,
+                                                                    bool& is_told) {
   bool is_copy = false;
   auto failed = ask_home([&is_copy](v1::Federation::Stub& home, grpc::ClientContext& c) {
     v1::LeaveReply said;
@@ -280,9 +305,13 @@ std::optional<security_failure> cluster_service::tell_home_of_leave(const std::s
   const auto why = is_copy ? concat({home_name, " did not let this node leave: ", failed->text}) : failed->text;
   if (!force)
     return security_failure{failed->code, why + (is_copy ? "; --force leaves here only" : "; --force leaves without it")};
-  // To revoke the id would take the other node out of the cluster.
+  // To tell it later, or to revoke the id, would take the other node out of the cluster.
+  is_told = is_copy;
+  const auto name = cluster_.name();
   rep.set_warning(is_copy ? concat({why, ". This one has left here only. To join as a host of its own, it needs a new state directory"})
-                          : concat({why, ". There, run: swarmctl node revoke ", cluster_.name()}));
+                          : concat({why, ". It keeps this host in its list, as ", name,
+                                    ", until this host joins again, which takes a new join token only. ", "If this host never comes back, run at ",
+                                    home_name, ": swarmctl node revoke ", name, ". After that it can join only with a new state directory"}));
   return std::nullopt;
 }
 
@@ -290,6 +319,7 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
   auto facts = cluster_.authority().facts();
   if (!facts)
     return security_failure{security_error::wrong_state, "this node is in no cluster"};
+  bool home_is_told = true;
   if (facts->is_home()) {
     const auto view = cluster_.view();
     std::string members;
@@ -300,13 +330,12 @@ std::optional<security_failure> cluster_service::leave_cluster(bool force, v1::L
       return security_failure{security_error::wrong_state,
                               concat({"this node is the home of a cluster that has members: ", members,
                                       ". First run `swarmctl leave` on each of them, or `swarmctl node revoke NODE` here"})};
-  } else if (auto failed = tell_home_of_leave(facts->home_name, force, rep)) {
+  } else if (auto failed = tell_home_of_leave(facts->home_name, force, rep, home_is_told)) {
     return failed;
   }
-  if (auto failed = cluster_.authority().leave())
+  if (auto failed = cluster_.authority().leave(home_is_told))
     return failed;
-  if (auto wrong = links_.serve(""))
-    log::error({*wrong});
+  listener_.begin("");
   cluster_.reload();
   log::info({"this node has left its cluster"});
   tell_federation();
@@ -339,9 +368,10 @@ grpc::ServerUnaryReactor* cluster_service::LeaveCluster(grpc::CallbackServerCont
             if (p->running() && cluster_.is_shared(p->scope()))
               running.push_back(p->id());
           if (!running.empty() && !force)
-            return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
-                                   concat({running.size(), " workers of shared scopes run here and would end: `swarmctl pty list` shows them. Wait "
-                                                           "for them, after `swarmctl drain`, or leave with --force"})});
+            return answer->finish(
+              {grpc::StatusCode::FAILED_PRECONDITION,
+               concat({running.size(), running.size() == 1 ? " worker of a shared scope runs" : " workers of shared scopes run",
+                       " here and would end: `swarmctl pty list` shows them. Wait for them, after `swarmctl drain`, or leave with --force"})});
           go(running);
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });

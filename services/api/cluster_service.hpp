@@ -8,6 +8,7 @@
 #include "services/call/service_environment.hpp"
 #include "services/federation/enrollment.hpp"
 #include "services/federation/links.hpp"
+#include "services/federation/node_listener.hpp"
 #include "services/federation/renewal.hpp"
 #include "swarm/v1/cluster.grpc.pb.h"
 
@@ -15,7 +16,8 @@ namespace swarm {
 
 class cluster_service final : public v1::Cluster::CallbackService, private node_requests {
 public:
-  cluster_service(service_environment service, cluster& of, links& transport);
+  /// `end_node` stops the node, whose programs go on: another one is this home.
+  cluster_service(service_environment service, cluster& of, links& transport, std::function<void()> end_node);
   ~cluster_service() override;
 
   /// Listens where the files say, and lets the links begin.
@@ -44,10 +46,11 @@ private:
   grpc::ServerUnaryReactor* in_background(grpc::CallbackServerContext*, domain::operation, Act act);
   template <class Act>
   grpc::ServerUnaryReactor* if_scopes_are_free(grpc::CallbackServerContext*, domain::operation, use_of_scope, const char* consequence, Act act);
+  std::optional<security_failure> move_listener(const cluster_facts& before, const std::string& address);
   std::optional<security_failure> found(const v1::FoundRequest&, v1::FoundReply&);
   std::optional<security_failure> drain_here_or_at_home(const v1::DrainNodeRequest&, v1::ClusterView&);
   std::optional<security_failure> leave_cluster(bool force, v1::LeaveClusterReply&);
-  std::optional<security_failure> tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply&);
+  std::optional<security_failure> tell_home_of_leave(const std::string& home_name, bool force, v1::LeaveClusterReply&, bool& is_told);
   std::optional<security_failure> ask_home(const std::function<grpc::Status(v1::Federation::Stub&, grpc::ClientContext&)>& call) const;
   void tell_federation();
   void begin_scopes_anew();
@@ -57,6 +60,7 @@ private:
   service_environment service_;
   cluster& cluster_;
   links& links_;
+  node_listener listener_;
   enrollment enrollment_;
   renewal renewal_;
   blocking_worker worker_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/typing.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
@@ -92,6 +93,14 @@ grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::
   });
 }
 
+std::string reason_of(const v1::Event& e) {
+  const auto said = domain::parse_json(e.payload());
+  if (!said || !said->is_object())
+    return "no reason is known";
+  const auto detail = domain::text_in(*said, "detail");
+  return detail.empty() ? domain::text_in(*said, "reason") : detail;
+}
+
 /// Follows the spawn's events until its program runs, then gives its terminal to `started`.
 void await_running(caf::event_based_actor* self, const service_environment& service, std::string scope, std::string id, const v1::Principal& who,
                    std::uint64_t after, unary_ptr answer, std::function<void(const pty_info_ptr&)> started) {
@@ -107,7 +116,7 @@ void await_running(caf::event_based_actor* self, const service_environment& serv
         return answer->finish(to_status(errc::unavailable, "the start of the program is long ago; `swarmctl pty list` shows it"));
       for (const auto& e : page->events) {
         if (e.type() == "spawn.failed" || (e.type() == "spawn.ended" && e.payload().find("spawn_failed") != std::string::npos))
-          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + e.payload()});
+          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION, "the program could not be started: " + reason_of(e)});
         if (e.type() == "spawn.running" || e.type() == "spawn.ended")
           return with_terminal(
             self, service, id, who,

@@ -20,6 +20,14 @@ query_ptr open_tasks(const service_environment& service, const std::string& scop
   });
 }
 
+/// As the person asks who waits for the answer: then a home that is away is an answer, and not something to wait for.
+query_ptr for_person(const query_ptr& of_node) {
+  auto q = std::make_shared<v1::Query>(*of_node);
+  q->mutable_principal()->Clear();
+  q->mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  return q;
+}
+
 } // namespace
 
 void if_unused(caf::event_based_actor* self, const service_environment& service, const std::string& scope, const std::string& root,
@@ -27,24 +35,29 @@ void if_unused(caf::event_based_actor* self, const service_environment& service,
   auto front = service.board->get().front;
   if (!front)
     return answer->finish(to_status(errc::unavailable));
-  auto q = internal_query(*service.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); });
-  auto tasks = open_tasks(service, scope, 1);
+  auto q = for_person(internal_query(*service.node, scope, [](v1::Query& x) { x.mutable_list_sessions(); }));
+  auto tasks = for_person(open_tasks(service, scope, 1));
   auto failed = [answer](caf::error& e) { answer->finish(to_status(e)); };
+  auto refused = [answer](const v1::Refusal& r) { answer->finish({grpc::StatusCode::FAILED_PRECONDITION, r.text()}); };
   ask(self, front, q)
     .then(
       [=, here = service.node->facts.node_id](const answer_ptr& a) {
+        if (a->has_refusal())
+          return refused(a->refusal());
         std::size_t alive = 0;
         for (const auto& s : a->sessions().sessions())
           alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
         if (alive > 0)
-          return answer->finish(
-            {grpc::StatusCode::FAILED_PRECONDITION,
-             concat({alive, " sessions of ", scope, " are there: end them first (`swarmctl --scope ", scope, " instances` lists them)"})});
+          return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
+                                 concat({alive, alive == 1 ? " session" : " sessions", " of ", scope, alive == 1 ? " is" : " are", " there: end ",
+                                         alive == 1 ? "it" : "them", " first (`swarmctl --scope ", scope, " instances` lists them)"})});
         if (!root.empty())
           return next();
         ask(self, front, tasks)
           .then(
             [=](const answer_ptr& t) {
+              if (t->has_refusal())
+                return refused(t->refusal());
               if (t->tasks().tasks().empty())
                 return next();
               answer->finish(

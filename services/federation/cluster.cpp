@@ -179,10 +179,17 @@ v1::ClusterView cluster::view() const {
   auto out = view_;
   if (home_.empty() && !out.cluster_id().empty()) {
     out.set_authority_unlocked(!authority_->locked(clock_.unix_ms()));
-    for (auto& n : *out.mutable_nodes())
+    for (auto& n : *out.mutable_nodes()) {
       n.set_left(n.link() == v1::ClusterNode::REVOKED && !authority_->revoked(n.info().node_id()));
+      n.set_down_reason(n.link() == v1::ClusterNode::SELF ? unheard_ : "");
+    }
   }
   return out;
+}
+
+void cluster::cannot_listen(std::string why) {
+  std::lock_guard guard{mutex_};
+  unheard_ = std::move(why);
 }
 
 void cluster::describe(v1::NodeInfo info) {

@@ -60,6 +60,8 @@ public:
   std::optional<security_failure> retire(const std::string& node_id);
   /// At the home: the node gets no new workers; with `off` it gets them again.
   std::optional<security_failure> drain(const std::string& id_or_name, bool off);
+  /// At the home: why it does not listen for the others; empty = it does. Its row in the view says so.
+  void cannot_listen(std::string why);
   /// At the home: the node has a new certificate, which ends then.
   void renewed(const std::string& node_id, std::int64_t certificate_ends_ms);
 
@@ -84,7 +86,8 @@ private:
   mutable std::mutex mutex_;
   v1::ClusterView view_;
   v1::NodeInfo self_;
-  std::string home_; // id of the home; empty when this node is the home, or is in no cluster
+  std::string unheard_; // why this home does not listen
+  std::string home_;    // id of the home; empty when this node is the home, or is in no cluster
   mutable std::mutex listening_;
   std::function<void()> changed_;
   std::function<void()> unlocked_;

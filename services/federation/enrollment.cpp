@@ -295,6 +295,39 @@ security_result<admission> ask_home_patiently(const join_token& token, const v1:
   return ask_home(token, ask, no_answer);
 }
 
+/// The node's own port at the home that the join listener belongs to.
+std::string home_address(const join_token& token) {
+  const auto at = parse_address(token.address);
+  unsigned port = 0;
+  if (at)
+    std::from_chars(at->port.data(), at->port.data() + at->port.size(), port);
+  return concat({token.address.substr(0, token.address.rfind(':') + 1), port - 1});
+}
+
+/// A forced leave that the home has not heard of: it hears of it now, with the certificate of then, and lets the node in again. Whether that works is
+/// for the join to say.
+void tell_of_leave(const std::filesystem::path& left, const join_token& token, const node_facts& facts) {
+  std::error_code error;
+  if (!std::filesystem::exists(left, error))
+    return;
+  auto store = authority_store::open(left);
+  const auto then = store ? (*store)->facts() : std::nullopt;
+  auto mine = store ? (*store)->credentials() : security_result<node_credentials>{store.failure()};
+  if (!then || !mine || then->home_id != token.home_id || sha256(mine->authority_der) != token.ca_sha256)
+    return;
+  v1::NodeAddress home;
+  home.set_node_id(token.home_id);
+  home.set_address(home_address(token));
+  auto stub = v1::Federation::NewStub(channel_with(*mine, home));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + limits::cluster_call_timeout);
+  context.AddMetadata(run_metadata, std::to_string(facts.incarnation));
+  v1::LeaveReply reply;
+  if (auto s = stub->Leave(&context, v1::LeaveRequest{}, &reply); !s.ok())
+    return log::warn({"the home does not take notice of this node's leave: ", failure_text(s.error_message())});
+  std::filesystem::remove_all(left, error);
+}
+
 } // namespace
 
 std::optional<security_failure> join_cluster(cluster& mine, const node_facts& facts, std::string_view text, const std::string& listen,
@@ -306,6 +339,7 @@ std::optional<security_failure> join_cluster(cluster& mine, const node_facts& fa
   auto token = parse_join_token(text);
   if (!token)
     return token.failure();
+  tell_of_leave(mine.authority().left(), *token, facts);
   auto csr = mine.authority().request_certificate(facts.node_id);
   if (!csr)
     return csr.failure();

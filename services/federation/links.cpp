@@ -14,6 +14,7 @@
 #include "actors/base/tsan.hpp"
 #include "actors/fabric/cluster/link.hpp"
 #include "services/federation/failure_text.hpp"
+#include "services/federation/listen_address.hpp"
 #include "services/security/certificate.hpp"
 
 namespace swarm {
@@ -37,6 +38,7 @@ static_assert(limits::link_ping_pause_min * 2 <= limits::link_keepalive);
 /// How much of a stream gRPC receives before this node reads it: one frame of the largest size.
 constexpr int stream_ahead_bytes = static_cast<int>(limits::grpc_message_bytes_max);
 constexpr int connect_timeout_ms = static_cast<int>(limits::link_connect_timeout.count());
+constexpr const char* copy_is_linked = "another node with the id of this one is linked: the state directory of one is a copy of the other's";
 /// Values of gRPC's switches.
 constexpr int off = 0, on = 1;
 /// gRPC's value for "no bound": keepalive pings need not wait for data.
@@ -505,14 +507,17 @@ public:
   }
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext* ctx, const v1::LeaveRequest*, v1::LeaveReply*) override {
     return answer(ctx, [this, run = run_of(*ctx)](const std::string& node, node_requests::done done) {
-      if (run && owner_.board_->is_another_linked(node, *run, owner_.clock_.boot_ms()))
-        return done({grpc::StatusCode::ALREADY_EXISTS, "another node with the id of this one is linked: the state directory of one is a copy of the "
-                                                       "other's, and that node stays in the cluster"});
+      if (owner_.is_copy(node, run))
+        return done({grpc::StatusCode::ALREADY_EXISTS, concat({copy_is_linked, ", and that node stays in the cluster"})});
       owner_.requests_->leave(node, std::move(done));
     });
   }
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* ctx, const v1::DrainNodeRequest* req, v1::ClusterView* rep) override {
-    return answer(ctx, [=, this](const std::string& node, node_requests::done done) { owner_.requests_->drain(node, *req, *rep, std::move(done)); });
+    return answer(ctx, [=, this, run = run_of(*ctx)](const std::string& node, node_requests::done done) {
+      if (owner_.is_copy(node, run))
+        return done({grpc::StatusCode::FAILED_PRECONDITION, copy_is_linked});
+      owner_.requests_->drain(node, *req, *rep, std::move(done));
+    });
   }
 
 private:
@@ -561,7 +566,7 @@ private:
   links& owner_;
 };
 
-/// How the verifier finds its owner. stop_serving() clears `owner`, because gRPC may keep the verifier longer than the server.
+/// How the verifier finds its owner. The end of the listener clears `owner`, because gRPC may keep the verifier longer than the server.
 struct links::verifier_owner {
   std::mutex mutex;
   links* owner = nullptr;
@@ -595,6 +600,28 @@ private:
   std::shared_ptr<verifier_owner> owner_;
 };
 
+/// The server at one address, with what it needs as long as it runs.
+struct links::listening {
+  std::string address;
+  std::shared_ptr<verifier_owner> verifying = std::make_shared<verifier_owner>();
+  std::unique_ptr<service> answering;
+  std::unique_ptr<grpc::Server> server;
+
+  listening() = default;
+  listening(const listening&) = delete;
+  listening& operator=(const listening&) = delete;
+  ~listening() {
+    {
+      std::lock_guard no_verification{verifying->mutex};
+      verifying->owner = nullptr;
+    }
+    if (!server)
+      return;
+    server->Shutdown(std::chrono::system_clock::now());
+    server->Wait();
+  }
+};
+
 links::links(authority_store& authority, const clock_port& clock) : authority_(authority), clock_(clock), queue_holder_(hold_callback_queue()) {
   auto& log = grpc_log::instance();
   std::lock_guard guard{log.mutex};
@@ -611,18 +638,26 @@ void links::answer_with(node_requests* requests) {
   requests_ = requests;
 }
 
-security_result<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress& to) const {
-  auto mine = authority_.credentials();
-  if (!mine)
-    return mine.failure();
+std::shared_ptr<grpc::Channel> channel_with(const node_credentials& mine, const v1::NodeAddress& to) {
   grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = mine->authority_pem;
-  tls.pem_private_key = std::string{mine->key_pem.view()};
-  tls.pem_cert_chain = mine->chain_pem;
+  tls.pem_root_certs = mine.authority_pem;
+  tls.pem_private_key = std::string{mine.key_pem.view()};
+  tls.pem_cert_chain = mine.chain_pem;
   grpc::ChannelArguments arguments;
   set_link_arguments(arguments);
   arguments.SetSslTargetNameOverride(node_dns_name(to.node_id()));
   return grpc::CreateCustomChannel(to.address(), grpc::SslCredentials(tls), arguments);
+}
+
+security_result<std::shared_ptr<grpc::Channel>> links::channel_to(const v1::NodeAddress& to) const {
+  auto mine = authority_.credentials();
+  if (!mine)
+    return mine.failure();
+  return channel_with(*mine, to);
+}
+
+bool links::is_copy(const std::string& node_id, const std::optional<std::uint64_t>& run) {
+  return run && board_->is_another_linked(node_id, *run, clock_.boot_ms());
 }
 
 void links::report_refused(std::string why) { report_refused_caller(*board_, std::move(why)); }
@@ -638,25 +673,27 @@ void links::dial(const v1::NodeAddress& to, link_lane lane) {
   std::make_shared<dialled_stream>(board_, to.node_id(), lane, std::move(*channel))->start();
 }
 
-std::optional<std::string> links::serve(const std::string& address) {
-  std::lock_guard alone{serve_mutex_};
-  stop_serving();
-  if (address.empty())
-    return std::nullopt;
+security_result<std::unique_ptr<links::listening>> links::listen_at(const std::string& address) {
   auto mine = authority_.credentials();
   if (!mine)
-    return mine.failure().text;
+    return mine.failure();
+  const auto failed = [&address](const std::string& why) {
+    return security_failure{security_error::wrong_state, concat({"cannot listen at ", address, ": ", why})};
+  };
+  // gRPC does not say why, and writes to standard error.
+  if (auto why = listen_obstacle(address))
+    return failed(*why);
   using namespace grpc::experimental;
   TlsServerCredentialsOptions tls{std::make_shared<StaticDataCertificateProvider>(
     mine->authority_pem, std::vector<IdentityKeyCertPair>{{std::string{mine->key_pem.view()}, mine->chain_pem}})};
   tls.watch_root_certs();
   tls.watch_identity_key_cert_pairs();
   tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
-  std::lock_guard guard{mutex_};
-  verifier_owner_ = std::make_shared<verifier_owner>();
-  verifier_owner_->owner = this;
-  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<member_verifier>(verifier_owner_));
-  service_ = std::make_unique<service>(*this);
+  auto out = std::make_unique<listening>();
+  out->address = address;
+  out->verifying->owner = this;
+  tls.set_certificate_verifier(ExternalCertificateVerifier::Create<member_verifier>(out->verifying));
+  out->answering = std::make_unique<service>(*this);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(address, TlsServerCredentials(tls), &port);
@@ -668,22 +705,39 @@ std::optional<std::string> links::serve(const std::string& address) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::link_streams_max);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, off);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, stream_ahead_bytes);
-  builder.RegisterService(service_.get());
-  server_ = builder.BuildAndStart();
-  if (!server_ || port == 0) {
-    verifier_owner_->owner = nullptr;
-    server_ = nullptr;
-    service_ = nullptr;
-    return concat({"cannot listen at ", address, ": it must be host:port of this machine, and the port must be free"});
+  builder.RegisterService(out->answering.get());
+  out->server = builder.BuildAndStart();
+  if (!out->server || port == 0)
+    return failed(listen_obstacle(address).value_or("the port is taken"));
+  return out;
+}
+
+std::optional<std::string> links::serve(const std::string& address) {
+  std::lock_guard alone{serve_mutex_};
+  if (address.empty()) {
+    listening_ = nullptr;
+    return std::nullopt;
   }
-  return std::nullopt;
+  // Two addresses of one port may be one: the new listener then waits for the end of the old one.
+  const auto before = listening_ && has_port_of(listening_->address, address) ? listening_->address : "";
+  if (!before.empty())
+    listening_ = nullptr;
+  auto opened = listen_at(address);
+  if (opened) {
+    listening_ = std::move(*opened);
+    return std::nullopt;
+  }
+  if (!before.empty() && before != address)
+    if (auto again = listen_at(before))
+      listening_ = std::move(*again);
+  return opened.failure().text;
 }
 
 void links::stop() {
   stopped_ = true;
   {
     std::lock_guard alone{serve_mutex_};
-    stop_serving();
+    listening_ = nullptr;
   }
   board_->abort_all(std::chrono::steady_clock::now() + limits::link_stop_patience);
   board_->stop_reports();
@@ -691,20 +745,6 @@ void links::stop() {
     destroyer_.join();
   // Its threads have used the actor system, which waits for their end.
   queue_holder_ = nullptr;
-}
-
-void links::stop_serving() {
-  std::lock_guard guard{mutex_};
-  if (!server_)
-    return;
-  {
-    std::lock_guard no_verification{verifier_owner_->mutex};
-    verifier_owner_->owner = nullptr;
-  }
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-  server_ = nullptr;
-  service_ = nullptr;
 }
 
 } // namespace swarm

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -104,8 +105,8 @@ public:
   /// A channel for calls outside the link. A call ends with UNAVAILABLE at its deadline when the node is not reached.
   security_result<std::shared_ptr<grpc::Channel>> channel_to(const v1::NodeAddress&) const;
 
-  /// Listens for the nodes of the cluster at this host:port and no longer at the address before; empty = does not listen. Returns a text for people
-  /// when it cannot.
+  /// Listens for the nodes of the cluster at this host:port and no longer at the address before; empty = does not listen. When it cannot, it returns
+  /// a text for people, and goes on to listen at the other address before, if there was one.
   std::optional<std::string> serve(const std::string& address);
   /// Ends all connections and opens no new one.
   void stop();
@@ -114,7 +115,10 @@ private:
   class service;
   class member_verifier;
   struct verifier_owner;
-  void stop_serving(); // under serve_mutex_
+  struct listening;
+  /// Another run of the node than the one that calls is linked: one of them has a copy of the other's state directory.
+  bool is_copy(const std::string& node_id, const std::optional<std::uint64_t>& run);
+  security_result<std::unique_ptr<listening>> listen_at(const std::string& address);
 
   authority_store& authority_;
   const clock_port& clock_;
@@ -124,12 +128,12 @@ private:
   std::mutex serve_mutex_; // held while serve() or stop() replaces the server
   std::mutex mutex_;
   node_requests* requests_ = nullptr;
-  std::unique_ptr<service> service_;
-  std::shared_ptr<verifier_owner> verifier_owner_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<listening> listening_; // under serve_mutex_
   std::thread destroyer_{[board = board_] { board->destroy_released(); }};
 };
 
+/// A channel to the node for one that has these credentials.
+std::shared_ptr<grpc::Channel> channel_with(const node_credentials&, const v1::NodeAddress&);
 /// Sets what every channel between nodes has in common: message sizes, keepalive, timeouts.
 void set_link_arguments(grpc::ChannelArguments&);
 

@@ -342,20 +342,22 @@ std::optional<security_failure> authority_store::change(cluster_facts facts) {
   return std::nullopt;
 }
 
-std::optional<security_failure> authority_store::leave() {
+std::optional<security_failure> authority_store::leave(bool home_is_told) {
   std::lock_guard lock{mutex_};
-  if (auto wrong = remove_private_file(directory_ / facts_file))
-    return wrong;
+  if (home_is_told || !kept_)
+    if (auto wrong = remove_private_file(directory_ / facts_file))
+      return wrong;
+  const bool keep = !home_is_told && kept_;
   kept_.reset();
   authority_.reset();
   revoked_.clear();
   // Aside first: the node may be writing down what it knows of the others, and a file that appears meanwhile would keep the directory.
-  const auto aside = std::filesystem::path{directory_.string() + ".left"};
+  const auto aside = left();
   std::error_code error;
   std::filesystem::remove_all(aside, error);
   if (!error)
     std::filesystem::rename(directory_, aside, error);
-  if (!error)
+  if (!error && !keep)
     std::filesystem::remove_all(aside, error);
   if (error)
     return security_failure{security_error::storage, "cannot remove " + directory_.string() + ": " + error.message()};

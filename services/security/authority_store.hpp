@@ -57,8 +57,9 @@ public:
   bool renewal_due(std::int64_t now_ms) const;
   /// This node's address, and the home's if it is this node.
   std::optional<security_failure> set_listen(const std::string& address);
-  /// Forgets the cluster, its keys too.
-  std::optional<security_failure> leave();
+  /// Forgets the cluster, its keys too. `home_is_told` false: they are kept in left(), for the home to be told with when the node joins again.
+  std::optional<security_failure> leave(bool home_is_told = true);
+  std::filesystem::path left() const { return directory_.string() + ".left"; }
   security_result<node_credentials> credentials() const;
 
   /// True when the authority's key is kept without a passphrase.

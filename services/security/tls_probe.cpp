@@ -148,9 +148,9 @@ private:
   std::size_t received_ = 0;
 };
 
-} // namespace
-
-security_result<std::string> probe_authority(const std::string& address, std::string_view wanted, std::chrono::milliseconds timeout) {
+/// Gives `take` the chain that the server shows.
+template <class Take>
+security_result<std::string> probe(const std::string& address, std::chrono::milliseconds timeout, Take take) {
   no_errors_left clean;
   auto until = std::chrono::steady_clock::now() + timeout;
   auto at = parse_address(address);
@@ -175,13 +175,28 @@ security_result<std::string> probe_authority(const std::string& address, std::st
   handshake tls{fd.get(), until};
   if (auto why = tls.run())
     return unreachable(*why);
-  auto* chain = tls.chain();
-  for (int i = 0; i < sk_X509_num(chain); ++i)
-    if (auto der = der_of<X509>(i2d_X509, sk_X509_value(chain, i)); sha256(der) == wanted)
-      return der;
-  return security_failure{security_error::other_cluster,
-                          "the server at " + address +
-                            " is not of the cluster that the join token is for; nothing was sent to it. Is the address right?"};
+  return take(tls.chain());
+}
+
+} // namespace
+
+security_result<std::string> probe_authority(const std::string& address, std::string_view wanted, std::chrono::milliseconds timeout) {
+  return probe(address, timeout, [&](const STACK_OF(X509) * chain) -> security_result<std::string> {
+    for (int i = 0; i < sk_X509_num(chain); ++i)
+      if (auto der = der_of<X509>(i2d_X509, sk_X509_value(chain, i)); sha256(der) == wanted)
+        return der;
+    return security_failure{security_error::other_cluster,
+                            "the server at " + address +
+                              " is not of the cluster that the join token is for; nothing was sent to it. Is the address right?"};
+  });
+}
+
+security_result<std::string> probe_node(const std::string& address, std::chrono::milliseconds timeout) {
+  return probe(address, timeout, [&](const STACK_OF(X509) * chain) -> security_result<std::string> {
+    if (sk_X509_num(chain) < 1)
+      return security_failure{security_error::malformed, "the server at " + address + " shows no certificate"};
+    return der_of<X509>(i2d_X509, sk_X509_value(chain, 0));
+  });
 }
 
 } // namespace swarm

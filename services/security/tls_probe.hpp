@@ -14,5 +14,7 @@ namespace swarm {
 /// not with TLS 1.3; other_cluster: it shows another authority. Names are looked up by the system, in its own time; all else is over
 /// within the timeout.
 security_result<std::string> probe_authority(const std::string& address, std::string_view sha256, std::chrono::milliseconds timeout);
+/// The same, but gives the certificate (DER) that the server shows as its own, whichever that is. It has proven that it holds the key.
+security_result<std::string> probe_node(const std::string& address, std::chrono::milliseconds timeout);
 
 } // namespace swarm

@@ -33,6 +33,7 @@
 #include "actors/base/text.hpp"
 #include "actors/runtime/shutdown.hpp"
 #include "actors/runtime/system.hpp"
+#include "services/federation/listen_address.hpp"
 #include "services/federation/node_labels.hpp"
 #include "services/host/keeper_connection.hpp"
 #include "services/host/process_watch.hpp"
@@ -340,6 +341,9 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
 
   environment->facts.incarnation = random_incarnation();
   auto clustered = cluster::open(dir, environment->facts, *environment->clock);
+  // Before anything is served, and before a program of the other node is taken for one that was lost.
+  if (auto twin = twin_of_home(clustered->authority(), environment->clock->unix_ms()))
+    throw std::runtime_error(*twin);
   clustered->describe(describe_host(environment->facts.base_environment));
   links transport{clustered->authority(), *environment->clock};
   environment->cluster = clustered.get();

@@ -10,6 +10,7 @@
 #include "actors/base/text.hpp"
 #include "actors/store/schema.hpp"
 #include "services/federation/cluster.hpp"
+#include "services/federation/listen_address.hpp"
 #include "services/swarmd/node_identity.hpp"
 #include "services/swarmd/store_file.hpp"
 
@@ -30,6 +31,15 @@ void look_at_store(const fs::path& database, std::vector<std::string>& out) try 
   out.push_back(store_failure(database, e));
 } catch (const std::exception& e) {
   out.push_back(concat({"the store ", database.string(), " cannot be opened: ", e.what(), "; restore a backup with: swarmctl restore FILE"}));
+}
+
+/// Only while no node runs, which would find itself.
+void look_for_twin(const state_dir& dir, std::vector<std::string>& out) {
+  auto authority = authority_store::open(dir.root / "cluster");
+  if (!authority)
+    return; // said already
+  if (auto twin = twin_of_home(**authority, system_clock_port().unix_ms()))
+    out.push_back(*std::move(twin));
 }
 
 } // namespace
@@ -74,8 +84,10 @@ std::vector<std::string> obstacles_to_start(const state_dir& dir) {
   }
   if (auto wrong = missing_store(dir))
     out.push_back(*wrong);
-  if (fs::exists(dir.database(), ec) && take_ownership(dir.lock_file()))
+  if (fs::exists(dir.database(), ec) && take_ownership(dir.lock_file())) {
     look_at_store(dir.database(), out);
+    look_for_twin(dir, out);
+  }
   return out;
 }
 

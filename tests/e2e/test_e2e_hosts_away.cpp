@@ -1,4 +1,7 @@
 // What is said of hosts that are not linked, were lost or are out of the cluster, on each of three hosts.
+#include <chrono>
+#include <csignal>
+
 #include "tests/support/cluster_of_nodes.hpp"
 
 using namespace swarm::testing;
@@ -136,4 +139,64 @@ TEST_CASE("who cancels a task whose worker is on a host that is not linked is to
   CHECK(cancelled.status == 0);
   CHECK_MESSAGE(has(cancelled.err, "its worker is on the host b, which is not linked (down for "), cancelled.err);
   CHECK(has(cancelled.err, "until it ends or the host is linked again"));
+}
+
+TEST_CASE("who cancels a task whose host has fallen silent is told that the program goes on, before the link is known to be down") {
+  cluster_of_nodes c{std::string{patient} + "link_silence = 120000\n"};
+  test_node b;
+  c.join(b, "b");
+  auto asked =
+    c.home.ctl_json(in_shared({"dispatch", "far", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
+  REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", id_of(asked)}))["status"] == "in_progress"; }));
+  REQUIRE(kill(b.node_pid(), SIGSTOP) == 0);
+  REQUIRE(eventually([&] {
+    const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return now_ms - cluster_of_nodes::row_seen_by(c.home, "b")["last_heard_ms"].get<std::int64_t>() > 8'000;
+  }));
+  auto cancelled = c.home.ctl(in_shared({"cancel", id_of(asked)}));
+  kill(b.node_pid(), SIGCONT);
+  CHECK(cancelled.status == 0);
+  CHECK_MESSAGE(has(cancelled.err, "its worker is on the host b, which has said nothing for "), cancelled.err);
+}
+
+TEST_CASE("a scope is neither shared nor unshared while the home is away, and the refusal does not wait for it") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(b.ctl({"scope", "share", "--as", "game"}).status == 0);
+  c.home.kill_node();
+  for (const auto& line : {std::vector<std::string>{"scope", "unshare"}, {"scope", "share", "--as", "other"}}) {
+    auto refused = b.ctl(line);
+    CHECK_MESSAGE(refused.status == 1, refused.err); // and not at the deadline
+    CHECK_MESSAGE(has(refused.err, "a, has not been reached for "), refused.err);
+  }
+}
+
+TEST_CASE("who follows a task is told once that the home is away, and that it is back") {
+  cluster_of_nodes c{patient};
+  test_node b;
+  c.join(b, "b");
+  const auto go = b.work() + "/go";
+  auto follows = b.ctl_start(in_shared(
+    {"dispatch", "patient", "--on", "b", "--harness", "exec", "--", "sh", "-c", "echo begun; while [ ! -e " + go + " ]; do sleep 0.05; done"}));
+  REQUIRE(follows.read_until("begun"));
+  c.home.kill_node();
+  CHECK(follows.read_until("waiting: the home of this scope, a, has not been reached for "));
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(follows.read_until("the home is back"));
+  std::ofstream{go};
+  auto end = follows.finish();
+  CHECK_MESSAGE(end.status == 0, end.err);
+  CHECK(end.err.find("waiting: ") == end.err.rfind("waiting: "));
+}
+
+TEST_CASE("the result of an earlier run of the same line says on which host that was, if it was another one") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  const auto line = in_shared({"dispatch", "once", "--on", "b", "--directory", b.work(), "--harness", "exec", "--", "true"});
+  REQUIRE(c.home.ctl(line).status == 0);
+  auto again = c.home.ctl(line);
+  CHECK(again.status == 0);
+  CHECK_MESSAGE(has(again.err, "ago on b; this is its result"), again.err);
 }

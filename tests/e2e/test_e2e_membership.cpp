@@ -126,7 +126,7 @@ TEST_CASE("of two nodes with one state directory the home takes the one that it 
   CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
 }
 
-TEST_CASE("a copy of a node's state directory leaves here only, and the node itself stays with what it holds") {
+TEST_CASE("a copy of a node's state directory drains nobody and leaves here only, and the node itself stays with what it holds") {
   cluster_of_nodes c;
   test_node b, copy;
   c.join(b, "b");
@@ -134,6 +134,10 @@ TEST_CASE("a copy of a node's state directory leaves here only, and the node its
   REQUIRE(b.ctl(in_shared({"lock", "/f.c", "--as", bob})).status == 0);
   copy_membership(b, copy);
   REQUIRE(copy.ctl({"up"}).status == 0);
+  auto drained = copy.ctl({"drain", "b"});
+  CHECK(drained.status == 1);
+  CHECK_MESSAGE(drained.err.find("is a copy of the other's") != std::string::npos, drained.err);
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["draining"] == false);
   auto refused = copy.ctl({"leave"});
   CHECK(refused.status == 1);
   CHECK_MESSAGE(refused.err.find("is a copy of the other's") != std::string::npos, refused.err);
@@ -186,7 +190,7 @@ TEST_CASE("a node that leaves is out, its sessions end, and it may come in again
   REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", task_of(asked)}))["status"] == "in_progress"; }));
   auto refused = b.ctl({"leave"});
   CHECK(refused.status == 1);
-  CHECK(refused.err.find("1 workers") != std::string::npos);
+  CHECK(refused.err.find("1 worker of a shared scope runs") != std::string::npos);
   REQUIRE(b.ctl({"leave", "--force"}).status == 0);
   CHECK(b.ctl_json({"nodes"})["nodes"].empty());
   CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(c.home, "b") == "revoked"; }));
@@ -253,18 +257,27 @@ TEST_CASE("a node that is started with another one's name keeps its own for the 
     CHECK(eventually([&] { return !cluster_of_nodes::row_seen_by(*node, "h").is_null() && cluster_of_nodes::row_seen_by(*node, "g").is_null(); }));
 }
 
-TEST_CASE("a node leaves without its home when told so, and says what is left to do") {
+TEST_CASE("a node leaves without its home when told so, says what is left to do, and is let in again as itself") {
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");
+  const auto id = cluster_of_nodes::row_seen_by(b, "b")["node_id"];
+  REQUIRE(b.ctl({"register", "--label", "name:own", "--lease-seconds", "600"}).status == 0);
   c.home.kill_node();
   auto waits = b.ctl({"leave"});
   CHECK(waits.status != 0);
   CHECK(waits.err.find("--force") != std::string::npos);
   auto left = b.ctl({"leave", "--force"});
   CHECK(left.status == 0);
-  CHECK(left.err.find("swarmctl node revoke b") != std::string::npos);
+  CHECK(left.err.find("until this host joins again, which takes a new join token only") != std::string::npos);
+  CHECK(left.err.find("swarmctl node revoke b. After that it can join only with a new state directory") != std::string::npos);
   CHECK(b.ctl_json({"nodes"})["nodes"].empty());
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  c.join(b, "b");
+  CHECK(cluster_of_nodes::row_seen_by(c.home, "b")["node_id"] == id);
+  CHECK(b.ctl({"instances"}).out.find("name:own") != std::string::npos);
+  // The key of the membership before is gone with the first join.
+  CHECK_FALSE(fs::exists(b.dir().root / "cluster.left"));
 }
 
 TEST_CASE("certificates are renewed before they end, at the home and elsewhere, while the links go on") {

@@ -317,7 +317,14 @@ void list_ptys(self_ptr self, const ticket& t, const v1::LinkRequest& r, std::ch
   self->request(self->state.processes, patience, list_atom_v, r.list_ptys().scope()).then(add_others, else_error(self, t));
 }
 
-/// Here, or on a node that this one is home of.
+/// Why this node does not let the caller use its terminals; nothing when it does.
+std::optional<std::string> refused_here(self_ptr self, const v1::Principal& caller, bool writes) {
+  const auto* cluster = self->state.node->cluster;
+  auto why = cluster ? domain::refused_terminal(cluster->accepts(), caller, writes) : std::optional<std::string>{"this node is in no cluster"};
+  return why ? std::optional{concat({"the node ", self->state.node->facts.node_name, " does not let you: ", *why})} : std::nullopt;
+}
+
+/// Here, or on a node that this one is home of. Only the node that keeps it says who may know.
 void find_pty(self_ptr self, const ticket& t, const std::string& pty, const v1::Principal& caller, std::chrono::milliseconds patience) {
   auto who = std::make_shared<v1::Principal>(caller);
   who->set_node(self->state.address.node_id());
@@ -335,9 +342,15 @@ void find_pty(self_ptr self, const ticket& t, const std::string& pty, const v1::
         [self, t, patience, found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, t)); },
         else_error(self, t));
   };
+  // A node asks for itself where a terminal is, and nothing else.
+  auto refused = caller.kind() == v1::Principal::NODE ? std::nullopt : refused_here(self, caller, false);
   self->request(self->state.processes, patience, pty_atom_v, pty)
     .then(
-      [self, t, patience, found](const pty_actor& terminal) { self->request(terminal, patience, status_atom_v).then(found, else_error(self, t)); },
+      [self, t, patience, found, refused](const pty_actor& terminal) {
+        if (refused)
+          return answer(self, t, as_error(errc::forbidden, *refused));
+        self->request(terminal, patience, status_atom_v).then(found, else_error(self, t));
+      },
       elsewhere);
 }
 
@@ -380,15 +393,11 @@ std::optional<v1::Refusal> refused_by_table(const v1::LinkRequest& r) {
 /// Whether the caller may do that with the terminals of this node; if not, it has been told.
 bool may_use_terminals(self_ptr self, const ticket& t, const v1::LinkRequest& r) {
   auto writes = r.has_send_pty() || r.has_resize_pty() || r.has_kill_pty() || r.has_forget_pty();
-  if (!writes && !r.has_list_ptys() && !r.has_read_pty() && !r.has_find_pty())
+  if (!writes && !r.has_list_ptys() && !r.has_read_pty())
     return true;
-  // A node asks for itself where a terminal is, and nothing else.
-  if (r.has_find_pty() && r.principal().kind() == v1::Principal::NODE)
-    return true;
-  const auto* cluster = self->state.node->cluster;
-  auto why = cluster ? domain::refused_terminal(cluster->accepts(), r.principal(), writes) : std::optional<std::string>{"this node is in no cluster"};
+  auto why = refused_here(self, r.principal(), writes);
   if (why)
-    answer(self, t, as_error(errc::forbidden, concat({"the node ", self->state.node->facts.node_name, " does not let you: ", *why})));
+    answer(self, t, as_error(errc::forbidden, *why));
   return !why;
 }
 

@@ -111,7 +111,7 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
   }
   if (out.best) {
     const auto& info = out.best->info();
-    auto busy = concat({info.workers(), " workers on ", processors(*out.best), " processors"});
+    auto busy = concat({info.workers(), info.workers() == 1 ? " worker on " : " workers on ", processors(*out.best), " processors"});
     out.why = w.here                                  ? "the host of the caller"
               : !w.on.empty()                         ? "it was asked for by name"
               : fit == 1                              ? "the only node that fits"

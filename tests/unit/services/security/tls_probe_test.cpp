@@ -115,6 +115,12 @@ TEST_CASE("the authority that was told of is found in the chain of the server") 
   CHECK(ERR_peek_error() == 0);
 }
 
+TEST_CASE("the certificate that a server shows as its own is found, whosever it is") {
+  identity home;
+  server s{home.serve({home.ca.certificate()})};
+  CHECK(value_of(probe_node(s.address(), 10s)) == home.certificate);
+}
+
 TEST_CASE("a server of another cluster, or one that does not show its authority, is not taken for the home") {
   identity home, other;
   auto probe = [&](std::vector<std::string> chain, const std::string& wanted) {
