@@ -184,6 +184,66 @@ std::string invocation::file(std::string_view input, const std::optional<v1::Ses
   return checkout.empty() || !is_inside(checkout, path) ? path : path_below(checkout, path);
 }
 
+namespace {
+
+/// It lives on another host than the node.
+bool is_of_other_host(const invocation& cli, const v1::Session& session) {
+  if (session.node_id().empty())
+    return false;
+  const auto here = cli.node().admin.status().node_id();
+  return !here.empty() && here != session.node_id();
+}
+
+/// The node's checkout of the scope: that around `place`, else the first one. Empty = none.
+std::string own_checkout(const invocation& cli, const std::string& scope, const std::string& place) {
+  const auto all = cli.node().admin.checkouts();
+  const auto name = shared_name(all, scope);
+  const v1::Checkout* first = nullptr;
+  std::string around;
+  for (const auto& c : all.checkouts()) {
+    if (c.scope() != name)
+      continue;
+    if (!first || (c.declared() && !first->declared()))
+      first = &c;
+    if (is_inside(c.root(), place) && c.root().size() > around.size())
+      around = c.root();
+  }
+  return !around.empty() ? around : first ? first->root() : std::string{};
+}
+
+/// For a session of another host, whose links only that host can follow: throws `failure` when `path`, as the scope holds it, goes through a link in
+/// this host's checkout, or when there is none.
+void require_no_link(const invocation& cli, const std::string& path, const v1::Session& session) {
+  const auto& host = session.node_name().empty() ? session.node_id() : session.node_name();
+  const auto own = own_checkout(cli, session.scope(), repository_path(cli.directory_if_any()));
+  if (own.empty())
+    throw failure(code::refused, "this host has no checkout of " + session.scope() + ", so it cannot tell whether " + path +
+                                   " is a symbolic link on host " + host + ", where another name would be locked: run this on " + host +
+                                   ", or share a checkout here with: swarmctl scope share");
+  const auto given = path_from(own, path);
+  const auto real = mcp::follow_links(given, own);
+  if (real != given)
+    throw failure(code::refused, path + " goes through a symbolic link in " + own + ", and may do so on host " + host +
+                                   ", where only that host can follow it: name what it stands for here, " + path_below(own, real) +
+                                   ", or run this on " + host);
+}
+
+/// lock_file() for a session of another host, whose files are not to be seen here.
+std::string lock_file_elsewhere(const invocation& cli, std::string_view input, const v1::Session& session, bool wanted) {
+  if (input.starts_with('/')) {
+    const auto given = normalize_path(input, "/");
+    const auto in_checkout = repository_path(given);
+    if (const auto own = own_checkout(cli, session.scope(), in_checkout); !own.empty() && is_inside(own, in_checkout))
+      return repository_path(mcp::follow_links(given, own)); // a file of this host
+  }
+  auto path = cli.file(input, session);
+  if (wanted && !path.starts_with('/'))
+    require_no_link(cli, path, session);
+  return path;
+}
+
+} // namespace
+
 std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {
   if (is_swarm_mcp())
     input = file_word(input, directory_);
@@ -192,6 +252,8 @@ std::string invocation::lock_file(std::string_view input, const std::optional<v1
   if (elsewhere() || input.empty())
     return file(input, session);
   bool relative = input.front() != '/';
+  if (session && is_of_other_host(*this, *session))
+    return lock_file_elsewhere(*this, input, *session, wanted);
   auto base = !relative ? "/" : session && !stands_with(*session) ? session->directory() : directory();
   std::error_code ec;
   if (!std::filesystem::exists(base, ec)) // it is on the session's host

@@ -19,6 +19,8 @@ struct git_tree {
 /// that. Empty when it lies in none, or when the nearest .git is broken.
 std::optional<git_tree> find_git_tree(const std::string& path);
 
+/// The directory beside a repository in which the fabric makes worktrees, unless it is told another one, is named like the repository and this.
+inline constexpr std::string_view worktrees_suffix = ".worktrees";
 /// In git's own directory of a worktree that the fabric made: which worker it belongs to (cli/worktree/store.hpp).
 inline constexpr const char* worker_record_file = "swarm.json";
 /// The scope of the worker for which the fabric made the worktree that `directory` lies in; empty when the fabric made none there.

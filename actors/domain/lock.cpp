@@ -4,6 +4,7 @@
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/domain/lock_names.hpp"
 #include "actors/domain/lock_paths.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/domain/workspace.hpp"
@@ -129,39 +130,6 @@ std::optional<v1::Reply> owned_by_other_identity(const transaction& tx, const v1
     active->mutable_lock()->set_scope(tx.scope());
     active->mutable_lock()->set_path(path);
     return reply;
-  }
-  return std::nullopt;
-}
-
-/// The path is absolute, so it means a file of the host that the call came from, and the session lives on another one.
-std::optional<v1::Reply> means_other_host(const transaction& tx, const v1::Session& me, const std::string& path) {
-  if (tx.command().principal().kind() == v1::Principal::NODE)
-    return std::nullopt; // it names a lock by its row
-  const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
-  if (!is_named_scope(tx.scope()) || path.empty() || path.front() != '/' || is_fabric_name(path) || me.node_id().empty() || me.node_id() == from)
-    return std::nullopt;
-  const auto& host = me.node_name().empty() ? me.node_id() : me.node_name();
-  return refuse(v1::Refusal::STATE,
-                path + " is in no checkout of " + tx.scope() + ", and " + display_name(me) + " is a session of host " + host +
-                  ", where that is another file. Name a file of the checkout, or run this on " + host + ".",
-                path);
-}
-
-/// The path is absolute, so it lies in no checkout of the host that the call came from, but it lies in one of another host: there the same file has
-/// another name, under which somebody may hold it. What lies where the session works is a file of its own host.
-std::optional<v1::Reply> lies_in_checkout_elsewhere(const transaction& tx, const v1::Session& me, const std::string& path) {
-  if (tx.command().principal().kind() == v1::Principal::NODE || !is_named_scope(tx.scope()) || path.empty() || path.front() != '/' ||
-      is_fabric_name(path) || is_inside(me.root(), path) || is_inside(me.directory(), path))
-    return std::nullopt;
-  const auto& from = tx.command().principal().node().empty() ? tx.in().node_id : tx.command().principal().node();
-  for (const auto& s : tx.find<v1::Session>({.scope = tx.scope()})) {
-    if (s.checkout().empty() || s.node_id() == from || !is_inside(s.checkout(), path))
-      continue;
-    const auto& host = s.node_name().empty() ? s.node_id() : s.node_name();
-    return refuse(v1::Refusal::STATE,
-                  path + " lies in no checkout of " + tx.scope() + " on this host. On host " + host + " it is " + path_below(s.checkout(), path) +
-                    " of the checkout " + s.checkout() + ": name it so in the checkout of this host; `swarmctl scope share` makes a directory one.",
-                  path);
   }
   return std::nullopt;
 }
@@ -411,6 +379,8 @@ v1::Reply acquire_lock(transaction& tx, const v1::AcquireLock& a) {
   if (auto refusal = means_other_host(tx, *me, a.path()))
     return *refusal;
   if (auto refusal = lies_in_checkout_elsewhere(tx, *me, a.path()))
+    return *refusal;
+  if (auto refusal = has_name_in_checkout_here(tx, a.path()))
     return *refusal;
   if (auto refusal = owned_by_other_identity(tx, *me, a.path()))
     return *refusal;

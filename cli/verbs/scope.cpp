@@ -2,6 +2,7 @@
 #include "cli/verb.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "actors/base/paths.hpp"
@@ -127,6 +128,9 @@ void print_checkouts(const invocation& cli, const v1::CheckoutList& list) {
 }
 
 int run_share(const invocation& cli, const std::string& directory, const std::string& name) {
+  std::error_code ec;
+  if (const auto named = normalize_path(directory, cli.directory()); !cli.elsewhere() && !std::filesystem::is_directory(named, ec))
+    throw failure(code::refused, named + " is no directory");
   v1::ShareScopeRequest request;
   request.set_root(root_of(cli, directory));
   request.set_scope(name);

@@ -127,7 +127,7 @@ std::vector<std::string> hidden_files(const std::string& path, const std::string
 std::string place(const std::string& repository, const environment& env) {
   auto directory = env.get("SWARM_WORKTREES");
   if (directory.empty())
-    return repository + ".worktrees";
+    return concat({repository, worktrees_suffix});
   if (directory.front() != '/')
     throw failure(code::refused, "SWARM_WORKTREES must be an absolute path");
   // Repositories of one name must not meet there.

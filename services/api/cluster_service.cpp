@@ -1,6 +1,7 @@
 #include "services/api/cluster_service.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
@@ -433,10 +434,16 @@ bool is_root(const std::string& root) {
 
 grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContext* ctx, const v1::ShareScopeRequest* req, v1::CheckoutList* rep) {
   return for_admitted(service_, ctx, domain::operation::cluster_share_scope, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
+    std::error_code ec;
     if (!is_root(req->root()))
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "the root of a checkout is an absolute path"});
     if (req->scope().size() > limits::path_bytes_max() || (!req->scope().empty() && !is_named_scope(req->scope())))
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a shared scope is a name without a slash, or git: and the remote"});
+    if (!is_repository_root(req->root()))
+      return answer->finish(
+        {grpc::StatusCode::FAILED_PRECONDITION,
+         concat({req->root(), std::filesystem::is_directory(req->root(), ec) ? " is not the root of a git repository: make it one, with `git init`"
+                                                                             : " is no directory"})});
     v1::Checkout c;
     c.set_root(req->root());
     c.set_scope(req->scope());
@@ -457,10 +464,15 @@ grpc::ServerUnaryReactor* cluster_service::ShareScope(grpc::CallbackServerContex
       if (!posted)
         answer->finish(to_status(errc::overloaded));
     };
-    // A session that works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise.
+    // A session that works there already, in the directory's own scope or in the one it becomes part of, has named its files otherwise; so has one
+    // that holds a lock there.
+    auto keeps_names = [this, self, answer, share, c] {
+      auto renamed = [this, c](const std::string& path) { return cluster_.shared().would_rename(c.scope(), c.root(), path); };
+      if_locks_keep_names(self, service_, c.scope(), renamed, share, answer);
+    };
     auto known = cluster_.shared().stored(c.scope(), c.root()) != c.root();
-    auto then =
-      known ? std::function<void()>{share} : [this, self, answer, share, c] { if_unused(self, service_, c.scope(), c.root(), share, answer); };
+    auto then = known ? std::function<void()>{keeps_names}
+                      : [this, self, answer, keeps_names, c] { if_unused(self, service_, c.scope(), c.root(), keeps_names, answer); };
     if_unused(self, service_, c.root(), {}, then, answer);
   });
 }
@@ -481,7 +493,14 @@ grpc::ServerUnaryReactor* cluster_service::UnshareScope(grpc::CallbackServerCont
     const auto all = cluster_.shared().list();
     for (const auto& c : all.checkouts())
       if (c.root() == req->root())
-        return if_unused(self, service_, c.scope(), c.root(), unshare, answer);
+        return if_unused(
+          self, service_, c.scope(), c.root(),
+          [this, self, answer, unshare, scope = c.scope()] {
+            // Which of the scope's checkouts on this host the holder meant is not known.
+            auto renamed = [](const std::string& path) { return !path.starts_with('/'); };
+            if_locks_keep_names(self, service_, scope, renamed, unshare, answer);
+          },
+          answer);
     unshare(); // says that there is none
   });
 }

@@ -67,10 +67,12 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
   };
   if (!prepared.call->what->command.has_register_session())
     return ask_front(short_calls, service, call, rep, std::move(prepared.paths), noted, prepared.call);
-  auto heard = [noted, callers = &service.callers, who, clock = service.node->clock](const v1::Reply& r) {
+  auto heard = [noted, service, who, asked = prepared.call](const v1::Reply& r) {
     noted(r);
-    if (r.has_session())
-      callers->registered(who, r.session().session(), clock->unix_ms());
+    if (!r.has_session())
+      return;
+    learn_checkout(service, asked->what->command);
+    service.callers.registered(who, r.session().session(), service.node->clock->unix_ms());
   };
   ask_front(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);
 }

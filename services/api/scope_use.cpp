@@ -1,10 +1,12 @@
 #include "services/api/scope_use.hpp"
 
 #include <deque>
+#include <set>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/lock_paths.hpp"
 #include "actors/domain/rules.hpp"
 #include "services/call/admitted_call.hpp"
 
@@ -46,7 +48,7 @@ void if_unused(caf::event_based_actor* self, const service_environment& service,
           return refused(a->refusal());
         std::size_t alive = 0;
         for (const auto& s : a->sessions().sessions())
-          alive += root.empty() || (s.node_id() == here && is_inside(root, s.directory()));
+          alive += root.empty() || (s.node_id() == here && (s.checkout() == root || is_inside(root, s.directory())));
         if (alive > 0)
           return answer->finish({grpc::StatusCode::FAILED_PRECONDITION,
                                  concat({alive, alive == 1 ? " session" : " sessions", " of ", scope, alive == 1 ? " is" : " are", " there: end ",
@@ -90,6 +92,75 @@ private:
   const char* what_;
   std::size_t count_ = 0;
   std::string names_;
+};
+
+/// Asks for one page after the other; owned by what waits for the answer.
+class name_search : public std::enable_shared_from_this<name_search> {
+public:
+  name_search(caf::event_based_actor* self, const service_environment& service, std::string scope, std::function<bool(const std::string&)> renamed,
+              std::function<void()> next, unary_ptr answer)
+    : self_(self), service_(service), scope_(std::move(scope)), renamed_(std::move(renamed)), next_(std::move(next)), answer_(std::move(answer)) {}
+
+  void list_sessions(const std::string& page) {
+    put([&](v1::Query& x) { x.mutable_list_sessions()->mutable_page()->set_token(page); },
+        [me = shared_from_this()](const v1::Answer& a) {
+          for (const auto& s : a.sessions().sessions())
+            if (s.node_id() == me->service_.node->facts.node_id)
+              me->of_this_host_.insert(s.id());
+          if (const auto& next = a.sessions().page().token(); !next.empty())
+            me->list_sessions(next);
+          else
+            me->list_locks({});
+        });
+  }
+
+private:
+  void list_locks(const std::string& page) {
+    put([&](v1::Query& x) { x.mutable_list_locks()->mutable_page()->set_token(page); },
+        [me = shared_from_this()](const v1::Answer& a) {
+          for (const auto& l : a.locks().locks())
+            me->look_at(l);
+          if (const auto& next = a.locks().page().token(); !next.empty())
+            me->list_locks(next);
+          else
+            me->end();
+        });
+  }
+
+  void look_at(const v1::LockView& l) {
+    const auto is_ours = of_this_host_.contains(l.lock().session_id());
+    if ((!is_ours && l.waiters() == 0) || domain::is_fabric_name(l.lock().path()) || !renamed_(l.lock().path()))
+      return;
+    locks_.add(concat({l.lock().path(), " by ", l.owner().label().empty() ? l.lock().session_id() : l.owner().label(),
+                       l.waiters() > 0 ? concat({", ", l.waiters(), " waiting"}) : ""}));
+  }
+
+  void end() {
+    const auto text = locks_.text();
+    if (text.empty())
+      return next_();
+    answer_->finish(
+      {grpc::StatusCode::FAILED_PRECONDITION, concat({"files of the directory that are locked in ", scope_, " would be called otherwise: ", text,
+                                                      ". Release them first: `swarmctl --scope ", scope_, " unlock FILE --as WHO`"})});
+  }
+
+  template <class Fill, class Next>
+  void put(Fill fill, Next next) {
+    auto front = service_.board->get().front;
+    if (!front)
+      return answer_->finish(to_status(errc::unavailable));
+    ask(self_, front, internal_query(*service_.node, scope_, fill))
+      .then([next](const answer_ptr& a) { next(*a); }, [me = shared_from_this()](caf::error& e) { me->answer_->finish(to_status(e)); });
+  }
+
+  caf::event_based_actor* self_;
+  const service_environment service_;
+  const std::string scope_;
+  const std::function<bool(const std::string&)> renamed_;
+  const std::function<void()> next_;
+  unary_ptr answer_;
+  std::set<std::string> of_this_host_;
+  found_things locks_{"lock"};
 };
 
 /// Asks one question after the other; owned by what waits for the answer.
@@ -205,6 +276,11 @@ private:
 };
 
 } // namespace
+
+void if_locks_keep_names(caf::event_based_actor* self, const service_environment& service, const std::string& scope,
+                         std::function<bool(const std::string&)> renamed, std::function<void()> next, unary_ptr answer) {
+  std::make_shared<name_search>(self, service, scope, std::move(renamed), std::move(next), std::move(answer))->list_sessions({});
+}
 
 void find_named_in_use(caf::event_based_actor* self, const service_environment& service, use_of_scope what, std::function<void(std::string)> done,
                        unary_ptr answer) {

@@ -14,6 +14,11 @@ namespace swarm {
 void if_unused(caf::event_based_actor* self, const service_environment& service, const std::string& scope, const std::string& root,
                std::function<void()> next, unary_ptr answer);
 
+/// Goes on with `next` when no session of this host holds a lock of the scope, or may wait for one, whose path is `renamed`; otherwise the caller is
+/// refused, and told who.
+void if_locks_keep_names(caf::event_based_actor* self, const service_environment& service, const std::string& scope,
+                         std::function<bool(const std::string& path)> renamed, std::function<void()> next, unary_ptr answer);
+
 enum class use_of_scope : std::uint8_t { locks, anything };
 
 /// What is alive in this node's own named scopes, for people: by scope, with names. Empty = nothing.

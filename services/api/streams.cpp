@@ -127,8 +127,9 @@ void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v
 }
 
 /// Who calls from now on, if an agent is above the caller.
-void note_registration(pipeline_self self, const v1::Session& session) {
+void note_registration(pipeline_self self, const v1::Command& registers, const v1::Session& session) {
   auto& st = self->state;
+  learn_checkout(*st.service, registers);
   if (auto now = st.service->callers.registered(st.who, session, st.service->node->clock->unix_ms())) {
     st.principal = std::move(now->who);
     st.grants_until_ms = now->until_ms;
@@ -157,7 +158,7 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
         if (r->has_refusal())
           self->state.service->refused.add_if_forbidden(call->what->command, r->refusal());
         else if (call->what->command.has_register_session() && r->has_session())
-          note_registration(self, r->session().session());
+          note_registration(self, call->what->command, r->session().session());
         answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
       },
       [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });

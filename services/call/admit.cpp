@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/base/worktree.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/domain/explained.hpp"
 #include "actors/domain/order_seal.hpp"
@@ -95,12 +97,42 @@ std::string* own_name_in(const service_environment& service, v1::Command& cmd) {
   return cmd.has_request_spawn() ? look(*cmd.mutable_request_spawn()) : nullptr;
 }
 
+/// Binds a worker to the node, which goes for no choice of nodes.
+void set_on(v1::Command& cmd, const std::string& node_id) {
+  if (cmd.has_dispatch())
+    cmd.mutable_dispatch()->set_on(node_id);
+  else if (cmd.has_request_spawn() && !cmd.request_spawn().here())
+    cmd.mutable_request_spawn()->set_on(node_id);
+}
+
+/// Whether this node could start the worker that a command asks for, as far as it knows. False where that is nobody's to choose.
+bool fits_here(const service_environment& service, const v1::Command& cmd) {
+  const auto* cluster = service.node->cluster;
+  if (!cluster || !cluster->is_shared(cmd.scope()))
+    return false;
+  auto trial = cmd;
+  set_on(trial, service.node->facts.node_id);
+  if (place(trial, cluster->view(), service.node->facts.node_id))
+    return false;
+  return (cmd.has_dispatch() ? trial.dispatch().node_id() : trial.request_spawn().node_id()) == service.node->facts.node_id;
+}
+
 void to_store(const service_environment& service, path_view& paths, v1::Command& cmd) {
-  auto* on = own_name_in(service, cmd);
-  const auto own_name = on ? std::exchange(*on, {}) : std::string{};
-  paths.to_store(cmd);
-  if (on)
+  if (auto* on = own_name_in(service, cmd)) {
+    const auto own_name = std::exchange(*on, {});
+    paths.to_store(cmd);
     *on = own_name;
+    return;
+  }
+  if (!cmd.has_dispatch() && !cmd.has_request_spawn()) {
+    paths.to_store(cmd);
+    return;
+  }
+  const auto is_alone = !service.node->cluster || service.node->cluster->view().nodes().empty();
+  // Where the worker may go to another host, its directory is one that this host has, too. What only this host has binds the worker to it: on
+  // another one the path would be that of whatever lies there.
+  if (paths.to_store(cmd, is_alone || fits_here(service, cmd)) && !is_alone)
+    set_on(cmd, service.node->facts.node_id);
 }
 
 /// With the paths of this host: programs and directories are looked for.
@@ -159,7 +191,25 @@ std::optional<v1::Refusal> check_checkout(const service_environment& service, co
                          was->root());
 }
 
+/// Of the session, or of the repository of its worktree; the one that it makes a checkout as soon as it is registered, if it makes one.
+std::string checkout_around(const checkouts& shared, const std::string& scope, const v1::RegisterSession& session) {
+  const auto learned = shared.learnable(scope, session.root());
+  for (const auto& place : {session.directory(), repository_path(session.directory())}) {
+    if (learned && is_inside(learned->root(), place))
+      return learned->root();
+    if (auto root = shared.root_for(scope, place); !root.empty() && is_inside(root, place))
+      return root;
+  }
+  return {};
+}
+
 } // namespace
+
+void learn_checkout(const service_environment& service, const v1::Command& cmd) {
+  const auto is_shared = service.node->cluster && service.node->cluster->is_shared(cmd.scope());
+  if (is_shared && service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+    service.nodes.checkouts_changed();
+}
 
 prepared_call prepare(const service_environment& service, const v1::ExecuteRequest& req, const claim& by, const v1::Principal& who,
                       const std::optional<std::chrono::milliseconds>& patience) {
@@ -188,10 +238,7 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
     if (!cmd.has_register_session() || !service.node->cluster || !service.node->cluster->is_shared(cmd.scope()))
       return;
     auto& session = *cmd.mutable_register_session();
-    if (service.nodes.shared().learn(cmd.scope(), session.root()))
-      service.nodes.checkouts_changed();
-    if (auto root = service.nodes.shared().root_for(cmd.scope(), session.directory()); !root.empty() && is_inside(root, session.directory()))
-      session.set_checkout(std::move(root));
+    session.set_checkout(checkout_around(service.nodes.shared(), cmd.scope(), session));
   };
   in.place = [&](v1::Command& cmd) {
     auto refusal = check_checkout(service, cmd);

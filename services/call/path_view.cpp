@@ -122,7 +122,7 @@ path_view::path_view(const checkouts& shared, std::string& scope, const std::str
   root_ = root_of_caller(shared, scope, named_, directory);
 }
 
-/// A worker without a choice of nodes works in the checkout that was named, when the host has several: as the scope holds paths, they are all one.
+/// Where a worker works that may not do so in any other checkout; as the scope holds paths, they are all one. Empty = in whichever.
 template <class Body>
 std::string path_view::own_directory(const Body& body) const {
   if (!body.on().empty() || !body.where().empty())
@@ -132,10 +132,10 @@ std::string path_view::own_directory(const Body& body) const {
   return is_inside(root, body.directory()) && !is_meant_anyway ? body.directory() : std::string{};
 }
 
-void path_view::to_store(Message& m) {
+bool path_view::to_store(Message& m, bool works_here) {
   if (!shared_)
-    return;
-  auto* cmd = root_.empty() ? nullptr : dynamic_cast<v1::Command*>(&m);
+    return false;
+  auto* cmd = root_.empty() || !works_here ? nullptr : dynamic_cast<v1::Command*>(&m);
   std::string own;
   if (cmd && cmd->has_dispatch())
     own = own_directory(cmd->dispatch());
@@ -148,11 +148,12 @@ void path_view::to_store(Message& m) {
               return stored;
             }});
   if (own.empty())
-    return;
+    return false;
   if (cmd->has_dispatch())
     cmd->mutable_dispatch()->set_directory(own);
   else
     cmd->mutable_request_spawn()->set_directory(own);
+  return true;
 }
 
 void path_view::to_caller(Message& m) const {

@@ -17,8 +17,9 @@ public:
   /// Of a call that names this scope, from this directory (empty = not known); `scope` becomes the one that is meant.
   path_view(const checkouts& shared, std::string& scope, const std::string& directory);
 
-  /// Paths that the caller wrote, anywhere in the message, as the scope holds them.
-  void to_store(google::protobuf::Message&);
+  /// Paths that the caller wrote, anywhere in the message, as the scope holds them. With `works_here` a worker without a choice of nodes works in the
+  /// checkout that was named, when the host has several: its directory stays as it is, and the answer is true.
+  bool to_store(google::protobuf::Message&, bool works_here = true);
   /// Paths of the scope, anywhere in the message, as the caller sees them; and the scope by the name that the caller gave it.
   void to_caller(google::protobuf::Message&) const;
 

@@ -105,6 +105,11 @@ std::string remote_of(const fs::path& root) {
   return {};
 }
 
+bool is_repository_root(const fs::path& root) {
+  std::error_code ec;
+  return fs::symlink_status(root / ".git", ec).type() != fs::file_type::not_found && !ec;
+}
+
 security_result<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
   std::unique_ptr<checkouts> out{new checkouts{std::move(file)}};
   auto text = read_private_file(out->file_, limits::cluster_file_bytes_max);
@@ -120,15 +125,15 @@ security_result<std::unique_ptr<checkouts>> checkouts::open(fs::path file) {
 
 namespace {
 
-bool has_git(const std::string& root) {
-  std::error_code ec;
-  return fs::symlink_status(fs::path{root} / ".git", ec).type() != fs::file_type::not_found && !ec;
+/// The scope is that of a repository, and the remote is not its.
+bool is_of_other_repository(const std::string& scope, const std::string& remote) {
+  return scope.starts_with(git_scope_prefix) && scope != std::string{git_scope_prefix} + remote;
 }
 
 /// Drops learned checkouts whose directory is no longer a repository.
 v1::CheckoutList without_gone(v1::CheckoutList all) {
   auto& rows = *all.mutable_checkouts();
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& c) { return !c.declared() && !has_git(c.root()); }), rows.end());
+  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& c) { return !c.declared() && !is_repository_root(c.root()); }), rows.end());
   return all;
 }
 
@@ -230,13 +235,40 @@ std::vector<std::string> checkouts::scopes() const {
   return {out.begin(), out.end()};
 }
 
+namespace {
+
+std::string named_remote(const std::string& remote) { return remote.empty() ? "no remote \"origin\"" : concat({"the remote ", remote}); }
+
+/// In one scope the files of two repositories would have the same names.
+std::optional<security_failure> is_of_another_repository(const v1::CheckoutList& all, const v1::Checkout& declared) {
+  if (is_of_other_repository(declared.scope(), declared.remote()))
+    return security_failure{security_error::wrong_state,
+                            concat({declared.root(), " has ", named_remote(declared.remote()), ", so it is no checkout of ", declared.scope(),
+                                    ": set its remote \"origin\", or give it a scope of its own, with --as NAME"})};
+  for (const auto& c : all.checkouts()) {
+    if (c.root() == declared.root() && c.scope() == declared.scope() && !c.remote().empty() && c.remote() != declared.remote())
+      return security_failure{security_error::wrong_state,
+                              concat({c.root(), " is shared as ", c.scope(), ", a checkout of ", c.remote(), ", and has ",
+                                      named_remote(declared.remote()), " now; `swarmctl scope unshare ", c.root(), "` first"})};
+    if (c.root() != declared.root() && c.scope() == declared.scope() && c.remote() != declared.remote())
+      return security_failure{security_error::wrong_state,
+                              concat({declared.root(), " has ", named_remote(declared.remote()), ", but the checkout ", c.root(), " of ", c.scope(),
+                                      " has ", named_remote(c.remote()), ": give another repository a scope of its own, with --as NAME"})};
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 std::optional<security_failure> checkouts::share(v1::Checkout declared) {
   std::lock_guard guard{mutex_};
   declared.set_declared(true);
   auto next = without_gone(all_);
+  if (auto refused = is_of_another_repository(next, declared))
+    return refused;
   for (auto& c : *next.mutable_checkouts())
     if (c.root() == declared.root()) {
-      if (c.declared() && c.scope() != declared.scope())
+      if (c.scope() != declared.scope())
         return security_failure{security_error::wrong_state,
                                 concat({c.root(), " is a checkout of ", c.scope(), " already; `swarmctl scope unshare ", c.root(), "` first"})};
       c = std::move(declared);
@@ -261,9 +293,26 @@ std::optional<security_failure> checkouts::unshare(const std::string& root) {
   return keep(std::move(next));
 }
 
-bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
+bool checkouts::would_rename(std::string_view scope, const std::string& root, std::string_view path) const {
+  auto concerns_root = [&](const std::string& absolute) { return is_inside(root, absolute) || is_inside(absolute, root); };
+  std::lock_guard guard{mutex_};
+  bool is_in_another = false;
+  for (const auto& c : all_.checkouts()) {
+    if (c.scope() != scope || !is_inside(c.root(), root))
+      continue;
+    if (c.root() == root)
+      return false;
+    is_in_another = true;
+    // All of a checkout stays all of it.
+    if (!path.starts_with('/') && path != "." && concerns_root(path_from(c.root(), path)))
+      return true;
+  }
+  return !is_in_another && path.starts_with('/') && concerns_root(std::string{path});
+}
+
+std::optional<v1::Checkout> checkouts::learnable(const std::string& scope, const std::string& seen_root) const {
   if (!is_named_scope(scope) || seen_root.empty() || seen_root.front() != '/')
-    return false;
+    return std::nullopt;
   // Worktrees come and go, so the checkout is the repository itself; a path is the same in both.
   auto tree = find_git_tree(seen_root);
   const auto& root = tree && tree->linked && tree->root == seen_root ? tree->repository : seen_root;
@@ -271,24 +320,36 @@ bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
     std::lock_guard guard{mutex_};
     for (const auto& c : all_.checkouts())
       if (c.root() == root && c.scope() == scope)
-        return false;
+        return std::nullopt;
   }
-  if (!has_git(root))
-    return false;
+  if (!is_repository_root(root))
+    return std::nullopt;
   v1::Checkout learned;
   learned.set_root(root);
   learned.set_scope(scope);
   learned.set_remote(remote_of(root));
-  if (learned.remote().empty() || (scope.rfind(git_scope_prefix, 0) == 0 && scope != std::string{git_scope_prefix} + learned.remote()))
-    return false;
+  if (learned.remote().empty() || is_of_other_repository(scope, learned.remote()))
+    return std::nullopt;
   std::lock_guard guard{mutex_};
   for (const auto& c : all_.checkouts())
     if (c.root() == root || (c.scope() == scope && c.remote() != learned.remote()))
+      return std::nullopt;
+  if (static_cast<std::size_t>(without_gone(all_).checkouts_size()) >= limits::checkouts_max)
+    return std::nullopt;
+  return learned;
+}
+
+bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
+  auto learned = learnable(scope, seen_root);
+  if (!learned)
+    return false;
+  const auto root = learned->root();
+  std::lock_guard guard{mutex_};
+  for (const auto& c : all_.checkouts())
+    if (c.root() == root || (c.scope() == scope && c.remote() != learned->remote()))
       return false;
   auto next = without_gone(all_);
-  if (static_cast<std::size_t>(next.checkouts_size()) >= limits::checkouts_max)
-    return false;
-  *next.add_checkouts() = std::move(learned);
+  *next.add_checkouts() = std::move(*learned);
   if (auto failed = keep(std::move(next))) {
     log::warn({root, " is not taken for a checkout of ", scope, ": ", failed->text});
     return false;

@@ -25,6 +25,8 @@ std::string normalized_remote(std::string_view url);
 /// The normalized remote "origin" of the repository whose root this is; empty when it has none. A worktree has the remote of its repository.
 /// Reads git's files.
 std::string remote_of(const std::filesystem::path& root);
+/// Git has something of its own there: it is the root of a repository or of a worktree. Reads the file system.
+bool is_repository_root(const std::filesystem::path& root);
 
 class checkouts {
 public:
@@ -49,10 +51,14 @@ public:
   /// The scopes that have a checkout, each once, in order.
   std::vector<std::string> scopes() const;
 
+  /// Whether a lock of the scope would be called otherwise if the directory became a checkout of it. `path`: as the scope holds it.
+  bool would_rename(std::string_view scope, const std::string& root, std::string_view path) const;
   std::optional<security_failure> share(v1::Checkout declared);
   std::optional<security_failure> unshare(const std::string& root);
-  /// A session has registered in this scope, from this root. True when the root became a checkout: the scope is a named one, the root is that of a
-  /// git repository, and its remote is that of the scope's other checkouts. Reads git's files, and writes the list.
+  /// What a session that registers in this scope, from this root, makes a checkout: the scope is a named one, the root is that of a git repository,
+  /// and its remote is that of the scope's other checkouts. Nothing if it is one, or cannot become one. Reads git's files.
+  std::optional<v1::Checkout> learnable(const std::string& scope, const std::string& root) const;
+  /// Such a session has registered. True when the root became a checkout. Writes the list.
   bool learn(const std::string& scope, const std::string& root);
 
 private:

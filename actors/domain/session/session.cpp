@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/lock_names.hpp"
 #include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/domain/session/registrant.hpp"
@@ -118,6 +119,8 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   if (!r.node_id().empty()) {
     s.set_node_id(r.node_id());
     s.set_node_name(r.node_name());
+    if (auto refusal = would_rename_locks(tx, s, r.checkout()))
+      return *refusal;
     s.set_checkout(r.checkout());
   }
   if (auto refusal = bind_token(tx, s, r.token_hash()))

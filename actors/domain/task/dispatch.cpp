@@ -118,8 +118,14 @@ private:
     std::vector<std::string> where;
     for (const auto& label : d_.where())
       where.push_back(label.name() + "=" + label.value());
-    add("on", text(d_.on()));
+    add("on", text(chosen_host()));
     add("where", std::move(where), false);
+  }
+
+  /// A node names itself for what only its host has the directory for, which is no choice of hosts.
+  std::string chosen_host() const {
+    const auto& from = tx_.command().principal().node();
+    return d_.on() == (from.empty() ? tx_.in().node_id : from) ? std::string{} : d_.on();
   }
 
   std::string further_key(const std::string& key) const {
@@ -173,7 +179,7 @@ private:
   // A live worker works where it is, so a worktree of its own takes a worker of its own.
   void find_worker() {
     if (!d_.force_spawn() && !wants_exec_ && !d_.worktree())
-      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), d_.on().empty() && d_.where().empty() ? "" : d_.node_id());
+      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), chosen_host().empty() && d_.where().empty() ? "" : d_.node_id());
   }
 
   std::optional<v1::Reply> find_or_create() {

@@ -113,7 +113,8 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
     const auto& info = out.best->info();
     auto busy = concat({info.workers(), info.workers() == 1 ? " worker on " : " workers on ", processors(*out.best), " processors"});
     out.why = w.here                                  ? "the host of the caller"
-              : !w.on.empty()                         ? "it was asked for by name"
+              : !w.on.empty() && w.on != w.caller     ? "it was asked for by name"
+              : !w.on.empty()                         ? "the host of the caller, whose directory it is"
               : fit == 1                              ? "the only node that fits"
               : at_home && info.node_id() == w.caller ? "the host of the caller, whose directory it is"
                                                       : concat({"the least busy of ", fit, " that fit: ", busy});

@@ -290,6 +290,9 @@ std::string obstacle_here(const entity_place& place, const v1::Spawn& row, const
   if (ec)
     return concat({"there is no directory ", directory, " on the node ", node.facts.node_name});
   auto why = domain::refused_spawn(node.cluster->accepts(), row, resolved.string());
+  // Its worktree has all of the repository.
+  if (auto tree = !why && row.worktree() ? find_git_tree(resolved.string()) : std::nullopt)
+    why = domain::refused_spawn(node.cluster->accepts(), row, tree->repository);
   return why ? concat({"the node ", node.facts.node_name, " does not start it: ", *why}) : std::string{};
 }
 

@@ -115,6 +115,45 @@ TEST_CASE("a checkout belongs to one scope, and can be given back") {
   CHECK(w.kept->empty());
 }
 
+TEST_CASE("a checkout that begins renames what was called otherwise, and nothing else") {
+  shared_world w;
+  CHECK(w.kept->would_rename("game", "/a/one", "/a/one/x"));
+  CHECK(w.kept->would_rename("game", "/a/one", "/a"));
+  CHECK_FALSE(w.kept->would_rename("game", "/a/one", "/a/onex"));
+  CHECK_FALSE(w.kept->would_rename("game", "/a/one", "src/x"));
+  w.share("/a/one", "game");
+  CHECK_FALSE(w.kept->would_rename("game", "/a/one", "x"));
+  // A checkout in another one.
+  CHECK(w.kept->would_rename("game", "/a/one/deep", "deep/x"));
+  CHECK(w.kept->would_rename("game", "/a/one/deep/er", "deep"));
+  CHECK_FALSE(w.kept->would_rename("game", "/a/one/deep", "x"));
+  CHECK_FALSE(w.kept->would_rename("game", "/a/one/deep", "."));
+}
+
+TEST_CASE("one scope has checkouts of one repository") {
+  shared_world w;
+  auto share = [&](const std::string& root, const std::string& scope) {
+    v1::Checkout c;
+    c.set_root(root);
+    c.set_scope(scope);
+    c.set_remote(remote_of(root));
+    return w.kept->share(c);
+  };
+  const auto one = w.repository("one", "https://host/me/x"), clone = w.repository("clone", "git@host:me/x"),
+             other = w.repository("other", "https://host/me/other");
+  fs::create_directories(w.dir / "plain" / ".git");
+  const auto plain = (w.dir / "plain").string();
+  for (const auto& root : {other, plain})
+    CHECK(share(root, "git:host/me/x"));
+  CHECK_FALSE(share(one, "game"));
+  CHECK_FALSE(share(clone, "game"));
+  for (const auto& root : {other, plain})
+    CHECK(share(root, "game"));
+  w.repository("one", "https://host/me/other");
+  CHECK(share(one, "game"));
+  CHECK_FALSE(share(plain, "plain"));
+}
+
 TEST_CASE("a session that registers in a named scope makes its repository a checkout, another repository not") {
   shared_world w;
   auto one = w.repository("one", "https://host/me/x");
