@@ -193,7 +193,8 @@ caf::behavior pipeline(pipeline_self self, service_environment service, claim wh
         return self->quit();
       }
       if (!self->state.service->callers.still_holds(self->state.who)) {
-        self->state.io->close({grpc::StatusCode::UNAVAILABLE, "an agent was found above this process, or its login ended, since the pipeline began; open it again"});
+        self->state.io->close(
+          {grpc::StatusCode::UNAVAILABLE, "an agent was found above this process, or its login ended, since the pipeline began; open it again"});
         return self->quit();
       }
       self->state.packs |= req->more_size() > 0;

@@ -10,7 +10,8 @@
 namespace swarm {
 
 /// For RegisterSession.agent: the program that the caller runs below, and what the environment says with which a person started it. Of an agent
-/// that an agent has started, the outermost one's counts: the environment of the inner one is that agent's word. Empty for a person who has logged in.
+/// that an agent has started, the outermost one's counts: the environment of the inner one is that agent's word. Empty for a person who has logged
+/// in.
 std::optional<v1::AgentStart> agent_start_of(const caller_places&, const claim&);
 
 /// The caller, as the session that the call names (`named`: its actor or viewer). One program may run several sessions, and what runs below it
