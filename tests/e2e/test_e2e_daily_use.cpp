@@ -35,16 +35,37 @@ run_result shell(const test_node& node, const std::string& script) {
 
 // -- names ------------------------------------------------------------------------------------
 
-TEST_CASE("a terminal is killed by its name in this scope, never by the beginning of another one's id") {
+TEST_CASE("a word that is one terminal's name and the beginning of another one's id is refused by every verb, in every scope") {
   test_node node;
   auto one = repository(node, "one"), two = repository(node, "two");
   std::string other = node.ctl_json({"pty", "new", "--name", "other", "--", "sleep", "1000"}, {.directory = one}).at("id");
-  // A name that is also the beginning of the other one's id.
   auto name = other.substr(0, 6);
   std::string mine = node.ctl_json({"pty", "new", "--name", name, "--", "sleep", "1000"}, {.directory = two}).at("id");
-  CHECK(node.ctl({"pty", "kill", name}, {.directory = two}).status == 0);
+  for (const auto& line : {std::vector<std::string>{"pty", "kill", name},
+                           {"pty", "send", name, "x"},
+                           {"pty", "read", name},
+                           {"pty", "resize", name, "--columns", "100", "--rows", "30"},
+                           {"pty", "attach", name},
+                           {"pty", "kill", "absent", name}}) {
+    auto ambiguous = node.ctl(line, {.directory = two});
+    CHECK(ambiguous.status == 1);
+    CHECK_MESSAGE(ambiguous.err.find("the beginning of another one's id") != std::string::npos, line[1], ": ", ambiguous.err);
+    CHECK(ambiguous.err.find(mine) != std::string::npos);
+  }
+  CHECK(terminal(node, mine).at("running") == true);
+  CHECK(terminal(node, other).at("running") == true);
+  CHECK(node.ctl({"pty", "kill", mine}, {.directory = two}).status == 0);
   CHECK(eventually([&] { return terminal(node, mine).at("running") == false; }));
   CHECK(terminal(node, other).at("running") == true);
+}
+
+TEST_CASE("a terminal is killed by its name or the beginning of its id in this scope, of another one by its whole id") {
+  test_node node;
+  auto one = repository(node, "one"), two = repository(node, "two");
+  std::string other = node.ctl_json({"pty", "new", "--name", "other", "--", "sleep", "1000"}, {.directory = one}).at("id");
+  std::string mine = node.ctl_json({"pty", "new", "--name", "mine", "--", "sleep", "1000"}, {.directory = two}).at("id");
+  CHECK(node.ctl({"pty", "kill", "mine"}, {.directory = two}).status == 0);
+  CHECK(eventually([&] { return terminal(node, mine).at("running") == false; }));
   auto refused = node.ctl({"pty", "kill", other.substr(0, 8)}, {.directory = two});
   CHECK(refused.status == 1);
   CHECK(refused.err.find(other) != std::string::npos);

@@ -97,7 +97,8 @@ TEST_CASE("who runs below an agent speaks for each session of its program and fo
   CHECK(speaks("a") == "b");
 }
 
-TEST_CASE("what is registered below an agent is the agent's, also by whoever shows a token and stays who it says, but not by a person who has logged in") {
+TEST_CASE(
+  "what is registered below an agent is the agent's, also by whoever shows a token and stays who it says, but not by a person who has logged in") {
   agents_world w;
   caller_table table;
   token_cache tokens{[] { return std::int64_t{0}; }};
