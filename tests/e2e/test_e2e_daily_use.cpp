@@ -433,7 +433,7 @@ TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and 
   person.type("one\r");
   REQUIRE(person.read_until("got-one"));
   node.kill_node();
-  // What is typed while the node is away is not kept; then it is there again, started by who needs it.
+  // What is typed while the node is away for longer than a restart takes is not kept; then it is there again, started by who needs it.
   CHECK(eventually([&] {
     person.type("two\r");
     return person.read_until("got-two", std::chrono::milliseconds{500});
@@ -446,6 +446,37 @@ TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and 
     person.type("three\r");
     return person.read_until("got-three", std::chrono::milliseconds{500});
   }));
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+}
+
+TEST_CASE("a line that is typed while the node restarts arrives whole, or the person is told that keys are lost") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "stty -echo; echo ready; while read -r line; do echo got-$line.; done"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  for (const std::string round : {"1", "2", "3"}) {
+    const auto before = person.screen().size();
+    person.type("rm-" + round + "-b");
+    node.kill_node();
+    person.type("uild");
+    person.type("-cache\r");
+    const auto came = [&](const std::string& text) { return person.screen().find(text, before) != std::string::npos; };
+    const auto whole = "got-rm-" + round + "-build-cache.";
+    // Which of the two depends on how soon the node is back, and on when the first keys got there.
+    CHECK(eventually([&] {
+      person.read_until(whole, std::chrono::milliseconds{20});
+      return came(whole) || came("look at the line before you go on]");
+    }));
+    CHECK_FALSE(came("-b-cache."));
+    CHECK(eventually([&] {
+      person.type("\x15"
+                  "next-" +
+                  round + "\r"); // Ctrl-U: what is left of the line goes
+      return person.read_until("got-next-" + round + ".", std::chrono::milliseconds{500});
+    }));
+  }
   person.type("\x1d");
   CHECK(person.finish() == 0);
 }
