@@ -445,6 +445,8 @@ void build_backup(CLI::App& app, invocation& cli) {
 int run_restore(invocation& cli, const std::string& file) {
   if (cli.env().in_worker())
     throw failure(code::refused, "a worker does not replace the store of the node it runs on");
+  if (file.empty())
+    throw usage("file is empty; give the name of the backup");
   cli.node().finder.never_start();
   if (cli.node().finder.running())
     throw failure(code::refused, "the node is running; stop it first: swarmctl down");

@@ -82,7 +82,7 @@ int run_new(invocation& cli, const new_options& o) {
   for (const auto& [name, value] : variables) {
     auto* variable = request.add_environment();
     variable->set_name(name);
-    variable->set_value(value);
+    variable->set_value(name == "SWARM_MCP_ALLOW_SPAWN" && cli.caller().allow_spawn() ? "1" : value);
     variable->set_asked_for(!inheritable(name));
   }
   request.set_name(o.name);

@@ -38,7 +38,7 @@ std::string chosen(const std::vector<v1::PtyInfo>& all, const std::string& who, 
 
 } // namespace
 
-TEST_CASE("a terminal's name that is the beginning of another one's id means neither of them; a whole id always means its own") {
+TEST_CASE("a terminal's name that is the beginning of another one's id means neither of them, and a whole id always means its own") {
   std::vector<v1::PtyInfo> all{terminal("de1e8a3c-1", "other4", "/p1", true, 1), terminal("2ac4ffe4-2", "de1e", "/p2", true, 2),
                                terminal("77770000-3", "2ac4ffe4-2", "/p2", true, 3), terminal("88880000-4", "8888", "/p2", true, 4)};
   const std::string clash =
