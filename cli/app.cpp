@@ -314,6 +314,9 @@ void split_tail(std::vector<std::string>& args, CLI::App& root, const verb& v, i
     return;
   cli.tail.assign(dashes + 1, args.end());
   args.erase(dashes, args.end());
+  // An unset variable of a script must not make a task that nobody runs.
+  if (cli.tail.empty() && std::string_view{v.program_of} == "dispatch" && !cli.is_swarm_mcp())
+    throw usage("no command follows --; give one, or leave -- out to make a task for others");
 }
 
 /// swarm-mcp only succeeds or fails. With --json it reports what these verbs were refused, and a missing value, as answers. An interrupt keeps

@@ -9,6 +9,7 @@
 
 #include <sqlite3.h>
 
+#include "actors/store/ledger.hpp"
 #include "actors/store/schema.hpp"
 
 namespace swarm {
@@ -116,6 +117,47 @@ std::uint64_t backup_to(sqlite::connection& source, const std::string& path) {
   sync_directory(path);
   target.keep();
   return std::filesystem::file_size(path);
+}
+
+namespace {
+
+/// Copies of a store's files, to be opened in their place; gone with this.
+class copied_files {
+public:
+  copied_files(const std::string& store, std::string path) : path_(std::move(path)) {
+    remove();
+    for (const auto* suffix : {"", "-wal", ".commits"}) { // the index beside them is made anew
+      if (!std::filesystem::exists(store + suffix))
+        continue;
+      std::filesystem::copy_file(store + suffix, path_ + suffix);
+      std::filesystem::permissions(path_ + suffix, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    }
+  }
+  ~copied_files() { remove(); }
+  copied_files(const copied_files&) = delete;
+  copied_files& operator=(const copied_files&) = delete;
+  const std::string& path() const noexcept { return path_; }
+
+private:
+  void remove() const {
+    std::error_code ignored;
+    for (const auto* suffix : {"", "-wal", "-shm", ".commits"})
+      std::filesystem::remove(path_ + suffix, ignored);
+  }
+  std::string path_;
+};
+
+} // namespace
+
+bool has_commit_log(sqlite::connection& store, const std::string& path) {
+  return !fact(store, "commit_log").empty() && std::filesystem::exists(path + ".commits");
+}
+
+std::uint64_t backup_with_log(const std::string& store, const std::string& path) {
+  const copied_files copies{store, path + ".source"};
+  { ledger{copies.path(), {}}.close(); } // as the next start of its node would
+  sqlite::connection source{copies.path(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
+  return backup_to(source, path);
 }
 
 std::string check_integrity(sqlite::connection& db, bool full) {

@@ -21,6 +21,10 @@ struct lock_options {
   std::int64_t fence = 0;
 };
 
+std::string flag_again(const char* name, const std::string& value) {
+  return value.empty() ? "" : concat({" ", name, " ", shell_quoted(escape_control(value, false))});
+}
+
 failure lock_failure(const invocation& cli, const v1::Session& session, const v1::Reply& reply, const std::string& path) {
   auto one_line = [](const std::string& foreign) { return escape_control(foreign, false); };
   auto text = "lock failed: " + one_line(text_for_people(reply.refusal()));
@@ -38,7 +42,8 @@ failure lock_failure(const invocation& cli, const v1::Session& session, const v1
       text += (active.lock().path() == path ? "" : one_line(active.lock().path()) + " is ") + "held by " + one_line(holder_of(active));
     if (!active.lock().note().empty())
       text += " (" + one_line(active.lock().note()) + ")";
-    text += ". Wait in line with: swarmctl lock " + one_line(path) + " --wait SECONDS";
+    text += ". Wait in line with: swarmctl lock " + shell_quoted(one_line(path)) + " --wait SECONDS" + flag_again("--as", cli.flags.as) +
+            flag_again("--scope", cli.flags.scope);
   }
   failure f{exit_code_of(reply.refusal().code()), text, mcp::lock_reply(reply, cli.now_ms())};
   f.verbatim = true;
@@ -47,10 +52,10 @@ failure lock_failure(const invocation& cli, const v1::Session& session, const v1
 
 /// What becomes of a place that could not be given up.
 std::string left_behind(const failure& f, const std::string& path) {
-  if (f.node_stopped)
-    return "; the place in line goes with it";
-  return "; the place in line stays for the rest of --wait. If the lock is granted meanwhile, it is given back after " +
-         duration(limits::restart_grace().count()) + ", or with: swarmctl unlock " + escape_control(path, false);
+  const auto grace = duration(limits::restart_grace().count());
+  const auto stays = f.node_stopped ? "goes " + grace + " after the node's next start" : std::string{"stays for the rest of --wait"};
+  return "; the place in line " + stays + ". If the lock is granted meanwhile, it is given back after " + grace + ", or with: swarmctl unlock " +
+         escape_control(path, false);
 }
 
 /// What is left of the place; empty when it was given up.
@@ -145,7 +150,7 @@ void build_lock(CLI::App& app, invocation& cli) {
   option(app, "--task,--task-id", o->task, "tag with a task of yours; released when you end it", argument::task);
   flag(app, "--exclusive", o->exclusive, "refuse even if this instance holds it already");
   option(app, "--wait", o->wait_s, "seconds to wait in line");
-  option(app, "--ttl", o->ttl_s, "seconds after which the lock ends by itself");
+  option(app, "--ttl", o->ttl_s, "seconds after which the lock ends by itself; 0 = it does not");
   option(app, "--fence", o->fence, "with verify: fencing number to check");
   on_run(app, cli, [o, &cli] {
     // A file may be called "verify": then it is the only word.

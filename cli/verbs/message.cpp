@@ -1,6 +1,7 @@
 // messages, send, broadcast, prompt-peer, resolve-workspace-handle.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/sender_name.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
@@ -22,6 +23,11 @@ constexpr std::string_view person = "operator";
 
 /// Whom mail is for: a session, or the person who runs the node.
 std::string recipient_named(const invocation& cli, const std::string& who) { return who == person && !cli.is_swarm_mcp() ? who : cli.find(who).id(); }
+
+/// Whom mail is from: a session, or who is none.
+std::string sender_named(const invocation& cli, const std::string& who) {
+  return domain::is_reserved_sender(who) && !cli.is_swarm_mcp() ? who : cli.find(who).id();
+}
 
 struct list_options {
   std::string to;
@@ -173,7 +179,7 @@ int run_messages(invocation& cli, const list_options& o) {
   if (!o.to.empty())
     body->set_to(recipient_named(cli, o.to));
   if (!o.from.empty())
-    body->set_from(cli.find(o.from).id());
+    body->set_from(sender_named(cli, o.from));
   body->set_limit(static_cast<std::uint32_t>(o.limit));
   auto messages = cli.ask(query).messages();
   if (cli.json_wanted()) {
@@ -193,7 +199,7 @@ int run_messages(invocation& cli, const list_options& o) {
 void build_messages(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<list_options>();
   option(app, "--to", o->to, "only to this instance", argument::session);
-  option(app, "--from", o->from, "only from this instance", argument::session);
+  option(app, "--from", o->from, "only from this instance, or from operator, orphan or system", argument::session);
   option(app, "--limit", o->limit, "the newest N, 1 to 1000 (50)");
   flag(app, "--mine", o->mine, "what was written to you, the operator; showing it on a terminal marks it as read");
   flag(app, "--follow", o->follow, "with --mine: and what comes, until Ctrl-C; with --json one line each");

@@ -452,6 +452,8 @@ void build_backup(CLI::App& app, invocation& cli) {
 }
 
 int run_restore(invocation& cli, const std::string& file) {
+  if (file.empty())
+    throw usage("file is empty; give the name of the backup");
   cli.node().finder.never_start();
   if (cli.node().finder.running())
     throw failure(code::refused, "the node is running; stop it first: swarmctl down");

@@ -82,7 +82,7 @@ int run_new(invocation& cli, const new_options& o) {
   for (const auto& [name, value] : variables) {
     auto* variable = request.add_environment();
     variable->set_name(name);
-    variable->set_value(value);
+    variable->set_value(name == "SWARM_MCP_ALLOW_SPAWN" && cli.caller().allow_spawn() ? "1" : value);
     variable->set_asked_for(!inheritable(name));
   }
   request.set_name(o.name);
@@ -432,6 +432,10 @@ int run_attach(invocation& cli, const attach_options& o) {
   settings.patience = std::chrono::milliseconds{milliseconds_of(cli.flags.timeout_s, "--timeout")};
   settings.away_notice =
     "\r\n[swarm: the node is away, and this terminal comes back with it; keys are not kept until then; " + name_of_key(key) + " leaves]\r\n";
+  settings.unknown_notice =
+    "\r\n[swarm: the node went away with keys on their way: whether the last ones have arrived is not known, and keys are not kept "
+    "until it is back; look at the line before you go on]\r\n";
+  settings.dropped_notice = "\r\n[swarm: keys that were typed while the node was away are not sent; look at the line before you go on]\r\n";
   if (settings.may_leave && cli.io().out_is_terminal() && cli.env().get("TERM") != "linux" && cli.env().get("TERM") != "dumb")
     settings.title = escape_control((terminal.name().empty() ? short_id(id) : terminal.name()) + " (" + name_of_key(key) + " leaves)", false);
   settings.give_up = [&cli] { cli.node().coordination.cancel(); };

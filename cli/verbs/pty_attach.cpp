@@ -3,6 +3,7 @@
 #include "actors/base/atomic_file.hpp"
 #include "actors/base/limits.hpp"
 #include "cli/verbs/terminal_modes.hpp"
+#include "cli/verbs/typed_keys.hpp"
 #include "gateway/client/failure.hpp"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -62,6 +64,7 @@ constexpr char resized = 'w';
 constexpr char told_to_stop = 's';
 constexpr char stream_over = 'e';
 constexpr char node_left = 'l';
+constexpr char keys_unknown = 'k'; // and it left
 constexpr char node_came = 'c';
 
 /// While this lives, SIGWINCH and the signals that would end the process become bytes on the pipe.
@@ -93,6 +96,9 @@ private:
 
 /// Errors are ignored: when the terminal is gone, SIGHUP ends the attachment.
 void write_out(std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }
+
+/// Not into a file or a pipe, where it would pass for output.
+void write_notice(std::string_view text) { write_all(isatty(STDOUT_FILENO) == 1 ? STDOUT_FILENO : STDERR_FILENO, text); }
 
 std::optional<v1::TerminalSize> size_here() {
   winsize size{};
@@ -165,6 +171,8 @@ private:
     auto stream = current();
     for (v1::PtyChunk chunk; stream->read(chunk);) {
       pause_ = {};
+      if (is_confirmation(chunk))
+        continue;
       next_ = chunk.offset() + chunk.data().size();
       modes_.take(chunk.data());
       write_out(chunk.data());
@@ -176,22 +184,59 @@ private:
       stream->finish();
       return true;
     }
-    {
-      std::lock_guard guard{mutex_};
-      stream_ = nullptr; // send() must not use it any more
-    }
+    lose_stream();
     return stream->finish() || left_;
+  }
+
+  /// Whether the node only says that the terminal is attached, or that the oldest input on its way was taken.
+  bool is_confirmation(const v1::PtyChunk& chunk) {
+    const bool says_nothing = chunk.data().empty() && chunk.gap() == 0 && !chunk.ended();
+    if (std::exchange(heard_, true)) {
+      std::lock_guard guard{mutex_};
+      if (says_nothing)
+        keys_.taken();
+      return says_nothing;
+    }
+    confirms_ = confirms_ || says_nothing;
+    if (!is_attached())
+      be_attached();
+    return says_nothing;
+  }
+
+  /// Keys may go out, first those that were typed meanwhile.
+  void be_attached() {
+    {
+      std::lock_guard writing{write_mutex_};
+      v1::AttachFrame kept;
+      {
+        std::lock_guard guard{mutex_};
+        attached_ = true;
+        kept.set_input(keys_.back());
+        if (!kept.input().empty())
+          keys_.sent();
+      }
+      if (!kept.input().empty())
+        current()->write(kept);
+    }
+    post(node_came);
+  }
+
+  void lose_stream() {
+    std::lock_guard writing{write_mutex_};
+    std::lock_guard guard{mutex_};
+    stream_ = nullptr; // nobody must write to it any more
+    // The node may be back without the terminal's node: that is one absence.
+    if (std::exchange(attached_, false))
+      post(keys_.lost() ? keys_unknown : node_left);
   }
 
   /// Attaches again as soon as the node is back. False when the user leaves meanwhile.
   bool come_back() {
-    post(node_left);
     auto began = std::chrono::steady_clock::now();
     while (!left_) {
       wait_a_little();
       if (auto fresh = left_ ? nullptr : ptys_.attach_again()) {
         open(std::move(fresh), true);
-        post(node_came);
         return true;
       }
       // Without a user who could leave, the wait needs a limit.
@@ -216,8 +261,16 @@ private:
     if (auto size = size_here())
       *hello.mutable_size() = *size;
     stream->write(hello); // a failure shows when the stream is read
-    std::lock_guard guard{mutex_};
-    stream_ = std::move(stream);
+    heard_ = false;
+    {
+      std::lock_guard guard{mutex_};
+      stream_ = std::move(stream);
+      attached_ = !again;
+    }
+    // Keys may be lost with a stream that does not get as far as to the terminal, so they wait for its first answer; a node of an earlier version
+    // gives none.
+    if (again && !confirms_)
+      be_attached();
   }
 
   // -- the main thread: input ---------------------------------------------------------------------
@@ -227,21 +280,56 @@ private:
     return stream_;
   }
 
-  /// Input that cannot be sent now is dropped: later, the program may be in another state, where the same keys mean something else.
-  bool send(const v1::AttachFrame& frame) {
+  bool is_attached() {
     std::lock_guard guard{mutex_};
-    return stream_ && stream_->write(frame);
+    return attached_;
+  }
+
+  void send(const v1::AttachFrame& frame) {
+    std::lock_guard writing{write_mutex_};
+    if (auto stream = current())
+      stream->write(frame);
+  }
+
+  /// Keys that cannot be sent now are kept for as long as a restart takes. Later, the program may be in another state, where the same keys mean
+  /// something else. What a stream does not take is lost with it, and may have arrived all the same.
+  void send_keys(std::string_view keys) {
+    std::lock_guard writing{write_mutex_};
+    bool kept = false;
+    std::shared_ptr<pty_stream> stream;
+    {
+      std::lock_guard guard{mutex_};
+      if (attached_) {
+        stream = stream_;
+        keys_.sent();
+      } else {
+        kept = keys_.keep(keys);
+      }
+    }
+    if (stream) {
+      v1::AttachFrame frame;
+      frame.set_input(std::string{keys});
+      stream->write(frame);
+    } else if (!kept) {
+      write_out("\a");
+      if (!std::exchange(told_, true))
+        write_notice(settings_.dropped_notice);
+    }
   }
 
   void leave(bool left) {
+    bool dropped = false;
     {
       std::lock_guard guard{mutex_};
       left_ = left;
+      dropped = keys_.drop();
       // Only a user who leaves cuts the stream off; otherwise it has ended by itself.
       if (left && stream_)
         stream_->cancel();
     }
     changed_.notify_all();
+    if (dropped)
+      write_notice(settings_.dropped_notice);
     if (left && settings_.give_up)
       settings_.give_up();
   }
@@ -257,10 +345,8 @@ private:
       return typed_end::input_over;
     std::string_view typed{buffer, static_cast<std::size_t>(n)};
     auto key = typed.find(settings_.detach_key);
-    v1::AttachFrame frame;
-    frame.set_input(std::string{typed.substr(0, key)});
-    if (!frame.input().empty() && !send(frame))
-      write_out("\a");
+    if (auto keys = typed.substr(0, key); !keys.empty())
+      send_keys(keys);
     return key == std::string_view::npos ? typed_end::go_on : typed_end::leave;
   }
 
@@ -284,33 +370,63 @@ private:
     send_size();
   }
 
+  /// For poll(); typing does not put it off.
+  int until_notice() const {
+    if (!notice_at_)
+      return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*notice_at_ - std::chrono::steady_clock::now());
+    return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  }
+
+  /// The node stays away for longer than a restart takes: what comes now is not kept, nor what came since it went.
+  void tell_of_absence() {
+    notice_at_.reset();
+    bool dropped = false;
+    {
+      std::lock_guard guard{mutex_};
+      if (attached_)
+        return; // it has just come
+      dropped = keys_.drop();
+    }
+    const bool shown = isatty(STDOUT_FILENO) == 1;
+    if (dropped)
+      write_notice(settings_.dropped_notice);
+    if (shown)
+      write_out(settings_.away_notice);
+    told_ = told_ || dropped || shown;
+  }
+
+  void take_event(char event) {
+    switch (event) {
+      case resized: send_size(); break;
+      case node_left: notice_at_ = std::chrono::steady_clock::now() + limits::pty_away_notice; break;
+      case keys_unknown:
+        write_notice(settings_.unknown_notice);
+        told_ = true;
+        notice_at_.reset();
+        break;
+      case node_came:
+        if (std::exchange(told_, false))
+          have_it_drawn_again();
+        notice_at_.reset();
+        break;
+      default: break;
+    }
+  }
+
   /// Passes input and sizes on until the user leaves (true) or the output is over (false).
   bool carry_input() {
     std::array<pollfd, 2> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{event_pipe[0], POLLIN, 0}};
-    int until_notice = -1;
-    bool noticed = false;
     for (;;) {
-      auto ready = poll(fds.data(), fds.size(), until_notice);
-      if (ready < 0)
+      if (poll(fds.data(), fds.size(), until_notice()) < 0)
         continue; // interrupted by a signal: its event is in the pipe
-      if (ready == 0) {
-        write_out(settings_.away_notice);
-        noticed = true;
-        until_notice = -1;
-      }
+      if (until_notice() == 0)
+        tell_of_absence();
       char event = 0;
       if (fds[1].revents != 0 && ::read(event_pipe[0], &event, 1) == 1) {
         if (event == told_to_stop || event == stream_over)
           return event == told_to_stop;
-        if (event == resized)
-          send_size();
-        if (event == node_left)
-          until_notice = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(limits::pty_away_notice.count()) : -1;
-        if (event == node_came) {
-          if (std::exchange(noticed, false))
-            have_it_drawn_again();
-          until_notice = -1;
-        }
+        take_event(event);
       }
       auto typed = fds[0].revents != 0 ? send_typed() : typed_end::go_on;
       if (typed == typed_end::input_over && settings_.stay)
@@ -323,11 +439,19 @@ private:
   pty_port& ptys_;
   const std::string id_;
   const attach_settings& settings_;
+  std::mutex write_mutex_; // held while one writes, which may last until the node takes it; before the other
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<pty_stream> stream_; // null while the node is away
+  typed_keys keys_;
+  bool attached_ = false; // keys may go out
+  // Only the main thread uses these.
+  bool told_ = false; // the user knows that keys are lost
+  std::optional<std::chrono::steady_clock::time_point> notice_at_;
   std::atomic<bool> left_ = false;
-  // Only the reader thread uses these until it has ended.
+  // Only the reader thread uses these until it has ended, and `open` before it begins.
+  bool heard_ = false;    // something came on this stream
+  bool confirms_ = false; // the node says what it has taken
   std::uint64_t next_ = 0;
   terminal_modes modes_;
   attach_end end_;

@@ -26,13 +26,17 @@ struct attach_settings {
   std::string title;
   /// Text to show when the node stays away for longer than a restart takes.
   std::string away_notice;
+  /// When it is not known whether the last keys have arrived.
+  std::string unknown_notice;
+  /// When keys that were typed while the node was away are not sent.
+  std::string dropped_notice;
   /// Ends a wait for the node; called on another thread than the one that waits.
   std::function<void()> give_up;
 };
 
 /// Returns when the user presses the detach key, standard input ends (unless `stay`), a signal tells this process to stop, or the program ends. When
-/// the node goes away, this waits for it, and the output continues where it was. At the end the program's changes to this terminal are undone.
-/// Throws `failure`.
+/// the node goes away, this waits for it, and the output continues where it was; keys that are typed during a restart are sent after it. At the end
+/// the program's changes to this terminal are undone. Throws `failure`.
 attach_end attach_terminal(pty_port&, const std::string& pty_id, const attach_settings&);
 
 } // namespace swarm::cli

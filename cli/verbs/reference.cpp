@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/terminal_name.hpp"
 #include "cli/verbs/hosts_asked.hpp"
 
@@ -30,6 +31,12 @@ std::string candidates(const std::vector<const v1::PtyInfo*>& found) {
 
 failure several(const std::string& what, const std::string& who, const std::string& which) {
   return {code::refused, "more than one " + what + " is meant by \"" + who + "\": " + which + "; give more of the id"};
+}
+
+/// A name may hold what another terminal's id begins with, by chance or on purpose.
+failure name_and_id(const std::string& who, const v1::PtyInfo& named, const v1::PtyInfo& begins_so) {
+  return {code::refused, concat({"\"", who, "\" is the name of one terminal and the beginning of another one's id; give the whole id: ", named.id(),
+                                 " (that name) or ", begins_so.id()})};
 }
 
 std::string find_task(const invocation& cli, const std::string& who) {
@@ -198,10 +205,14 @@ const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const st
   }
   if (running.size() > 1)
     throw several("terminal", who, candidates(running));
-  if (!running.empty())
-    return running.front();
-  if (ended != nullptr)
-    return ended;
+  if (const auto* named = running.empty() ? ended : running.front()) {
+    // Also of another scope: `pty list --all` shows its id first.
+    begin_so.insert(begin_so.end(), elsewhere.begin(), elsewhere.end());
+    std::erase(begin_so, named);
+    if (!begin_so.empty())
+      throw name_and_id(who, *named, *begin_so.front());
+    return named;
+  }
   if (begin_so.size() > 1)
     throw several("terminal", who, candidates(begin_so));
   if (!begin_so.empty())

@@ -33,7 +33,8 @@ std::string approval_named(const invocation&, const std::string& who);
 
 /// Where the beginning of an id is looked up. A verb that types into a terminal or ends it must not hit another repository's by chance.
 enum class reach : std::uint8_t { this_scope, all_scopes };
-/// The terminal that `who` names: by its full id; else by its name in this scope, a running one first; else by the beginning of its id.
+/// The terminal that `who` names: by its full id; else by its name in this scope, a running one first; else by the beginning of its id. A word that
+/// is one terminal's name and the beginning of another one's id, of whatever scope, names none.
 v1::PtyInfo terminal_named(const invocation&, const std::string& who, reach);
 /// The choice itself, among `all`. Throws `failure` (refused) when none, or more than one, fits; `not_asked` tells of hosts that may have the one.
 const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const std::string& who, const std::string& scope, reach,

@@ -37,13 +37,15 @@ std::string longest_lease() {
   return ms % day_ms == 0 ? counted(static_cast<std::uint64_t>(ms / day_ms), "day") : duration(ms);
 }
 
-/// The label with what --identity adds. What $AGENT_IDENTITY says is the profile's, as in swarm-mcp.
+/// The label with what --identity adds, else the identity of this shell. Under the name swarm-mcp that is the profile's; a worker has its own.
 std::string with_identity(const invocation& cli, std::string label) {
-  if (cli.flags.identity.empty())
+  const bool asked = !cli.flags.identity.empty();
+  const auto name = asked ? cli.identity() : cli.is_swarm_mcp() || cli.env().in_worker() ? "" : domain::identity_name(cli.env().identity());
+  if (name.empty())
     return label;
-  auto token = "identity:" + cli.identity();
-  auto own = domain::identity_token(label);
-  if (!own.empty() && own != token)
+  const auto token = "identity:" + name;
+  const auto own = domain::identity_token(label);
+  if (asked && !own.empty() && own != token)
     throw usage("--identity says " + token + ", and the label " + own + "; give one of them");
   if (own.empty())
     label += (label.empty() ? "" : " ") + token;
@@ -121,7 +123,7 @@ void registration_options(CLI::App& app, register_options& o) {
 void build_register(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<register_options>();
   registration_options(app, *o);
-  option(app, "--identity", cli.flags.identity, "the session gets the label identity:NAME");
+  option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--lease-seconds", o->lease_s,
          "seconds that the session lives; without it, it ends " + duration(limits::session_reclaim().count()) + " after its last call");
   on_run(app, cli, [o, &cli] { return run_register(cli, *o); });

@@ -115,7 +115,8 @@ void print_tasks(invocation& cli, const tasks_options& o) {
       out.push_back(cli_task_row(t));
     cli.io().print(out);
   } else if (tasks.empty()) {
-    cli.io().line(o.all_scopes ? "(no tasks)" : "(no tasks in scope " + scope_shown(cli) + ")");
+    const auto what = o.open ? "open tasks" : o.statuses.empty() ? "tasks" : "tasks of that status";
+    cli.io().line(concat({"(no ", what, o.all_scopes ? "" : " in scope " + scope_shown(cli), ")"}));
   } else {
     cli.io().painted_line(tasks_text(cli, o, tasks));
   }

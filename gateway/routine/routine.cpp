@@ -426,7 +426,7 @@ values settle(const routine& r, const values& given, std::vector<problem>& probl
     }
   for (const auto& p : r.parameters) {
     auto i = given.find(p.name);
-    if (i == given.end() && p.required)
+    if (p.required && (i == given.end() || trimmed(i->second).empty()))
       wrong("the parameter " + p.name + " is required" + (p.description.empty() ? "" : ": " + p.description));
     auto value = i != given.end() ? i->second : p.value.value_or("");
     if (value.size() > limits::note_bytes_max())

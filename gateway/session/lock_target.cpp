@@ -52,7 +52,8 @@ std::optional<std::string> why_not_lockable(const std::string& path, const std::
   const bool is_ours = is_inside(other, scope) && is_inside(scope, path);
   if (is_ours || !fs::exists(fs::symlink_status(other + "/.git", ec)))
     return std::nullopt;
-  return concat({path, " lies in the repository ", other, ", which has locks of its own: lock it there, with --scope ", other});
+  return concat({path, " lies in the repository ", other, ", which has locks of its own: lock it there, with --scope ", other,
+                 " and a session of that scope (swarmctl register ", shell_quoted(other), ")"});
 }
 
 } // namespace swarm::mcp

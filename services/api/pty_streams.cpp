@@ -277,6 +277,7 @@ struct attach_state : output_state {
   static inline const char* name = "pty-attachment";
   claim who;
   attach_reactor_ptr io;
+  bool reads_when_room = false; // the next frame
   ~attach_state() {
     if (io)
       io->close({grpc::StatusCode::UNAVAILABLE, "the terminal went away; attach again"});
@@ -298,6 +299,21 @@ bool may_go_on(attach_self self, domain::operation what) {
   return !over;
 }
 
+/// A chunk with nothing in it, without a gap and not the last. The first one says that the terminal is attached, each later one that the oldest input
+/// of which none has said so was taken: what was typed into a stream that breaks off has arrived, or is not known to. Says whether there is room.
+bool confirm(attach_self self) {
+  auto& st = self->state;
+  v1::PtyChunk nothing;
+  nothing.set_offset(st.read.from);
+  return st.io->push(std::move(nothing));
+}
+
+void read_more(attach_self self, bool there_is_room) {
+  if (there_is_room)
+    return self->state.io->read_more();
+  self->state.reads_when_room = true;
+}
+
 /// Size first, then keys; the next frame is read when these were taken.
 void apply(attach_self self, const v1::AttachFrame& f) {
   auto& st = self->state;
@@ -314,9 +330,11 @@ void apply(attach_self self, const v1::AttachFrame& f) {
   in->who = st.principal;
   const bool person = domain::is_person(st.principal);
   ask(self, st.terminal, pty_input_ptr{in})
-    .then([self](std::uint64_t) { self->state.io->read_more(); },
+    .then([self](std::uint64_t) { read_more(self, confirm(self)); },
           [self, person](caf::error& e) {
-            if (person || e != errc::forbidden)
+            if (e == errc::overloaded || (person && e == errc::forbidden))
+              return read_more(self, confirm(self)); // it was not taken, which is as certain
+            if (e != errc::forbidden)
               return self->state.io->read_more();
             self->state.io->close(to_status(e));
             self->quit();
@@ -342,13 +360,18 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, s.who, domain::operation::pty_attach, f->pty_id(), false, [self, f] { apply(self, *f); });
+      open_terminal(self, s.who, domain::operation::pty_attach, f->pty_id(), false, [self, f] {
+        confirm(self);
+        apply(self, *f);
+      });
     },
     [self](gone_atom) {
       self->state.io->close(grpc::Status::OK);
       self->quit();
     },
     [self](tick_atom) {
+      if (std::exchange(self->state.reads_when_room, false))
+        self->state.io->read_more();
       if (std::exchange(self->state.waiting_for_room, false))
         pull(self);
     },

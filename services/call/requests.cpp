@@ -63,6 +63,9 @@ v1::ExecuteRequest spawn_request(const v1::CreatePtyRequest& req) {
   auto* cmd = out.mutable_command();
   cmd->set_scope(req.scope());
   cmd->mutable_caller()->set_identity(req.identity());
+  // A session that was granted `spawn` says here, as with its other commands, that it means to use it.
+  cmd->mutable_caller()->set_allow_spawn(std::any_of(req.environment().begin(), req.environment().end(),
+                                                     [](const auto& v) { return v.name() == "SWARM_MCP_ALLOW_SPAWN" && v.value() == "1"; }));
   auto* s = cmd->mutable_request_spawn();
   s->set_role("terminal");
   s->set_key("pty/" + req.id().client() + "/" + std::to_string(req.id().seq()));

@@ -31,7 +31,8 @@ struct subtree {
   std::string home = {};   // value of SWARM_HOME_ID of what is left: the spawns of a copied state directory have the same ids
 
   friend bool operator<(const subtree& a, const subtree& b) {
-    return std::tie(a.everything, a.remains, a.main, a.start, a.marker, a.home) < std::tie(b.everything, b.remains, b.main, b.start, b.marker, b.home);
+    return std::tie(a.everything, a.remains, a.main, a.start, a.marker, a.home) <
+           std::tie(b.everything, b.remains, b.main, b.start, b.marker, b.home);
   }
 };
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "actors/base/atomic_file.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/text.hpp"
 #include "actors/store/backup.hpp"
 #include "actors/store/schema.hpp"
@@ -63,18 +64,42 @@ std::vector<fs::path> files_of(const fs::path& database) {
   return out;
 }
 
-/// A sound copy that a node can be started on.
-void copy_checked(const fs::path& backup, const fs::path& copy) {
+/// Keeps a node from starting on that store while it is read; empty when it is `dir`'s, whose lock the caller holds, or no node's.
+unique_fd owned_while_read(const state_dir& dir, const fs::path& store) {
+  const state_dir its{store.parent_path()};
+  if (fs::equivalent(its.root, dir.root) || !fs::exists(its.lock_file()))
+    return {};
+  auto owned = take_ownership(its.lock_file());
+  if (!owned)
+    throw std::runtime_error(concat(
+      {"a node works on ", store.string(), "; make a backup of it with: SWARM_HOME=", shell_quoted(its.root.string()), " swarmctl backup FILE"}));
+  return owned;
+}
+
+/// Throws when no node can be started on it. True when it has a commit log beside it.
+bool check_store(const fs::path& backup) {
+  sqlite::connection source{backup.string(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
+  if (stored_schema_version(source) == 0)
+    throw std::runtime_error(backup.string() + " is no store of a node");
+  if (stored_schema_version(source) > schema_version())
+    throw std::runtime_error(backup.string() + " was made by a newer version than this one; restore it with that");
+  if (auto wrong = check_integrity(source, true); wrong != "ok")
+    throw std::runtime_error(backup.string() + " is damaged: " + wrong);
+  return has_commit_log(source, backup.string());
+}
+
+/// A sound copy that a node can be started on, with what was answered and is only in the commit log beside the backup.
+void copy_checked(const state_dir& dir, const fs::path& backup, const fs::path& copy) {
   if (!fs::is_regular_file(backup))
     throw std::runtime_error(backup.string() + " is no file");
+  const auto store = fs::canonical(backup); // beside that lies what belongs to it
   try {
-    sqlite::connection source{backup.string(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
-    if (stored_schema_version(source) == 0)
-      throw std::runtime_error(backup.string() + " is no store of a node");
-    if (stored_schema_version(source) > schema_version())
-      throw std::runtime_error(backup.string() + " was made by a newer version than this one; restore it with that");
-    if (auto wrong = check_integrity(source, true); wrong != "ok")
-      throw std::runtime_error(backup.string() + " is damaged: " + wrong);
+    if (check_store(store)) {
+      const auto owned = owned_while_read(dir, store);
+      backup_with_log(store.string(), copy.string());
+      return;
+    }
+    sqlite::connection source{store.string(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
     backup_to(source, copy.string());
   } catch (const sqlite::error& e) {
     throw std::runtime_error(backup.string() + " cannot be read as a store: " + e.what());
@@ -145,7 +170,7 @@ fs::path restore_store(const state_dir& dir, const fs::path& backup) {
   const auto copy = copy_of(dir);
   for (const auto& left : files_of(copy))
     fs::remove(left, ec);
-  copy_checked(backup, copy);
+  copy_checked(dir, backup, copy);
   auto away = files_of(dir.database()).empty() ? fs::path{} : new_directory(dir);
   if (auto failed = replace_file(plan_of(dir), away.filename().string()))
     throw std::runtime_error(plan_of(dir).string() + ": " + failed.message());

@@ -35,16 +35,37 @@ run_result shell(const test_node& node, const std::string& script) {
 
 // -- names ------------------------------------------------------------------------------------
 
-TEST_CASE("a terminal is killed by its name in this scope, never by the beginning of another one's id") {
+TEST_CASE("a word that is one terminal's name and the beginning of another one's id is refused by every verb, in every scope") {
   test_node node;
   auto one = repository(node, "one"), two = repository(node, "two");
   std::string other = node.ctl_json({"pty", "new", "--name", "other", "--", "sleep", "1000"}, {.directory = one}).at("id");
-  // A name that is also the beginning of the other one's id.
   auto name = other.substr(0, 6);
   std::string mine = node.ctl_json({"pty", "new", "--name", name, "--", "sleep", "1000"}, {.directory = two}).at("id");
-  CHECK(node.ctl({"pty", "kill", name}, {.directory = two}).status == 0);
+  for (const auto& line : {std::vector<std::string>{"pty", "kill", name},
+                           {"pty", "send", name, "x"},
+                           {"pty", "read", name},
+                           {"pty", "resize", name, "--columns", "100", "--rows", "30"},
+                           {"pty", "attach", name},
+                           {"pty", "kill", "absent", name}}) {
+    auto ambiguous = node.ctl(line, {.directory = two});
+    CHECK(ambiguous.status == 1);
+    CHECK_MESSAGE(ambiguous.err.find("the beginning of another one's id") != std::string::npos, line[1], ": ", ambiguous.err);
+    CHECK(ambiguous.err.find(mine) != std::string::npos);
+  }
+  CHECK(terminal(node, mine).at("running") == true);
+  CHECK(terminal(node, other).at("running") == true);
+  CHECK(node.ctl({"pty", "kill", mine}, {.directory = two}).status == 0);
   CHECK(eventually([&] { return terminal(node, mine).at("running") == false; }));
   CHECK(terminal(node, other).at("running") == true);
+}
+
+TEST_CASE("a terminal is killed by its name or the beginning of its id in this scope, of another one by its whole id") {
+  test_node node;
+  auto one = repository(node, "one"), two = repository(node, "two");
+  std::string other = node.ctl_json({"pty", "new", "--name", "other", "--", "sleep", "1000"}, {.directory = one}).at("id");
+  std::string mine = node.ctl_json({"pty", "new", "--name", "mine", "--", "sleep", "1000"}, {.directory = two}).at("id");
+  CHECK(node.ctl({"pty", "kill", "mine"}, {.directory = two}).status == 0);
+  CHECK(eventually([&] { return terminal(node, mine).at("running") == false; }));
   auto refused = node.ctl({"pty", "kill", other.substr(0, 8)}, {.directory = two});
   CHECK(refused.status == 1);
   CHECK(refused.err.find(other) != std::string::npos);
@@ -413,7 +434,7 @@ TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and 
   person.type("one\r");
   REQUIRE(person.read_until("got-one"));
   node.kill_node();
-  // What is typed while the node is away is not kept; then it is there again, started by who needs it.
+  // What is typed while the node is away for longer than a restart takes is not kept; then it is there again, started by who needs it.
   CHECK(eventually([&] {
     person.type("two\r");
     return person.read_until("got-two", std::chrono::milliseconds{500});
@@ -426,6 +447,37 @@ TEST_CASE("an attached terminal outlives the node's kill -9 and an upgrade, and 
     person.type("three\r");
     return person.read_until("got-three", std::chrono::milliseconds{500});
   }));
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+}
+
+TEST_CASE("a line that is typed while the node restarts arrives whole, or the person is told that keys are lost") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  std::string id = node.ctl_json({"pty", "new", "--", "sh", "-c", "stty -echo; echo ready; while read -r line; do echo got-$line.; done"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, node.env(), node.work()};
+  REQUIRE(person.read_until("ready"));
+  for (const std::string round : {"1", "2", "3"}) {
+    const auto before = person.screen().size();
+    person.type("rm-" + round + "-b");
+    node.kill_node();
+    person.type("uild");
+    person.type("-cache\r");
+    const auto came = [&](const std::string& text) { return person.screen().find(text, before) != std::string::npos; };
+    const auto whole = "got-rm-" + round + "-build-cache.";
+    // Which of the two depends on how soon the node is back, and on when the first keys got there.
+    CHECK(eventually([&] {
+      person.read_until(whole, std::chrono::milliseconds{20});
+      return came(whole) || came("look at the line before you go on]");
+    }));
+    CHECK_FALSE(came("-b-cache."));
+    CHECK(eventually([&] {
+      person.type("\x15"
+                  "next-" +
+                  round + "\r"); // Ctrl-U: what is left of the line goes
+      return person.read_until("got-next-" + round + ".", std::chrono::milliseconds{500});
+    }));
+  }
   person.type("\x1d");
   CHECK(person.finish() == 0);
 }

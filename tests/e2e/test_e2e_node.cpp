@@ -311,6 +311,38 @@ TEST_CASE("when the state directory is removed beneath a node, its keeper ends t
   CHECK(eventually([&] { return !is_running(pid) && !is_running(keeper); }));
 }
 
+TEST_CASE("a store that a crash left is restored with everything that was answered, also from where an earlier restore has put it") {
+  test_node node;
+  const auto backup = node.work() + "/backup.db";
+  REQUIRE(node.ctl({"kv", "set", "first", "v"}).status == 0);
+  REQUIRE(node.ctl({"backup", backup}).status == 0);
+  // Within the time in which an answer is only in the commit log.
+  const auto env = node.env({{"PATH", program("swarmctl").parent_path().string() + ":/usr/bin:/bin"}});
+  const auto pid = std::to_string(node.node_pid());
+  REQUIRE(child_process{{"/bin/sh", "-c", "swarmctl kv set last v && kill -9 " + pid}, env, node.work()}.finish().status == 0);
+  std::string from;
+  SUBCASE("in its place") { from = node.dir().database().string(); }
+  SUBCASE("replaced by a backup") {
+    REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+    from = node.ctl_json({"restore", backup}).at("replaced").get<std::string>() + "/swarm.db";
+  }
+  REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+  const auto restored = node.ctl({"restore", from});
+  REQUIRE_MESSAGE(restored.status == 0, restored.err);
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(node.ctl({"kv", "get", "first"}).out == "v\n");
+  CHECK(node.ctl({"kv", "get", "last"}).out == "v\n");
+}
+
+TEST_CASE("a store is not restored while a node of another state directory works on it") {
+  test_node node, other;
+  REQUIRE(other.ctl({"kv", "set", "k", "v"}).status == 0);
+  REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+  const auto refused = node.ctl({"restore", other.dir().database().string()});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("swarmctl backup FILE") != std::string::npos, refused.err);
+}
+
 TEST_CASE("two state directories never meet") {
   test_node one;
   test_node two;

@@ -314,6 +314,19 @@ TEST_CASE("every event says who caused it") {
   CHECK(kinds == std::set<std::string>{"operator", "session", "node"});
 }
 
+TEST_CASE("a worker that was granted spawn opens a terminal, when its environment says that it means to") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  const auto opens = ctl() + " pty new --name mine -- cat 2>&1; echo status $?";
+  auto out = in_worker(node, "export SWARM_MCP_ALLOW_SPAWN=yes; " + opens, {"--grant", "spawn"});
+  CHECK_MESSAGE(has(out, "status 0"), out);
+  out = in_worker(node, opens, {"--grant", "spawn"});
+  CHECK_MESSAGE(has(out, "SWARM_MCP_ALLOW_SPAWN=1"), out);
+  CHECK(has(out, "status 1"));
+  out = in_worker(node, "export SWARM_MCP_ALLOW_SPAWN=1; " + opens);
+  CHECK_MESSAGE(has(out, "status 1"), out);
+}
+
 TEST_CASE("a worker sees and uses its own terminal only, unless it was granted more") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);

@@ -126,7 +126,7 @@ TEST_CASE("the line survives kill -9 of the node, and its processes get their lo
   CHECK(holder_of(node) == three);
 }
 
-TEST_CASE("a wait for a lock outlasts down --keep-programs, and down ends it with its place") {
+TEST_CASE("a wait for a lock outlasts down --keep-programs, and down ends it and says until when the place stays") {
   test_node node;
   node.start();
   auto one = node.session("name:one");
@@ -144,7 +144,7 @@ TEST_CASE("a wait for a lock outlasts down --keep-programs, and down ends it wit
   REQUIRE(node.ctl({"down"}).status == 0);
   auto said = ends.finish();
   CHECK(said.status == 3);
-  CHECK_MESSAGE(said.err.find("the place in line goes with it") != std::string::npos, said.err);
+  CHECK_MESSAGE(said.err.find("the place in line goes 15.0 s after the node's next start") != std::string::npos, said.err);
 }
 
 TEST_CASE("a key with a time limit is gone when it is over") {

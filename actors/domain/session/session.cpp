@@ -4,6 +4,7 @@
 #include "actors/domain/lock_names.hpp"
 #include "actors/domain/lost_host.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/domain/sender_name.hpp"
 #include "actors/domain/session/registrant.hpp"
 
 namespace swarm::domain {
@@ -234,6 +235,8 @@ void put_registered(transaction& tx, const v1::Session& s, bool adopted_existing
 }
 
 v1::Reply register_session(transaction& tx, const v1::RegisterSession& r) {
+  if (auto refusal = check_no_reserved_sender(r.label()))
+    return *refusal;
   if (auto refusal = check_grants(tx, r.grants(), r.grant_times()))
     return *refusal;
   if (r.of_agent())

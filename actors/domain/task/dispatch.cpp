@@ -112,6 +112,7 @@ private:
     add("parent", text(d_.parent_task_id()));
     add("approval-required", flag(d_.approval_required()));
     add("worktree", flag(d_.worktree()));
+    add("input", flag(d_.passes_input()));
     add("grants", list(d_.grants()), false);
     if (!wants_exec_)
       return;

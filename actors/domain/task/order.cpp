@@ -8,6 +8,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/sender_name.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
@@ -336,6 +337,8 @@ worker_label make_worker_label(const transaction& tx, std::string_view role, std
     out.text += (out.text.empty() ? "" : " ") + t;
   if (out.text.size() > limits::label_bytes_max())
     out.refusal = refuse(v1::Refusal::INVALID, "The worker's label is longer than " + std::to_string(limits::label_bytes_max()) + " bytes");
+  else
+    out.refusal = check_no_reserved_sender(out.text);
   return out;
 }
 

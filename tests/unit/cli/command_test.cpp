@@ -1009,6 +1009,36 @@ TEST_CASE("locks and tasks as JSON are swarm-mcp's rows") {
   ctl.node.on_query = [](const v1::Query&) { return v1::Answer{}; };
   CHECK(ctl({"--scope", "/nowhere", "tasks"}) == code::ok);
   CHECK(ctl.screen.out == "(no tasks in scope /nowhere)\n");
+  CHECK(ctl({"--scope", "/nowhere", "tasks", "--open"}) == code::ok);
+  CHECK(ctl.screen.out == "(no open tasks in scope /nowhere)\n");
+  CHECK(ctl({"--scope", "/nowhere", "tasks", "--status", "done"}) == code::ok);
+  CHECK(ctl.screen.out == "(no tasks of that status in scope /nowhere)\n");
+}
+
+TEST_CASE("a command or a file that an unset variable leaves empty is refused, and makes no task") {
+  test::cli ctl;
+  CHECK(ctl({"dispatch", "x", "--"}) == code::usage);
+  CHECK(ctl.screen.err.find("no command follows --") != std::string::npos);
+  ctl.node.is_running = false;
+  CHECK(ctl({"restore", ""}) == code::usage);
+  CHECK(ctl.screen.err.find("file is empty") != std::string::npos);
+  CHECK(ctl.node.commands.empty());
+}
+
+TEST_CASE("who is refused a lock can wait for it with the line that is shown") {
+  test::cli ctl;
+  knows(ctl, {session("I1")});
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    r.mutable_refusal()->set_code(v1::Refusal::CONFLICT);
+    r.mutable_refusal()->set_text("File is already locked");
+    r.mutable_lock()->mutable_active()->mutable_lock()->set_session_id("I2");
+    r.mutable_lock()->mutable_active()->mutable_lock()->set_path("/r/ace/f 1");
+    return r;
+  };
+  CHECK(ctl({"lock", "ace/f 1", "--as", "I1", "--scope", "/r"}) == code::refused);
+  CHECK_MESSAGE(ctl.screen.err.find("Wait in line with: swarmctl lock 'ace/f 1' --wait SECONDS --as I1 --scope /r") != std::string::npos,
+                ctl.screen.err);
 }
 
 TEST_CASE("a letter with a dash that no verb has is refused, but as an option's value, behind -- and by swarm-mcp's name it is text") {
@@ -1183,6 +1213,31 @@ TEST_CASE("register refuses a directory that is not there, and says what a sessi
   ctl.program = "swarm-mcp";
   CHECK(ctl({"register", "/nonexistent", "--scope", "/r"}) == code::ok);
   CHECK(ctl.screen.err.empty());
+}
+
+TEST_CASE("a person's session has the identity of the shell, unless the label or --identity says another, a worker and swarm-mcp not") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    v1::Reply r;
+    *r.mutable_session()->mutable_session() = session("I9");
+    r.mutable_session()->mutable_session()->set_scope("/r");
+    return r;
+  };
+  const auto label = [&](std::vector<std::string> words, variables set) {
+    set["HOME"] = "/home/ada";
+    ctl.env = environment{std::move(set)};
+    words.insert(words.begin(), {"register", "/tmp", "--scope", "/r"});
+    CHECK(ctl(words) == code::ok);
+    return ctl.node.commands.back().register_session().label();
+  };
+  CHECK(label({}, {{"AGENT_IDENTITY", "work"}}) == "identity:work");
+  CHECK(label({"--label", "role:x"}, {{"SWARM_IDENTITY", "identity:work"}}) == "role:x identity:work");
+  CHECK(label({"--label", "identity:home"}, {{"AGENT_IDENTITY", "work"}}) == "identity:home");
+  CHECK(label({"--identity", "home"}, {{"AGENT_IDENTITY", "work"}}) == "identity:home");
+  CHECK(label({}, {{"AGENT_IDENTITY", "../work"}}).empty());
+  CHECK(label({}, {{"AGENT_IDENTITY", "work"}, {"SWARM_SPAWN_ID", "s"}}).empty());
+  ctl.program = "swarm-mcp";
+  CHECK(label({}, {{"AGENT_IDENTITY", "work"}}).empty());
 }
 
 TEST_CASE("an identity with roots registers only under one and the same of them") {

@@ -99,6 +99,36 @@ TEST_CASE("a backup of a live store is one snapshot, private, and a node started
   CHECK_FALSE(sqlite_rows{copy}.row<v1::KvEntry>(domain::key("build", "later")));
 }
 
+TEST_CASE("a backup of a store that a crash left has what was answered and is only in its commit log, and leaves that store as it is") {
+  scratch_dir dir, crashed;
+  manual_clock clock;
+  ledger book{dir.file(), options_for(clock)};
+  reply_to(book, numbered(1, set_kv("caught-up", "v")));
+  book.catch_up();
+  auto request = numbered(2, set_kv("logged", "v"));
+  auto answered = reply_to(book, request);
+  REQUIRE(book.behind());
+  for (const auto* suffix : {"", "-wal", ".commits"})
+    std::filesystem::copy_file(dir.file() + suffix, crashed.file() + suffix);
+  {
+    sqlite::connection left{crashed.file(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 1024}};
+    CHECK(has_commit_log(left, crashed.file()));
+  }
+  backup_with_log(crashed.file(), crashed.file("copy.db"));
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator{crashed.path})
+    files += file.path().filename().string().starts_with("copy.db");
+  CHECK(files == 1);
+  ledger restored{crashed.file("copy.db"), options_for(clock, 2)};
+  CHECK(first_form(reply_to(restored, request)) == first_form(answered));
+  CHECK((reply_to(restored, numbered(3, set_kv("k", "v"))).revision() >> limits::epoch_shift) == (answered.revision() >> limits::epoch_shift) + 1);
+  ledger next{crashed.file(), options_for(clock, 3)};
+  CHECK(reply_to(next, request).repeated());
+  next.close();
+  sqlite::connection closed{crashed.file(), {}};
+  CHECK_FALSE(has_commit_log(closed, crashed.file()));
+}
+
 TEST_CASE("a backup never replaces a file and leaves none behind when it fails") {
   scratch_dir dir;
   manual_clock clock;

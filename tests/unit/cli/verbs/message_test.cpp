@@ -132,3 +132,13 @@ TEST_CASE("a message to the operator needs no instance of that name, but to swar
   REQUIRE_FALSE(ctl.node.queries.empty());
   CHECK(ctl.node.queries.back().has_find_session());
 }
+
+TEST_CASE("what the person, the node or an orphan has sent is listed by their name, whatever a session is called") {
+  cli_with_mail ctl;
+  for (const std::string who : {"operator", "orphan", "system"}) {
+    ctl.node.queries.clear();
+    REQUIRE(ctl.run({"messages", "--from", who}) == code::ok);
+    REQUIRE(ctl.node.queries.size() == 1);
+    CHECK(ctl.node.queries.back().list_messages().from() == who);
+  }
+}

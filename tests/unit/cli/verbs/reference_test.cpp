@@ -38,11 +38,23 @@ std::string chosen(const std::vector<v1::PtyInfo>& all, const std::string& who, 
 
 } // namespace
 
-TEST_CASE("a terminal's name in this scope goes before the beginning of an id") {
-  std::vector<v1::PtyInfo> all{terminal("de1e8a3c-1", "other4", "/p1", true, 1), terminal("2ac4ffe4-2", "de1e", "/p2", true, 2)};
-  CHECK(chosen(all, "de1e") == "2ac4ffe4-2");
+TEST_CASE("a terminal's name that is the beginning of another one's id means neither of them, and a whole id always means its own") {
+  std::vector<v1::PtyInfo> all{terminal("de1e8a3c-1", "other4", "/p1", true, 1), terminal("2ac4ffe4-2", "de1e", "/p2", true, 2),
+                               terminal("77770000-3", "2ac4ffe4-2", "/p2", true, 3), terminal("88880000-4", "8888", "/p2", true, 4)};
+  const std::string clash =
+    "\"de1e\" is the name of one terminal and the beginning of another one's id; give the whole id: 2ac4ffe4-2 (that name) or "
+    "de1e8a3c-1";
+  CHECK(chosen(all, "de1e") == clash);
+  CHECK(chosen(all, "de1e", reach::all_scopes) == clash);
+  all[0].set_scope("/p2");
+  CHECK(chosen(all, "de1e") == clash);
+  all[1].set_running(false);
+  CHECK(chosen(all, "de1e") == clash);
+  CHECK(chosen(all, "de1e8") == "de1e8a3c-1");
   CHECK(chosen(all, "de1e8a3c-1") == "de1e8a3c-1");
+  CHECK(chosen(all, "2ac4ffe4-2") == "2ac4ffe4-2");
   CHECK(chosen(all, "2ac4") == "2ac4ffe4-2");
+  CHECK(chosen(all, "8888") == "88880000-4");
 }
 
 TEST_CASE("less than four characters are never the beginning of an id") {

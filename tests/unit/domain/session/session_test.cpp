@@ -48,6 +48,14 @@ TEST_CASE("registering makes a session, says so, and binds the newest token only
   CHECK(w.reply(other).refusal().code() == v1::Refusal::CONFLICT);
 }
 
+TEST_CASE("no session is called as messages name the person, the node and orphans") {
+  domain_world w;
+  for (const auto* label : {"operator", "role:x name:operator", "orphan", "name:system y"})
+    CHECK(w.reply(domain_world::registration(label)).refusal().code() == v1::Refusal::INVALID);
+  for (const auto* label : {"name:operators", "role:operator", "identity:system", ""})
+    CHECK(w.reply(domain_world::registration(label)).has_session());
+}
+
 TEST_CASE("with its host a session ends whatever it lives by, unless it lives on another one by now") {
   for (bool leased : {true, false})
     for (bool moved : {false, true}) {

@@ -296,7 +296,7 @@ TEST_CASE("a retry that another one was before tells the worker nothing more") {
   CHECK(w.rows.all<v1::Task>().size() == 1);
 }
 
-TEST_CASE("other variables make another task, and with input on the way no task that is over answers") {
+TEST_CASE("other variables make another task, and so does input, or none, and with input on the way no task that is over answers") {
   task_world w;
   auto line = run_command("count");
   auto& body = *line.mutable_dispatch();
@@ -311,14 +311,22 @@ TEST_CASE("other variables make another task, and with input on the way no task 
   CHECK_FALSE(w.op(line).dispatch().existing());
   body.clear_variables_digest();
   body.set_passes_input(true);
-  CHECK(w.op(line).dispatch().task().id() == plain.task().id());
+  const auto first = w.op(line).dispatch();
+  CHECK(first.task().id() != plain.task().id());
+  CHECK(w.op(line).dispatch().task().id() == first.task().id());
   ++w.in.now_ms;
-  finish(w, plain.task().id());
+  finish(w, first.task().id());
   const auto second = w.op(line).dispatch();
   CHECK_FALSE(second.existing());
-  CHECK(second.in_place_of().id() == plain.task().id());
+  CHECK(second.in_place_of().id() == first.task().id());
   CHECK(second.in_place_of().status() == v1::DONE);
   CHECK(second.spawn().passed_input());
+  ++w.in.now_ms;
+  finish(w, second.task().id());
+  body.clear_passes_input();
+  CHECK(w.op(line).dispatch().task().id() == plain.task().id());
+  finish(w, plain.task().id());
+  CHECK(w.op(line).dispatch().status() == v1::DispatchReply::ALREADY_TERMINAL);
 }
 
 TEST_CASE("a line that asks for other work makes another task, and one that asks an agent gets the same as an agent's") {

@@ -228,6 +228,7 @@ TEST_CASE("values are judged: unknown, missing, not among the choices, too long,
   CHECK(plan_of(text, {{"must", "x"}}).steps[0].what.title == "x a");
   CHECK(plan_of(text, {{"must", "x"}, {"zone", "b"}}).steps[0].what.title == "x b");
   CHECK(told_of({}) == "the parameter must is required: the branch\n");
+  CHECK(told_of({{"must", " "}}) == "the parameter must is required: the branch\n");
   CHECK(told_of({{"must", "x"}, {"zone", "c"}}) == "the parameter zone must be one of: a, b\n");
   CHECK(told_of({{"must", "x"}, {"where", ""}}) == "the routine has no parameter \"where\"; it has must, zone\n");
   CHECK(told_of({{"must", std::string(limits::note_bytes_max() + 1, 'x')}}).find("longer than 8 KiB") != std::string::npos);

@@ -310,7 +310,8 @@ TEST_CASE("what a program on pipes had started ends when its keeper was killed, 
   CHECK(next.wait_exit(id).exit_status == 3);
 }
 
-TEST_CASE("the keeper of a copied state directory ends nothing of the programs of the original, whose ids it knows, also where the copy has its path") {
+TEST_CASE(
+  "the keeper of a copied state directory ends nothing of the programs of the original, whose ids it knows, also where the copy has its path") {
   node n;
   const auto id = "original-" + std::to_string(getpid());
   const auto script = "sh -c 'echo child=$$.; exec sleep 1000' & echo main=$$.; wait";
