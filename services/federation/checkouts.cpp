@@ -258,6 +258,13 @@ std::optional<security_failure> is_of_another_repository(const v1::CheckoutList&
   return std::nullopt;
 }
 
+/// A root is of one scope, and a scope has the files of one repository.
+bool is_new_checkout(const v1::CheckoutList& all, const v1::Checkout& learned) {
+  return std::none_of(all.checkouts().begin(), all.checkouts().end(), [&](const v1::Checkout& c) {
+    return c.root() == learned.root() || (c.scope() == learned.scope() && c.remote() != learned.remote());
+  });
+}
+
 } // namespace
 
 std::optional<security_failure> checkouts::share(v1::Checkout declared) {
@@ -331,9 +338,8 @@ std::optional<v1::Checkout> checkouts::learnable(const std::string& scope, const
   if (learned.remote().empty() || is_of_other_repository(scope, learned.remote()))
     return std::nullopt;
   std::lock_guard guard{mutex_};
-  for (const auto& c : all_.checkouts())
-    if (c.root() == root || (c.scope() == scope && c.remote() != learned.remote()))
-      return std::nullopt;
+  if (!is_new_checkout(all_, learned))
+    return std::nullopt;
   if (static_cast<std::size_t>(without_gone(all_).checkouts_size()) >= limits::checkouts_max)
     return std::nullopt;
   return learned;
@@ -345,9 +351,8 @@ bool checkouts::learn(const std::string& scope, const std::string& seen_root) {
     return false;
   const auto root = learned->root();
   std::lock_guard guard{mutex_};
-  for (const auto& c : all_.checkouts())
-    if (c.root() == root || (c.scope() == scope && c.remote() != learned->remote()))
-      return false;
+  if (!is_new_checkout(all_, *learned))
+    return false;
   auto next = without_gone(all_);
   *next.add_checkouts() = std::move(*learned);
   if (auto failed = keep(std::move(next))) {

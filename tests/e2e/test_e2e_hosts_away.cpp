@@ -163,6 +163,7 @@ TEST_CASE("a scope is neither shared nor unshared while the home is away, and th
   cluster_of_nodes c;
   test_node b;
   c.join(b, "b");
+  fs::create_directories(b.work() + "/.git");
   REQUIRE(b.ctl({"scope", "share", "--as", "game"}).status == 0);
   c.home.kill_node();
   for (const auto& line : {std::vector<std::string>{"scope", "unshare"}, {"scope", "share", "--as", "other"}}) {

@@ -200,7 +200,7 @@ TEST_CASE("a directory in use is not shared, and one that is shared not taken ba
   auto ann = session_in(w.c.home, here, "name:ann");
   auto refused = w.c.home.ctl({"scope", "share", here, "--as", "game"});
   CHECK(refused.status == 1);
-  CHECK(refused.err.find("1 sessions") != std::string::npos);
+  CHECK(refused.err.find("1 session ") != std::string::npos);
   REQUIRE(w.c.home.ctl({"deregister", "--as", ann}, {.directory = here}).status == 0);
   REQUIRE(w.c.home.ctl({"scope", "share", here, "--as", "game"}).status == 0);
   auto again = session_in(w.c.home, here, "name:ann");
