@@ -38,7 +38,8 @@ std::error_code write_stopped_mark(const state_dir& dir, stopped_mark mark) {
   auto error = replace_file(dir.stopped_mark(), mark.programs_go_on ? paused : ended);
   if (error != std::errc::no_space_on_device && error.value() != EDQUOT)
     return error;
-  unique_fd empty{open(dir.stopped_mark().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)};
+  unlink(dir.stopped_mark().c_str()); // its mode may forbid to write it
+  unique_fd empty{open(dir.stopped_mark().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!empty || fchmod(empty.get(), mark.programs_go_on ? mode_of_paused : mode_of_ended) != 0)
     return {errno, std::generic_category()};
   return {};

@@ -124,8 +124,12 @@ namespace {
 /// Copies of a store's files, to be opened in their place; gone with this.
 class copied_files {
 public:
-  copied_files(const std::string& store, std::string path) : path_(std::move(path)) {
-    remove();
+  explicit copied_files(std::string path) : path_(std::move(path)) { remove(); }
+  ~copied_files() { remove(); }
+  copied_files(const copied_files&) = delete;
+  copied_files& operator=(const copied_files&) = delete;
+  /// A copy that fails leaves nothing: this is whole by then, so that its end removes what there is.
+  void copy(const std::string& store) {
     for (const auto* suffix : {"", "-wal", ".commits"}) { // the index beside them is made anew
       if (!std::filesystem::exists(store + suffix))
         continue;
@@ -133,9 +137,6 @@ public:
       std::filesystem::permissions(path_ + suffix, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     }
   }
-  ~copied_files() { remove(); }
-  copied_files(const copied_files&) = delete;
-  copied_files& operator=(const copied_files&) = delete;
   const std::string& path() const noexcept { return path_; }
 
 private:
@@ -154,7 +155,8 @@ bool has_commit_log(sqlite::connection& store, const std::string& path) {
 }
 
 std::uint64_t backup_with_log(const std::string& store, const std::string& path) {
-  const copied_files copies{store, path + ".source"};
+  copied_files copies{path + ".source"};
+  copies.copy(store);
   { ledger{copies.path(), {}}.close(); } // as the next start of its node would
   sqlite::connection source{copies.path(), {.query_only = true, .create = false, .vfs = {}, .cache_kib = 4096}};
   return backup_to(source, path);

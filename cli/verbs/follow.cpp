@@ -111,7 +111,7 @@ private:
     v1::Answer answer;
     try {
       answer = line_->ask(query_);
-    } catch (const failure&) {
+    } catch (const std::exception&) {
       return; // that the own node is away is for the stream to find out
     }
     const bool away = answer.refusal().code() == v1::Refusal::UNAVAILABLE;

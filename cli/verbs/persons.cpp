@@ -16,6 +16,12 @@ namespace swarm::cli {
 
 namespace {
 
+/// Given and not taken back: --flag=false is given, too.
+bool is_set(const CLI::App& command, const std::string& flag) {
+  const auto* option = command.get_option(flag);
+  return option->count() != 0 && option->as<bool>();
+}
+
 bool always(const invocation&, const CLI::App&) { return true; }
 
 /// A node that runs says itself who may stop it, and counts who may not.
@@ -35,16 +41,16 @@ bool weakens(const invocation& cli, const CLI::App& command, const std::string& 
   o.share = share_directory(cli.env().get("SWARM_SHARE"));
   try {
     const auto now = options_as_installed(host, cli.env(), o);
-    return (now.fail_closed && command.count("--fail-closed") == 0) || (now.enforce && command.count("--enforce") == 0);
+    return (now.fail_closed && !is_set(command, "--fail-closed")) || (now.enforce && !is_set(command, "--enforce"));
   } catch (const std::exception&) {
     return false; // install does not change what it cannot read
   }
 }
 
 bool takes_guards_away(const invocation& cli, const CLI::App& command) {
-  if (command.count("--dry-run") != 0)
+  if (is_set(command, "--dry-run"))
     return false;
-  if (command.count("--uninstall") != 0)
+  if (is_set(command, "--uninstall"))
     return true;
   const auto named = comma_separated(command.get_option("--host")->results());
   auto is_named = [&](std::string_view name) { return std::find(named.begin(), named.end(), name) != named.end(); };

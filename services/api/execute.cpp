@@ -71,7 +71,7 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
     noted(r);
     if (!r.has_session())
       return;
-    learn_checkout(service, asked->what->command);
+    learn_checkout(service, asked->what->command, r.session().session());
     service.callers.registered(who, r.session().session(), service.node->clock->unix_ms());
   };
   ask_front(short_calls, service, call, rep, std::move(prepared.paths), heard, prepared.call);

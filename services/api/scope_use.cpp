@@ -150,7 +150,13 @@ private:
     if (!front)
       return answer_->finish(to_status(errc::unavailable));
     ask(self_, front, internal_query(*service_.node, scope_, fill))
-      .then([next](const answer_ptr& a) { next(*a); }, [me = shared_from_this()](caf::error& e) { me->answer_->finish(to_status(e)); });
+      .then(
+        [next, me = shared_from_this()](const answer_ptr& a) {
+          if (a->has_refusal()) // as by a home that is away: nobody has said that there are no locks
+            return me->answer_->finish({grpc::StatusCode::UNAVAILABLE, a->refusal().text()});
+          next(*a);
+        },
+        [me = shared_from_this()](caf::error& e) { me->answer_->finish(to_status(e)); });
   }
 
   caf::event_based_actor* self_;

@@ -129,7 +129,7 @@ void answer_one(pipeline_self self, std::uint64_t at, std::uint64_t seq, const v
 /// Who calls from now on, if an agent is above the caller.
 void note_registration(pipeline_self self, const v1::Command& registers, const v1::Session& session) {
   auto& st = self->state;
-  learn_checkout(*st.service, registers);
+  learn_checkout(*st.service, registers, session);
   if (auto now = st.service->callers.registered(st.who, session, st.service->node->clock->unix_ms())) {
     st.principal = std::move(now->who);
     st.grants_until_ms = now->until_ms;

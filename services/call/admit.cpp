@@ -205,9 +205,9 @@ std::string checkout_around(const checkouts& shared, const std::string& scope, c
 
 } // namespace
 
-void learn_checkout(const service_environment& service, const v1::Command& cmd) {
+void learn_checkout(const service_environment& service, const v1::Command& cmd, const v1::Session& made) {
   const auto is_shared = service.node->cluster && service.node->cluster->is_shared(cmd.scope());
-  if (is_shared && service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
+  if (is_shared && !made.checkout().empty() && service.nodes.shared().learn(cmd.scope(), cmd.register_session().root()))
     service.nodes.checkouts_changed();
 }
 

@@ -197,7 +197,7 @@ void poll_events(Self* self, const service_environment& service, const watch_pol
 std::function<void()> leaves_line(const service_environment&, call_ptr);
 
 /// The session of this command has been registered: its repository becomes a checkout of a scope that hosts share, if it can.
-void learn_checkout(const service_environment&, const v1::Command& registers);
+void learn_checkout(const service_environment&, const v1::Command& registers, const v1::Session& made);
 
 /// Checks a request's outer bounds and makes the call the front understands. A status instead when it breaks one, a refusal when
 /// this node cannot run what is asked for (decided before any state changes). `patience`: how long the client waits, if it has said so.

@@ -258,10 +258,11 @@ std::optional<security_failure> is_of_another_repository(const v1::CheckoutList&
   return std::nullopt;
 }
 
-/// A root is of one scope, and a scope has the files of one repository.
+/// A root is of one scope, and a scope has the files of one repository. A clone within another one has its names from that.
 bool is_new_checkout(const v1::CheckoutList& all, const v1::Checkout& learned) {
   return std::none_of(all.checkouts().begin(), all.checkouts().end(), [&](const v1::Checkout& c) {
-    return c.root() == learned.root() || (c.scope() == learned.scope() && c.remote() != learned.remote());
+    return c.root() == learned.root() || (c.scope() == learned.scope() && (c.remote() != learned.remote() || is_inside(c.root(), learned.root()) ||
+                                                                           is_inside(learned.root(), c.root())));
   });
 }
 

@@ -673,16 +673,21 @@ void links::dial(const v1::NodeAddress& to, link_lane lane) {
   std::make_shared<dialled_stream>(board_, to.node_id(), lane, std::move(*channel))->start();
 }
 
+namespace {
+
+security_failure cannot_listen(const std::string& address, const std::string& why) {
+  return {security_error::wrong_state, concat({"cannot listen at ", address, ": ", why})};
+}
+
+} // namespace
+
 security_result<std::unique_ptr<links::listening>> links::listen_at(const std::string& address) {
   auto mine = authority_.credentials();
   if (!mine)
     return mine.failure();
-  const auto failed = [&address](const std::string& why) {
-    return security_failure{security_error::wrong_state, concat({"cannot listen at ", address, ": ", why})};
-  };
   // gRPC does not say why, and writes to standard error.
   if (auto why = listen_obstacle(address))
-    return failed(*why);
+    return cannot_listen(address, *why);
   using namespace grpc::experimental;
   TlsServerCredentialsOptions tls{std::make_shared<StaticDataCertificateProvider>(
     mine->authority_pem, std::vector<IdentityKeyCertPair>{{std::string{mine->key_pem.view()}, mine->chain_pem}})};
@@ -708,7 +713,7 @@ security_result<std::unique_ptr<links::listening>> links::listen_at(const std::s
   builder.RegisterService(out->answering.get());
   out->server = builder.BuildAndStart();
   if (!out->server || port == 0)
-    return failed(listen_obstacle(address).value_or("the port is taken"));
+    return cannot_listen(address, listen_obstacle(address).value_or("the port is taken"));
   return out;
 }
 
@@ -720,6 +725,9 @@ std::optional<std::string> links::serve(const std::string& address) {
   }
   // Two addresses of one port may be one: the new listener then waits for the end of the old one.
   const auto before = listening_ && has_port_of(listening_->address, address) ? listening_->address : "";
+  if (!before.empty() && before != address)
+    if (auto why = listen_obstacle(address, port_is::ours))
+      return cannot_listen(address, *why).text; // the members keep their links
   if (!before.empty())
     listening_ = nullptr;
   auto opened = listen_at(address);
@@ -731,6 +739,11 @@ std::optional<std::string> links::serve(const std::string& address) {
     if (auto again = listen_at(before))
       listening_ = std::move(*again);
   return opened.failure().text;
+}
+
+bool links::listens() {
+  std::lock_guard alone{serve_mutex_};
+  return listening_ != nullptr;
 }
 
 void links::stop() {

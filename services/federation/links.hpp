@@ -108,6 +108,7 @@ public:
   /// Listens for the nodes of the cluster at this host:port and no longer at the address before; empty = does not listen. When it cannot, it returns
   /// a text for people, and goes on to listen at the other address before, if there was one.
   std::optional<std::string> serve(const std::string& address);
+  bool listens();
   /// Ends all connections and opens no new one.
   void stop();
 

@@ -42,7 +42,7 @@ bool has_port_of(const std::string& address, const std::string& other) {
   return one && two && one->port == two->port;
 }
 
-std::optional<std::string> listen_obstacle(const std::string& address) {
+std::optional<std::string> listen_obstacle(const std::string& address, port_is now) {
   const auto at = parse_address(address);
   if (!at)
     return "it must be host:port";
@@ -53,9 +53,15 @@ std::optional<std::string> listen_obstacle(const std::string& address) {
   if (auto error = getaddrinfo(at->host.c_str(), at->port.c_str(), &hints, &found))
     return concat({at->host, ": ", gai_strerror(error)});
   std::unique_ptr<addrinfo, give_back_addresses> addresses{found};
+  // One address of a name is enough, as for gRPC: localhost may have one of a family that this machine does not have.
   int error = 0;
-  for (const auto* a = found; a && error == 0; a = a->ai_next)
-    error = bind_error(*a);
+  for (const auto* a = found; a; a = a->ai_next) {
+    const auto here = bind_error(*a);
+    if (here == 0 || (here == EADDRINUSE && now == port_is::ours))
+      return std::nullopt;
+    if (error == 0)
+      error = here;
+  }
   switch (error) {
     case EADDRINUSE: return "another program has the port";
     case EADDRNOTAVAIL: return "this machine does not have the address";

@@ -32,14 +32,18 @@ std::optional<std::string> node_listener::begin(const std::string& address) {
 
 std::optional<std::string> node_listener::move(const std::string& address) {
   std::lock_guard alone{attempts_};
+  std::string before;
   {
     std::lock_guard guard{mutex_};
     if (address_ == address && failed_.empty())
       return std::nullopt;
+    before = address_;
   }
   auto wrong = links_.serve(address);
   if (!wrong)
     settle(address, wrong);
+  else if (!before.empty() && !links_.listens())
+    settle(before, links_.serve(before)); // somebody else took the port meanwhile
   return wrong;
 }
 

@@ -97,7 +97,9 @@ void server::on_home_news() {
   while (read(home_news_.get(), events.data(), events.size()) > 0) {
   }
   const auto files = {dir_.database(), lock_file(dir_), dir_.keeper_socket()};
-  const auto is_there = [this](const auto& file) { return faccessat(root_.get(), file.filename().c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; };
+  const auto is_there = [this](const auto& file) {
+    return faccessat(root_.get(), file.filename().c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+  };
   if (quitting_ || std::any_of(files.begin(), files.end(), is_there))
     return;
   log_.line("the state directory was removed");

@@ -86,7 +86,11 @@ std::vector<std::string> obstacles_to_start(const state_dir& dir) {
     out.push_back(*wrong);
   if (fs::exists(dir.database(), ec) && take_ownership(dir.lock_file())) {
     look_at_store(dir.database(), out);
-    look_for_twin(dir, out);
+    std::vector<std::string> twins;
+    look_for_twin(dir, twins);
+    // A node that has started meanwhile is no copy of this one.
+    if (take_ownership(dir.lock_file()))
+      out.insert(out.end(), twins.begin(), twins.end());
   }
   return out;
 }

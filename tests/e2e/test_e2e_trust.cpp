@@ -316,7 +316,8 @@ TEST_CASE("an agent does not take its guard out or weaken it, and may strengthen
   const auto before = file_text(settings);
   REQUIRE_FALSE(before.empty());
   for (const auto* how :
-       {"--uninstall --yes --host claude", "--uninstall --yes", "--host claude --yes", "--host all --enforce --yes", "--fail-closed --yes"}) {
+       {"--uninstall --yes --host claude", "--uninstall --yes", "--host claude --yes", "--host all --enforce --yes", "--fail-closed --yes",
+        "--uninstall --dry-run=false --yes --host claude", "--host claude --yes --enforce=false --fail-closed=false"}) {
     auto r = node.agent(with_status("install " + std::string{how}));
     CHECK_MESSAGE(is_refused(r), how, ": ", r.out, r.err);
     CHECK_MESSAGE(r.err.find("for a person to do") != std::string::npos, how, ": ", r.err);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <set>
@@ -18,16 +19,23 @@ namespace {
 
 using nlohmann::json;
 
-const std::string scope = "/bench/mcp";
+/// An agent registers with a directory that exists.
+std::string existing(const char* name) {
+  const auto directory = std::filesystem::temp_directory_path() / "swarm-bench" / name;
+  std::filesystem::create_directories(directory);
+  return std::filesystem::canonical(directory).string();
+}
+
+const std::string scope = existing("mcp");
 /// Apart from the thousands of tasks that the tools leave behind: all of them come with an answer that says "task_updates".
-const std::string quiet_scope = "/bench/quiet";
-constexpr const char* free_file = "/bench/mcp/free.cpp";
-constexpr const char* locked_file = "/bench/mcp/locked.cpp"; // by a peer
-constexpr int starts = 20;                                   // per round
-constexpr int repetitions = 20;                              // of each way to wake, per round
-constexpr int checks = 30;                                   // per round
-constexpr int racers = 64;                                   // servers that claim at once
-constexpr int contested = 1'000;                             // tasks they claim
+const std::string quiet_scope = existing("quiet");
+const std::string free_file = scope + "/free.cpp";
+const std::string locked_file = scope + "/locked.cpp"; // by a peer
+constexpr int starts = 20;                             // per round
+constexpr int repetitions = 20;                        // of each way to wake, per round
+constexpr int checks = 30;                             // per round
+constexpr int racers = 64;                             // servers that claim at once
+constexpr int contested = 1'000;                       // tasks they claim
 
 /// An agent's MCP server, spoken to as its host does: a line out, a line back.
 class agent {
@@ -267,7 +275,7 @@ private:
 
   void hook_checks() {
     std::vector<double> allowed, denied, bare;
-    auto ask_about = [&](const char* file) {
+    auto ask_about = [&](const std::string& file) {
       return hook("pre-tool-use", {{"tool_name", "Write"}, {"tool_use_id", "t"}, {"tool_input", {{"file_path", file}, {"content", "text"}}}});
     };
     for (int i = 0; i < checks; ++i) {

@@ -120,9 +120,12 @@ v1::Reply store(transaction& tx, v1::Session s, const v1::RegisterSession& r, bo
   if (!r.node_id().empty()) {
     s.set_node_id(r.node_id());
     s.set_node_name(r.node_name());
-    if (auto refusal = would_rename_locks(tx, s, r.checkout()))
-      return *refusal;
-    s.set_checkout(r.checkout());
+    // A session that goes on keeps the names that its files have.
+    auto renames = would_rename_locks(tx, s, r.checkout());
+    if (renames && !adopted_existing)
+      return *renames;
+    if (!renames)
+      s.set_checkout(r.checkout());
   }
   if (auto refusal = bind_token(tx, s, r.token_hash()))
     return *refusal;

@@ -126,7 +126,8 @@ private:
   /// A node names itself for what only its host has the directory for, which is no choice of hosts.
   std::string chosen_host() const {
     const auto& from = tx_.command().principal().node();
-    return d_.on() == (from.empty() ? tx_.in().node_id : from) ? std::string{} : d_.on();
+    const auto& own = from.empty() ? tx_.in().node_id : from;
+    return d_.directory().starts_with('/') && d_.on() == own ? std::string{} : d_.on();
   }
 
   std::string further_key(const std::string& key) const {

@@ -19,7 +19,8 @@ struct named_scope {
     cmd.mutable_principal()->set_node(node);
     return cmd;
   }
-  v1::Reply registers(const std::string& label, const std::string& node, const std::string& directory, const std::string& checkout = {}) {
+  v1::Reply registers(const std::string& label, const std::string& node, const std::string& directory, const std::string& checkout = {},
+                      const std::string& adopts = {}) {
     auto cmd = of({}, node);
     auto& r = *cmd.mutable_register_session();
     r.set_label(label);
@@ -29,6 +30,7 @@ struct named_scope {
     r.set_root(directory);
     r.set_checkout(checkout);
     r.set_lease_ms(600'000);
+    r.set_adopt_session_id(adopts);
     return w.reply(cmd);
   }
   std::string session(const std::string& label, const std::string& node, const std::string& directory, const std::string& checkout = {}) {
@@ -58,6 +60,17 @@ TEST_CASE("a session makes no checkout of a directory in which one of its host h
   CHECK(s.registers("name:cid", "p", "/other", "/other").refusal().text().find("name:ann waits for /other/x") != std::string::npos);
   CHECK_FALSE(s.registers("name:cid", "r", "/other", "/other").has_refusal());
   CHECK_FALSE(s.registers("name:cid", "p", "/third", "/third").has_refusal());
+}
+
+TEST_CASE("a session that goes on keeps the names of what it holds, and is not refused for them") {
+  named_scope s;
+  const auto ann = s.session("name:ann", "p", "/game");
+  REQUIRE_FALSE(s.lock(ann, "p", "/game/README").has_refusal());
+  const auto again = s.registers("name:ann", "p", "/game", "/game", ann);
+  REQUIRE_MESSAGE(again.has_session(), again.refusal().text());
+  CHECK(again.session().session().id() == ann);
+  CHECK(again.session().session().checkout().empty());
+  CHECK(s.registers("name:bob", "p", "/game", "/game").refusal().code() == v1::Refusal::STATE);
 }
 
 TEST_CASE("a further session in a checkout renames nothing") {

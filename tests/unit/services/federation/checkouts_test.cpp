@@ -173,6 +173,17 @@ TEST_CASE("a session that registers in a named scope makes its repository a chec
   CHECK(w.kept->learn("git:host/me/other", other));
 }
 
+TEST_CASE("a clone that lies in a checkout of its scope has its names from that one") {
+  shared_world w;
+  const auto outer = w.repository("outer", "https://host/me/x"), inner = w.repository("outer/copy", "https://host/me/x");
+  CHECK(w.kept->learn("game", outer));
+  CHECK_FALSE(w.kept->learn("game", inner));
+  CHECK(w.kept->stored("game", inner + "/a.c") == "copy/a.c");
+  const auto later = w.repository("around", "https://host/me/x"), first = w.repository("around/copy", "https://host/me/x");
+  CHECK(w.kept->learn("second", first));
+  CHECK_FALSE(w.kept->learn("second", later));
+}
+
 TEST_CASE("a directory in which another repository lies by now gets no worker, and is known as replaced") {
   shared_world w;
   auto share = [&](const std::string& root) {
