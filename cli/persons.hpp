@@ -14,7 +14,7 @@ namespace swarm::cli {
 /// when nothing says so. A login counts where a node tells of it.
 std::string why_no_person(const invocation&);
 
-/// Throws `failure` when the command, as it was parsed, is a person's without a node, and who runs it is none.
+/// Throws `failure` when the parsed command is for people to run where no node can say who asks, and the caller is no person.
 void refuse_who_is_no_person(const invocation&, const CLI::App& command);
 
 /// For what the operator alone may ask of the node, before anybody is asked anything. Who is somebody else is refused by `call`, which the node

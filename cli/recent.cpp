@@ -50,7 +50,7 @@ nlohmann::json place(kind_of_thing kind, const std::string& node, const std::str
 
 /// What tells the processes of this boot and container from those of others.
 std::string place_of_processes() {
-  // Numbers of processes and their start times begin anew with each boot.
+  // After a reboot, a process id and a start time may belong to another process.
   std::string boot;
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
   // Containers that share a state directory count their processes each for itself.

@@ -130,7 +130,7 @@ public:
   copied_files& operator=(const copied_files&) = delete;
   /// A copy that fails leaves nothing: this is whole by then, so that its end removes what there is.
   void copy(const std::string& store) {
-    for (const auto* suffix : {"", "-wal", ".commits"}) { // the index beside them is made anew
+    for (const auto* suffix : {"", "-wal", ".commits"}) { // SQLite makes the index file again
       if (!std::filesystem::exists(store + suffix))
         continue;
       std::filesystem::copy_file(store + suffix, path_ + suffix);

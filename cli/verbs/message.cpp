@@ -24,7 +24,7 @@ constexpr std::string_view person = "operator";
 /// Whom mail is for: a session, or the person who runs the node.
 std::string recipient_named(const invocation& cli, const std::string& who) { return who == person && !cli.is_swarm_mcp() ? who : cli.find(who).id(); }
 
-/// Whom mail is from: a session, or who is none.
+/// Whom mail is from: a session, or a sender that is no session.
 std::string sender_named(const invocation& cli, const std::string& who) {
   return domain::is_reserved_sender(who) && !cli.is_swarm_mcp() ? who : cli.find(who).id();
 }

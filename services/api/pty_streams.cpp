@@ -36,7 +36,7 @@ void pull(caf::stateful_actor<State>* self) {
         s.sent += c->data().size();
         auto caught_up = c->data().empty() && c->gap() == 0;
         auto over = c->ended() || (!s.read.wait && caught_up) || (s.limit != 0 && s.sent >= s.limit);
-        // A terminal of another node answers a wait that nothing ended; to whoever types here, an empty chunk is the word that an input was taken.
+        // A terminal of another node answers a wait in which nothing happened. It is not passed on: an empty chunk says that an input was taken.
         auto room = (s.read.wait && caught_up && !over) || s.io->push(*c);
         if (over) {
           s.complete = true;
