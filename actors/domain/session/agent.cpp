@@ -20,13 +20,13 @@ v1::AgentReport* find_source(report_list& reports, const std::string& source) {
   return i == reports.end() ? nullptr : &*i;
 }
 
-/// The source's report, else the oldest: a question last, for sources that come and go must not make it forgotten.
+/// The source's report, else the oldest. While a question is open only reports that the agent is blocked are added, so nothing but a newer question
+/// makes an older one forgotten.
 report_list::iterator replaced_by(report_list& reports, const std::string& source) {
   auto known = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.source() == source; });
   if (known != reports.end() || reports.size() < static_cast<int>(limits::agent_sources_max))
     return known;
-  auto rank = [](const v1::AgentReport& r) { return std::pair{is_question(r), r.reported_at_ms()}; };
-  return std::min_element(reports.begin(), reports.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return std::min_element(reports.begin(), reports.end(), [](const auto& a, const auto& b) { return a.reported_at_ms() < b.reported_at_ms(); });
 }
 
 /// Newest last: of two in one millisecond the later one counts.

@@ -190,7 +190,7 @@ TEST_CASE("whatever is reported in whatever order, an open question ends by a pe
       a.pass(static_cast<std::int64_t>(random() % 400));
       const auto source = "source-" + std::to_string(random() % 7);
       const auto claims = states[random() % 4];
-      switch (random() % 9) {
+      switch (random() % 10) {
         case 0: {
           auto cmd = a.said(report::BLOCKED, source);
           cmd.mutable_report_agent()->set_ttl_ms(random() % 2 ? 300 : 0);
@@ -214,6 +214,7 @@ TEST_CASE("whatever is reported in whatever order, an open question ends by a pe
           a.reply(a.said(claims, source, v1::Principal::OPERATOR));
           asks = false;
           break;
+        case 5: a.reply(a.said(report::BLOCKED, "output", v1::Principal::NODE)); break; // how the screen looks is no question
         default: a.reply(a.said(claims, source));
       }
       const auto row = *a.rows.row<v1::Session>(domain::key(a.id));
