@@ -140,6 +140,23 @@ void program_io::carry_output() {
     is_over_ = true;
   }
   changed_.notify_all();
+  if (complete_)
+    say_what_result_waits_for();
+}
+
+/// The program has ended. That it did is soon known, unless the node can write nothing.
+void program_io::say_what_result_waits_for() {
+  {
+    std::unique_lock lock{mutex_};
+    if (changed_.wait_for(lock, limits::low_disk_retry, [this] { return stopping_.load(); }))
+      return;
+  }
+  try {
+    if (reading_->status().low_disk())
+      options_.around([this] { cli_.io().note("the node's disk is full; the result waits until there is space, see: swarmctl doctor"); });
+  } catch (const call_failed&) {
+    // Whoever follows the task hears that the node is away.
+  }
 }
 
 void program_io::carry_input() {

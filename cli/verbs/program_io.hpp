@@ -52,6 +52,7 @@ public:
 private:
   void carry_output();
   void carry_input();
+  void say_what_result_waits_for();
   void print(const std::string&);
 
   invocation& cli_;

@@ -101,7 +101,10 @@ public:
 };
 
 /// One connection, for one thread at a time but for cancel(), which ends a call or stream of either kind.
-class node_line : public coordination_port, public pty_port {};
+class node_line : public coordination_port, public pty_port {
+public:
+  virtual v1::NodeStatus status() = 0;
+};
 
 /// Where the node is found and whether it may be started.
 class node_finder {

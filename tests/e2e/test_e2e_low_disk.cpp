@@ -150,6 +150,26 @@ TEST_CASE("a node on a disk without a single byte left can be stopped, with its 
   CHECK(node.down({"--yes"}).status == 0);
 }
 
+TEST_CASE("whoever follows a task that ends on a full disk is told what its result waits for, and gets it once there is space") {
+  test_node node;
+  auto disk = disk_of(node);
+  configure(node);
+  node.start();
+  const auto go_on = node.dir().root.parent_path() / "go-on"; // not on that disk
+  auto follower =
+    node.ctl_start({"dispatch", "ends late", "--", "sh", "-c", "echo begun; until [ -e " + go_on.string() + " ]; do sleep 0.05; done; echo over"});
+  REQUIRE(follower.read_until("begun"));
+  disk.fill();
+  REQUIRE(eventually([&] { return node.ctl_json({"status"}).at("low_disk") == true; }));
+  std::ofstream{go_on};
+  CHECK(follower.read_until([](const run_result& r) { return r.err.find("disk is full; the result waits") != std::string::npos; }));
+  CHECK(follower.so_far().out.find("over") != std::string::npos);
+  disk.empty();
+  const auto end = follower.finish();
+  CHECK_MESSAGE(end.status == 0, end.err);
+  CHECK(end.err.find("done") != std::string::npos);
+}
+
 TEST_CASE("a disk without a single byte left loses nothing that was answered") {
   test_node node;
   auto disk = disk_of(node);
