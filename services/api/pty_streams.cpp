@@ -315,6 +315,10 @@ void read_more(attach_self self, bool there_is_room) {
   self->state.reads_when_room = true;
 }
 
+/// The program takes no more, or the input itself was wrong. With any other failure it may have arrived or not, and what is typed next must not be
+/// taken for it.
+bool is_certain(const caf::error& e) { return e == errc::not_found || e == errc::invalid || e == errc::stale; }
+
 /// Size first, then keys; the next frame is read when these were taken.
 void apply(attach_self self, const v1::AttachFrame& f) {
   auto& st = self->state;
@@ -335,10 +339,11 @@ void apply(attach_self self, const v1::AttachFrame& f) {
           [self, person](caf::error& e) {
             if (e == errc::overloaded || (person && e == errc::forbidden))
               return read_more(self, confirm(self)); // it was not taken, which is as certain
-            if (e != errc::forbidden)
+            if (is_certain(e))
               return self->state.io->read_more();
-            self->state.io->close(to_status(e));
-            self->quit();
+            if (e == errc::forbidden)
+              self->state.io->close(to_status(e));
+            self->quit(); // the client attaches again, and knows that keys were on their way
           });
 }
 

@@ -334,6 +334,33 @@ TEST_CASE("a terminal of another host stays attached while one's own node is sus
   CHECK(person.screen().find("no terminal") == std::string::npos);
 }
 
+TEST_CASE("a line that is typed to another host's terminal while the home is away arrives or the person is told that keys are lost") {
+  const std::string short_calls = "call_deadline_default = 3750\n";
+  cluster_of_nodes c{short_calls};
+  test_node b, d;
+  configure(d, short_calls);
+  c.join(b, "b");
+  c.join(d, "d");
+  std::string id = b.ctl_json({"pty", "new", "--", "sh", "-c", "while read -r line; do echo got-$line; done"}).at("id");
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, d.env(), d.work()};
+  person.type("one\r");
+  REQUIRE(person.read_until("got-one"));
+  c.home.kill_node();
+  person.type("lost\r");
+  // Longer than the call that carried it may take.
+  person.read_until("got-lost", std::chrono::milliseconds{8'000});
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK(eventually([&] {
+    person.type("three\r");
+    return person.read_until("got-three", std::chrono::milliseconds{500});
+  }));
+  const auto& screen = person.screen();
+  const bool is_told = screen.find("keys on their way") != std::string::npos || screen.find("are not sent") != std::string::npos;
+  CHECK_MESSAGE((is_told || screen.find("got-lost") != std::string::npos), screen);
+  person.type("\x1d");
+  CHECK(person.finish() == 0);
+}
+
 TEST_CASE("a member's node and its home may stop and come back") {
   cluster_of_nodes c;
   test_node b;
