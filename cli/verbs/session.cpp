@@ -406,7 +406,7 @@ int run_instances(invocation& cli) {
     return code::ok;
   }
   if (sessions.empty()) {
-    cli.io().line("(no instances in scope " + scope_shown(cli) + ")");
+    cli.io().line(none_in_scope(cli, "instances"));
     return code::ok;
   }
   cli.io().line("scope: " + scope_shown(cli));
@@ -446,7 +446,7 @@ void build_remove(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"register", subject::sessions, "register a session; it lasts as long as its heartbeats or its lease",
+  {"register", subject::sessions, "register a session; it ends a minute after the last call in its name, or when --lease-seconds are over",
    "  swarmctl register --label \"identity:work role:reviewer\" --lease-seconds 3600 --json", build_register},
   {"bootstrap", subject::sessions, "show what a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer",
    build_bootstrap},
