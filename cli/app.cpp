@@ -344,7 +344,7 @@ int report(invocation& cli, const std::string& command, const failure& f) {
     cli.io().error("Try: " + name + " --help");
   if (cli.json_wanted() && (f.exit_status != code::usage || !cli.is_swarm_mcp())) {
     if (f.body)
-      cli.io().print(*f.body);
+      cli.io().print(refusal_json(cli, *f.body));
     else if (!text.empty())
       cli.io().print({{"error", text}});
   }

@@ -270,12 +270,27 @@ int exit_code_of(v1::Refusal::Code refusal) noexcept { return refusal == v1::Ref
 
 const std::string& text_for_people(const v1::Refusal& r) noexcept { return r.explanation().empty() ? r.text() : r.explanation(); }
 
+/// Only between refused() and refusal_json().
+constexpr const char* for_people = "for_people";
+
 failure refused(const v1::Reply& reply) {
   // A refusal quotes names that others chose.
   auto text = escape_control(text_for_people(reply.refusal()), false);
   for (const auto& d : reply.refusal().details())
     text += "\n  task " + std::to_string(d.task_index()) + " " + escape_control(d.field() + ": " + d.message(), false);
-  return {exit_code_of(reply.refusal().code()), text, mcp::error(reply)};
+  auto body = mcp::error(reply);
+  if (!reply.refusal().explanation().empty())
+    body[for_people] = reply.refusal().explanation();
+  return {exit_code_of(reply.refusal().code()), text, std::move(body)};
+}
+
+json refusal_json(const invocation& cli, json body) {
+  if (!body.is_object() || !body.contains(for_people))
+    return body;
+  if (!cli.is_swarm_mcp())
+    body["error"] = body[for_people];
+  body.erase(for_people);
+  return body;
 }
 
 failure refused(const v1::Refusal& refusal) {
@@ -302,6 +317,8 @@ std::string one_name_of(const invocation& cli, const std::string& scope) {
 }
 
 std::string scope_shown(const invocation& cli) { return one_name_of(cli, cli.scope()); }
+
+std::string none_in_scope(const invocation& cli, std::string_view what) { return concat({"(no ", what, " in scope ", scope_shown(cli), ")"}); }
 
 std::vector<v1::Session> all_sessions(const invocation& cli, const std::string& scope) {
   auto q = cli.query();

@@ -123,11 +123,13 @@ private:
   mutable bool as_known_ = false; // --as has been looked up
 };
 
-/// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
 /// What a refusal says: more than swarm-mcp's text where that says too little.
 const std::string& text_for_people(const v1::Refusal&) noexcept;
+/// The failure a refusal ends a command with: status 4 for a wait that was too long, else 1.
 failure refused(const v1::Reply&);
 failure refused(const v1::Refusal&);
+/// The body of such a failure as it is printed: with the text for people, or swarm-mcp's under its name.
+json refusal_json(const invocation&, json body);
 int exit_code_of(v1::Refusal::Code) noexcept;
 
 /// The rows of every page of a list.
@@ -142,6 +144,8 @@ std::string shared_name(const v1::CheckoutList& checkouts, const std::string& ro
 std::string one_name_of(const invocation&, const std::string& scope);
 /// The command's scope as people are told: by its name, if hosts share it.
 std::string scope_shown(const invocation&);
+/// "(no locks in scope /srv/game)", for an empty list of `what`.
+std::string none_in_scope(const invocation&, std::string_view what);
 
 /// Every session, task, lock of the scope, in list order.
 std::vector<v1::Session> all_sessions(const invocation&, const std::string& scope);

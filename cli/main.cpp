@@ -1,6 +1,7 @@
 // swarmctl.
 #include "actors/base/atomic_file.hpp"
 #include "actors/base/limits_config.hpp"
+#include "actors/base/owner.hpp"
 #include "actors/base/standard_streams.hpp"
 #include "cli/app.hpp"
 #include "gateway/client/client.hpp"
@@ -41,8 +42,8 @@ int run_command_line(std::string program, std::vector<std::string> args) {
     io.error(std::string{"swarmctl: "} + e.what());
     return code::no_node;
   }
-  // What swarmctl says of the node's bounds is what the node was told. A file that is wrong is the node's matter, which may run.
-  if (auto wrong = swarm::configure_limits(settings.dir.config_file()))
+  // What swarmctl says of the node's bounds is what the node was told. A file that is wrong keeps a node from starting, which then says so itself.
+  if (auto wrong = swarm::configure_limits(settings.dir.config_file()); wrong && swarm::living_owner(settings.dir.lock_file()))
     io.error("swarmctl: " + *wrong + "; going on with the default limits");
   settings.token = env.get("SWARM_TOKEN");
   settings.in_worker = env.in_worker();

@@ -98,16 +98,16 @@ v1::Lock lock_of(const v1::Session& me, const v1::AcquireLock& a) {
   return lock;
 }
 
-std::string identity_of(const v1::Session& s) {
+/// "is identity:work", "has no identity"
+std::string with_identity(const char* is, const char* has, const v1::Session& s) {
   auto token = identity_token(s.label());
-  return token.empty() ? "no identity" : token;
+  return token.empty() ? concat({has, " no identity"}) : concat({is, " ", token});
 }
 
 /// swarm-mcp's text names neither side.
 std::string why_not(const v1::Session& me, const v1::Session& other, const std::string& path) {
-  return path + " is in the working tree of " + other.id().substr(0, 8) + " (" + (other.label().empty() ? "no label" : other.label()) +
-         "), which has " + (identity_token(other.label()).empty() ? "" : "the identity ") + identity_of(other) + "; you have " +
-         (identity_token(me.label()).empty() ? "" : "the identity ") + identity_of(me) +
+  return path + " is in the working tree of " + other.id().substr(0, 8) + " (" + (other.label().empty() ? "no label" : other.label()) + "), which " +
+         with_identity("is", "has", other) + "; you " + with_identity("are", "have", me) +
          ". Register both under one identity (--identity NAME), or work in separate checkouts.";
 }
 

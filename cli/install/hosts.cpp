@@ -55,6 +55,14 @@ std::string server_program(const json* entry) {
   return command.is_array() ? text_of(command.empty() ? nullptr : &command.front()) : text_of(&command);
 }
 
+/// Install names the program by its full path, which hardly anybody does by hand.
+std::function<bool(const std::string&)> with_full_path(std::function<std::string(const std::string&)> program) {
+  return [program = std::move(program)](const std::string& text) {
+    const fs::path named = program(text);
+    return named.is_absolute() && is_our_program(named.string());
+  };
+}
+
 [[noreturn]] void refuse_foreign(const std::string& what, const std::string& program) {
   throw failure(code::refused, "another " + what + " is there under the name " + server_name +
                                  (program.empty() ? "" : " (" + escape_control(program, false) + ")") + "; rename it, or --force to take its place");
@@ -93,6 +101,20 @@ setting json_server(fs::path file, json_dialect dialect, const std::string& key,
     return t.text();
   };
   s.program = [=](const std::string& text) { return server_program(json_text{text}.find(where)); };
+  s.by_install = [=, named = with_full_path(s.program)](const std::string& text) {
+    json_text t{text};
+    const auto* now = t.find(where);
+    // A value that differs is one that the user has changed since.
+    return named(text) && std::all_of(entry.items().begin(), entry.items().end(), [&](const auto& item) { return now->contains(item.key()); });
+  };
+  s.give_back = [where, take = s.take](const std::string& text, const std::string& before) {
+    json_text t{text}, earlier{before};
+    const auto* entry_then = earlier.find(where);
+    if (!entry_then || !is_our_program(server_program(t.find(where))))
+      return take(text, {});
+    t.set(where, *entry_then);
+    return t.text();
+  };
   return s;
 }
 
@@ -190,6 +212,7 @@ setting json_hooks(fs::path file, const agents::agent& agent, const install_opti
         return shell_words(text_of(t.find({"hooks", line.event, std::to_string(g), "hooks", std::to_string(h), "command"})))[0];
     return std::string{};
   };
+  s.by_install = with_full_path(s.program);
   return s;
 }
 
@@ -316,6 +339,7 @@ setting codex_server(fs::path file, const install_options& o) {
   s.what = "MCP server";
   s.file = std::move(file);
   s.program = program;
+  s.by_install = with_full_path(program);
   s.put = [=, force = o.force](const std::string& text, const contents&) {
     auto now = program(text);
     if (toml_has(text, where) && !is_our_program(now)) {
@@ -443,6 +467,7 @@ setting hermes_server(fs::path file, const install_options& o) {
   s.what = "MCP server";
   s.file = std::move(file);
   s.program = program;
+  s.by_install = with_full_path(program);
   s.put = [=, force = o.force, wanted = o.program.string()](const std::string& text, const contents&) {
     yaml_text t{text};
     auto now = program(text);

@@ -34,6 +34,10 @@ struct setting {
   bool former = false;     // of an earlier install; all that is wanted is that it goes
   /// The program that the setting starts, as the file has it; empty for none.
   std::function<std::string(const std::string&)> program = {};
+  /// Whether install has written the entry: one that somebody made by hand is ours as well, and install takes it over.
+  std::function<bool(const std::string&)> by_install = {};
+  /// `take`, but with the entry that `before` has, if any, in the place of ours. Empty where only the whole file can be given back.
+  std::function<std::string(const std::string& text, const std::string& before)> give_back = {};
 };
 
 struct install_host {

@@ -58,7 +58,7 @@ int run_agents(invocation& cli) {
     return code::ok;
   }
   if (rows.empty())
-    cli.io().line("(no agents in scope " + cli.scope() + ")");
+    cli.io().line(none_in_scope(cli, "agents"));
   for (const auto& r : rows) {
     auto text = [&](const char* member) { return r.at(member).is_string() ? r.at(member).get<std::string>() : std::string{"-"}; };
     cli.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  pty=" + short_id(text("pty")) +

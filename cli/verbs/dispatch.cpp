@@ -175,19 +175,6 @@ outcome outcome_of(const v1::Task& task) {
   return out;
 }
 
-std::string outcome_text(const json& details) {
-  std::string out;
-  if (details.contains("signal"))
-    out = "signal " + mcp::dump(details["signal"], -1);
-  else if (details.contains("exit_status"))
-    out = "exit status " + mcp::dump(details["exit_status"], -1);
-  if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
-    out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
-  if (auto end = mcp::told_end(details); !end.empty())
-    out += (out.empty() ? "" : ", ") + end;
-  return out;
-}
-
 /// `shown`: the output has been printed already.
 void print_result(invocation& cli, const v1::Task& task, const outcome& o, bool shown) {
   auto& io = cli.io();
@@ -293,9 +280,12 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
     cli.io().print(payload);
   } else {
     auto worker = o.details.is_object() ? last_worker(cli, d.task()) : std::nullopt;
-    cli.io().note(d.existing()
-                    ? ended_text(cli, d.task()) + (worker ? where_text(cli, command, *worker) : "") + "; this is its result. Run it again with --new"
-                    : "created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
+    // Also with --quiet: nothing was run, which the result alone does not show.
+    if (d.existing())
+      cli.io().error(escape_control(
+        ended_text(cli, d.task()) + (worker ? where_text(cli, command, *worker) : "") + "; this is its result. Run it again with --new", false));
+    else
+      cli.io().note("created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
     print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
     print_worktree(cli.io(), command, d.task());
   }
@@ -514,7 +504,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--env", o->variables, variable_words);
   flag(app, "--no-stdin", o->no_stdin, "no input for the command; without it, a pipe, a file or a device on standard input is passed on");
-  flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens");
+  flag(app, "--quiet,-q", o->quiet, "the output alone: nothing about what happens, except that a result is an old one");
   flag(app, "--new", o->fresh, "a new task even if the same one exists");
   flag(app, "--detach", o->detach, "return once the worker is bound");
   flag(app, "--follow", o->follow, "show the task to its end");
@@ -530,8 +520,8 @@ constexpr verb verbs[] = {
    "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
    "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
    "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
-   "The same line again answers with the same task, unless that failed or was cancelled; --new asks for a fresh one. The exit\n"
-   "status is the worker's.",
+   "The same line again answers with the same task, unless that failed or was cancelled; --new asks for a fresh one, so a script\n"
+   "that must run its command each time passes --new. The exit status is the worker's.",
    build_dispatch, nullptr, "dispatch"},
 };
 

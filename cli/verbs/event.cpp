@@ -290,7 +290,7 @@ int run_subscriptions(invocation& cli) {
     return code::ok;
   }
   if (list.subscriptions().empty())
-    cli.io().line("(no subscriptions)");
+    cli.io().line(none_in_scope(cli, "subscriptions"));
   for (const auto& s : list.subscriptions())
     cli.io().line("  " + s.name() + "  cursor=" + std::to_string(s.cursor()) + "  owner=" + owner_text(s.owner()));
   return code::ok;

@@ -60,11 +60,46 @@ std::string shown_path(const invocation& cli, const fs::path& path) {
   return home.size() > 1 && text.starts_with(home + "/") ? "~" + text.substr(home.size()) : text;
 }
 
-std::string folded(const install_host& host, const fs::path& file, std::string text, const contents& now, bool take) {
+/// The text with all of ours in it.
+std::string put_into(const install_host& host, const fs::path& file, std::string text, const contents& now) {
   for (const auto& s : host.settings)
     if (s.file == file)
-      text = take ? s.take(text, now) : s.put(text, now);
+      text = s.put(text, now);
   return text;
+}
+
+/// The newest text of the file without an entry that install has written: what was there before it came.
+std::optional<std::string> text_before(const setting& s, const settings_file& file) {
+  auto backups = backups_of(file);
+  for (auto i = backups.rbegin(); i != backups.rend(); ++i) {
+    try {
+      if (auto bytes = read_settings(*i).bytes; bytes && !s.by_install(*bytes))
+        return bytes;
+    } catch (const std::exception&) { // it is no longer a file that we can read
+    }
+  }
+  return std::nullopt;
+}
+
+/// The text without us, and with what made way for us.
+std::string taken_out(const install_host& host, const settings_file& file, const contents& now) {
+  auto text = file.bytes.value_or("");
+  for (const auto& s : host.settings) {
+    if (s.file != file.path)
+      continue;
+    auto before = s.by_install ? text_before(s, file) : std::nullopt;
+    const bool by_hand_before = before && s.take(*before, now) != *before;
+    if (by_hand_before && !s.by_install(text))
+      continue; // it has been given back already
+    text = before && s.give_back ? s.give_back(text, *before) : s.take(text, now);
+  }
+  return text;
+}
+
+/// Whether nothing in the text is of an install. An entry that somebody made by hand is not.
+bool is_without_install(const install_host& host, const fs::path& file, const std::string& text, const contents& now) {
+  return std::all_of(host.settings.begin(), host.settings.end(),
+                     [&](const setting& s) { return s.file != file || s.take(text, now) == text || (s.by_install && !s.by_install(text)); });
 }
 
 /// Why the file cannot be changed, with the line that it has as it is: others of our entries may have been put above meanwhile.
@@ -97,7 +132,7 @@ struct original {
 original original_of(const install_host& host, const settings_file& file, const contents& now) {
   auto leads_here = [&](const std::string& text) {
     try {
-      return folded(host, file.path, text, now, false) == *file.bytes && folded(host, file.path, text, now, true) == text;
+      return put_into(host, file.path, text, now) == *file.bytes && is_without_install(host, file.path, text, now);
     } catch (const std::exception&) {
       return false;
     }
@@ -145,7 +180,7 @@ std::vector<change> changes_of(const invocation& cli, const install_host& host, 
     auto now = file.bytes.value_or("");
     const auto& seen = r.uninstall ? before : planned;
     try {
-      after[path] = folded(host, path, now, seen, r.uninstall);
+      after[path] = r.uninstall ? taken_out(host, file, seen) : put_into(host, path, now, seen);
     } catch (const unreadable& e) {
       throw failure(code::refused, shown_path(cli, path) + ", " + objection_to(host, path, now, seen, r.uninstall, e));
     } catch (const failure& e) {
@@ -160,7 +195,7 @@ std::vector<change> changes_of(const invocation& cli, const install_host& host, 
     bool alone = is_ours_alone(host, path);
     if (r.uninstall && alone) {
       c.bytes.reset();
-      c.keep = folded(host, path, now, before, false) != now;
+      c.keep = put_into(host, path, now, before) != now;
     } else if (r.uninstall) {
       if (auto first = original_of(host, file, before); first.known) {
         c.bytes = std::move(first.bytes);

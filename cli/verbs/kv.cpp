@@ -28,7 +28,7 @@ int run_list(invocation& cli, const kv_options& o) {
     return code::ok;
   }
   if (entries.empty())
-    cli.io().line("(no kv entries)");
+    cli.io().line(none_in_scope(cli, o.prefix.empty() ? "kv entries" : "kv entries with that prefix"));
   for (const auto& e : entries)
     cli.io().line("  " + e.key() + "  (" + utc(e.updated_at_ms()) + ")");
   return code::ok;

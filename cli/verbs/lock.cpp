@@ -241,7 +241,7 @@ int run_locks(invocation& cli) {
     return code::ok;
   }
   if (locks.empty())
-    cli.io().line("(no locks in scope " + cli.scope() + ")");
+    cli.io().line(none_in_scope(cli, "locks"));
   for (const auto& view : locks) {
     auto who = holder_of(view);
     if (const auto& pane = view.owner().workspace().pane_id(); !pane.empty())

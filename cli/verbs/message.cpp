@@ -62,7 +62,7 @@ public:
     for (const auto& m : messages)
       show(m);
     if (messages.empty())
-      cli_.io().line(o_.all_scopes ? "(no messages for you)" : "(no messages for you in scope " + cli_.scope() + ")");
+      cli_.io().line(o_.all_scopes ? "(no messages for you)" : none_in_scope(cli_, "messages for you"));
     return code::ok;
   }
 
@@ -190,7 +190,7 @@ int run_messages(invocation& cli, const list_options& o) {
     return code::ok;
   }
   if (messages.messages().empty())
-    cli.io().line("(no messages)");
+    cli.io().line(none_in_scope(cli, o.to.empty() && o.from.empty() ? "messages" : "such messages"));
   for (const auto& m : messages.messages())
     print_message(cli, m, " → " + short_id(m.recipient()));
   return code::ok;

@@ -230,14 +230,12 @@ std::string one_program(const v1::PtyInfo& p) {
   return short_id(p.id()) + "  " + (p.name().empty() ? "" : p.name() + "  ") + command;
 }
 
-std::string programs_text(std::size_t n) { return n == 1 ? "1 program" : std::to_string(n) + " programs"; }
-
 /// Whether to go on. Asks only somebody who can answer.
 bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInfo>& programs) {
   if (o.yes || o.keep_programs || programs.empty() || cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
     return true;
   std::string question =
-    programs_text(programs.size()) + (programs.size() == 1 ? " runs on this node and ends with it:" : " run on this node and end with it:");
+    counted(programs.size(), "program") + (programs.size() == 1 ? " runs on this node and ends with it:" : " run on this node and end with it:");
   for (const auto& p : programs)
     question += "\n  " + escape_control(one_program(p), false);
   cli.io().error(question);
@@ -250,7 +248,7 @@ bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInf
 void tell_ended(const invocation& cli, const std::vector<v1::PtyInfo>& programs) {
   if (programs.empty())
     return;
-  std::string text = "ended " + programs_text(programs.size()) + ":";
+  std::string text = "ended " + counted(programs.size(), "program") + ":";
   for (const auto& p : programs)
     text += "\n  " + escape_control(one_program(p), false);
   cli.io().error(text);

@@ -69,6 +69,19 @@ bool print_output_tail(invocation& cli, const v1::Task& task) {
   return true;
 }
 
+std::string outcome_text(const json& details) {
+  std::string out;
+  if (details.contains("signal"))
+    out = "signal " + mcp::dump(details["signal"], -1);
+  else if (details.contains("exit_status"))
+    out = "exit status " + mcp::dump(details["exit_status"], -1);
+  if (details.contains("duration_ms") && details["duration_ms"].is_number_integer())
+    out += (out.empty() ? "" : ", ") + duration(details["duration_ms"].get<std::int64_t>());
+  if (auto end = mcp::told_end(details); !end.empty())
+    out += (out.empty() ? "" : ", ") + end;
+  return out;
+}
+
 void note_lost(const invocation& cli, std::uint64_t bytes) { cli.io().note(byte_count(bytes) + " of the output are no longer kept"); }
 
 } // namespace swarm::cli

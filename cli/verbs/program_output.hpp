@@ -21,6 +21,9 @@ bool print_output(invocation&, const v1::Spawn&, bool follow);
 /// Prints the end of the output, which the task itself keeps. Returns false when there is none.
 bool print_output_tail(invocation&, const v1::Task&);
 
+/// How a command ended, of its task's result: "exit status 3, 1.2 s, it was ended on request".
+std::string outcome_text(const json& details);
+
 /// Notes that this many bytes of an output are lost.
 void note_lost(const invocation&, std::uint64_t bytes);
 

@@ -118,7 +118,7 @@ int run_list(invocation& cli, bool all) {
     return code::ok;
   }
   if (list.empty()) {
-    cli.io().line("(no terminals)");
+    cli.io().line(all ? "(no terminals)" : none_in_scope(cli, "terminals"));
     return code::ok;
   }
   const auto nodes = node_names(cli);
@@ -195,7 +195,8 @@ struct read_state {
 
 bool take(invocation& cli, read_state& state, const v1::PtyChunk& chunk) {
   if (chunk.gap() != 0)
-    cli.io().error(std::to_string(chunk.gap()) + " bytes before offset " + std::to_string(chunk.offset()) + " are no longer kept");
+    cli.io().error(counted(chunk.gap(), "byte") + " before offset " + std::to_string(chunk.offset()) + (chunk.gap() == 1 ? " is" : " are") +
+                   " no longer kept");
   if (!std::exchange(state.started, true))
     state.first = chunk.offset();
   if (!chunk.data().empty() || chunk.gap() != 0)
@@ -317,7 +318,7 @@ int run_send(invocation& cli, const send_options& o) {
   if (cli.json_wanted())
     cli.io().print({{"ok", true}, {"id", id}, {"accepted", accepted}});
   else
-    cli.io().line("sent " + std::to_string(accepted) + " bytes to " + short_id(id));
+    cli.io().line("sent " + counted(accepted, "byte") + " to " + short_id(id));
   return code::ok;
 }
 

@@ -353,6 +353,16 @@ int wait_for_end(invocation& cli, routines::run& run, const routines::ports& por
   return run.succeeded() ? code::ok : code::refused;
 }
 
+/// The plan with the agents that the run would ask for; refused as the run would be. Nobody is asked who a session is: that needs a node.
+std::vector<routines::planned_step> plan_with_harnesses(const invocation& cli, const routine_options& o, const prepared& p, const std::string& root) {
+  try {
+    return routines::with_harnesses(p.plan, wishes_of(cli, std::nullopt, o),
+                                    [&](const std::string& harness) { return settings_of_worker(cli, std::nullopt, "", harness, root).harness; });
+  } catch (const routines::refused_run& e) {
+    throw failure(code::refused, e.what());
+  }
+}
+
 int run_dry(invocation& cli, const routines::routine_file& routine, const prepared& p, const std::string& objection) {
   if (cli.json_wanted()) {
     auto out = routines::plan_json(routine, p.values, p.plan);
@@ -377,8 +387,10 @@ int run_run(invocation& cli, const routine_options& o) {
   if (!objection.empty() && !o.dry_run)
     throw failure(code::refused, objection);
   auto ready = prepare(where, routine, o);
-  if (o.dry_run)
+  if (o.dry_run) {
+    ready.plan = plan_with_harnesses(cli, o, ready, where.root);
     return run_dry(cli, routine, ready, objection);
+  }
   auto requester = cli.named_actor();
   // Steps are routed while the events come: a call on the events' own connection would take its cancelling away from it.
   auto further = o.wait ? cli.node().finder.connect("", !cli.flags.no_autostart) : nullptr;

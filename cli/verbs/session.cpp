@@ -125,7 +125,7 @@ void build_register(CLI::App& app, invocation& cli) {
   registration_options(app, *o);
   option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--lease-seconds", o->lease_s,
-         "seconds that the session lives; without it, it ends " + duration(limits::session_reclaim().count()) + " after its last call");
+         "seconds that the session lives; without it, it ends " + duration(limits::session_reclaim().count()) + " after it last changed something");
   on_run(app, cli, [o, &cli] { return run_register(cli, *o); });
 }
 
@@ -406,7 +406,7 @@ int run_instances(invocation& cli) {
     return code::ok;
   }
   if (sessions.empty()) {
-    cli.io().line("(no instances in scope " + scope_shown(cli) + ")");
+    cli.io().line(none_in_scope(cli, "instances"));
     return code::ok;
   }
   cli.io().line("scope: " + scope_shown(cli));
@@ -446,7 +446,7 @@ void build_remove(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"register", subject::sessions, "register a session; it lasts as long as its heartbeats or its lease",
+  {"register", subject::sessions, "register a session; it ends a minute after it last changed something, or when --lease-seconds are over",
    "  swarmctl register --label \"identity:work role:reviewer\" --lease-seconds 3600 --json", build_register},
   {"bootstrap", subject::sessions, "show what a session needs to start: peers, unread messages, tasks", "  swarmctl bootstrap --as reviewer",
    build_bootstrap},

@@ -129,7 +129,7 @@ int run_spawns(invocation& cli, const spawns_options& o) {
     return code::ok;
   }
   if (spawns.empty()) {
-    cli.io().line("(no spawns)");
+    cli.io().line(none_in_scope(cli, !o.task.empty() ? "such spawns" : o.live ? "live spawns" : "spawns"));
     return code::ok;
   }
   const auto nodes = node_names(cli);
@@ -188,7 +188,7 @@ int run_approvals(invocation& cli, bool all) {
     return code::ok;
   }
   if (list.approvals().empty())
-    cli.io().line("(no approvals)");
+    cli.io().line(none_in_scope(cli, all ? "approvals" : "open approvals"));
   // Those are a state of the task, without a row here.
   if (list.approvals().empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
     cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");

@@ -6,8 +6,10 @@
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/hosts_asked.hpp"
+#include "cli/verbs/program_output.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/task_follow.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -116,7 +118,7 @@ void print_tasks(invocation& cli, const tasks_options& o) {
     cli.io().print(out);
   } else if (tasks.empty()) {
     const auto what = o.open ? "open tasks" : o.statuses.empty() ? "tasks" : "tasks of that status";
-    cli.io().line(concat({"(no ", what, o.all_scopes ? "" : " in scope " + scope_shown(cli), ")"}));
+    cli.io().line(o.all_scopes ? concat({"(no ", what, ")"}) : none_in_scope(cli, what));
   } else {
     cli.io().painted_line(tasks_text(cli, o, tasks));
   }
@@ -181,7 +183,18 @@ std::string text_of(const json& value) {
   return out;
 }
 
-/// As the row with --json, without what says nothing, and with times for people.
+/// Of a command how it ended; its output is for `logs`. The result of other tasks is what somebody wrote.
+std::string result_text(const v1::Task& task) {
+  mcp::task_follow known;
+  known.task = task;
+  const auto details = known.details();
+  if (!details.is_object())
+    return task.result();
+  const auto ended = outcome_text(details);
+  return (ended.empty() ? "" : ended + "; ") + "its output: swarmctl logs " + short_id(task.id());
+}
+
+/// As the row with --json, without what says nothing, and with times and results for people.
 void print_task(invocation& cli, const v1::Task& task) {
   const std::map<std::string, std::int64_t> times{{"created_at", task.created_at_ms()},
                                                   {"updated_at", task.updated_at_ms()},
@@ -192,7 +205,8 @@ void print_task(invocation& cli, const v1::Task& task) {
     if (says_nothing(value) || name == "changed_at") // which is updated_at once more
       continue;
     auto time = times.find(name);
-    cli.io().painted_line(name + ": " + hanging(time == times.end() ? text_of(value) : moment(cli, time->second)));
+    auto text = time != times.end() ? moment(cli, time->second) : name == "result" ? result_text(task) : text_of(value);
+    cli.io().painted_line(name + ": " + hanging(text));
   }
 }
 

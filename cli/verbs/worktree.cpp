@@ -388,7 +388,8 @@ int run_merge(invocation& cli, const std::string& who, bool force) {
     cli.io().print(out);
     return code::ok;
   }
-  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " + std::to_string(s.ahead) + " commits)");
+  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " +
+                counted(static_cast<std::uint64_t>(s.ahead), "commit") + ")");
   if (!kept.empty())
     cli.io().error("its worktree stays: " + escape_control(kept, false));
   return code::ok;

@@ -149,6 +149,12 @@ tool_outcome routine_run(const tool_call& call) {
   if (!problems.empty())
     return said_error(joined(problems));
   if (dry) {
+    try {
+      plan = routines::with_harnesses(std::move(plan), wishes_of(call),
+                                      [&](const std::string& harness) { return call.process.worker(call.session, "", harness, where.root).harness; });
+    } catch (const routines::refused_run& e) {
+      return said_error(e.what());
+    }
     auto out = routines::plan_json(routine, values, plan);
     out["dry_run"] = true;
     out["trusted"] = objection.empty();

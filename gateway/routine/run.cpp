@@ -71,14 +71,36 @@ std::string run::store_key() const {
   return "routine/" + name_ + "/" + to_hex(sha256(parts)).substr(0, hash_digits);
 }
 
-std::string run::harness_of(std::size_t i) const {
-  if (!wishes_.spawn)
+std::string harness_for(const step& s, const wishes& w) {
+  if (!w.spawn)
     return {};
-  for (const auto* named : {&wishes_.harness, &step_at(i).harness})
+  for (const auto* named : {&w.harness, &s.harness})
     if (!named->empty())
       return *named;
-  return wishes_.harness_else;
+  return w.harness_else;
 }
+
+void require_agent(const std::string& harness) {
+  if (!harness.empty() && !domain::is_agent(harness))
+    throw refused_run("the harness " + harness + " is no agent: the steps of a routine are work for agents, not commands");
+}
+
+std::vector<planned_step> with_harnesses(std::vector<planned_step> plan, const wishes& w,
+                                         const std::function<std::string(const std::string&)>& agent_of) {
+  auto resolved = [&](const step& s) {
+    auto harness = harness_for(s, w);
+    if (!harness.empty())
+      harness = agent_of(harness);
+    require_agent(harness);
+    return harness;
+  };
+  for (auto& p : plan)
+    p.what.harness = resolved(p.what);
+  resolved(step{}); // the summary's
+  return plan;
+}
+
+std::string run::harness_of(std::size_t i) const { return harness_for(step_at(i), wishes_); }
 
 // -- making the tasks ------------------------------------------------------------------
 
@@ -206,8 +228,7 @@ void run::check_rights(const ports& p) const {
     environment_list environment;
     if (!harness.empty()) {
       auto worker = p.worker_of(harness);
-      if (!domain::is_agent(worker.harness))
-        throw refused_run("the harness " + worker.harness + " is no agent: the steps of a routine are work for agents, not commands");
+      require_agent(worker.harness);
       body.set_harness(worker.harness);
       environment = std::move(worker.environment);
     }

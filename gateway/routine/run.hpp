@@ -58,6 +58,11 @@ struct wishes {
   bool follows = false;       // the caller stays until the end and writes the summary
 };
 
+/// The harness that a run with these wishes asks for; empty when it starts nobody for the step.
+std::string harness_for(const step&, const wishes&);
+/// Throws refused_run for the harness of a step that is no agent; empty is nobody.
+void require_agent(const std::string& harness);
+
 class run {
 public:
   run(const routine_file&, values, std::vector<planned_step>, std::string root, wishes);
@@ -142,6 +147,9 @@ private:
   std::vector<std::pair<std::string, std::string>> mail_; // about the steps: sender and content
 };
 
+/// The steps with the harness that a run with these wishes asks for. `agent_of` resolves an agent's name as ports::worker_of does. Throws refused_run
+/// for a harness that is no agent, as start() does; needs no node.
+std::vector<planned_step> with_harnesses(std::vector<planned_step>, const wishes&, const std::function<std::string(const std::string&)>& agent_of);
 /// The steps that a run would make; needs no node.
 json plan_json(const routine_file&, const values&, const std::vector<planned_step>&);
 /// The content of a routine's file. `trusted`: it may run.

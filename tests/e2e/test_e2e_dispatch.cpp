@@ -65,6 +65,9 @@ TEST_CASE("dispatch shows created, spawned, claimed and done in this order and e
   auto quiet = node.ctl(exec_line("quietly", "echo alone", {"-q"}));
   CHECK(quiet.out == "alone\n");
   CHECK(quiet.err.empty());
+  auto repeated = node.ctl(exec_line("quietly", "echo alone", {"-q"}));
+  CHECK(repeated.out == "alone\n");
+  CHECK_MESSAGE(repeated.err.find("ago; this is its result. Run it again with --new") != std::string::npos, repeated.err);
   auto killed = node.ctl(exec_line("die", "kill -TERM $$"));
   CHECK(killed.status == 128 + SIGTERM);
 }

@@ -113,6 +113,28 @@ TEST_CASE("docs/uninstall.md takes out what was put in, and leaves a home as it 
   CHECK(file_text(home / ".claude/settings.json") == settings);
 }
 
+TEST_CASE("docs/hooks.md has each event to try by hand, with what the hook answers") {
+  const auto steps = steps_of(file_text(documents() / "hooks.md"), "Each event by hand");
+  test_node node;
+  const auto env = at_a_shell(node);
+  std::string events;
+  for (const auto& s : steps) {
+    CAPTURE(s.line);
+    auto r = must(s.line, env, node.work());
+    CAPTURE(r.out);
+    CHECK_MESSAGE(r.err.empty(), r.err);
+    auto missing = missing_in(r, s.output);
+    CHECK_MESSAGE(!missing, "it does not say: ", *missing);
+    const std::string hook = " | swarmctl hook claude ";
+    if (auto at = s.line.find(hook); at != s.line.npos) {
+      events += s.line.substr(at + hook.size()) + " ";
+      CHECK(s.output.empty() == r.out.empty());
+    }
+  }
+  for (const auto* event : {"session-start", "prompt-submit", "pre-tool-use", "post-tool-use", "notification", "stop", "session-end"})
+    CHECK_MESSAGE(events.find(event) != events.npos, event);
+}
+
 TEST_CASE("every script of docs/examples does what its head says, leaves nothing behind, and is in the list") {
   CHECK(promised_by("#!/bin/sh\n# Shows.\n#\n# Prints:\n#   a …\n#   b\nset -eu\n#   c\n") == std::vector<std::string>{"a …", "b"});
   const auto list = file_text(documents() / "examples/README.md");

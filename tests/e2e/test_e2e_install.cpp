@@ -242,6 +242,52 @@ TEST_CASE("taking out needs no flags, whatever it was put in with, and brings ba
   CHECK(file_text(home.path / ".claude/settings.json") == "{}");
 }
 
+TEST_CASE("an entry that was made by hand before us is there again when we go") {
+  const std::map<std::string, std::string> by_hand{
+    {".claude.json", "{\n  \"mcpServers\": {\n    \"swarm\": {\n      \"type\": \"stdio\",\n      \"command\": \"swarmctl\",\n      \"args\": [\n"
+                     "        \"mcp\"\n      ],\n      \"env\": {}\n    }\n  }\n}\n"},
+    {".codex/config.toml", "[mcp_servers.swarm]\ncommand = \"swarmctl\"\nargs = [\"mcp\"]\n"},
+    {".config/opencode/opencode.json", "{\"mcp\": {\"swarm\": {\"type\": \"local\", \"command\": [\"swarmctl\", \"mcp\"]}}}\n"},
+    {".gemini/settings.json", "{\"mcpServers\": {\"swarm\": {\"command\": \"swarmctl\", \"args\": [\"mcp\"]}}}\n"},
+    {".hermes/config.yaml", "mcp_servers:\n  swarm:\n    command: swarmctl\n    args: [mcp]\n"},
+  };
+  fresh_home home;
+  for (const auto& [name, text] : by_hand)
+    write(home.path / name, text);
+  REQUIRE(home.install({"--host", "all"}).status == 0);
+  REQUIRE(home.install({"--host", "all", "--enforce"}).status == 0);
+  for (auto again : {false, true}) {
+    CAPTURE(again);
+    REQUIRE(home.install({"--host", "all", "--uninstall"}).status == 0);
+    for (const auto& [name, text] : by_hand) {
+      CAPTURE(name);
+      CHECK(file_text(home.path / name) == text);
+    }
+  }
+}
+
+TEST_CASE("an entry that was made by hand comes back also into a file that its program has written since, until it is taken out by hand") {
+  fresh_home home;
+  const auto entry = json::parse(R"({"type": "stdio", "command": "swarmctl", "args": ["mcp"], "env": {"A": "b"}})");
+  write(home.path / ".claude.json", json{{"mcpServers", {{"swarm", entry}}}}.dump(2));
+  auto comes_and_goes_beside_claude = [&](int startups) {
+    REQUIRE(home.install({"--host", "claude"}).status == 0);
+    auto claude = home.parsed(".claude.json");
+    CHECK(claude.at("mcpServers").at("swarm").at("alwaysLoad") == true);
+    claude["numStartups"] = startups;
+    write(home.path / ".claude.json", claude.dump(2));
+    REQUIRE(home.install({"--host", "claude", "--uninstall"}).status == 0);
+    claude = home.parsed(".claude.json");
+    CHECK(claude.at("numStartups") == startups);
+    return claude;
+  };
+  CHECK(comes_and_goes_beside_claude(1).at("mcpServers").at("swarm") == entry);
+  auto without = home.parsed(".claude.json");
+  without["mcpServers"].erase("swarm");
+  write(home.path / ".claude.json", without.dump(2));
+  CHECK_FALSE(comes_and_goes_beside_claude(2).contains("mcpServers"));
+}
+
 TEST_CASE("what others wrote after us stays when we go") {
   fresh_home home;
   for (const auto& [name, text] : lived_in)

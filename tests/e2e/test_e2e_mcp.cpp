@@ -795,8 +795,7 @@ TEST_CASE("another identity's path cannot be locked, and its lock shows only tha
   REQUIRE(leased.status == 0);
   json hidden{{"hidden", true}, {"reason", "cross_identity"}, {"file", theirs + "/a"}};
   auto refused = me.ask("lock_file", {{"file", theirs + "/a"}});
-  CHECK(refused.at("explanation").get<std::string>().find("which has the identity identity:home; you have the identity identity:work") !=
-        std::string::npos);
+  CHECK(refused.at("explanation").get<std::string>().find("which is identity:home; you are identity:work") != std::string::npos);
   refused.erase("explanation");
   CHECK(refused == json{{"error", "Cannot lock a path owned by another identity"}, {"active", hidden}});
   REQUIRE(owner.ask("lock_file", {{"file", "a"}, {"reason", "secret"}}).contains("ok")); // the leased row has no say

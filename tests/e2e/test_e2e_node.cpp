@@ -515,6 +515,7 @@ TEST_CASE("a node that cannot start says why, once and at once, with status 3") 
     CHECK(refused.status == 3);
     CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);
     CHECK(refused.err.find("ready in time") == std::string::npos);
+    CHECK_MESSAGE(refused.err.find("default limits") == std::string::npos, refused.err);
   };
   auto write = [](const fs::path& path, const std::string& text) { std::ofstream{path, std::ios::binary | std::ios::trunc} << text; };
   SUBCASE("a limit it does not know") {

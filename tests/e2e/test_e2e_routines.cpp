@@ -126,6 +126,25 @@ TEST_CASE("routines are listed, shown and dry-run without a node") {
   CHECK(w.node_pid() == 0);
 }
 
+TEST_CASE("a dry run shows the agent that the run would ask for, and refuses what the run refuses") {
+  world w;
+  w.mine("one", "name = \"one\"\nsummary = \"one step\"\n[[step]]\nid = \"a\"\ntitle = \"A\"\nharness = \"codex\"\n");
+  auto harness = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"routine", "run", "one", "--dry-run"});
+    return w.ctl_json(more).at("steps")[0].at("harness");
+  };
+  CHECK(harness({}) == "codex");
+  CHECK(harness({"--harness", "claude"}) == "claude");
+  CHECK(harness({"--no-spawn"}).is_null());
+  auto text = w.ctl({"routine", "run", "one", "--dry-run", "--harness", "claude"});
+  CHECK_MESSAGE(has(text.out, "harness claude"), text.out);
+  auto refused = w.ctl({"routine", "run", "one", "--dry-run", "--harness", "exec"});
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(has(refused.err, "the harness exec is no agent"), refused.err);
+  CHECK(refused.out.empty());
+  CHECK(w.node_pid() == 0);
+}
+
 TEST_CASE("what cannot be run is refused with the reason, and nothing is made") {
   world w;
   w.mine("three", three);
@@ -546,6 +565,9 @@ TEST_CASE("agents list, show and run routines, those who may dispatch") {
 
   auto dry = gateway.ask("routine_run", {{"name", "three"}, {"parameters", {{"what", "that"}}}, {"dry_run", true}});
   CHECK(dry.at("steps")[0].at("title") == "Left of that");
+  auto asked = gateway.ask("routine_run", {{"name", "three"}, {"harness", "claude"}, {"dry_run", true}});
+  CHECK(asked.at("steps")[0].at("harness") == "claude");
+  CHECK(has(gateway.ask("routine_run", {{"name", "three"}, {"harness", "exec"}, {"dry_run", true}}).at("error"), "the harness exec is no agent"));
   CHECK(w.tasks() == 0);
 
   agent worker{w, "identity:work role:implementer"};

@@ -307,7 +307,7 @@ TEST_CASE("swarmctl names the bounds that the node's configuration sets, and a b
   fs::create_directories(node.dir().root);
   fs::permissions(node.dir().root, fs::perms::owner_all);
   std::ofstream{node.dir().config_file()} << "[limits]\nsession_reclaim = 120000\ndescription_bytes_max = 4096\n";
-  CHECK(node.ctl({"register", "--help"}).out.find("it ends 2 min 0 s after its last call") != std::string::npos);
+  CHECK(node.ctl({"register", "--help"}).out.find("it ends 2 min 0 s after it last changed something") != std::string::npos);
   auto help = node.ctl({"request-task", "--help"});
   CHECK(help.out.find("at most 4.0 KiB") != std::string::npos);
   CHECK(help.err.empty());

@@ -219,7 +219,9 @@ TEST_CASE("a merge is refused, with nothing changed, when the main worktree has 
   repo.git({"checkout", "-q", "--detach"});
   CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).err.find("no branch is checked out") != std::string::npos);
   repo.git({"checkout", "-q", "main"});
-  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
+  auto merged = repo.ctl({"worktree", "merge", text(row, "task_id")});
+  CHECK(merged.status == 0);
+  CHECK_MESSAGE(merged.out.ends_with(", 1 commit)\n"), merged.out);
   CHECK(repo.read("a.txt") == "two\n");
 }
 

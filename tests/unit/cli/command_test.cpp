@@ -34,6 +34,7 @@ void knows(test::cli& ctl, std::vector<v1::Session> sessions) {
       }
     a.mutable_refusal()->set_code(v1::Refusal::NOT_FOUND);
     a.mutable_refusal()->set_text("No instances registered in scope /r. Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID.");
+    a.mutable_refusal()->set_explanation("you have no session in /r yet: swarmctl register");
     return a;
   };
 }
@@ -424,6 +425,33 @@ TEST_CASE("task shows people dates and ages, and leaves out what says nothing") 
   CHECK(ctl.out_json()["tracker_required"] == 0);
 }
 
+TEST_CASE("task says how a command ended, and leaves its output to logs and to JSON") {
+  test::cli ctl;
+  v1::Task t;
+  t.set_id("0123456789");
+  t.set_harness("exec");
+  t.set_status(v1::FAILED);
+  t.set_has_result(true);
+  ctl.node.on_query = [&](const v1::Query&) {
+    v1::Answer a;
+    *a.mutable_task() = t;
+    return a;
+  };
+  auto shown = [&](const std::string& result) {
+    t.set_result(result);
+    CHECK(ctl({"task", "T1"}) == code::ok);
+    auto at = ctl.screen.out.find("\nresult: ");
+    return at == std::string::npos ? "" : ctl.screen.out.substr(at + 9, ctl.screen.out.find('\n', at + 1) - at - 9);
+  };
+  const std::string of_command = R"({"exit_status":3,"duration_ms":1200,"output_tail":"of the middle\n"})";
+  CHECK(shown(of_command) == "exit status 3, 1.2 s; its output: swarmctl logs 01234567");
+  CHECK(ctl({"task", "T1", "--json"}) == code::ok);
+  CHECK(ctl.out_json()["result"] == of_command);
+  CHECK(shown("given up by hand") == "given up by hand");
+  t.set_harness("claude");
+  CHECK(shown(R"({"exit_status":3})") == R"({"exit_status":3})");
+}
+
 TEST_CASE("wait ends with --seconds or --timeout, whichever is sooner, and without them asks again and again") {
   test::cli ctl;
   knows(ctl, {session("I1")});
@@ -443,7 +471,7 @@ TEST_CASE("wait ends with --seconds or --timeout, whichever is sooner, and witho
 TEST_CASE("approvals says that tasks wait, which are approved in another way") {
   test::cli ctl;
   CHECK(ctl({"approvals"}) == code::ok);
-  CHECK(ctl.screen.out == "(no approvals)\n");
+  CHECK(ctl.screen.out == "(no open approvals in scope /r)\n");
   ctl.node.on_query = [](const v1::Query& q) {
     v1::Answer a;
     if (q.has_list_tasks() && q.list_tasks().statuses(0) == v1::APPROVAL_REQUIRED)
@@ -843,10 +871,43 @@ TEST_CASE("a lease that is too long is refused in the words of the option") {
   CHECK(ctl.node.commands.empty());
 }
 
-TEST_CASE("a lack of locks names the scope") {
+TEST_CASE("an empty list names the scope in which it looked") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lists{
+    {{"locks"}, "locks"},
+    {{"agents"}, "agents"},
+    {{"instances"}, "instances"},
+    {{"kv", "list"}, "kv entries"},
+    {{"kv", "list", "--prefix", "plan/"}, "kv entries with that prefix"},
+    {{"messages"}, "messages"},
+    {{"messages", "--from", "operator"}, "such messages"},
+    {{"approvals"}, "open approvals"},
+    {{"approvals", "--all"}, "approvals"},
+    {{"spawns"}, "spawns"},
+    {{"spawns", "--live"}, "live spawns"},
+    {{"subscriptions"}, "subscriptions"},
+    {{"pty", "list"}, "terminals"},
+  };
+  for (auto [words, what] : lists) {
+    test::cli ctl;
+    words.insert(words.begin(), {"--scope", "here"});
+    CAPTURE(what);
+    CHECK_MESSAGE(ctl(words) == code::ok, ctl.screen.err);
+    CHECK(ctl.screen.out == "(no " + what + " in scope here)\n");
+  }
   test::cli ctl;
-  CHECK(ctl({"--scope", "here", "locks"}) == code::ok);
-  CHECK(ctl.screen.out == "(no locks in scope here)\n");
+  CHECK(ctl({"pty", "list", "--all"}) == code::ok);
+  CHECK(ctl.screen.out == "(no terminals)\n");
+}
+
+TEST_CASE("a refusal says the same in JSON as on stderr, and under the name swarm-mcp it has the words of swarm-mcp") {
+  test::cli ctl;
+  knows(ctl, {});
+  CHECK(ctl({"lock", "a.c", "--json"}) == 1);
+  CHECK(ctl.screen.err == "swarmctl lock: you have no session in /r yet: swarmctl register\n");
+  CHECK(ctl.out_json() == json{{"error", "you have no session in /r yet: swarmctl register"}});
+  ctl.program = "swarm-mcp";
+  ctl({"lock", "a.c", "--json"});
+  CHECK(ctl.out_json() == json{{"error", "No instances registered in scope /r. Pass --as <id-or-label> or set SWARM_MCP_INSTANCE_ID."}});
 }
 
 TEST_CASE("--json without a command is wrong usage, as JSON") {

@@ -119,7 +119,8 @@ TEST_CASE("a session without an identity keeps nobody from locking, and nobody k
     if (!strict)
       continue;
     const auto& why = of_agent.refusal().explanation();
-    for (const auto& part : {std::string{"/repo/y"}, plain.substr(0, 8), std::string{"role:terminal"}, std::string{"identity:work"}})
+    for (const auto& part :
+         {std::string{"/repo/y"}, plain.substr(0, 8), std::string{"(role:terminal), which has no identity; you are identity:work."}})
       CHECK_MESSAGE(why.find(part) != std::string::npos, why);
     CHECK(of_agent.refusal().text() == "Cannot lock a path owned by another identity");
   }

@@ -325,6 +325,21 @@ TEST_CASE("the same dispatch again answers at once with the same task, result an
   CHECK(ctl.out_json()["exit_status"] == 3);
 }
 
+TEST_CASE("that a result is an old one is said on stderr also with -q") {
+  test::cli ctl;
+  ctl.node.on_command = [](const v1::Command&) {
+    auto r = dispatched(v1::DispatchReply::ALREADY_TERMINAL, task_in(v1::DONE, R"({"exit_status":0,"duration_ms":5,"output_tail":"old\n"})"), 10);
+    r.mutable_dispatch()->set_existing(true);
+    return r;
+  };
+  auto quiet = command;
+  quiet.insert(quiet.begin() + 2, "-q");
+  CHECK(ctl(quiet) == 0);
+  CHECK(ctl.screen.out == "old\n");
+  CHECK_MESSAGE(ctl.screen.err.starts_with("task T1 was done "), ctl.screen.err);
+  CHECK_MESSAGE(ctl.screen.err.ends_with(" ago; this is its result. Run it again with --new\n"), ctl.screen.err);
+}
+
 TEST_CASE("without a key dispatch asks for a new task after a failure, and names the one that failed") {
   test::cli ctl;
   ctl.node.on_command = [](const v1::Command&) {
