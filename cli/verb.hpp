@@ -57,6 +57,7 @@ std::span<const verb> lock_verbs();
 std::span<const verb> kv_verbs();
 std::span<const verb> dispatch_verbs();
 std::span<const verb> spawn_verbs();
+std::span<const verb> approval_verbs();
 std::span<const verb> event_verbs();
 std::span<const verb> mcp_verbs();
 std::span<const verb> overview_verbs();

@@ -89,6 +89,8 @@ inline constexpr std::size_t grpc_message_bytes_max = 4 * mib;
 inline constexpr std::size_t list_elements_max = 32;
 inline constexpr std::size_t approval_choices_max = 8;
 inline constexpr std::size_t approval_choice_bytes_max = 64;
+inline constexpr std::size_t approval_action_bytes_max = 16 * kib;
+inline constexpr std::size_t approvals_open_per_session_max = 32;
 inline constexpr std::size_t grants_max = 16;
 inline constexpr milliseconds grant_time_max{hours{24 * 366}};
 inline constexpr std::size_t consumed_messages_max = 200;
@@ -280,6 +282,7 @@ inline constinit bound<milliseconds> agent_wake_grace{milliseconds{300}};
 inline constinit bound<std::uint32_t> agent_wakes_max{3};
 /// How long a session that prompts a peer waits to hear that it was told.
 inline constinit bound<milliseconds> nudge_wait{milliseconds{2'000}};
+inline constexpr milliseconds ask_person_wait{seconds{50}};
 inline constinit bound<std::size_t> peek_lines_max{400};
 inline constexpr std::size_t hook_input_bytes_max = 16 * mib;
 inline constexpr std::size_t hook_paths_max = 256;

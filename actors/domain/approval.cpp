@@ -13,10 +13,17 @@ v1::Reply approval_reply(v1::Approval a, v1::Reply reply = {}) {
   return reply;
 }
 
+using approval = v1::Approval; // for the names of its kinds
+
+bool is_permission(approval::Kind k) { return k == approval::TOOL || k == approval::COMMAND || k == approval::FILE; }
+
+/// How an approval ended that nobody has decided.
+std::string_view undecided_end(const v1::Approval& a) { return a.withdrawn().empty() ? "The approval has expired" : "The approval was withdrawn"; }
+
 /// Why this decision is not valid.
 std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
   if (a.decided_at_ms() != 0)
-    return refuse(v1::Refusal::STATE, a.decision().empty() ? "The approval has expired" : "Already decided: " + a.decision(), a.id());
+    return refuse(v1::Refusal::STATE, a.decision().empty() ? std::string(undecided_end(a)) : "Already decided: " + a.decision(), a.id());
   if (a.deadline_ms() != 0 && a.deadline_ms() <= tx.in().now_ms)
     return refuse(v1::Refusal::TIMEOUT, "The approval's deadline has passed. It must be asked for again.", a.id());
   if (a.action_digest() != d.action_digest())
@@ -37,8 +44,10 @@ v1::Principal requester(const transaction& tx) {
   return who;
 }
 
-/// The task that the approval is about, if that is all it is about.
+/// It asks whether a task of this scope may go on, and nothing else.
 bool is_about_task(const transaction& tx, const v1::Approval& a) {
+  if (approval_kind(a) != approval::TASK)
+    return false;
   constexpr std::string_view prefix = "task/";
   if (a.subject().compare(0, prefix.size(), prefix) != 0)
     return false;
@@ -69,32 +78,170 @@ std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval
   return std::nullopt;
 }
 
-} // namespace
+/// Why nobody may ask for this.
+std::optional<v1::Reply> check_request(const transaction& tx, const v1::RequestApproval& r, approval::Kind what) {
+  if (!approval::Kind_IsValid(r.kind()))
+    return refuse(v1::Refusal::INVALID, "There is no such kind of approval");
+  // Also a person who acts as a session asks in its name.
+  const bool of_session = requester(tx).kind() == v1::Principal::SESSION;
+  if (of_session && what != approval::TASK && what != approval::QUESTION)
+    return refuse(v1::Refusal::FORBIDDEN, "A session asks for approvals of tasks and asks questions. Only the node asks for an agent's permissions.");
+  if (what != approval::TASK && r.title().empty())
+    return refuse(v1::Refusal::INVALID, "An approval needs a title: one line that says what is asked");
+  if (is_permission(what) && !r.options().empty())
+    return refuse(v1::Refusal::INVALID, "A permission is answered by allow, deny or always. Leave the options out.");
+  if ((what == approval::QUESTION || what == approval::ELICITATION) && r.options().empty())
+    return refuse(v1::Refusal::INVALID, "A question needs options: what may be answered");
+  for (int i = 0; i < r.options_size(); ++i)
+    if (r.options(i).empty() || std::find(r.options().begin(), r.options().begin() + i, r.options(i)) != r.options().begin() + i)
+      return refuse(v1::Refusal::INVALID, "Each option is a word of its own, and none is empty");
+  return std::nullopt;
+}
 
-v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
+void put_options(v1::Approval& a, const v1::RequestApproval& r) {
+  *a.mutable_options() = r.options();
+  if (is_permission(a.kind()))
+    for (const auto* option : {"allow", "deny", "always"})
+      a.add_options(option);
+  else if (a.options().empty())
+    for (const auto* option : {"yes", "no"})
+      a.add_options(option);
+}
+
+/// The digest of what is decided on is the store's own, so that nobody is shown one action and decides another.
+std::optional<v1::Reply> put_action(v1::Approval& a, const v1::RequestApproval& r) {
+  a.set_title(r.title());
+  a.set_body(r.body());
+  a.set_action_digest(r.action_digest());
+  if (a.kind() == approval::TASK)
+    return std::nullopt;
+  if (a.body().empty())
+    a.set_body(a.title());
+  a.set_action_digest(sha256(a.body()));
+  if (!r.action_digest().empty() && r.action_digest() != a.action_digest())
+    return refuse(v1::Refusal::INVALID, "The digest is not the SHA-256 of the body. Leave it out.");
+  return std::nullopt;
+}
+
+std::optional<v1::Reply> check_room(const transaction& tx, const v1::Principal& asker) {
+  const auto most = limits::approvals_open_per_session_max;
   if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max())
     return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max()) + " approvals are open. Decide some first.");
-  v1::Approval a;
-  a.set_id(tx.in().new_uuid());
-  a.set_scope(tx.scope());
-  a.set_subject(r.subject());
-  a.set_action_digest(r.action_digest());
-  *a.mutable_options() = r.options();
-  if (a.options().empty()) {
-    a.add_options("yes");
-    a.add_options("no");
-  }
-  a.set_created_at_ms(tx.in().now_ms);
-  if (r.timeout_ms() > 0)
-    a.set_deadline_ms(tx.in().now_ms + r.timeout_ms());
-  *a.mutable_requested_by() = requester(tx);
+  if (asker.kind() == v1::Principal::SESSION && tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .asker = asker.id()}) >= most)
+    return refuse(v1::Refusal::LIMIT, std::to_string(most) + " approvals of this session are open. Wait until some are decided, or withdraw them.");
+  return std::nullopt;
+}
+
+/// What the same asker has asked for under this key before, the newest.
+std::optional<v1::Approval> asked_before(const transaction& tx, const v1::Principal& asker, const std::string& request_key) {
+  if (request_key.empty())
+    return std::nullopt;
+  auto found = tx.find<v1::Approval>({.scope = tx.scope(), .asker = asker.id(), .request_key = request_key});
+  std::erase_if(found, [&](const v1::Approval& a) { return principal_key(a.requested_by()) != principal_key(asker); });
+  return found.empty() ? std::nullopt : std::optional{std::move(found.back())};
+}
+
+void withdraw(transaction& tx, v1::Approval& a, std::string why) {
+  a.set_withdrawn(std::move(why));
+  a.set_decided_at_ms(tx.in().now_ms);
   tx.put(a);
+  tx.event("approval.withdrawn", a.id(), {{"subject", a.subject()}, {"kind", to_text(approval_kind(a))}, {"reason", a.withdrawn()}});
+}
+
+void announce(transaction& tx, const v1::Approval& a) {
   json options = json::array();
   for (const auto& option : a.options())
     options.push_back(option);
   tx.event("approval.requested", a.id(),
-           {{"subject", a.subject()}, {"action_digest", to_hex(a.action_digest())}, {"options", options}, {"deadline_ms", a.deadline_ms()}});
+           {{"subject", a.subject()},
+            {"kind", to_text(a.kind())},
+            {"title", a.title()},
+            {"action_digest", to_hex(a.action_digest())},
+            {"options", options},
+            {"deadline_ms", a.deadline_ms()}});
+}
+
+/// The asker may be idle: its answer comes as mail, too.
+void tell_asker(transaction& tx, const v1::Approval& a) {
+  if (a.kind() != approval::QUESTION || a.requested_by().kind() != v1::Principal::SESSION)
+    return;
+  const auto asker = tx.get<v1::Session>(key(a.requested_by().id()));
+  if (asker && asker->scope() == tx.scope())
+    prompt(tx, "operator", asker->id(), "Your question \"" + a.title() + "\" is answered: " + a.decision(), {}, waking::at_idle, false);
+}
+
+} // namespace
+
+v1::Approval::Kind approval_kind(const v1::Approval& a) noexcept { return a.kind() == approval::KIND_UNSPECIFIED ? approval::TASK : a.kind(); }
+
+const char* to_text(v1::Approval::Kind k) noexcept {
+  switch (k) {
+    case approval::TOOL: return "tool";
+    case approval::COMMAND: return "command";
+    case approval::FILE: return "file";
+    case approval::QUESTION: return "question";
+    case approval::ELICITATION: return "elicitation";
+    default: return "task";
+  }
+}
+
+v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
+  const auto what = r.kind() == approval::KIND_UNSPECIFIED ? approval::TASK : r.kind();
+  if (auto wrong = check_request(tx, r, what))
+    return *wrong;
+  v1::Approval a;
+  a.set_kind(what);
+  if (auto wrong = put_action(a, r))
+    return *wrong;
+  const auto who = requester(tx);
+  auto first = asked_before(tx, who, r.request_key());
+  if (first && first->action_digest() == a.action_digest())
+    return approval_reply(std::move(*first));
+  if (auto full = check_room(tx, who))
+    return *full;
+  if (first && first->decided_at_ms() == 0)
+    withdraw(tx, *first, "its asker asks for another action now");
+  a.set_id(tx.in().new_uuid());
+  a.set_scope(tx.scope());
+  a.set_subject(r.subject());
+  a.set_request_key(r.request_key());
+  put_options(a, r);
+  a.set_created_at_ms(tx.in().now_ms);
+  if (r.timeout_ms() > 0)
+    a.set_deadline_ms(tx.in().now_ms + r.timeout_ms());
+  *a.mutable_requested_by() = who;
+  tx.put(a);
+  announce(tx, a);
   return approval_reply(std::move(a));
+}
+
+v1::Reply withdraw_approval(transaction& tx, const v1::WithdrawApproval& w) {
+  auto a = tx.get<v1::Approval>(key(w.approval_id()));
+  const auto who = requester(tx);
+  const bool is_askers = a && principal_key(who) == principal_key(a->requested_by());
+  if (!a || a->scope() != tx.scope() || (who.kind() == v1::Principal::SESSION && !is_askers))
+    return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + w.approval_id() + " of yours in this scope", w.approval_id());
+  if (a->decided_at_ms() == 0)
+    withdraw(tx, *a, w.reason().empty() ? "its asker has withdrawn it" : w.reason());
+  return approval_reply(std::move(*a));
+}
+
+bool approval_visible(const v1::Approval& a, const v1::Session& viewer) {
+  const auto& asker = a.requested_by();
+  if (asker.kind() == v1::Principal::SESSION && asker.id() == viewer.id())
+    return true;
+  return approval_kind(a) == approval::TASK && has_token(viewer.label(), gateway_token);
+}
+
+bool withdraw_questions(transaction& tx, const v1::Session& s) {
+  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .open = true, .asker = s.id()})) {
+    if (approval_kind(a) == approval::TASK || a.requested_by().kind() != v1::Principal::SESSION)
+      continue;
+    if (!tx.has_room(a.ByteSizeLong() + limits::event_payload_bytes_max()))
+      return false;
+    withdraw(tx, a, "the session that asked has ended");
+  }
+  return true;
 }
 
 v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
@@ -110,10 +257,11 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
   a->set_decided_for(d.decided_for());
   a->set_decided_at_ms(tx.in().now_ms);
   tx.put(*a);
-  json payload = {{"subject", a->subject()}, {"decision", a->decision()}};
+  json payload = {{"subject", a->subject()}, {"kind", to_text(approval_kind(*a))}, {"decision", a->decision()}};
   if (!a->decided_for().empty())
     payload["decided_for"] = a->decided_for();
   tx.event("approval.decided", a->id(), payload);
+  tell_asker(tx, *a);
   return approval_reply(std::move(*a));
 }
 

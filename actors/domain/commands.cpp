@@ -132,8 +132,9 @@ constexpr std::array specs{
   command_spec{.body = c::kSubscribe, .run = run<&c::subscribe, subscribe>, .from = members, .store = grows},
   command_spec{.body = c::kAckSubscription, .run = run<&c::ack_subscription, ack_subscription>, .from = members, .store = does_not_grow},
   command_spec{.body = c::kUnsubscribe, .run = run<&c::unsubscribe, unsubscribe>, .from = members, .store = does_not_grow},
-  command_spec{.body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = members, .store = grows},
+  command_spec{.body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = members_and_node, .store = grows},
   command_spec{.body = c::kDecideApproval, .run = run<&c::decide_approval, decide_approval>, .from = who_decides, .store = does_not_grow},
+  command_spec{.body = c::kWithdrawApproval, .run = run<&c::withdraw_approval, withdraw_approval>, .from = members_and_node, .store = does_not_grow},
   command_spec{.body = c::kSweep, .run = run<&c::sweep, sweep>, .from = operator_or_node, .store = does_not_grow, .unregistered = true},
 };
 

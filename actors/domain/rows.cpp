@@ -267,7 +267,8 @@ bool table<v1::Subscription>::before(const subscription_filter&, const v1::Subsc
 std::string table<v1::Approval>::key(const v1::Approval& a) { return domain::key(a.id()); }
 
 bool table<v1::Approval>::matches(const approval_filter& f, const v1::Approval& a) {
-  return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0));
+  return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0)) &&
+         is(f.asker, a.requested_by().id()) && is(f.request_key, a.request_key());
 }
 
 std::int64_t table<v1::Approval>::due_at(const v1::Approval& a) { return a.decided_at_ms() == 0 ? a.deadline_ms() : 0; }

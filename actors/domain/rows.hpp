@@ -143,6 +143,8 @@ struct approval_filter {
   std::string scope = {};
   std::string subject = {};
   std::optional<bool> open = {};
+  std::string asker = {}; // id of requested_by
+  std::string request_key = {};
 };
 
 struct scope_state_filter {

@@ -53,6 +53,7 @@ v1::Reply ack_subscription(transaction&, const v1::AckSubscription&);
 v1::Reply unsubscribe(transaction&, const v1::Unsubscribe&);
 v1::Reply request_approval(transaction&, const v1::RequestApproval&);
 v1::Reply decide_approval(transaction&, const v1::DecideApproval&);
+v1::Reply withdraw_approval(transaction&, const v1::WithdrawApproval&);
 // sweep.cpp
 v1::Reply sweep(transaction&, const v1::Sweep&);
 
@@ -115,6 +116,14 @@ void put_registered(transaction&, const v1::Session&, bool adopted_existing, std
 void claim_planner(transaction&, const v1::Session&);
 /// Passes the planner role on after the row of `session_id` has gone.
 void pass_planner_on(transaction&, std::string_view session_id);
+
+/// TASK for an approval of an older store.
+v1::Approval::Kind approval_kind(const v1::Approval&) noexcept;
+const char* to_text(v1::Approval::Kind) noexcept; // "question"
+/// A session sees what it has asked for, a coordinator also what it may decide.
+bool approval_visible(const v1::Approval&, const v1::Session& viewer);
+/// Withdraws what the session asks a person. False = something is left for the next command.
+bool withdraw_questions(transaction&, const v1::Session&);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.

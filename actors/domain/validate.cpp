@@ -34,6 +34,7 @@ text_rule rule_of(v1::Rule::Text text) {
     case v1::Rule::PLACEMENT: return {placement_text_bytes_max, false};
     case v1::Rule::CHOICE: return {approval_choice_bytes_max, false};
     case v1::Rule::PAGE_TOKEN: return {page_token_bytes_max, true};
+    case v1::Rule::ACTION: return {approval_action_bytes_max, true};
     default: return {id_bytes_max, false};
   }
 }

@@ -117,7 +117,7 @@ struct columns<v1::Subscription> {
 template <>
 struct columns<v1::Approval> {
   static constexpr const char* table = "approvals";
-  static constexpr std::array names{"scope", "subject", "open", "created_ms"};
+  static constexpr std::array names{"scope", "subject", "open", "created_ms", "asker", "request_key"};
   template <class Sink>
   static void bind(Sink& c, const v1::Approval& row);
 };
@@ -204,6 +204,7 @@ void columns<v1::Subscription>::bind(Sink& c, const v1::Subscription& row) {
 template <class Sink>
 void columns<v1::Approval>::bind(Sink& c, const v1::Approval& row) {
   c.text(row.scope()).text(row.subject()).integer(row.decided_at_ms() == 0).integer(row.created_at_ms());
+  c.text(row.requested_by().id()).text(row.request_key());
 }
 
 template <class Sink>

@@ -88,7 +88,14 @@ constexpr const char* version_2 = "CREATE INDEX sessions_by_identity ON sessions
 // What is answered stands in a commit log first. A program that does not read it must not open the store after a crash.
 constexpr const char* version_3 = "INSERT OR REPLACE INTO facts(name, value) VALUES('commit_log', '')";
 
-constexpr std::array<const char*, 3> steps{version_1, version_2, version_3};
+// What one asker has open, and what it asks for again.
+constexpr const char* version_4 = R"sql(
+ALTER TABLE approvals ADD COLUMN asker TEXT NOT NULL DEFAULT '';
+ALTER TABLE approvals ADD COLUMN request_key TEXT NOT NULL DEFAULT '';
+CREATE INDEX approvals_by_asker ON approvals(scope, asker, open, created_ms, key);
+)sql";
+
+constexpr std::array<const char*, 4> steps{version_1, version_2, version_3, version_4};
 
 } // namespace
 

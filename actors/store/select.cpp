@@ -393,9 +393,14 @@ selection plan(const domain::subscription_filter& f) {
 }
 
 selection plan(const domain::approval_filter& f) {
-  selection q{f.scope.empty() ? "approvals" : "approvals INDEXED BY approvals_by_scope", {"created_ms", "key"}};
+  const auto* source = f.scope.empty()   ? "approvals"
+                       : f.asker.empty() ? "approvals INDEXED BY approvals_by_scope"
+                                         : "approvals INDEXED BY approvals_by_asker";
+  selection q{source, {"created_ms", "key"}};
   equal(q, "scope = ?", f.scope);
   equal(q, "subject = ?", f.subject);
+  equal(q, "asker = ?", f.asker);
+  equal(q, "request_key = ?", f.request_key);
   if (f.open)
     q.where("open = ?", {std::int64_t{*f.open}});
   return q;

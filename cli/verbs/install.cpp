@@ -5,13 +5,13 @@
 #include "cli/install/check.hpp"
 #include "cli/install/hosts.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/confirmation.hpp"
 
 #include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/unique_fd.hpp"
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <set>
 
@@ -328,13 +328,6 @@ host_plan planned(const invocation& cli, const std::string& name, const request&
   return plan;
 }
 
-bool confirmed(invocation& cli) {
-  cli.io().raw_error("Apply this? [y/N] ");
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
-}
-
 json as_json(const host_plan& plan) {
   json files = json::array();
   for (const auto& c : plan.changes) {
@@ -408,7 +401,7 @@ int run_install(invocation& cli, request r) {
       for (const auto& c : plan.changes)
         show_diff(cli, c);
   bool ask = !r.yes && isatty(STDIN_FILENO) == 1 && cli.io().out_is_terminal();
-  if (r.dry_run || count == 0 || (ask && !confirmed(cli)))
+  if (r.dry_run || count == 0 || (ask && !is_confirmed(cli.io(), "Apply this?")))
     return finish(cli, plans, r);
   auto turn = turn_of(cli);
   for (auto& plan : plans) {

@@ -7,12 +7,11 @@
 #include "actors/domain/rules.hpp"
 #include "cli/profile.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/confirmation.hpp"
 #include "cli/verbs/follow.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/routine/run.hpp"
 #include "gateway/routine/trust.hpp"
-
-#include <iostream>
 
 #include <unistd.h>
 
@@ -131,13 +130,6 @@ int run_show(invocation& cli, const routine_options& o) {
   return code::ok;
 }
 
-bool confirmed(invocation& cli) {
-  cli.io().raw("Trust this routine? [y/N] ");
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
-}
-
 /// Variables can be taken away; the node knows its workers' processes. What only the operator may ask it, it answers nobody else.
 void refuse_workers(invocation& cli) {
   const failure refused{code::refused, "trusting a routine is for a person to do, not for a worker"};
@@ -169,7 +161,7 @@ int run_trust(invocation& cli, const routine_options& o) {
     cli.io().line("digest: " + routine.digest);
   }
   bool asks = !cli.json_wanted() && isatty(STDIN_FILENO) != 0 && cli.io().out_is_terminal();
-  if (before != routines::trust::given && !o.yes && (!asks || !confirmed(cli)))
+  if (before != routines::trust::given && !o.yes && (!asks || !is_confirmed(cli.io(), "Trust this routine?")))
     throw failure(code::refused, asks ? "not trusted" : "not trusted: there is no terminal to ask at; read the file, then repeat with --yes");
   if (before != routines::trust::given)
     try {

@@ -1,4 +1,4 @@
-// spawn, spawns, approvals, decide.
+// spawn, spawns.
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/harness.hpp"
@@ -156,100 +156,12 @@ void build_spawns(CLI::App& app, invocation& cli) {
   on_run(app, cli, [o, &cli] { return run_spawns(cli, *o); });
 }
 
-// -- approvals -------------------------------------------------------------------------
-
-json approval_row(const v1::Approval& a) {
-  auto options = json::array();
-  for (const auto& o : a.options())
-    options.push_back(o);
-  return {{"id", a.id()},
-          {"subject", a.subject()},
-          {"action_digest", to_hex(a.action_digest())},
-          {"options", options},
-          {"decision", mcp::text_or_null(a.decision())},
-          {"created_at", mcp::seconds(a.created_at_ms())},
-          {"deadline", mcp::seconds_or_null(a.deadline_ms())},
-          {"decided_at", mcp::seconds_or_null(a.decided_at_ms())}};
-}
-
-v1::ApprovalList approvals(const invocation& cli, bool open_only) {
-  auto query = cli.query();
-  query.mutable_list_approvals()->set_open_only(open_only);
-  return cli.ask(query).approvals();
-}
-
-int run_approvals(invocation& cli, bool all) {
-  auto list = approvals(cli, !all);
-  if (cli.json_wanted()) {
-    auto out = json::array();
-    for (const auto& a : list.approvals())
-      out.push_back(approval_row(a));
-    cli.io().print(out);
-    return code::ok;
-  }
-  if (list.approvals().empty())
-    cli.io().line(none_in_scope(cli, all ? "approvals" : "open approvals"));
-  // Those are a state of the task, without a row here.
-  if (list.approvals().empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
-    cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
-  for (const auto& a : list.approvals()) {
-    std::string options;
-    for (const auto& o : a.options())
-      options += (options.empty() ? "" : "|") + o;
-    cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + a.subject() + "  " +
-                  (a.decision().empty() ? "[" + options + "]" : a.decision()));
-  }
-  return code::ok;
-}
-
-void build_approvals(CLI::App& app, invocation& cli) {
-  auto all = std::make_shared<bool>(false);
-  flag(app, "--all", *all, "the decided ones too");
-  on_run(app, cli, [all, &cli] { return run_approvals(cli, *all); });
-}
-
-struct decide_options {
-  std::string id;
-  std::string choice;
-};
-
-int run_decide(invocation& cli, const decide_options& o) {
-  auto id = approval_named(cli, o.id);
-  auto list = approvals(cli, true);
-  const v1::Approval* wanted = nullptr;
-  for (const auto& a : list.approvals())
-    if (a.id() == id)
-      wanted = &a;
-  if (!wanted)
-    throw failure(code::refused, "no open approval " + id + "; see: swarmctl approvals");
-  auto command = cli.command();
-  command.set_actor(cli.named_actor_id());
-  command.mutable_decide_approval()->set_approval_id(id);
-  command.mutable_decide_approval()->set_option(o.choice);
-  command.mutable_decide_approval()->set_action_digest(wanted->action_digest());
-  auto decided = cli.execute(command).approval();
-  if (cli.json_wanted())
-    cli.io().print(approval_row(decided));
-  else
-    cli.io().line("decided " + decided.id() + ": " + decided.decision());
-  return code::ok;
-}
-
-void build_decide(CLI::App& app, invocation& cli) {
-  auto o = std::make_shared<decide_options>();
-  option(app, "approval-id", o->id, approval_words, argument::approval)->required();
-  option(app, "choice", o->choice, "one of its options")->required();
-  on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
-}
-
 constexpr verb verbs[] = {
   {"spawn", subject::workers, "start a worker without a task",
    "  swarmctl spawn --role watcher --key build-watch -- make watch\n"
    "  swarmctl spawn --harness shell --json",
    build_spawn, "request-spawn", "spawn"},
   {"spawns", subject::workers, "list workers: requested, running and ended", "  swarmctl spawns --live --json", build_spawns},
-  {"approvals", subject::tasks, "list the questions that wait for a decision", "  swarmctl approvals", build_approvals},
-  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes", build_decide},
 };
 
 } // namespace

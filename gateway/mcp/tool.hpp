@@ -116,5 +116,6 @@ std::vector<tool> status_tools();
 std::vector<tool> dispatch_tools();
 std::vector<tool> pty_tools();
 std::vector<tool> routine_tools();
+std::vector<tool> person_tools();
 
 } // namespace swarm::mcp

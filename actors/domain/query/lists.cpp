@@ -257,6 +257,15 @@ v1::Answer list_subscriptions(const question& q) {
   return a;
 }
 
+namespace {
+
+v1::Approval shown_approval(v1::Approval a) {
+  a.set_kind(approval_kind(a));
+  return a;
+}
+
+} // namespace
+
 v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   v1::Answer a;
   auto& out = *a.mutable_approvals();
@@ -265,10 +274,11 @@ v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   if (c.open_only())
     f.open = true;
   auto found = q.rows.rows<v1::Approval>(f);
+  std::erase_if(found, [&](const v1::Approval& a) { return !q.sees(a) || (!c.id().empty() && a.id() != c.id()); });
   // The newest ones: what is decided is history.
   const auto skipped = found.size() - std::min<std::size_t>(found.size(), limits::page_rows_max);
   for (auto i = skipped; i < found.size(); ++i)
-    *out.add_approvals() = std::move(found[i]);
+    *out.add_approvals() = shown_approval(std::move(found[i]));
   return a;
 }
 

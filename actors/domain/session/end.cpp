@@ -213,7 +213,7 @@ void end_as(transaction& tx, const v1::Session& s, const session_end& end, bool 
   drop_credentials(tx, s);
   drop_instance_keys(tx, s, counts);
   bool complete = leave_lines(tx, s) && release_tasks(tx, s, end.task_reason, released, counts) && release_locks(tx, s, end.lock_reason, counts) &&
-                  drop_mail(tx, s);
+                  withdraw_questions(tx, s) && drop_mail(tx, s);
   if (complete) {
     tx.erase(s);
     tx.event(end.event_type, s.id(), end_payload(s, end));

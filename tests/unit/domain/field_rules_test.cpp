@@ -97,7 +97,7 @@ TEST_CASE("an option stands only on fields that it can be about") {
 }
 
 TEST_CASE("every text and all bytes from outside have the limit of their rule, and only free texts hold NUL") {
-  const std::set<std::string> free{"TITLE", "DESCRIPTION", "MESSAGE", "NOTE", "RESULT", "VALUE", "PAGE_TOKEN"};
+  const std::set<std::string> free{"TITLE", "DESCRIPTION", "MESSAGE", "NOTE", "RESULT", "VALUE", "PAGE_TOKEN", "ACTION"};
   std::map<std::string, std::size_t> limits_of; // by the name of the rule
   each_field([&](const FieldDescriptor& f) {
     CAPTURE(f.full_name());

@@ -34,7 +34,7 @@ v1::Principal principal(principal_kind kind, const words& grants = {}) {
 // -- the model: sets of names, and nothing of the table ----------------------------------------
 
 const words nodes_own_commands{"expire_session", "deliver_messages", "spawn_starting", "spawn_running", "spawn_ended"};
-const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep"};
+const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep", "request_approval", "withdraw_approval"};
 const words for_itself{"deregister_session", "heartbeat", "report_agent"};
 const words needs_leave{"dispatch", "request_spawn", "decide_approval"};
 const words private_queries{"list_messages",      "get_kv",         "list_kv",       "get_status",   "list_events",

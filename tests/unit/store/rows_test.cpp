@@ -252,11 +252,14 @@ v1::Approval random_row(dice& d) {
   r.set_subject(d.word());
   r.set_created_at_ms(d.time());
   r.set_decided_at_ms(d.maybe_time());
+  r.mutable_requested_by()->set_kind(v1::Principal::SESSION);
+  r.mutable_requested_by()->set_id(d.word());
+  r.set_request_key(d.filter_word());
   return r;
 }
 template <>
 domain::approval_filter random_filter(dice& d, const std::vector<v1::Approval>&) {
-  return {.scope = d.maybe_scope(), .subject = d.filter_word(), .open = d.filter_bool()};
+  return {.scope = d.maybe_scope(), .subject = d.filter_word(), .open = d.filter_bool(), .asker = d.filter_word(), .request_key = d.filter_word()};
 }
 
 template <>

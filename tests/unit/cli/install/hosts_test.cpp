@@ -360,7 +360,7 @@ TEST_CASE("the skill is in the agentskills format, and names only tools and argu
   std::set<std::string> known;
   namespace mcp = swarm::mcp;
   for (auto family : {mcp::session_tools, mcp::message_tools, mcp::task_tools, mcp::lock_tools, mcp::kv_tools, mcp::status_tools, mcp::dispatch_tools,
-                      mcp::pty_tools, mcp::routine_tools})
+                      mcp::pty_tools, mcp::routine_tools, mcp::person_tools})
     for (const auto& tool : family()) {
       known.insert(tool.name);
       for (const auto& [argument, schema] : tool.input_schema.at("properties").items())

@@ -1,0 +1,224 @@
+// approvals, decide.
+#include <algorithm>
+#include <tuple>
+
+#include <unistd.h>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
+#include "cli/rows.hpp"
+#include "cli/verb.hpp"
+#include "cli/verbs/confirmation.hpp"
+#include "cli/verbs/hosts_asked.hpp"
+#include "cli/verbs/reference.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+const char* state_of(const v1::Approval& a) {
+  if (a.decided_at_ms() == 0)
+    return "open";
+  return !a.decision().empty() ? "decided" : a.withdrawn().empty() ? "expired" : "withdrawn";
+}
+
+json approval_row(const v1::Approval& a) {
+  auto options = json::array();
+  for (const auto& o : a.options())
+    options.push_back(o);
+  return {{"id", a.id()},
+          {"scope", a.scope()},
+          {"kind", domain::to_text(a.kind())},
+          {"subject", a.subject()},
+          {"title", mcp::text_or_null(a.title())},
+          {"body", mcp::text_or_null(a.body())},
+          {"digest", to_hex(a.action_digest())},
+          {"options", options},
+          {"state", state_of(a)},
+          {"decision", mcp::text_or_null(a.decision())},
+          {"withdrawn", mcp::text_or_null(a.withdrawn())},
+          {"conversation", nullptr},
+          {"created_at", mcp::seconds(a.created_at_ms())},
+          {"deadline", mcp::seconds_or_null(a.deadline_ms())},
+          {"decided_at", mcp::seconds_or_null(a.decided_at_ms())}};
+}
+
+struct approvals_wanted {
+  bool open_only = false;
+  std::string id = {};     // empty = all
+  std::string viewer = {}; // the session that looks; empty = the caller
+};
+
+v1::ApprovalList approvals_in(const invocation& cli, const std::string& scope, const approvals_wanted& wanted) {
+  auto query = cli.query();
+  query.set_scope(scope);
+  query.set_viewer(wanted.viewer);
+  query.mutable_list_approvals()->set_open_only(wanted.open_only);
+  query.mutable_list_approvals()->set_id(wanted.id);
+  return cli.ask(query).approvals();
+}
+
+/// A person is asked in every scope. A session sees its own.
+std::vector<std::string> scopes_asked(const invocation& cli) {
+  const auto here = cli.scope();
+  if (!cli.flags.scope.empty() || !cli.named_actor_id().empty())
+    return {here};
+  try {
+    if (cli.node().admin.explain().principal().kind() != v1::Principal::OPERATOR)
+      return {here};
+  } catch (const call_failed& f) {
+    if (!f.is_refusal())
+      throw;
+    return {here}; // a node of a version that cannot say
+  }
+  auto out = all_scopes(cli, "approvals");
+  if (std::find(out.begin(), out.end(), here) == out.end())
+    out.push_back(here);
+  return out;
+}
+
+std::string joined_options(const v1::Approval& a) {
+  std::string out;
+  for (const auto& o : a.options())
+    out += (out.empty() ? "" : "|") + o;
+  return out;
+}
+
+std::string end_of(const v1::Approval& a) {
+  if (!a.decision().empty())
+    return a.decision();
+  return a.withdrawn().empty() ? "expired" : "withdrawn: " + a.withdrawn();
+}
+
+/// What is decided on, whole, each line set in.
+void print_action(const invocation& cli, const v1::Approval& a) {
+  if (a.body().empty() || a.body() == a.title())
+    return;
+  std::string_view rest = a.body();
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    cli.io().line("      " + std::string(rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+void print_approval(const invocation& cli, const v1::Approval& a, bool with_scope) {
+  const auto asked_by = a.requested_by().kind() == v1::Principal::SESSION ? short_id(a.requested_by().id()) + " asks: " : std::string{};
+  const auto what = a.kind() == v1::Approval::TASK ? a.subject() + (a.title().empty() ? "" : "  " + a.title())
+                                                   : std::string{domain::to_text(a.kind())} + "  " + asked_by + a.title();
+  cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + what + "  " +
+                (a.decided_at_ms() == 0 ? "[" + joined_options(a) + "]" : end_of(a)) + (with_scope ? "  " + a.scope() : ""));
+  print_action(cli, a);
+}
+
+int run_approvals(invocation& cli, bool all) {
+  const auto scopes = scopes_asked(cli);
+  std::vector<v1::Approval> found;
+  for (const auto& scope : scopes) {
+    auto list = approvals_in(cli, scope, {.open_only = !all, .viewer = cli.named_actor_id()});
+    std::move(list.mutable_approvals()->begin(), list.mutable_approvals()->end(), std::back_inserter(found));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
+  });
+  if (cli.json_wanted()) {
+    auto out = json::array();
+    for (const auto& a : found)
+      out.push_back(approval_row(a));
+    cli.io().print(out);
+    return code::ok;
+  }
+  if (found.empty())
+    cli.io().line(scopes.size() == 1 ? none_in_scope(cli, all ? "approvals" : "open approvals") : all ? "(no approvals)" : "(no open approvals)");
+  // Those are a state of the task, without a row here.
+  if (found.empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
+    cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
+  for (const auto& a : found)
+    print_approval(cli, a, a.scope() != cli.scope());
+  return code::ok;
+}
+
+void build_approvals(CLI::App& app, invocation& cli) {
+  auto all = std::make_shared<bool>(false);
+  flag(app, "--all", *all, "those that have ended, too");
+  on_run(app, cli, [all, &cli] { return run_approvals(cli, *all); });
+}
+
+// -- decide -------------------------------------------------------------------------------
+
+struct decide_options {
+  std::string id, choice, digest;
+};
+
+/// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
+v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
+  const auto id = approval_named(cli, who);
+  auto list = approvals_in(cli, cli.scope(), {.id = id});
+  if (list.approvals().empty() && id == who)
+    for (const auto& scope : scopes_asked(cli))
+      if (list.approvals().empty() && scope != cli.scope())
+        list = approvals_in(cli, scope, {.id = id});
+  if (list.approvals().empty() || list.approvals(0).decided_at_ms() != 0)
+    throw failure(code::refused, "no open approval " + id +
+                                   (list.approvals().empty() ? "" : ": it has ended already, " + end_of(list.approvals(0))) +
+                                   "; see: swarmctl approvals");
+  return list.approvals(0);
+}
+
+/// Whether the person, or the script, has said that it means exactly this action.
+bool is_meant(const invocation& cli, const decide_options& o, const v1::Approval& a) {
+  // Whoever approves a task has named it.
+  if (a.kind() == v1::Approval::TASK)
+    return true;
+  if (cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
+    throw usage("look at the action first (swarmctl approvals), then repeat its digest: swarmctl decide " + a.id() + " " + shell_quoted(o.choice) +
+                " --digest " + to_hex(a.action_digest()));
+  print_approval(cli, a, false);
+  return is_confirmed(cli.io(), "Decide " + o.choice + "?");
+}
+
+int run_decide(invocation& cli, const decide_options& o) {
+  auto a = approval_to_decide(cli, o.id);
+  if (!o.digest.empty()) {
+    a.set_action_digest(from_hex(o.digest));
+    if (a.action_digest().empty())
+      throw usage("--digest takes the hexadecimal digits that swarmctl approvals --json shows");
+  } else if (!is_meant(cli, o, a)) {
+    cli.io().note("nothing was decided");
+    return code::refused;
+  }
+  auto command = cli.command();
+  command.set_scope(a.scope());
+  command.set_actor(cli.named_actor_id());
+  command.mutable_decide_approval()->set_approval_id(a.id());
+  command.mutable_decide_approval()->set_option(o.choice);
+  command.mutable_decide_approval()->set_action_digest(a.action_digest());
+  auto decided = cli.execute(command).approval();
+  if (cli.json_wanted())
+    cli.io().print(approval_row(decided));
+  else
+    cli.io().line("decided " + decided.id() + ": " + decided.decision());
+  return code::ok;
+}
+
+void build_decide(CLI::App& app, invocation& cli) {
+  auto o = std::make_shared<decide_options>();
+  option(app, "approval-id", o->id, approval_words, argument::approval)->required();
+  option(app, "choice", o->choice, "one of its options")->required();
+  option(app, "--digest", o->digest, "of the action that you have seen, as approvals --json shows it; without it this asks on a terminal");
+  on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
+}
+
+constexpr verb verbs[] = {
+  {"approvals", subject::tasks, "list what waits for a person's decision, in every scope of this node", "  swarmctl approvals\n  swarmctl approvals --all --json",
+   build_approvals},
+  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…", build_decide},
+};
+
+} // namespace
+
+std::span<const verb> approval_verbs() { return verbs; }
+
+} // namespace swarm::cli

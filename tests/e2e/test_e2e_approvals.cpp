@@ -1,0 +1,128 @@
+// What waits for a person's decision: questions of agents, answered from another directory, and what a script must show that it has seen.
+#include <doctest/doctest.h>
+
+#include "tests/support/mcp_client.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+struct asking_agent : mcp_client {
+  explicit asking_agent(const test_node& node) : mcp_client(node) {
+    initialize();
+    enroll("name:ann");
+  }
+};
+
+const json colour{{"title", "Which colour?"}, {"body", "The button\nof the first page."}, {"options", {"red", "green"}}};
+
+json question(const test_node& node) {
+  json list;
+  REQUIRE(eventually([&] {
+    list = node.ctl_json({"approvals"});
+    return list.size() == 1;
+  }));
+  return list[0];
+}
+
+} // namespace
+
+TEST_CASE("an agent asks a person, waits, and gets the answer that is given with the digest of what was shown") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  const auto call = ann.call_later("ask_person", colour);
+  const auto shown = question(node);
+  CHECK(shown.at("kind") == "question");
+  CHECK(shown.at("title") == "Which colour?");
+  CHECK(shown.at("body") == "The button\nof the first page.");
+  CHECK(shown.at("options") == json{"red", "green"});
+  CHECK(shown.at("state") == "open");
+  const std::string id = shown.at("id"), digest = shown.at("digest");
+  const auto text = node.ctl({"approvals"}).out;
+  CHECK(text.find("asks: Which colour?") != std::string::npos);
+  CHECK(text.find("of the first page.") != std::string::npos);
+
+  // Nobody decides what nobody has seen.
+  const auto unseen = node.ctl({"decide", id, "green"});
+  CHECK(unseen.status == 2);
+  CHECK(unseen.err.find("--digest " + digest) != std::string::npos);
+  const auto other = node.ctl({"decide", id, "green", "--digest", std::string(64, '0')});
+  CHECK(other.status == 1);
+  CHECK(other.err.find("not the one shown") != std::string::npos);
+  CHECK(node.ctl({"decide", id, "blue", "--digest", digest}).status == 1);
+  CHECK_FALSE(ann.is_answered(call));
+
+  CHECK(node.ctl_json({"decide", id, "green", "--digest", digest}).at("state") == "decided");
+  const auto answer = ann.reply_to(call).value();
+  CHECK(answer.at("state") == "decided");
+  CHECK(answer.at("answer") == "green");
+  // Whoever asks again hears the same, and the answer is mail as well.
+  CHECK(ann.call("ask_person", {{"id", id}}).value().at("answer") == "green");
+  CHECK(ann.call("poll_messages").text().find("is answered: green") != std::string::npos);
+  CHECK(node.ctl({"decide", id, "red", "--digest", digest}).status == 1);
+}
+
+TEST_CASE("a person sees and decides the questions of every scope from any directory, by the whole id") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  ann.call_later("ask_person", colour);
+  const auto shown = question(node);
+  const std::string id = shown.at("id");
+  const auto elsewhere = fs::path{node.work()} / "elsewhere";
+  fs::create_directories(elsewhere);
+  run_options there;
+  there.directory = elsewhere.string();
+  CHECK(node.ctl_json({"approvals"}, there).size() == 1);
+  CHECK(node.ctl({"decide", id.substr(0, 8), "red", "--digest", shown.at("digest")}, there).status == 1);
+  CHECK(node.ctl({"decide", id, "red", "--digest", shown.at("digest")}, there).status == 0);
+}
+
+TEST_CASE("what a session asks a person is seen by no other session") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  const auto call = ann.call_later("ask_person", colour);
+  const auto shown = question(node);
+  mcp_client leader{node};
+  leader.initialize();
+  leader.enroll("mode:gateway name:leader");
+  CHECK(node.ctl_json({"approvals", "--as", "name:leader"}).empty());
+  CHECK(node.ctl_json({"approvals", "--as", "name:ann"}).size() == 1);
+  CHECK(leader.call("ask_person", {{"id", shown.at("id")}}).text().find("no question") != std::string::npos);
+  CHECK_FALSE(ann.is_answered(call));
+  CHECK(question(node).at("state") == "open");
+}
+
+TEST_CASE("a question goes with the session that has asked it") {
+  test_node node;
+  node.start();
+  {
+    asking_agent ann{node};
+    ann.call_later("ask_person", colour);
+    question(node);
+    ann.call("deregister");
+  }
+  CHECK(eventually([&] { return node.ctl_json({"approvals"}).empty(); }));
+  const auto all = node.ctl_json({"approvals", "--all"});
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].at("state") == "withdrawn");
+}
+
+TEST_CASE("a person at a terminal is shown the action and asked before it is decided") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  ann.call_later("ask_person", colour);
+  const std::string id = question(node).at("id");
+  for (const auto& [key, status, left] : {std::tuple{"n\r", 1, 1U}, std::tuple{"y\r", 0, 0U}}) {
+    terminal_process person{{program("swarmctl").string(), "decide", id, "red"}, node.env(), node.work()};
+    REQUIRE(person.read_until("Decide red? [y/N]"));
+    CHECK(person.screen().find("of the first page.") != std::string::npos);
+    person.type(key);
+    CHECK(person.finish() == status);
+    CHECK(node.ctl_json({"approvals"}).size() == left);
+  }
+}
