@@ -161,8 +161,7 @@ v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
       if (list.approvals().empty() && scope != cli.scope())
         list = approvals_in(cli, scope, {.id = id});
   if (list.approvals().empty() || list.approvals(0).decided_at_ms() != 0)
-    throw failure(code::refused, "no open approval " + id +
-                                   (list.approvals().empty() ? "" : ": it has ended already, " + end_of(list.approvals(0))) +
+    throw failure(code::refused, "no open approval " + id + (list.approvals().empty() ? "" : ": it has ended already, " + end_of(list.approvals(0))) +
                                    "; see: swarmctl approvals");
   return list.approvals(0);
 }
@@ -212,9 +211,10 @@ void build_decide(CLI::App& app, invocation& cli) {
 }
 
 constexpr verb verbs[] = {
-  {"approvals", subject::tasks, "list what waits for a person's decision, in every scope of this node", "  swarmctl approvals\n  swarmctl approvals --all --json",
-   build_approvals},
-  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…", build_decide},
+  {"approvals", subject::tasks, "list what waits for a person's decision, in every scope of this node",
+   "  swarmctl approvals\n  swarmctl approvals --all --json", build_approvals},
+  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…",
+   build_decide},
 };
 
 } // namespace

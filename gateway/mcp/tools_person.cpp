@@ -14,10 +14,10 @@ namespace {
 json question(const v1::Approval& a) {
   const bool open = a.decided_at_ms() == 0;
   return {{"id", a.id()},
-          {"state", open                      ? "open"
-                    : !a.decision().empty()   ? "decided"
-                    : !a.withdrawn().empty()  ? "withdrawn"
-                                              : "expired"},
+          {"state", open                     ? "open"
+                    : !a.decision().empty()  ? "decided"
+                    : !a.withdrawn().empty() ? "withdrawn"
+                                             : "expired"},
           {"answer", text_or_null(a.decision())},
           {"decided_at", seconds_or_null(a.decided_at_ms())}};
 }
@@ -86,8 +86,7 @@ tool_outcome ask_person(const tool_call& call) {
   auto what = call.given("id") ? look(call, call.text("id")) : ask(call);
   if (!what.refusal.empty() || what.approval.decided_at_ms() != 0)
     return told(what);
-  return tool_waiting{[what](const tool_call& later) { return await_answer(later, what); },
-                      [what](const std::string&) { return told(what); }};
+  return tool_waiting{[what](const tool_call& later) { return await_answer(later, what); }, [what](const std::string&) { return told(what); }};
 }
 
 json ask_person_schema() {
@@ -109,8 +108,9 @@ json ask_person_schema() {
 std::vector<tool> person_tools() {
   return {
     {.name = "ask_person",
-     .description = "Ask a person a question with a few answers to choose from. Waits at most 50 seconds; while state is open, call it again with the id. The "
-                    "answer also comes as a message.",
+     .description =
+       "Ask a person a question with a few answers to choose from. Waits at most 50 seconds; while state is open, call it again with the id. The "
+       "answer also comes as a message.",
      .input_schema = ask_person_schema(),
      .annotations = {{"readOnlyHint", false}, {"idempotentHint", false}, {"openWorldHint", false}},
      .run = ask_person},
