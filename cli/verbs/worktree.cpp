@@ -7,6 +7,7 @@
 #include "cli/verb.hpp"
 #include "cli/verbs/reference.hpp"
 #include "cli/worktree/exec.hpp"
+#include "cli/worktree/merge.hpp"
 #include "cli/worktree/merge_locks.hpp"
 #include "cli/worktree/store.hpp"
 #include "gateway/json/shapes.hpp"
@@ -70,14 +71,6 @@ std::string still_wanted(const invocation& cli, const worker_tree& t, const tree
   if (t.home != cli.node().finder.state_directory())
     return "its task is known to another node, with SWARM_HOME=" + t.home;
   return w.ended ? std::string{} : t.task_id.empty() ? "its worker has not ended" : "its task has not ended: " + w.status;
-}
-
-std::string some(const std::vector<std::string>& names) {
-  constexpr std::size_t shown = 5;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i)
-    out += (i == 0 ? "" : ", ") + names[i];
-  return out + (names.size() > shown ? " and " + std::to_string(names.size() - shown) + " more" : "");
 }
 
 /// Why it holds work that is nowhere else; empty when it does not.
@@ -239,44 +232,6 @@ json shown_locks(const std::vector<v1::LockView>& views) {
                 out);
 }
 
-struct conflict {
-  std::vector<std::string> files;
-  std::string text;
-};
-
-/// Which files conflict, and how; leaves the home tree as it was before.
-conflict abort_merge(const worker_trees& trees, const git_result& merge) {
-  conflict out;
-  out.files = nul_separated(trees.home().run({"diff", "--name-only", "--diff-filter=U", "-z"}).out);
-  auto diff = trees.home().run({"diff", "--no-ext-diff", "--no-textconv", "--no-color"});
-  out.text = std::string{trimmed(to_utf8(merge.out))} + "\n\n" + to_utf8(diff.out);
-  const std::vector<std::string> abort{"merge", "--abort"};
-  if (auto r = trees.home().run(abort); !r.ok())
-    throw failure(code::refused, "the merge conflicts and could not be taken back: " + escape_control(git_trouble(abort, r)) +
-                                   "\nSee git status in " + trees.root());
-  return out;
-}
-
-struct merge_result {
-  std::optional<conflict> stopped; // nothing = merged
-  std::string commit;              // what the branch of the home tree points to now
-};
-
-/// Throws `failure` when git refuses; then nothing has changed.
-merge_result merge_branch(const worker_trees& trees, const worker_tree& t, const std::string& message) {
-  signals_held held; // the merge is finished or taken back
-  const std::vector<std::string> arguments{"merge", "--no-edit", "--no-stat", "-m", message, "refs/heads/" + t.branch};
-  auto merge = trees.home().run(arguments);
-  if (merge.status == 0)
-    return {std::nullopt, trees.commit("HEAD")};
-  if (trees.home_operation().empty())
-    throw failure(code::refused, "not merged, nothing was changed: " + escape_control(git_trouble(arguments, merge)));
-  auto stopped = abort_merge(trees, merge);
-  if (stopped.files.empty()) // a hook of the repository said no
-    throw failure(code::refused, "not merged, nothing was changed: " + escape_control(git_trouble(arguments, merge)));
-  return {std::move(stopped), {}};
-}
-
 std::string short_commit(const std::string& commit) { return commit.substr(0, 12); }
 
 std::string conflict_description(const worker_trees& trees, const worker_tree& t, const tree_state& s, const std::string& into, const conflict& c) {
@@ -357,21 +312,8 @@ void check_mergeable(const invocation& cli, const worker_trees& trees, const wor
                 out);
 }
 
-int run_merge(invocation& cli, const std::string& who, bool force) {
-  worker_trees trees{cli.directory()};
-  auto guard = trees.lock();
-  auto t = chosen(cli, trees, who);
-  auto s = trees.look(t);
-  auto w = work_of(cli, t);
-  check_mergeable(cli, trees, t, s, w);
-  auto locked = locks_in_the_way(cli, trees, t, force);
-  if (!locked.empty() && !force)
-    refuse_for_locks(t, locked);
-  auto into = trees.home_branch();
-  auto result = merge_branch(trees, t, "Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title));
-  if (result.stopped)
-    report_conflict(t, into, *result.stopped, make_conflict_task(cli, trees, t, s, w, into, *result.stopped));
-  auto kept = trees.remove(t);
+void report_merged(const invocation& cli, const worker_tree& t, const tree_state& s, const std::string& into, const std::string& commit,
+                   const std::vector<v1::LockView>& locked, const std::string& kept) {
   for (const auto& view : locked)
     cli.io().error("merged over a lock: " + shown_lock(view));
   if (!s.present)
@@ -381,17 +323,41 @@ int run_merge(invocation& cli, const std::string& who, bool force) {
     out["merged"] = true;
     out["locked"] = shown_locks(locked);
     out["into"] = into;
-    out["commit"] = result.commit;
+    out["commit"] = commit;
     out["commits"] = s.ahead;
     out["removed"] = kept.empty();
     out["problem"] = mcp::text_or_null(kept);
     cli.io().print(out);
-    return code::ok;
+    return;
   }
-  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(result.commit) + ", " +
+  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(commit) + ", " +
                 counted(static_cast<std::uint64_t>(s.ahead), "commit") + ")");
   if (!kept.empty())
     cli.io().error("its worktree stays: " + escape_control(kept, false));
+}
+
+int run_merge(invocation& cli, const std::string& who, bool force) {
+  worker_trees trees{cli.directory()};
+  auto guard = trees.lock();
+  auto t = chosen(cli, trees, who);
+  auto s = trees.look(t);
+  auto w = work_of(cli, t);
+  check_mergeable(cli, trees, t, s, w);
+  const auto plan = plan_merge(trees, t);
+  auto locked = locks_in_the_way(cli, trees, t, plan, force);
+  if (!locked.empty() && !force)
+    refuse_for_locks(t, locked);
+  check_home_files(trees, t, plan);
+  auto into = trees.home_branch();
+  std::optional<signals_held> held{std::in_place};
+  auto result = merge_branch(trees, t, plan, "Merge " + t.branch + (w.title.empty() ? "" : ": " + w.title), *held);
+  if (result.stopped) {
+    held.reset();
+    report_conflict(t, into, *result.stopped, make_conflict_task(cli, trees, t, s, w, into, *result.stopped));
+  }
+  auto kept = trees.remove(t);
+  held->take(); // it is merged, and said so
+  report_merged(cli, t, s, into, result.commit, locked, kept);
   return code::ok;
 }
 

@@ -13,6 +13,7 @@
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "cli/verb.hpp"
+#include "cli/worktree/signals.hpp"
 #include "cli/worktree/store.hpp"
 
 namespace fs = std::filesystem;

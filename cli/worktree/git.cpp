@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "actors/base/child_process.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds term_grace{2};
+constexpr std::chrono::seconds end_grace{2};
 
 /// What of the caller's own settings for git is meant for every repository.
 bool keeps(std::string_view variable) {
@@ -80,29 +81,56 @@ pid_t start(std::vector<std::string> arguments, int out, int err) {
   return child.pid;
 }
 
-/// Collects output until the process ends. False at the deadline.
-bool collect(int pidfd, std::array<stream, 2>& streams, git_result& result, clock::time_point until) {
+enum class ending { itself, deadline, stop };
+
+/// Collects output until the process ends, the deadline comes, or `stop` gets readable.
+ending collect(int pidfd, std::array<stream, 2>& streams, git_result& result, clock::time_point until, int stop = -1) {
   for (;;) {
     auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();
     if (left <= 0)
-      return false;
-    std::array<pollfd, 3> polled{pollfd{pidfd, POLLIN, 0}, pollfd{streams[0].fd.get(), POLLIN, 0}, pollfd{streams[1].fd.get(), POLLIN, 0}};
+      return ending::deadline;
+    std::array<pollfd, 4> polled{pollfd{pidfd, POLLIN, 0}, pollfd{stop, POLLIN, 0}, pollfd{streams[0].fd.get(), POLLIN, 0},
+                                 pollfd{streams[1].fd.get(), POLLIN, 0}};
     if (poll(polled.data(), polled.size(), static_cast<int>(left)) < 0 && errno != EINTR)
-      return false;
+      return ending::deadline;
     for (auto& s : streams)
       drain(s, result);
-    if (polled[0].revents == 0)
-      continue;
-    // What it wrote last. Not to the end of the stream: something it left running may keep that open.
-    for (auto& s : streams)
-      drain(s, result);
-    return true;
+    if (polled[0].revents != 0) {
+      // What it wrote last. Not to the end of the stream: something it left running may keep that open.
+      for (auto& s : streams)
+        drain(s, result);
+      return ending::itself;
+    }
+    if (polled[1].revents != 0)
+      return ending::stop;
+  }
+}
+
+/// Ends git and what it has started, which is in its session: a hook, also one that has made a process group of its own.
+void end_session(pid_t session) {
+  // Asked nicely, git removes its lock files.
+  for (auto signal : {SIGTERM, SIGKILL}) {
+    const auto until = clock::now() + end_grace;
+    std::vector<unique_fd> ends;
+    for (const auto& p : list_processes()) {
+      if (p.session != session || p.is_dead())
+        continue;
+      if (auto fd = open_pidfd(p.pid))
+        ends.push_back(std::move(*fd));
+      signal_process(p.pid, p.start, signal);
+    }
+    for (const auto& fd : ends) {
+      pollfd end{fd.get(), POLLIN, 0};
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();
+      while (left > 0 && poll(&end, 1, static_cast<int>(left)) < 0 && errno == EINTR)
+        left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();
+    }
   }
 }
 
 } // namespace
 
-git_result git::run(const std::vector<std::string>& arguments) const {
+git_result git::run(const std::vector<std::string>& arguments, int stop) const {
   // Whatever the repository's settings say: every untracked file is listed, no daemon answers for the file system, nothing goes on
   // in the background, nothing is resolved or stashed by itself.
   std::vector<std::string> all{"git", "-C", directory_, "--no-pager"};
@@ -125,21 +153,22 @@ git_result git::run(const std::vector<std::string>& arguments) const {
     wait_for_child(pid);
     throw failure(code::refused, "cannot watch git");
   }
-  if (collect(pidfd->get(), streams, result, clock::now() + limits::git_deadline())) {
+  const auto how = collect(pidfd->get(), streams, result, clock::now() + limits::git_deadline(), stop);
+  if (how == ending::itself) {
     result.status = wait_for_child(pid);
     return result;
   }
-  // Asked nicely it removes its lock files.
-  kill(-pid, SIGTERM);
-  collect(pidfd->get(), streams, result, clock::now() + term_grace);
+  end_session(pid);
   kill(-pid, SIGKILL);
   wait_for_child(pid);
-  result.status = -1;
+  result.stopped = how == ending::stop;
   return result;
 }
 
 std::string git_trouble(const std::vector<std::string>& arguments, const git_result& result) {
   auto what = "git " + (arguments.empty() ? std::string{} : arguments.front());
+  if (result.stopped)
+    return what + " was interrupted";
   if (result.status == -1)
     return what + " did not end in time";
   if (!result.complete)
@@ -174,15 +203,5 @@ std::vector<std::string> nul_separated(const std::string& text) {
   }
   return out;
 }
-
-signals_held::signals_held() {
-  sigset_t held;
-  sigemptyset(&held);
-  for (auto s : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&held, s);
-  pthread_sigmask(SIG_BLOCK, &held, &before_);
-}
-
-signals_held::~signals_held() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 } // namespace swarm::cli

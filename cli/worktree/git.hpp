@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include <signal.h>
-
 namespace swarm::cli {
 
 struct git_result {
-  int status = -1; // exit status, or 128 + signal, or -1 after the deadline
+  int status = -1;      // exit status, or 128 + signal, or -1 when it was ended: after the deadline, or by the caller's wish
+  bool stopped = false; // by the caller's wish
   std::string out;
   std::string err;
   bool complete = true; // false: there was more output than is kept
@@ -23,8 +22,9 @@ public:
   explicit git(std::string directory) : directory_(std::move(directory)) {}
   const std::string& directory() const noexcept { return directory_; }
 
-  /// Throws `failure` when git is not there or cannot be started. What git itself answers is in the result.
-  git_result run(const std::vector<std::string>& arguments) const;
+  /// Throws `failure` when git is not there or cannot be started. What git itself answers is in the result. Git is ended with all that it has
+  /// started, such as a hook, at the deadline or when the descriptor `stop` gets readable.
+  git_result run(const std::vector<std::string>& arguments, int stop = -1) const;
   /// Returns git's output. Throws `failure` with git's message if git failed or printed too much.
   std::string output(const std::vector<std::string>& arguments) const;
   /// The same without the newlines at the end.
@@ -39,17 +39,5 @@ std::string git_trouble(const std::vector<std::string>& arguments, const git_res
 
 /// The parts of a text that end in NUL, as git's -z prints them.
 std::vector<std::string> nul_separated(const std::string& text);
-
-/// Blocks SIGINT, SIGTERM and SIGHUP while it exists: nothing is left half done between two steps that belong together.
-class signals_held {
-public:
-  signals_held();
-  ~signals_held();
-  signals_held(const signals_held&) = delete;
-  signals_held& operator=(const signals_held&) = delete;
-
-private:
-  sigset_t before_;
-};
 
 } // namespace swarm::cli

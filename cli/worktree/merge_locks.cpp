@@ -73,27 +73,25 @@ std::multimap<std::string, v1::LockView> locks_of_files(const invocation& cli, c
 
 } // namespace
 
-std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_trees& trees, const worker_tree& t, bool force) {
+std::vector<v1::LockView> locks_in_the_way(const invocation& cli, const worker_trees& trees, const worker_tree& t, const merge_plan& plan,
+                                           bool force) {
   std::vector<v1::LockView> out;
   auto locks = locks_of_files(cli, trees, t, force);
   const auto me = cli.named_actor_id();
   std::erase_if(locks, [&](const auto& held) { return !me.empty() && held.second.lock().session_id() == me; });
-  std::set<std::string> names;
-  for (const auto& [name, view] : locks)
-    names.insert(name);
+  if (locks.empty())
+    return out;
+  auto files = plan.files;
+  // Under the names that the worker has for them, too: whoever has locked one of these means the same file.
+  for (auto& name :
+       nul_separated(trees.home().output({"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"})))
+    files.insert(std::move(name));
   std::set<std::string> found;
-  constexpr std::size_t names_per_question = 200;
-  for (auto at = names.begin(); at != names.end();) {
-    std::vector<std::string> arguments{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD...refs/heads/" + t.branch, "--"};
-    for (std::size_t n = 0; n < names_per_question && at != names.end(); ++n, ++at)
-      arguments.push_back(*at == "." ? ":(top)" : ":(top,literal)" + *at);
-    // Git names files, also for a directory.
-    for (const auto& file : nul_separated(trees.home().output(arguments)))
-      for (const auto& name : domain::covering_paths(file))
-        if (names.contains(name) && found.insert(name).second)
-          for (auto [held, end] = locks.equal_range(name); held != end; ++held)
-            out.push_back(held->second);
-  }
+  for (const auto& file : files)
+    for (const auto& name : domain::covering_paths(file))
+      if (locks.contains(name) && found.insert(name).second)
+        for (auto [held, end] = locks.equal_range(name); held != end; ++held)
+          out.push_back(held->second);
   return out;
 }
 

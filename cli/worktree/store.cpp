@@ -18,6 +18,7 @@
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/json_text.hpp"
+#include "cli/worktree/signals.hpp"
 #include "gateway/client/failure.hpp"
 
 namespace fs = std::filesystem;
@@ -204,6 +205,11 @@ std::vector<worker_tree> worker_trees::list() const {
 std::string worker_trees::home_branch() const { return checked_out(home_); }
 
 std::string worker_trees::home_operation() const { return operation_in(own_); }
+
+std::vector<std::string> worker_trees::home_changes() const {
+  // What is checked out of a submodule is its own matter: a merge does not touch it.
+  return changed_files(home_.output({"status", "--porcelain=v1", "-z", "--untracked-files=no", "--ignore-submodules=all"}));
+}
 
 std::string worker_trees::commit(const std::string& name) const {
   auto r = home_.run({"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});

@@ -61,6 +61,10 @@ public:
   std::string home_branch() const;
   /// Something unfinished there: a merge, a rebase, ...; empty = nothing.
   std::string home_operation() const;
+  /// Files that git knows there and that are not as in HEAD, or not staged as in HEAD; of a renamed one both names.
+  std::vector<std::string> home_changes() const;
+  /// Git's own directory of it.
+  const std::string& home_git_directory() const noexcept { return own_; }
   /// Of a name that git understands; empty when git knows no such name.
   std::string commit(const std::string& name) const;
 
