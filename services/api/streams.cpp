@@ -3,6 +3,7 @@
 
 #include "services/api/coordination_service.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
 
 namespace swarm {
@@ -396,7 +397,7 @@ caf::behavior watcher(watch_self self, service_environment service, claim who, v
       self->state.principal = p;
       begin(self);
     },
-    [self](grpc::Status s) { finish(self, std::move(s)); });
+    asked_again(self, [self](grpc::Status s) { finish(self, std::move(s)); }));
   return {
     [self](tick_atom) {
       if (std::exchange(self->state.waiting_for_room, false))
@@ -456,7 +457,7 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_enviro
         hello.set_attached(true);
         s.io->push(hello);
       },
-      close);
+      asked_again(self, close));
   self->set_down_handler([self](caf::down_msg&) {
     self->state.attached = false;
     self->quit();
