@@ -335,11 +335,10 @@ void apply(attach_self self, const v1::AttachFrame& f) {
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
   in->who = st.principal;
-  const bool person = domain::is_person(st.principal);
   ask(self, st.terminal, pty_input_ptr{in})
     .then([self](std::uint64_t) { read_more(self, confirm(self)); },
-          [self, person](caf::error& e) {
-            if (e == errc::overloaded || (person && e == errc::forbidden))
+          [self](caf::error& e) {
+            if (e == errc::overloaded)
               return read_more(self, confirm(self)); // it was not taken, which is as certain
             if (is_certain(e))
               return self->state.io->read_more();
