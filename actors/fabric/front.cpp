@@ -200,6 +200,15 @@ void tell_all_scopes(self_ptr self, const std::string& lost_node, std::function<
       });
 }
 
+/// What the services ask the home as this node is about somebody who calls, such as whose a token is. The node asks, for it may know; but a client
+/// waits, and has nothing to wait for while the home is away.
+link_request_ptr for_caller(const v1::Query& q, const link_patience& patience = {}) {
+  auto r = std::make_shared<v1::LinkRequest>(*to_link(q, patience));
+  r->mutable_principal()->Clear();
+  r->mutable_principal()->set_kind(v1::Principal::SESSION); // which one is the question
+  return r;
+}
+
 /// Who bears this token: one of this node's sessions, or one of a scope whose home is another node.
 caf::result<answer_ptr> resolve_token(self_ptr self, const query_ptr& q) {
   auto home = shared_home(self);
@@ -212,7 +221,14 @@ caf::result<answer_ptr> resolve_token(self_ptr self, const query_ptr& q) {
       [self, kept, home, q](const answer_ptr& a) {
         if (a->has_session())
           return kept->answer(a);
-        kept->delegate(remote_at(self, home).reader, q);
+        self
+          ->request(self->state.links.federation, caf::infinite, home, for_caller(*q)) // lint: edge deadline
+          .then(
+            [kept](const link_response_ptr& r) {
+              auto said = answer_in(*r);
+              said ? kept->answer(std::move(*said)) : kept->answer(std::move(said.error()));
+            },
+            [kept](caf::error& e) { kept->answer(std::move(e)); });
       },
       [kept](caf::error& e) { kept->answer(std::move(e)); });
   return promise;
@@ -225,7 +241,7 @@ caf::result<answer_ptr> answer(self_ptr self, const query_ptr& q, const link_pat
     return self->delegate(reader(self), q);
   auto promise = self->make_response_promise<answer_ptr>();
   if (q->principal().kind() == v1::Principal::NODE)
-    ask_node(self, self->state.links.federation, home, to_link(*q, patience), promise, answer_in);
+    ask_node(self, self->state.links.federation, home, for_caller(*q, patience), promise, answer_in);
   else
     ask_home(self, self->state.links.federation, home, to_link(*q, patience), promise);
   return promise;

@@ -4,6 +4,7 @@
 #include "actors/domain/json_text.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/home_watch.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "gateway/json/shapes.hpp"
 #include "gateway/session/task_follow.hpp"
@@ -161,6 +162,7 @@ int run_events(invocation& cli, const event_options& o) {
     request.set_from_now(true);
   else
     request.set_after(static_cast<std::uint64_t>(std::max<std::int64_t>(o.since, 0)));
+  home_watch home{cli, cli.scope(), [&](const std::string& text) { cli.io().note(text); }};
   auto end = follow_events(
     cli, request, bounded_by_timeout(cli, 0),
     [&](const v1::Event& e) {

@@ -1,10 +1,10 @@
 #include "cli/verbs/follow.hpp"
 
 #include "actors/base/limits.hpp"
-#include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/verbs/home_watch.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "gateway/client/failure.hpp"
 
@@ -87,44 +87,6 @@ private:
   std::mutex mutex_;
   std::size_t frame_ = 0;
   bool drawn_ = false;
-};
-
-/// Says when the home of the task's scope is away, and when it is back: a stream of events says neither, and no event could come from there. It asks
-/// on a connection of its own, as long as it lives.
-class home_watch {
-public:
-  home_watch(const invocation& cli, const v1::Task& task, std::function<void(const std::string&)> say)
-    : query_(row_query(cli, task)), say_(std::move(say)), line_(is_named_scope(task.scope()) ? cli.node().finder.connect({}, false) : nullptr),
-      timer_(line_ ? period_ms : 0, [this] { look(); }, 0, {}) {}
-  ~home_watch() {
-    if (line_)
-      line_->cancel();
-  }
-  home_watch(const home_watch&) = delete;
-  home_watch& operator=(const home_watch&) = delete;
-
-private:
-  /// A home that is away is known to be so no sooner.
-  static constexpr std::int64_t period_ms = limits::home_away_dial.count() * 2;
-
-  void look() {
-    v1::Answer answer;
-    try {
-      answer = line_->ask(query_);
-    } catch (const std::exception&) {
-      return; // that the own node is away is for the stream to find out
-    }
-    const bool away = answer.refusal().code() == v1::Refusal::UNAVAILABLE;
-    if (std::exchange(away_, away) == away)
-      return;
-    say_(away ? "waiting: " + answer.refusal().text() : "the home is back");
-  }
-
-  const v1::Query query_;
-  const std::function<void(const std::string&)> say_;
-  bool away_ = false;
-  std::unique_ptr<node_line> line_;
-  ticker timer_;
 };
 
 colour colour_of(const v1::Event& e) {
@@ -254,7 +216,7 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
   mcp::follow_port port;
   port.read = [&](const v1::Task& t) { return current(cli, t); };
   port.watch = [&](const v1::WatchRequest& request, const auto& on, const auto& on_reset) {
-    home_watch home{cli, out.task, [&](const std::string& text) { spin->around([&] { cli.io().note(text); }); }};
+    home_watch home{cli, out.task.scope(), [&](const std::string& text) { spin->around([&] { cli.io().note(text); }); }};
     out.end = follow_events(cli, request, options.timeout_ms, on, on_reset, tick, [&] { refuse_unknown(cli, out.task); });
     spin->around([] {});
   };

@@ -41,6 +41,11 @@ void add_scopes(const invocation& cli, bool shared, std::set<std::string>& out) 
 
 std::vector<away_node> away_nodes(const invocation& cli) { return away_in(cluster_seen(cli), cli.now_ms()); }
 
+bool is_member(const invocation& cli) {
+  const auto view = cluster_seen(cli);
+  return std::any_of(view.nodes().begin(), view.nodes().end(), [](const auto& n) { return n.home() && n.link() != v1::ClusterNode::SELF; });
+}
+
 std::optional<silent_node> silent(const invocation& cli, const std::string& node_id) {
   // A node that has nothing to say does so once per heartbeat.
   const auto patience = limits::link_heartbeat().count() * 3 / 2;

@@ -21,6 +21,8 @@ struct away_node {
 
 /// The nodes of the cluster that cannot be asked just now. Empty when the caller may not ask for them.
 std::vector<away_node> away_nodes(const invocation&);
+/// Another node is the home of what the hosts share, also by the directory of a shared checkout. False when the caller may not ask.
+bool is_member(const invocation&);
 /// The node's name and "12 s", if it is linked to this one and has missed a heartbeat: it may be away, and its link not known to be down yet.
 struct silent_node {
   std::string name;

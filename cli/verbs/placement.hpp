@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/domain/variables_text.hpp"
 #include "cli/verb.hpp"
 
 namespace swarm::cli {
@@ -33,6 +34,17 @@ void set_placement(Body& body, const placement_options& o) {
     label.set_name(text.substr(0, equals));
     label.set_value(text.substr(equals + 1));
   }
+}
+
+/// Of a worker or terminal with variables of --env, which stay with this node: true when nothing is asked for and it has to be said that it starts
+/// here. Throws `failure` when another node is asked for.
+inline bool is_kept_here(const invocation& cli, const placement_options& o) {
+  if (o.on.empty() && o.where.empty())
+    return true;
+  const auto here = cli.node().admin.status();
+  if (!o.where.empty() || (o.on != here.node_name() && o.on != here.node_id()))
+    throw failure(code::refused, domain::variables_stay);
+  return false;
 }
 
 /// For --explain. `placement`: as the node gives it.

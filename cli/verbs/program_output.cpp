@@ -1,6 +1,7 @@
 #include "cli/verbs/program_output.hpp"
 
 #include "actors/base/limits.hpp"
+#include "cli/verbs/home_watch.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "gateway/client/failure.hpp"
 #include "gateway/session/task_follow.hpp"
@@ -28,6 +29,9 @@ bool print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
   request.set_follow(follow);
   bool any = false;
   std::uint64_t next = 0;
+  std::optional<home_watch> home;
+  if (follow)
+    home.emplace(cli, worker.scope(), [&](const std::string& text) { cli.io().note(text); });
   interrupt_guard guard{[&] { cli.node().coordination.cancel(); }};
   try {
     for (auto end = stream_end::lost; end == stream_end::lost || end == stream_end::too_slow;) {

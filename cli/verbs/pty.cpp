@@ -78,7 +78,8 @@ int run_new(invocation& cli, const new_options& o) {
   request.set_directory(normalize_path(o.directory.empty() ? "." : o.directory, cli.directory()));
   *request.mutable_size() = size_of(o.size);
   auto variables = cli.inheritable(domain::shell_harness);
-  add_variables(variables, cli.env(), o.variables);
+  if (!add_variables(variables, cli.env(), o.variables).empty())
+    is_kept_here(cli, o.placement);
   for (const auto& [name, value] : variables) {
     auto* variable = request.add_environment();
     variable->set_name(name);

@@ -78,7 +78,8 @@ int run_spawn(invocation& cli, const spawn_options& o) {
   body->set_pipes(o.pipes);
   set_placement(*body, o.placement);
   body->set_retries(retries);
-  add_variables(worker.environment, cli.env(), o.variables);
+  if (!add_variables(worker.environment, cli.env(), o.variables).empty())
+    body->set_here(is_kept_here(cli, o.placement));
   auto reply = cli.execute(command, worker.environment).spawn();
   remember_made(cli, kind_of_thing::terminal, reply.spawn().scope(), reply.spawn().id());
   if (cli.json_wanted()) {

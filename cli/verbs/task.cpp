@@ -5,6 +5,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/follow.hpp"
+#include "cli/verbs/home_watch.hpp"
 #include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/program_output.hpp"
 #include "cli/verbs/reference.hpp"
@@ -139,6 +140,7 @@ int watch_tasks(invocation& cli, const tasks_options& o) {
     return true;
   };
   show();
+  home_watch home{cli, cli.scope(), [&](const std::string& text) { cli.io().note(text); }};
   auto end = follow_events(
     cli, request, bounded_by_timeout(cli, 0), [&](const v1::Event&) { return show(); }, show);
   return end == follow_end::interrupted ? code::interrupted : code::ok;

@@ -5,6 +5,7 @@
 #include "services/api/coordination_service.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/agent_call.hpp"
+#include "services/call/asked_again.hpp"
 #include "services/call/deadline.hpp"
 #include "services/call/requests.hpp"
 
@@ -159,7 +160,7 @@ grpc::ServerUnaryReactor* coordination_service::WaitForActivity(grpc::CallbackSe
               },
               [answer](caf::error& e) { answer->finish(to_status(e)); });
         },
-        [answer](grpc::Status s) { answer->finish(std::move(s)); });
+        asked_again(self, [answer](grpc::Status s) { answer->finish(std::move(s)); }));
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "actors/base/crypto.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
 
 namespace swarm {
@@ -77,13 +78,14 @@ void look_at_peer(caf::event_based_actor* self, const service_environment& servi
 }
 
 template <class State>
-void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::operation what, const std::string& id, bool look_only,
+void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::operation what, const std::string& id, bool look_only, bool lasts,
                    std::function<void()> opened) {
   const auto& service = *self->state.service;
-  auto refuse = [self](grpc::Status s) {
+  std::function<void(grpc::Status)> refuse = [self](grpc::Status s) {
     self->state.io->close(std::move(s));
     self->quit();
   };
+  const auto unknown = lasts ? std::function<void(grpc::Status)>{asked_again(self, refuse)} : refuse;
   with_lasting_principal(
     self, service, who,
     [=](const v1::Principal& p, std::int64_t until_ms) {
@@ -114,7 +116,7 @@ void open_terminal(caf::stateful_actor<State>* self, const claim& who, domain::o
         },
         refuse);
     },
-    refuse);
+    unknown);
 }
 
 struct output_state {
@@ -231,7 +233,7 @@ caf::behavior pty_reader(caf::stateful_actor<read_state>* self, service_environm
   st.read.tail = req.tail();
   st.read.max_bytes = req.max_bytes();
   st.limit = req.follow() ? 0 : req.max_bytes();
-  open_terminal(self, who, domain::operation::pty_read, req.id(), req.tail() && !req.follow(), [] {});
+  open_terminal(self, who, domain::operation::pty_read, req.id(), req.tail() && !req.follow(), req.follow(), [] {});
   return {[self](tick_atom) {
     if (std::exchange(self->state.waiting_for_room, false))
       pull(self);
@@ -333,11 +335,10 @@ void apply(attach_self self, const v1::AttachFrame& f) {
   auto in = std::make_shared<pty_input>();
   in->data = f.input();
   in->who = st.principal;
-  const bool person = domain::is_person(st.principal);
   ask(self, st.terminal, pty_input_ptr{in})
     .then([self](std::uint64_t) { read_more(self, confirm(self)); },
-          [self, person](caf::error& e) {
-            if (e == errc::overloaded || (person && e == errc::forbidden))
+          [self](caf::error& e) {
+            if (e == errc::overloaded)
               return read_more(self, confirm(self)); // it was not taken, which is as certain
             if (is_certain(e))
               return self->state.io->read_more();
@@ -366,7 +367,7 @@ caf::behavior attachment(attach_self self, service_environment service, claim wh
         return apply(self, *f);
       s.read.from = f->from();
       s.read.tail = f->tail();
-      open_terminal(self, s.who, domain::operation::pty_attach, f->pty_id(), false, [self, f] {
+      open_terminal(self, s.who, domain::operation::pty_attach, f->pty_id(), false, true, [self, f] {
         confirm(self);
         apply(self, *f);
       });

@@ -4,6 +4,7 @@
 #include "actors/domain/typing.hpp"
 #include "services/api/pty_service.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/asked_again.hpp"
 #include "services/call/deadline.hpp"
 #include "services/call/requests.hpp"
 
@@ -67,29 +68,31 @@ void ask_fence(caf::event_based_actor* self, const service_environment& service,
 /// Runs `act(terminal)` for a caller who may do that with it.
 template <class Request, class Act>
 grpc::ServerUnaryReactor* on_terminal(const service_environment& service, grpc::CallbackServerContext* ctx, domain::operation what,
-                                      const Request& req, Act act) {
+                                      const Request& req, Act act, bool lasts = false) {
   return when_admitted(service, *ctx, what, wrong_with(req), [&](admitted in) {
-    return run_unary(service.system, in.slot, [service, who = in.who, what, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
-      auto refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
-      with_principal(
-        self, service, who,
-        [=](const v1::Principal& principal) {
-          with_terminal(
-            self, service, id, principal,
-            [=](pty_actor terminal) {
-              ask(self, terminal, status_atom_v)
-                .then(
-                  [=](const pty_info_ptr& info) {
-                    if (auto s = may_use_terminal(principal, what, *info); !s.ok())
-                      return refuse(note(service, who, principal, s));
-                    act(self, terminal, info, principal, answer);
-                  },
-                  [refuse](caf::error& e) { refuse(to_status(e)); });
-            },
-            refuse);
-        },
-        refuse);
-    });
+    return run_unary(service.system, in.slot,
+                     [service, who = in.who, what, lasts, id = req.pty_id(), act](caf::event_based_actor* self, unary_ptr answer) {
+                       std::function<void(grpc::Status)> refuse = [answer](grpc::Status s) { answer->finish(std::move(s)); };
+                       const auto unknown = lasts ? std::function<void(grpc::Status)>{asked_again(self, refuse)} : refuse;
+                       with_principal(
+                         self, service, who,
+                         [=](const v1::Principal& principal) {
+                           with_terminal(
+                             self, service, id, principal,
+                             [=](pty_actor terminal) {
+                               ask(self, terminal, status_atom_v)
+                                 .then(
+                                   [=](const pty_info_ptr& info) {
+                                     if (auto s = may_use_terminal(principal, what, *info); !s.ok())
+                                       return refuse(note(service, who, principal, s));
+                                     act(self, terminal, info, principal, answer);
+                                   },
+                                   [refuse](caf::error& e) { refuse(to_status(e)); });
+                             },
+                             refuse);
+                         },
+                         unknown);
+                     });
   });
 }
 
@@ -242,35 +245,37 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
 }
 
 grpc::ServerUnaryReactor* pty_service::Send(grpc::CallbackServerContext* ctx, const v1::SendPtyRequest* req, v1::SendPtyReply* rep) {
-  return on_terminal(service_, ctx, domain::operation::pty_write, *req,
-                     [service = service_, inputs = inputs_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
-                                                                      const v1::Principal& who, unary_ptr answer) {
-                       auto type = [=](bool fence_holds) {
-                         auto in = std::make_shared<pty_input>();
-                         if (!req->id().client().empty())
-                           in->request = req->id().client() + "/" + std::to_string(req->id().seq());
-                         in->data = req->data();
-                         in->who = who;
-                         in->stale = !fence_holds;
-                         // Before the program can know it: its caller may go at once.
-                         if (in->data.empty())
-                           inputs->end(req->id().client());
-                         ask(self, terminal, pty_input_ptr{in})
-                           .then(
-                             [answer, rep](std::uint64_t n) {
-                               rep->set_accepted(n);
-                               answer->finish(grpc::Status::OK);
-                             },
-                             [=](caf::error& e) {
-                               const bool takes_no_more = e == errc::not_found;
-                               takes_no_more ? inputs->end(req->id().client()) : inputs->go_on(req->id().client());
-                               answer->finish(to_status(e));
-                             });
-                       };
-                       if (req->fence() == 0)
-                         return type(true);
-                       ask_fence(self, service, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
-                     });
+  return on_terminal(
+    service_, ctx, domain::operation::pty_write, *req,
+    [service = service_, inputs = inputs_, req, rep](caf::event_based_actor* self, pty_actor terminal, const pty_info_ptr& info,
+                                                     const v1::Principal& who, unary_ptr answer) {
+      auto type = [=](bool fence_holds) {
+        auto in = std::make_shared<pty_input>();
+        if (!req->id().client().empty())
+          in->request = req->id().client() + "/" + std::to_string(req->id().seq());
+        in->data = req->data();
+        in->who = who;
+        in->stale = !fence_holds;
+        // Before the program can know it: its caller may go at once.
+        if (in->data.empty())
+          inputs->end(req->id().client());
+        ask(self, terminal, pty_input_ptr{in})
+          .then(
+            [answer, rep](std::uint64_t n) {
+              rep->set_accepted(n);
+              answer->finish(grpc::Status::OK);
+            },
+            [=](caf::error& e) {
+              const bool takes_no_more = e == errc::not_found;
+              takes_no_more ? inputs->end(req->id().client()) : inputs->go_on(req->id().client());
+              answer->finish(to_status(e));
+            });
+      };
+      if (req->fence() == 0)
+        return type(true);
+      ask_fence(self, service, info, req->fence(), {}, type, [answer](grpc::Status s) { answer->finish(std::move(s)); });
+    },
+    inputs_->stands(req->id().client())); // the input of a command: no refusal may end it halfway
 }
 
 grpc::ServerUnaryReactor* pty_service::Resize(grpc::CallbackServerContext* ctx, const v1::ResizePtyRequest* req, v1::PtyInfo* rep) {

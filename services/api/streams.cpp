@@ -3,6 +3,7 @@
 
 #include "services/api/coordination_service.hpp"
 #include "services/call/admitted_call.hpp"
+#include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
 
 namespace swarm {
@@ -273,6 +274,8 @@ query_ptr event_query(watch_self self, std::function<void(v1::ListEvents&)> fill
   return q;
 }
 
+void await_home(watch_self self);
+
 /// From the store, until the end of what it has; then live from the hub.
 void read_store(watch_self self) {
   auto front = self->state.service->board->get().front;
@@ -289,7 +292,9 @@ void read_store(watch_self self) {
     .then(
       [self, q](const answer_ptr& a) {
         auto& s = self->state;
-        // That the home is away is no fault of the request.
+        // That the home is away is no fault of the request. Whoever goes on with what was followed before waits for it.
+        if (a->refusal().code() == v1::Refusal::UNAVAILABLE && s.request.after() != 0)
+          return await_home(self);
         if (a->refusal().code() == v1::Refusal::UNAVAILABLE)
           return finish(self, to_status(errc::away, a->refusal().text()));
         if (a->has_refusal()) {
@@ -321,15 +326,26 @@ void read_store(watch_self self) {
       [self](caf::error& e) { finish(self, to_status(e)); });
 }
 
-void read_hub(watch_self self) {
+watch_poll_ptr poll_of(watch_self self) {
   auto& st = self->state;
   auto poll = std::make_shared<watch_poll>();
   poll->scope = st.request.scope();
   poll->after = st.after;
   poll->types.assign(st.request.types().begin(), st.request.types().end());
   poll->subject = st.request.subject();
+  return poll;
+}
+
+/// Until the home answers, and has something new. Its store says what, and to whom.
+void await_home(watch_self self) {
   poll_events(
-    self, *st.service, poll,
+    self, *self->state.service, poll_of(self), [self](const watch_page_ptr&) { read_store(self); },
+    [self](grpc::Status s) { finish(self, std::move(s)); });
+}
+
+void read_hub(watch_self self) {
+  poll_events(
+    self, *self->state.service, poll_of(self),
     [self](const watch_page_ptr& p) {
       auto& s = self->state;
       // Its home may have started again with the store of a backup: the client looks at what it follows, as after a restart of its own node.
@@ -396,7 +412,7 @@ caf::behavior watcher(watch_self self, service_environment service, claim who, v
       self->state.principal = p;
       begin(self);
     },
-    [self](grpc::Status s) { finish(self, std::move(s)); });
+    asked_again(self, [self](grpc::Status s) { finish(self, std::move(s)); }));
   return {
     [self](tick_atom) {
       if (std::exchange(self->state.waiting_for_room, false))
@@ -456,7 +472,7 @@ caf::behavior attachment(caf::stateful_actor<attach_state>* self, service_enviro
         hello.set_attached(true);
         s.io->push(hello);
       },
-      close);
+      asked_again(self, close));
   self->set_down_handler([self](caf::down_msg&) {
     self->state.attached = false;
     self->quit();

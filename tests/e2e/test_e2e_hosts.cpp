@@ -136,6 +136,55 @@ TEST_CASE("a worker is started on the node that is named, and its result comes b
   CHECK(unknown.err.find("nobody") != std::string::npos);
 }
 
+TEST_CASE("variables of --env reach a worker on the caller's own host and are refused for another one before anything is made") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  const std::vector<std::string> program{"--", "sh", "-c", "echo deploys to ${TARGET:-production}"};
+  auto line = [&](std::vector<std::string> words) {
+    words.insert(words.end(), program.begin(), program.end());
+    return in_shared(std::move(words));
+  };
+  const std::vector<std::vector<std::string>> verbs{{"dispatch", "deploy"}, {"spawn"}, {"pty", "new"}};
+  for (const auto* from : {&c.home, &b}) {
+    const bool at_home = from == &c.home;
+    for (const auto& where : {std::vector<std::string>{"--on", at_home ? "b" : "a"}, {"--where", "os=linux"}})
+      for (auto verb : verbs) {
+        verb.insert(verb.end(), {"--env", "TARGET=staging"});
+        verb.insert(verb.end(), where.begin(), where.end());
+        auto refused = from->ctl(line(verb));
+        CHECK_MESSAGE(refused.status == 1, (refused.out + refused.err));
+        CHECK_MESSAGE(refused.err.find("--env does not reach a worker on another host") != std::string::npos, refused.err);
+      }
+    // Its own name is no other host, and without a name the host is the caller's, whatever else would fit better.
+    for (const std::string& on : {at_home ? "a" : "b", ""}) {
+      std::vector<std::string> words{"dispatch", "deploy from " + from->work() + on, "--env", "TARGET=staging", "--explain"};
+      if (!on.empty())
+        words.insert(words.end(), {"--on", on});
+      auto done = from->ctl(line(words));
+      CHECK_MESSAGE(done.status == 0, done.err);
+      CHECK_MESSAGE(done.out.find("deploys to staging") != std::string::npos, (done.out + done.err));
+    }
+  }
+  CHECK(c.home.ctl_json(in_shared({"spawns"})).size() == 4);
+  CHECK(c.home.ctl_json(in_shared({"tasks"})).size() == 4);
+}
+
+TEST_CASE("a worker with variables of --env does not go to another host because its own one takes no more workers") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  REQUIRE(c.home.ctl({"drain", "b"}).status == 0);
+  for (const auto& verb : {std::vector<std::string>{"dispatch", "deploy"}, {"spawn"}}) {
+    auto words = verb;
+    words.insert(words.end(), {"--env", "TARGET=staging", "--", "true"});
+    auto refused = b.ctl(in_shared(words));
+    CHECK_MESSAGE(refused.status == 1, (refused.out + refused.err));
+    CHECK_MESSAGE(refused.err.find("it is being drained") != std::string::npos, refused.err);
+  }
+  CHECK(c.home.ctl_json(in_shared({"spawns"})).empty());
+}
+
 TEST_CASE("the same dispatch from three hosts at once gives one worker") {
   cluster_of_nodes c;
   test_node b, d;

@@ -164,3 +164,40 @@ TEST_CASE("an agent on a member whose environment names the shared scope is ther
   CHECK(eve.enroll("name:eve").at("scope") == "shared");
   CHECK(greeting.find("Instance `" + eve.id() + "`") != std::string::npos);
 }
+
+TEST_CASE("a command and a hook of an agent on a member are refused at once while the home is away and say so") {
+  two_checkouts w;
+  const auto dir = w.b.work();
+  const auto ctl = program("swarmctl").string();
+  // What is called claude and starts the hooks is the agent.
+  fs::copy_file("/bin/sh", dir + "/claude");
+  const json event{{"session_id", "of-bob"}, {"cwd", w.there}, {"source", "startup"}};
+  auto writes = event;
+  writes.update({{"tool_name", "Write"}, {"tool_use_id", "t1"}, {"tool_input", {{"file_path", w.there + "/src/x.c"}}}});
+  std::ofstream{dir + "/start"} << event.dump();
+  std::ofstream{dir + "/write"} << writes.dump();
+  std::string script =
+    ctl + " hook claude session-start < " + dir + "/start; touch " + dir + "/ready; while [ ! -e " + dir + "/go ]; do sleep 0.05; done";
+  const std::vector<std::string> commands{
+    "locks", "instances", "tasks", "whoami", "lock src/x.c", "send --to operator hello", "kv get k", "register --label name:eve"};
+  // However long the caller would wait.
+  for (const auto& command : commands)
+    script += "; " + ctl + " --timeout 600 " + command + " 2>&1; echo \"status $? of " + command + "\"";
+  script += "; echo; " + ctl + " --timeout 600 hook claude pre-tool-use --fail-closed < " + dir + "/write; echo";
+  child_process agent{{dir + "/claude", "-c", script}, w.b.env(in_scope), w.there, ""};
+  REQUIRE(eventually([&] { return fs::exists(dir + "/ready"); }));
+  w.c.home.kill_node();
+  // Longer than the node of the agent remembers whose session it is, and than a restart of the home may take.
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(w.b, "a")["link"] == "down" && cluster_of_nodes::unheard_ms(w.b, "a") > 8'000; }));
+  std::ofstream{dir + "/go"};
+  const auto said = agent.finish().out;
+  CAPTURE(said);
+  for (const auto& command : commands)
+    CHECK_MESSAGE(said.find("status 1 of " + command) != std::string::npos, command);
+  const std::string refusal = "the home of this scope, a, has not been reached for ";
+  std::size_t refused = 0;
+  for (auto at = said.find(refusal); at != std::string::npos; at = said.find(refusal, at + 1))
+    ++refused;
+  CHECK(refused == commands.size() + 1);
+  CHECK(said.find("\"deny\"") != std::string::npos);
+}

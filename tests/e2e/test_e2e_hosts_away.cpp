@@ -1,6 +1,6 @@
 // What is said of hosts that are not linked, were lost or are out of the cluster, on each of three hosts.
-#include <chrono>
 #include <csignal>
+#include <map>
 
 #include "tests/support/cluster_of_nodes.hpp"
 
@@ -149,10 +149,7 @@ TEST_CASE("who cancels a task whose host has fallen silent is told that the prog
     c.home.ctl_json(in_shared({"dispatch", "far", "--on", "b", "--directory", b.work(), "--detach", "--harness", "exec", "--", "sleep", "600"}));
   REQUIRE(eventually([&] { return c.home.ctl_json(in_shared({"task", id_of(asked)}))["status"] == "in_progress"; }));
   REQUIRE(kill(b.node_pid(), SIGSTOP) == 0);
-  REQUIRE(eventually([&] {
-    const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-    return now_ms - cluster_of_nodes::row_seen_by(c.home, "b")["last_heard_ms"].get<std::int64_t>() > 8'000;
-  }));
+  REQUIRE(eventually([&] { return cluster_of_nodes::unheard_ms(c.home, "b") > 8'000; }));
   auto cancelled = c.home.ctl(in_shared({"cancel", id_of(asked)}));
   kill(b.node_pid(), SIGCONT);
   CHECK(cancelled.status == 0);
@@ -166,7 +163,7 @@ TEST_CASE("a scope is neither shared nor unshared while the home is away, and th
   fs::create_directories(b.work() + "/.git");
   REQUIRE(b.ctl({"scope", "share", "--as", "game"}).status == 0);
   c.home.kill_node();
-  for (const auto& line : {std::vector<std::string>{"scope", "unshare"}, {"scope", "share", "--as", "other"}}) {
+  for (const auto& line : {std::vector<std::string>{"scope", "unshare"}, {"scope", "share", "--as", "other"}, {"scope", "share", "--as", "game"}}) {
     auto refused = b.ctl(line);
     CHECK_MESSAGE(refused.status == 1, refused.err); // and not at the deadline
     CHECK_MESSAGE(has(refused.err, "a, has not been reached for "), refused.err);
@@ -189,6 +186,53 @@ TEST_CASE("who follows a task is told once that the home is away, and that it is
   auto end = follows.finish();
   CHECK_MESSAGE(end.status == 0, end.err);
   CHECK(end.err.find("waiting: ") == end.err.rfind("waiting: "));
+}
+
+TEST_CASE("who follows a task goes on when its stream is renewed while the home is away") {
+  cluster_of_nodes c{patient};
+  test_node b;
+  configure(b, "server_wait_max = 7500\n");
+  c.join(b, "b");
+  const auto go = b.work() + "/go";
+  auto follows = b.ctl_start(in_shared(
+    {"dispatch", "patient", "--on", "b", "--harness", "exec", "--", "sh", "-c", "echo begun; while [ ! -e " + go + " ]; do sleep 0.05; done"}));
+  REQUIRE(follows.read_until("begun"));
+  c.home.kill_node();
+  REQUIRE(follows.read_until("waiting: the home of this scope, a, has not been reached for "));
+  REQUIRE(eventually([&] { return cluster_of_nodes::unheard_ms(b, "a") > 12'000; }));
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  CHECK_MESSAGE(follows.read_until("the home is back"), follows.so_far().err);
+  std::ofstream{go};
+  auto end = follows.finish();
+  CHECK_MESSAGE(end.status == 0, end.err);
+}
+
+TEST_CASE("who follows events or tasks or output in a shared checkout is told that the home is away and that it is back") {
+  cluster_of_nodes c{patient};
+  test_node b;
+  c.join(b, "b");
+  fs::create_directories(b.work() + "/.git");
+  REQUIRE(b.ctl({"scope", "share", "--as", "game"}).status == 0);
+  const auto go = b.work() + "/go";
+  std::map<std::string, child_process> follow;
+  auto begin = [&](const std::string& name, const std::vector<std::string>& line, const std::string& first) {
+    auto& started = follow.emplace(name, b.ctl_start(line)).first->second;
+    REQUIRE_MESSAGE(started.read_until(first), started.so_far().err);
+  };
+  begin("dispatch", {"dispatch", "patient", "--harness", "exec", "--", "sh", "-c", "echo begun; while [ ! -e " + go + " ]; do sleep 0.05; done"},
+        "begun");
+  begin("events", {"events", "--follow", "--since", "0"}, "task.created");
+  begin("tasks", {"tasks", "--watch"}, "patient");
+  begin("logs", {"logs", "-f", b.ctl_json({"tasks"})[0]["id"].get<std::string>()}, "begun");
+  c.home.kill_node();
+  for (auto& [name, started] : follow)
+    CHECK_MESSAGE(started.read_until("waiting: the home of this scope, a, has not been reached for "), name);
+  REQUIRE(c.home.ctl({"up"}).status == 0);
+  for (auto& [name, started] : follow)
+    CHECK_MESSAGE(started.read_until("the home is back"), name);
+  std::ofstream{go};
+  CHECK(follow.at("dispatch").finish().status == 0);
+  CHECK(follow.at("logs").finish().status == 0);
 }
 
 TEST_CASE("the result of an earlier run of the same line says on which host that was, if it was another one") {

@@ -387,6 +387,12 @@ TEST_CASE("terminals of a node are for others what its rules say") {
   CHECK(refused.err.find("accept.terminals.write") != std::string::npos);
   auto kill = c.home.ctl({"pty", "kill", id});
   CHECK(kill.status == 1);
+  // Who is attached is told at the first key, and may look until then.
+  terminal_process person{{program("swarmctl").string(), "pty", "attach", id}, c.home.env(), c.home.work()};
+  REQUIRE(person.read_until("hello"));
+  person.type("x");
+  CHECK(person.read_until("accept.terminals.write"));
+  CHECK(person.finish() == 1);
   CHECK(b.ctl({"pty", "send", id, "x"}).status == 0);
 }
 

@@ -1,6 +1,8 @@
 // Several nodes on one machine, each in a state directory of its own: a home, and members as a test needs them.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -61,6 +63,11 @@ struct cluster_of_nodes {
   static std::string link_seen_by(const test_node& node, const std::string& name) {
     auto row = row_seen_by(node, name);
     return row.is_null() ? "unknown" : row["link"].get<std::string>();
+  }
+  /// For how long the node has not heard of the other one.
+  static std::int64_t unheard_ms(const test_node& node, const std::string& name) {
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+    return now.count() - row_seen_by(node, name)["last_heard_ms"].get<std::int64_t>();
   }
 };
 

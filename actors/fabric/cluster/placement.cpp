@@ -7,6 +7,7 @@
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/refusal.hpp"
+#include "actors/domain/variables_text.hpp"
 
 namespace swarm {
 
@@ -30,6 +31,7 @@ struct wish {
   std::string directory; // empty = none given
   std::string caller;    // whose host an absolute directory is one of; empty = not known any more
   bool here = false;     // on the caller's node and no other
+  bool is_worker = true; // takes a place; a person's own terminal takes none
 };
 
 bool is_meant(const v1::ClusterNode& n, const wish& w) {
@@ -59,8 +61,7 @@ std::string obstacle(const v1::ClusterNode& n, const wish& w) {
   const auto& checkouts = n.info().checkouts();
   if (lies_in_checkout(w) && std::find(checkouts.begin(), checkouts.end(), w.scope) == checkouts.end())
     return "it has no checkout of the scope; `swarmctl scope share` there names one";
-  // A person's own terminal takes no worker's place.
-  if (!w.here && n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
+  if (w.is_worker && n.info().workers_max() > 0 && n.info().workers() >= n.info().workers_max())
     return concat({"all of its ", n.info().workers_max(), " places are taken"});
   return {};
 }
@@ -131,6 +132,16 @@ choice choose(const wish& w, const v1::ClusterView& cluster) {
 bool is_bound_to_caller(const v1::Dispatch&) { return false; }
 bool is_bound_to_caller(const v1::RequestSpawn& body) { return body.here() && body.on().empty() && body.where().empty(); }
 
+/// The variables that a caller adds stay with the caller's node. Of a spawn, its caller says so by `here`.
+bool has_variables(const v1::Dispatch& body) { return !body.variables_digest().empty(); }
+bool has_variables(const v1::RequestSpawn&) { return false; }
+
+bool is_own(const v1::ClusterView& cluster, const std::string& caller, const std::string& on) {
+  const auto& all = cluster.nodes();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const auto& n) { return n.info().node_id() == caller && (on == caller || on == n.info().node_name()); });
+}
+
 template <class Body>
 std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const v1::ClusterView& cluster, const std::string& caller) {
   body.set_node_id(caller);
@@ -141,14 +152,18 @@ std::optional<v1::Refusal> place_body(Body& body, const v1::Command& cmd, const 
     return domain::refusal(v1::Refusal::NOT_FOUND,
                            "This node is in no cluster, so there is no choice of nodes. Leave --on and --where out, or join one.", body.on());
   }
+  const bool is_narrowed = has_variables(body);
+  if (is_narrowed && (!body.where().empty() || (!body.on().empty() && !is_own(cluster, caller, body.on()))))
+    return domain::refusal(v1::Refusal::STATE, domain::variables_stay, body.on());
   const auto& directory = body.directory().empty() ? cmd.caller().directory() : body.directory();
   const bool here = is_bound_to_caller(body);
-  auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller, here}, cluster);
+  const bool is_worker = !here || body.harness() != domain::shell_harness;
+  auto chosen = choose({body.on(), body.where(), body.harness(), cmd.scope(), directory, caller, here || is_narrowed, is_worker}, cluster);
   if (!chosen.named)
     return domain::refusal(v1::Refusal::NOT_FOUND, concat({"No node of the cluster is called \"", body.on(), "\"; `swarmctl nodes` lists them"}),
                            body.on());
   body.set_node_id(chosen.best ? chosen.best->info().node_id() : "");
-  body.set_placement(chosen.why);
+  body.set_placement(chosen.best || !is_narrowed ? chosen.why : concat({chosen.why, "; --env does not reach a worker on another host"}));
   if (here)
     body.set_on(caller); // nor does it go elsewhere when that node is lost before it begins
   return std::nullopt;
@@ -167,9 +182,11 @@ std::optional<v1::Refusal> place(v1::Command& cmd, const v1::ClusterView& cluste
 }
 
 placement place_again(const v1::Spawn& worker, const v1::ClusterView& cluster) {
-  const wish w{worker.on(), worker.where(), worker.harness(), worker.scope(), worker.directory(), {}, false};
+  const wish w{worker.on(), worker.where(), worker.harness(), worker.scope(), worker.directory(), {}};
   if (!lies_in_checkout(w))
     return {{}, "its directory is one of the host that was lost"};
+  if (worker.has_variables())
+    return {{}, "its variables of --env are not kept for another host"};
   auto chosen = choose(w, cluster);
   return {chosen.best ? chosen.best->info().node_id() : "", chosen.why};
 }

@@ -217,3 +217,34 @@ TEST_CASE("the next attempt of a worker whose host was lost goes to another host
   worker.set_directory("/home/me");
   CHECK(place_again(worker, view).node_id.empty());
 }
+
+TEST_CASE("what has variables of its caller starts on the caller's node or nowhere, in no more places than there are") {
+  v1::ClusterView view;
+  auto& a = add(view, "a", v1::ClusterNode::SELF, 5);
+  a.mutable_info()->add_checkouts("game");
+  add(view, "b", v1::ClusterNode::UP).mutable_info()->add_checkouts("game");
+  auto c = dispatch_below();
+  CHECK(chosen(c, view) == "id-b");
+  c.mutable_dispatch()->set_variables_digest("digest");
+  CHECK(chosen(c, view) == "id-a");
+  for (const auto* on : {"a", "id-a"}) {
+    c.mutable_dispatch()->set_on(on);
+    CHECK(chosen(c, view) == "id-a");
+  }
+  c.mutable_dispatch()->set_on("b");
+  CHECK(chosen(c, view).starts_with("refused: --env does not reach a worker on another host"));
+  c.mutable_dispatch()->clear_on();
+  auto labelled = c;
+  labelled.mutable_dispatch()->add_where()->set_name("gpu");
+  CHECK(chosen(labelled, view).starts_with("refused: --env does not reach a worker on another host"));
+  a.mutable_info()->set_workers(10);
+  CHECK(chosen(c, view) == "none: a: all of its 10 places are taken; --env does not reach a worker on another host");
+  v1::Spawn lost;
+  lost.set_scope("game");
+  lost.set_harness("exec");
+  lost.set_directory(".");
+  lost.set_node_id("id-a");
+  CHECK(place_again(lost, view).node_id == "id-b");
+  lost.set_has_variables(true);
+  CHECK(place_again(lost, view).node_id.empty());
+}
