@@ -330,8 +330,8 @@ void report_merged(const invocation& cli, const worker_tree& t, const tree_state
     cli.io().print(out);
     return;
   }
-  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(commit) + ", " +
-                counted(static_cast<std::uint64_t>(s.ahead), "commit") + ")");
+  cli.io().line("merged " + t.branch + " into " + into + " (" + short_commit(commit) + ", " + counted(static_cast<std::uint64_t>(s.ahead), "commit") +
+                ")");
   if (!kept.empty())
     cli.io().error("its worktree stays: " + escape_control(kept, false));
 }
