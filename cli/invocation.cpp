@@ -242,11 +242,27 @@ std::string lock_file_elsewhere(const invocation& cli, std::string_view input, c
   return path;
 }
 
+/// A name that a shell or a program would have expanded, and a lock would take for a file below this directory.
+void refuse_unexpanded(const invocation& cli, std::string_view input) {
+  constexpr std::string_view scheme = "file://";
+  std::string meant;
+  if (input == "~" || input.starts_with("~/"))
+    meant = cli.env().get("HOME").empty() ? "" : cli.env().get("HOME") + std::string{input.substr(1)};
+  else if (input.starts_with(scheme))
+    meant = input.substr(scheme.size());
+  else
+    return;
+  throw failure(code::usage, concat({input, " names a file only once it is expanded", meant.empty() ? "" : "; if you mean " + meant + ", name that",
+                                     "; for a file of this very name: ./", input}));
+}
+
 } // namespace
 
 std::string invocation::lock_file(std::string_view input, const std::optional<v1::Session>& session, bool wanted) const {
   if (is_swarm_mcp())
     input = file_word(input, directory_);
+  else
+    refuse_unexpanded(*this, input);
   if (wanted && trimmed(input).empty())
     throw failure(code::usage, "the name of the file is empty; to lock everything below this directory, name it: .");
   if (elsewhere() || input.empty())

@@ -262,6 +262,8 @@ inline constinit bound<std::size_t> keeper_log_bytes_max{1 * mib};
 inline constinit bound<milliseconds> keeper_idle_exit{milliseconds{60'000}};
 /// Exit statuses nobody fetched keep it alive no longer than this.
 inline constinit bound<milliseconds> keeper_status_retention{hours{24}};
+/// Without a swarmd that takes its output, a program waits no longer than this for room in its ring.
+inline constinit bound<milliseconds> keeper_output_hold{milliseconds{5'000}};
 inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
 
 // -- agents, hooks, context --------------------------------------------------------------

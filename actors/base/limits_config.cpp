@@ -99,13 +99,14 @@ std::vector<configurable> all() {
       setting("keeper_input_tickets_max", limits::keeper_input_tickets_max), setting("keeper_queue_bytes_max", limits::keeper_queue_bytes_max),
       setting("keeper_log_bytes_max", limits::keeper_log_bytes_max), setting("keeper_idle_exit", limits::keeper_idle_exit),
       setting("keeper_status_retention", limits::keeper_status_retention), setting("keeper_start_deadline", limits::keeper_start_deadline),
-      setting("disk_low_bytes", limits::disk_low_bytes), setting("disk_critical_bytes", limits::disk_critical_bytes),
-      setting("link_window_bytes", limits::link_window_bytes), setting("link_outbox_messages_max", limits::link_outbox_messages_max),
-      setting("link_outbox_bytes_max", limits::link_outbox_bytes_max), setting("link_requests_max", limits::link_requests_max),
-      setting("link_heartbeat", limits::link_heartbeat), setting("link_silence", limits::link_silence),
-      setting("link_redial_min", limits::link_redial_min), setting("link_redial_max", limits::link_redial_max),
-      setting("home_away_after", limits::home_away_after), setting("host_lease", limits::host_lease),
-      setting("node_certificate_lifetime", limits::node_certificate_lifetime), setting("node_certificate_renewal", limits::node_certificate_renewal),
+      setting("keeper_output_hold", limits::keeper_output_hold), setting("disk_low_bytes", limits::disk_low_bytes),
+      setting("disk_critical_bytes", limits::disk_critical_bytes), setting("link_window_bytes", limits::link_window_bytes),
+      setting("link_outbox_messages_max", limits::link_outbox_messages_max), setting("link_outbox_bytes_max", limits::link_outbox_bytes_max),
+      setting("link_requests_max", limits::link_requests_max), setting("link_heartbeat", limits::link_heartbeat),
+      setting("link_silence", limits::link_silence), setting("link_redial_min", limits::link_redial_min),
+      setting("link_redial_max", limits::link_redial_max), setting("home_away_after", limits::home_away_after),
+      setting("host_lease", limits::host_lease), setting("node_certificate_lifetime", limits::node_certificate_lifetime),
+      setting("node_certificate_renewal", limits::node_certificate_renewal),
       setting("node_certificate_renewal_retry", limits::node_certificate_renewal_retry));
   return out;
 }

@@ -40,6 +40,8 @@ public:
   virtual void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) = 0;
   /// False: there is no connection just now, nothing was asked.
   virtual bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) = 0;
+  /// The output of this attempt is kept up to here: the program may go on to write as much more as its ring holds.
+  virtual void output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end) = 0;
   /// What the keeper remembers of the child is not needed any more.
   virtual void forget(const std::string& id) = 0;
 };

@@ -7,6 +7,9 @@
 #include "gateway/json/shapes.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include <pwd.h>
 
 namespace swarm::cli {
 
@@ -41,16 +44,71 @@ constexpr std::string_view envelope_mark = "*** Begin Patch";
 
 bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
+/// The home directory of an account, absolute; empty when there is none.
+std::string home_of(const std::string& account) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> room{};
+  bool known = getpwnam_r(account.c_str(), &entry, room.data(), room.size(), &found) == 0 && found && entry.pw_dir && entry.pw_dir[0] == '/';
+  return known ? entry.pw_dir : std::string{};
+}
+
+/// The path that a program makes of ~, ~/x and ~account/x; empty for another text.
+std::string below_home(const std::string& text, const shell::place& where) {
+  if (text.empty() || text.front() != '~')
+    return {};
+  const auto end = std::min(text.find('/'), text.size());
+  const auto home = end == 1 ? where.home : home_of(text.substr(1, end - 1));
+  return home.empty() ? std::string{} : home + text.substr(end);
+}
+
+int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+
+std::string without_percent(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    bool coded = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    out += coded ? static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
+    i += coded ? 2 : 0;
+  }
+  return out;
+}
+
+/// The path of file:///x and file://localhost/x; empty for another text.
+std::string_view path_of_uri(std::string_view text) {
+  constexpr std::string_view scheme = "file://", host = "localhost";
+  if (!text.starts_with(scheme))
+    return {};
+  text.remove_prefix(scheme.size());
+  if (text.starts_with(host))
+    text.remove_prefix(host.size());
+  return text.starts_with('/') || text.starts_with('~') ? text : std::string_view{};
+}
+
 void add_path(const std::string& path, const shell::place& where, std::vector<shell::written_path>& out) {
   if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
     out.push_back({normalize_path(path, where.directory), false, false});
+}
+
+/// Adds every path that a program may take the text for. One expands `~` or reads a URI, another takes both as they stand.
+void add_path_of_tool(const std::string& text, const shell::place& where, std::vector<shell::written_path>& out) {
+  add_path(text, where, out);
+  add_path(below_home(text, where), where, out);
+  const std::string in_uri{path_of_uri(text)};
+  if (in_uri.empty())
+    return;
+  add_path(in_uri, where, out);
+  const auto decoded = without_percent(in_uri);
+  if (decoded != in_uri)
+    add_path(decoded, where, out);
+  add_path(below_home(decoded, where), where, out);
 }
 
 void add_envelopes(const json& input, const shell::place& where, std::vector<shell::written_path>& out) {
   auto look = [&](const json& value) {
     if (value.is_string() && value.get_ref<const std::string&>().find(envelope_mark) != std::string::npos)
       for (const auto& path : shell::paths_in_envelope(value.get_ref<const std::string&>()))
-        add_path(path, where, out);
+        add_path_of_tool(path, where, out);
   };
   look(input);
   if (input.is_object())
@@ -62,7 +120,7 @@ void add_named(const json& input, const shell::place& where, std::vector<shell::
   if (!input.is_object())
     return;
   for (auto key : path_keys)
-    add_path(text_in(input, key), where, out);
+    add_path_of_tool(text_in(input, key), where, out);
 }
 
 /// read_file, readFile and read-file as "read" and "file".
@@ -100,38 +158,54 @@ void add_all_named(const json& value, const shell::place& where, std::vector<she
   }
   if (!value.is_string())
     return;
-  std::string_view text = value.get_ref<const std::string&>();
-  if (constexpr std::string_view scheme = "file://"; text.starts_with(scheme))
-    text.remove_prefix(scheme.size());
-  if (text.find('\n') != text.npos)
-    return;
-  bool at_home = !where.home.empty() && (text == "~" || text.starts_with("~/"));
-  add_path(at_home ? where.home + std::string{text.substr(1)} : std::string{text}, where, out);
+  if (const auto& text = value.get_ref<const std::string&>(); text.find('\n') == text.npos)
+    add_path_of_tool(text, where, out);
+}
+
+std::vector<std::string> words_in(const json& argv) {
+  std::vector<std::string> out;
+  for (const auto& word : argv)
+    if (word.is_string())
+      out.push_back(word);
+  return out;
+}
+
+/// Where a shell tool's command runs: its directory as it stands, and expanded when that is another one.
+std::vector<shell::place> places_of_command(const json& input, const shell::place& where) {
+  auto plain = where, expanded = where;
+  for (auto key : directory_keys)
+    if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max()) {
+      std::vector<shell::written_path> readings;
+      add_path_of_tool(directory, expanded, readings);
+      if (!readings.empty())
+        expanded.directory = readings.back().path;
+      plain.directory = normalize_path(directory, plain.directory);
+    }
+  return plain.directory == expanded.directory ? std::vector{plain} : std::vector{plain, expanded};
 }
 
 /// ["bash", "-lc", "…"] or one text.
-void add_shell(const json& input, shell::place where, tool_use& use) {
-  for (auto key : directory_keys)
-    if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max())
-      where.directory = normalize_path(directory, where.directory);
+void add_shell(const json& input, const shell::place& where, tool_use& use) {
   json command = input.is_string() ? input : json();
   for (auto key : script_keys)
     if (command.is_null() && input.is_object() && input.contains(key))
       command = input.at(std::string{key});
+  const auto places = places_of_command(input, where);
+  auto add = [&](std::vector<shell::written_path> paths) { std::move(paths.begin(), paths.end(), std::back_inserter(use.paths)); };
   if (command.is_string()) {
     use.script = command.get<std::string>();
-    use.paths = shell::paths_written_by(use.script, where);
-    if (use.script.starts_with(envelope_mark))
-      add_envelopes(command, where, use.paths);
+    for (const auto& place : places) {
+      add(shell::paths_written_by(use.script, place));
+      if (use.script.starts_with(envelope_mark))
+        add_envelopes(command, place, use.paths);
+    }
   } else if (command.is_array()) {
     use.unreadable = !std::all_of(command.begin(), command.end(), [](const json& word) { return word.is_string(); });
-    std::vector<std::string> argv;
-    for (const auto& word : command)
-      if (word.is_string()) {
-        argv.push_back(word);
-        use.script += (use.script.empty() ? "" : " ") + argv.back();
-      }
-    use.paths = shell::paths_written_by(argv, where);
+    const auto argv = words_in(command);
+    for (const auto& word : argv)
+      use.script += (use.script.empty() ? "" : " ") + word;
+    for (const auto& place : places)
+      add(shell::paths_written_by(argv, place));
   } else {
     // Code of another language has other keys.
     auto is_given = [&](std::string_view key) { return input.contains(key); };

@@ -175,16 +175,18 @@ outcome outcome_of(const v1::Task& task) {
   return out;
 }
 
-/// `shown`: the output has been printed already.
-void print_result(invocation& cli, const v1::Task& task, const outcome& o, bool shown) {
+/// `output`: what has been printed of it already. Returns the exit status: also a command that succeeded has not when a part of its output is
+/// missing.
+int print_result(invocation& cli, const v1::Task& task, const outcome& o, shown output) {
   auto& io = cli.io();
-  if (!shown)
-    print_output_tail(cli, task);
+  if (output == shown::nothing)
+    output = print_output_tail(cli, task);
   if (o.details.is_object())
     io.painted_note(io.paint_note(o.exit_status == code::ok ? colour::green : colour::red,
                                   "task " + task.id() + " " + domain::to_text(task.status()) + ": " + outcome_text(o.details)));
   else if (task.has_result() && !task.result().empty())
     io.text(task.result());
+  return output == shown::part && o.exit_status == code::ok ? code::not_whole : o.exit_status;
 }
 
 void add_outcome(json& payload, const outcome& o) {
@@ -286,7 +288,7 @@ int already_ended(invocation& cli, const v1::Command& command, const v1::Dispatc
         ended_text(cli, d.task()) + (worker ? where_text(cli, command, *worker) : "") + "; this is its result. Run it again with --new", false));
     else
       cli.io().note("created task " + d.task().id() + ", which is " + domain::to_text(d.task().status()) + " already");
-    print_result(cli, d.task(), o, worker && print_output(cli, *worker, false));
+    o.exit_status = print_result(cli, d.task(), o, worker ? print_output(cli, *worker, false) : shown::nothing);
     print_worktree(cli.io(), command, d.task());
   }
   return o.exit_status;
@@ -329,6 +331,19 @@ std::string worker_text(const invocation& cli, const v1::DispatchReply& d, const
     return (ran_before ? "task " + f.task.id() + " has its worker already" : "spawned worker for task " + f.task.id()) +
            (f.task.assignee().empty() ? "" : " (" + short_id(f.task.assignee()) + ")");
   return status_text(d, f.task);
+}
+
+/// The program has ended, and so has the following of its task.
+shown end_output(const invocation& cli, program_io& program, const v1::Task& task) {
+  const bool complete = program.finish(program_io::patience::with_reader);
+  if (program.lost() != 0)
+    tell_lost(cli, program.lost());
+  if (complete)
+    return program.lost() == 0 ? shown::whole : shown::part;
+  if (!program.printed())
+    return shown::nothing;
+  cli.io().error("the rest of the output could not be read; try: swarmctl logs " + short_id(task.id()));
+  return shown::part;
 }
 
 /// Follows the task until it ends, or until the time of --wait-for-completion or --timeout is over.
@@ -375,13 +390,7 @@ int follow_to_end(invocation& cli, const dispatch_options& o, const v1::Command&
     add_worktree(payload, command, f.task);
     cli.io().print(payload);
   } else if (completed) {
-    const bool whole = program && program->finish();
-    const bool shown = whole || (program && program->printed());
-    if (whole && program->lost() != 0)
-      note_lost(cli, program->lost());
-    if (shown && !whole)
-      cli.io().error("the rest of the output could not be read; try: swarmctl logs " + short_id(f.task.id()));
-    print_result(cli, f.task, result, shown);
+    result.exit_status = print_result(cli, f.task, result, program ? end_output(cli, *program, f.task) : shown::nothing);
     print_worktree(cli.io(), command, f.task);
   } else {
     cli.io().error(worker_text(cli, d, f) +

@@ -75,7 +75,13 @@ void check_start(invocation& cli, report& r) {
   auto obstacles = cli.node().finder.obstacles();
   for (const auto& o : obstacles)
     r.add("start", "fail", o);
-  if (obstacles.empty() && !is_silent(cli))
+  if (!obstacles.empty() || is_silent(cli))
+    return;
+  std::error_code ec;
+  const auto space = cli.elsewhere() ? std::filesystem::space_info{} : std::filesystem::space(cli.node().finder.state_directory(), ec);
+  if (!cli.elsewhere() && !ec && space.available < limits::disk_critical_bytes())
+    r.add("start", "warn", "a node may not start with so little space on the disk: " + byte_count(space.available));
+  else
     r.add("start", "ok", cli.elsewhere() ? "of another host; there: swarmctl doctor" : "nothing keeps the node from starting");
 }
 

@@ -88,10 +88,9 @@ std::string output_filter::cleaned(std::string_view whole) const {
       auto length = sequence_at(whole);
       length = length == whole.npos ? 0 : length;
       auto sequence = whole.substr(0, length);
-      if (length != 0 && is_colour(sequence))
+      // Programs erase the rest of a line together with its colours.
+      if (length != 0 && (is_colour(sequence) || is_erasure(sequence)))
         out += to_terminal ? sequence : std::string_view{};
-      else if (length != 0 && to_terminal && is_erasure(sequence))
-        out += sequence;
       else
         plain(whole.substr(0, std::max<std::size_t>(length, 1)));
       whole.remove_prefix(std::max<std::size_t>(length, 1));

@@ -10,7 +10,7 @@ class output_filter {
 public:
   enum class target {
     terminal, // colours, tabs, carriage returns and the erasing of lines pass; other control characters are shown escaped, so that they do nothing
-    text,     // a pipe or file: line ends become \n, colours are removed, everything else passes
+    text,     // a pipe or file: line ends become \n, colours and the erasing of lines are removed, everything else passes
     bytes,    // everything passes
   };
   explicit output_filter(target t) : target_(t) {}

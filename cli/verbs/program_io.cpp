@@ -87,12 +87,17 @@ program_io::input_state program_io::stop_input() {
   }
 }
 
-bool program_io::finish() {
+bool program_io::finish(patience p) {
   {
-    // The worker's node may be gone, and the output with it, so the wait is limited.
     std::unique_lock lock{mutex_};
-    if (!changed_.wait_for(lock, limits::worker_output_patience, [this] { return is_over_; }))
-      return false;
+    while (!is_over_) {
+      const auto before = chunks_printed_;
+      // The worker's node may be gone, and the output with it, so the wait is limited.
+      const bool over = changed_.wait_for(lock, limits::worker_output_patience, [this] { return is_over_; });
+      const bool goes_on = p == patience::with_reader && (is_printing_ || chunks_printed_ != before);
+      if (!over && !goes_on)
+        return false;
+    }
   }
   print(filter_.finish());
   return complete_;
@@ -114,7 +119,16 @@ void program_io::carry_output() {
     lost_ += chunk.gap();
     if (!chunk.data().empty() || chunk.gap() != 0)
       next = chunk.offset() + chunk.data().size();
+    {
+      std::lock_guard guard{mutex_};
+      is_printing_ = true;
+    }
     print(filter_.take(chunk.data()));
+    {
+      std::lock_guard guard{mutex_};
+      is_printing_ = false;
+      ++chunks_printed_;
+    }
     complete_ = complete_ || chunk.ended();
     return !chunk.ended() && !stopping_;
   };

@@ -38,9 +38,11 @@ public:
   program_io(const program_io&) = delete;
   program_io& operator=(const program_io&) = delete;
 
+  enum class patience : std::uint8_t { bounded, with_reader };
   /// Call this after the program's end. Waits until all of its output is printed; returns false when that takes longer than
-  /// limits::worker_output_patience, or the output cannot be read. printed() then tells whether a part of it was.
-  bool finish();
+  /// limits::worker_output_patience, or the output cannot be read. printed() then tells whether a part of it was. `with_reader`: only the wait for
+  /// the node is limited, not that for a slow reader of our own output; for a caller that a signal may end.
+  bool finish(patience = patience::bounded);
   bool printed() const noexcept { return printed_; }
   /// What the program has got of our input.
   enum class input_state : std::uint8_t { passed, nothing, broken_off };
@@ -68,9 +70,11 @@ private:
   std::atomic<bool> input_begun_ = false;
   std::atomic<bool> input_is_over_ = false; // the program has got all of it, or takes no more
   bool is_over_ = false;                    // the output thread has ended; guarded by mutex_
+  bool is_printing_ = false;                // guarded by mutex_
+  std::uint64_t chunks_printed_ = 0;        // guarded by mutex_
   // Only the output thread uses these until is_over_.
   bool complete_ = false;
-  std::uint64_t lost_ = 0;
+  std::atomic<std::uint64_t> lost_ = 0;
   int stop_[2] = {-1, -1}; // a pipe that ends the wait for input
   std::thread output_, input_;
 };

@@ -22,12 +22,12 @@ std::optional<v1::Spawn> last_worker(const invocation& cli, const v1::Task& task
   return spawns.empty() ? std::nullopt : std::optional{std::move(spawns.back())};
 }
 
-bool print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
+shown print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
   output_filter filter{target_of(cli.io(), worker.pipes())};
   v1::ReadPtyRequest request;
   request.set_id(worker.id());
   request.set_follow(follow);
-  bool any = false;
+  bool any = false, whole = true;
   std::uint64_t next = 0;
   std::optional<home_watch> home;
   if (follow)
@@ -37,8 +37,9 @@ bool print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
     for (auto end = stream_end::lost; end == stream_end::lost || end == stream_end::too_slow;) {
       end = cli.node().ptys.read(request, [&](const v1::PtyChunk& chunk) {
         any = true;
+        whole = whole && chunk.gap() == 0;
         if (chunk.gap() != 0)
-          note_lost(cli, chunk.gap());
+          tell_lost(cli, chunk.gap());
         if (!chunk.data().empty() || chunk.gap() != 0)
           next = chunk.offset() + chunk.data().size();
         cli.io().raw(filter.take(chunk.data()));
@@ -51,26 +52,27 @@ bool print_output(invocation& cli, const v1::Spawn& worker, bool follow) {
   } catch (const call_failed&) {
     if (any || guard.interrupted())
       throw;
-    return false;
+    return shown::nothing;
   }
   cli.io().raw(filter.finish());
-  return true;
+  return whole ? shown::whole : shown::part;
 }
 
-bool print_output_tail(invocation& cli, const v1::Task& task) {
+shown print_output_tail(invocation& cli, const v1::Task& task) {
   mcp::task_follow known;
   known.task = task;
   const auto details = known.details();
   if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
-    return false;
+    return shown::nothing;
   const auto tail = details["output_tail"].get<std::string>();
-  if (details.contains("output_truncated") || tail.size() >= limits::output_tail_bytes_max())
-    cli.io().note("only the end of the output is kept: the last " + byte_count(tail.size()));
+  const bool cut = details.contains("output_truncated") || tail.size() >= limits::output_tail_bytes_max();
+  if (cut)
+    cli.io().error("only the end of the output is kept: the last " + byte_count(tail.size()));
   output_filter filter{target_of(cli.io(), false)};
   cli.io().raw(filter.take(tail) + filter.finish());
   if (!tail.empty() && tail.back() != '\n')
     cli.io().raw("\n");
-  return true;
+  return cut ? shown::part : shown::whole;
 }
 
 std::string outcome_text(const json& details) {
@@ -86,6 +88,6 @@ std::string outcome_text(const json& details) {
   return out;
 }
 
-void note_lost(const invocation& cli, std::uint64_t bytes) { cli.io().note(byte_count(bytes) + " of the output are no longer kept"); }
+void tell_lost(const invocation& cli, std::uint64_t bytes) { cli.io().error(byte_count(bytes) + " of the output are no longer kept"); }
 
 } // namespace swarm::cli

@@ -1,6 +1,7 @@
 // Prints the output of a task's worker, as far as the node still keeps it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "cli/invocation.hpp"
@@ -14,17 +15,19 @@ output_filter::target target_of(const console&, bool pipes);
 /// The newest worker that was requested for the task.
 std::optional<v1::Spawn> last_worker(const invocation&, const v1::Task&);
 
-/// Prints all of a worker's output that is kept. With `follow` it goes on until the program ends. Returns false, without printing anything, when
-/// the output is no longer kept.
-bool print_output(invocation&, const v1::Spawn&, bool follow);
+/// How much of an output was printed. What is missing was said.
+enum class shown : std::uint8_t { nothing, part, whole };
 
-/// Prints the end of the output, which the task itself keeps. Returns false when there is none.
-bool print_output_tail(invocation&, const v1::Task&);
+/// Prints all of a worker's output that is kept. With `follow` it goes on until the program ends. `nothing`: the output is no longer kept.
+shown print_output(invocation&, const v1::Spawn&, bool follow);
+
+/// Prints the end of the output, which the task itself keeps. `nothing`: there is none.
+shown print_output_tail(invocation&, const v1::Task&);
 
 /// How a command ended, of its task's result: "exit status 3, 1.2 s, it was ended on request".
 std::string outcome_text(const json& details);
 
-/// Notes that this many bytes of an output are lost.
-void note_lost(const invocation&, std::uint64_t bytes);
+/// Says, also with --quiet, that this many bytes of an output are lost.
+void tell_lost(const invocation&, std::uint64_t bytes);
 
 } // namespace swarm::cli

@@ -77,10 +77,11 @@ int run_logs(invocation& cli, const logs_options& o) {
                                    ", so nothing was printed; see: swarmctl task " + short_id(task.id()));
   if (could_not_start(*worker))
     throw failure(code::refused, no_output(cli, task, *worker));
-  if (print_output(cli, *worker, o.follow))
-    return code::ok;
-  if (print_output_tail(cli, task))
-    return code::ok;
+  auto printed = print_output(cli, *worker, o.follow);
+  if (printed == shown::nothing)
+    printed = print_output_tail(cli, task);
+  if (printed != shown::nothing)
+    return printed == shown::whole ? code::ok : code::not_whole;
   require_linked(cli, worker->node_id(), "the output of the worker of task " + task.id());
   throw failure(code::refused, no_output(cli, task, *worker));
 }

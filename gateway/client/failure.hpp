@@ -18,6 +18,7 @@ inline constexpr int refused = 1; // also: not found
 inline constexpr int usage = 2;
 inline constexpr int no_node = 3;
 inline constexpr int deadline = 4;
+inline constexpr int not_whole = 74; // sysexits.h: EX_IOERR
 inline constexpr int interrupted = 130;
 } // namespace code
 

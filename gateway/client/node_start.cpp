@@ -3,6 +3,7 @@
 #include "actors/base/child_process.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/environment.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/process.hpp"
@@ -103,6 +104,15 @@ std::string all_of(int fd) {
   return out;
 }
 
+/// Where to look for the reason of a start that failed without one: on a full disk it could not be written.
+std::string where_to_look(const state_dir& dir) {
+  std::error_code ec;
+  const auto space = std::filesystem::space(dir.root, ec);
+  if (!ec && space.available < limits::disk_critical_bytes())
+    return concat({"the disk of ", dir.root.string(), " has only ", space.available / limits::kib, " KiB free; free some space"});
+  return "look into " + dir.log_dir().string();
+}
+
 } // namespace
 
 std::filesystem::path swarmd_path() {
@@ -137,7 +147,7 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, con
   constexpr int settle_ms = 5000;
   auto status = report && report->empty() ? exit_status_within(pid, settle_ms) : 0;
   if (!report)
-    throw call_failed(code::deadline, "swarmd did not become ready in time; look into " + dir.log_dir().string());
+    throw call_failed(code::deadline, "swarmd did not become ready in time; " + where_to_look(dir));
   if (report->starts_with(start_report::ready))
     return start_outcome::started;
   if (report->starts_with(start_report::owned))
@@ -145,7 +155,7 @@ start_outcome start_node(const state_dir& dir, const std::string& node_name, con
   if (report->starts_with(start_report::stopped))
     return start_outcome::stopped;
   auto why = report->starts_with(start_report::failed) ? report->substr(1) : status != 0 ? log_tail(log) : std::string{};
-  throw call_failed(code::no_node, "swarmd could not start" + (why.empty() ? "; look into " + dir.log_dir().string() : ": " + why));
+  throw call_failed(code::no_node, "swarmd could not start" + (why.empty() ? "; " + where_to_look(dir) : ": " + why));
 }
 
 namespace {

@@ -12,6 +12,7 @@ namespace swarm {
 
 keeper_link::keeper_link(keeper_client_options options, bool any_restrictions)
   : options_(std::move(options)), any_restrictions_(any_restrictions), connecting_([this] { run(); }) {
+  options_.takes_output = true;
   options_.objection = [this](const keeper::pinned_process& who) { return objection(who); };
 }
 
@@ -198,6 +199,11 @@ void keeper_link::resize(const std::string& id, std::uint32_t columns, std::uint
 bool keeper_link::kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) {
   auto c = client();
   return c && c->kill(id, signal, std::chrono::milliseconds{grace_ms});
+}
+
+void keeper_link::output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end) {
+  if (auto c = client())
+    c->output_taken(id, attempt, end);
 }
 
 void keeper_link::forget(const std::string& id) {

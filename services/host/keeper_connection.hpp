@@ -25,6 +25,7 @@ public:
   void write(const std::string& id, std::uint64_t ticket, std::string data, const std::string& request) override;
   void resize(const std::string& id, std::uint32_t columns, std::uint32_t rows) override;
   bool kill(const std::string& id, std::int32_t signal, std::uint32_t grace_ms) override;
+  void output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end) override;
   void forget(const std::string& id) override;
 
   /// From here on no keeper is looked for or started: one that is missed while the node stops would be started again, and stay. Returns

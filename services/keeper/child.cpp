@@ -1,7 +1,9 @@
 #include "services/keeper/child.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -51,10 +53,47 @@ void child::open_gate() {
 
 // -- output ----------------------------------------------------------------------------
 
+std::uint64_t child::room() const noexcept {
+  return holds_output_ ? ring_.capacity() - std::min(ring_.capacity(), ring_.end() - taken_output_) : ring_.capacity();
+}
+
+void child::hold_output(bool on) {
+  holds_output_ = on;
+  room_made();
+}
+
+void child::output_taken(std::uint64_t end) {
+  taken_output_ = std::max(taken_output_, std::min(end, ring_.end()));
+  room_made();
+}
+
+void child::room_made() {
+  if (room() == 0)
+    return;
+  if (process_.output && output_watch_ == 0)
+    output_watch_ = loop_.watch(process_.output.get(), EPOLLIN, [this](std::uint32_t) { read_output(); });
+  if (finishing_ && finish_output())
+    owner_.output_finished(*this);
+}
+
+bool child::finish_output() {
+  if (!std::exchange(finishing_, true))
+    drain_end_ = ring_.end() + limits::keeper_drain_bytes_max;
+  drain_output();
+  finishing_ = process_.output && room() == 0 && ring_.end() < drain_end_;
+  return !finishing_;
+}
+
 /// False when nothing is there now or never again.
 bool child::read_some() {
   static std::array<char, limits::pty_chunk_bytes_max> buffer;
-  auto n = read(process_.output.get(), buffer.data(), buffer.size());
+  const auto most = std::min<std::uint64_t>(buffer.size(), room());
+  if (most == 0) {
+    // A watch that waits for nothing would still hear that the program hung up.
+    loop_.remove(std::exchange(output_watch_, 0));
+    return false;
+  }
+  auto n = read(process_.output.get(), buffer.data(), most);
   if (n > 0) {
     ring_.append({buffer.data(), static_cast<std::size_t>(n)});
     owner_.output_advanced(*this);
@@ -70,8 +109,7 @@ bool child::read_some() {
 void child::read_output() { read_some(); }
 
 void child::drain_output() {
-  auto limit = ring_.end() + limits::keeper_drain_bytes_max;
-  while (process_.output && ring_.end() < limit && read_some()) {
+  while (process_.output && ring_.end() < drain_end_ && read_some()) {
   }
 }
 
@@ -188,6 +226,7 @@ void child::resize(std::uint32_t columns, std::uint32_t rows) {
 void child::reaped(int wait_status) {
   read_status();
   auto reached_gate = phase_ != phase::preparing;
+  drain_end_ = ring_.end() + limits::keeper_drain_bytes_max;
   drain_output();
   if (!reached_gate)
     setup_error_ = status_text_.empty() ? "the process ended before its program could start" : status_text_.substr(1);

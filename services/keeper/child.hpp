@@ -29,6 +29,8 @@ public:
   virtual void output_advanced(child&) = 0;
   /// `bytes` of the ticket's input reached the kernel. 0 and not closed: refused because too much input waits.
   virtual void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) = 0;
+  /// The rest of the output, for which finish_output() had found no room, is in the ring.
+  virtual void output_finished(child&) = 0;
 };
 
 class child {
@@ -63,6 +65,13 @@ public:
   /// The newest inputs that came with a request, oldest first.
   const std::deque<internal::TakenInput>& taken_inputs() const noexcept { return taken_; }
 
+  /// On: output is read only as far as the ring has room above what was taken, so the program waits. Off: the ring keeps the newest.
+  void hold_output(bool);
+  /// Up to here it is kept elsewhere.
+  void output_taken(std::uint64_t end);
+  /// Reads what is left after the end of everything. False: there is no room for it; output_finished() follows.
+  bool finish_output();
+
   void open_gate();
   /// Input at most limits::pty_input_bytes_max. No bytes: with pipes stdin ends after what is staged and the ticket is answered closed.
   /// One whose request is among the taken ones is answered as that was, and not typed.
@@ -85,6 +94,8 @@ private:
     bool ends_input = false;
   };
 
+  std::uint64_t room() const noexcept;
+  void room_made();
   bool read_some();
   void read_output();
   void drain_output();
@@ -116,6 +127,10 @@ private:
   int exit_signal_ = 0;
   bool ended_on_request_ = false;
   bool over_ = false;
+  bool holds_output_ = false;
+  bool finishing_ = false;         // finish_output() waits for room
+  std::uint64_t taken_output_ = 0; // bytes since the start
+  std::uint64_t drain_end_ = 0;    // how far is read after the end
   event_loop::token output_watch_ = 0;
   event_loop::token input_watch_ = 0;
   event_loop::token status_watch_ = 0;

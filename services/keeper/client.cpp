@@ -71,6 +71,7 @@ keeper_client::keeper_client(const keeper_client_options& options, keeper_events
   internal::ToKeeper m;
   m.mutable_hello()->set_protocol(keeper::protocol_version);
   m.mutable_hello()->set_swarmd_pid(getpid());
+  m.mutable_hello()->set_takes_output(options.takes_output);
   send(m);
   thread_ = std::thread{[this] { run(); }};
 }
@@ -145,6 +146,16 @@ bool keeper_client::kill(const std::string& id, int signal, std::chrono::millise
   m.mutable_kill()->set_id(id);
   m.mutable_kill()->set_signal(signal);
   m.mutable_kill()->set_grace_ms(to_ms(grace));
+  return send(m);
+}
+
+bool keeper_client::output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end) {
+  if (!holds_output_)
+    return false;
+  internal::ToKeeper m;
+  m.mutable_taken()->set_id(id);
+  m.mutable_taken()->set_attempt(attempt);
+  m.mutable_taken()->set_end(end);
   return send(m);
 }
 
@@ -248,6 +259,7 @@ void keeper_client::handle(const internal::FromKeeper& m) {
       if (m.welcome().protocol() != keeper::protocol_version)
         throw std::runtime_error("a keeper of another version runs (protocol " + std::to_string(m.welcome().protocol()) +
                                  "); end its programs, then 'swarmctl down' and start again");
+      holds_output_ = m.welcome().holds_output();
       keeper_pid_ = m.welcome().keeper_pid();
       return;
     case FromKeeper::kChild:

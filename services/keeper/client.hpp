@@ -75,6 +75,8 @@ struct keeper_client_options {
   std::chrono::milliseconds deadline = limits::keeper_start_deadline();
   /// Empty: swarm-keeper in the directory of the running executable.
   std::filesystem::path program;
+  /// True: programs wait until their output is taken; see output_taken().
+  bool takes_output = false;
   /// Asked with the process of the keeper that was found or started: why it is not to be talked to; empty = it is. Null: any will do.
   std::function<std::string(const keeper::pinned_process&)> objection = {};
 };
@@ -104,6 +106,8 @@ public:
   bool resize(const std::string& id, std::uint32_t columns, std::uint32_t rows);
   /// To the whole subtree. Signal 0: hang up and terminate, then kill after the grace.
   bool kill(const std::string& id, int signal, std::chrono::milliseconds grace = limits::kill_grace());
+  /// Output up to here is kept elsewhere. A keeper of before this was known is not told.
+  bool output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end);
   /// The exit status is committed: the keeper drops it and the ring.
   bool forget(const std::string& id);
   /// Ends every child, then the keeper.
@@ -128,6 +132,7 @@ private:
   std::size_t outgoing_bytes_ = 0;    // guarded by mutex_; what is in stream_ included
   bool connected_ = true;             // guarded by mutex_
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> holds_output_{false}; // the keeper does
   std::int64_t keeper_pid_ = 0;
   std::vector<keeper_child> listed_;
   std::thread thread_;

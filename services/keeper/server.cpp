@@ -157,7 +157,7 @@ void server::child_ended(child& c, int wait_status) {
 
 void server::tell_end(const std::string& id, std::uint32_t attempt) {
   auto c = find(id);
-  if (!c || c->attempt() != attempt || !c->has_exited() || c->is_over())
+  if (!c || c->attempt() != attempt || !c->has_exited() || c->is_over() || !c->finish_output())
     return;
   c->everything_ended();
   send_exit(*c);
@@ -182,6 +182,7 @@ void server::begin_quit(std::chrono::milliseconds grace) {
 void server::finish_quit() {
   if (std::exchange(leaving_, true))
     return;
+  hold_output(false);
   for (const auto& [id, c] : children_)
     tell_end(id, c->attempt());
   send_advanced(true);

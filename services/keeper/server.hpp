@@ -57,6 +57,7 @@ private:
   void on_caller(caller_id, std::uint32_t events);
   bool handle(caller_id, const std::string& message);
   bool greet(caller_id, const internal::Hello&);
+  void hold_output(bool);
   void drop(caller_id, std::string_view why);
   void send(const internal::FromKeeper&, int fd = -1);
   void flush_client();
@@ -77,6 +78,7 @@ private:
   void at_gate(child&) override;
   void output_advanced(child&) override;
   void input_accepted(child&, std::uint64_t ticket, std::uint64_t bytes, bool closed) override;
+  void output_finished(child&) override;
 
   state_dir dir_;
   std::string home_; // home_id() of it
@@ -103,6 +105,8 @@ private:
   std::map<caller_id, std::unique_ptr<caller>> callers_;
   caller_id last_caller_ = 0;
   caller_id client_ = 0;
+  bool holds_output_ = false; // programs wait for the swarmd that takes their output
+  event_loop::token release_timer_ = 0;
   bool quitting_ = false;
   bool leaving_ = false;
   event_loop::token idle_timer_ = 0;

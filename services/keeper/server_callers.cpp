@@ -83,6 +83,7 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
   auto& w = *m.mutable_welcome();
   w.set_protocol(protocol_version);
   w.set_keeper_pid(getpid());
+  w.set_holds_output(true);
   w.set_children(static_cast<std::uint32_t>(children_.size()));
   if (hello.protocol() != protocol_version) {
     auto& stream = callers_.at(id)->stream;
@@ -96,6 +97,7 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
   if (client_ != 0)
     drop(client_, "replaced by a new client");
   client_ = id;
+  hold_output(hello.takes_output());
   next_.clear(); // the new one asks again for what it still wants
   log_.line("client " + std::to_string(hello.swarmd_pid()) + " attached");
   review_idleness();
@@ -111,6 +113,13 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
   return true;
 }
 
+void server::hold_output(bool on) {
+  loop_.cancel(std::exchange(release_timer_, 0));
+  holds_output_ = on;
+  for (const auto& [_, c] : children_)
+    c->hold_output(on);
+}
+
 void server::drop(caller_id id, std::string_view why) {
   auto i = callers_.find(id);
   if (i == callers_.end())
@@ -121,6 +130,9 @@ void server::drop(caller_id id, std::string_view why) {
   if (id != client_)
     return;
   client_ = 0;
+  // A swarmd that starts again finds the output whole; a node that is down does not stop a program.
+  if (holds_output_)
+    release_timer_ = loop_.after(limits::keeper_output_hold(), [this] { hold_output(false); });
   review_idleness();
 }
 

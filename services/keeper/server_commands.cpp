@@ -57,6 +57,10 @@ void server::dispatch(const internal::ToKeeper& m) {
     case ToKeeper::kKill: return kill(m.kill());
     case ToKeeper::kForget: return forget(m.forget().id());
     case ToKeeper::kQuit: return begin_quit(grace_of(m.quit().grace_ms()));
+    case ToKeeper::kTaken:
+      if (auto c = find(m.taken().id()); c && c->attempt() == m.taken().attempt())
+        c->output_taken(m.taken().end());
+      return;
     case ToKeeper::kHello:
     case ToKeeper::BODY_NOT_SET: return;
   }
@@ -92,6 +96,7 @@ void server::start(const internal::StartChild& s) {
     return start_failed(s, "too many programs run on this node already");
   try {
     auto c = std::make_unique<child>(loop_, clock_, *this, with_home(s, home_), child_files_);
+    c->hold_output(holds_output_);
     by_pid_.emplace(c->pid(), c.get());
     children_.emplace(s.id(), std::move(c));
     review_idleness();
@@ -185,6 +190,8 @@ void server::input_accepted(child& c, std::uint64_t ticket, std::uint64_t bytes,
   a.set_closed(closed);
   send(m);
 }
+
+void server::output_finished(child& c) { tell_end(c.id(), c.attempt()); }
 
 void server::send_state(const child& c) {
   internal::FromKeeper m;

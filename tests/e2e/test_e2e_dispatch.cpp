@@ -72,6 +72,47 @@ TEST_CASE("dispatch shows created, spawned, claimed and done in this order and e
   CHECK(killed.status == 128 + SIGTERM);
 }
 
+TEST_CASE("all of an output comes that a command writes faster than the node keeps it") {
+  test_node node;
+  const auto file = node.work() + "/data";
+  {
+    std::ofstream out{file};
+    for (int i = 1; i <= 3'000'000; ++i)
+      out << i << '\n';
+  }
+  const auto whole = fs::file_size(file);
+  for (const auto& flags : {std::vector<std::string>{"--pipes", "-q"}, std::vector<std::string>{"-q"}}) {
+    CAPTURE(flags.size());
+    const auto got = node.ctl(exec_line("flood", "cat " + file, flags));
+    CHECK(got.status == 0);
+    CHECK(got.err == "");
+    CHECK(got.out.size() == whole);
+    CHECK(got.out == file_text(file));
+    const auto kept = node.ctl({"logs", "@last"});
+    CHECK(kept.status == 0);
+    CHECK(kept.out.size() == whole);
+  }
+}
+
+TEST_CASE("an output of which a part is no longer kept is not a success and stderr says so with -q too") {
+  test_node node;
+  fs::create_directories(node.dir().root);
+  std::ofstream{node.dir().config_file()} << "[limits]\npty_segment_bytes = 524288\npty_segments_total_bytes = 8388608\n";
+  const auto long_one = exec_line("long", "seq 1 1200000", {"-q"});
+  node.ctl(long_one); // its follower may have been fast enough
+  const auto logs = node.ctl({"logs", "@last"});
+  CHECK(logs.status == 74);
+  CHECK(logs.err.find("of the output are no longer kept") != std::string::npos);
+  CHECK(logs.out.ends_with("\n1200000\n"));
+  const auto again = node.ctl(long_one);
+  CHECK(again.status == 74);
+  CHECK(again.err.find("of the output are no longer kept") != std::string::npos);
+  // A command that failed keeps its own status.
+  const auto failed = exec_line("failed", "seq 1 1200000; exit 3", {"-q", "--idempotency-key", "k"});
+  node.ctl(failed);
+  CHECK(node.ctl(failed).status == 3);
+}
+
 TEST_CASE("a worker on pipes has no terminal, and its output, errors and exit status come back") {
   test_node node;
   const auto* script = "for n in 0 1 2; do test -t $n && echo terminal; done; echo said; echo wrong >&2; exit 5";
@@ -184,9 +225,21 @@ TEST_CASE("all of a long output comes, colours pass on a terminal only, and logs
   CHECK(node.ctl({"logs", "@last"}).out == long_one.out);
   auto red = node.ctl(exec_line("red", R"(printf '\033[31mred\033[0m\n')"));
   CHECK(red.out == "red\n");
+  CHECK(node.ctl({"logs", "@last"}).out == "red\n");
+  CHECK(node.ctl(exec_line("red bytes", R"(printf '\033[31mred\033[0m\n')", {"--pipes"})).out == "\x1b[31mred\x1b[0m\n");
   terminal_process person{{program("swarmctl").string(), "logs", "@last"}, node.env(), node.work()};
   CHECK(person.finish() == 0);
   CHECK(person.screen().find("\x1b[31mred\x1b[0m") != std::string::npos);
+}
+
+TEST_CASE("a command's output does not wait in a pager for a key and --env brings another one") {
+  test_node node;
+  const std::string script = "seq 1 200 > f; git init -q . && git add f && git -c user.name=a -c user.email=a@b commit -qm one && git show --stat -p";
+  const auto shown = node.ctl(exec_line("show", script, {"--no-stdin"}));
+  CHECK(shown.status == 0);
+  CHECK(shown.out.find("+200\n") != std::string::npos);
+  CHECK(node.ctl(exec_line("default", "echo $PAGER $GIT_PAGER")).out == "cat cat\n");
+  CHECK(node.ctl(exec_line("own", "echo $PAGER $GIT_PAGER", {"--env", "PAGER=head", "--env", "GIT_PAGER=less"})).out == "head less\n");
 }
 
 TEST_CASE("what comes while a command runs is shown while it runs") {

@@ -224,6 +224,29 @@ TEST_CASE("a locked file is known by its other names") {
   CHECK(!denial(me.before("Write", {{"file_path", node.work() + "/real/new.c"}})).empty());
 }
 
+TEST_CASE("a locked file is known by a name that begins at the home directory or as a URI by the hooks of every program") {
+  test_node node;
+  const auto proj = node.env({}).at("HOME") + "/proj";
+  fs::create_directories(proj);
+  std::ofstream{proj + "/a.c"} << "x";
+  auto peer = node.session("peer");
+  hold(node, peer, proj + "/a.c");
+  for (const auto& flags : std::vector<std::vector<std::string>>{{}, {"--enforce"}, {"--fail-closed"}}) {
+    agent claude{node, "c", "claude", flags}, hermes{node, "h", "hermes", flags}, codex{node, "x", "codex", flags},
+      opencode{node, "o", "opencode", flags};
+    for (const auto* each : {&claude, &hermes, &codex, &opencode})
+      each->send("session-start");
+    for (const auto& name : {std::string{"~/proj/a.c"}, "file://" + proj + "/a.c"}) {
+      CAPTURE(name);
+      CHECK(has(denial(claude.before("Write", {{"file_path", name}})), "held by peer"));
+      CHECK(has(hermes.before("write_file", {{"path", name}}).parsed().value("message", ""), "held by " + peer.substr(0, 8)));
+      CHECK(has(denial(codex.before("apply_patch", "*** Begin Patch\n*** Update File: " + name + "\n@@\n-x\n+y\n*** End Patch")), "held by peer"));
+      CHECK(has(opencode.before("write", {{"filePath", name}}).parsed().value("reason", ""), "held by peer"));
+    }
+    CHECK(claude.before("Write", {{"file_path", "~/proj/b.c"}}).out.empty());
+  }
+}
+
 TEST_CASE("a lock on a directory blocks the writes below it, whatever the name, and nothing beside it") {
   test_node node;
   agent me{node, "s"};

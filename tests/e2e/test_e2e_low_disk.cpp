@@ -126,6 +126,22 @@ TEST_CASE("a node that finds no space at its start says so in those words, and s
   CHECK(node.ctl({"kv", "get", "kept"}).status == 0);
 }
 
+TEST_CASE("a first start on a disk with too little space names the disk and doctor does not say that nothing is in its way") {
+  for (const auto left : {0 * limits::kib, 16 * limits::kib, 300 * limits::kib}) {
+    CAPTURE(left);
+    test_node node;
+    auto disk = disk_of(node);
+    disk.leave(left);
+    const auto up = node.ctl({"up"});
+    CHECK_MESSAGE((up.status == 0 || up.err.find("space") != std::string::npos), up.err);
+    REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+    CHECK(node.ctl({"doctor"}).out.find("nothing keeps the node from starting") == std::string::npos);
+    disk.empty();
+    CHECK(node.ctl({"up"}).status == 0);
+    REQUIRE(node.ctl({"down", "--yes"}).status == 0);
+  }
+}
+
 TEST_CASE("a node on a disk without a single byte left can be stopped, with its programs and without them, and says the right thing then") {
   test_node node;
   auto disk = disk_of(node);

@@ -156,6 +156,22 @@ TEST_CASE("tasks are requested, claimed, reported, completed and listed in swarm
   CHECK(keys_of(node.ctl_json({"task", id})) == task_keys);
 }
 
+TEST_CASE("a lock does not take a name that nobody has expanded for a file of this directory") {
+  test_node node;
+  const auto one = node.session("name:one");
+  const auto home = node.env({}).at("HOME");
+  for (const auto& [name, meant] : {std::pair{std::string{"~/a"}, home + "/a"}, {"~", home}, {"file:///r/a", "/r/a"}}) {
+    CAPTURE(name);
+    const auto refused = node.ctl({"lock", name, "--as", one});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("if you mean " + meant + ", name that; for a file of this very name: ./" + name) != std::string::npos);
+  }
+  CHECK(node.ctl_json({"locks"}).empty());
+  CHECK(node.ctl({"lock", "./~/a", "--as", one}).out == "locked " + node.work() + "/~/a\n");
+  CHECK(node.ctl({"unlock", "~/a", "--as", one}).status == 2);
+  CHECK(node.ctl({"unlock", "./~/a", "--as", one}).status == 0);
+}
+
 TEST_CASE("locks have the shape that swarm-mcp's hooks read, and refusals carry the holder") {
   test_node node;
   auto one = node.session("name:one");

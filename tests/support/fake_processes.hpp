@@ -45,6 +45,7 @@ public:
   std::vector<std::string> aborted, forgotten, killed;
   std::vector<std::string> typed;
   std::vector<std::uint64_t> tickets_held;
+  std::map<std::string, std::uint64_t> taken; // output, by id
   std::vector<std::pair<std::uint32_t, std::uint32_t>> resized;
   std::size_t connects = 0, starts = 0;
 
@@ -160,6 +161,11 @@ public:
     c.info.ring = std::make_shared<const ring_reader>(unique_fd{fcntl(c.ring->fd(), F_DUPFD_CLOEXEC, 0)});
     if (!hold_starts)
       post(keeper_news::at_gate, c.info);
+  }
+  void output_taken(const std::string& id, std::uint32_t attempt, std::uint64_t end) override {
+    std::lock_guard guard{mutex};
+    if (auto i = children.find(id); i != children.end() && i->second.info.attempt == attempt)
+      taken[id] = end;
   }
   void open_gate(const std::string& id) override {
     std::lock_guard guard{mutex};

@@ -105,6 +105,11 @@ void arm_terminals(self_ptr self) {
   st.terminal_timer.arm(self, st.node->clock->boot_ms(), st.terminals_due.next());
 }
 
+/// A terminal that does not come back soon must not stop its program; what the ring overwrites is lost.
+void release_output(self_ptr self, const processes_state::child& c) {
+  self->state.node->processes->output_taken(c.info.id, c.info.attempt, c.info.end);
+}
+
 void terminal_failed(self_ptr self, const std::string& id, processes_state::child& c) {
   auto& st = self->state;
   auto now = st.node->clock->boot_ms();
@@ -115,6 +120,8 @@ void terminal_failed(self_ptr self, const std::string& id, processes_state::chil
     return terminal_back(self, c);
   c.terminal_waits = true;
   c.terminal_rests = next.rests;
+  if (next.rests)
+    release_output(self, c);
   st.terminals_due.set(id, now + next.wait.count());
   arm_terminals(self);
 }
@@ -453,6 +460,8 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
         i->second.info.end = std::max(i->second.info.end, news->child.end);
         if (i->second.terminal)
           caf::anon_send(i->second.terminal, news);
+        else if (!i->second.terminal_waits || i->second.terminal_rests)
+          release_output(self, i->second); // nobody takes it
       }
       return;
   }

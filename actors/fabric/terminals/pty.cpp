@@ -91,8 +91,18 @@ void serve(self_ptr self, pty_state::reading r) {
   r.promise.answer(finished_chunk(st, chunk.offset, std::move(chunk.bytes), chunk.gap));
 }
 
-/// Copies what is new from the ring to the files, no faster than those are written: the ring keeps the rest, and what it overwrites
-/// meanwhile is a gap.
+/// Makes room in the ring. The keeper needs to know before the ring is full, not of every chunk.
+void tell_taken(self_ptr self) {
+  auto& st = self->state;
+  const auto taken = st.spilled - st.on_the_way;
+  if (!st.ring || taken < st.taken_told + st.ring->capacity() / 4)
+    return;
+  st.taken_told = taken;
+  st.node->processes->output_taken(st.info.id(), st.attempt, taken);
+}
+
+/// Copies what is new from the ring to the files, no faster than those are written: the ring keeps the rest, and the program waits while it is
+/// full. What the ring overwrites, because no node was there for long, is a gap.
 void spill(self_ptr self) {
   auto& st = self->state;
   while (st.ring && st.spilled < st.info.end() && st.on_the_way < limits::pty_log_ahead_bytes_max) {
@@ -108,6 +118,7 @@ void spill(self_ptr self) {
     st.on_the_way += bytes;
     auto dealt_with = [self, bytes] {
       self->state.on_the_way -= bytes;
+      tell_taken(self);
       spill(self);
     };
     self
@@ -281,6 +292,7 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
   st.log = std::move(log);
   st.info = std::move(info);
   st.ring = child.ring;
+  st.attempt = child.attempt;
   take_inputs(self, child);
   st.input_closed = !st.info.running();
   st.change.columns = st.info.size().columns();
@@ -346,6 +358,9 @@ pty_actor::behavior_type pty(self_ptr self, node_environment_ptr node, processes
           take_inputs(self, news->child);
           if (news->child.ring)
             s.ring = news->child.ring;
+          s.attempt = news->child.attempt;
+          s.taken_told = 0; // the frame may have been lost with the connection
+          tell_taken(self);
           return news->child.exited ? on_exit(self, news->child) : advance(self, news->child.end);
         }
         default: return;

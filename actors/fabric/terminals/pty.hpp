@@ -29,8 +29,10 @@ struct pty_state {
   v1::PtyInfo info;
   std::shared_ptr<const ring_reader> ring; // until the program has ended and everything is in the files
   std::uint64_t spilled = 0;               // bytes handed to the log
-  std::uint64_t on_the_way = 0;            // of them: not yet dealt with by it, at most limits::pty_log_ahead_bytes_max and a chunk
-  std::list<reading> readers;              // parked at the end
+  std::uint32_t attempt = 0;
+  std::uint64_t taken_told = 0; // to the keeper: in the files up to here
+  std::uint64_t on_the_way = 0; // of them: not yet dealt with by it, at most limits::pty_log_ahead_bytes_max and a chunk
+  std::list<reading> readers;   // parked at the end
   struct typing {
     std::string request;
     bool ends_input = false;                             // of a program on pipes

@@ -38,6 +38,10 @@ void set(std::vector<std::string>& env, const std::string& name, const std::stri
   env.push_back(prefix + value);
 }
 
+bool has(const std::vector<std::string>& env, const std::string& name) {
+  return std::any_of(env.begin(), env.end(), [&](const std::string& v) { return v.starts_with(name + "="); });
+}
+
 std::string get(const std::vector<std::string>& env, const std::string& name) {
   auto prefix = name + "=";
   for (const auto& v : env)
@@ -60,6 +64,11 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
     set(env, "PATH", path.empty() ? facts.program_dir + ":/usr/bin:/bin" : facts.program_dir + ":" + path);
   if (get(env, "TERM").empty())
     set(env, "TERM", "xterm-256color");
+  // A command of a task has a terminal, and nobody at it who would press a pager's key.
+  if (row.harness() == domain::exec_harness && !row.task_id().empty())
+    for (auto name : {"PAGER", "GIT_PAGER"})
+      if (!has(env, name))
+        set(env, name, "cat");
   set(env, "SWARM_HOME", facts.dir.root.string());
   set(env, "SWARM_SPAWN_ID", row.id());
   set(env, "SWARM_TOKEN", worker_token(facts, row));

@@ -18,12 +18,13 @@ std::string denied(const char* tool, json input, const environment& env = user, 
 } // namespace
 
 TEST_CASE("no tool writes the node's state or swarm's settings, and the reason is said") {
-  for (const auto* file :
-       {"/state/config.toml", "/state", "~/x/../.config/swarm/contexts.toml", "../.local/state/swarm/config.toml", "/h/.config/swarm-mcp/work.env"}) {
-    const std::string path = file[0] == '~' ? "/h" + std::string{file + 1} : file;
+  for (const auto* file : {"/state/config.toml", "/state", "~/x/../.config/swarm/contexts.toml", "../.local/state/swarm/config.toml",
+                           "/h/.config/swarm-mcp/work.env", "file:///state/config.toml", "file://localhost/state/config%2Etoml"}) {
+    const std::string path = file;
     CHECK_MESSAGE(!denied("Write", {{"file_path", path}, {"content", "x"}}).empty(), file);
     CHECK(!denied("Edit", {{"file_path", path}}).empty());
-    CHECK(!denied("Bash", {{"command", std::string{"echo x > "} + file}}).empty());
+    if (!path.starts_with("file:"))
+      CHECK(!denied("Bash", {{"command", "echo x > " + path}}).empty());
     CHECK(!denied("apply_patch", {{"input", "*** Begin Patch\n*** Update File: " + path + "\n*** End Patch"}}).empty());
     CHECK(!denied("mcp__fs__write_file", {{"path", file}}).empty());
   }

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,6 +76,23 @@ TEST_CASE("a tool call names what it writes in the words of its agent") {
     for (const auto* tool : {"Write", "Bash", "apply_patch", "patch"})
       CHECK(used(tool, input).paths.empty());
   CHECK(tool_use_of(json(), {"/r", ""}).what == tool_use::kind::other);
+}
+
+TEST_CASE("a path that one program expands and another takes as it stands counts as both") {
+  for (const auto* tool : {"Write", "Edit", "MultiEdit", "write_file", "patch", "write"}) {
+    CHECK(paths(used(tool, {{"path", "~/x/../y"}})) == "/r/~/y /h/y");
+    CHECK(paths(used(tool, {{"file_path", "~"}})) == "/r/~ /h");
+    CHECK(paths(used(tool, {{"filePath", "file:///a/b%20c"}})) == "/r/file:/a/b%20c /a/b%20c /a/b c");
+  }
+  CHECK(paths(used("NotebookEdit", {{"notebook_path", "~/n.ipynb"}})) == "/r/~/n.ipynb /h/n.ipynb");
+  CHECK(paths(used("apply_patch", "*** Begin Patch\n*** Update File: ~/a\n*** Move to: file://localhost/b")) ==
+        "/r/~/a /h/a /r/file:/localhost/b /b");
+  CHECK(paths(used("write_file", {{"path", "~root/x"}})) == "/r/~root/x " + std::string{getpwnam("root")->pw_dir} + "/x");
+  CHECK(paths(used("write_file", {{"path", "~no such account/x"}})) == "/r/~no such account/x");
+  CHECK(paths(used("write_file", {{"path", "a~/x"}})) == "/r/a~/x");
+  CHECK(paths(used("write_file", {{"path", "file://elsewhere/x"}})) == "/r/file:/elsewhere/x");
+  CHECK(paths(used("exec_command", {{"cmd", "rm x"}, {"workdir", "~/w"}})) == "/r/~/w/x /h/w/x");
+  CHECK(paths(tool_use_of({{"tool_name", "Write"}, {"tool_input", {{"path", "~/x"}}}}, {"/r", ""})) == "/r/~/x");
 }
 
 TEST_CASE("what names no tool, or does not say what a tool is to write, is no tool call that can be checked") {

@@ -30,6 +30,8 @@ TEST_CASE("on a terminal colours and progress pass, and nothing else drives it")
 TEST_CASE("in a pipe there is plain text with the lines' ends of text, and a worker on pipes is passed on byte by byte") {
   CHECK(shown(target::text, "\x1b[32mok\x1b[m\r\nnext\r\n") == "ok\nnext\n");
   CHECK(shown(target::text, "a\rb") == "a\rb");
+  CHECK(shown(target::text, "\x1b[01;31m\x1b[Kmatch\x1b[m\x1b[K in \x1b[2Kfile\r\n") == "match in file\n");
+  CHECK(shown(target::text, "\x1b[2J\x1b[H") == "\x1b[2J\x1b[H");
   const std::string binary{"\x00\x1b[31m\xff\r\n", 9};
   CHECK(shown(target::bytes, binary) == binary);
 }

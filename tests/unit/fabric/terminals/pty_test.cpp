@@ -126,6 +126,27 @@ TEST_CASE("output that came too fast for the ring is announced as a gap, and the
   CHECK(got.substr(0, lost) == std::string(lost, '?'));
 }
 
+TEST_CASE("the keeper is told how far output is in the files") {
+  terminal_world t;
+  std::uint64_t end = 0;
+  for (int i = 0; i < 20; ++i) {
+    t.print(pattern(10'000, end));
+    end += 10'000;
+    CHECK(t.keeper.taken[t.id] <= end);
+    CHECK(end - t.keeper.taken[t.id] < limits::ring_bytes_min / 2);
+  }
+  // One that has come back, or whose connection was lost with what it told, tells it again.
+  t.keeper.taken.clear();
+  SUBCASE("node") { t.restart(); }
+  SUBCASE("connection") { t.keeper.lose(); }
+  SUBCASE("terminal") {
+    t.drill("processes/pty/" + t.id);
+    t.w.settle();
+  }
+  t.w.advance_by(1s, 100ms);
+  CHECK(end - t.keeper.taken[t.id] < limits::ring_bytes_min / 2);
+}
+
 TEST_CASE("the log goes on where it was after a restart of the node and after a crash of the terminal") {
   terminal_world t;
   t.print("before ");

@@ -162,7 +162,8 @@ private:
 
 /// An attached client.
 struct attached {
-  explicit attached(const fs::path& dir, bool may_start = true) : client({state_dir{dir}, may_start, patience, keeper_program()}, events) {}
+  explicit attached(const fs::path& dir, bool may_start = true, bool takes_output = false)
+    : client({state_dir{dir}, may_start, patience, keeper_program(), takes_output}, events) {}
 
   bool ready() {
     return events.wait([this] { return events.welcomed || events.gone; }) && events.welcomed;

@@ -11,7 +11,128 @@ std::pair<std::uint64_t, bool> answer(attached& a, const std::string& id, std::u
   return a.events.child(id).input[ticket];
 }
 
+constexpr std::uint32_t small_ring = 64 * 1024;
+
+internal::StartChild flood(const std::string& id, const std::string& script, bool pipes = true) {
+  auto s = shell(id, script, pipes);
+  s.set_ring_bytes(small_ring);
+  return s;
+}
+
+bool fill_ring(attached& a, const std::string& id) {
+  return a.events.wait([&] { return a.events.seen[id].ring && a.events.seen[id].ring->end() >= small_ring; });
+}
+
+/// All output from an offset to the program's end, taken as it comes; '?' stands for what was lost.
+std::string take_all(attached& a, const std::string& id, std::uint64_t next = 0) {
+  std::string out;
+  for (;;) {
+    bool over = false;
+    REQUIRE(a.events.wait([&] {
+      over = !a.events.seen[id].exits.empty();
+      return over || a.events.seen[id].ring->end() > next;
+    }));
+    auto seen = a.events.child(id);
+    auto chunk = seen.ring->read(next, limits::pty_chunk_bytes_max);
+    out.append(chunk.gap, '?');
+    out += chunk.bytes;
+    next = chunk.next();
+    a.client.output_taken(id, 1, next);
+    if (over && next >= seen.exits.front().end)
+      return out;
+  }
+}
+
+std::string numbers(int last) {
+  std::string out;
+  for (int i = 1; i <= last; ++i)
+    out += std::to_string(i) + "\n";
+  return out;
+}
+
+void set_hold(const node& n, int ms) {
+  fs::create_directories(n.dir);
+  std::ofstream{n.dir / "config.toml"} << "[limits]\nkeeper_output_hold = " << ms << "\n";
+}
+
 } // namespace
+
+TEST_CASE("a program waits while its output is not taken and none of it is lost") {
+  node n;
+  attached a{n.dir, true, true};
+  for (bool pipes : {true, false}) {
+    CAPTURE(pipes);
+    const auto id = pipes ? "pipes" : "terminal";
+    a.run(flood(id, "seq 1 60000", pipes));
+    REQUIRE(fill_ring(a, id));
+    auto got = take_all(a, id);
+    std::erase(got, '\r');
+    CHECK(got == numbers(60'000));
+  }
+}
+
+TEST_CASE("what a program has left in its pipe when it ends is told before its end") {
+  node n;
+  attached a{n.dir, true, true};
+  a.run(flood("s1", "head -c 120000 /dev/zero"));
+  REQUIRE(fill_ring(a, "s1"));
+  REQUIRE(eventually([&] { return !is_running(static_cast<pid_t>(a.events.child("s1").pid)); }));
+  CHECK(a.events.child("s1").ring->end() == small_ring);
+  CHECK(take_all(a, "s1") == std::string(120'000, '\0'));
+}
+
+TEST_CASE("a program whose swarmd has gone waits for the next one and goes on without it in the end") {
+  node n;
+  SUBCASE("the next one comes") {
+    set_hold(n, 40'000);
+    {
+      attached first{n.dir, true, true};
+      first.run(flood("s1", "seq 1 60000"));
+      REQUIRE(fill_ring(first, "s1"));
+    }
+    attached second{n.dir, true, true};
+    REQUIRE(second.ready());
+    CHECK(take_all(second, "s1") == numbers(60'000));
+  }
+  SUBCASE("none comes") {
+    set_hold(n, 625);
+    {
+      attached first{n.dir, true, true};
+      first.run(flood("s1", "seq 1 60000; touch " + (n.dir / "done").string()));
+      REQUIRE(fill_ring(first, "s1"));
+    }
+    CHECK(eventually([&] { return fs::exists(n.dir / "done"); }));
+  }
+  SUBCASE("the next one takes no output") {
+    set_hold(n, 40'000);
+    {
+      attached first{n.dir, true, true};
+      first.run(flood("s1", "seq 1 60000"));
+      REQUIRE(fill_ring(first, "s1"));
+    }
+    attached second{n.dir};
+    REQUIRE(second.ready());
+    CHECK(second.wait_exit("s1").exit_status == 0);
+  }
+}
+
+TEST_CASE("a program that waits with its output can be ended and so can its keeper") {
+  node n;
+  attached a{n.dir, true, true};
+  a.run(flood("s1", "seq 1 60000"));
+  REQUIRE(fill_ring(a, "s1"));
+  SUBCASE("program") {
+    a.client.kill("s1", SIGKILL);
+    const auto got = take_all(a, "s1");
+    CHECK(got == numbers(60'000).substr(0, got.size()));
+    CHECK(a.wait_exit("s1").signal == SIGKILL);
+  }
+  SUBCASE("keeper") {
+    a.client.quit(std::chrono::milliseconds{0});
+    CHECK(a.wait_exit("s1").signal == SIGKILL);
+    CHECK(a.events.wait([&] { return a.events.gone; }));
+  }
+}
 
 TEST_CASE("output beyond the ring gives an announced gap and keeps the newest bytes") {
   node n;
