@@ -189,14 +189,15 @@ const scenarios = {
   async always(start) {
     const agent = start();
     await agent.initialize();
-    const asked = agent.asked();
-    agent.steps(shell('touch one.txt'), shell('touch one.txt two.txt'));
-    const first = await asked;
-    agent.allow(first, { updatedPermissions: first.request.permission_suggestions.map((rule) => ({ ...rule, destination: 'session' })) });
-    const second = agent.asked().then((request) => agent.allow(request));
+    let asked = agent.asked();
+    agent.steps(shell('node -e 1'), shell('node -e 1'), write('b.txt'));
+    const { request_id, request } = await asked;
+    asked = agent.asked();
+    const rules = request.permission_suggestions.filter(({ type }) => type === 'addRules');
+    agent.allow({ request_id, request }, { updatedPermissions: rules.map((rule) => ({ ...rule, destination: 'session' })) });
+    agent.allow(await asked); // the file, not the command again
     await agent.result();
     await agent.end();
-    void second.catch(() => {});
   },
   async question(start) {
     const agent = start();
