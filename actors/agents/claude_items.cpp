@@ -124,7 +124,7 @@ void claude_stream::assistant_block(const json_view& block, const std::string& m
     item.set_kind(name == "TodoWrite" ? internal::ITEM_PLAN : internal::ITEM_TOOL_CALL);
     item.set_title(std::string{utf8_prefix(name, title_bytes_max)});
     item.set_media_type(std::string{json_type});
-    put_item(item, b["input"].raw());
+    put_item(item, b["input"].exists() ? b["input"].raw() : "{}");
     return;
   } else if (b["tool_use_id"].is_text()) { // of a tool that its service runs
     tool_result(b, common);

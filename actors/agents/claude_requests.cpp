@@ -108,7 +108,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   if (auto path = written_path(input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_paths(path);
   head.set_title(title_of(head, asked, input));
-  request open{.native = native, .call = head.call(), .input = std::string{body.raw()}, .rules = {}, .questions = {}};
+  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .rules = {}, .questions = {}};
   open.is_question = head.kind() == internal::Request::QUESTION;
   for (const auto& q : input["questions"].elements(open.is_question ? questions_max : 0))
     open.questions.push_back(q["question"].text());

@@ -86,7 +86,11 @@ void each_in(std::string_view text, bool has_names, On on) {
 
 } // namespace
 
-json_view json_view::of(std::string_view json) { return nlohmann::json::accept(json) ? json_view{trimmed(json)} : json_view{}; }
+json_view json_view::of(std::string_view json) {
+  // The parser takes a NUL for the end of the text, whatever follows it.
+  const bool is_whole = json.find('\0') == json.npos && nlohmann::json::accept(json);
+  return is_whole ? json_view{trimmed(json)} : json_view{};
+}
 
 std::string json_view::text() const {
   if (!is_text() || raw_.size() < 2)

@@ -264,6 +264,15 @@ TEST_CASE("a hook is answered once and one with a long input is not shown") {
   CHECK_FALSE(w.stream.answer_hook(a));
 }
 
+TEST_CASE("a request without an input and lines with a NUL make no broken line") {
+  world w;
+  w.write(R"({"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"X"}})"
+          "\n");
+  CHECK(given(w.answer("r", "allow"))["updatedInput"] == json::object());
+  w.ask("s", json::object());
+  CHECK_FALSE(w.answer("s", "allow", std::string{"{}\0x", 4}));
+}
+
 // ---- items ----
 
 TEST_CASE("blocks of a message have ids of their own that stay and those of others do not disturb them") {
