@@ -72,6 +72,21 @@ void claude_stream::put_item(const internal::ItemPart& head, std::string_view bo
   } while (!body.empty());
 }
 
+/// What streamed when the program ended: it comes no more as an item. Of a long one its begin is in the deltas only.
+void claude_stream::put_cut_off() {
+  auto open = open_item();
+  if (!open || open->text().empty())
+    return;
+  internal::ItemPart item;
+  item.set_id(open->item_id().empty() ? concat({"item-", ++items_}) : open->item_id());
+  item.set_kind(open->kind());
+  item.set_aborted(true);
+  if (turn_ && open->kind() == internal::ITEM_TEXT)
+    turn_->last_text = utf8_suffix(open->text(), last_text_bytes_max);
+  streamed_.kind = internal::ITEM_KIND_UNSPECIFIED;
+  put_item(item, open->text());
+}
+
 std::uint64_t& claude_stream::next_block(const std::string& message) {
   auto i = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.first == message; });
   if (i != blocks_.end())

@@ -43,7 +43,7 @@ std::string written_path(const json_view::members& input, std::string_view direc
   if (path.empty() || (path.front() != '/' && directory.empty()))
     return {};
   path = normalize_path(path, directory);
-  return path.size() <= limits::path_bytes_max() ? path : std::string{};
+  return path.size() <= claude_stream::path_bytes_max ? path : std::string{};
 }
 
 std::string title_of(const internal::Request& request, const json_view::members& asked, const json_view::members& input) {
@@ -148,7 +148,7 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
   internal::HookQuestion question;
   question.set_id(claude_id(native));
   question.set_tool(bounded(input["tool_name"].text(), name_bytes_max));
-  question.set_directory(bounded(input["cwd"].text(), limits::path_bytes_max()));
+  question.set_directory(bounded(input["cwd"].text(), path_bytes_max));
   question.set_call(claude_id(input["tool_use_id"].text()));
   question.set_after(after);
   const auto asked = input["tool_input"].raw();

@@ -77,6 +77,7 @@ claude_output claude_stream::end() {
     return {};
   auto last = std::exchange(line_, {});
   take(last);
+  put_cut_off();
   for (const auto& id : open_requests())
     withdraw(id, "the agent has exited");
   hooks_.clear();
@@ -161,7 +162,7 @@ void claude_stream::began_session(const members& frame) {
   set("model", [&](auto v) { about_.set_model(std::move(v)); });
   set("permissionMode", [&](auto v) { about_.set_mode(std::move(v)); });
   set("claude_code_version", [&](auto v) { about_.set_version(std::move(v)); });
-  directory_ = bounded(frame["cwd"].text(), limits::path_bytes_max());
+  directory_ = bounded(frame["cwd"].text(), path_bytes_max);
   announce();
 }
 

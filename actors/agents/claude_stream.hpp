@@ -38,8 +38,9 @@ public:
   static constexpr std::size_t line_bytes_max = 64 * limits::mib;
   static constexpr std::size_t part_bytes_max = 48 * limits::kib;         // of an item, a delta and a hook's input
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
-  static constexpr std::size_t open_max = 32;                             // permissions and questions
-  static constexpr std::size_t open_bytes_max = 64 * limits::mib;         // of what they ask for
+  static constexpr std::size_t path_bytes_max = 4 * limits::kib;
+  static constexpr std::size_t open_max = 32;                     // permissions and questions
+  static constexpr std::size_t open_bytes_max = 64 * limits::mib; // of what they ask for
   static constexpr std::size_t hooks_max = 64;
   static constexpr std::size_t waiting_max = 64; // prompts that no turn has yet, and options that are not set yet
   static constexpr std::size_t notices_max = 64; // of lines that cannot be read
@@ -130,6 +131,7 @@ private:
   void user_block(const json_view& block, const internal::ItemPart& head);
   void tool_result(const members& block, const internal::ItemPart& head);
   void put_item(const internal::ItemPart& head, std::string_view body);
+  void put_cut_off();
   void stream_event(const members& frame);
   void stream_delta(const json_view& delta);
   std::string item_id(const std::string& message, std::uint64_t block) const;

@@ -357,6 +357,24 @@ TEST_CASE("an end of the output ends the turn once and leaves nothing open") {
   CHECK_FALSE(w.answer("r", "allow"));
 }
 
+TEST_CASE("what streamed when the program ended stays as an item that is cut off") {
+  auto recording = test::claude_recording("text");
+  auto streams = [](const json& entry) {
+    return entry.contains("from") && entry["from"].contains("event") && entry["from"]["event"].contains("delta");
+  };
+  auto first = std::find_if(recording.begin(), recording.end(), streams);
+  recording.erase(first + 3, recording.end());
+  recording.push_back({{"exit", nullptr}});
+  auto said = test::replay_claude(recording).said;
+  CHECK(test::story_of(said).back() == "turn 1 EXITED: The agent's process ended in the midd...");
+  std::string streamed;
+  for (const auto& f : said)
+    streamed += f.delta().text();
+  CHECK_FALSE(streamed.empty());
+  CHECK(body_of(said) == streamed);
+  CHECK(said.back().turn_ended().last_text() == streamed);
+}
+
 TEST_CASE("a prompt that the agent drops or has had before is refused and one that it never began is known") {
   claude_stream stream;
   const std::vector<claude_lines::prompt_part> parts{{"hello"}};
