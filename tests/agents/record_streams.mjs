@@ -221,8 +221,8 @@ const scenarios = {
   async interrupt(start) {
     const agent = start();
     await agent.initialize();
-    const some = agent.words(4);
-    agent.prompt(`FAKE_SLOW 40 100 ${say('These words are cut off in the middle because somebody wants something else.')}`);
+    const some = agent.words(2);
+    agent.prompt(`FAKE_SLOW 8 1000 ${say('These words are cut off in the middle because somebody wants something else.')}`);
     await some;
     let ended = agent.result();
     await agent.control('stop-1', { subtype: 'interrupt' });
@@ -231,7 +231,9 @@ const scenarios = {
     agent.steps(write('open.txt'));
     const request = await asked;
     ended = agent.result();
-    await agent.control('stop-2', { subtype: 'interrupt' });
+    const stopped = agent.control('stop-2', { subtype: 'interrupt' });
+    agent.deny(request, 'The user interrupted the turn'); // for tasks beside the turn, which would wait on
+    await stopped;
     await ended;
     agent.allow(request); // too late
     ended = agent.result();

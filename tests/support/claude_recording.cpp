@@ -1,6 +1,7 @@
 #include "tests/support/claude_recording.hpp"
 
 #include <cstdlib>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <random>
@@ -60,7 +61,9 @@ public:
   }
   void tell(const json& recorded) {
     flush();
-    if (recorded["type"] == "user")
+    if (!beside_.empty() && recorded == beside_.front())
+      beside_.pop_front();
+    else if (recorded["type"] == "user")
       prompt(recorded);
     else if (recorded["type"] == "control_response")
       answer(recorded);
@@ -69,6 +72,7 @@ public:
   }
   void end() {
     flush();
+    out_.differing.insert(out_.differing.end(), beside_.begin(), beside_.end());
     take(stream_.end());
     stream_ = claude_stream{stream_.turns()};
   }
@@ -158,6 +162,12 @@ private:
     ours_[recorded["request_id"]] = line["request_id"];
     line["request_id"] = recorded["request_id"];
     compare(recorded, line.dump() + "\n");
+    output.to_agent.erase(0, output.to_agent.find('\n') + 1);
+    for (std::size_t at = 0; at < output.to_agent.size();) {
+      auto end = output.to_agent.find('\n', at);
+      beside_.push_back(json::parse(output.to_agent.substr(at, end - at)));
+      at = end + 1;
+    }
     output.to_agent.clear();
     take(std::move(output));
   }
@@ -171,6 +181,7 @@ private:
   std::string heard_;
   std::map<std::string, std::string> ours_; // recorded id of a request to ours
   std::map<std::string, json> asked_;
+  std::deque<json> beside_; // lines that went out with one that was asked for
   claude_replay out_;
 };
 

@@ -166,7 +166,7 @@ TEST_CASE("recorded: a question has its parts with their options") {
 }
 
 TEST_CASE("recorded: an interrupt ends the turn and withdraws what was asked and the next prompt goes on") {
-  CHECK(story("interrupt") == told({"turn 1 begins", "prompt CONSUMED 1", "says cut off: These word", "turn 1 INTERRUPTED", "turn 2 begins",
+  CHECK(story("interrupt") == told({"turn 1 begins", "prompt CONSUMED 1", "says cut off: These words are cut ", "turn 1 INTERRUPTED", "turn 2 begins",
                                     "prompt CONSUMED 2", "calls Write", "asks (FILE) Write: /tmp/agent/repo/open.txt", "asks no more: interrupted",
                                     "result of toolu_fake2 failed: The user doesn't want to proceed with...", "turn 2 INTERRUPTED", "turn 3 begins",
                                     "prompt CONSUMED 3", "says: It goes on.", "turn 3 FINISHED"}));
