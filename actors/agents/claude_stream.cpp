@@ -147,6 +147,11 @@ void claude_stream::system(const members& frame) {
   } else if (what.is("status") && frame["permissionMode"].is_text()) {
     about_.set_mode(bounded(frame["permissionMode"].text(), name_bytes_max));
     announce();
+  } else if (what.is("api_retry") && turn_ && !std::exchange(turn_->is_retried, true)) {
+    auto& n = *say().mutable_notice();
+    n.set_kind("retry");
+    n.set_text(concat({"The agent's service has not answered (", frame["error_status"].count(), " ", bounded(frame["error"].text(), name_bytes_max),
+                       "); it is asked up to ", frame["max_retries"].count(), " times again"}));
   } else if (what.is("background_tasks_changed")) {
     say().mutable_background()->set_running(static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size()));
   }

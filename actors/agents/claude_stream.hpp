@@ -79,6 +79,7 @@ private:
     std::string id;
     std::string last_text;               // its end
     std::vector<std::string> calls = {}; // of tools, without a result yet
+    bool is_retried = false;             // its service had no answer
   };
   /// A permission or a question that waits for its answer.
   struct request {

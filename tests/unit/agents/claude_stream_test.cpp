@@ -204,7 +204,8 @@ TEST_CASE("recorded: a failure ends the turn with what the program says about it
   CHECK_FALSE(ends_in(replayed("resume-unknown").said).front().turn_ended().usage().cost_known());
   CHECK(story("api-error") ==
         told({"turn 1 begins", "prompt CONSUMED 1", "says: API Error: 400 fake error 400", "turn 1 FAILED: API Error: 400 fake error 400"}));
-  CHECK(test::story_of(replayed("overloaded").said).back().starts_with("turn 1 FAILED: API Error: 529"));
+  CHECK(story("overloaded") == told({"turn 1 begins", "prompt CONSUMED 1", "notice retry", "says: API Error: 529 fake error 529. This i...",
+                                     "turn 1 FAILED: API Error: 529 fake error 529. This i..."}));
 }
 
 TEST_CASE("recorded: the agent gives up what it asked when its input ends and everything ends when it is killed") {
