@@ -130,6 +130,9 @@ function check_include(target, to) {
   if (target ~ /^swarm\/internal\/commit_log/) {
     if (room != "actors/store")
       report(FNR, "the commit log's private format outside the store")
+  } else if (target ~ /^swarm\/internal\/driver/) {
+    if (room !~ /^(actors\/(agents|fabric)(\/|$)|services$|services\/(driver|host|swarmd)$)/)
+      report(FNR, "the driver's private protocol outside agents, fabric, the driver and services")
   } else if (target ~ /^swarm\/internal\// && room !~ /^(actors\/fabric(\/|$)|services$|services\/(host|keeper|swarmd)$)/)
     report(FNR, "the keeper's private protocol outside fabric and services")
   if (target ~ /^(spdlog|fmt)\// && room !~ /^actors\/domain/ && FILENAME !~ /(^|\/)actors\/base\/log\.cpp$/)

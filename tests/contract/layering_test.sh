@@ -95,6 +95,8 @@ include actors/base/a.hpp '<caf/error.hpp>' 'CAF outside'
 include cli/a.cpp '<caf/all.hpp>' 'CAF outside'
 include services/keeper/a.cpp '<caf/all.hpp>' 'CAF outside'
 include cli/a.cpp '"swarm/internal/keeper.pb.h"' "keeper's private protocol"
+include actors/agents/a.cpp '"swarm/internal/keeper.pb.h"' "keeper's private protocol"
+include cli/a.cpp '"swarm/internal/driver.pb.h"' "driver's private protocol"
 include actors/domain/a.cpp '<iostream>' 'clock, I/O or randomness in the domain'
 include actors/domain/a.cpp '<sys/stat.h>' 'clock, I/O or randomness in the domain'
 include actors/domain/a.cpp '"actors/base/clock.hpp"' 'clock, I/O or randomness in the domain'

@@ -208,6 +208,36 @@ void add_settings(texts out) {
     out.add(as_yaml, piece_of(program) + text);
 }
 
+// Claude Code's output, as a program that drives it reads it.
+void add_native_lines(texts out) {
+  const std::string begin = R"({"type":"command_lifecycle","command_uuid":"p","state":"started"}
+{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","permissionMode":"default"}
+)";
+  const std::string streamed = R"({"type":"stream_event","event":{"type":"message_start","message":{"id":"m1","usage":{"input_tokens":1}}}}
+{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}}
+{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"h\u00e4"}}}
+{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"h\u00e4"},{"type":"tool_use","id":"t","name":"Write","input":{"a":[1]}}]}}
+)";
+  const std::string asked =
+    R"({"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"Write","input":{"file_path":"a"},)"
+    R"("permission_suggestions":[{"type":"addRules","rules":[],"behavior":"allow","destination":"x"}],"tool_use_id":"t"}}
+{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"AskUserQuestion","input":{"questions":[{"question":"Which?",)"
+    R"("options":[{"label":"A"}],"multiSelect":true}]}}}
+{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback","input":{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}}}
+)";
+  const std::string over = R"({"type":"control_cancel_request","request_id":"r"}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},{"type":"image","source":)"
+                           R"({"media_type":"image/png","data":"AAAA"}}],"is_error":true}]},"parent_tool_use_id":"p"}
+{"is_error":true,"terminal_reason":"aborted_tools","total_cost_usd":0.5,"usage":{"input_tokens":3},"modelUsage":{"m":{"contextWindow":9}},"type":"result"}
+)";
+  for (char way : {'\0', '\1', '\2', '\5', '\x80'}) {
+    auto head = std::string(1, way) + piece_of(R"({"edited": 1})");
+    out.add(0, head + begin + streamed + asked + over);
+    out.add(7, head + begin + asked);
+    out.add(100, head + "garbage\n" + begin + std::string(9000, 'x') + "\n" + streamed + begin);
+  }
+}
+
 } // namespace
 
 void add_agent_seeds(seeds& out) {
@@ -215,6 +245,7 @@ void add_agent_seeds(seeds& out) {
   add_hooks({out["hook"], "hook"});
   add_commands({out["shell"], "shell"});
   add_settings({out["settings"], "settings"});
+  add_native_lines({out["native_lines"], "native_lines"});
 }
 
 } // namespace swarm::fuzz

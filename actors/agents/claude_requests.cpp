@@ -1,0 +1,351 @@
+// What Claude Code asks its driver, what its driver asks it, and the answers.
+#include <algorithm>
+#include <array>
+
+#include "actors/agents/claude_stream.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+
+namespace swarm::agents {
+
+namespace {
+
+constexpr std::size_t title_bytes_max = 1 * limits::kib;
+constexpr std::size_t name_bytes_max = 256;
+constexpr std::size_t questions_max = 4; // as many as the program asks at once
+constexpr std::size_t choices_max = 8;
+constexpr std::size_t reason_bytes_max = 8 * limits::kib;
+constexpr std::size_t models_max = 64;
+constexpr std::size_t commands_max = 256;
+constexpr std::size_t command_bytes_max = 64;
+constexpr std::array modes{"default", "acceptEdits", "plan"};
+constexpr std::string_view question_tool = "AskUserQuestion";
+
+std::string bounded(std::string text, std::size_t bytes) {
+  text.resize(utf8_prefix(text, bytes).size());
+  return text;
+}
+
+internal::Request::Kind kind_of(std::string_view tool) {
+  constexpr std::array files{"Write", "Edit", "MultiEdit", "NotebookEdit"};
+  if (tool == question_tool)
+    return internal::Request::QUESTION;
+  if (tool == "Bash")
+    return internal::Request::COMMAND;
+  return std::find(files.begin(), files.end(), tool) != files.end() ? internal::Request::FILE : internal::Request::TOOL;
+}
+
+/// The file that a tool writes; empty when its input names none.
+std::string written_path(const json_view::members& input, std::string_view directory) {
+  auto path = input["file_path"].text();
+  if (path.empty())
+    path = input["notebook_path"].text();
+  if (path.empty() || (path.front() != '/' && directory.empty()))
+    return {};
+  path = normalize_path(path, directory);
+  return path.size() <= claude_stream::path_bytes_max ? path : std::string{};
+}
+
+std::string title_of(const internal::Request& request, const json_view::members& asked, const json_view::members& input) {
+  std::string about;
+  if (request.choices_size() > 0)
+    about = request.choices(0).question();
+  else if (request.kind() == internal::Request::COMMAND)
+    about = input["command"].text();
+  else
+    about = request.paths_size() > 0 ? request.paths(0) : asked["description"].text();
+  auto title = about.empty() ? request.tool() : concat({request.tool(), ": ", about});
+  std::replace_if(
+    title.begin(), title.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return bounded(std::move(title), title_bytes_max);
+}
+
+void add_choices(internal::Request& request, const json_view& questions) {
+  for (const auto& q : questions.elements(questions_max)) {
+    auto& choice = *request.add_choices();
+    choice.set_question(bounded(q["question"].text(), title_bytes_max));
+    choice.set_many(q["multiSelect"].is_true());
+    for (const auto& o : q["options"].elements(choices_max))
+      choice.add_options(bounded(o["label"].text(), name_bytes_max));
+  }
+}
+
+std::string reason_or(const std::string& reason, std::string_view otherwise) {
+  return reason.empty() ? std::string{otherwise} : bounded(reason, reason_bytes_max);
+}
+
+} // namespace
+
+// ---- what the program asks ----
+
+void claude_stream::control_request(const members& frame) {
+  const auto native = frame["request_id"].text();
+  const members request{frame["request"]};
+  const auto what = request["subtype"];
+  if (what.is("can_use_tool"))
+    can_use_tool(native, request);
+  else if (what.is("hook_callback"))
+    hook_callback(native, request);
+  else
+    out_.to_agent += claude_lines::unsupported(native);
+}
+
+void claude_stream::can_use_tool(const std::string& native, const members& asked) {
+  const auto body = asked["input"];
+  const members input{body};
+  internal::Request head;
+  head.set_id(claude_id(native));
+  withdraw(head.id(), "the agent asks something else under the same id");
+  if (requests_.size() >= open_max || open_bytes() + body.raw().size() > open_bytes_max) {
+    out_.to_agent += claude_lines::deny(native, "Too much waits for an answer; try again later", false);
+    return;
+  }
+  head.set_tool(bounded(asked["tool_name"].text(), name_bytes_max));
+  head.set_kind(kind_of(head.tool()));
+  head.set_call(claude_id(asked["tool_use_id"].text()));
+  if (head.kind() == internal::Request::QUESTION)
+    add_choices(head, input["questions"]);
+  if (auto path = written_path(input, directory_); head.kind() == internal::Request::FILE && !path.empty())
+    head.add_paths(path);
+  head.set_title(title_of(head, asked, input));
+  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .rules = {}, .questions = {}};
+  open.is_question = head.kind() == internal::Request::QUESTION;
+  for (const auto& q : input["questions"].elements(open.is_question ? questions_max : 0))
+    open.questions.push_back(q["question"].text());
+  // A rule does not keep the program from asking again about a path outside of its allowed directories.
+  if (auto rules = claude_lines::rules_to_keep(asked["permission_suggestions"]);
+      !open.is_question && rules != "[]" && !asked["blocked_path"].is_text())
+    open.rules = std::move(rules);
+  head.set_can_be_always(!open.rules.empty());
+  put_request(head, open.input);
+  requests_.insert_or_assign(head.id(), std::move(open));
+}
+
+void claude_stream::put_request(const internal::Request& head, std::string_view body) {
+  do {
+    auto piece = utf8_prefix(body, request_part_bytes_max);
+    body.remove_prefix(piece.size());
+    auto& part = *say().mutable_request();
+    part.set_id(head.id());
+    if (body.empty())
+      part = head;
+    part.set_body(std::string{piece});
+    part.set_last(body.empty());
+  } while (!body.empty());
+}
+
+void claude_stream::hook_callback(const std::string& native, const members& request) {
+  const members input{request["input"]};
+  const bool after = input["hook_event_name"].is("PostToolUse");
+  if (after || !input["hook_event_name"].is("PreToolUse")) {
+    out_.to_agent += claude_lines::pass_hook(native);
+    if (!after)
+      return;
+  } else if (hooks_.size() >= hooks_max) {
+    out_.to_agent += claude_lines::deny_hook(native, "Too many tools wait for a check of locks; try again later");
+    return;
+  }
+  internal::HookQuestion question;
+  question.set_id(claude_id(native));
+  question.set_tool(bounded(input["tool_name"].text(), name_bytes_max));
+  question.set_directory(bounded(input["cwd"].text(), path_bytes_max));
+  question.set_call(claude_id(input["tool_use_id"].text()));
+  question.set_after(after);
+  const auto asked = input["tool_input"].raw();
+  question.set_too_long(asked.size() > part_bytes_max);
+  if (!question.too_long())
+    question.set_input(std::string{asked});
+  if (!after)
+    hooks_.insert_or_assign(question.id(), native);
+  *say().mutable_hook_question() = std::move(question);
+}
+
+void claude_stream::control_cancelled(const std::string& native) {
+  const auto id = claude_id(native);
+  hooks_.erase(id);
+  withdraw(id, "the agent stopped waiting");
+}
+
+void claude_stream::withdraw(const std::string& id, std::string_view reason) {
+  if (requests_.erase(id) == 0)
+    return;
+  auto& w = *say().mutable_withdrawn();
+  w.set_request_id(id);
+  w.set_reason(std::string{reason});
+}
+
+void claude_stream::withdraw_calls_of(const std::string& call, std::string_view reason) {
+  for (const auto& id : open_requests())
+    if (!call.empty() && requests_[id].call == call)
+      withdraw(id, reason);
+}
+
+std::vector<std::string> claude_stream::open_requests() const {
+  std::vector<std::string> out;
+  for (const auto& [id, r] : requests_)
+    out.push_back(id);
+  return out;
+}
+
+std::size_t claude_stream::open_bytes() const {
+  std::size_t out = 0;
+  for (const auto& [id, r] : requests_)
+    out += r.input.size();
+  return out;
+}
+
+// ---- answers ----
+
+namespace {
+
+/// What was chosen, as JSON; nothing when something else was asked.
+std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<std::string>& questions) {
+  std::string out;
+  auto add = [&](std::string_view question, std::string_view choice) {
+    out += concat({out.empty() ? "" : ",", json_quoted(question), ":", json_quoted(choice)});
+  };
+  if (answer.answers().empty() && questions.size() == 1 && !answer.option().empty())
+    add(questions.front(), answer.option());
+  std::size_t known = 0;
+  for (const auto& q : questions) // in their order
+    if (auto i = answer.answers().find(q); i != answer.answers().end()) {
+      add(q, i->second);
+      ++known;
+    }
+  return out.empty() || known != answer.answers().size() ? std::nullopt : std::optional{concat({"{", out, "}"})};
+}
+
+} // namespace
+
+claude_line claude_stream::answer(const internal::Answer& answer) {
+  auto found = requests_.find(answer.request_id());
+  if (found == requests_.end())
+    return claude_refusal{"Nobody waits for an answer to this; it was answered, or withdrawn by the agent"};
+  const auto& open = found->second;
+  std::string line;
+  if (answer.option() == "deny") {
+    line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
+  } else if (open.is_question) {
+    auto answers = chosen(answer, open.questions);
+    if (!answers)
+      return claude_refusal{"The answer belongs to none of the question's parts"};
+    line = claude_lines::allow(open.native, claude_lines::with_answers(json_view::of(open.input), *answers));
+  } else if (answer.option() != "allow" && answer.option() != "always") {
+    return claude_refusal{"Answer allow, deny or always"};
+  } else if (answer.option() == "always" && open.rules.empty()) {
+    return claude_refusal{"The agent knows no rule for this; answer allow or deny"};
+  } else if (!answer.edited_input().empty() && !json_view::of(answer.edited_input()).is_object()) {
+    return claude_refusal{"The edited input is no JSON object"};
+  } else {
+    line = claude_lines::allow(open.native, answer.edited_input().empty() ? open.input : answer.edited_input(),
+                               answer.option() == "always" ? open.rules : std::string{});
+  }
+  requests_.erase(found);
+  return line;
+}
+
+claude_line claude_stream::answer_hook(const internal::HookAnswer& answer) {
+  auto found = hooks_.find(answer.question_id());
+  if (found == hooks_.end())
+    return claude_refusal{"No tool waits for this answer"};
+  const auto native = std::move(found->second);
+  hooks_.erase(found);
+  return answer.denied() ? claude_lines::deny_hook(native, reason_or(answer.text(), "The tool may not run")) : claude_lines::pass_hook(native);
+}
+
+// ---- what the program is asked ----
+
+std::string claude_stream::next_request(control what, std::string option) {
+  auto id = concat({"swarm-", ++controls_begun_});
+  controls_.emplace(id, asked{what, std::move(option)});
+  return id;
+}
+
+std::string claude_stream::initialize() { return claude_lines::initialize(next_request(control::initialize)); }
+
+claude_output claude_stream::interrupt() {
+  // First nobody can answer any more, then the agent hears of it. It withdraws what its own turn waits for; a task beside the turn would wait on.
+  std::string denied;
+  for (const auto& id : open_requests()) {
+    denied += claude_lines::deny(requests_[id].native, "The user interrupted the turn", false);
+    withdraw(id, "interrupted");
+  }
+  if (controls_.size() < waiting_max)
+    out_.to_agent += claude_lines::interrupt(next_request(control::interrupt));
+  out_.to_agent += denied;
+  return std::exchange(out_, {});
+}
+
+claude_output claude_stream::set(const internal::SetOption& wish) {
+  option state;
+  if (options_.size() >= waiting_max) {
+    state.text = "Too many options wait for the agent";
+  } else {
+    if (!wish.model().empty()) {
+      out_.to_agent += claude_lines::set_model(next_request(control::model, wish.id()), wish.model());
+      ++state.unanswered;
+    }
+    if (!wish.mode().empty()) {
+      out_.to_agent += claude_lines::set_mode(next_request(control::mode, wish.id()), wish.mode());
+      ++state.unanswered;
+    }
+    if (state.unanswered > 0)
+      options_[wish.id()].unanswered += state.unanswered;
+  }
+  if (state.unanswered == 0) {
+    auto& said = *say().mutable_option_state();
+    said.set_id(wish.id());
+    said.set_text(state.text);
+    said.set_model(about_.model());
+    said.set_mode(about_.mode());
+  }
+  return std::exchange(out_, {});
+}
+
+void claude_stream::control_response(const json_view& response) {
+  const members r{response};
+  auto found = controls_.find(r["request_id"].text());
+  if (found == controls_.end())
+    return;
+  const auto what = std::move(found->second);
+  controls_.erase(found);
+  if (what.what == control::initialize)
+    initialized(response);
+  else if (what.what != control::interrupt)
+    option_answered(what, r);
+}
+
+void claude_stream::initialized(const json_view& response) {
+  const members r{response["response"]};
+  about_.set_version(bounded(r["claude_code_version"].text(), name_bytes_max));
+  about_.set_mode(bounded(r["current_permission_mode"].text(), name_bytes_max));
+  for (const auto& m : r["models"].elements(models_max))
+    about_.add_models(bounded(m["value"].text(), name_bytes_max));
+  for (const auto* m : modes)
+    about_.add_modes(m);
+  for (const auto& c : r["commands"].elements(commands_max))
+    about_.add_commands(bounded(c["name"].text(), command_bytes_max));
+  announce();
+}
+
+void claude_stream::option_answered(const asked& what, const members& response) {
+  const members now{response["response"]};
+  auto& state = options_[what.option];
+  if (!response["subtype"].is("success"))
+    state.text += (state.text.empty() ? "" : "; ") + bounded(reason_or(response["error"].text(), "The agent refused it"), name_bytes_max);
+  else if (auto model = now["model"].text(); what.what == control::model && !model.empty())
+    about_.set_model(bounded(std::move(model), name_bytes_max));
+  else if (auto mode = now["mode"].text(); what.what == control::mode && !mode.empty())
+    about_.set_mode(bounded(std::move(mode), name_bytes_max));
+  if (--state.unanswered > 0)
+    return;
+  auto& said = *say().mutable_option_state();
+  said.set_id(what.option);
+  said.set_text(state.text);
+  said.set_model(about_.model());
+  said.set_mode(about_.mode());
+  options_.erase(what.option);
+  announced_ = about_.SerializeAsString(); // this has said it
+}
+
+} // namespace swarm::agents
