@@ -126,6 +126,7 @@ private:
   std::optional<disk_failure> load();
   std::optional<disk_failure> load_heads();
   std::optional<disk_failure> load_head(std::uint64_t base);
+  std::uint64_t unreadable_base_max() const;
   std::optional<disk_failure> go_on_in(const segment_head&, std::uint64_t bytes);
   std::optional<disk_failure> begin_segment(const segment_head&);
   // log.cpp

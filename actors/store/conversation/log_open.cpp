@@ -92,9 +92,16 @@ std::optional<disk_failure> conversation_log::load_head(std::uint64_t base) {
   bytes.resize(*n);
   if (auto head = decode_head(bytes); head && head->base.offset == base)
     view_.segments.push_back(*head);
-  else
+  else if (base <= unreadable_base_max())
     unreadable_to_ = base + std::min<std::uint64_t>(*size, options_.segment_bytes + frame_bytes_max);
   return std::nullopt;
+}
+
+/// A file begins where the one before ends. One that is farther away is none of this log's, and must not move its end.
+std::uint64_t conversation_log::unreadable_base_max() const {
+  if (view_.segments.empty())
+    return offset_max / 2;
+  return std::max(unreadable_to_, view_.segments.back().base.offset + options_.segment_bytes + frame_bytes_max);
 }
 
 /// Takes the frames of the last file, which has so many bytes. What stands behind them is cut off by a next file, which begins where they end; the

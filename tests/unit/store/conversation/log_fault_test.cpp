@@ -196,6 +196,31 @@ TEST_CASE("a log whose files are all gone or unreadable begins behind what a row
   CHECK(w.epochs == 2);
 }
 
+TEST_CASE("a strange file far behind the end does not move the end, wherever it claims to be") {
+  for (std::uint64_t base : {10'000'000ull, 1ull << 59, 1ull << 60, ~0ull}) {
+    log_world w;
+    w.open();
+    w.append("a");
+    REQUIRE(w.disk.open("/log/" + log_world::file_name(base), disk::how::make));
+    w.open();
+    CHECK(w.log->end().offset == 37);
+    CHECK(w.epochs == 1);
+  }
+}
+
+TEST_CASE("a log goes on behind the only file there is, whose head is damaged, wherever it begins") {
+  for (std::uint64_t base : {0ull, 5000ull, 1ull << 59}) {
+    log_world w;
+    REQUIRE(w.disk.open("/log/" + log_world::file_name(base), disk::how::make));
+    w.open();
+    CHECK(w.log->opened().is_new == (base == 0));
+    w.append("a");
+    w.open();
+    CHECK(read_all(*w.log).bodies() == texts{"a"});
+    CHECK(w.log->start().offset == base);
+  }
+}
+
 TEST_CASE("a disk that cannot be read refuses to open the log, and cuts nothing") {
   log_world w;
   w.open();
