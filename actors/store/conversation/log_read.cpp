@@ -66,11 +66,14 @@ or_failure<log_batch> conversation_log::read(log_position from, std::size_t byte
   auto error = file ? std::error_code{} : file.failure().code;
   if (file) {
     frame_walk frames{**file, s->head.base.offset, from, s->end.offset, std::min(std::max(bytes, one_frame_bytes), frame_bytes_max)};
-    for (std::size_t taken = 0; frames.next(); out.next = frames.at()) {
+    for (std::size_t taken = 0; frames.next();) {
       taken += frames.frame().bytes.size();
       if (!out.entries.empty() && taken > bytes)
         return out;
-      out.entries.push_back({out.next, frames.at(), frames.frame().copy()});
+      // The next file may begin with another mark, if this one was unreadable when the other began.
+      const auto next = frames.is_whole() ? s->end : frames.at();
+      out.entries.push_back({out.next, next, frames.frame().copy()});
+      out.next = next;
     }
     error = frames.error();
   }

@@ -196,6 +196,27 @@ TEST_CASE("a log whose files are all gone or unreadable begins behind what a row
   CHECK(w.epochs == 2);
 }
 
+TEST_CASE("frames that could not be read and can be again are read, and what was appended in between as well") {
+  log_world w;
+  w.open();
+  w.append("a");
+  w.options.synced = w.append("b").offset;
+  w.sync();
+  w.damage(0, segment_head_bytes + 36);
+  w.open();
+  REQUIRE(w.log->opened().lost);
+  w.damage(0, segment_head_bytes + 36);
+  w.open();
+  CHECK(read_all(*w.log).bodies() == texts{"a", "b"});
+  w.append("c");
+  w.open();
+  const auto all = read_all(*w.log);
+  CHECK(all.bodies() == texts{"a", "b", "c"});
+  CHECK(all.gaps.empty());
+  for (const auto& e : all.entries)
+    CHECK_FALSE(w.resume(w.log->cursor(e.next)).gap);
+}
+
 TEST_CASE("a strange file far behind the end does not move the end, wherever it claims to be") {
   for (std::uint64_t base : {10'000'000ull, 1ull << 59, 1ull << 60, ~0ull}) {
     log_world w;
