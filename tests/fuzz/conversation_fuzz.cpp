@@ -1,5 +1,5 @@
-// The log of a conversation under a program of its own: frames are appended, the disk fails, files are damaged or replaced, the log is opened again. What
-// is read was written, in this order; while nothing was damaged it is all of it, and each cursor goes on where its reader was.
+// The log of a conversation under a program of its own: frames are appended, the disk fails, files are damaged or replaced, the log is opened again.
+// What is read was written, in this order; while nothing was damaged it is all of it, and each cursor goes on where its reader was.
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -25,8 +25,11 @@ public:
   }
 
   void append(std::string body, std::uint8_t kind) {
-    conversation_frame frame{
-      .generation = epochs_, .driver_seq = written_.size(), .at_ms = static_cast<std::int64_t>(written_.size()), .kind = kind, .body = std::move(body)};
+    conversation_frame frame{.generation = epochs_,
+                             .driver_seq = written_.size(),
+                             .at_ms = static_cast<std::int64_t>(written_.size()),
+                             .kind = kind,
+                             .body = std::move(body)};
     const auto before = log_->end();
     if (!log_->append(frame)) {
       SWARM_HOLDS(log_->end() == before);

@@ -24,10 +24,11 @@ struct log_options {
   std::uint64_t total_bytes = 256 * limits::mib; // the oldest file goes when there are more
   std::size_t segments = 256;                    // so many files at most: each that a power cut ended is shorter
   std::int64_t age_ms = std::chrono::milliseconds{std::chrono::hours{24 * 90}}.count();
-  /// The log is known to have been synced up to this offset, as a row says. What is missing before it is damage; what is cut behind it is not.
+  /// The log is known to have been synced up to this offset, as a row says. What is missing before it is damage; what is cut behind it is not. The
+  /// first sync writes again what stands behind it, for nobody knows whether a sync of it had failed.
   std::uint64_t synced = 0;
   std::int64_t now_ms = 0;
-  std::function<std::uint64_t()> new_epoch; // random
+  std::function<std::uint64_t()> new_epoch; // random; has to be given
 };
 
 /// What a reader does not get, and why.
