@@ -5,7 +5,7 @@ BEGIN {
   # Every folder that holds sources is a room, with the rooms it may include; itself is understood. One that has no row is an error.
   base = "actors/base "
   domain = base "actors/domain "
-  store = domain "actors/runtime actors/store "
+  store = domain "actors/runtime actors/store actors/store/conversation "
   actors = domain "actors/runtime actors/fabric actors/fabric/cluster "
   call = actors "services/federation services/security services/host "
 
@@ -18,6 +18,7 @@ BEGIN {
   may["actors/domain/task"] = domain
   may["actors/runtime"] = base
   may["actors/store"] = domain "actors/runtime"
+  may["actors/store/conversation"] = base
   may["actors/fabric/messages"] = store
   may["actors/fabric"] = store "actors/fabric/messages actors/fabric/cluster actors/fabric/entities actors/fabric/terminals actors/fabric/workers"
   may["actors/fabric/cluster"] = store "actors/fabric"

@@ -1,6 +1,7 @@
 #include "tests/fuzz/seeds.hpp"
 
 #include "actors/base/limits.hpp"
+#include "actors/store/conversation/cursor.hpp"
 #include "swarm/internal/commit_log.pb.h"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/federation.pb.h"
@@ -93,6 +94,43 @@ void add_commit_log(corpus c) {
   c.add("cut", three + number(6, 1) + number(90, 2) + append("after") + open);
   c.add("moved", three + number(7, 1) + number(51, 2) + number(0, 2) + number(100, 2) + append("after"));
   c.add("strange", three + number(7, 1) + number(0, 6) + piece_of(std::string(16, 'g') + number(1, 8) + number(~0ull, 8) + "sum") + open);
+}
+
+void add_conversation(corpus c) {
+  auto append = [](const std::string& body) { return number(0, 1) + number(2, 1) + piece_of(body); };
+  auto sync = number(2, 2), open = number(3, 1);
+  auto resume = [](unsigned which) { return number(4, 1) + number(which, 1) + number(50, 1); };
+  auto fail = [](unsigned how) { return number(5, 1) + number(how, 1); };
+  auto strike = [](unsigned file, unsigned how, unsigned at) { return number(6, 1) + number(file, 1) + number(how, 1) + number(at, 2); };
+  std::string many;
+  for (unsigned i = 0; i < 30; ++i)
+    many += append(std::string(i * 13 % 200, 'x'));
+  c.add("plain", append("one") + sync + append("two") + open + resume(1) + append("three") + resume(0));
+  c.add("files", many + sync + open + resume(3) + resume(28) + append("more") + open + resume(30));
+  c.add("full", append("one") + fail(2) + append("two") + sync + fail(0) + append("2") + sync + open + resume(1));
+  c.add("fails", append("one") + fail(1) + sync + sync + append("two") + fail(1) + append("three") + append("four") + open + resume(2));
+  for (unsigned at : {0u, 20u, 41u, 45u, 50u, 76u, 90u, 120u}) {
+    c.add("flip-" + std::to_string(at),
+          append("one") + append("two") + sync + append("three") + strike(0, 1, at) + number(1, 1) + append("after") + open);
+    c.add("cut-" + std::to_string(at), append("one") + append("two") + append("three") + strike(0, 0, at) + append("after") + resume(1) + resume(3));
+  }
+  c.add("older", many + strike(1, 1, 100) + number(1, 1) + resume(5) + resume(2) + append("after") + open);
+  c.add("moved", many + strike(2, 2, 40) + number(90, 1) + number(160, 2) + open + append("after"));
+  c.add("strange", append("one") + number(7, 1) + number(39, 8) + piece_of("swrmcnv1") + append("two") + open);
+  c.add("far", append("one") + number(7, 1) + number(1ull << 60, 8) + piece_of("") + append("two") + open);
+  c.add("cursor", many + number(8, 1) + number(1, 1) + number(40, 8) + number(0, 4) + number(8, 1) + number(7, 1) + number(~0ull, 8) + number(0, 4));
+}
+
+void add_cursor(corpus c) {
+  c.add("text", number(0, 1) + to_text({.epoch = 0x0123456789abcdef, .at = {1000, 77}, .open_bytes = 12, .open_mark = 99}));
+  c.add("zeros", number(0, 1) + std::string(44, 'A'));
+  c.add("padded", number(0, 1) + to_text({}) + "=");
+  std::string letters = "a\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80", much;
+  while (much.size() < 5'000)
+    much += letters;
+  c.add("item", number(1, 1) + number(1, 1) + number(0, 1) + piece_of(letters) + number(3, 1) + piece_of(letters));
+  c.add("much", number(1, 1) + number(1, 1) + number(0, 1) + piece_of(much) + number(9, 1) + piece_of(much));
+  c.add("holes", number(1, 1) + number(0, 1) + number(0, 1) + piece_of(letters) + number(3, 1) + piece_of(letters) + number(200, 1) + piece_of(""));
 }
 
 void add_profile(corpus c) {
@@ -272,6 +310,8 @@ seeds all_seeds() {
   files.add("identity", "\x01{\"id\": \"3f2a-11\", \"name\": \"host\"}\n");
   files.add("identity-kinds", "\x01{\"id\": \"3f2a-11\", \"name\": 5, \"x\": [{}]}");
   add_commit_log(corpus{out["commit_log"]});
+  add_conversation(corpus{out["conversation"]});
+  add_cursor(corpus{out["cursor"]});
   add_profile(corpus{out["profile"]});
   add_ring(corpus{out["ring"]});
   add_terminals(corpus{out["terminals"]});

@@ -1,0 +1,82 @@
+// A disk in memory that fails on command: it numbers everything that changes it, loses what was not synced when its power is cut, and can refuse a
+// chosen change. The same for plain files as fault_vfs is for SQLite.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/store/conversation/disk.hpp"
+
+namespace swarm::test {
+
+/// One thread. Directories exist always and durably; names in them become durable with sync_directory.
+class fault_disk final : public disk {
+public:
+  struct file {
+    std::string now;    // as the program sees it
+    std::string synced; // as the disk has it
+    struct change {
+      std::size_t offset = 0;
+      std::string bytes = {};
+      std::optional<std::size_t> size = {}; // a new size
+    };
+    std::vector<change> unsynced;
+  };
+  using names = std::map<std::string, std::shared_ptr<file>>;
+
+  disk_result<std::unique_ptr<disk_file>> open(const std::filesystem::path&, how) override;
+  disk_result<std::vector<std::string>> list(const std::filesystem::path&) override;
+  std::error_code make_directory(const std::filesystem::path&) override { return powered_ ? std::error_code{} : dead(); }
+  std::error_code rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
+  std::error_code remove(const std::filesystem::path&) override;
+  std::error_code sync_directory(const std::filesystem::path&) override;
+
+  /// Changes and syncs so far.
+  std::uint64_t operations() const noexcept { return operations_; }
+  /// The power goes when the k-th operation from now begins: it and everything after it fails.
+  void cut_power_at(std::uint64_t k) { cut_at_ = operations_ + k; }
+  bool powered() const noexcept { return powered_; }
+  /// The k-th operation from now fails with this error. A write then has written a half; what a sync should have made durable stays readable until
+  /// the power goes, but no later sync writes it.
+  void fail_at(std::uint64_t k, std::errc why) {
+    fail_at_ = operations_ + k;
+    why_ = why;
+  }
+  /// Writes of more than nothing fail from now on, after a half of their bytes, and files are not made.
+  void fill(bool full) { full_ = full; }
+  /// Nothing fails any more. What was lost before stays lost.
+  void heal() {
+    cut_at_ = fail_at_ = 0;
+    full_ = false;
+  }
+  /// The power goes, if it has not, and comes back. Of what was not synced, names up to a random one survive, and random changes to files, some of
+  /// them torn; without a seed nothing of it.
+  void reboot(std::optional<std::uint64_t> seed = {});
+
+  /// Changes a file behind the program's back; nothing of it is left to sync then. Nothing happens without such a file.
+  void damage(const std::string& path, const std::function<void(std::string&)>&);
+  const names& files() const noexcept { return now_; }
+
+private:
+  friend class open_fault_file;
+  static std::error_code dead() { return std::make_error_code(std::errc::io_error); }
+  std::error_code admit();
+
+  names now_, synced_;
+  std::vector<std::function<void(names&)>> unsynced_; // to names
+  std::uint64_t operations_ = 0;
+  std::uint64_t cut_at_ = 0;
+  std::uint64_t fail_at_ = 0;
+  std::errc why_ = std::errc::io_error;
+  bool full_ = false;
+  bool powered_ = true;
+};
+
+} // namespace swarm::test
