@@ -78,13 +78,17 @@ std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval
   return std::nullopt;
 }
 
+/// People, and the node for the agents that it drives.
+bool is_trusted(v1::Principal::Kind who) { return who == v1::Principal::OPERATOR || who == v1::Principal::NODE; }
+
 /// Why nobody may ask for this.
 std::optional<v1::Reply> check_request(const transaction& tx, const v1::RequestApproval& r, approval::Kind what) {
   if (!approval::Kind_IsValid(r.kind()))
     return refuse(v1::Refusal::INVALID, "There is no such kind of approval");
-  // Also a person who acts as a session asks in its name.
-  const bool of_session = requester(tx).kind() == v1::Principal::SESSION;
-  if (of_session && what != approval::TASK && what != approval::QUESTION)
+  // Also a person who acts as a session asks in its name. What nobody stands for, as an orphan, asks for approvals of tasks only.
+  const auto who = requester(tx).kind();
+  const bool may_ask = what == approval::TASK || is_trusted(who) || (what == approval::QUESTION && who == v1::Principal::SESSION);
+  if (!may_ask)
     return refuse(v1::Refusal::FORBIDDEN, "A session asks for approvals of tasks and asks questions. Only the node asks for an agent's permissions.");
   if (what != approval::TASK && r.title().empty())
     return refuse(v1::Refusal::INVALID, "An approval needs a title: one line that says what is asked");
@@ -127,7 +131,7 @@ std::optional<v1::Reply> check_room(const transaction& tx, const v1::Principal& 
   const auto most = limits::approvals_open_per_session_max;
   if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max())
     return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max()) + " approvals are open. Decide some first.");
-  if (asker.kind() == v1::Principal::SESSION && tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .asker = asker.id()}) >= most)
+  if (!is_trusted(asker.kind()) && !asker.id().empty() && tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .asker = asker.id()}) >= most)
     return refuse(v1::Refusal::LIMIT, std::to_string(most) + " approvals of this session are open. Wait until some are decided, or withdraw them.");
   return std::nullopt;
 }
@@ -155,7 +159,8 @@ void announce(transaction& tx, const v1::Approval& a) {
   tx.event("approval.requested", a.id(),
            {{"subject", a.subject()},
             {"kind", to_text(a.kind())},
-            {"title", a.title()},
+            // Of anything else than a task the text is for those who see the approval, and events are for all sessions.
+            {"title", a.kind() == approval::TASK ? a.title() : std::string{}},
             {"action_digest", to_hex(a.action_digest())},
             {"options", options},
             {"deadline_ms", a.deadline_ms()}});
@@ -218,8 +223,8 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
 v1::Reply withdraw_approval(transaction& tx, const v1::WithdrawApproval& w) {
   auto a = tx.get<v1::Approval>(key(w.approval_id()));
   const auto who = requester(tx);
-  const bool is_askers = a && principal_key(who) == principal_key(a->requested_by());
-  if (!a || a->scope() != tx.scope() || (who.kind() == v1::Principal::SESSION && !is_askers))
+  const bool is_askers = a && who.kind() == v1::Principal::SESSION && principal_key(who) == principal_key(a->requested_by());
+  if (!a || a->scope() != tx.scope() || (!is_trusted(who.kind()) && !is_askers))
     return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + w.approval_id() + " of yours in this scope", w.approval_id());
   if (a->decided_at_ms() == 0)
     withdraw(tx, *a, w.reason().empty() ? "its asker has withdrawn it" : w.reason());

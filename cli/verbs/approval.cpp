@@ -74,9 +74,29 @@ std::vector<std::string> scopes_asked(const invocation& cli) {
     return {here}; // a node of a version that cannot say
   }
   auto out = all_scopes(cli, "approvals");
-  if (std::find(out.begin(), out.end(), here) == out.end())
+  // One that hosts share is there under its name; when its home is away it is left out, which all_scopes says.
+  if (const auto shown = scope_shown(cli); !is_named_scope(shown) && std::find(out.begin(), out.end(), here) == out.end())
     out.push_back(here);
   return out;
+}
+
+/// Of several scopes one that cannot be asked hides the others not.
+std::vector<v1::Approval> approvals_of(const invocation& cli, const std::vector<std::string>& scopes, const approvals_wanted& wanted) {
+  std::vector<v1::Approval> found;
+  for (const auto& scope : scopes) {
+    try {
+      auto list = approvals_in(cli, scope, wanted);
+      std::move(list.mutable_approvals()->begin(), list.mutable_approvals()->end(), std::back_inserter(found));
+    } catch (const failure& f) {
+      if (scopes.size() == 1 || f.exit_status != code::refused)
+        throw;
+      cli.io().error("swarmctl approvals: " + scope + ": " + f.what());
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
+  });
+  return found;
 }
 
 std::string joined_options(const v1::Approval& a) {
@@ -94,7 +114,9 @@ std::string end_of(const v1::Approval& a) {
 
 /// What is decided on, whole, each line set in.
 void print_action(const invocation& cli, const v1::Approval& a) {
-  if (a.body().empty() || a.body() == a.title())
+  if (a.body().empty() && a.kind() != v1::Approval::TASK)
+    return cli.io().line("      (too much to list; swarmctl decide shows it)");
+  if (a.body() == a.title())
     return;
   std::string_view rest = a.body();
   while (!rest.empty()) {
@@ -115,14 +137,7 @@ void print_approval(const invocation& cli, const v1::Approval& a, bool with_scop
 
 int run_approvals(invocation& cli, bool all) {
   const auto scopes = scopes_asked(cli);
-  std::vector<v1::Approval> found;
-  for (const auto& scope : scopes) {
-    auto list = approvals_in(cli, scope, {.open_only = !all, .viewer = cli.named_actor_id()});
-    std::move(list.mutable_approvals()->begin(), list.mutable_approvals()->end(), std::back_inserter(found));
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
-  });
+  const auto found = approvals_of(cli, scopes, {.open_only = !all, .viewer = cli.named_actor_id()});
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& a : found)
@@ -131,7 +146,9 @@ int run_approvals(invocation& cli, bool all) {
     return code::ok;
   }
   if (found.empty())
-    cli.io().line(scopes.size() == 1 ? none_in_scope(cli, all ? "approvals" : "open approvals") : all ? "(no approvals)" : "(no open approvals)");
+    cli.io().line(scopes.size() == 1 && scopes.front() == cli.scope() ? none_in_scope(cli, all ? "approvals" : "open approvals")
+                  : all                                               ? "(no approvals)"
+                                                                      : "(no open approvals)");
   // Those are a state of the task, without a row here.
   if (found.empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
     cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
@@ -155,15 +172,11 @@ struct decide_options {
 /// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
 v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
   const auto id = approval_named(cli, who);
-  auto list = approvals_in(cli, cli.scope(), {.id = id});
-  if (list.approvals().empty() && id == who)
-    for (const auto& scope : scopes_asked(cli))
-      if (list.approvals().empty() && scope != cli.scope())
-        list = approvals_in(cli, scope, {.id = id});
-  if (list.approvals().empty() || list.approvals(0).decided_at_ms() != 0)
-    throw failure(code::refused, "no open approval " + id + (list.approvals().empty() ? "" : ": it has ended already, " + end_of(list.approvals(0))) +
-                                   "; see: swarmctl approvals");
-  return list.approvals(0);
+  const auto found = approvals_of(cli, id == who ? scopes_asked(cli) : std::vector{cli.scope()}, {.id = id});
+  if (found.empty() || found.front().decided_at_ms() != 0)
+    throw failure(code::refused,
+                  "no open approval " + id + (found.empty() ? "" : ": it has ended already, " + end_of(found.front())) + "; see: swarmctl approvals");
+  return found.front();
 }
 
 /// Whether the person, or the script, has said that it means exactly this action.

@@ -264,9 +264,20 @@ v1::Approval shown_approval(v1::Approval a) {
   return a;
 }
 
+v1::Answer one_approval(const question& q, const std::string& id) {
+  v1::Answer a;
+  auto& out = *a.mutable_approvals();
+  auto row = q.rows.row<v1::Approval>(key(id));
+  if (row && row->scope() == q.scope() && q.sees(*row))
+    *out.add_approvals() = shown_approval(std::move(*row));
+  return a;
+}
+
 } // namespace
 
 v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
+  if (!c.id().empty())
+    return one_approval(q, c.id());
   v1::Answer a;
   auto& out = *a.mutable_approvals();
   approval_filter f;
@@ -274,11 +285,17 @@ v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   if (c.open_only())
     f.open = true;
   auto found = q.rows.rows<v1::Approval>(f);
-  std::erase_if(found, [&](const v1::Approval& a) { return !q.sees(a) || (!c.id().empty() && a.id() != c.id()); });
-  // The newest ones: what is decided is history.
-  const auto skipped = found.size() - std::min<std::size_t>(found.size(), limits::page_rows_max);
-  for (auto i = skipped; i < found.size(); ++i)
-    *out.add_approvals() = shown_approval(std::move(found[i]));
+  std::erase_if(found, [&](const v1::Approval& row) { return !q.sees(row); });
+  // The newest ones: what is decided is history. Beyond half of what a page holds a row comes without its body, which a question for its id gives.
+  std::size_t bytes = 0, first = found.size();
+  while (first > 0 && found.size() - first < limits::page_rows_max && bytes < limits::page_encoded_bytes_max) {
+    auto& row = found[--first];
+    if (bytes >= limits::page_encoded_bytes_max / 2)
+      row.clear_body();
+    bytes += row.ByteSizeLong();
+  }
+  for (; first < found.size(); ++first)
+    *out.add_approvals() = shown_approval(std::move(found[first]));
   return a;
 }
 

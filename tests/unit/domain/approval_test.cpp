@@ -216,3 +216,54 @@ TEST_CASE("a coordinator decides no question and no permission though its subjec
   CHECK(by_leader(about(request(as_node(), approval::COMMAND)), "allow") == v1::Refusal::FORBIDDEN);
   CHECK(by_leader(about(request(as_session(s), approval::TASK)), "yes") == v1::Refusal::CODE_UNSPECIFIED);
 }
+
+TEST_CASE("what nobody stands for asks for approvals of tasks only and neither sees nor withdraws what others have asked") {
+  domain_world w;
+  const auto s = w.session();
+  const auto orphan = [] { return domain_world::by(v1::Principal::ORPHAN, "7.9"); };
+  for (auto kind : {approval::TOOL, approval::COMMAND, approval::FILE, approval::ELICITATION, approval::QUESTION})
+    CHECK(code(w.reply(request(orphan(), kind, "Run it?", {},
+                               kind == approval::QUESTION ? std::vector<std::string>{"a"} : std::vector<std::string>{}))) == v1::Refusal::FORBIDDEN);
+  const auto asked = w.reply(question(s)).approval(), permission = w.reply(request(as_node(), approval::TOOL)).approval();
+  const auto own = w.reply(request(orphan(), approval::TASK)).approval();
+  for (const auto& a : {asked, permission, own})
+    CHECK(code(w.reply(withdrawal(orphan(), a))) == v1::Refusal::NOT_FOUND);
+  v1::Query query;
+  query.set_scope("s");
+  query.mutable_principal()->set_kind(v1::Principal::ORPHAN);
+  query.mutable_list_approvals();
+  const auto answer = domain::answer(query, w.rows, w.in);
+  REQUIRE(answer.approvals().approvals_size() == 1);
+  CHECK(answer.approvals().approvals(0).id() == own.id());
+}
+
+TEST_CASE("a list of approvals fits into one answer whatever was asked and the whole of each is there by its id") {
+  domain_world w;
+  const std::string body(limits::approval_action_bytes_max, 'b');
+  std::vector<std::string> ids;
+  for (int i = 0; i < 400; ++i)
+    ids.push_back(w.reply(request(domain_world::command(), approval::COMMAND, std::string(limits::title_bytes_max(), 't'), body)).approval().id());
+  v1::Query query;
+  query.set_scope("s");
+  query.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  query.mutable_list_approvals();
+  const auto all = domain::answer(query, w.rows, w.in);
+  CHECK(all.ByteSizeLong() < limits::page_encoded_bytes_max + 32 * limits::kib);
+  CHECK(all.approvals().approvals_size() == 400);
+  const auto& list = all.approvals().approvals();
+  CHECK(list.rbegin()->id() == ids.back());
+  CHECK(list.rbegin()->body() == body);
+  CHECK(list.begin()->body().empty());
+  query.mutable_list_approvals()->set_id(ids.front());
+  const auto one = domain::answer(query, w.rows, w.in);
+  REQUIRE(one.approvals().approvals_size() == 1);
+  CHECK(one.approvals().approvals(0).body() == body);
+}
+
+TEST_CASE("events of an approval say its text only of a task because every session hears them") {
+  domain_world w;
+  const auto of_question = w.run(question(w.session())), of_task = w.run(request(domain_world::command(), approval::TASK, "Deploy it?"));
+  REQUIRE(of_question.events_size() == 1);
+  CHECK(of_question.events(0).payload().find("colour") == std::string::npos);
+  CHECK(of_task.events(0).payload().find("Deploy it?") != std::string::npos);
+}
