@@ -45,6 +45,7 @@ export const every_tool = [
   ['routine_list', {}, says('fix-tests')],
   ['routine_show', { name: 'shipped/fix-tests' }, says('command')],
   ['routine_run', { name: 'shipped/fix-tests', parameters: { command: 'make test' }, spawn: false }, says('make test')],
+  ['ask_person', { title: 'Which colour?', options: ['red', 'green'], timeout_seconds: 1 }, reply => assert.equal(reply.json.state, 'expired')],
   ['kv_set', { key: 'npm/a', value: '[]' }, says('npm/a')],
   ['kv_append', { key: 'npm/a', value: '{"n":1}' }, says('1 items')],
   ['kv_get', { key: 'npm/a' }, says('{\\"n\\":1}')],
