@@ -230,7 +230,7 @@ TEST_CASE("down ends what down --keep-programs has left and names it, and the ne
   CHECK(third.err.empty());
   REQUIRE(node.ctl({"up"}).status == 0);
   CHECK(eventually([&] { return node.ctl_json({"task", task}).at("status") == "failed"; }));
-  CHECK(node.ctl({"task", task}).out.find("killed") != std::string::npos);
+  CHECK(node.ctl({"task", task}).out.find("it was ended on request") != std::string::npos);
 }
 
 TEST_CASE("the programs of a node that was killed go on after down --keep-programs, and are there after up") {

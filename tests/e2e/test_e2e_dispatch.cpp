@@ -83,7 +83,7 @@ TEST_CASE("all of an output comes that a command writes faster than the node kee
   const auto whole = fs::file_size(file);
   for (const auto& flags : {std::vector<std::string>{"--pipes", "-q"}, std::vector<std::string>{"-q"}}) {
     CAPTURE(flags.size());
-    const auto got = node.ctl(exec_line("flood", "cat " + file, flags));
+    const auto got = node.ctl(exec_line("flood of " + std::to_string(flags.size()), "cat " + file, flags));
     CHECK(got.status == 0);
     CHECK(got.err == "");
     CHECK(got.out.size() == whole);
