@@ -5,6 +5,7 @@
 #include "actors/base/paths.hpp"
 #include "actors/domain/json_text.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/file_uri.hpp"
 
 #include <algorithm>
 #include <array>
@@ -74,17 +75,6 @@ std::string without_percent(std::string_view text) {
   return out;
 }
 
-/// The path of file:///x and file://localhost/x; empty for another text.
-std::string_view path_of_uri(std::string_view text) {
-  constexpr std::string_view scheme = "file://", host = "localhost";
-  if (!text.starts_with(scheme))
-    return {};
-  text.remove_prefix(scheme.size());
-  if (text.starts_with(host))
-    text.remove_prefix(host.size());
-  return text.starts_with('/') || text.starts_with('~') ? text : std::string_view{};
-}
-
 void add_path(const std::string& path, const shell::place& where, std::vector<shell::written_path>& out) {
   if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
     out.push_back({normalize_path(path, where.directory), false, false});
@@ -94,8 +84,8 @@ void add_path(const std::string& path, const shell::place& where, std::vector<sh
 void add_path_of_tool(const std::string& text, const shell::place& where, std::vector<shell::written_path>& out) {
   add_path(text, where, out);
   add_path(below_home(text, where), where, out);
-  const std::string in_uri{path_of_uri(text)};
-  if (in_uri.empty())
+  const std::string in_uri{mcp::path_of_file_uri(text).value_or("")};
+  if (!in_uri.starts_with('/') && !in_uri.starts_with('~'))
     return;
   add_path(in_uri, where, out);
   const auto decoded = without_percent(in_uri);

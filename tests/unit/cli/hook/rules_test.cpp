@@ -91,6 +91,8 @@ TEST_CASE("a path that one program expands and another takes as it stands counts
   CHECK(paths(used("write_file", {{"path", "~no such account/x"}})) == "/r/~no such account/x");
   CHECK(paths(used("write_file", {{"path", "a~/x"}})) == "/r/a~/x");
   CHECK(paths(used("write_file", {{"path", "file://elsewhere/x"}})) == "/r/file:/elsewhere/x");
+  CHECK(paths(used("write_file", {{"path", "file:/a/x"}})) == "/r/file:/a/x /a/x");
+  CHECK(paths(used("write_file", {{"path", "FILE://LocalHost/a/x"}})) == "/r/FILE:/LocalHost/a/x /a/x");
   CHECK(paths(used("exec_command", {{"cmd", "rm x"}, {"workdir", "~/w"}})) == "/r/~/w/x /h/w/x");
   CHECK(paths(tool_use_of({{"tool_name", "Write"}, {"tool_input", {{"path", "~/x"}}}}, {"/r", ""})) == "/r/~/x");
 }
