@@ -6,6 +6,7 @@
 #include "actors/base/worktree.hpp"
 #include "actors/domain/rules.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/file_uri.hpp"
 #include "gateway/session/lock_target.hpp"
 
 #include <filesystem>
@@ -244,12 +245,11 @@ std::string lock_file_elsewhere(const invocation& cli, std::string_view input, c
 
 /// A name that a shell or a program would have expanded, and a lock would take for a file below this directory.
 void refuse_unexpanded(const invocation& cli, std::string_view input) {
-  constexpr std::string_view scheme = "file://";
   std::string meant;
   if (input == "~" || input.starts_with("~/"))
     meant = cli.env().get("HOME").empty() ? "" : cli.env().get("HOME") + std::string{input.substr(1)};
-  else if (input.starts_with(scheme))
-    meant = input.substr(scheme.size());
+  else if (const auto in_uri = mcp::path_of_file_uri(input))
+    meant = *in_uri;
   else
     return;
   throw failure(code::usage, concat({input, " names a file only once it is expanded", meant.empty() ? "" : "; if you mean " + meant + ", name that",

@@ -5,9 +5,11 @@
 #include "actors/base/paths.hpp"
 #include "actors/domain/json_text.hpp"
 #include "gateway/json/shapes.hpp"
+#include "gateway/session/file_uri.hpp"
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <pwd.h>
 
@@ -44,21 +46,46 @@ constexpr std::string_view envelope_mark = "*** Begin Patch";
 
 bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
-/// The home directory of an account, absolute; empty when there is none.
-std::string home_of(const std::string& account) {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 4096> room{};
-  bool known = getpwnam_r(account.c_str(), &entry, room.data(), room.size(), &found) == 0 && found && entry.pw_dir && entry.pw_dir[0] == '/';
-  return known ? entry.pw_dir : std::string{};
+/// Whether an account may be called so, also one of a domain: ada@example.org, EXAMPLE\ada. Most texts that begin with ~ name none, and each
+/// question may go to a server.
+bool may_be_account(std::string_view name) {
+  constexpr std::size_t longest = 256; // LOGIN_NAME_MAX
+  constexpr std::string_view others = "_.-@+\\";
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && name.size() <= longest && (is_letter(name.front()) || is_digit(name.front())) &&
+         std::any_of(name.begin(), name.end(), is_letter) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c) || others.find(c) != others.npos; });
 }
 
+/// The home directories of the accounts that one event names. Each is asked for once.
+class account_homes {
+public:
+  explicit account_homes(const account_home& look_up) : look_up_(look_up) {}
+  /// Absolute; empty when there is no such account.
+  const std::string& of(const std::string& account) {
+    auto [known, is_new] = known_.try_emplace(account);
+    if (is_new && may_be_account(account))
+      known->second = look_up_(account);
+    return known->second;
+  }
+
+private:
+  const account_home& look_up_;
+  std::map<std::string, std::string> known_;
+};
+
+/// Where a tool runs.
+struct tool_place : shell::place {
+  account_homes* accounts;
+};
+
 /// The path that a program makes of ~, ~/x and ~account/x; empty for another text.
-std::string below_home(const std::string& text, const shell::place& where) {
+std::string below_home(const std::string& text, const tool_place& where) {
   if (text.empty() || text.front() != '~')
     return {};
   const auto end = std::min(text.find('/'), text.size());
-  const auto home = end == 1 ? where.home : home_of(text.substr(1, end - 1));
+  const auto home = end == 1 ? where.home : where.accounts->of(text.substr(1, end - 1));
   return home.empty() ? std::string{} : home + text.substr(end);
 }
 
@@ -74,28 +101,17 @@ std::string without_percent(std::string_view text) {
   return out;
 }
 
-/// The path of file:///x and file://localhost/x; empty for another text.
-std::string_view path_of_uri(std::string_view text) {
-  constexpr std::string_view scheme = "file://", host = "localhost";
-  if (!text.starts_with(scheme))
-    return {};
-  text.remove_prefix(scheme.size());
-  if (text.starts_with(host))
-    text.remove_prefix(host.size());
-  return text.starts_with('/') || text.starts_with('~') ? text : std::string_view{};
-}
-
-void add_path(const std::string& path, const shell::place& where, std::vector<shell::written_path>& out) {
+void add_path(const std::string& path, const tool_place& where, std::vector<shell::written_path>& out) {
   if (!path.empty() && path.size() <= limits::path_bytes_max() && path.find('\0') == path.npos && out.size() <= limits::hook_paths_max)
     out.push_back({normalize_path(path, where.directory), false, false});
 }
 
 /// Adds every path that a program may take the text for. One expands `~` or reads a URI, another takes both as they stand.
-void add_path_of_tool(const std::string& text, const shell::place& where, std::vector<shell::written_path>& out) {
+void add_path_of_tool(const std::string& text, const tool_place& where, std::vector<shell::written_path>& out) {
   add_path(text, where, out);
   add_path(below_home(text, where), where, out);
-  const std::string in_uri{path_of_uri(text)};
-  if (in_uri.empty())
+  const std::string in_uri{mcp::path_of_file_uri(text).value_or("")};
+  if (!in_uri.starts_with('/') && !in_uri.starts_with('~'))
     return;
   add_path(in_uri, where, out);
   const auto decoded = without_percent(in_uri);
@@ -104,7 +120,7 @@ void add_path_of_tool(const std::string& text, const shell::place& where, std::v
   add_path(below_home(decoded, where), where, out);
 }
 
-void add_envelopes(const json& input, const shell::place& where, std::vector<shell::written_path>& out) {
+void add_envelopes(const json& input, const tool_place& where, std::vector<shell::written_path>& out) {
   auto look = [&](const json& value) {
     if (value.is_string() && value.get_ref<const std::string&>().find(envelope_mark) != std::string::npos)
       for (const auto& path : shell::paths_in_envelope(value.get_ref<const std::string&>()))
@@ -116,7 +132,7 @@ void add_envelopes(const json& input, const shell::place& where, std::vector<she
       look(value);
 }
 
-void add_named(const json& input, const shell::place& where, std::vector<shell::written_path>& out) {
+void add_named(const json& input, const tool_place& where, std::vector<shell::written_path>& out) {
   if (!input.is_object())
     return;
   for (auto key : path_keys)
@@ -148,7 +164,7 @@ bool only_reads(std::string_view tool) {
 }
 
 /// Every text in it that is a path as a whole.
-void add_all_named(const json& value, const shell::place& where, std::vector<shell::written_path>& out) {
+void add_all_named(const json& value, const tool_place& where, std::vector<shell::written_path>& out) {
   if (out.size() > limits::hook_paths_max)
     return;
   if (value.is_structured()) {
@@ -171,7 +187,7 @@ std::vector<std::string> words_in(const json& argv) {
 }
 
 /// Where a shell tool's command runs: its directory as it stands, and expanded when that is another one.
-std::vector<shell::place> places_of_command(const json& input, const shell::place& where) {
+std::vector<tool_place> places_of_command(const json& input, const tool_place& where) {
   auto plain = where, expanded = where;
   for (auto key : directory_keys)
     if (auto directory = text_in(input, key); !directory.empty() && directory.size() <= limits::path_bytes_max()) {
@@ -185,7 +201,7 @@ std::vector<shell::place> places_of_command(const json& input, const shell::plac
 }
 
 /// ["bash", "-lc", "…"] or one text.
-void add_shell(const json& input, const shell::place& where, tool_use& use) {
+void add_shell(const json& input, const tool_place& where, tool_use& use) {
   json command = input.is_string() ? input : json();
   for (auto key : script_keys)
     if (command.is_null() && input.is_object() && input.contains(key))
@@ -236,7 +252,17 @@ std::optional<hook_event> find_hook_event(std::string_view name) {
   return std::nullopt;
 }
 
-tool_use tool_use_of(const json& event, const shell::place& where) {
+std::string home_of_account(const std::string& account) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> room{};
+  bool known = getpwnam_r(account.c_str(), &entry, room.data(), room.size(), &found) == 0 && found && entry.pw_dir && entry.pw_dir[0] == '/';
+  return known ? entry.pw_dir : std::string{};
+}
+
+tool_use tool_use_of(const json& event, const shell::place& directory, const account_home& look_up) {
+  account_homes accounts{look_up};
+  const tool_place where{directory, &accounts};
   tool_use use;
   use.tool = text_in(event, "tool_name");
   use.unreadable = use.tool.empty();

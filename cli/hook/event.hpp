@@ -1,6 +1,7 @@
 // An agent's events as its hooks read them, and the answers in the agent's own format.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,8 +32,13 @@ struct tool_use {
   bool cut = false;                       // the call may write more than `paths`: a limit was reached
 };
 
+/// The home directory of an account, absolute; empty when there is none.
+using account_home = std::function<std::string(const std::string& account)>;
+/// What the system says.
+std::string home_of_account(const std::string& account);
+
 /// What a tool call writes, read from the agent's event. `where` is what relative paths are relative to.
-tool_use tool_use_of(const json& event, const shell::place& where);
+tool_use tool_use_of(const json& event, const shell::place& where, const account_home& = home_of_account);
 
 /// The answer that keeps the tool from running.
 json hook_denial(const agents::agent&, const std::string& reason);

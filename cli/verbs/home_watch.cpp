@@ -4,6 +4,7 @@
 
 #include "actors/base/paths.hpp"
 #include "cli/verbs/hosts_asked.hpp"
+#include "gateway/client/failure.hpp"
 
 namespace swarm::cli {
 
@@ -30,16 +31,22 @@ home_watch::~home_watch() {
 }
 
 void home_watch::look() {
-  v1::Answer answer;
-  try {
-    answer = line_->ask(query_);
-  } catch (const std::exception&) {
-    return; // that the own node is away is for the stream to find out
-  }
-  const bool away = answer.refusal().code() == v1::Refusal::UNAVAILABLE;
-  if (std::exchange(away_, away) == away)
+  const auto absence = absence_of_home(*line_, query_);
+  if (!absence || std::exchange(away_, !absence->empty()) == !absence->empty())
     return;
-  say_(away ? "waiting: " + answer.refusal().text() : "the home is back");
+  say_(away_ ? "waiting: " + *absence : "the home is back");
+}
+
+std::optional<std::string> absence_of_home(coordination_port& node, const v1::Query& query) {
+  try {
+    const auto answer = node.ask(query);
+    return answer.refusal().code() == v1::Refusal::UNAVAILABLE ? answer.refusal().text() : std::string{};
+  } catch (const call_failed& f) {
+    // Of a session, the home alone knows who it is: the call itself is refused. That the own node is away is for the stream to find out.
+    return f.is_refusal() ? std::optional<std::string>{f.what()} : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 } // namespace swarm::cli

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/base/limits.hpp"
@@ -32,5 +33,8 @@ private:
   std::unique_ptr<node_line> line_; // null: there is nothing to ask
   ticker timer_;
 };
+
+/// Why the home that alone can answer the query is away; empty when it is there, and nothing when the node does not say.
+std::optional<std::string> absence_of_home(coordination_port& node, const v1::Query&);
 
 } // namespace swarm::cli

@@ -1,6 +1,5 @@
 #include "cli/verbs/program_output.hpp"
 
-#include "actors/base/limits.hpp"
 #include "cli/verbs/home_watch.hpp"
 #include "cli/verbs/interrupt.hpp"
 #include "gateway/client/failure.hpp"
@@ -65,7 +64,7 @@ shown print_output_tail(invocation& cli, const v1::Task& task) {
   if (!details.is_object() || !details.contains("output_tail") || !details["output_tail"].is_string())
     return shown::nothing;
   const auto tail = details["output_tail"].get<std::string>();
-  const bool cut = details.contains("output_truncated") || tail.size() >= limits::output_tail_bytes_max();
+  const bool cut = details.contains("output_truncated");
   if (cut)
     cli.io().error("only the end of the output is kept: the last " + byte_count(tail.size()));
   output_filter filter{target_of(cli.io(), false)};

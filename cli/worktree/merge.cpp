@@ -244,15 +244,18 @@ void check_home_files(const worker_trees& trees, const worker_tree& t, const mer
 
 merge_result merge_branch(const worker_trees& trees, const worker_tree& t, const merge_plan& plan, const std::string& message,
                           signals_held& signals) {
-  const std::vector<std::string> arguments{"merge", "--no-edit", "--no-stat", "-m", message, "refs/heads/" + t.branch};
+  // The options of branch.NAME.mergeOptions come before these: with --squash or --no-commit there, git would succeed without a merge.
+  const std::vector<std::string> arguments{"merge", "--no-squash", "--commit", "--no-edit", "--no-stat", "-m", message, "refs/heads/" + t.branch};
   auto merge = trees.home().run(arguments, signals.arrival());
-  if (merge.status == 0)
-    return {std::nullopt, trees.commit("HEAD")};
   if (trees.home().run({"merge-base", "--is-ancestor", "refs/heads/" + t.branch, "HEAD"}).status == 0) {
-    // Git was ended when all was done, in a hook that comes after the merge.
-    trees.home().run({"merge", "--quit"});
+    if (merge.status != 0) // git was ended when all was done, in a hook that comes after the merge
+      trees.home().run({"merge", "--quit"});
     return {std::nullopt, trees.commit("HEAD")};
   }
+  if (merge.status == 0)
+    throw failure(code::refused, t.branch + " is not in what is checked out in " + trees.root() +
+                                   ", although git merge succeeded: a hook may have undone it. Its worktree and branch stay; see: git -C " +
+                                   shell_quoted(trees.root()) + " log");
   const auto why = escape_control(git_trouble(arguments, merge));
   const bool by_git = merge.status >= 0;
   auto stopped = by_git && !trees.home_operation().empty() ? conflict_of(trees, merge) : conflict{};

@@ -236,7 +236,7 @@ TEST_CASE("a locked file is known by a name that begins at the home directory or
       opencode{node, "o", "opencode", flags};
     for (const auto* each : {&claude, &hermes, &codex, &opencode})
       each->send("session-start");
-    for (const auto& name : {std::string{"~/proj/a.c"}, "file://" + proj + "/a.c"}) {
+    for (const auto& name : {std::string{"~/proj/a.c"}, "file://" + proj + "/a.c", "file:" + proj + "/a.c", "FILE://" + proj + "/a.c"}) {
       CAPTURE(name);
       CHECK(has(denial(claude.before("Write", {{"file_path", name}})), "held by peer"));
       CHECK(has(hermes.before("write_file", {{"path", name}}).parsed().value("message", ""), "held by " + peer.substr(0, 8)));

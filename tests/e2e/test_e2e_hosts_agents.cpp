@@ -201,3 +201,23 @@ TEST_CASE("a command and a hook of an agent on a member are refused at once whil
   CHECK(refused == commands.size() + 1);
   CHECK(said.find("\"deny\"") != std::string::npos);
 }
+
+TEST_CASE("an agent on a member that begins to follow something while the home is away is told so and that it is back") {
+  two_checkouts w;
+  const auto dir = w.b.work();
+  const auto ctl = program("swarmctl").string();
+  fs::copy_file("/bin/sh", dir + "/claude");
+  std::ofstream{dir + "/start"} << json{{"session_id", "of-bob"}, {"cwd", w.there}, {"source", "startup"}}.dump();
+  const auto script = ctl + " hook claude session-start < " + dir + "/start; touch " + dir + "/ready; while [ ! -e " + dir +
+                      "/go ]; do sleep 0.05; done; " + ctl + " events --follow; echo";
+  child_process agent{{dir + "/claude", "-c", script}, w.b.env(in_scope), w.there, ""};
+  REQUIRE(eventually([&] { return fs::exists(dir + "/ready"); }));
+  w.c.home.kill_node();
+  // Longer than the node of the agent remembers whose session it is.
+  REQUIRE(eventually([&] { return cluster_of_nodes::row_seen_by(w.b, "a")["link"] == "down" && cluster_of_nodes::unheard_ms(w.b, "a") > 8'000; }));
+  std::ofstream{dir + "/go"};
+  CHECK_MESSAGE(agent.read_until("waiting: the home of this scope, a, has not been reached for "), agent.so_far().err);
+  REQUIRE(w.c.home.ctl({"up"}).status == 0);
+  CHECK_MESSAGE(agent.read_until("the home is back"), agent.so_far().err);
+  agent.signal(SIGKILL);
+}

@@ -160,7 +160,8 @@ TEST_CASE("a lock does not take a name that nobody has expanded for a file of th
   test_node node;
   const auto one = node.session("name:one");
   const auto home = node.env({}).at("HOME");
-  for (const auto& [name, meant] : {std::pair{std::string{"~/a"}, home + "/a"}, {"~", home}, {"file:///r/a", "/r/a"}}) {
+  for (const auto& [name, meant] :
+       {std::pair{std::string{"~/a"}, home + "/a"}, {"~", home}, {"file:///r/a", "/r/a"}, {"file:/r/a", "/r/a"}, {"FILE:///r/a", "/r/a"}}) {
     CAPTURE(name);
     const auto refused = node.ctl({"lock", name, "--as", one});
     CHECK(refused.status == 2);

@@ -231,3 +231,36 @@ TEST_CASE("a merge that a hook refuses leaves what others have written and stage
     check_as_before(repo, head);
   }
 }
+
+TEST_CASE("a merge is one also when the options of the branch say squash or no commit") {
+  repository repo;
+  for (const std::string options : {"--squash", "--no-commit --no-ff"}) {
+    CAPTURE(options);
+    auto row = repo.worker("with " + options, "echo x >> worker.txt; git add -A; git commit -qm worker");
+    const auto tip = repo.git({"rev-parse", text(row, "branch")}).out;
+    repo.git({"config", "branch.main.mergeOptions", options});
+    auto merge = repo.ctl({"worktree", "merge", text(row, "task_id")});
+    CHECK_MESSAGE(merge.status == 0, merge.err);
+    CHECK(repo.git({"merge-base", tip.substr(0, tip.find('\n')), "HEAD"}).out == tip);
+    CHECK(repo.status() == "## main\n");
+    CHECK(repo.trees().empty());
+    CHECK_FALSE(fs::exists(repo.root + "/.git/SQUASH_MSG"));
+  }
+}
+
+TEST_CASE("a merge that a hook undoes although git succeeds is refused and worktree and branch stay") {
+  repository repo;
+  auto row = repo.worker("undone", many_changes);
+  change_main(repo);
+  const auto head = repo.head();
+  hook(repo, "post-merge", "git reset -q --hard HEAD^");
+  auto merge = repo.ctl({"worktree", "merge", text(row, "task_id")});
+  CHECK(merge.status == 1);
+  CHECK_MESSAGE(merge.err.find("although git merge succeeded") != std::string::npos, merge.err);
+  check_as_before(repo, head);
+  CHECK(repo.has_branch(text(row, "branch")));
+  CHECK(repo.trees().size() == 1);
+  hook(repo, "post-merge", "exit 0");
+  CHECK(repo.ctl({"worktree", "merge", text(row, "task_id")}).status == 0);
+  CHECK(repo.read("sub") == "file\n");
+}

@@ -1558,3 +1558,12 @@ TEST_CASE("a right is named alone or with the time for which it is given") {
   REQUIRE(body.grant_times_size() == 1);
   CHECK(body.grant_times(0).grant() == "pty");
 }
+
+TEST_CASE("a lock does not take a file's URI with one slash or in capitals for a file of this directory") {
+  test::cli ctl;
+  for (const std::string name : {"file:/r/a", "FILE:///r/a", "file://LOCALHOST/r/a"}) {
+    CHECK(ctl({"lock", name}) == code::usage);
+    CHECK_MESSAGE(ctl.screen.err.find("if you mean /r/a, name that; for a file of this very name: ./" + name) != std::string::npos, ctl.screen.err);
+  }
+  CHECK(ctl.node.commands.empty());
+}

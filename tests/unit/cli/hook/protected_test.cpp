@@ -18,12 +18,13 @@ std::string denied(const char* tool, json input, const environment& env = user, 
 } // namespace
 
 TEST_CASE("no tool writes the node's state or swarm's settings, and the reason is said") {
-  for (const auto* file : {"/state/config.toml", "/state", "~/x/../.config/swarm/contexts.toml", "../.local/state/swarm/config.toml",
-                           "/h/.config/swarm-mcp/work.env", "file:///state/config.toml", "file://localhost/state/config%2Etoml"}) {
+  for (const auto* file :
+       {"/state/config.toml", "/state", "~/x/../.config/swarm/contexts.toml", "../.local/state/swarm/config.toml", "/h/.config/swarm-mcp/work.env",
+        "file:///state/config.toml", "file://localhost/state/config%2Etoml", "file:/state/config.toml", "FILE:///state/config.toml"}) {
     const std::string path = file;
     CHECK_MESSAGE(!denied("Write", {{"file_path", path}, {"content", "x"}}).empty(), file);
     CHECK(!denied("Edit", {{"file_path", path}}).empty());
-    if (!path.starts_with("file:"))
+    if (!path.starts_with("file:") && !path.starts_with("FILE:"))
       CHECK(!denied("Bash", {{"command", "echo x > " + path}}).empty());
     CHECK(!denied("apply_patch", {{"input", "*** Begin Patch\n*** Update File: " + path + "\n*** End Patch"}}).empty());
     CHECK(!denied("mcp__fs__write_file", {{"path", file}}).empty());

@@ -5,6 +5,7 @@
 #include "cli/hook/session.hpp"
 #include "cli/hook/store.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -91,8 +92,32 @@ TEST_CASE("a path that one program expands and another takes as it stands counts
   CHECK(paths(used("write_file", {{"path", "~no such account/x"}})) == "/r/~no such account/x");
   CHECK(paths(used("write_file", {{"path", "a~/x"}})) == "/r/a~/x");
   CHECK(paths(used("write_file", {{"path", "file://elsewhere/x"}})) == "/r/file:/elsewhere/x");
+  CHECK(paths(used("write_file", {{"path", "file:/a/x"}})) == "/r/file:/a/x /a/x");
+  CHECK(paths(used("write_file", {{"path", "FILE://LocalHost/a/x"}})) == "/r/FILE:/LocalHost/a/x /a/x");
   CHECK(paths(used("exec_command", {{"cmd", "rm x"}, {"workdir", "~/w"}})) == "/r/~/w/x /h/w/x");
   CHECK(paths(tool_use_of({{"tool_name", "Write"}, {"tool_input", {{"path", "~/x"}}}}, {"/r", ""})) == "/r/~/x");
+}
+
+TEST_CASE("of the texts of a tool call only those that may be accounts are looked up and each once") {
+  std::vector<std::string> asked;
+  auto home = [&](const std::string& account) {
+    asked.push_back(account);
+    return account == "Ada.L-2" ? std::string{"/home/ada"} : std::string{};
+  };
+  auto input = json{{"a", "~Ada.L-2/x"},
+                    {"b", {"~Ada.L-2/y", "~Ada.L-2", "~5 minutes", "~/x", "~", "~~", "~ada is away/x", "~\u00e9", "~2"}},
+                    {"c", "~nobody/x"},
+                    {"d", "~nobody"},
+                    {"e", "~" + std::string(300, 'a')},
+                    {"f", "~EX\\ada@example.org/x"},
+                    {"g", "~3d"}};
+  auto use = tool_use_of({{"tool_name", "mcp__notes__add"}, {"tool_input", std::move(input)}}, {"/r", "/h"}, home);
+  CHECK(asked == std::vector<std::string>{"Ada.L-2", "nobody", "EX\\ada@example.org", "3d"});
+  std::vector<std::string> named;
+  for (const auto& w : use.named)
+    named.push_back(w.path);
+  for (const auto* path : {"/home/ada/x", "/home/ada/y", "/home/ada", "/h/x", "/h"})
+    CHECK_MESSAGE(std::count(named.begin(), named.end(), path) == 1, path);
 }
 
 TEST_CASE("what names no tool, or does not say what a tool is to write, is no tool call that can be checked") {

@@ -1,3 +1,4 @@
+#include "actors/base/limits.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/program_io.hpp"
 #include "tests/unit/cli/fake_node.hpp"
@@ -323,6 +324,24 @@ TEST_CASE("the same dispatch again answers at once with the same task, result an
   CHECK(ctl.out_json()["status"] == "already_terminal");
   CHECK(ctl.out_json()["task_id"] == "T1");
   CHECK(ctl.out_json()["exit_status"] == 3);
+}
+
+TEST_CASE("an output of just the length that is kept is whole and one that was cut is not and ends with status 74") {
+  test::cli ctl;
+  auto ends_with = [&](const std::string& more) {
+    ctl.node.on_command = [more](const v1::Command&) {
+      const auto tail = std::string(limits::output_tail_bytes_max(), 'x');
+      auto r = dispatched(v1::DispatchReply::ALREADY_TERMINAL,
+                          task_in(v1::DONE, R"({"exit_status":0,"duration_ms":5,"output_tail":")" + tail + "\"" + more + "}"), 10);
+      r.mutable_dispatch()->set_existing(true);
+      return r;
+    };
+    return ctl(command);
+  };
+  CHECK(ends_with("") == code::ok);
+  CHECK_MESSAGE(ctl.screen.err.find("only the end of the output is kept") == std::string::npos, ctl.screen.err);
+  CHECK(ends_with(R"(,"output_truncated":true)") == code::not_whole);
+  CHECK_MESSAGE(ctl.screen.err.find("only the end of the output is kept") != std::string::npos, ctl.screen.err);
 }
 
 TEST_CASE("that a result is an old one is said on stderr also with -q") {
