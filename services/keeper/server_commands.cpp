@@ -124,6 +124,11 @@ void server::start_next(const std::string& id) {
   auto next = next_.extract(id);
   if (next.empty())
     return;
+  // Nobody makes room any more for the output that the former one has left, and its end comes after that.
+  if (auto c = find(id); c && c->has_exited()) {
+    c->hold_output(false);
+    tell_end(id, c->attempt());
+  }
   forget(id);
   start(next.mapped());
 }
