@@ -157,6 +157,9 @@ void server::kill(const internal::KillChild& k) {
 
 void server::end(child& c, std::chrono::milliseconds grace) {
   c.end_requested();
+  // Who came to end it takes no output.
+  if (release_timer_ != 0)
+    c.hold_output(false);
   reaper_.end(c.processes(), grace,
               c.has_exited() ? std::function<void()>{[this, id = c.id(), attempt = c.attempt()] { tell_end(id, attempt); }} : nullptr);
 }
