@@ -116,6 +116,23 @@ TEST_CASE("a program whose swarmd has gone waits for the next one and goes on wi
   }
 }
 
+TEST_CASE("a program does not wait for ever for a swarmd that is there and takes nothing and waits again for one that goes on") {
+  node n;
+  set_hold(n, 1'000);
+  attached a{n.dir, true, true};
+  a.run(flood("s1", "seq 1 60000; echo first; read x; seq 1 60000"));
+  REQUIRE(a.events.wait([&] {
+    const auto& ring = a.events.seen["s1"].ring;
+    const auto end = ring->end();
+    return end > small_ring && ring->read(end - 6, 6).bytes == "first\n";
+  }));
+  const auto end = a.events.child("s1").ring->end();
+  a.client.output_taken("s1", 1, end);
+  a.client.write("s1", 1, "\n");
+  REQUIRE(a.events.wait([&] { return a.events.seen["s1"].ring->end() >= end + small_ring; }));
+  CHECK(take_all(a, "s1", end) == numbers(60'000));
+}
+
 TEST_CASE("who only looks at what a keeper runs costs no output") {
   node n;
   set_hold(n, 40'000);
