@@ -17,6 +17,8 @@ namespace {
 
 // More than the kernel holds for one terminal or pipe; a descendant that keeps writing cannot hold the keeper longer than this.
 constexpr std::size_t status_text_max = 8 * limits::kib;
+// A swarmd that is there but takes nothing, because it is stopped or its disk hangs, has this many times keeper_output_hold.
+constexpr int holds_max = 6;
 constexpr std::string_view spawn_id_variable = "SWARM_SPAWN_ID=";
 
 std::string marker_of(const internal::StartChild& start) {
@@ -38,6 +40,7 @@ child::child(event_loop& loop, const clock_port& clock, child_owner& owner, cons
 child::~child() {
   for (auto w : {output_watch_, input_watch_, status_watch_})
     loop_.remove(w);
+  loop_.cancel(room_timer_);
 }
 
 void child::open_gate() {
@@ -54,26 +57,52 @@ void child::open_gate() {
 // -- output ----------------------------------------------------------------------------
 
 std::uint64_t child::room() const noexcept {
-  return holds_output_ ? ring_.capacity() - std::min(ring_.capacity(), ring_.end() - taken_output_) : ring_.capacity();
+  return holds_output_ && !let_go_ ? ring_.capacity() - std::min(ring_.capacity(), ring_.end() - taken_output_) : ring_.capacity();
 }
 
 void child::hold_output(bool on) {
   holds_output_ = on;
+  wait_no_more();
+  let_go_ = false;
   room_made();
 }
 
 void child::output_taken(std::uint64_t end) {
-  taken_output_ = std::max(taken_output_, std::min(end, ring_.end()));
+  end = std::min(end, ring_.end());
+  if (end <= taken_output_)
+    return;
+  taken_output_ = end;
+  wait_no_more();
+  let_go_ = false;
   room_made();
 }
 
 void child::room_made() {
   if (room() == 0)
-    return;
+    return wait_for_room();
   if (process_.output && output_watch_ == 0)
     output_watch_ = loop_.watch(process_.output.get(), EPOLLIN, [this](std::uint32_t) { read_output(); });
   if (finishing_ && finish_output())
     owner_.output_finished(*this);
+}
+
+void child::wait_for_room() {
+  // A watch that waits for nothing would still hear that the program hung up.
+  loop_.remove(std::exchange(output_watch_, 0));
+  if (process_.output && room_timer_ == 0)
+    room_timer_ = loop_.after(limits::keeper_output_hold(), [this] { hold_passed(); });
+}
+
+/// One at a time: when the machine has slept, swarmd has its time after that.
+void child::hold_passed() {
+  room_timer_ = 0;
+  let_go_ = ++holds_passed_ >= holds_max;
+  room_made();
+}
+
+void child::wait_no_more() {
+  loop_.cancel(std::exchange(room_timer_, 0));
+  holds_passed_ = 0;
 }
 
 bool child::finish_output() {
@@ -89,8 +118,7 @@ bool child::read_some() {
   static std::array<char, limits::pty_chunk_bytes_max> buffer;
   const auto most = std::min<std::uint64_t>(buffer.size(), room());
   if (most == 0) {
-    // A watch that waits for nothing would still hear that the program hung up.
-    loop_.remove(std::exchange(output_watch_, 0));
+    wait_for_room();
     return false;
   }
   auto n = read(process_.output.get(), buffer.data(), most);
@@ -116,6 +144,7 @@ void child::drain_output() {
 void child::close_output() {
   loop_.remove(std::exchange(output_watch_, 0));
   process_.output.reset();
+  wait_no_more();
 }
 
 // -- what the child says on its way to the program -----------------------------------------

@@ -65,7 +65,8 @@ public:
   /// The newest inputs that came with a request, oldest first.
   const std::deque<internal::TakenInput>& taken_inputs() const noexcept { return taken_; }
 
-  /// On: output is read only as far as the ring has room above what was taken, so the program waits. Off: the ring keeps the newest.
+  /// On: output is read only as far as the ring has room above what was taken, so the program waits, but not for ever while nothing is taken.
+  /// Off: the ring keeps the newest.
   void hold_output(bool);
   /// Up to here it is kept elsewhere.
   void output_taken(std::uint64_t end);
@@ -96,6 +97,9 @@ private:
 
   std::uint64_t room() const noexcept;
   void room_made();
+  void wait_for_room();
+  void hold_passed();
+  void wait_no_more();
   bool read_some();
   void read_output();
   void drain_output();
@@ -128,10 +132,13 @@ private:
   bool ended_on_request_ = false;
   bool over_ = false;
   bool holds_output_ = false;
+  bool let_go_ = false;            // nothing has been taken for long
+  int holds_passed_ = 0;           // since there is no room
   bool finishing_ = false;         // finish_output() waits for room
   std::uint64_t taken_output_ = 0; // bytes since the start
   std::uint64_t drain_end_ = 0;    // how far is read after the end
   event_loop::token output_watch_ = 0;
+  event_loop::token room_timer_ = 0;
   event_loop::token input_watch_ = 0;
   event_loop::token status_watch_ = 0;
 };

@@ -168,6 +168,8 @@ void server::tell_end(const std::string& id, std::uint32_t attempt) {
 void server::begin_quit(std::chrono::milliseconds grace) {
   log_.line("quitting with " + std::to_string(by_pid_.size()) + " programs");
   quitting_ = true;
+  if (release_timer_ != 0)
+    hold_output(false);
   for (const auto& [id, next] : std::exchange(next_, {}))
     start_failed(next, "the keeper is ending");
   for (const auto& [pid, c] : by_pid_)

@@ -105,8 +105,8 @@ private:
   std::map<caller_id, std::unique_ptr<caller>> callers_;
   caller_id last_caller_ = 0;
   caller_id client_ = 0;
-  bool holds_output_ = false; // programs wait for the swarmd that takes their output
-  event_loop::token release_timer_ = 0;
+  bool holds_output_ = false;           // programs wait for the swarmd that takes their output
+  event_loop::token release_timer_ = 0; // while they do and there is none
   bool quitting_ = false;
   bool leaving_ = false;
   event_loop::token idle_timer_ = 0;

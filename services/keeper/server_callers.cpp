@@ -97,7 +97,6 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
   if (client_ != 0)
     drop(client_, "replaced by a new client");
   client_ = id;
-  hold_output(hello.takes_output());
   next_.clear(); // the new one asks again for what it still wants
   log_.line("client " + std::to_string(hello.swarmd_pid()) + " attached");
   review_idleness();
@@ -110,6 +109,9 @@ bool server::greet(caller_id id, const internal::Hello& hello) {
   internal::FromKeeper end;
   end.mutable_welcomed();
   send(end);
+  // Not before: what it releases is told. Who takes no output may only look, and then the next one finds it whole.
+  if (client_ == id && hello.takes_output())
+    hold_output(true);
   return true;
 }
 
@@ -131,7 +133,7 @@ void server::drop(caller_id id, std::string_view why) {
     return;
   client_ = 0;
   // A swarmd that starts again finds the output whole; a node that is down does not stop a program.
-  if (holds_output_)
+  if (holds_output_ && release_timer_ == 0)
     release_timer_ = loop_.after(limits::keeper_output_hold(), [this] { hold_output(false); });
   review_idleness();
 }

@@ -124,6 +124,11 @@ void server::start_next(const std::string& id) {
   auto next = next_.extract(id);
   if (next.empty())
     return;
+  // Nobody makes room any more for the output that the former one has left, and its end comes after that.
+  if (auto c = find(id); c && c->has_exited()) {
+    c->hold_output(false);
+    tell_end(id, c->attempt());
+  }
   forget(id);
   start(next.mapped());
 }
@@ -152,6 +157,9 @@ void server::kill(const internal::KillChild& k) {
 
 void server::end(child& c, std::chrono::milliseconds grace) {
   c.end_requested();
+  // Who came to end it takes no output.
+  if (release_timer_ != 0)
+    c.hold_output(false);
   reaper_.end(c.processes(), grace,
               c.has_exited() ? std::function<void()>{[this, id = c.id(), attempt = c.attempt()] { tell_end(id, attempt); }} : nullptr);
 }

@@ -105,9 +105,15 @@ void arm_terminals(self_ptr self) {
   st.terminal_timer.arm(self, st.node->clock->boot_ms(), st.terminals_due.next());
 }
 
-/// A terminal that does not come back soon must not stop its program; what the ring overwrites is lost.
 void release_output(self_ptr self, const processes_state::child& c) {
   self->state.node->processes->output_taken(c.info.id, c.info.attempt, c.info.end);
+}
+
+/// Without a terminal, or with one that does not come back soon, nobody takes the output, and that must not stop the program; what the ring
+/// overwrites is lost.
+void release_untaken(self_ptr self, const processes_state::child& c) {
+  if (!c.terminal && (!c.terminal_waits || c.terminal_rests))
+    release_output(self, c);
 }
 
 void terminal_failed(self_ptr self, const std::string& id, processes_state::child& c) {
@@ -344,6 +350,10 @@ void on_list_complete(self_ptr self) {
     if (!c.starting.empty() && c.request)
       st.node->processes->start(*c.request);
   drop_strays(self);
+  // One whose ring is full already gives no news, not of its end either.
+  for (const auto& [id, c] : st.children)
+    if (c.info.exists && !c.info.exited)
+      release_untaken(self, c);
 }
 
 void on_listed(self_ptr self, const keeper_news_ptr& news) {
@@ -460,8 +470,8 @@ void on_news(self_ptr self, const keeper_news_ptr& news) {
         i->second.info.end = std::max(i->second.info.end, news->child.end);
         if (i->second.terminal)
           caf::anon_send(i->second.terminal, news);
-        else if (!i->second.terminal_waits || i->second.terminal_rests)
-          release_output(self, i->second); // nobody takes it
+        else
+          release_untaken(self, i->second);
       }
       return;
   }

@@ -417,6 +417,21 @@ TEST_CASE("of a program that is another one than was noted only its spawn makes 
   CHECK(t.ask_for_it().error() == errc::unavailable);
 }
 
+TEST_CASE("a program without a terminal does not wait for one to take its output when the node finds it") {
+  unclaimed_world t;
+  const auto& child = t.keeper.children.at(t.id).info;
+  t.keeper.taken.clear();
+  SUBCASE("without") {
+    t.keeper.children.at(t.id).info.pid += 1;
+    t.start_alone();
+    CHECK(t.keeper.taken[t.id] == child.end);
+  }
+  SUBCASE("with") {
+    t.start_alone();
+    CHECK_FALSE(t.keeper.taken.contains(t.id)); // the little that there is needs no room
+  }
+}
+
 TEST_CASE("followers that have left make room for others") {
   terminal_world t;
   for (int i = 0; i < 600; ++i) {

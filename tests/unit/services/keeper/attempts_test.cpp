@@ -73,6 +73,31 @@ TEST_CASE("a further attempt takes the place of one at its gate, and of one that
   CHECK_FALSE(fs::exists(proof));
 }
 
+TEST_CASE("a further attempt hears of the end of one whose output has no room and has all of its own output") {
+  constexpr std::uint32_t ring = 64 * 1024;
+  node n;
+  attached a{n.dir, true, true};
+  auto first = attempt(1, "seq 1 60000");
+  SUBCASE("that runs") {}
+  SUBCASE("that has ended") { give(*first.mutable_argv(), {"head", "-c", "120000", "/dev/zero"}); }
+  first.set_pipes(true);
+  first.set_ring_bytes(ring);
+  a.run(first);
+  REQUIRE(a.events.wait([&] { return a.events.seen["s1"].ring->end() >= ring; }));
+  if (first.argv(0) == "head")
+    REQUIRE(eventually([&] { return !is_running(static_cast<pid_t>(a.events.child("s1").pid)); }));
+  REQUIRE(a.client.start(attempt(2, "echo second")));
+  REQUIRE(a.events.wait([&] { return a.events.seen["s1"].at_gate == 2; }));
+  const auto exits = a.events.child("s1").exits;
+  REQUIRE(exits.size() == 1);
+  CHECK(exits[0].attempt == 1);
+  CHECK(exits[0].end >= ring);
+  a.client.open_gate("s1");
+  REQUIRE(a.events.wait([&] { return a.events.seen["s1"].exits.size() == 2; }));
+  CHECK(a.events.child("s1").exits[1].attempt == 2);
+  CHECK(a.output("s1") == "second\r\n");
+}
+
 TEST_CASE("an attempt that is over is not begun any more") {
   node n;
   attached a{n.dir};

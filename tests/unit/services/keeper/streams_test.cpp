@@ -104,7 +104,7 @@ TEST_CASE("a program whose swarmd has gone waits for the next one and goes on wi
     CHECK(eventually([&] { return fs::exists(n.dir / "done"); }));
   }
   SUBCASE("the next one takes no output") {
-    set_hold(n, 40'000);
+    set_hold(n, 625);
     {
       attached first{n.dir, true, true};
       first.run(flood("s1", "seq 1 60000"));
@@ -114,6 +114,65 @@ TEST_CASE("a program whose swarmd has gone waits for the next one and goes on wi
     REQUIRE(second.ready());
     CHECK(second.wait_exit("s1").exit_status == 0);
   }
+}
+
+TEST_CASE("a program does not wait for ever for a swarmd that is there and takes nothing and waits again for one that goes on") {
+  node n;
+  set_hold(n, 1'000);
+  attached a{n.dir, true, true};
+  a.run(flood("s1", "seq 1 60000; echo first; read x; seq 1 60000"));
+  REQUIRE(a.events.wait([&] {
+    const auto& ring = a.events.seen["s1"].ring;
+    const auto end = ring->end();
+    return end > small_ring && ring->read(end - 6, 6).bytes == "first\n";
+  }));
+  const auto end = a.events.child("s1").ring->end();
+  a.client.output_taken("s1", 1, end);
+  a.client.write("s1", 1, "\n");
+  REQUIRE(a.events.wait([&] { return a.events.seen["s1"].ring->end() >= end + small_ring; }));
+  CHECK(take_all(a, "s1", end) == numbers(60'000));
+}
+
+TEST_CASE("who only looks at what a keeper runs costs no output") {
+  node n;
+  set_hold(n, 40'000);
+  {
+    attached first{n.dir, true, true};
+    first.run(flood("s1", "seq 1 60000"));
+    REQUIRE(fill_ring(first, "s1"));
+  }
+  for (int i = 0; i < 2; ++i) {
+    attached looks{n.dir};
+    REQUIRE(looks.ready());
+    CHECK(looks.events.listed.size() == 1);
+  }
+  attached second{n.dir, true, true};
+  REQUIRE(second.ready());
+  CHECK(take_all(second, "s1") == numbers(60'000));
+}
+
+TEST_CASE("a program that waits for a swarmd that has gone is ended at once by who comes for that") {
+  node n;
+  set_hold(n, 40'000);
+  bool has_ended = false, with_keeper = false;
+  SUBCASE("one that waits to write") {}
+  SUBCASE("one that has left output in its pipe at its end") { has_ended = true; }
+  SUBCASE("one with its keeper") { with_keeper = true; }
+  SUBCASE("one that has left output with its keeper") { has_ended = with_keeper = true; }
+  {
+    attached first{n.dir, true, true};
+    first.run(flood("s1", has_ended ? "head -c 120000 /dev/zero" : "seq 1 60000"));
+    REQUIRE(fill_ring(first, "s1"));
+    if (has_ended)
+      REQUIRE(eventually([&] { return !is_running(static_cast<pid_t>(first.events.child("s1").pid)); }));
+  }
+  attached ends{n.dir};
+  REQUIRE_MESSAGE(ends.ready(), ends.events.reason);
+  if (with_keeper)
+    ends.client.quit();
+  else
+    ends.client.kill("s1", 0);
+  CHECK(ends.wait_exit("s1").attempt == 1);
 }
 
 TEST_CASE("a program that waits with its output can be ended and so can its keeper") {
