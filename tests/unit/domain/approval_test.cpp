@@ -241,8 +241,10 @@ TEST_CASE("a list of approvals fits into one answer whatever was asked and the w
   domain_world w;
   const std::string body(limits::approval_action_bytes_max, 'b');
   std::vector<std::string> ids;
-  for (int i = 0; i < 400; ++i)
+  for (int i = 0; i < 400; ++i) {
+    w.pass(1); // the newest is the last
     ids.push_back(w.reply(request(domain_world::command(), approval::COMMAND, std::string(limits::title_bytes_max(), 't'), body)).approval().id());
+  }
   v1::Query query;
   query.set_scope("s");
   query.mutable_principal()->set_kind(v1::Principal::OPERATOR);
