@@ -3,6 +3,7 @@
 #include <array>
 
 #include "actors/agents/claude_stream.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 
@@ -60,13 +61,38 @@ std::string title_of(const internal::Request& request, const json_view::members&
   return bounded(std::move(title), title_bytes_max);
 }
 
-void add_choices(internal::Request& request, const json_view& questions) {
+/// One part of a question.
+struct question_part {
+  std::string text;  // the agent's
+  std::string shown; // in the request, and by which an answer names it
+  bool many = false;
+  std::vector<std::string> labels = {};
+};
+
+std::vector<question_part> parts_of(const json_view& questions) {
+  std::vector<question_part> out;
   for (const auto& q : questions.elements(questions_max)) {
-    auto& choice = *request.add_choices();
-    choice.set_question(bounded(q["question"].text(), title_bytes_max));
-    choice.set_many(q["multiSelect"].is_true());
+    question_part part{.text = q["question"].text(), .shown = {}, .many = q["multiSelect"].is_true()};
+    const auto is_of_another = [&] {
+      return std::any_of(out.begin(), out.end(), [&](const auto& p) { return p.shown == part.shown && p.text != part.text; });
+    };
+    part.shown = bounded(part.text, title_bytes_max);
+    for (int n = 2; is_of_another(); ++n) // long texts that begin alike
+      part.shown = concat({bounded(part.text, title_bytes_max - 8), " (", n, ")"});
     for (const auto& o : q["options"].elements(choices_max))
-      choice.add_options(bounded(o["label"].text(), name_bytes_max));
+      part.labels.push_back(bounded(o["label"].text(), name_bytes_max));
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+void add_choices(internal::Request& request, const json_view& questions) {
+  for (auto& part : parts_of(questions)) {
+    auto& choice = *request.add_choices();
+    choice.set_question(std::move(part.shown));
+    choice.set_many(part.many);
+    for (auto& label : part.labels)
+      choice.add_options(std::move(label));
   }
 }
 
@@ -82,7 +108,9 @@ void claude_stream::control_request(const members& frame) {
   const auto native = frame["request_id"].text();
   const members request{frame["request"]};
   const auto what = request["subtype"];
-  if (what.is("can_use_tool"))
+  if (native.size() > native_id_bytes_max)
+    out_.to_agent += claude_lines::unsupported(native);
+  else if (what.is("can_use_tool"))
     can_use_tool(native, request);
   else if (what.is("hook_callback"))
     hook_callback(native, request);
@@ -96,7 +124,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   internal::Request head;
   head.set_id(claude_id(native));
   withdraw(head.id(), "the agent asks something else under the same id");
-  if (requests_.size() >= open_max || open_bytes() + body.raw().size() > open_bytes_max) {
+  if (requests_.size() >= open_max || open_bytes() + native.size() + body.raw().size() > open_bytes_max) {
     out_.to_agent += claude_lines::deny(native, "Too much waits for an answer; try again later", false);
     return;
   }
@@ -108,15 +136,13 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   if (auto path = written_path(input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_paths(path);
   head.set_title(title_of(head, asked, input));
-  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .rules = {}, .questions = {}};
+  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}};
+  open.digest = sha256(open.input);
   open.is_question = head.kind() == internal::Request::QUESTION;
-  for (const auto& q : input["questions"].elements(open.is_question ? questions_max : 0))
-    open.questions.push_back(q["question"].text());
   // A rule does not keep the program from asking again about a path outside of its allowed directories.
-  if (auto rules = claude_lines::rules_to_keep(asked["permission_suggestions"]);
-      !open.is_question && rules != "[]" && !asked["blocked_path"].is_text())
-    open.rules = std::move(rules);
-  head.set_can_be_always(!open.rules.empty());
+  open.can_be_always = !asked["blocked_path"].is_text() &&
+                       claude_lines::may_keep_rule(asked["permission_suggestions"], asked["tool_name"].text(), input["command"].text());
+  head.set_can_be_always(open.can_be_always);
   put_request(head, open.input);
   requests_.insert_or_assign(head.id(), std::move(open));
 }
@@ -190,7 +216,7 @@ std::vector<std::string> claude_stream::open_requests() const {
 std::size_t claude_stream::open_bytes() const {
   std::size_t out = 0;
   for (const auto& [id, r] : requests_)
-    out += r.input.size();
+    out += r.native.size() + r.input.size();
   return out;
 }
 
@@ -198,21 +224,39 @@ std::size_t claude_stream::open_bytes() const {
 
 namespace {
 
+/// A word that is no choice unless the question has it as one.
+bool allows(std::string_view option) { return option == "allow" || option == "always"; }
+
 /// What was chosen, as JSON; nothing when something else was asked.
-std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<std::string>& questions) {
+std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<question_part>& parts) {
   std::string out;
   auto add = [&](std::string_view question, std::string_view choice) {
     out += concat({out.empty() ? "" : ",", json_quoted(question), ":", json_quoted(choice)});
   };
-  if (answer.answers().empty() && questions.size() == 1 && !answer.option().empty())
-    add(questions.front(), answer.option());
+  if (const auto& option = answer.option(); answer.answers().empty() && parts.size() == 1 && !option.empty()) {
+    const auto& labels = parts.front().labels;
+    if (!allows(option) || std::find(labels.begin(), labels.end(), option) != labels.end())
+      add(parts.front().text, option);
+  }
   std::size_t known = 0;
-  for (const auto& q : questions) // in their order
-    if (auto i = answer.answers().find(q); i != answer.answers().end()) {
-      add(q, i->second);
-      ++known;
-    }
+  for (auto p = parts.begin(); p != parts.end(); ++p) { // in their order; to the agent, equal texts are one question
+    const auto found = answer.answers().find(p->shown);
+    if (found == answer.answers().end() || std::any_of(parts.begin(), p, [&](const auto& before) { return before.text == p->text; }))
+      continue;
+    add(p->text, found->second);
+    ++known;
+  }
   return out.empty() || known != answer.answers().size() ? std::nullopt : std::optional{concat({"{", out, "}"})};
+}
+
+/// Why an answer that allows is none; empty when it is one.
+std::string why_not_allowed(const internal::Answer& answer, bool can_be_always) {
+  const bool is_edited = !answer.edited_input().empty();
+  if (answer.option() == "always" && !can_be_always)
+    return "The agent knows no rule for this; answer allow or deny";
+  if (answer.option() == "always" && is_edited) // the rule would allow what the person has changed
+    return "An edited input is allowed once; answer allow";
+  return is_edited && !json_view::of(answer.edited_input()).is_object() ? "The edited input is no JSON object" : "";
 }
 
 } // namespace
@@ -222,23 +266,25 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   if (found == requests_.end())
     return claude_refusal{"Nobody waits for an answer to this; it was answered, or withdrawn by the agent"};
   const auto& open = found->second;
+  if (answer.digest() != open.digest)
+    return claude_refusal{"The answer is not to what the agent asks now under this id; look at the request again"};
   std::string line;
   if (answer.option() == "deny") {
     line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
   } else if (open.is_question) {
-    auto answers = chosen(answer, open.questions);
+    const auto input = json_view::of(open.input);
+    auto answers = chosen(answer, parts_of(input["questions"]));
     if (!answers)
-      return claude_refusal{"The answer belongs to none of the question's parts"};
-    line = claude_lines::allow(open.native, claude_lines::with_answers(json_view::of(open.input), *answers));
-  } else if (answer.option() != "allow" && answer.option() != "always") {
+      return claude_refusal{"The answer belongs to none of the question's parts; answer with their choices, or deny"};
+    line = claude_lines::allow(open.native, claude_lines::with_answers(input, *answers));
+  } else if (!allows(answer.option())) {
     return claude_refusal{"Answer allow, deny or always"};
-  } else if (answer.option() == "always" && open.rules.empty()) {
-    return claude_refusal{"The agent knows no rule for this; answer allow or deny"};
-  } else if (!answer.edited_input().empty() && !json_view::of(answer.edited_input()).is_object()) {
-    return claude_refusal{"The edited input is no JSON object"};
   } else {
+    auto why = why_not_allowed(answer, open.can_be_always);
+    if (!why.empty())
+      return claude_refusal{std::move(why)};
     line = claude_lines::allow(open.native, answer.edited_input().empty() ? open.input : answer.edited_input(),
-                               answer.option() == "always" ? open.rules : std::string{});
+                               answer.option() == "always" ? claude_lines::rule_of(json_view::of(open.input)["command"].text()) : std::string{});
   }
   requests_.erase(found);
   return line;

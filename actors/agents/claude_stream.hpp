@@ -39,8 +39,9 @@ public:
   static constexpr std::size_t part_bytes_max = 48 * limits::kib;         // of an item, a delta and a hook's input
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
-  static constexpr std::size_t open_max = 32;                     // permissions and questions
-  static constexpr std::size_t open_bytes_max = 64 * limits::mib; // of what they ask for
+  static constexpr std::size_t open_max = 32;                          // permissions and questions
+  static constexpr std::size_t open_bytes_max = 64 * limits::mib;      // of what they ask for
+  static constexpr std::size_t native_id_bytes_max = 16 * limits::kib; // of a request
   static constexpr std::size_t hooks_max = 64;
   static constexpr std::size_t waiting_max = 64; // prompts that no turn has yet, and options that are not set yet
   static constexpr std::size_t notices_max = 64; // of lines that cannot be read
@@ -57,7 +58,7 @@ public:
   /// The first line for the program; its answer is agent_started.
   std::string initialize();
   claude_line prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts);
-  /// Each request is answered once. One that is refused for what the answer says stays open.
+  /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
   claude_line answer_hook(const internal::HookAnswer&);
   claude_output interrupt();
@@ -85,10 +86,10 @@ private:
   struct request {
     std::string native;
     std::string call;
-    std::string input;                  // JSON as it came
-    std::string rules;                  // to keep with "always"; empty = there is no such answer
-    std::vector<std::string> questions; // of a question
+    std::string input;  // JSON as it came
+    std::string digest; // SHA-256 of it
     bool is_question = false;
+    bool can_be_always = false;
   };
   enum class control : std::uint8_t { initialize, interrupt, model, mode };
   /// What was asked of the program, by the id of the request.

@@ -1,0 +1,198 @@
+// What Claude Code says, its turns, and what is no frame.
+#include <algorithm>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "actors/base/text.hpp"
+#include "tests/support/claude_world.hpp"
+
+using namespace swarm;
+using namespace swarm::agents;
+using world = test::claude_world;
+using json = nlohmann::json;
+using lines = std::vector<std::string>;
+using test::body_of, test::text_block;
+
+// ---- items ----
+
+TEST_CASE("blocks of a message have ids of their own that stay and those of others do not disturb them") {
+  world w;
+  w.block("m", text_block("one"));
+  w.block("other", text_block("nested"), "call");
+  w.block("m", text_block("two"));
+  w.block("", text_block("three"));
+  w.block("", text_block("four"));
+  lines ids;
+  for (const auto& f : w.said)
+    ids.push_back(f.item().id());
+  CHECK(ids == lines{"m:0", "other:0", "m:1", "item-1", "item-2"});
+  CHECK(w.said[1].item().nested());
+  CHECK(w.said[1].item().of() == "call");
+}
+
+TEST_CASE("a result of 5 MB comes in parts that fit a frame and are cut between characters") {
+  world w;
+  std::string output;
+  while (output.size() < 5'000'000)
+    output += "\u2014 a line of the output\n";
+  auto said = w.result("c", output).said;
+  for (const auto& f : said) {
+    CHECK(f.item().of() == "c");
+    if (f.ByteSizeLong() >= 60 * limits::kib || !is_utf8(f.item().body()) || f.item().last() != (&f == &said.back()))
+      CHECK(false);
+  }
+  CHECK(body_of(said) == output);
+}
+
+TEST_CASE("half characters of a text that somebody has cut do not lose the frame") {
+  world w;
+  w.write(R"({"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"cut \ud83d"}]}})"
+          "\n");
+  w.write("{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"content\":[{\"type\":\"text\",\"text\":\"cut \xf0\x9f\"}]}}\n");
+  REQUIRE(w.said.size() == 2);
+  CHECK(w.said[0].item().body() == "cut \ufffd");
+  CHECK(w.said[1].item().body().starts_with("cut \ufffd"));
+}
+
+TEST_CASE("what streams is known whole until it is an item") {
+  world w;
+  auto event = [&](const json& e) { w.read({{"type", "stream_event"}, {"event", e}}); };
+  event({{"type", "message_start"}, {"message", {{"id", "m"}}}});
+  event({{"type", "content_block_start"}, {"index", 0}, {"content_block", {{"type", "text"}}}});
+  const std::string piece(30'000, 'x');
+  for (int i = 0; i < 3; ++i)
+    event({{"type", "content_block_delta"}, {"delta", {{"type", "text_delta"}, {"text", piece}}}});
+  auto open = w.stream.open_item();
+  REQUIRE(open);
+  CHECK(open->item_id() == "m:0");
+  CHECK(open->text().size() == claude_stream::part_bytes_max);
+  CHECK(open->offset() + open->text().size() == 90'000);
+  w.block("m", text_block("done"));
+  CHECK_FALSE(w.stream.open_item());
+  CHECK(w.said.back().item().id() == "m:0");
+}
+
+// ---- turns and cost ----
+
+TEST_CASE("the cost of a session is what the program says last and no sum of it") {
+  world w;
+  w.ends(0.5);
+  w.read({{"type", "system"}, {"subtype", "init"}});
+  w.ends(0.75);
+  CHECK(w.said.back().turn_ended().usage().session_cost_usd() == doctest::Approx(0.75));
+  w.read({{"type", "system"}, {"subtype", "init"}});
+  w.read({{"type", "result"}, {"is_error", false}});
+  CHECK(w.said.back().turn_ended().usage().session_cost_usd() == doctest::Approx(0.75));
+}
+
+TEST_CASE("an end of the output ends the turn once and leaves nothing open") {
+  world w;
+  w.ask("r", json::object());
+  w.block("m", text_block("last words"));
+  auto o = w.stream.end();
+  CHECK(test::story_of(o.said) == lines{"asks no more: the agent has exited", "turn 1 EXITED: The agent's process ended in the midd..."});
+  CHECK(o.said.back().turn_ended().last_text() == "last words");
+  CHECK(w.stream.end().said.empty());
+  CHECK(w.ends(1).said.empty());
+  CHECK_FALSE(w.answer("r", "allow"));
+}
+
+TEST_CASE("what streamed when the program ended stays as an item that is cut off") {
+  auto recording = test::claude_recording("text");
+  auto streams = [](const json& entry) {
+    return entry.contains("from") && entry["from"].contains("event") && entry["from"]["event"].contains("delta");
+  };
+  auto first = std::find_if(recording.begin(), recording.end(), streams);
+  recording.erase(first + 3, recording.end());
+  recording.push_back({{"exit", nullptr}});
+  auto said = test::replay_claude(recording).said;
+  CHECK(test::story_of(said).back() == "turn 1 EXITED: The agent's process ended in the midd...");
+  std::string streamed;
+  for (const auto& f : said)
+    streamed += f.delta().text();
+  CHECK_FALSE(streamed.empty());
+  CHECK(body_of(said) == streamed);
+  CHECK(said.back().turn_ended().last_text() == streamed);
+}
+
+TEST_CASE("a prompt that the agent drops or has had before is refused and one that it never began is known") {
+  claude_stream stream;
+  const std::vector<claude_lines::prompt_part> parts{{"hello"}};
+  for (const char* id : {"dropped", "repeated", "waiting"})
+    CHECK(stream.prompt(id, parts));
+  CHECK_FALSE(stream.prompt("waiting", parts));
+  std::string frames;
+  for (auto [id, state] : {std::pair{"dropped", "cancelled"}, {"repeated", "completed"}, {"unknown", "completed"}})
+    frames += json{{"type", "command_lifecycle"}, {"command_uuid", id}, {"state", state}}.dump() + "\n";
+  CHECK(test::story_of(stream.read(frames).said) == lines{"prompt REFUSED ", "prompt REFUSED "});
+  CHECK(stream.waiting_prompts() == lines{"waiting"});
+}
+
+// ---- what is no frame ----
+
+TEST_CASE("an endless line is skipped to its end and said once") {
+  world w{1000};
+  w.write(std::string(700, 'x'));
+  w.write(std::string(700, 'x'));
+  w.write(std::string(5000, 'x'));
+  w.write("\n");
+  w.block("m", text_block("after"));
+  CHECK(w.story() == lines{"notice unreadable", "says: after"});
+}
+
+TEST_CASE("lines that are no frames are said in part and not for ever") {
+  world w;
+  w.write("\x1b[31mhello " + std::string(10'000, 'x') + "\n\n  \r\n");
+  REQUIRE(w.said.size() == 1);
+  CHECK(w.said[0].notice().text().size() < 1000);
+  CHECK(w.said[0].notice().text().find('\x1b') == std::string::npos);
+  for (int i = 0; i < 1000; ++i)
+    w.write("garbage\n");
+  CHECK(w.said.size() == claude_stream::notices_max);
+}
+
+TEST_CASE("garbage between the frames of a recording changes nothing but notices") {
+  const auto recording = test::claude_recording("tools");
+  const auto plain = test::story_of(test::replay_claude(recording).said);
+  std::mt19937_64 random{42};
+  auto with_garbage = [&](const std::string& text) {
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+      auto end = text.find('\n', at) + 1;
+      out += text.substr(at, end - at);
+      at = end;
+      for (auto n = random() % 3; n > 0; --n) {
+        std::string junk = random() % 2 == 0 ? "{\"type\":\"no such type\",\"x\":[1]}" : "{\"type\":";
+        for (auto i = random() % 20; i > 0; --i)
+          junk += static_cast<char>(random() % 2 == 0 ? random() : '"');
+        std::replace(junk.begin(), junk.end(), '\n', ' ');
+        out += junk + "\n";
+      }
+    }
+    return lines{out};
+  };
+  auto story = test::story_of(test::replay_claude(recording, with_garbage).said);
+  story.erase(std::remove(story.begin(), story.end(), "notice unreadable"), story.end());
+  CHECK(story == plain);
+}
+
+TEST_CASE("wherever a recording breaks off every turn ends and nobody waits") {
+  const auto recording = test::claude_recording("interrupt");
+  for (std::size_t n = 0; n < recording.size(); ++n) {
+    auto cut = std::vector(recording.begin(), recording.begin() + static_cast<std::ptrdiff_t>(n));
+    cut.push_back({{"exit", nullptr}});
+    int turns = 0, requests = 0, ended = 0, over = 0, cut_off = 0;
+    const auto said = test::replay_claude(cut).said;
+    for (const auto& f : said) {
+      turns += f.has_turn_started();
+      ended += f.has_turn_ended();
+      requests += f.has_request();
+      over += f.has_withdrawn();
+      cut_off += f.has_turn_ended() && f.turn_ended().reason() == internal::TurnEnded::EXITED;
+    }
+    CHECK(turns == ended);
+    CHECK(requests == over); // in this recording nothing is answered in time
+    CHECK(cut_off <= 1);
+  }
+}
