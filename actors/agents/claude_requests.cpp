@@ -363,6 +363,19 @@ void claude_stream::control_response(const json_view& response) {
 
 void claude_stream::initialized(const json_view& response) {
   const members r{response["response"]};
+  std::string why;
+  if (!response["subtype"].is("success"))
+    why = bounded(reason_or(response["error"].text(), "it gives no reason"), title_bytes_max);
+  else if (!r["hooks_applied"].is_true() || !r["hook_on_failure_supported"].is_true())
+    why = "it does not hold back a tool until the fabric has answered; use a newer version";
+  if (!why.empty()) {
+    closed_ = concat({"The agent cannot be driven: ", why});
+    auto& n = *say().mutable_notice();
+    n.set_kind("unusable");
+    n.set_text(closed_);
+    return;
+  }
+  closed_.clear();
   about_.set_version(bounded(r["claude_code_version"].text(), name_bytes_max));
   about_.set_mode(bounded(r["current_permission_mode"].text(), name_bytes_max));
   for (const auto& m : r["models"].elements(models_max))

@@ -77,6 +77,7 @@ claude_output claude_stream::end() {
     return {};
   auto last = std::exchange(line_, {});
   take(last);
+  closed_ = "The agent has exited";
   put_cut_off();
   for (const auto& id : open_requests())
     withdraw(id, "the agent has exited");
@@ -172,6 +173,8 @@ void claude_stream::began_session(const members& frame) {
 }
 
 void claude_stream::announce() {
+  if (!closed_.empty())
+    return;
   auto now = about_.SerializeAsString();
   if (now == announced_)
     return;
@@ -182,6 +185,8 @@ void claude_stream::announce() {
 // ---- prompts and turns ----
 
 claude_line claude_stream::prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts) {
+  if (!closed_.empty())
+    return claude_refusal{closed_};
   if (waiting_.size() >= waiting_max)
     return claude_refusal{"The agent has too many prompts that it has not begun"};
   if (std::find(waiting_.begin(), waiting_.end(), id) != waiting_.end())

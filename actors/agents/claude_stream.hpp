@@ -55,8 +55,9 @@ public:
   /// The program writes nothing more. A turn that is open ends, and nobody waits for answers.
   claude_output end();
 
-  /// The first line for the program; its answer is agent_started.
+  /// The first line for the program; its answer is agent_started, or a notice when the program would not hold back a tool until we have answered.
   std::string initialize();
+  /// Not before the program has answered to initialize() as it has to.
   claude_line prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts);
   /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
@@ -163,6 +164,7 @@ private:
   std::size_t line_max_;
   std::optional<turn> turn_;
   std::vector<std::string> waiting_;
+  std::string closed_{"The agent has not introduced itself yet"}; // why it takes no prompt; empty = it does
   internal::AgentStarted about_;
   std::string announced_; // about_ as it was said last
   std::string directory_;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::size_t frame_bytes_max = 60 * limits::kib; // of driver.proto
 constexpr std::size_t line_max = 8 * limits::kib;         // so that chance makes lines above it
+constexpr std::string_view introduction = R"({"type":"control_response","response":{"subtype":"success","request_id":"swarm-1",)"
+                                          R"("response":{"hooks_applied":true,"hook_on_failure_supported":true}}})"
+                                          "\n";
 
 /// What has to hold of all that a stream says.
 class listener {
@@ -116,6 +119,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   listener heard;
   for (auto* stream : {&whole, &cut}) {
     listener::is_line(stream->initialize());
+    SWARM_HOLDS(!stream->prompt("p", {}));
+    stream->read(introduction);
     SWARM_HOLDS(stream->prompt("p", {}));
   }
   auto at_once = whole.read(output);

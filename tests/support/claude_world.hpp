@@ -11,9 +11,20 @@
 
 namespace swarm::test {
 
+/// Lets the agent introduce itself; otherwise than it has to where `but` says so.
+inline agents::claude_output introduce(agents::claude_stream& stream, const nlohmann::json& but = nlohmann::json::object()) {
+  const auto asked = nlohmann::json::parse(stream.initialize());
+  nlohmann::json response{
+    {"subtype", "success"}, {"request_id", asked["request_id"]}, {"response", {{"hooks_applied", true}, {"hook_on_failure_supported", true}}}};
+  response.merge_patch(but);
+  const nlohmann::json frame{{"type", "control_response"}, {"response", response}};
+  return stream.read(frame.dump() + "\n");
+}
+
 class claude_world {
 public:
   explicit claude_world(std::size_t line_max = agents::claude_stream::line_bytes_max) : stream(0, line_max) {
+    introduce(stream);
     read({{"type", "system"}, {"subtype", "init"}, {"session_id", "s"}, {"model", "m"}, {"cwd", "/repo"}});
     said.clear();
   }

@@ -75,6 +75,37 @@ TEST_CASE("what streams is known whole until it is an item") {
 
 // ---- turns and cost ----
 
+TEST_CASE("an agent takes prompts from its introduction to its end") {
+  claude_stream stream;
+  CHECK_FALSE(stream.prompt("early", {}));
+  auto said = test::introduce(stream).said;
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].has_agent_started());
+  CHECK(stream.prompt("p", {}));
+  stream.end();
+  CHECK_FALSE(stream.prompt("late", {}));
+}
+
+TEST_CASE("an agent that would not hold back a tool is not announced and takes no prompt") {
+  const json refused{{"subtype", "error"}, {"error", "no hooks here"}};
+  const json without_hooks{{"response", {{"hooks_applied", false}}}};
+  const json too_old{{"response", {{"hook_on_failure_supported", nullptr}}}};
+  for (const auto& but : {refused, without_hooks, too_old}) {
+    claude_stream stream;
+    auto said = test::introduce(stream, but).said;
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].notice().kind() == "unusable");
+    auto prompt = stream.prompt("p", {});
+    REQUIRE_FALSE(prompt);
+    CHECK(prompt.failure().why == said[0].notice().text());
+    for (const auto& f : stream
+                           .read(R"({"type":"system","subtype":"init","session_id":"s"})"
+                                 "\n")
+                           .said)
+      CHECK_FALSE(f.has_agent_started());
+  }
+}
+
 TEST_CASE("the cost of a session is what the program says last and no sum of it") {
   world w;
   w.ends(0.5);
@@ -118,6 +149,7 @@ TEST_CASE("what streamed when the program ended stays as an item that is cut off
 
 TEST_CASE("a prompt that the agent drops or has had before is refused and one that it never began is known") {
   claude_stream stream;
+  test::introduce(stream);
   const std::vector<claude_lines::prompt_part> parts{{"hello"}};
   for (const char* id : {"dropped", "repeated", "waiting"})
     CHECK(stream.prompt(id, parts));
