@@ -77,7 +77,9 @@ std::string deny(std::string_view request, std::string_view reason, bool ends_tu
   return reply(request, concat({R"({"behavior":"deny","message":)", json_quoted(reason), R"(,"interrupt":)", ends_turn ? "true}" : "false}"}));
 }
 
-std::string interrupt(std::string_view request) { return control(request, "interrupt"); }
+std::string interrupt(std::string_view request, bool drops_prompts) {
+  return control(request, "interrupt", drops_prompts ? R"(,"cancel_queued":true)" : "");
+}
 std::string set_model(std::string_view request, std::string_view model) {
   return control(request, "set_model", concat({R"(,"model":)", json_quoted(model)}));
 }

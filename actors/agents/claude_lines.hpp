@@ -27,7 +27,8 @@ std::string prompt(std::string_view id, std::span<const prompt_part> parts);
 std::string allow(std::string_view request, std::string_view input, std::string_view permissions = {});
 /// `reason` is for the agent. With `ends_turn` it may not try something else.
 std::string deny(std::string_view request, std::string_view reason, bool ends_turn);
-std::string interrupt(std::string_view request);
+/// Of the prompts that wait, the answer names those that are dropped.
+std::string interrupt(std::string_view request, bool drops_prompts);
 std::string set_model(std::string_view request, std::string_view model);
 std::string set_mode(std::string_view request, std::string_view mode);
 /// The tool of a hook goes on, or asks a person where it would.

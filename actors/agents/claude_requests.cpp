@@ -19,6 +19,7 @@ constexpr std::size_t reason_bytes_max = 8 * limits::kib;
 constexpr std::size_t models_max = 64;
 constexpr std::size_t commands_max = 256;
 constexpr std::size_t command_bytes_max = 64;
+constexpr std::size_t cancelled_max = 1024; // prompts of one interrupt
 constexpr std::array modes{"default", "acceptEdits", "plan"};
 constexpr std::string_view question_tool = "AskUserQuestion";
 
@@ -301,8 +302,10 @@ claude_line claude_stream::answer_hook(const internal::HookAnswer& answer) {
 
 // ---- what the program is asked ----
 
+std::string claude_stream::next_id() { return concat({"swarm-", ++controls_begun_}); }
+
 std::string claude_stream::next_request(control what, std::string option) {
-  auto id = concat({"swarm-", ++controls_begun_});
+  auto id = next_id();
   controls_.emplace(id, asked{what, std::move(option)});
   return id;
 }
@@ -316,15 +319,20 @@ claude_output claude_stream::interrupt() {
     denied += claude_lines::deny(requests_[id].native, "The user interrupted the turn", false);
     withdraw(id, "interrupted");
   }
-  if (controls_.size() < waiting_max)
-    out_.to_agent += claude_lines::interrupt(next_request(control::interrupt));
+  if (interrupts_.size() == waiting_max)
+    interrupts_.pop_front();
+  out_.to_agent += claude_lines::interrupt(interrupts_.emplace_back(next_id()), !waiting_.empty());
   out_.to_agent += denied;
   return std::exchange(out_, {});
 }
 
 claude_output claude_stream::set(const internal::SetOption& wish) {
+  if (options_.contains(wish.id()))
+    return {};
   option state;
-  if (options_.size() >= waiting_max) {
+  if (ended_) {
+    state.text = closed_;
+  } else if (options_.size() >= waiting_max) {
     state.text = "Too many options wait for the agent";
   } else {
     if (!wish.model().empty()) {
@@ -336,29 +344,36 @@ claude_output claude_stream::set(const internal::SetOption& wish) {
       ++state.unanswered;
     }
     if (state.unanswered > 0)
-      options_[wish.id()].unanswered += state.unanswered;
+      options_.emplace(wish.id(), state);
   }
-  if (state.unanswered == 0) {
-    auto& said = *say().mutable_option_state();
-    said.set_id(wish.id());
-    said.set_text(state.text);
-    said.set_model(about_.model());
-    said.set_mode(about_.mode());
-  }
+  if (state.unanswered == 0)
+    put_option(wish.id(), state.text);
   return std::exchange(out_, {});
 }
 
 void claude_stream::control_response(const json_view& response) {
   const members r{response};
-  auto found = controls_.find(r["request_id"].text());
+  const auto id = r["request_id"].text();
+  if (auto i = std::find(interrupts_.begin(), interrupts_.end(), id); i != interrupts_.end()) {
+    interrupts_.erase(i);
+    interrupted(r["response"]);
+    return;
+  }
+  auto found = controls_.find(id);
   if (found == controls_.end())
     return;
   const auto what = std::move(found->second);
   controls_.erase(found);
   if (what.what == control::initialize)
     initialized(response);
-  else if (what.what != control::interrupt)
+  else
     option_answered(what, r);
+}
+
+void claude_stream::interrupted(const json_view& response) {
+  for (const auto& prompt : response["cancelled"].elements(cancelled_max))
+    if (forget_waiting(prompt.text()))
+      refused(prompt.text(), "The turn was interrupted before the agent began the prompt");
 }
 
 void claude_stream::initialized(const json_view& response) {
@@ -398,13 +413,24 @@ void claude_stream::option_answered(const asked& what, const members& response) 
     about_.set_mode(bounded(std::move(mode), name_bytes_max));
   if (--state.unanswered > 0)
     return;
-  auto& said = *say().mutable_option_state();
-  said.set_id(what.option);
-  said.set_text(state.text);
-  said.set_model(about_.model());
-  said.set_mode(about_.mode());
+  put_option(what.option, state.text);
   options_.erase(what.option);
   announced_ = about_.SerializeAsString(); // this has said it
+}
+
+void claude_stream::put_option(const std::string& id, std::string_view text) {
+  auto& said = *say().mutable_option_state();
+  said.set_id(id);
+  said.set_text(std::string{text});
+  said.set_model(about_.model());
+  said.set_mode(about_.mode());
+}
+
+void claude_stream::give_up_options(std::string_view why) {
+  for (const auto& [id, state] : std::exchange(options_, {}))
+    put_option(id, why);
+  controls_.clear();
+  interrupts_.clear();
 }
 
 } // namespace swarm::agents

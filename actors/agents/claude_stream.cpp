@@ -82,6 +82,9 @@ claude_output claude_stream::end() {
   for (const auto& id : open_requests())
     withdraw(id, "the agent has exited");
   hooks_.clear();
+  give_up_options(closed_);
+  if (std::exchange(background_, 0) > 0)
+    say().mutable_background()->set_running(0);
   if (turn_)
     end_turn(internal::TurnEnded::EXITED, "The agent's process ended in the middle of the turn", {}, 0);
   return std::exchange(out_, {});
@@ -154,7 +157,8 @@ void claude_stream::system(const members& frame) {
     n.set_text(concat({"The agent's service has not answered (", frame["error_status"].count(), " ", bounded(frame["error"].text(), name_bytes_max),
                        "); it is asked up to ", frame["max_retries"].count(), " times again"}));
   } else if (what.is("background_tasks_changed")) {
-    say().mutable_background()->set_running(static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size()));
+    background_ = static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size());
+    say().mutable_background()->set_running(background_);
   }
 }
 

@@ -92,7 +92,7 @@ private:
     bool is_question = false;
     bool can_be_always = false;
   };
-  enum class control : std::uint8_t { initialize, interrupt, model, mode };
+  enum class control : std::uint8_t { initialize, model, mode };
   /// What was asked of the program, by the id of the request.
   struct asked {
     control what;
@@ -148,9 +148,13 @@ private:
   void control_cancelled(const std::string& native);
   void control_response(const json_view& response);
   void initialized(const json_view& response);
+  void interrupted(const json_view& response);
   void option_answered(const asked&, const members& response);
+  void put_option(const std::string& id, std::string_view text);
+  void give_up_options(std::string_view why);
   void withdraw(const std::string& id, std::string_view reason);
   void withdraw_calls_of(const std::string& call, std::string_view reason);
+  std::string next_id();
   std::string next_request(control, std::string option = {});
   std::size_t open_bytes() const;
 
@@ -168,7 +172,8 @@ private:
   internal::AgentStarted about_;
   std::string announced_; // about_ as it was said last
   std::string directory_;
-  internal::TurnUsage cost_; // session_cost_usd, cost_known, context_*: what holds until the next result
+  std::uint32_t background_ = 0; // tasks
+  internal::TurnUsage cost_;     // session_cost_usd, cost_known, context_*: what holds until the next result
 
   streamed streamed_;
   std::deque<std::pair<std::string, std::uint64_t>> blocks_; // the newest messages and their next block
@@ -177,6 +182,7 @@ private:
   std::map<std::string, request> requests_;  // by id
   std::map<std::string, std::string> hooks_; // id to native id
   std::map<std::string, asked> controls_;
+  std::deque<std::string> interrupts_; // the newest that are not answered yet
   std::map<std::string, option> options_;
   std::uint64_t controls_begun_ = 0;
 };

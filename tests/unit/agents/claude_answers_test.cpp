@@ -19,6 +19,14 @@ const json rules =
   json::parse(R"([{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"x"}],"behavior":"allow","destination":"localSettings"},
                                    {"type":"setMode","mode":"acceptEdits","destination":"session"}])");
 
+internal::SetOption option(const std::string& id, const std::string& model, const std::string& mode) {
+  internal::SetOption out;
+  out.set_id(id);
+  out.set_model(model);
+  out.set_mode(mode);
+  return out;
+}
+
 /// What an answer gives the program.
 json given(const claude_line& line) {
   REQUIRE(line);
@@ -267,6 +275,39 @@ TEST_CASE("an interrupt withdraws first and its lines free whoever waits") {
   CHECK(test::story_of(o.said) == lines{"asks no more: interrupted"});
   CHECK(o.to_agent.find("\"interrupt\"") < o.to_agent.find("\"deny\""));
   CHECK_FALSE(w.answer("r", "allow"));
+}
+
+TEST_CASE("an interrupt reaches the agent however much it has not answered") {
+  world w;
+  for (std::size_t i = 0; i < claude_stream::waiting_max; ++i)
+    CHECK_FALSE(w.stream.set(option(std::to_string(i), "m", "plan")).to_agent.empty());
+  CHECK(test::story_of(w.stream.set(option("more", "m", "")).said) == lines{"option more: Too many options wait for the agent"});
+  for (int i = 0; i < 1000; ++i)
+    CHECK(json::parse(w.stream.interrupt().to_agent)["request"] == json{{"subtype", "interrupt"}});
+}
+
+TEST_CASE("an interrupt drops the prompts that the agent has not begun and each of them is refused once") {
+  world w;
+  CHECK(w.stream.prompt("first", {}));
+  CHECK(w.stream.prompt("second", {}));
+  const auto asked = json::parse(w.stream.interrupt().to_agent);
+  CHECK(asked["request"]["cancel_queued"] == true);
+  const json answer{{"subtype", "success"}, {"request_id", asked["request_id"]}, {"response", {{"cancelled", {"other", "first"}}}}};
+  CHECK(test::story_of(w.read({{"type", "control_response"}, {"response", answer}}).said) == lines{"prompt REFUSED "});
+  CHECK(w.read({{"type", "control_response"}, {"response", answer}}).said.empty());
+  CHECK(w.read({{"type", "command_lifecycle"}, {"command_uuid", "first"}, {"state", "cancelled"}}).said.empty());
+  CHECK(w.stream.waiting_prompts() == lines{"second"});
+}
+
+TEST_CASE("an option that is asked for again before its answer changes nothing") {
+  world w;
+  auto id_of = [](const claude_output& o) { return json::parse(o.to_agent)["request_id"]; };
+  const auto asked = id_of(w.stream.set(option("o", "m2", "")));
+  auto again = w.stream.set(option("o", "m2", ""));
+  CHECK(again.to_agent.empty());
+  CHECK(again.said.empty());
+  const json answer{{"subtype", "success"}, {"request_id", asked}, {"response", {{"model", "m2"}}}};
+  CHECK(test::story_of(w.read({{"type", "control_response"}, {"response", answer}}).said) == lines{"option o: set"});
 }
 
 TEST_CASE("a request that a driver does not know is refused at once") {

@@ -129,6 +129,17 @@ TEST_CASE("an end of the output ends the turn once and leaves nothing open") {
   CHECK_FALSE(w.answer("r", "allow"));
 }
 
+TEST_CASE("an end of the output answers the options that wait and no task goes on") {
+  world w;
+  internal::SetOption wish;
+  wish.set_id("o");
+  wish.set_model("m2");
+  w.stream.set(wish);
+  w.read({{"type", "system"}, {"subtype", "background_tasks_changed"}, {"tasks", {1, 2}}});
+  w.ends(1);
+  CHECK(test::story_of(w.stream.end().said) == lines{"option o: The agent has exited", "tasks beside: 0"});
+}
+
 TEST_CASE("what streamed when the program ended stays as an item that is cut off") {
   auto recording = test::claude_recording("text");
   auto streams = [](const json& entry) {
