@@ -82,6 +82,8 @@ claude_output claude_stream::end() {
   for (const auto& id : open_requests())
     withdraw(id, "the agent has exited");
   hooks_.clear();
+  if (std::exchange(has_item_of_no_turn_, false))
+    ++turns_; // its number is in an id
   give_up_options(closed_);
   if (std::exchange(background_, 0) > 0)
     say().mutable_background()->set_running(0);
@@ -239,6 +241,7 @@ void claude_stream::refused(const std::string& prompt, std::string_view why) {
 }
 
 void claude_stream::begin_turn(const std::string* prompt) {
+  has_item_of_no_turn_ = false;
   turn_ = turn{.id = std::to_string(++turns_), .last_text = {}};
   auto& started = *say().mutable_turn_started();
   started.set_id(turn_->id);
@@ -271,6 +274,7 @@ void claude_stream::result_of_turn(const members& frame) {
 }
 
 void claude_stream::end_turn(internal::TurnEnded::Reason reason, std::string_view text, internal::TurnUsage usage, std::int64_t duration_ms) {
+  put_cut_off();
   streamed_ = {};
   for (const auto& call : turn_->calls)
     withdraw_calls_of(call, "the turn has ended");

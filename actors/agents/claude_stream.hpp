@@ -39,6 +39,7 @@ public:
   static constexpr std::size_t part_bytes_max = 48 * limits::kib;         // of an item, a delta and a hook's input
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
+  static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final
   static constexpr std::size_t open_max = 32;                          // permissions and questions
   static constexpr std::size_t open_bytes_max = 64 * limits::mib;      // of what they ask for
   static constexpr std::size_t native_id_bytes_max = 16 * limits::kib; // of a request
@@ -47,7 +48,7 @@ public:
   static constexpr std::size_t notices_max = 64; // of lines that cannot be read
   static constexpr std::size_t calls_max = 1024; // of one turn, without a result
 
-  /// Turns are numbered on from those of the program's earlier lives. `line_max` is smaller in tests.
+  /// Turns are numbered on from turns() of the program's life before, as it was after end(). `line_max` is smaller in tests.
   explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = line_bytes_max) : turns_(turns_before), line_max_(line_max) {}
 
   /// What the program has written, cut anywhere.
@@ -107,7 +108,7 @@ private:
     std::uint64_t block = 0;
     internal::ItemKind kind = internal::ITEM_KIND_UNSPECIFIED; // unspecified = no item is open
     std::uint64_t bytes = 0;
-    std::string end; // of its text
+    std::string text; // the end of a long one
   };
 
   // claude_stream.cpp
@@ -135,6 +136,7 @@ private:
   void tool_result(const members& block, const internal::ItemPart& head);
   void put_item(const internal::ItemPart& head, std::string_view body);
   void put_cut_off();
+  std::string own_item_id();
   void stream_event(const members& frame);
   void stream_delta(const json_view& delta);
   std::string item_id(const std::string& message, std::uint64_t block) const;
@@ -178,6 +180,7 @@ private:
   streamed streamed_;
   std::deque<std::pair<std::string, std::uint64_t>> blocks_; // the newest messages and their next block
   std::uint64_t items_ = 0;                                  // that had no id
+  bool has_item_of_no_turn_ = false;                         // since the last turn, with an id of ours
 
   std::map<std::string, request> requests_;  // by id
   std::map<std::string, std::string> hooks_; // id to native id

@@ -28,8 +28,8 @@ public:
     read({{"type", "system"}, {"subtype", "init"}, {"session_id", "s"}, {"model", "m"}, {"cwd", "/repo"}});
     said.clear();
   }
-  agents::claude_output write(const std::string& bytes) {
-    auto o = stream.read(bytes);
+  agents::claude_output write(const std::string& bytes) { return take(stream.read(bytes)); }
+  agents::claude_output take(agents::claude_output o) {
     said.insert(said.end(), o.said.begin(), o.said.end());
     return o;
   }

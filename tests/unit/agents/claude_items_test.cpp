@@ -1,6 +1,9 @@
 // What Claude Code says, its turns, and what is no frame.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <random>
+#include <set>
 
 #include <doctest/doctest.h>
 
@@ -14,6 +17,19 @@ using json = nlohmann::json;
 using lines = std::vector<std::string>;
 using test::body_of, test::text_block;
 
+namespace {
+
+void event(world& w, const json& e) { w.read({{"type", "stream_event"}, {"event", e}}); }
+void begin_text(world& w, const std::string& message) {
+  event(w, {{"type", "message_start"}, {"message", {{"id", message}}}});
+  event(w, {{"type", "content_block_start"}, {"index", 0}, {"content_block", {{"type", "text"}}}});
+}
+void piece_of_text(world& w, const std::string& text) {
+  event(w, {{"type", "content_block_delta"}, {"delta", {{"type", "text_delta"}, {"text", text}}}});
+}
+
+} // namespace
+
 // ---- items ----
 
 TEST_CASE("blocks of a message have ids of their own that stay and those of others do not disturb them") {
@@ -26,7 +42,7 @@ TEST_CASE("blocks of a message have ids of their own that stay and those of othe
   lines ids;
   for (const auto& f : w.said)
     ids.push_back(f.item().id());
-  CHECK(ids == lines{"m:0", "other:0", "m:1", "item-1", "item-2"});
+  CHECK(ids == lines{"m:0", "other:0", "m:1", "item-1-1", "item-1-2"});
   CHECK(w.said[1].item().nested());
   CHECK(w.said[1].item().of() == "call");
 }
@@ -55,22 +71,105 @@ TEST_CASE("half characters of a text that somebody has cut do not lose the frame
   CHECK(w.said[1].item().body().starts_with("cut \ufffd"));
 }
 
+TEST_CASE("ids of ours are not repeated in a later life of the program") {
+  const std::string alone = R"({"type":"user","message":{"content":"x"}})"
+                            "\n";
+  const std::string turn = R"({"type":"system","subtype":"init"})"
+                           "\n" +
+                           alone + R"({"type":"result"})" + "\n";
+  std::set<std::string> ids;
+  std::size_t items = 0;
+  std::uint64_t turns = 0;
+  for (const auto& life : {alone, turn, turn + alone, alone + turn, alone}) {
+    claude_stream stream{turns};
+    auto said = stream.read(life).said;
+    stream.end();
+    for (const auto& f : said)
+      if (f.has_item()) {
+        ++items;
+        ids.insert(f.item().id());
+      }
+    turns = stream.turns();
+  }
+  CHECK(items == 7);
+  CHECK(ids.size() == items);
+}
+
+TEST_CASE("a message with an id of any length has items with ids of a bounded one") {
+  world w;
+  const std::string id(5000, 'm');
+  begin_text(w, id);
+  piece_of_text(w, "x");
+  w.block(id, text_block("x"));
+  CHECK(w.said.size() == 2);
+  CHECK(w.said[0].delta().item_id() == w.said[1].item().id());
+  CHECK(w.said[1].item().id().size() < 100);
+}
+
 TEST_CASE("what streams is known whole until it is an item") {
   world w;
-  auto event = [&](const json& e) { w.read({{"type", "stream_event"}, {"event", e}}); };
-  event({{"type", "message_start"}, {"message", {{"id", "m"}}}});
-  event({{"type", "content_block_start"}, {"index", 0}, {"content_block", {{"type", "text"}}}});
+  begin_text(w, "m");
   const std::string piece(30'000, 'x');
   for (int i = 0; i < 3; ++i)
-    event({{"type", "content_block_delta"}, {"delta", {{"type", "text_delta"}, {"text", piece}}}});
+    piece_of_text(w, piece);
   auto open = w.stream.open_item();
   REQUIRE(open);
   CHECK(open->item_id() == "m:0");
   CHECK(open->text().size() == claude_stream::part_bytes_max);
   CHECK(open->offset() + open->text().size() == 90'000);
+  event(w, {{"type", "content_block_stop"}, {"index", 0}});
+  CHECK(w.stream.open_item());
   w.block("m", text_block("done"));
   CHECK_FALSE(w.stream.open_item());
   CHECK(w.said.back().item().id() == "m:0");
+}
+
+TEST_CASE("what streamed and is not finished stays as an item that is cut off wherever the agent goes on") {
+  const auto goes_on = std::map<std::string, std::function<void(world&)>>{
+    {"a message begins", [](world& w) { begin_text(w, "n"); }},
+    {"a block begins",
+     [](world& w) {
+       event(w, {{"type", "content_block_start"}, {"index", 1}, {"content_block", {{"type", "tool_use"}}}});
+     }},
+    {"another message has a block", [](world& w) { w.block("n", text_block("API Error")); }},
+    {"its message has another block", [](world& w) { w.block("m", test::call_block("c", "Write")); }},
+    {"its block has no words", [](world& w) { w.block("m", text_block("")); }},
+    {"the turn ends", [](world& w) { w.ends(1); }},
+    {"the program ends", [](world& w) { w.take(w.stream.end()); }},
+  };
+  const std::string piece(30'000, 'x'); // three are more than a part of an item
+  for (const auto& [how, go_on] : goes_on) {
+    CAPTURE(how);
+    world w;
+    begin_text(w, "m");
+    for (int i = 0; i < 3; ++i)
+      piece_of_text(w, piece);
+    event(w, {{"type", "content_block_stop"}, {"index", 0}});
+    w.said.clear();
+    go_on(w);
+    std::string text;
+    for (const auto& f : w.said)
+      if (f.has_item() && f.item().id() == "m:0") {
+        CHECK(f.item().aborted());
+        text += f.item().body();
+      }
+    CHECK(text == piece + piece + piece);
+    CHECK((w.said.front().has_item() && w.said.front().item().id() == "m:0"));
+  }
+}
+
+TEST_CASE("of an endless text that is cut off the end is kept and the gap is said") {
+  world w;
+  begin_text(w, "m");
+  const std::string piece(limits::mib, 'x');
+  for (int i = 0; i < 6; ++i)
+    piece_of_text(w, piece);
+  w.said.clear();
+  w.ends(1);
+  REQUIRE(w.said.front().notice().kind() == "gap");
+  const auto kept = body_of(w.said).size();
+  CHECK(kept <= claude_stream::streamed_bytes_max);
+  CHECK(w.said.front().notice().text().find(std::to_string(6 * limits::mib - kept)) != std::string::npos);
 }
 
 // ---- turns and cost ----

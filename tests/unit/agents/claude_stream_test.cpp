@@ -246,6 +246,15 @@ TEST_CASE("recorded: what a subagent hears is told as part of the call that bega
   CHECK(nested.front().item().of() == "toolu_fake1");
 }
 
+TEST_CASE("recorded: what the driver names itself is not repeated in a second life of the program") {
+  auto lives = test::claude_recording("subagent");
+  const auto second = lives;
+  lives.insert(lives.end(), second.begin(), second.end());
+  const auto own = those(test::replay_claude(lives).said, [](const auto& f) { return f.has_item() && f.item().id().starts_with("item-"); });
+  REQUIRE(own.size() == 2);
+  CHECK(own[0].item().id() != own[1].item().id());
+}
+
 TEST_CASE("recorded: a hook that denies keeps the tool from running and after a tool nobody is waited for") {
   const auto r = replayed("hook-denies");
   CHECK(story(r.said) ==
