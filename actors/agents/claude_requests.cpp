@@ -373,7 +373,7 @@ void claude_stream::control_response(const json_view& response) {
 void claude_stream::interrupted(const json_view& response) {
   for (const auto& prompt : response["cancelled"].elements(cancelled_max))
     if (forget_waiting(prompt.text()))
-      refused(prompt.text(), "The turn was interrupted before the agent began the prompt");
+      dropped(prompt.text(), internal::PromptState::REFUSED, "The turn was interrupted before the agent began the prompt");
 }
 
 void claude_stream::initialized(const json_view& response) {

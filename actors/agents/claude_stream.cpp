@@ -210,9 +210,9 @@ void claude_stream::lifecycle(const members& frame) {
     else if (!turn_)
       begin_turn(nullptr);
   } else if (state.is("completed") && forget_waiting(prompt)) {
-    refused(prompt, "The agent says that it has had this prompt before");
+    dropped(prompt, internal::PromptState::UNKNOWN, "The agent says that it has had this prompt before");
   } else if (state.is("cancelled") && forget_waiting(prompt)) {
-    refused(prompt, "The agent dropped the prompt before it began");
+    dropped(prompt, internal::PromptState::REFUSED, "The agent dropped the prompt before it began");
   }
 }
 
@@ -233,10 +233,10 @@ void claude_stream::consumed(const std::string& prompt) {
   state.set_turn(turn_->id);
 }
 
-void claude_stream::refused(const std::string& prompt, std::string_view why) {
+void claude_stream::dropped(const std::string& prompt, internal::PromptState::State as, std::string_view why) {
   auto& state = *say().mutable_prompt_state();
   state.set_id(prompt);
-  state.set_state(internal::PromptState::REFUSED);
+  state.set_state(as);
   state.set_text(std::string{why});
 }
 

@@ -121,7 +121,7 @@ private:
   void announce();
   void lifecycle(const members& frame);
   void consumed(const std::string& prompt);
-  void refused(const std::string& prompt, std::string_view why);
+  void dropped(const std::string& prompt, internal::PromptState::State, std::string_view why);
   void begin_turn(const std::string* prompt);
   void result_of_turn(const members& frame);
   void end_turn(internal::TurnEnded::Reason reason, std::string_view text, internal::TurnUsage usage, std::int64_t duration_ms);

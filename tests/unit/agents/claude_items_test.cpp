@@ -257,7 +257,7 @@ TEST_CASE("what streamed when the program ended stays as an item that is cut off
   CHECK(said.back().turn_ended().last_text() == streamed);
 }
 
-TEST_CASE("a prompt that the agent drops or has had before is refused and one that it never began is known") {
+TEST_CASE("a prompt that the agent drops is refused and what became of one that it has had before is not known") {
   claude_stream stream;
   test::introduce(stream);
   const std::vector<claude_lines::prompt_part> parts{{"hello"}};
@@ -267,7 +267,7 @@ TEST_CASE("a prompt that the agent drops or has had before is refused and one th
   std::string frames;
   for (auto [id, state] : {std::pair{"dropped", "cancelled"}, {"repeated", "completed"}, {"unknown", "completed"}})
     frames += json{{"type", "command_lifecycle"}, {"command_uuid", id}, {"state", state}}.dump() + "\n";
-  CHECK(test::story_of(stream.read(frames).said) == lines{"prompt REFUSED ", "prompt REFUSED "});
+  CHECK(test::story_of(stream.read(frames).said) == lines{"prompt REFUSED ", "prompt UNKNOWN "});
   CHECK(stream.waiting_prompts() == lines{"waiting"});
 }
 
