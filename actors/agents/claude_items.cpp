@@ -53,6 +53,11 @@ internal::ItemPart head_of(const json_view::members& frame) {
   return head;
 }
 
+/// What a block of words is; unspecified for any other.
+internal::ItemKind kind_of_words(const json_view& type) {
+  return type.is("text") ? internal::ITEM_TEXT : type.is("thinking") ? internal::ITEM_THOUGHT : internal::ITEM_KIND_UNSPECIFIED;
+}
+
 bool is_call(const json_view& type) { return type.is("tool_use") || type.is("server_tool_use") || type.is("mcp_tool_use"); }
 
 /// The program's own words about an interrupt; the end of the turn says it.
@@ -72,19 +77,33 @@ void claude_stream::put_item(const internal::ItemPart& head, std::string_view bo
   } while (!body.empty());
 }
 
-/// What streamed when the program ended: it comes no more as an item. Of a long one its begin is in the deltas only.
+/// What has streamed and comes no more as an item.
 void claude_stream::put_cut_off() {
-  auto open = open_item();
-  if (!open || open->text().empty())
+  const auto kind = std::exchange(streamed_.kind, internal::ITEM_KIND_UNSPECIFIED);
+  const auto text = std::exchange(streamed_.text, {});
+  if (kind == internal::ITEM_KIND_UNSPECIFIED || text.empty())
     return;
+  if (const auto missing = streamed_.bytes - text.size(); missing > 0) {
+    auto& n = *say().mutable_notice();
+    n.set_kind("gap");
+    n.set_text(concat({"The agent did not finish the next item; of what it said, the first ", missing, " bytes are not kept"}));
+  }
   internal::ItemPart item;
-  item.set_id(open->item_id().empty() ? concat({"item-", ++items_}) : open->item_id());
-  item.set_kind(open->kind());
+  item.set_id(item_id(streamed_.message, streamed_.block));
+  if (item.id().empty())
+    item.set_id(own_item_id());
+  item.set_kind(kind);
   item.set_aborted(true);
-  if (turn_ && open->kind() == internal::ITEM_TEXT)
-    turn_->last_text = utf8_suffix(open->text(), last_text_bytes_max);
-  streamed_.kind = internal::ITEM_KIND_UNSPECIFIED;
-  put_item(item, open->text());
+  if (turn_ && kind == internal::ITEM_TEXT)
+    turn_->last_text = utf8_suffix(text, last_text_bytes_max);
+  next_block(streamed_.message) = streamed_.block + 1;
+  put_item(item, text);
+}
+
+/// With the number of the turn, or of the next one: the count begins again with each life of the program.
+std::string claude_stream::own_item_id() {
+  has_item_of_no_turn_ = has_item_of_no_turn_ || !turn_;
+  return concat({"item-", turn_ ? turns_ : turns_ + 1, "-", ++items_});
 }
 
 std::uint64_t& claude_stream::next_block(const std::string& message) {
@@ -97,7 +116,7 @@ std::uint64_t& claude_stream::next_block(const std::string& message) {
 }
 
 std::string claude_stream::item_id(const std::string& message, std::uint64_t block) const {
-  return message.empty() ? std::string{} : concat({claude_id(message), ":", block});
+  return message.empty() ? std::string{} : concat({message, ":", block});
 }
 
 // ---- the agent's own words and calls ----
@@ -105,7 +124,7 @@ std::string claude_stream::item_id(const std::string& message, std::uint64_t blo
 void claude_stream::assistant(const members& frame) {
   const members message{frame["message"]};
   const auto head = head_of(frame);
-  const auto id = message["id"].text();
+  const auto id = claude_id(message["id"].text());
   for (const auto& block : message["content"].elements(blocks_max))
     assistant_block(block, id, head);
 }
@@ -113,22 +132,25 @@ void claude_stream::assistant(const members& frame) {
 void claude_stream::assistant_block(const json_view& block, const std::string& message, const internal::ItemPart& common) {
   const members b{block};
   const auto type = b["type"];
-  const auto index = next_block(message)++;
-  if (!common.nested())
+  const auto kind = kind_of_words(type);
+  const auto body = b[kind == internal::ITEM_THOUGHT ? "thinking" : "text"].text();
+  if (!common.nested()) {
+    if (message != streamed_.message || kind != streamed_.kind || body.empty()) // not what has streamed
+      put_cut_off();
     streamed_.kind = internal::ITEM_KIND_UNSPECIFIED;
+    streamed_.text.clear();
+  }
+  const auto index = next_block(message)++;
   auto item = common;
   item.set_id(item_id(message, index));
   if (item.id().empty())
-    item.set_id(concat({"item-", ++items_}));
-  std::string body;
-  if (type.is("text")) {
-    item.set_kind(internal::ITEM_TEXT);
-    body = b["text"].text();
-    if (turn_ && !item.nested() && !body.empty())
+    item.set_id(own_item_id());
+  if (kind != internal::ITEM_KIND_UNSPECIFIED) {
+    item.set_kind(kind);
+    if (turn_ && !item.nested() && kind == internal::ITEM_TEXT && !body.empty())
       turn_->last_text = utf8_suffix(body, last_text_bytes_max);
-  } else if (type.is("thinking")) {
-    item.set_kind(internal::ITEM_THOUGHT);
-    body = b["thinking"].text();
+    if (!body.empty())
+      put_item(item, body);
   } else if (is_call(type)) {
     if (auto call = b["id"].text(); !call.empty()) {
       item.set_id(claude_id(call));
@@ -140,13 +162,9 @@ void claude_stream::assistant_block(const json_view& block, const std::string& m
     item.set_title(std::string{utf8_prefix(name, title_bytes_max)});
     item.set_media_type(std::string{json_type});
     put_item(item, b["input"].exists() ? b["input"].raw() : "{}");
-    return;
   } else if (b["tool_use_id"].is_text()) { // of a tool that its service runs
     tool_result(b, common);
-    return;
   }
-  if (!body.empty())
-    put_item(item, body);
 }
 
 // ---- what is said to it ----
@@ -173,7 +191,7 @@ void claude_stream::user_block(const json_view& block, const internal::ItemPart&
     return;
   auto item = head;
   item.set_kind(internal::ITEM_USER);
-  item.set_id(concat({"item-", ++items_}));
+  item.set_id(own_item_id());
   put_item(item, text);
 }
 
@@ -189,7 +207,8 @@ void claude_stream::tool_result(const members& block, const internal::ItemPart& 
   item.set_failed(block["is_error"].is_true());
   std::uint64_t items = 0;
   auto put = [&](std::string_view media_type, std::string_view body) {
-    item.set_id(concat({call, ":result:", items++}));
+    item.set_id(call.empty() ? own_item_id() : concat({call, ":result:", items}));
+    ++items;
     item.set_media_type(std::string{media_type});
     put_item(item, body);
   };
@@ -221,22 +240,21 @@ void claude_stream::stream_event(const members& frame) {
   const auto type = event["type"];
   if (type.is("message_start")) {
     const auto message = event["message"];
+    put_cut_off();
     streamed_ = {};
-    streamed_.message = message["id"].text();
+    streamed_.message = claude_id(message["id"].text());
     const members usage{message["usage"]};
     cost_.set_context_tokens(usage["input_tokens"].count() + usage["cache_read_input_tokens"].count() + usage["cache_creation_input_tokens"].count());
   } else if (type.is("content_block_start")) {
-    const auto kind = event["content_block"]["type"];
+    put_cut_off();
     auto message = std::move(streamed_.message);
     streamed_ = {};
     streamed_.message = std::move(message);
     streamed_.block = event["index"].count();
-    streamed_.kind = kind.is("text") ? internal::ITEM_TEXT : kind.is("thinking") ? internal::ITEM_THOUGHT : internal::ITEM_KIND_UNSPECIFIED;
+    streamed_.kind = kind_of_words(event["content_block"]["type"]);
     next_block(streamed_.message) = streamed_.block;
   } else if (type.is("content_block_delta")) {
     stream_delta(event["delta"]);
-  } else if (type.is("content_block_stop") || type.is("message_stop")) {
-    streamed_.kind = internal::ITEM_KIND_UNSPECIFIED;
   } else if (type.is("message_delta")) {
     cost_.set_context_tokens(cost_.context_tokens() + event["usage"]["output_tokens"].count());
   }
@@ -260,7 +278,9 @@ void claude_stream::stream_delta(const json_view& delta) {
     d.set_offset(streamed_.bytes);
     streamed_.bytes += piece.size();
   }
-  streamed_.end = utf8_suffix(streamed_.end + text, part_bytes_max);
+  streamed_.text += text;
+  if (streamed_.text.size() > streamed_bytes_max)
+    streamed_.text.erase(0, streamed_.text.size() - utf8_suffix(streamed_.text, streamed_bytes_max / 2).size());
 }
 
 std::optional<internal::Delta> claude_stream::open_item() const {
@@ -269,8 +289,9 @@ std::optional<internal::Delta> claude_stream::open_item() const {
   internal::Delta out;
   out.set_item_id(item_id(streamed_.message, streamed_.block));
   out.set_kind(streamed_.kind);
-  out.set_text(streamed_.end);
-  out.set_offset(streamed_.bytes - streamed_.end.size());
+  const auto end = utf8_suffix(streamed_.text, part_bytes_max);
+  out.set_text(std::string{end});
+  out.set_offset(streamed_.bytes - end.size());
   return out;
 }
 

@@ -45,16 +45,6 @@ std::string on_one_line(std::string_view json) {
   return out;
 }
 
-/// A suggested rule as it is kept: for the session, not in files of the user or the repository.
-std::string for_session(const json_view& rule) {
-  std::string out;
-  const json_view::members members{rule};
-  for (const auto& [name, value] : members.all())
-    if (!name.is("destination"))
-      out += concat({name.raw(), ":", value.raw(), ","});
-  return concat({"{", out, R"("destination":"session"})"});
-}
-
 } // namespace
 
 std::string initialize(std::string_view request) {
@@ -87,7 +77,9 @@ std::string deny(std::string_view request, std::string_view reason, bool ends_tu
   return reply(request, concat({R"({"behavior":"deny","message":)", json_quoted(reason), R"(,"interrupt":)", ends_turn ? "true}" : "false}"}));
 }
 
-std::string interrupt(std::string_view request) { return control(request, "interrupt"); }
+std::string interrupt(std::string_view request, bool drops_prompts) {
+  return control(request, "interrupt", drops_prompts ? R"(,"cancel_queued":true)" : "");
+}
 std::string set_model(std::string_view request, std::string_view model) {
   return control(request, "set_model", concat({R"(,"model":)", json_quoted(model)}));
 }
@@ -114,12 +106,26 @@ std::string with_answers(const json_view& input, std::string_view answers) {
   return concat({"{", members, members.empty() ? "" : ",", R"("answers":)", answers, "}"});
 }
 
-std::string rules_to_keep(const json_view& suggestions) {
-  std::string out;
-  for (const auto& s : suggestions.elements(suggestions_max))
-    if (s["type"].is("addRules") && s["behavior"].is("allow"))
-      out += (out.empty() ? "" : ",") + for_session(s);
-  return concat({"[", out, "]"});
+bool may_keep_rule(const json_view& suggestions, std::string_view tool, std::string_view command) {
+  // In a rule `*` stands for anything, a trailing `:*` among it; with the others a line is more than one command, or another one each time.
+  if (tool != "Bash" || command.empty() || command.find_first_of("*;&|<>()`$\n\r") != command.npos)
+    return false;
+  bool is_suggested = false;
+  for (const auto& s : suggestions.elements(suggestions_max)) {
+    if (!s["type"].is("addRules") || !s["behavior"].is("allow"))
+      continue;
+    for (const auto& rule : s["rules"].elements(suggestions_max)) {
+      if (!rule["toolName"].is(tool) || !rule["ruleContent"].is(command))
+        return false;
+      is_suggested = true;
+    }
+  }
+  return is_suggested;
+}
+
+std::string rule_of(std::string_view command) {
+  return concat({R"([{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":)", json_quoted(command),
+                 R"(}],"behavior":"allow","destination":"session"}])"});
 }
 
 } // namespace swarm::agents::claude_lines

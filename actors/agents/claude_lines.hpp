@@ -27,7 +27,8 @@ std::string prompt(std::string_view id, std::span<const prompt_part> parts);
 std::string allow(std::string_view request, std::string_view input, std::string_view permissions = {});
 /// `reason` is for the agent. With `ends_turn` it may not try something else.
 std::string deny(std::string_view request, std::string_view reason, bool ends_turn);
-std::string interrupt(std::string_view request);
+/// Of the prompts that wait, the answer names those that are dropped.
+std::string interrupt(std::string_view request, bool drops_prompts);
 std::string set_model(std::string_view request, std::string_view model);
 std::string set_mode(std::string_view request, std::string_view mode);
 /// The tool of a hook goes on, or asks a person where it would.
@@ -38,7 +39,9 @@ std::string unsupported(std::string_view request);
 
 /// The input of a question with what was chosen: `answers` is JSON, the texts of its parts to the answers.
 std::string with_answers(const json_view& input, std::string_view answers);
-/// Those of the suggested rules that allow what was asked for and no more, for the session. An empty array when there are none.
-std::string rules_to_keep(const json_view& suggestions);
+/// Whether the agent's suggestions come to a rule that allows this command and nothing else.
+bool may_keep_rule(const json_view& suggestions, std::string_view tool, std::string_view command);
+/// That rule, for the session, in a JSON array.
+std::string rule_of(std::string_view command);
 
 } // namespace swarm::agents::claude_lines

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "actors/agents/claude_stream.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 
@@ -18,6 +19,7 @@ constexpr std::size_t reason_bytes_max = 8 * limits::kib;
 constexpr std::size_t models_max = 64;
 constexpr std::size_t commands_max = 256;
 constexpr std::size_t command_bytes_max = 64;
+constexpr std::size_t cancelled_max = 1024; // prompts of one interrupt
 constexpr std::array modes{"default", "acceptEdits", "plan"};
 constexpr std::string_view question_tool = "AskUserQuestion";
 
@@ -60,13 +62,38 @@ std::string title_of(const internal::Request& request, const json_view::members&
   return bounded(std::move(title), title_bytes_max);
 }
 
-void add_choices(internal::Request& request, const json_view& questions) {
+/// One part of a question.
+struct question_part {
+  std::string text;  // the agent's
+  std::string shown; // in the request, and by which an answer names it
+  bool many = false;
+  std::vector<std::string> labels = {};
+};
+
+std::vector<question_part> parts_of(const json_view& questions) {
+  std::vector<question_part> out;
   for (const auto& q : questions.elements(questions_max)) {
-    auto& choice = *request.add_choices();
-    choice.set_question(bounded(q["question"].text(), title_bytes_max));
-    choice.set_many(q["multiSelect"].is_true());
+    question_part part{.text = q["question"].text(), .shown = {}, .many = q["multiSelect"].is_true()};
+    const auto is_of_another = [&] {
+      return std::any_of(out.begin(), out.end(), [&](const auto& p) { return p.shown == part.shown && p.text != part.text; });
+    };
+    part.shown = bounded(part.text, title_bytes_max);
+    for (int n = 2; is_of_another(); ++n) // long texts that begin alike
+      part.shown = concat({bounded(part.text, title_bytes_max - 8), " (", n, ")"});
     for (const auto& o : q["options"].elements(choices_max))
-      choice.add_options(bounded(o["label"].text(), name_bytes_max));
+      part.labels.push_back(bounded(o["label"].text(), name_bytes_max));
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+void add_choices(internal::Request& request, const json_view& questions) {
+  for (auto& part : parts_of(questions)) {
+    auto& choice = *request.add_choices();
+    choice.set_question(std::move(part.shown));
+    choice.set_many(part.many);
+    for (auto& label : part.labels)
+      choice.add_options(std::move(label));
   }
 }
 
@@ -82,7 +109,9 @@ void claude_stream::control_request(const members& frame) {
   const auto native = frame["request_id"].text();
   const members request{frame["request"]};
   const auto what = request["subtype"];
-  if (what.is("can_use_tool"))
+  if (native.size() > native_id_bytes_max)
+    out_.to_agent += claude_lines::unsupported(native);
+  else if (what.is("can_use_tool"))
     can_use_tool(native, request);
   else if (what.is("hook_callback"))
     hook_callback(native, request);
@@ -96,7 +125,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   internal::Request head;
   head.set_id(claude_id(native));
   withdraw(head.id(), "the agent asks something else under the same id");
-  if (requests_.size() >= open_max || open_bytes() + body.raw().size() > open_bytes_max) {
+  if (requests_.size() >= open_max || open_bytes() + native.size() + body.raw().size() > open_bytes_max) {
     out_.to_agent += claude_lines::deny(native, "Too much waits for an answer; try again later", false);
     return;
   }
@@ -108,15 +137,13 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   if (auto path = written_path(input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_paths(path);
   head.set_title(title_of(head, asked, input));
-  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .rules = {}, .questions = {}};
+  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}};
+  open.digest = sha256(open.input);
   open.is_question = head.kind() == internal::Request::QUESTION;
-  for (const auto& q : input["questions"].elements(open.is_question ? questions_max : 0))
-    open.questions.push_back(q["question"].text());
   // A rule does not keep the program from asking again about a path outside of its allowed directories.
-  if (auto rules = claude_lines::rules_to_keep(asked["permission_suggestions"]);
-      !open.is_question && rules != "[]" && !asked["blocked_path"].is_text())
-    open.rules = std::move(rules);
-  head.set_can_be_always(!open.rules.empty());
+  open.can_be_always = !asked["blocked_path"].is_text() &&
+                       claude_lines::may_keep_rule(asked["permission_suggestions"], asked["tool_name"].text(), input["command"].text());
+  head.set_can_be_always(open.can_be_always);
   put_request(head, open.input);
   requests_.insert_or_assign(head.id(), std::move(open));
 }
@@ -190,7 +217,7 @@ std::vector<std::string> claude_stream::open_requests() const {
 std::size_t claude_stream::open_bytes() const {
   std::size_t out = 0;
   for (const auto& [id, r] : requests_)
-    out += r.input.size();
+    out += r.native.size() + r.input.size();
   return out;
 }
 
@@ -198,21 +225,39 @@ std::size_t claude_stream::open_bytes() const {
 
 namespace {
 
+/// A word that is no choice unless the question has it as one.
+bool allows(std::string_view option) { return option == "allow" || option == "always"; }
+
 /// What was chosen, as JSON; nothing when something else was asked.
-std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<std::string>& questions) {
+std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<question_part>& parts) {
   std::string out;
   auto add = [&](std::string_view question, std::string_view choice) {
     out += concat({out.empty() ? "" : ",", json_quoted(question), ":", json_quoted(choice)});
   };
-  if (answer.answers().empty() && questions.size() == 1 && !answer.option().empty())
-    add(questions.front(), answer.option());
+  if (const auto& option = answer.option(); answer.answers().empty() && parts.size() == 1 && !option.empty()) {
+    const auto& labels = parts.front().labels;
+    if (!allows(option) || std::find(labels.begin(), labels.end(), option) != labels.end())
+      add(parts.front().text, option);
+  }
   std::size_t known = 0;
-  for (const auto& q : questions) // in their order
-    if (auto i = answer.answers().find(q); i != answer.answers().end()) {
-      add(q, i->second);
-      ++known;
-    }
+  for (auto p = parts.begin(); p != parts.end(); ++p) { // in their order; to the agent, equal texts are one question
+    const auto found = answer.answers().find(p->shown);
+    if (found == answer.answers().end() || std::any_of(parts.begin(), p, [&](const auto& before) { return before.text == p->text; }))
+      continue;
+    add(p->text, found->second);
+    ++known;
+  }
   return out.empty() || known != answer.answers().size() ? std::nullopt : std::optional{concat({"{", out, "}"})};
+}
+
+/// Why an answer that allows is none; empty when it is one.
+std::string why_not_allowed(const internal::Answer& answer, bool can_be_always) {
+  const bool is_edited = !answer.edited_input().empty();
+  if (answer.option() == "always" && !can_be_always)
+    return "The agent knows no rule for this; answer allow or deny";
+  if (answer.option() == "always" && is_edited) // the rule would allow what the person has changed
+    return "An edited input is allowed once; answer allow";
+  return is_edited && !json_view::of(answer.edited_input()).is_object() ? "The edited input is no JSON object" : "";
 }
 
 } // namespace
@@ -222,23 +267,25 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   if (found == requests_.end())
     return claude_refusal{"Nobody waits for an answer to this; it was answered, or withdrawn by the agent"};
   const auto& open = found->second;
+  if (answer.digest() != open.digest)
+    return claude_refusal{"The answer is not to what the agent asks now under this id; look at the request again"};
   std::string line;
   if (answer.option() == "deny") {
     line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
   } else if (open.is_question) {
-    auto answers = chosen(answer, open.questions);
+    const auto input = json_view::of(open.input);
+    auto answers = chosen(answer, parts_of(input["questions"]));
     if (!answers)
-      return claude_refusal{"The answer belongs to none of the question's parts"};
-    line = claude_lines::allow(open.native, claude_lines::with_answers(json_view::of(open.input), *answers));
-  } else if (answer.option() != "allow" && answer.option() != "always") {
+      return claude_refusal{"The answer belongs to none of the question's parts; answer with their choices, or deny"};
+    line = claude_lines::allow(open.native, claude_lines::with_answers(input, *answers));
+  } else if (!allows(answer.option())) {
     return claude_refusal{"Answer allow, deny or always"};
-  } else if (answer.option() == "always" && open.rules.empty()) {
-    return claude_refusal{"The agent knows no rule for this; answer allow or deny"};
-  } else if (!answer.edited_input().empty() && !json_view::of(answer.edited_input()).is_object()) {
-    return claude_refusal{"The edited input is no JSON object"};
   } else {
+    auto why = why_not_allowed(answer, open.can_be_always);
+    if (!why.empty())
+      return claude_refusal{std::move(why)};
     line = claude_lines::allow(open.native, answer.edited_input().empty() ? open.input : answer.edited_input(),
-                               answer.option() == "always" ? open.rules : std::string{});
+                               answer.option() == "always" ? claude_lines::rule_of(json_view::of(open.input)["command"].text()) : std::string{});
   }
   requests_.erase(found);
   return line;
@@ -255,8 +302,10 @@ claude_line claude_stream::answer_hook(const internal::HookAnswer& answer) {
 
 // ---- what the program is asked ----
 
+std::string claude_stream::next_id() { return concat({"swarm-", ++controls_begun_}); }
+
 std::string claude_stream::next_request(control what, std::string option) {
-  auto id = concat({"swarm-", ++controls_begun_});
+  auto id = next_id();
   controls_.emplace(id, asked{what, std::move(option)});
   return id;
 }
@@ -270,15 +319,20 @@ claude_output claude_stream::interrupt() {
     denied += claude_lines::deny(requests_[id].native, "The user interrupted the turn", false);
     withdraw(id, "interrupted");
   }
-  if (controls_.size() < waiting_max)
-    out_.to_agent += claude_lines::interrupt(next_request(control::interrupt));
+  if (interrupts_.size() == waiting_max)
+    interrupts_.pop_front();
+  out_.to_agent += claude_lines::interrupt(interrupts_.emplace_back(next_id()), !waiting_.empty());
   out_.to_agent += denied;
   return std::exchange(out_, {});
 }
 
 claude_output claude_stream::set(const internal::SetOption& wish) {
+  if (options_.contains(wish.id()))
+    return {};
   option state;
-  if (options_.size() >= waiting_max) {
+  if (ended_) {
+    state.text = closed_;
+  } else if (options_.size() >= waiting_max) {
     state.text = "Too many options wait for the agent";
   } else {
     if (!wish.model().empty()) {
@@ -290,33 +344,53 @@ claude_output claude_stream::set(const internal::SetOption& wish) {
       ++state.unanswered;
     }
     if (state.unanswered > 0)
-      options_[wish.id()].unanswered += state.unanswered;
+      options_.emplace(wish.id(), state);
   }
-  if (state.unanswered == 0) {
-    auto& said = *say().mutable_option_state();
-    said.set_id(wish.id());
-    said.set_text(state.text);
-    said.set_model(about_.model());
-    said.set_mode(about_.mode());
-  }
+  if (state.unanswered == 0)
+    put_option(wish.id(), state.text);
   return std::exchange(out_, {});
 }
 
 void claude_stream::control_response(const json_view& response) {
   const members r{response};
-  auto found = controls_.find(r["request_id"].text());
+  const auto id = r["request_id"].text();
+  if (auto i = std::find(interrupts_.begin(), interrupts_.end(), id); i != interrupts_.end()) {
+    interrupts_.erase(i);
+    interrupted(r["response"]);
+    return;
+  }
+  auto found = controls_.find(id);
   if (found == controls_.end())
     return;
   const auto what = std::move(found->second);
   controls_.erase(found);
   if (what.what == control::initialize)
     initialized(response);
-  else if (what.what != control::interrupt)
+  else
     option_answered(what, r);
+}
+
+void claude_stream::interrupted(const json_view& response) {
+  for (const auto& prompt : response["cancelled"].elements(cancelled_max))
+    if (forget_waiting(prompt.text()))
+      dropped(prompt.text(), internal::PromptState::REFUSED, "The turn was interrupted before the agent began the prompt");
 }
 
 void claude_stream::initialized(const json_view& response) {
   const members r{response["response"]};
+  std::string why;
+  if (!response["subtype"].is("success"))
+    why = bounded(reason_or(response["error"].text(), "it gives no reason"), title_bytes_max);
+  else if (!r["hooks_applied"].is_true() || !r["hook_on_failure_supported"].is_true())
+    why = "it does not hold back a tool until the fabric has answered; use a newer version";
+  if (!why.empty()) {
+    closed_ = concat({"The agent cannot be driven: ", why});
+    auto& n = *say().mutable_notice();
+    n.set_kind("unusable");
+    n.set_text(closed_);
+    return;
+  }
+  closed_.clear();
   about_.set_version(bounded(r["claude_code_version"].text(), name_bytes_max));
   about_.set_mode(bounded(r["current_permission_mode"].text(), name_bytes_max));
   for (const auto& m : r["models"].elements(models_max))
@@ -339,13 +413,24 @@ void claude_stream::option_answered(const asked& what, const members& response) 
     about_.set_mode(bounded(std::move(mode), name_bytes_max));
   if (--state.unanswered > 0)
     return;
-  auto& said = *say().mutable_option_state();
-  said.set_id(what.option);
-  said.set_text(state.text);
-  said.set_model(about_.model());
-  said.set_mode(about_.mode());
+  put_option(what.option, state.text);
   options_.erase(what.option);
   announced_ = about_.SerializeAsString(); // this has said it
+}
+
+void claude_stream::put_option(const std::string& id, std::string_view text) {
+  auto& said = *say().mutable_option_state();
+  said.set_id(id);
+  said.set_text(std::string{text});
+  said.set_model(about_.model());
+  said.set_mode(about_.mode());
+}
+
+void claude_stream::give_up_options(std::string_view why) {
+  for (const auto& [id, state] : std::exchange(options_, {}))
+    put_option(id, why);
+  controls_.clear();
+  interrupts_.clear();
 }
 
 } // namespace swarm::agents

@@ -77,10 +77,16 @@ claude_output claude_stream::end() {
     return {};
   auto last = std::exchange(line_, {});
   take(last);
+  closed_ = "The agent has exited";
   put_cut_off();
   for (const auto& id : open_requests())
     withdraw(id, "the agent has exited");
   hooks_.clear();
+  if (std::exchange(has_item_of_no_turn_, false))
+    ++turns_; // its number is in an id
+  give_up_options(closed_);
+  if (std::exchange(background_, 0) > 0)
+    say().mutable_background()->set_running(0);
   if (turn_)
     end_turn(internal::TurnEnded::EXITED, "The agent's process ended in the middle of the turn", {}, 0);
   return std::exchange(out_, {});
@@ -153,7 +159,8 @@ void claude_stream::system(const members& frame) {
     n.set_text(concat({"The agent's service has not answered (", frame["error_status"].count(), " ", bounded(frame["error"].text(), name_bytes_max),
                        "); it is asked up to ", frame["max_retries"].count(), " times again"}));
   } else if (what.is("background_tasks_changed")) {
-    say().mutable_background()->set_running(static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size()));
+    background_ = static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size());
+    say().mutable_background()->set_running(background_);
   }
 }
 
@@ -172,6 +179,8 @@ void claude_stream::began_session(const members& frame) {
 }
 
 void claude_stream::announce() {
+  if (!closed_.empty())
+    return;
   auto now = about_.SerializeAsString();
   if (now == announced_)
     return;
@@ -182,6 +191,8 @@ void claude_stream::announce() {
 // ---- prompts and turns ----
 
 claude_line claude_stream::prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts) {
+  if (!closed_.empty())
+    return claude_refusal{closed_};
   if (waiting_.size() >= waiting_max)
     return claude_refusal{"The agent has too many prompts that it has not begun"};
   if (std::find(waiting_.begin(), waiting_.end(), id) != waiting_.end())
@@ -199,9 +210,9 @@ void claude_stream::lifecycle(const members& frame) {
     else if (!turn_)
       begin_turn(nullptr);
   } else if (state.is("completed") && forget_waiting(prompt)) {
-    refused(prompt, "The agent says that it has had this prompt before");
+    dropped(prompt, internal::PromptState::UNKNOWN, "The agent says that it has had this prompt before");
   } else if (state.is("cancelled") && forget_waiting(prompt)) {
-    refused(prompt, "The agent dropped the prompt before it began");
+    dropped(prompt, internal::PromptState::REFUSED, "The agent dropped the prompt before it began");
   }
 }
 
@@ -222,14 +233,15 @@ void claude_stream::consumed(const std::string& prompt) {
   state.set_turn(turn_->id);
 }
 
-void claude_stream::refused(const std::string& prompt, std::string_view why) {
+void claude_stream::dropped(const std::string& prompt, internal::PromptState::State as, std::string_view why) {
   auto& state = *say().mutable_prompt_state();
   state.set_id(prompt);
-  state.set_state(internal::PromptState::REFUSED);
+  state.set_state(as);
   state.set_text(std::string{why});
 }
 
 void claude_stream::begin_turn(const std::string* prompt) {
+  has_item_of_no_turn_ = false;
   turn_ = turn{.id = std::to_string(++turns_), .last_text = {}};
   auto& started = *say().mutable_turn_started();
   started.set_id(turn_->id);
@@ -262,6 +274,7 @@ void claude_stream::result_of_turn(const members& frame) {
 }
 
 void claude_stream::end_turn(internal::TurnEnded::Reason reason, std::string_view text, internal::TurnUsage usage, std::int64_t duration_ms) {
+  put_cut_off();
   streamed_ = {};
   for (const auto& call : turn_->calls)
     withdraw_calls_of(call, "the turn has ended");

@@ -39,14 +39,16 @@ public:
   static constexpr std::size_t part_bytes_max = 48 * limits::kib;         // of an item, a delta and a hook's input
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
-  static constexpr std::size_t open_max = 32;                     // permissions and questions
-  static constexpr std::size_t open_bytes_max = 64 * limits::mib; // of what they ask for
+  static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final
+  static constexpr std::size_t open_max = 32;                          // permissions and questions
+  static constexpr std::size_t open_bytes_max = 64 * limits::mib;      // of what they ask for
+  static constexpr std::size_t native_id_bytes_max = 16 * limits::kib; // of a request
   static constexpr std::size_t hooks_max = 64;
   static constexpr std::size_t waiting_max = 64; // prompts that no turn has yet, and options that are not set yet
   static constexpr std::size_t notices_max = 64; // of lines that cannot be read
   static constexpr std::size_t calls_max = 1024; // of one turn, without a result
 
-  /// Turns are numbered on from those of the program's earlier lives. `line_max` is smaller in tests.
+  /// Turns are numbered on from turns() of the program's life before, as it was after end(). `line_max` is smaller in tests.
   explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = line_bytes_max) : turns_(turns_before), line_max_(line_max) {}
 
   /// What the program has written, cut anywhere.
@@ -54,10 +56,11 @@ public:
   /// The program writes nothing more. A turn that is open ends, and nobody waits for answers.
   claude_output end();
 
-  /// The first line for the program; its answer is agent_started.
+  /// The first line for the program; its answer is agent_started, or a notice when the program would not hold back a tool until we have answered.
   std::string initialize();
+  /// Not before the program has answered to initialize() as it has to.
   claude_line prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts);
-  /// Each request is answered once. One that is refused for what the answer says stays open.
+  /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
   claude_line answer_hook(const internal::HookAnswer&);
   claude_output interrupt();
@@ -85,12 +88,12 @@ private:
   struct request {
     std::string native;
     std::string call;
-    std::string input;                  // JSON as it came
-    std::string rules;                  // to keep with "always"; empty = there is no such answer
-    std::vector<std::string> questions; // of a question
+    std::string input;  // JSON as it came
+    std::string digest; // SHA-256 of it
     bool is_question = false;
+    bool can_be_always = false;
   };
-  enum class control : std::uint8_t { initialize, interrupt, model, mode };
+  enum class control : std::uint8_t { initialize, model, mode };
   /// What was asked of the program, by the id of the request.
   struct asked {
     control what;
@@ -105,7 +108,7 @@ private:
     std::uint64_t block = 0;
     internal::ItemKind kind = internal::ITEM_KIND_UNSPECIFIED; // unspecified = no item is open
     std::uint64_t bytes = 0;
-    std::string end; // of its text
+    std::string text; // the end of a long one
   };
 
   // claude_stream.cpp
@@ -118,7 +121,7 @@ private:
   void announce();
   void lifecycle(const members& frame);
   void consumed(const std::string& prompt);
-  void refused(const std::string& prompt, std::string_view why);
+  void dropped(const std::string& prompt, internal::PromptState::State, std::string_view why);
   void begin_turn(const std::string* prompt);
   void result_of_turn(const members& frame);
   void end_turn(internal::TurnEnded::Reason reason, std::string_view text, internal::TurnUsage usage, std::int64_t duration_ms);
@@ -133,6 +136,7 @@ private:
   void tool_result(const members& block, const internal::ItemPart& head);
   void put_item(const internal::ItemPart& head, std::string_view body);
   void put_cut_off();
+  std::string own_item_id();
   void stream_event(const members& frame);
   void stream_delta(const json_view& delta);
   std::string item_id(const std::string& message, std::uint64_t block) const;
@@ -146,9 +150,13 @@ private:
   void control_cancelled(const std::string& native);
   void control_response(const json_view& response);
   void initialized(const json_view& response);
+  void interrupted(const json_view& response);
   void option_answered(const asked&, const members& response);
+  void put_option(const std::string& id, std::string_view text);
+  void give_up_options(std::string_view why);
   void withdraw(const std::string& id, std::string_view reason);
   void withdraw_calls_of(const std::string& call, std::string_view reason);
+  std::string next_id();
   std::string next_request(control, std::string option = {});
   std::size_t open_bytes() const;
 
@@ -162,18 +170,22 @@ private:
   std::size_t line_max_;
   std::optional<turn> turn_;
   std::vector<std::string> waiting_;
+  std::string closed_{"The agent has not introduced itself yet"}; // why it takes no prompt; empty = it does
   internal::AgentStarted about_;
   std::string announced_; // about_ as it was said last
   std::string directory_;
-  internal::TurnUsage cost_; // session_cost_usd, cost_known, context_*: what holds until the next result
+  std::uint32_t background_ = 0; // tasks
+  internal::TurnUsage cost_;     // session_cost_usd, cost_known, context_*: what holds until the next result
 
   streamed streamed_;
   std::deque<std::pair<std::string, std::uint64_t>> blocks_; // the newest messages and their next block
   std::uint64_t items_ = 0;                                  // that had no id
+  bool has_item_of_no_turn_ = false;                         // since the last turn, with an id of ours
 
   std::map<std::string, request> requests_;  // by id
   std::map<std::string, std::string> hooks_; // id to native id
   std::map<std::string, asked> controls_;
+  std::deque<std::string> interrupts_; // the newest that are not answered yet
   std::map<std::string, option> options_;
   std::uint64_t controls_begun_ = 0;
 };

@@ -1,9 +1,10 @@
 // The output of Claude Code, driven by a program: lines of any content, cut anywhere, and answers to what they ask. Input: a byte for the size of the
 // pieces, one for the answer, a piece that is the edited input, then the output.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "actors/agents/claude_stream.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -14,6 +15,9 @@ namespace {
 
 constexpr std::size_t frame_bytes_max = 60 * limits::kib; // of driver.proto
 constexpr std::size_t line_max = 8 * limits::kib;         // so that chance makes lines above it
+constexpr std::string_view introduction = R"({"type":"control_response","response":{"subtype":"success","request_id":"swarm-1",)"
+                                          R"("response":{"hooks_applied":true,"hook_on_failure_supported":true}}})"
+                                          "\n";
 
 /// What has to hold of all that a stream says.
 class listener {
@@ -33,7 +37,7 @@ public:
     SWARM_HOLDS(json_view::of(line).is_object());
   }
 
-  std::set<std::string> open;
+  std::map<std::string, std::string> open; // what is asked, by id
   bool in_turn = false;
 
 private:
@@ -42,8 +46,11 @@ private:
     SWARM_HOLDS(f.seq() == 0 && f.at_ms() == 0);
     std::string bytes;
     SWARM_HOLDS(f.SerializeToString(&bytes) && internal::FromDriver().ParseFromString(bytes)); // texts are UTF-8
-    if (f.has_request() && f.request().last())
-      SWARM_HOLDS(open.insert(f.request().id()).second && f.request().id().size() <= 128);
+    if (f.has_request()) {
+      body_ += f.request().body();
+      if (f.request().last())
+        SWARM_HOLDS(open.emplace(f.request().id(), std::exchange(body_, {})).second && f.request().id().size() <= 128);
+    }
     if (f.has_withdrawn())
       SWARM_HOLDS(open.erase(f.withdrawn().request_id()) == 1);
     if (f.has_turn_started())
@@ -63,6 +70,7 @@ private:
   }
 
   std::string item_; // that is not whole yet
+  std::string body_; // of a request that is not whole yet
 };
 
 std::string all_of(const claude_output& o) {
@@ -79,6 +87,8 @@ void answer_all(claude_stream& stream, listener& heard, std::uint8_t way, const 
     internal::Answer answer;
     answer.set_request_id(id);
     answer.set_option(options[way % 4]);
+    SWARM_HOLDS(!stream.answer(answer)); // to nothing that was asked
+    answer.set_digest(sha256(heard.open[id]));
     answer.set_edited_input(way % 8 < 4 ? "" : edited);
     (*answer.mutable_answers())["Which?"] = edited;
     if (auto line = stream.answer(answer)) {
@@ -109,6 +119,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   listener heard;
   for (auto* stream : {&whole, &cut}) {
     listener::is_line(stream->initialize());
+    SWARM_HOLDS(!stream->prompt("p", {}));
+    stream->read(introduction);
     SWARM_HOLDS(stream->prompt("p", {}));
   }
   auto at_once = whole.read(output);
@@ -122,7 +134,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SWARM_HOLDS(all_of(at_once) == all_of(pieces));
 
   auto requests = whole.open_requests();
-  SWARM_HOLDS(std::set<std::string>(requests.begin(), requests.end()) == heard.open && requests.size() <= claude_stream::open_max);
+  SWARM_HOLDS(requests.size() == heard.open.size() && requests.size() <= claude_stream::open_max);
+  SWARM_HOLDS(std::all_of(requests.begin(), requests.end(), [&](const auto& id) { return heard.open.contains(id); }));
   if (way < 128)
     answer_all(whole, heard, way, edited);
   else

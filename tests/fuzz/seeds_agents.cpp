@@ -223,6 +223,8 @@ void add_native_lines(texts out) {
     R"("permission_suggestions":[{"type":"addRules","rules":[],"behavior":"allow","destination":"x"}],"tool_use_id":"t"}}
 {"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"AskUserQuestion","input":{"questions":[{"question":"Which?",)"
     R"("options":[{"label":"A"}],"multiSelect":true}]}}}
+{"type":"control_request","request_id":"b","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"x"},"permission_suggestions":)"
+    R"([{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"x"}],"behavior":"allow","destination":"x"}]}}
 {"type":"control_request","request_id":"h","request":{"subtype":"hook_callback","input":{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}}}
 )";
   const std::string over = R"({"type":"control_cancel_request","request_id":"r"}

@@ -134,6 +134,7 @@ private:
     }
     internal::Answer answer;
     answer.set_request_id(id);
+    answer.set_digest(digest_of(out_.said, id));
     answer.set_option(said["behavior"] == "deny" ? "deny" : said.contains("updatedPermissions") ? "always" : "allow");
     answer.set_text(said.value("message", ""));
     answer.set_ends_turn(said.value("interrupt", false));
@@ -234,6 +235,17 @@ claude_replay replay_claude(const std::vector<json>& recording, const slicing& c
     else if (entry.contains("exit"))
       p.end();
   return p.done();
+}
+
+std::string digest_of(const std::vector<internal::FromDriver>& said, const std::string& id) {
+  std::string body;
+  bool is_whole = true;
+  for (const auto& f : said)
+    if (f.has_request() && f.request().id() == id) {
+      body = (is_whole ? std::string{} : body) + f.request().body();
+      is_whole = f.request().last();
+    }
+  return sha256(body);
 }
 
 std::vector<std::string> story_of(const std::vector<internal::FromDriver>& said) {

@@ -31,6 +31,9 @@ struct claude_replay {
 };
 claude_replay replay_claude(const std::vector<nlohmann::json>& recording, const slicing& = whole);
 
+/// SHA-256 of the body of what was asked last under this id: an answer to it repeats it.
+std::string digest_of(const std::vector<internal::FromDriver>&, const std::string& id);
+
 /// One line for each body, for people; without deltas, hooks and what the agent says of itself.
 std::vector<std::string> story_of(const std::vector<internal::FromDriver>&);
 

@@ -1,67 +1,31 @@
+// What Claude Code asks, and the answers.
 #include <algorithm>
-#include <random>
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
-#include "actors/agents/claude_stream.hpp"
 #include "actors/base/text.hpp"
-#include "tests/support/claude_recording.hpp"
+#include "tests/support/claude_world.hpp"
 
 using namespace swarm;
 using namespace swarm::agents;
+using world = test::claude_world;
 using json = nlohmann::json;
 using lines = std::vector<std::string>;
+using test::body_of, test::call_block;
 
 namespace {
 
-/// A stream in whose first turn things are written as the program writes them.
-class world {
-public:
-  explicit world(std::size_t line_max = claude_stream::line_bytes_max) : stream(0, line_max) {
-    read({{"type", "system"}, {"subtype", "init"}, {"session_id", "s"}, {"model", "m"}, {"cwd", "/repo"}});
-    said.clear();
-  }
-  claude_output write(const std::string& bytes) {
-    auto o = stream.read(bytes);
-    said.insert(said.end(), o.said.begin(), o.said.end());
-    return o;
-  }
-  claude_output read(const json& frame) { return write(frame.dump() + "\n"); }
-  claude_output ask(const std::string& id, const json& input, const std::string& tool = "Write", const json& further = json::object()) {
-    json request{{"subtype", "can_use_tool"}, {"tool_name", tool}, {"input", input}, {"tool_use_id", "call of " + id}};
-    request.update(further);
-    return read({{"type", "control_request"}, {"request_id", id}, {"request", request}});
-  }
-  claude_output block(const std::string& message, const json& content, const std::string& parent = {}) {
-    json frame{{"type", "assistant"}, {"message", {{"id", message}, {"content", json::array({content})}}}};
-    if (!parent.empty())
-      frame["parent_tool_use_id"] = parent;
-    return read(frame);
-  }
-  claude_output result(const std::string& call, const json& content) {
-    json block{{"type", "tool_result"}, {"tool_use_id", call}, {"content", content}};
-    return read({{"type", "user"}, {"message", {{"content", json::array({block})}}}});
-  }
-  claude_output ends(double cost) { return read({{"type", "result"}, {"is_error", false}, {"total_cost_usd", cost}}); }
-  claude_line answer(const std::string& id, const std::string& option, const std::string& edited = {}) {
-    internal::Answer a;
-    a.set_request_id(id);
-    a.set_option(option);
-    a.set_edited_input(edited);
-    return stream.answer(a);
-  }
-  lines story() const { return test::story_of(said); }
-
-  claude_stream stream;
-  std::vector<internal::FromDriver> said;
-};
-
-json text(const std::string& words) { return {{"type", "text"}, {"text", words}}; }
-json call(const std::string& id, const std::string& tool) { return {{"type", "tool_use"}, {"id", id}, {"name", tool}, {"input", json::object()}}; }
 const json rules =
   json::parse(R"([{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"x"}],"behavior":"allow","destination":"localSettings"},
                                    {"type":"setMode","mode":"acceptEdits","destination":"session"}])");
+
+internal::SetOption option(const std::string& id, const std::string& model, const std::string& mode) {
+  internal::SetOption out;
+  out.set_id(id);
+  out.set_model(model);
+  out.set_mode(mode);
+  return out;
+}
 
 /// What an answer gives the program.
 json given(const claude_line& line) {
@@ -69,16 +33,7 @@ json given(const claude_line& line) {
   return json::parse(*line)["response"]["response"];
 }
 
-std::string body_of(const std::vector<internal::FromDriver>& said) {
-  std::string out;
-  for (const auto& f : said)
-    out += f.has_item() ? f.item().body() : f.request().body();
-  return out;
-}
-
 } // namespace
-
-// ---- requests and their answers ----
 
 TEST_CASE("a request is answered once") {
   world w;
@@ -88,6 +43,19 @@ TEST_CASE("a request is answered once") {
   CHECK_FALSE(w.answer("r", "deny"));
   CHECK_FALSE(w.answer("other", "allow"));
   CHECK(w.stream.open_requests().empty());
+}
+
+TEST_CASE("an answer to other bytes than those that the agent asks for now leaves the request open") {
+  world w;
+  w.ask("r", {{"command", "ls"}}, "Bash");
+  const auto to_first = w.to("r", "allow");
+  w.ask("r", {{"command", "rm -rf ."}}, "Bash");
+  CHECK_FALSE(w.stream.answer(to_first));
+  auto without_digest = w.to("r", "deny");
+  without_digest.clear_digest();
+  CHECK_FALSE(w.stream.answer(without_digest));
+  CHECK(w.stream.open_requests() == lines{"r"});
+  CHECK(given(w.answer("r", "allow"))["updatedInput"]["command"] == "rm -rf .");
 }
 
 TEST_CASE("the agent gets exactly the bytes that a person has decided on") {
@@ -128,6 +96,38 @@ TEST_CASE("always keeps the rule for the session and widens nothing else") {
   CHECK(kept[0] == json{{"type", "addRules"}, {"rules", rules[0]["rules"]}, {"behavior", "allow"}, {"destination", "session"}});
 }
 
+TEST_CASE("always does not keep a rule for an input that the person has changed") {
+  world w;
+  w.ask("r", {{"command", "x"}}, "Bash", {{"permission_suggestions", rules}});
+  CHECK_FALSE(w.answer("r", "always", R"({"command":"y"})"));
+  auto once = given(w.answer("r", "allow", R"({"command":"y"})"));
+  CHECK(once["updatedInput"]["command"] == "y");
+  CHECK_FALSE(once.contains("updatedPermissions"));
+}
+
+TEST_CASE("always is offered for rules only that allow the command that is shown and nothing else") {
+  using rules_of = std::vector<json>;
+  auto offered = [](const std::string& tool, const std::string& command, const rules_of& suggested) {
+    world w;
+    const json suggestion{{"type", "addRules"}, {"rules", suggested}, {"behavior", "allow"}, {"destination", "localSettings"}};
+    w.ask("r", {{"command", command}}, tool, {{"permission_suggestions", json::array({suggestion})}});
+    const bool is_offered = w.said.back().request().can_be_always();
+    CHECK(is_offered == static_cast<bool>(w.answer("r", "always")));
+    return is_offered;
+  };
+  const auto rule = [](const std::string& tool, const std::string& content) { return json{{"toolName", tool}, {"ruleContent", content}}; };
+  CHECK(offered("Bash", "npm test", rules_of{rule("Bash", "npm test")}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{rule("Bash", "npm:*")}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{rule("Bash", "npm test:*")}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{json{{"toolName", "Bash"}}}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{rule("Write", "npm test")}));
+  CHECK_FALSE(offered("Write", "npm test", rules_of{rule("Write", "npm test")}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{rule("Bash", "npm test"), rule("Bash", "npm:*")}));
+  CHECK_FALSE(offered("Bash", "npm test", rules_of{}));
+  for (const std::string compound : {"ls *", "npm:*", "a; b", "a && b", "a | b", "a & b", "a > b", "a $(b)", "a `b`", "a $B", "a\nb", "(a)"})
+    CHECK_FALSE(offered("Bash", compound, rules_of{rule("Bash", compound)}));
+}
+
 TEST_CASE("always is not offered where the agent would ask again or has no rule") {
   world w;
   w.ask("blocked", {{"command", "x"}}, "Bash", {{"permission_suggestions", rules}, {"blocked_path", "/x"}});
@@ -141,9 +141,7 @@ TEST_CASE("a question takes answers to its own parts only") {
   world w;
   const json input{{"questions", {{{"question", "Which?"}, {"options", {{{"label", "A"}}}}}, {{"question", "How?"}, {"options", json::array()}}}}};
   w.ask("q", input, "AskUserQuestion");
-  internal::Answer a;
-  a.set_request_id("q");
-  a.set_option("allow");
+  auto a = w.to("q", "allow");
   CHECK_FALSE(w.stream.answer(a));
   (*a.mutable_answers())["Other?"] = "B";
   CHECK_FALSE(w.stream.answer(a));
@@ -158,6 +156,34 @@ TEST_CASE("the option answers a question that has one part") {
   world w;
   w.ask("q", {{"questions", {{{"question", "Which?"}}}}}, "AskUserQuestion");
   CHECK(given(w.answer("q", "A"))["updatedInput"]["answers"] == json{{"Which?", "A"}});
+}
+
+TEST_CASE("allow is no choice of a question that has no such choice") {
+  world w;
+  w.ask("q", {{"questions", {{{"question", "Which?"}, {"options", {{{"label", "A"}}}}}}}}, "AskUserQuestion");
+  CHECK_FALSE(w.answer("q", "allow"));
+  CHECK_FALSE(w.answer("q", "always"));
+  CHECK(given(w.answer("q", "A"))["updatedInput"]["answers"] == json{{"Which?", "A"}});
+  w.ask("p", {{"questions", {{{"question", "May it?"}, {"options", {{{"label", "allow"}}}}}}}}, "AskUserQuestion");
+  CHECK(given(w.answer("p", "allow"))["updatedInput"]["answers"] == json{{"May it?", "allow"}});
+}
+
+TEST_CASE("a question is answered by the texts that it shows however long or alike its parts are") {
+  world w;
+  const std::string begin(2000, 'w');
+  json parts = json::array();
+  for (const auto& text : {begin + " first", begin + " second", std::string{"Same?"}, std::string{"Same?"}})
+    parts.push_back({{"question", text}, {"options", json::array()}});
+  auto said = w.ask("q", {{"questions", parts}}, "AskUserQuestion").said;
+  REQUIRE(said.size() == 1);
+  const auto& shown = said[0].request().choices();
+  REQUIRE(shown.size() == 4);
+  auto a = w.to("q", "allow");
+  for (int i = 0; i < 3; ++i) {
+    CHECK(shown[i].question().size() <= 1024);
+    (*a.mutable_answers())[shown[i].question()] = std::to_string(i);
+  }
+  CHECK(given(w.stream.answer(a))["updatedInput"]["answers"] == json{{begin + " first", "0"}, {begin + " second", "1"}, {"Same?", "2"}});
 }
 
 TEST_CASE("a request that the agent withdraws or whose tool has a result takes no answer any more") {
@@ -175,7 +201,7 @@ TEST_CASE("a request that the agent withdraws or whose tool has a result takes n
 
 TEST_CASE("the end of a turn withdraws what the turn asked but not what a task beside it asks") {
   world w;
-  w.block("m", call("call of mine", "Write"));
+  w.block("m", call_block("call of mine", "Write"));
   w.ask("mine", json::object());
   w.ask("beside", json::object());
   w.ends(1);
@@ -193,7 +219,17 @@ TEST_CASE("an id that comes again while it is open stands for the newer request"
   }
 }
 
-TEST_CASE("an id of any length or content comes back to the agent as it was") {
+TEST_CASE("an id that is longer than any of the agent's own is refused and not kept") {
+  world w;
+  const std::string id(claude_stream::native_id_bytes_max + 1, 'x');
+  auto o = w.ask(id, json::object());
+  CHECK(o.said.empty());
+  CHECK(json::parse(o.to_agent)["response"]["subtype"] == "error");
+  CHECK(json::parse(o.to_agent)["response"]["request_id"] == id);
+  CHECK(w.stream.open_requests().empty());
+}
+
+TEST_CASE("an id of any content comes back to the agent as it was") {
   world w;
   for (const std::string& id : {std::string(5000, 'x'), std::string{"\n\"\\\x01"}, std::string{"swarm-1"}}) {
     w.ask(id, json::object());
@@ -241,6 +277,39 @@ TEST_CASE("an interrupt withdraws first and its lines free whoever waits") {
   CHECK_FALSE(w.answer("r", "allow"));
 }
 
+TEST_CASE("an interrupt reaches the agent however much it has not answered") {
+  world w;
+  for (std::size_t i = 0; i < claude_stream::waiting_max; ++i)
+    CHECK_FALSE(w.stream.set(option(std::to_string(i), "m", "plan")).to_agent.empty());
+  CHECK(test::story_of(w.stream.set(option("more", "m", "")).said) == lines{"option more: Too many options wait for the agent"});
+  for (int i = 0; i < 1000; ++i)
+    CHECK(json::parse(w.stream.interrupt().to_agent)["request"] == json{{"subtype", "interrupt"}});
+}
+
+TEST_CASE("an interrupt drops the prompts that the agent has not begun and each of them is refused once") {
+  world w;
+  CHECK(w.stream.prompt("first", {}));
+  CHECK(w.stream.prompt("second", {}));
+  const auto asked = json::parse(w.stream.interrupt().to_agent);
+  CHECK(asked["request"]["cancel_queued"] == true);
+  const json answer{{"subtype", "success"}, {"request_id", asked["request_id"]}, {"response", {{"cancelled", {"other", "first"}}}}};
+  CHECK(test::story_of(w.read({{"type", "control_response"}, {"response", answer}}).said) == lines{"prompt REFUSED "});
+  CHECK(w.read({{"type", "control_response"}, {"response", answer}}).said.empty());
+  CHECK(w.read({{"type", "command_lifecycle"}, {"command_uuid", "first"}, {"state", "cancelled"}}).said.empty());
+  CHECK(w.stream.waiting_prompts() == lines{"second"});
+}
+
+TEST_CASE("an option that is asked for again before its answer changes nothing") {
+  world w;
+  auto id_of = [](const claude_output& o) { return json::parse(o.to_agent)["request_id"]; };
+  const auto asked = id_of(w.stream.set(option("o", "m2", "")));
+  auto again = w.stream.set(option("o", "m2", ""));
+  CHECK(again.to_agent.empty());
+  CHECK(again.said.empty());
+  const json answer{{"subtype", "success"}, {"request_id", asked}, {"response", {{"model", "m2"}}}};
+  CHECK(test::story_of(w.read({{"type", "control_response"}, {"response", answer}}).said) == lines{"option o: set"});
+}
+
 TEST_CASE("a request that a driver does not know is refused at once") {
   world w;
   auto o = w.read({{"type", "control_request"}, {"request_id", "e"}, {"request", {{"subtype", "elicitation"}}}});
@@ -271,187 +340,4 @@ TEST_CASE("a request without an input and lines with a NUL make no broken line")
   CHECK(given(w.answer("r", "allow"))["updatedInput"] == json::object());
   w.ask("s", json::object());
   CHECK_FALSE(w.answer("s", "allow", std::string{"{}\0x", 4}));
-}
-
-// ---- items ----
-
-TEST_CASE("blocks of a message have ids of their own that stay and those of others do not disturb them") {
-  world w;
-  w.block("m", text("one"));
-  w.block("other", text("nested"), "call");
-  w.block("m", text("two"));
-  w.block("", text("three"));
-  w.block("", text("four"));
-  lines ids;
-  for (const auto& f : w.said)
-    ids.push_back(f.item().id());
-  CHECK(ids == lines{"m:0", "other:0", "m:1", "item-1", "item-2"});
-  CHECK(w.said[1].item().nested());
-  CHECK(w.said[1].item().of() == "call");
-}
-
-TEST_CASE("a result of 5 MB comes in parts that fit a frame and are cut between characters") {
-  world w;
-  std::string output;
-  while (output.size() < 5'000'000)
-    output += "\u2014 a line of the output\n";
-  auto said = w.result("c", output).said;
-  for (const auto& f : said) {
-    CHECK(f.item().of() == "c");
-    if (f.ByteSizeLong() >= 60 * limits::kib || !is_utf8(f.item().body()) || f.item().last() != (&f == &said.back()))
-      CHECK(false);
-  }
-  CHECK(body_of(said) == output);
-}
-
-TEST_CASE("half characters of a text that somebody has cut do not lose the frame") {
-  world w;
-  w.write(R"({"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"cut \ud83d"}]}})"
-          "\n");
-  w.write("{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"content\":[{\"type\":\"text\",\"text\":\"cut \xf0\x9f\"}]}}\n");
-  REQUIRE(w.said.size() == 2);
-  CHECK(w.said[0].item().body() == "cut \ufffd");
-  CHECK(w.said[1].item().body().starts_with("cut \ufffd"));
-}
-
-TEST_CASE("what streams is known whole until it is an item") {
-  world w;
-  auto event = [&](const json& e) { w.read({{"type", "stream_event"}, {"event", e}}); };
-  event({{"type", "message_start"}, {"message", {{"id", "m"}}}});
-  event({{"type", "content_block_start"}, {"index", 0}, {"content_block", {{"type", "text"}}}});
-  const std::string piece(30'000, 'x');
-  for (int i = 0; i < 3; ++i)
-    event({{"type", "content_block_delta"}, {"delta", {{"type", "text_delta"}, {"text", piece}}}});
-  auto open = w.stream.open_item();
-  REQUIRE(open);
-  CHECK(open->item_id() == "m:0");
-  CHECK(open->text().size() == claude_stream::part_bytes_max);
-  CHECK(open->offset() + open->text().size() == 90'000);
-  w.block("m", text("done"));
-  CHECK_FALSE(w.stream.open_item());
-  CHECK(w.said.back().item().id() == "m:0");
-}
-
-// ---- turns and cost ----
-
-TEST_CASE("the cost of a session is what the program says last and no sum of it") {
-  world w;
-  w.ends(0.5);
-  w.read({{"type", "system"}, {"subtype", "init"}});
-  w.ends(0.75);
-  CHECK(w.said.back().turn_ended().usage().session_cost_usd() == doctest::Approx(0.75));
-  w.read({{"type", "system"}, {"subtype", "init"}});
-  w.read({{"type", "result"}, {"is_error", false}});
-  CHECK(w.said.back().turn_ended().usage().session_cost_usd() == doctest::Approx(0.75));
-}
-
-TEST_CASE("an end of the output ends the turn once and leaves nothing open") {
-  world w;
-  w.ask("r", json::object());
-  w.block("m", text("last words"));
-  auto o = w.stream.end();
-  CHECK(test::story_of(o.said) == lines{"asks no more: the agent has exited", "turn 1 EXITED: The agent's process ended in the midd..."});
-  CHECK(o.said.back().turn_ended().last_text() == "last words");
-  CHECK(w.stream.end().said.empty());
-  CHECK(w.ends(1).said.empty());
-  CHECK_FALSE(w.answer("r", "allow"));
-}
-
-TEST_CASE("what streamed when the program ended stays as an item that is cut off") {
-  auto recording = test::claude_recording("text");
-  auto streams = [](const json& entry) {
-    return entry.contains("from") && entry["from"].contains("event") && entry["from"]["event"].contains("delta");
-  };
-  auto first = std::find_if(recording.begin(), recording.end(), streams);
-  recording.erase(first + 3, recording.end());
-  recording.push_back({{"exit", nullptr}});
-  auto said = test::replay_claude(recording).said;
-  CHECK(test::story_of(said).back() == "turn 1 EXITED: The agent's process ended in the midd...");
-  std::string streamed;
-  for (const auto& f : said)
-    streamed += f.delta().text();
-  CHECK_FALSE(streamed.empty());
-  CHECK(body_of(said) == streamed);
-  CHECK(said.back().turn_ended().last_text() == streamed);
-}
-
-TEST_CASE("a prompt that the agent drops or has had before is refused and one that it never began is known") {
-  claude_stream stream;
-  const std::vector<claude_lines::prompt_part> parts{{"hello"}};
-  for (const char* id : {"dropped", "repeated", "waiting"})
-    CHECK(stream.prompt(id, parts));
-  CHECK_FALSE(stream.prompt("waiting", parts));
-  std::string frames;
-  for (auto [id, state] : {std::pair{"dropped", "cancelled"}, {"repeated", "completed"}, {"unknown", "completed"}})
-    frames += json{{"type", "command_lifecycle"}, {"command_uuid", id}, {"state", state}}.dump() + "\n";
-  CHECK(test::story_of(stream.read(frames).said) == lines{"prompt REFUSED ", "prompt REFUSED "});
-  CHECK(stream.waiting_prompts() == lines{"waiting"});
-}
-
-// ---- what is no frame ----
-
-TEST_CASE("an endless line is skipped to its end and said once") {
-  world w{1000};
-  w.write(std::string(700, 'x'));
-  w.write(std::string(700, 'x'));
-  w.write(std::string(5000, 'x'));
-  w.write("\n");
-  w.block("m", text("after"));
-  CHECK(w.story() == lines{"notice unreadable", "says: after"});
-}
-
-TEST_CASE("lines that are no frames are said in part and not for ever") {
-  world w;
-  w.write("\x1b[31mhello " + std::string(10'000, 'x') + "\n\n  \r\n");
-  REQUIRE(w.said.size() == 1);
-  CHECK(w.said[0].notice().text().size() < 1000);
-  CHECK(w.said[0].notice().text().find('\x1b') == std::string::npos);
-  for (int i = 0; i < 1000; ++i)
-    w.write("garbage\n");
-  CHECK(w.said.size() == claude_stream::notices_max);
-}
-
-TEST_CASE("garbage between the frames of a recording changes nothing but notices") {
-  const auto recording = test::claude_recording("tools");
-  const auto plain = test::story_of(test::replay_claude(recording).said);
-  std::mt19937_64 random{42};
-  auto with_garbage = [&](const std::string& text) {
-    std::string out;
-    for (std::size_t at = 0; at < text.size();) {
-      auto end = text.find('\n', at) + 1;
-      out += text.substr(at, end - at);
-      at = end;
-      for (auto n = random() % 3; n > 0; --n) {
-        std::string junk = random() % 2 == 0 ? "{\"type\":\"no such type\",\"x\":[1]}" : "{\"type\":";
-        for (auto i = random() % 20; i > 0; --i)
-          junk += static_cast<char>(random() % 2 == 0 ? random() : '"');
-        std::replace(junk.begin(), junk.end(), '\n', ' ');
-        out += junk + "\n";
-      }
-    }
-    return lines{out};
-  };
-  auto story = test::story_of(test::replay_claude(recording, with_garbage).said);
-  story.erase(std::remove(story.begin(), story.end(), "notice unreadable"), story.end());
-  CHECK(story == plain);
-}
-
-TEST_CASE("wherever a recording breaks off every turn ends and nobody waits") {
-  const auto recording = test::claude_recording("interrupt");
-  for (std::size_t n = 0; n < recording.size(); ++n) {
-    auto cut = std::vector(recording.begin(), recording.begin() + static_cast<std::ptrdiff_t>(n));
-    cut.push_back({{"exit", nullptr}});
-    int turns = 0, requests = 0, ended = 0, over = 0, cut_off = 0;
-    const auto said = test::replay_claude(cut).said;
-    for (const auto& f : said) {
-      turns += f.has_turn_started();
-      ended += f.has_turn_ended();
-      requests += f.has_request();
-      over += f.has_withdrawn();
-      cut_off += f.has_turn_ended() && f.turn_ended().reason() == internal::TurnEnded::EXITED;
-    }
-    CHECK(turns == ended);
-    CHECK(requests == over); // in this recording nothing is answered in time
-    CHECK(cut_off <= 1);
-  }
 }

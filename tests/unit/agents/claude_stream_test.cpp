@@ -75,7 +75,8 @@ TEST_CASE("recorded: the lines for Claude Code are those that it understood") {
     const auto r = replayed(name);
     for (const auto& line : r.differing)
       CHECK_MESSAGE(false, line.dump());
-    CHECK(r.refusals.size() == (name == "interrupt" ? 1 : 0)); // an answer that came too late
+    // an answer that came too late, and a prompt for an agent that has not introduced itself
+    CHECK(r.refusals.size() == (name == "interrupt" || name == "resume-unknown" ? 1 : 0));
     for (const auto& line : r.lines)
       CHECK(line.find('\n') == line.size() - 1);
   }
@@ -243,6 +244,15 @@ TEST_CASE("recorded: what a subagent hears is told as part of the call that bega
   const auto nested = those(said, [](const auto& f) { return f.has_item() && f.item().nested(); });
   REQUIRE(nested.size() == 1);
   CHECK(nested.front().item().of() == "toolu_fake1");
+}
+
+TEST_CASE("recorded: what the driver names itself is not repeated in a second life of the program") {
+  auto lives = test::claude_recording("subagent");
+  const auto second = lives;
+  lives.insert(lives.end(), second.begin(), second.end());
+  const auto own = those(test::replay_claude(lives).said, [](const auto& f) { return f.has_item() && f.item().id().starts_with("item-"); });
+  REQUIRE(own.size() == 2);
+  CHECK(own[0].item().id() != own[1].item().id());
 }
 
 TEST_CASE("recorded: a hook that denies keeps the tool from running and after a tool nobody is waited for") {
