@@ -121,6 +121,8 @@ std::optional<disk_failure> conversation_log::go_on_in(const segment_head& last,
     return failed_to(cannot_open, frames.error());
   view_.end = frames.at();
   must_rewrite_ = true;
+  // No row vouches for anything in it, so that the last sync of its name may have failed.
+  has_unsynced_name_ = options_.synced <= last.base.offset;
   const auto whole = view_.end.offset;
   const auto known_to = std::max(unreadable_to_, options_.synced);
   if (frames.is_whole() && known_to <= whole)

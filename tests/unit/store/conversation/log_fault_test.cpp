@@ -88,6 +88,8 @@ TEST_CASE("a name that could not be synced is synced before anything in its file
   w.disk.fail_at(5, std::errc::io_error); // make, head, sync, name, sync of the name
   CHECK_FALSE(w.log->append(text_frame("b")));
   w.append("c");
+  SUBCASE("in the same process") {}
+  SUBCASE("in the next one") { w.open(); }
   w.disk.fail_at(1, std::errc::io_error);
   CHECK(w.log->sync());
   CHECK(w.log->synced() == 300 + frame_head_bytes);
