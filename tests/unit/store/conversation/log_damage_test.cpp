@@ -117,6 +117,7 @@ TEST_CASE("files of arbitrary bytes give an empty log, not a frame") {
     CAPTURE(seed);
     std::mt19937_64 dice{seed};
     log_world w;
+    REQUIRE_FALSE(w.disk.make_directory("/log"));
     for (auto n = dice() % 4; n > 0; --n) {
       const auto name = "/log/" + log_world::file_name(dice() >> (dice() % 64));
       if (!w.disk.open(name, disk::how::make))

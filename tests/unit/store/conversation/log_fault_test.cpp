@@ -77,7 +77,33 @@ TEST_CASE("what is durable needs no sync, nor does what a row says is") {
   w.open();
   CHECK(w.log->synced() == w.log->end().offset);
   w.sync();
-  CHECK(w.disk.operations() == before);
+  CHECK(w.disk.operations() == before + 1); // of the directory's name, by opening
+}
+
+TEST_CASE("the names of a log's directories are durable before anything in the log counts as durable") {
+  for (std::uint64_t k = 1; k <= 4; ++k) { // /a, its name, /a/log, its name
+    CAPTURE(k);
+    log_world w;
+    w.disk.fail_at(k, std::errc::io_error);
+    CHECK_FALSE(conversation_log::open(w.disk, "/a/log", w.options));
+    for (bool again : {false, true}) {
+      auto opened = conversation_log::open(w.disk, "/a/log", w.options);
+      REQUIRE(opened);
+      if (again)
+        CHECK(read_all(**opened).bodies() == texts{"a"});
+      else
+        REQUIRE((*opened)->append(text_frame("a")));
+      REQUIRE_FALSE((*opened)->sync());
+      w.disk.reboot();
+    }
+  }
+}
+
+TEST_CASE("a log opens in a directory among others that this user may not read") {
+  log_world w;
+  w.open();
+  w.disk.fail_at(1, std::errc::permission_denied);
+  CHECK(w.open().end().offset == 0);
 }
 
 TEST_CASE("a name that could not be synced is synced before anything in its file counts as durable") {
@@ -234,6 +260,7 @@ TEST_CASE("a strange file far behind the end does not move the end, wherever it 
 TEST_CASE("a log goes on behind the only file there is, whose head is damaged, wherever it begins") {
   for (std::uint64_t base : {0ull, 5000ull, 1ull << 59}) {
     log_world w;
+    REQUIRE_FALSE(w.disk.make_directory("/log"));
     REQUIRE(w.disk.open("/log/" + log_world::file_name(base), disk::how::make));
     w.open();
     CHECK(w.log->opened().is_new == (base == 0));
