@@ -47,8 +47,8 @@ public:
   }
 
   disk_result<std::size_t> read_at(std::uint64_t offset, std::span<char> to) override {
-    if (!disk_->powered())
-      return fault_disk::dead();
+    if (auto error = disk_->admit_read())
+      return error;
     const auto& bytes = data_->now;
     const auto n = offset < bytes.size() ? std::min<std::size_t>(to.size(), bytes.size() - offset) : 0;
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(n == 0 ? 0 : offset), n, to.begin());
@@ -103,6 +103,10 @@ std::error_code fault_disk::admit() {
     return dead();
   }
   return operations_ == fail_at_ ? std::make_error_code(why_) : std::error_code{};
+}
+
+std::error_code fault_disk::admit_read() {
+  return !powered_ || ++reads_ == fail_read_at_ ? std::make_error_code(std::errc::io_error) : std::error_code{};
 }
 
 disk_result<std::unique_ptr<disk_file>> fault_disk::open(const fs::path& path, how mode) {
@@ -214,7 +218,7 @@ void fault_disk::reboot(std::optional<std::uint64_t> seed) {
   now_ = synced_;
   for (auto& [name, data] : now_.files)
     lose_unsynced(*data, seed ? &dice : nullptr);
-  operations_ = cut_at_ = fail_at_ = 0;
+  operations_ = reads_ = cut_at_ = fail_at_ = fail_read_at_ = 0;
   full_ = false;
   powered_ = true;
 }

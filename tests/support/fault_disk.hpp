@@ -50,11 +50,15 @@ public:
     fail_at_ = operations_ + k;
     why_ = why;
   }
+  /// Reads so far.
+  std::uint64_t reads() const noexcept { return reads_; }
+  /// The k-th read from now fails.
+  void fail_read_at(std::uint64_t k) { fail_read_at_ = reads_ + k; }
   /// Writes of more than nothing fail from now on, after a half of their bytes, and neither files nor directories are made.
   void fill(bool full) { full_ = full; }
   /// Nothing fails any more. What was lost before stays lost.
   void heal() {
-    cut_at_ = fail_at_ = 0;
+    cut_at_ = fail_at_ = fail_read_at_ = 0;
     full_ = false;
   }
   /// The power goes, if it has not, and comes back. Of what was not synced, names up to a random one survive, and random changes to files, some of
@@ -84,12 +88,15 @@ private:
   void change_names(const std::filesystem::path& directory, std::function<void(tree&)>);
   static std::error_code dead() { return std::make_error_code(std::errc::io_error); }
   std::error_code admit();
+  std::error_code admit_read();
 
   tree now_, synced_;
   std::vector<change> unsynced_; // to names
   std::uint64_t operations_ = 0;
+  std::uint64_t reads_ = 0;
   std::uint64_t cut_at_ = 0;
   std::uint64_t fail_at_ = 0;
+  std::uint64_t fail_read_at_ = 0;
   std::errc why_ = std::errc::io_error;
   bool full_ = false;
   bool powered_ = true;

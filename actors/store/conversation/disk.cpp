@@ -130,6 +130,8 @@ disk& system_disk() {
   return the_machine;
 }
 
+bool is_lost(std::error_code error) noexcept { return error == std::errc::io_error || error == std::errc::no_such_file_or_directory; }
+
 bool disk_failure::is_full() const noexcept {
   return code == std::errc::no_space_on_device || (code.category() == std::generic_category() && code.value() == EDQUOT);
 }

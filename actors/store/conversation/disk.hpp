@@ -63,6 +63,9 @@ private:
 /// The machine's. Any thread may use it.
 disk& system_disk();
 
+/// The disk has lost what was to be read, so trying again is of little use.
+bool is_lost(std::error_code) noexcept;
+
 /// What the disk refused, in words for people.
 struct disk_failure {
   std::error_code code;

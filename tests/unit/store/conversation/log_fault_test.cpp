@@ -1,4 +1,6 @@
 // A conversation's log on a disk that is full, fails or is damaged.
+#include <map>
+
 #include "tests/unit/store/conversation/log_fixture.hpp"
 
 using namespace swarm;
@@ -6,6 +8,23 @@ using namespace swarm::test;
 
 using why = log_gap::why;
 using texts = std::vector<std::string>;
+
+namespace {
+
+std::map<std::string, std::string> contents(const fault_disk& d) {
+  std::map<std::string, std::string> out;
+  for (const auto& [name, data] : d.files())
+    out[name] = data->now;
+  return out;
+}
+
+std::uint64_t reads_of_opening(log_world& w) {
+  const auto before = w.disk.reads();
+  w.open();
+  return w.disk.reads() - before;
+}
+
+} // namespace
 
 TEST_CASE("a full disk refuses a frame and nothing else: the log can be read, and goes on when there is space") {
   log_world w;
@@ -275,13 +294,55 @@ TEST_CASE("a disk that cannot be read refuses to open the log, and cuts nothing"
   log_world w;
   w.open();
   w.append("a");
-  w.log.reset();
-  w.disk.cut_power_at(1);
-  CHECK(w.disk.remove("/log/" + log_world::file_name(0)));
-  CHECK_FALSE(conversation_log::open(w.disk, "/log", w.options));
-  w.disk.reboot(3); // whatever survived, the file is there
+  const auto end = w.log->end();
+  const auto before = contents(w.disk);
+  const auto reads = reads_of_opening(w);
+  REQUIRE(reads == 2); // head, frames
+  for (std::uint64_t k = 1; k <= reads; ++k) {
+    CAPTURE(k);
+    w.disk.fail_read_at(k);
+    CHECK_FALSE(conversation_log::open(w.disk, "/log", w.options));
+    CHECK(contents(w.disk) == before);
+    w.disk.heal();
+    w.open();
+    CHECK(w.log->opened().cut == 0);
+    CHECK(w.log->end() == end);
+  }
+  CHECK(read_all(*w.log).bodies() == texts{"a"});
+  CHECK(w.epochs == 1);
+}
+
+TEST_CASE("an older file that cannot be read when the log is opened is a gap until it can be") {
+  log_world w;
+  w.options.segment_bytes = 70;
   w.open();
-  CHECK(w.log->opened().cut + w.log->end().offset <= 37);
+  for (const auto* body : {"a", "b", "c", "d", "e", "f"})
+    w.append(body); // two in a file
+  w.sync();
+  const auto end = w.log->end();
+  const auto before = contents(w.disk);
+  const auto all = read_all(*w.log).bodies();
+  REQUIRE(reads_of_opening(w) == 4); // three heads, frames
+  SUBCASE("the first") {
+    w.disk.fail_read_at(1);
+    w.open();
+    CHECK(read_on(*w.log, {}).bodies() == texts{"c", "d", "e", "f"});
+    CHECK(read_on(*w.log, {}).gaps == std::vector{log_gap{0, 74, why::retention}});
+  }
+  SUBCASE("one between") {
+    w.disk.fail_read_at(2);
+    w.open();
+    CHECK(read_all(*w.log).bodies() == texts{"a", "b", "e", "f"});
+    CHECK(read_all(*w.log).gaps == std::vector{log_gap{74, 148, why::damaged}});
+  }
+  CHECK(w.log->end() == end);
+  CHECK(w.log->opened().cut == 0);
+  CHECK_FALSE(w.log->opened().lost);
+  CHECK(contents(w.disk) == before);
+  w.open();
+  CHECK(read_all(*w.log).bodies() == all);
+  CHECK(read_all(*w.log).gaps.empty());
+  CHECK(w.epochs == 1);
 }
 
 TEST_CASE("files of other names are left alone, and unfinished ones are removed") {
