@@ -125,6 +125,12 @@ void add_cursor(corpus c) {
   c.add("text", number(0, 1) + to_text({.epoch = 0x0123456789abcdef, .at = {1000, 77}, .open_bytes = 12, .open_mark = 99}));
   c.add("zeros", number(0, 1) + std::string(44, 'A'));
   c.add("padded", number(0, 1) + to_text({}) + "=");
+  auto fields = [](std::uint64_t wide, std::uint64_t narrow) {
+    return number(wide, 8) + number(wide / 3, 8) + number(narrow, 4) + number(narrow / 3, 4) + number(narrow / 5, 4);
+  };
+  for (unsigned at : {0u, 1u, 20u, 43u})
+    c.add("fields-" + std::to_string(at), number(2, 1) + number(at, 1) + number('A' + at, 1) + fields(0x0123456789abcdef, 0xfedcba98));
+  c.add("largest", number(2, 1) + number(7, 1) + number(0xff, 1) + std::string(28, '\xff'));
   std::string letters = "a\xc3\x9f\xe2\x82\xac\xf0\x9f\x98\x80", much;
   while (much.size() < 5'000)
     much += letters;

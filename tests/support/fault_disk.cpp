@@ -1,6 +1,8 @@
 #include "tests/support/fault_disk.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace swarm::test {
 
@@ -45,8 +47,8 @@ public:
   }
 
   disk_result<std::size_t> read_at(std::uint64_t offset, std::span<char> to) override {
-    if (!disk_->powered())
-      return fault_disk::dead();
+    if (auto error = disk_->admit_read())
+      return error;
     const auto& bytes = data_->now;
     const auto n = offset < bytes.size() ? std::min<std::size_t>(to.size(), bytes.size() - offset) : 0;
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(n == 0 ? 0 : offset), n, to.begin());
@@ -103,30 +105,34 @@ std::error_code fault_disk::admit() {
   return operations_ == fail_at_ ? std::make_error_code(why_) : std::error_code{};
 }
 
+std::error_code fault_disk::admit_read() {
+  return !powered_ || ++reads_ == fail_read_at_ ? std::make_error_code(std::errc::io_error) : std::error_code{};
+}
+
 disk_result<std::unique_ptr<disk_file>> fault_disk::open(const fs::path& path, how mode) {
   if (!powered_)
     return dead();
-  auto found = now_.find(path.string());
-  if ((found == now_.end()) != (mode == how::make))
+  if ((now_.files.count(path.string()) == 0) != (mode == how::make))
     return std::make_error_code(mode == how::make ? std::errc::file_exists : std::errc::no_such_file_or_directory);
   if (mode == how::make) {
+    if (!now_.has_directory(path.parent_path()))
+      return std::make_error_code(std::errc::no_such_file_or_directory);
     if (auto error = admit())
       return error;
     if (full_)
       return std::make_error_code(std::errc::no_space_on_device);
-    auto make = [name = path.string(), data = std::make_shared<file>()](names& all) { all[name] = data; };
-    make(now_);
-    unsynced_.emplace_back(make);
-    found = now_.find(path.string());
+    change_names(path.parent_path(), [name = path.string(), data = std::make_shared<file>()](tree& all) { all.files[name] = data; });
   }
-  return std::unique_ptr<disk_file>{std::make_unique<open_fault_file>(*this, found->second, mode != how::read)};
+  return std::unique_ptr<disk_file>{std::make_unique<open_fault_file>(*this, now_.files.at(path.string()), mode != how::read)};
 }
 
 disk_result<std::vector<std::string>> fault_disk::list(const fs::path& directory) {
   if (!powered_)
     return dead();
+  if (!now_.has_directory(directory))
+    return std::make_error_code(std::errc::no_such_file_or_directory);
   std::vector<std::string> out;
-  for (const auto& [name, data] : now_)
+  for (const auto& [name, data] : now_.files)
     if (fs::path{name}.parent_path() == directory)
       out.push_back(fs::path{name}.filename().string());
   return out;
@@ -135,55 +141,91 @@ disk_result<std::vector<std::string>> fault_disk::list(const fs::path& directory
 std::error_code fault_disk::rename(const fs::path& from, const fs::path& to) {
   if (auto error = admit())
     return error;
-  if (now_.count(from.string()) == 0)
+  if (now_.files.count(from.string()) == 0)
     return std::make_error_code(std::errc::no_such_file_or_directory);
-  auto change = [from = from.string(), to = to.string()](names& all) {
-    all[to] = all[from];
-    all.erase(from);
-  };
-  change(now_);
-  unsynced_.emplace_back(change);
+  if (from.parent_path() != to.parent_path())
+    return std::make_error_code(std::errc::cross_device_link);
+  change_names(to.parent_path(), [from = from.string(), to = to.string()](tree& all) {
+    all.files[to] = all.files[from];
+    all.files.erase(from);
+  });
   return {};
 }
 
 std::error_code fault_disk::remove(const fs::path& path) {
   if (!powered_)
     return dead();
-  if (now_.count(path.string()) == 0)
+  if (now_.files.count(path.string()) == 0)
     return {};
   if (auto error = admit())
     return error;
-  auto change = [name = path.string()](names& all) { all.erase(name); };
-  change(now_);
-  unsynced_.emplace_back(change);
+  change_names(path.parent_path(), [name = path.string()](tree& all) { all.files.erase(name); });
   return {};
 }
 
-std::error_code fault_disk::sync_directory(const fs::path&) {
+std::error_code fault_disk::make_one_directory(const fs::path& path) {
+  if (!powered_)
+    return dead();
+  if (now_.has_directory(path) || now_.files.count(path.string()) > 0)
+    return std::make_error_code(std::errc::file_exists);
+  if (!now_.has_directory(path.parent_path()))
+    return std::make_error_code(std::errc::no_such_file_or_directory);
   if (auto error = admit())
     return error;
-  synced_ = now_;
-  unsynced_.clear();
+  if (full_)
+    return std::make_error_code(std::errc::no_space_on_device);
+  change_names(path.parent_path(), [name = path.string()](tree& all) { all.directories.insert(name); });
   return {};
+}
+
+std::error_code fault_disk::sync_directory(const fs::path& path) {
+  if (auto error = admit())
+    return error;
+  if (!now_.has_directory(path))
+    return std::make_error_code(std::errc::no_such_file_or_directory);
+  std::vector<change> others;
+  for (auto& c : unsynced_)
+    if (c.directory == path.string())
+      c.perform(synced_);
+    else
+      others.push_back(std::move(c));
+  unsynced_ = std::move(others);
+  return {};
+}
+
+void fault_disk::change_names(const fs::path& directory, std::function<void(tree&)> change) {
+  change(now_);
+  unsynced_.push_back({directory.string(), std::move(change)});
+}
+
+bool fault_disk::tree::has_directory(const fs::path& path) const { return path == path.root_path() || directories.count(path.string()) > 0; }
+
+void fault_disk::tree::remove_orphans() {
+  auto is_orphan = [this](const std::string& name) { return !has_directory(fs::path{name}.parent_path()); };
+  // One sorts before what stands in it.
+  for (auto i = directories.begin(); i != directories.end();)
+    i = is_orphan(*i) ? directories.erase(i) : std::next(i);
+  std::erase_if(files, [&is_orphan](const auto& f) { return is_orphan(f.first); });
 }
 
 void fault_disk::reboot(std::optional<std::uint64_t> seed) {
   std::mt19937_64 dice{seed.value_or(0)};
   auto survive = seed ? dice() % (unsynced_.size() + 1) : 0;
   for (std::size_t i = 0; i < survive; ++i)
-    unsynced_[i](synced_);
+    unsynced_[i].perform(synced_);
   unsynced_.clear();
+  synced_.remove_orphans();
   now_ = synced_;
-  for (auto& [name, data] : now_)
+  for (auto& [name, data] : now_.files)
     lose_unsynced(*data, seed ? &dice : nullptr);
-  operations_ = cut_at_ = fail_at_ = 0;
+  operations_ = reads_ = cut_at_ = fail_at_ = fail_read_at_ = 0;
   full_ = false;
   powered_ = true;
 }
 
 void fault_disk::damage(const std::string& path, const std::function<void(std::string&)>& change) {
-  auto found = now_.find(path);
-  if (found == now_.end())
+  auto found = now_.files.find(path);
+  if (found == now_.files.end())
     return;
   auto& data = *found->second;
   change(data.now);

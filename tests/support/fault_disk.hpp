@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@
 
 namespace swarm::test {
 
-/// One thread. Directories exist always and durably; names in them become durable with sync_directory.
+/// One thread. The root exists; names of files and directories become durable with sync_directory of where they stand.
 class fault_disk final : public disk {
 public:
   struct file {
@@ -33,7 +34,7 @@ public:
 
   disk_result<std::unique_ptr<disk_file>> open(const std::filesystem::path&, how) override;
   disk_result<std::vector<std::string>> list(const std::filesystem::path&) override;
-  std::error_code make_directory(const std::filesystem::path&) override { return powered_ ? std::error_code{} : dead(); }
+  /// Within one directory.
   std::error_code rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   std::error_code remove(const std::filesystem::path&) override;
   std::error_code sync_directory(const std::filesystem::path&) override;
@@ -49,11 +50,15 @@ public:
     fail_at_ = operations_ + k;
     why_ = why;
   }
-  /// Writes of more than nothing fail from now on, after a half of their bytes, and files are not made.
+  /// Reads so far.
+  std::uint64_t reads() const noexcept { return reads_; }
+  /// The k-th read from now fails.
+  void fail_read_at(std::uint64_t k) { fail_read_at_ = reads_ + k; }
+  /// Writes of more than nothing fail from now on, after a half of their bytes, and neither files nor directories are made.
   void fill(bool full) { full_ = full; }
   /// Nothing fails any more. What was lost before stays lost.
   void heal() {
-    cut_at_ = fail_at_ = 0;
+    cut_at_ = fail_at_ = fail_read_at_ = 0;
     full_ = false;
   }
   /// The power goes, if it has not, and comes back. Of what was not synced, names up to a random one survive, and random changes to files, some of
@@ -62,18 +67,36 @@ public:
 
   /// Changes a file behind the program's back; nothing of it is left to sync then. Nothing happens without such a file.
   void damage(const std::string& path, const std::function<void(std::string&)>&);
-  const names& files() const noexcept { return now_; }
+  const names& files() const noexcept { return now_.files; }
 
 private:
   friend class open_fault_file;
+  struct tree {
+    names files;
+    std::set<std::string> directories; // besides the root
+
+    bool has_directory(const std::filesystem::path&) const;
+    /// Whatever stands in a directory that is not there.
+    void remove_orphans();
+  };
+  struct change {
+    std::string directory;
+    std::function<void(tree&)> perform;
+  };
+
+  std::error_code make_one_directory(const std::filesystem::path&) override;
+  void change_names(const std::filesystem::path& directory, std::function<void(tree&)>);
   static std::error_code dead() { return std::make_error_code(std::errc::io_error); }
   std::error_code admit();
+  std::error_code admit_read();
 
-  names now_, synced_;
-  std::vector<std::function<void(names&)>> unsynced_; // to names
+  tree now_, synced_;
+  std::vector<change> unsynced_; // to names
   std::uint64_t operations_ = 0;
+  std::uint64_t reads_ = 0;
   std::uint64_t cut_at_ = 0;
   std::uint64_t fail_at_ = 0;
+  std::uint64_t fail_read_at_ = 0;
   std::errc why_ = std::errc::io_error;
   bool full_ = false;
   bool powered_ = true;

@@ -86,18 +86,6 @@ public:
     return out;
   }
 
-  std::error_code make_directory(const fs::path& path) override {
-    std::error_code error;
-    if (fs::is_directory(path, error))
-      return {};
-    if (auto above = path.parent_path(); above != path)
-      if ((error = make_directory(above)))
-        return error;
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-      return last_error();
-    return sync_directory(path.parent_path());
-  }
-
   std::error_code rename(const fs::path& from, const fs::path& to) override { return outcome(::rename(from.c_str(), to.c_str())); }
 
   std::error_code remove(const fs::path& path) override { return ::unlink(path.c_str()) == 0 || errno == ENOENT ? std::error_code{} : last_error(); }
@@ -109,14 +97,40 @@ public:
     // Some file systems cannot, and need it not.
     return ::fsync(fd.get()) == 0 || errno == EINVAL ? std::error_code{} : last_error();
   }
+
+private:
+  std::error_code make_one_directory(const fs::path& path) override { return outcome(::mkdir(path.c_str(), 0700)); }
 };
 
 } // namespace
+
+std::error_code disk::make_directory(const fs::path& path) {
+  const auto above = path.parent_path();
+  if (above == path)
+    return {};
+  auto is_old = static_cast<bool>(list(path));
+  if (!is_old) {
+    // Before this one is made: the name of what an old one stands in is durable.
+    if (auto error = make_directory(above))
+      return error;
+    auto error = make_one_directory(path);
+    is_old = error == std::errc::file_exists;
+    if (error && !is_old)
+      return error;
+  }
+  // Whoever made an old one may have failed, or died, before its name was durable.
+  auto error = sync_directory(above);
+  // Such as a home directory among those of others.
+  const auto is_of_others = is_old && error == std::errc::permission_denied;
+  return is_of_others ? std::error_code{} : error;
+}
 
 disk& system_disk() {
   static machine the_machine;
   return the_machine;
 }
+
+bool is_lost(std::error_code error) noexcept { return error == std::errc::io_error || error == std::errc::no_such_file_or_directory; }
 
 bool disk_failure::is_full() const noexcept {
   return code == std::errc::no_space_on_device || (code.category() == std::generic_category() && code.value() == EDQUOT);

@@ -47,17 +47,24 @@ public:
   virtual disk_result<std::unique_ptr<disk_file>> open(const std::filesystem::path&, how) = 0;
   /// Names of what is in the directory.
   virtual disk_result<std::vector<std::string>> list(const std::filesystem::path& directory) = 0;
-  /// With those above it, of mode 0700, unless it exists.
-  virtual std::error_code make_directory(const std::filesystem::path&) = 0;
+  /// With those above it, of mode 0700, unless it exists. Their names are durable when it returns without an error.
+  std::error_code make_directory(const std::filesystem::path&);
   /// Replaces a file of the new name atomically.
   virtual std::error_code rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
   /// Also succeeds when there is no such file.
   virtual std::error_code remove(const std::filesystem::path&) = 0;
   virtual std::error_code sync_directory(const std::filesystem::path&) = 0;
+
+private:
+  /// In one that exists, of mode 0700; file_exists if anything of that name does.
+  virtual std::error_code make_one_directory(const std::filesystem::path&) = 0;
 };
 
 /// The machine's. Any thread may use it.
 disk& system_disk();
+
+/// The disk has lost what was to be read, so trying again is of little use.
+bool is_lost(std::error_code) noexcept;
 
 /// What the disk refused, in words for people.
 struct disk_failure {

@@ -68,16 +68,24 @@ std::optional<disk_failure> conversation_log::load_heads() {
   if (!names)
     return failed_to(cannot_open, names.failure());
   std::ranges::sort(*names);
+  std::optional<disk_failure> lost; // a file behind which no readable one has come yet
   for (const auto& name : *names) {
     // A file that was not finished when its writer died.
     if (name.ends_with(".new"))
       if (auto error = disk_->remove(directory_ / name))
         return failed_to(cannot_open, error);
-    if (auto base = base_of(name))
-      if (auto failure = load_head(*base))
+    if (auto base = base_of(name)) {
+      auto failure = load_head(*base);
+      if (failure && !is_lost(failure->code))
         return failure;
+      if (failure)
+        lost = std::move(failure);
+      else if (!view_.segments.empty() && view_.segments.back().base.offset == *base)
+        lost.reset();
+    }
   }
-  return std::nullopt;
+  // Nothing says where it ends, and it may be read the next time.
+  return lost;
 }
 
 std::optional<disk_failure> conversation_log::load_head(std::uint64_t base) {
@@ -121,6 +129,8 @@ std::optional<disk_failure> conversation_log::go_on_in(const segment_head& last,
     return failed_to(cannot_open, frames.error());
   view_.end = frames.at();
   must_rewrite_ = true;
+  // No row vouches for anything in it, so that the last sync of its name may have failed.
+  has_unsynced_name_ = options_.synced <= last.base.offset;
   const auto whole = view_.end.offset;
   const auto known_to = std::max(unreadable_to_, options_.synced);
   if (frames.is_whole() && known_to <= whole)

@@ -13,9 +13,6 @@ constexpr auto cannot_read = "the conversation's log cannot be read";
 /// Enough for most frames, where one is looked at.
 constexpr std::size_t one_frame_bytes = 4 * limits::kib;
 
-/// The disk has lost it, so trying again is of no use.
-bool is_lost(std::error_code error) { return error == std::errc::io_error || error == std::errc::no_such_file_or_directory; }
-
 } // namespace
 
 conversation_log::view conversation_log::now() const {

@@ -108,8 +108,8 @@ TEST_CASE("a power cut at any step of writing a blob leaves all of it or nothing
       CAPTURE(k);
       CAPTURE(seed);
       fault_disk d;
-      d.cut_power_at(k);
       auto all = open_blobs(d, "/blobs");
+      d.cut_power_at(k);
       auto finished = false;
       if (auto writer = all.write(100)) {
         (void)writer->add("a");

@@ -1,4 +1,6 @@
 // A conversation's log on a disk that is full, fails or is damaged.
+#include <map>
+
 #include "tests/unit/store/conversation/log_fixture.hpp"
 
 using namespace swarm;
@@ -6,6 +8,23 @@ using namespace swarm::test;
 
 using why = log_gap::why;
 using texts = std::vector<std::string>;
+
+namespace {
+
+std::map<std::string, std::string> contents(const fault_disk& d) {
+  std::map<std::string, std::string> out;
+  for (const auto& [name, data] : d.files())
+    out[name] = data->now;
+  return out;
+}
+
+std::uint64_t reads_of_opening(log_world& w) {
+  const auto before = w.disk.reads();
+  w.open();
+  return w.disk.reads() - before;
+}
+
+} // namespace
 
 TEST_CASE("a full disk refuses a frame and nothing else: the log can be read, and goes on when there is space") {
   log_world w;
@@ -77,7 +96,33 @@ TEST_CASE("what is durable needs no sync, nor does what a row says is") {
   w.open();
   CHECK(w.log->synced() == w.log->end().offset);
   w.sync();
-  CHECK(w.disk.operations() == before);
+  CHECK(w.disk.operations() == before + 1); // of the directory's name, by opening
+}
+
+TEST_CASE("the names of a log's directories are durable before anything in the log counts as durable") {
+  for (std::uint64_t k = 1; k <= 4; ++k) { // /a, its name, /a/log, its name
+    CAPTURE(k);
+    log_world w;
+    w.disk.fail_at(k, std::errc::io_error);
+    CHECK_FALSE(conversation_log::open(w.disk, "/a/log", w.options));
+    for (bool again : {false, true}) {
+      auto opened = conversation_log::open(w.disk, "/a/log", w.options);
+      REQUIRE(opened);
+      if (again)
+        CHECK(read_all(**opened).bodies() == texts{"a"});
+      else
+        REQUIRE((*opened)->append(text_frame("a")));
+      REQUIRE_FALSE((*opened)->sync());
+      w.disk.reboot();
+    }
+  }
+}
+
+TEST_CASE("a log opens in a directory among others that this user may not read") {
+  log_world w;
+  w.open();
+  w.disk.fail_at(1, std::errc::permission_denied);
+  CHECK(w.open().end().offset == 0);
 }
 
 TEST_CASE("a name that could not be synced is synced before anything in its file counts as durable") {
@@ -88,6 +133,8 @@ TEST_CASE("a name that could not be synced is synced before anything in its file
   w.disk.fail_at(5, std::errc::io_error); // make, head, sync, name, sync of the name
   CHECK_FALSE(w.log->append(text_frame("b")));
   w.append("c");
+  SUBCASE("in the same process") {}
+  SUBCASE("in the next one") { w.open(); }
   w.disk.fail_at(1, std::errc::io_error);
   CHECK(w.log->sync());
   CHECK(w.log->synced() == 300 + frame_head_bytes);
@@ -232,6 +279,7 @@ TEST_CASE("a strange file far behind the end does not move the end, wherever it 
 TEST_CASE("a log goes on behind the only file there is, whose head is damaged, wherever it begins") {
   for (std::uint64_t base : {0ull, 5000ull, 1ull << 59}) {
     log_world w;
+    REQUIRE_FALSE(w.disk.make_directory("/log"));
     REQUIRE(w.disk.open("/log/" + log_world::file_name(base), disk::how::make));
     w.open();
     CHECK(w.log->opened().is_new == (base == 0));
@@ -246,13 +294,55 @@ TEST_CASE("a disk that cannot be read refuses to open the log, and cuts nothing"
   log_world w;
   w.open();
   w.append("a");
-  w.log.reset();
-  w.disk.cut_power_at(1);
-  CHECK(w.disk.remove("/log/" + log_world::file_name(0)));
-  CHECK_FALSE(conversation_log::open(w.disk, "/log", w.options));
-  w.disk.reboot(3); // whatever survived, the file is there
+  const auto end = w.log->end();
+  const auto before = contents(w.disk);
+  const auto reads = reads_of_opening(w);
+  REQUIRE(reads == 2); // head, frames
+  for (std::uint64_t k = 1; k <= reads; ++k) {
+    CAPTURE(k);
+    w.disk.fail_read_at(k);
+    CHECK_FALSE(conversation_log::open(w.disk, "/log", w.options));
+    CHECK(contents(w.disk) == before);
+    w.disk.heal();
+    w.open();
+    CHECK(w.log->opened().cut == 0);
+    CHECK(w.log->end() == end);
+  }
+  CHECK(read_all(*w.log).bodies() == texts{"a"});
+  CHECK(w.epochs == 1);
+}
+
+TEST_CASE("an older file that cannot be read when the log is opened is a gap until it can be") {
+  log_world w;
+  w.options.segment_bytes = 70;
   w.open();
-  CHECK(w.log->opened().cut + w.log->end().offset <= 37);
+  for (const auto* body : {"a", "b", "c", "d", "e", "f"})
+    w.append(body); // two in a file
+  w.sync();
+  const auto end = w.log->end();
+  const auto before = contents(w.disk);
+  const auto all = read_all(*w.log).bodies();
+  REQUIRE(reads_of_opening(w) == 4); // three heads, frames
+  SUBCASE("the first") {
+    w.disk.fail_read_at(1);
+    w.open();
+    CHECK(read_on(*w.log, {}).bodies() == texts{"c", "d", "e", "f"});
+    CHECK(read_on(*w.log, {}).gaps == std::vector{log_gap{0, 74, why::retention}});
+  }
+  SUBCASE("one between") {
+    w.disk.fail_read_at(2);
+    w.open();
+    CHECK(read_all(*w.log).bodies() == texts{"a", "b", "e", "f"});
+    CHECK(read_all(*w.log).gaps == std::vector{log_gap{74, 148, why::damaged}});
+  }
+  CHECK(w.log->end() == end);
+  CHECK(w.log->opened().cut == 0);
+  CHECK_FALSE(w.log->opened().lost);
+  CHECK(contents(w.disk) == before);
+  w.open();
+  CHECK(read_all(*w.log).bodies() == all);
+  CHECK(read_all(*w.log).gaps.empty());
+  CHECK(w.epochs == 1);
 }
 
 TEST_CASE("files of other names are left alone, and unfinished ones are removed") {
