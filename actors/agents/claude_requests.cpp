@@ -250,7 +250,7 @@ std::optional<std::string> chosen(const internal::Answer& answer, const std::vec
   return out.empty() || known != answer.answers().size() ? std::nullopt : std::optional{concat({"{", out, "}"})};
 }
 
-/// Why an answer that allows is none; empty when it is one.
+/// Why an answer that allows is not valid; empty when it is valid.
 std::string why_not_allowed(const internal::Answer& answer, bool can_be_always) {
   const bool is_edited = !answer.edited_input().empty();
   if (answer.option() == "always" && !can_be_always)

@@ -80,7 +80,7 @@ std::vector<std::string> scopes_asked(const invocation& cli) {
   return out;
 }
 
-/// Of several scopes one that cannot be asked hides the others not.
+/// Of several scopes, one that cannot be asked does not hide the others.
 std::vector<v1::Approval> approvals_of(const invocation& cli, const std::vector<std::string>& scopes, const approvals_wanted& wanted) {
   std::vector<v1::Approval> found;
   for (const auto& scope : scopes) {
@@ -181,7 +181,7 @@ v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
 
 /// Whether the person, or the script, has said that it means exactly this action.
 bool is_meant(const invocation& cli, const decide_options& o, const v1::Approval& a) {
-  // Whoever approves a task has named it.
+  // The subject names the task, and a decision about a task needs no digest.
   if (a.kind() == v1::Approval::TASK)
     return true;
   if (cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())

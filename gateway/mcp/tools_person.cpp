@@ -69,13 +69,19 @@ tool_result await_answer(const tool_call& call, asked what) {
   request.set_subject(what.approval.id());
   request.add_types("approval.");
   request.set_after(what.revision);
-  for (auto left = limits::ask_person_wait.count(); left > 0 && what.refusal.empty() && what.approval.decided_at_ms() == 0;
-       left = until - call.process.boot_ms()) {
-    call.node.watch(request, left, [&](const v1::WatchReply& reply) {
-      request.set_after(std::max(request.after(), reply.revision()));
-      return reply.events().empty();
-    });
-    what = look(call, what.approval.id());
+  try {
+    for (auto left = limits::ask_person_wait.count(); left > 0 && what.refusal.empty() && what.approval.decided_at_ms() == 0;
+         left = until - call.process.boot_ms()) {
+      call.node.watch(request, left, [&](const v1::WatchReply& reply) {
+        request.set_after(std::max(request.after(), reply.revision()));
+        return reply.events().empty();
+      });
+      what = look(call, what.approval.id());
+    }
+  } catch (const call_failed& f) {
+    if (f.exit_status == code::interrupted)
+      throw;
+    // The question is stored: an error of the call would have it asked again under another id.
   }
   return told(what);
 }

@@ -126,3 +126,18 @@ TEST_CASE("a person at a terminal is shown the action and asked before it is dec
     CHECK(node.ctl_json({"approvals"}).size() == left);
   }
 }
+
+TEST_CASE("a question outlives the node that was asked and its asker is told the id under which it waits") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  const auto call = ann.call_later("ask_person", colour);
+  const auto shown = question(node);
+  node.kill_node();
+  REQUIRE(node.ctl({"up"}).status == 0);
+  CHECK(question(node).at("id") == shown.at("id"));
+  REQUIRE(node.ctl({"decide", shown.at("id"), "red", "--digest", shown.at("digest")}).status == 0);
+  // It has waited on, or was told what waits.
+  CHECK(ann.reply_to(call).value().at("id") == shown.at("id"));
+  CHECK(ann.call("ask_person", {{"id", shown.at("id")}}).value().at("answer") == "red");
+}
