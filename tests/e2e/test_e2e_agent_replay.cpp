@@ -78,7 +78,8 @@ void works(const std::string& program) {
   auto second = gateway.ask("dispatch", {{"title", "write it"}, {"harness", program}});
   // Longer than the command itself waits.
   auto dispatched = first.finish(std::chrono::seconds{90});
-  REQUIRE_MESSAGE(dispatched.status == 0, dispatched.err);
+  // What it said and what the node took it for tell which of the two did not go on.
+  REQUIRE_MESSAGE(dispatched.status == 0, dispatched.err, r.said(), r.agent().dump());
   auto reply = dispatched.parsed();
   CHECK(reply.at("task_id") == second.at("task_id"));
   CHECK(gateway.ask("dispatch", {{"title", "write it"}, {"harness", program}}).at("task_id") == second.at("task_id"));

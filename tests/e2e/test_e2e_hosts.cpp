@@ -224,7 +224,7 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   c.join(b, "b");
   auto r = b.ctl_json({"pty", "new", "--", "sh", "-c", "echo ready; read line; echo got $line"});
   auto id = r["id"].get<std::string>();
-  CHECK(c.home.ctl({"pty", "read", id}).out.find("ready") != std::string::npos);
+  CHECK(eventually([&] { return c.home.ctl({"pty", "read", id}).out.find("ready") != std::string::npos; }));
   REQUIRE(c.home.ctl({"pty", "send", id, "over the link", "--enter"}).status == 0);
   auto followed = c.home.ctl({"pty", "read", id, "--follow"});
   CHECK(followed.out.find("got over the link") != std::string::npos);

@@ -139,7 +139,9 @@ std::optional<v1::Session> live_worker(const transaction& tx, std::string_view r
       continue;
     if (has_token(s.label(), mark))
       return std::move(s);
-    if (!generalist && (has_token(s.label(), "role:generalist") || role_of(s.label()).empty()))
+    // A coordinator hands work out: another one's task would lie in its mail, and nobody would be started.
+    const bool coordinates = has_token(s.label(), gateway_token) && role_of(s.label()).empty();
+    if (!generalist && !coordinates && (has_token(s.label(), "role:generalist") || role_of(s.label()).empty()))
       generalist = std::move(s);
   }
   return generalist;

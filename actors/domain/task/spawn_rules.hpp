@@ -53,6 +53,7 @@ std::string instruction(const v1::Task&, std::string_view message);
 /// What it says when the task itself is all there is: its description, else its title.
 const std::string& message_of(const v1::Task&);
 /// The live worker for a task, as in swarm-mcp: role first, then a generalist, both in order of registration; whether it is busy does not matter.
+/// Other than there, a coordinator without a role is no generalist.
 /// `identity`: a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
 std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester,
                                        std::string_view node_id = {});

@@ -146,6 +146,16 @@ TEST_CASE("a live worker gets the task: its role first, then a generalist, of th
   CHECK(w.mail(worker)[0].find("[task:" + r.task().id() + "] Task " + r.task().id() + " is ready: two\n\ntwo\n\n") == 0);
 }
 
+TEST_CASE("a coordinator without a role is no worker for what others ask, and with the task's role it is") {
+  task_world w;
+  w.join("name:second mode:gateway");
+  CHECK(w.op(work("one")).dispatch().status() == v1::DispatchReply::NO_WORKER);
+  const auto general = w.join("name:third");
+  CHECK(w.op(work("two")).dispatch().recipient() == general);
+  const auto chosen = w.join("name:fourth mode:gateway role:implementer");
+  CHECK(w.op(work("three")).dispatch().recipient() == chosen);
+}
+
 TEST_CASE("a known task is not assigned again, but its worker is prompted each time") {
   task_world w;
   const auto gateway = w.join("identity:x mode:gateway role:planner");
