@@ -48,6 +48,7 @@ constexpr std::array operations{
   operation_row{execute, no, whoever_has_a_command, "send commands, each by its own row"},
   operation_row{ask, no, whoever_has_a_command, "ask queries, each by its own row"},
   operation_row{watch_events, no, members_and_node, "follow the events of a scope"},
+  operation_row{watch_all_scopes, no, operator_only, "follow approvals and conversations of all scopes"},
   operation_row{wait_for_activity, no, rights::member_itself, "wait for a session's mail and news"},
   operation_row{attach_session, no, rights::member_itself, "hold a session present"},
 

@@ -98,6 +98,7 @@ enum class operation : std::uint8_t {
   ask,
   // Streams and waits.
   watch_events,
+  watch_all_scopes,
   wait_for_activity,
   attach_session,
   // Terminals. What is about one terminal has a row for each `terminal`.

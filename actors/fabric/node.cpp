@@ -52,7 +52,7 @@ reader_options reader_settings(const wiring& w) {
 std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
   std::vector<runtime::child_spec> out;
   out.push_back(part("watch", "watch_hub", [w](caf::local_actor* self) {
-    auto hub = self->home_system().spawn(watch_hub);
+    auto hub = self->home_system().spawn(watch_hub, feed_begin_at(w->options.environment->clock->unix_ms()));
     w->links.watch = hub;
     w->links.readers.clear();
     return hub;

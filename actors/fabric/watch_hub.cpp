@@ -14,25 +14,32 @@ namespace {
 
 using self_ptr = watch_hub_actor::stateful_pointer<watch_hub_state>;
 using buffer = watch_hub_state::scope_buffer;
+using numbered = watch_hub_state::numbered;
+
+const std::string feed; // no scope has this name
 
 /// Null when there is nothing to say yet.
 watch_page_ptr page_for(const buffer& b, const watch_poll& poll, std::uint64_t after) {
   auto page = std::make_shared<watch_page>();
-  if (after < b.complete_from) {
+  page->newest = b.newest;
+  // What is behind the feed's end is of a hub that is no more.
+  if (after < b.complete_from || (poll.scope == feed && after > b.newest)) {
     page->too_old = true;
     page->revision = after;
     return page;
   }
   page->revision = std::max(after, b.newest);
-  auto first = std::upper_bound(b.events.begin(), b.events.end(), after, [](std::uint64_t r, const v1::Event& e) { return r < e.revision(); });
+  auto first = std::upper_bound(b.events.begin(), b.events.end(), after, [](std::uint64_t n, const numbered& e) { return n < e.number; });
+  std::uint64_t last = after;
   for (auto i = first; i != b.events.end(); ++i) {
-    if (!passes(poll, *i))
+    if (!passes(poll, i->event))
       continue;
     if (page->events.size() == limits::watch_page_events_max()) {
-      page->revision = page->events.back().revision();
+      page->revision = last;
       break;
     }
-    page->events.push_back(*i);
+    page->events.push_back(i->event);
+    last = i->number;
   }
   if (page->events.empty() && poll.wait)
     return nullptr;
@@ -92,18 +99,18 @@ void forget_poll(self_ptr self, const watch_poll_ptr& poll) {
   forget_if_empty(self->state, scope);
 }
 
-void add(watch_hub_state& st, const std::string& scope, buffer& b, const v1::Event& e) {
+void add(watch_hub_state& st, const std::string& scope, buffer& b, std::uint64_t number, const v1::Event& e) {
   if (b.events.empty())
     b.age = st.by_age.insert(st.by_age.end(), scope);
   else
     st.by_age.splice(st.by_age.end(), st.by_age, b.age);
-  b.events.push_back(e);
-  b.newest = e.revision();
+  b.events.push_back({number, e});
+  b.newest = number;
   ++st.held;
 }
 
 void drop_oldest(watch_hub_state& st, buffer& b) {
-  b.complete_from = b.events.front().revision();
+  b.complete_from = b.events.front().number;
   b.events.pop_front();
   --st.held;
   if (b.events.empty())
@@ -113,6 +120,7 @@ void drop_oldest(watch_hub_state& st, buffer& b) {
 void take(self_ptr self, const commit_ptr& c) {
   auto& st = self->state;
   std::vector<std::string> touched;
+  bool is_fed = false;
   for (const auto& batch : c->batches) {
     if (batch.events().empty())
       continue;
@@ -120,13 +128,23 @@ void take(self_ptr self, const commit_ptr& c) {
     auto& b = i->second;
     if (fresh || b.newest == 0)
       b.complete_from = batch.events(0).revision() - 1;
-    for (const auto& e : batch.events())
-      add(st, batch.scope(), b, e);
+    for (const auto& e : batch.events()) {
+      add(st, batch.scope(), b, e.revision(), e);
+      if (!is_of_feed(e))
+        continue;
+      auto& all = st.scopes[feed];
+      add(st, feed, all, all.newest + 1, e);
+      is_fed = true;
+      if (all.events.size() > limits::watch_buffer_events_max())
+        drop_oldest(st, all);
+    }
     while (b.events.size() > limits::watch_buffer_events_max())
       drop_oldest(st, b);
     if (touched.empty() || touched.back() != batch.scope())
       touched.push_back(batch.scope());
   }
+  if (is_fed)
+    touched.push_back(feed);
   for (const auto& scope : touched)
     wake(self, st.scopes[scope]);
   // What is left of a scope without events is the revision up to which a follower has to read the store.
@@ -144,8 +162,12 @@ bool passes(const watch_poll& poll, const v1::Event& event) {
   return poll.types.empty() || std::any_of(poll.types.begin(), poll.types.end(), [&](const std::string& t) { return event.type().rfind(t, 0) == 0; });
 }
 
-watch_hub_actor::behavior_type watch_hub(self_ptr self) {
+bool is_of_feed(const v1::Event& e) { return e.type().starts_with("approval.") || e.type().starts_with("conversation."); }
+
+watch_hub_actor::behavior_type watch_hub(self_ptr self, std::uint64_t feed_begin) {
   runtime::install_defaults(self);
+  auto& begun = self->state.scopes[feed];
+  begun.complete_from = begun.newest = feed_begin;
   self->set_down_handler([self](caf::down_msg& dm) {
     if (std::erase_if(self->state.sinks, [&](const auto& s) { return s.address() == dm.source; }) == 0)
       forget_follower(self, caf::actor_cast<caf::actor_addr>(dm.source));

@@ -2,6 +2,9 @@
 //
 // Followers pull: a poll is parked until there is something after its revision, so a slow follower costs nothing and can
 // never make the hub grow; one that falls behind the buffer reads the store instead.
+//
+// Beside the scopes there is the feed: what concerns a person (is_of_feed) in all scopes, numbered by the hub. It is nowhere else, so that a follower
+// that falls behind looks at the state of things again.
 #pragma once
 
 #include <deque>
@@ -25,15 +28,19 @@ struct watch_hub_state {
     runtime::parked<watch_page_ptr> promise;
     caf::actor_addr who;
   };
+  struct numbered {
+    std::uint64_t number = 0; // the event's revision; in the feed its place there
+    v1::Event event;
+  };
   struct scope_buffer {
-    std::deque<v1::Event> events;    // ascending, at most limits::watch_buffer_events_max()
-    std::uint64_t complete_from = 0; // every event after this revision is in `events`
+    std::deque<numbered> events;     // ascending, at most limits::watch_buffer_events_max()
+    std::uint64_t complete_from = 0; // every event after this number is in `events`
     std::uint64_t newest = 0;
     std::list<waiting> followers;
     std::list<std::string>::iterator age; // valid while `events` is not empty
   };
 
-  std::unordered_map<std::string, scope_buffer> scopes;
+  std::unordered_map<std::string, scope_buffer> scopes;      // "" is the feed
   std::unordered_map<caf::actor_addr, std::string> scope_of; // of parked followers
   std::size_t parked = 0;
   std::list<std::string> by_age;        // scopes with events, the one quiet for longest first
@@ -41,7 +48,14 @@ struct watch_hub_state {
   std::vector<commit_sink_actor> sinks; // the front and the federation, while they live
 };
 
-watch_hub_actor::behavior_type watch_hub(watch_hub_actor::stateful_pointer<watch_hub_state> self);
+/// `feed_begin`: the feed's numbers go on from there; greater than every number of the hubs before, so that a follower of theirs is noticed.
+watch_hub_actor::behavior_type watch_hub(watch_hub_actor::stateful_pointer<watch_hub_state> self, std::uint64_t feed_begin);
+
+/// Where the feed of a hub begins that starts at this time: 2 048 events a millisecond fit between two starts. Below 2^53.
+constexpr std::uint64_t feed_begin_at(std::int64_t unix_ms) { return static_cast<std::uint64_t>(unix_ms) << 11U; }
+
+/// True for the types of events that the feed has: approvals and conversations.
+bool is_of_feed(const v1::Event&);
 
 /// True if the event passes the poll's filters.
 bool passes(const watch_poll& poll, const v1::Event& event);

@@ -1,5 +1,6 @@
 // approvals, decide.
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/confirmation.hpp"
+#include "cli/verbs/follow.hpp"
 #include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
@@ -135,6 +137,74 @@ void print_approval(const invocation& cli, const v1::Approval& a, bool with_scop
   print_action(cli, a);
 }
 
+// -- as they come and go ------------------------------------------------------------------------
+
+/// What is open, then each approval that is asked for and how each ends, until the user presses Ctrl-C.
+class approval_feed {
+public:
+  explicit approval_feed(invocation& cli) : cli_(cli) {}
+
+  int run() {
+    follow_end end{};
+    do {
+      is_reset_ = false;
+      v1::WatchRequest request;
+      request.add_types("approval.");
+      // Whoever is asked in one scope only follows that one.
+      if (const auto scopes = scopes_asked(cli_); scopes.size() == 1)
+        request.set_scope(scopes.front());
+      request.set_after(position(request));
+      show_open();
+      end = follow_events(
+        cli_, request, bounded_by_timeout(cli_, 0), [&](const v1::Event& e) { return look_at(e.scope(), e.subject()); },
+        [&] { return is_reset_ = true, false; });
+    } while (is_reset_);
+    return end == follow_end::interrupted ? code::interrupted : code::ok;
+  }
+
+private:
+  /// From where on events are told: what is listed after this is not missed in between.
+  std::uint64_t position(v1::WatchRequest request) const {
+    std::uint64_t at = 0;
+    request.set_from_now(true);
+    const auto end = cli_.node().coordination.watch(request, [&](const v1::WatchReply& reply) {
+      at = reply.revision();
+      return false;
+    });
+    if (end != stream_end::stopped)
+      throw failure(code::no_node, "the node went away; see: swarmctl status");
+    return at;
+  }
+
+  void show_open() {
+    for (const auto& a : approvals_of(cli_, scopes_asked(cli_), {.open_only = true, .viewer = cli_.named_actor_id()}))
+      show(a);
+  }
+
+  bool look_at(const std::string& scope, const std::string& id) {
+    const auto found = approvals_in(cli_, scope, {.id = id, .viewer = cli_.named_actor_id()});
+    for (const auto& a : found.approvals())
+      show(a);
+    return true;
+  }
+
+  /// Once for each state: an event may be older than the list.
+  void show(const v1::Approval& a) {
+    const auto is_open = a.decided_at_ms() == 0;
+    if (!(is_open ? opened_ : ended_).insert(a.id()).second)
+      return;
+    if (cli_.json_wanted())
+      return cli_.io().print_compact(approval_row(a));
+    print_approval(cli_, a, a.scope() != cli_.scope());
+    if (is_open && cli_.io().out_is_terminal())
+      cli_.io().raw("\a");
+  }
+
+  invocation& cli_;
+  std::set<std::string> opened_, ended_;
+  bool is_reset_ = false;
+};
+
 int run_approvals(invocation& cli, bool all) {
   const auto scopes = scopes_asked(cli);
   const auto found = approvals_of(cli, scopes, {.open_only = !all, .viewer = cli.named_actor_id()});
@@ -159,8 +229,11 @@ int run_approvals(invocation& cli, bool all) {
 
 void build_approvals(CLI::App& app, invocation& cli) {
   auto all = std::make_shared<bool>(false);
-  flag(app, "--all", *all, "those that have ended, too");
-  on_run(app, cli, [all, &cli] { return run_approvals(cli, *all); });
+  auto follow = std::make_shared<bool>(false);
+  auto* ended = flag(app, "--all", *all, "those that have ended, too");
+  flag(app, "--follow,-f", *follow, "go on with what is asked and decided, and ring the terminal's bell for each question; with --json a line each")
+    ->excludes(ended);
+  on_run(app, cli, [all, follow, &cli] { return *follow ? approval_feed{cli}.run() : run_approvals(cli, *all); });
 }
 
 // -- decide -------------------------------------------------------------------------------
@@ -225,7 +298,7 @@ void build_decide(CLI::App& app, invocation& cli) {
 
 constexpr verb verbs[] = {
   {"approvals", subject::tasks, "list what waits for a person's decision, in every scope of this node",
-   "  swarmctl approvals\n  swarmctl approvals --all --json", build_approvals},
+   "  swarmctl approvals --follow\n  swarmctl approvals --all --json", build_approvals},
   {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…",
    build_decide},
 };

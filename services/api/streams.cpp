@@ -326,9 +326,10 @@ void read_store(watch_self self) {
       [self](caf::error& e) { finish(self, to_status(e)); });
 }
 
-watch_poll_ptr poll_of(watch_self self) {
+watch_poll_ptr poll_of(watch_self self, bool wait = true) {
   auto& st = self->state;
   auto poll = std::make_shared<watch_poll>();
+  poll->wait = wait;
   poll->scope = st.request.scope();
   poll->after = st.after;
   poll->types.assign(st.request.types().begin(), st.request.types().end());
@@ -351,6 +352,8 @@ void read_hub(watch_self self) {
       // Its home may have started again with the store of a backup: the client looks at what it follows, as after a restart of its own node.
       if (p->too_old && !home_of(*s.service, s.request.scope()).empty())
         return finish(self, to_status(errc::unavailable, "the home of the scope has started again; resume after the last revision seen"));
+      if (p->too_old && s.request.scope().empty())
+        return finish(self, {grpc::StatusCode::OUT_OF_RANGE, "what happened meanwhile is not known; look at the approvals and conversations again"});
       if (p->too_old)
         return read_store(self);
       s.after = std::max(s.after, p->revision);
@@ -365,9 +368,29 @@ void read_hub(watch_self self) {
 
 void next_page(watch_self self) { self->state.caught_up ? read_hub(self) : read_store(self); }
 
+/// Of all scopes: nothing of the past, since only the hub has them.
+void begin_feed(watch_self self) {
+  auto& st = self->state;
+  st.caught_up = true;
+  st.after = st.request.from_now() ? 0 : st.request.after();
+  if (st.after != 0)
+    return read_hub(self);
+  auto now = poll_of(self, false);
+  poll_events(
+    self, *st.service, now,
+    [self](const watch_page_ptr& p) {
+      v1::WatchReply mark;
+      mark.set_revision(self->state.after = p->newest);
+      send_and_go_on(self, std::move(mark));
+    },
+    [self](grpc::Status s) { finish(self, std::move(s)); });
+}
+
 /// Where to start: the request's revision, now, or a subscription's cursor.
 void begin(watch_self self) {
   auto& st = self->state;
+  if (st.request.scope().empty())
+    return begin_feed(self);
   auto front = st.service->board->get().front;
   if (!front)
     return finish(self, to_status(errc::unavailable));
@@ -408,8 +431,11 @@ caf::behavior watcher(watch_self self, service_environment service, claim who, v
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   with_lasting_principal(
     self, *st.service, who,
-    [self](const v1::Principal& p) {
-      self->state.principal = p;
+    [self, who](const v1::Principal& p) {
+      auto& s = self->state;
+      s.principal = p;
+      if (auto refused = domain::may(p, who.asks))
+        return finish(self, note(*s.service, who, p, to_status(*refused)));
       begin(self);
     },
     asked_again(self, [self](grpc::Status s) { finish(self, std::move(s)); }));
@@ -490,7 +516,7 @@ grpc::ServerBidiReactor<v1::ExecuteRequest, v1::PipelineReply>* coordination_ser
 
 grpc::ServerWriteReactor<v1::WatchReply>* coordination_service::Watch(grpc::CallbackServerContext* ctx, const v1::WatchRequest* req) {
   return stream_when_admitted<watch_reactor>(
-    service_, *ctx, domain::operation::watch_events, wrong_with(*req),
+    service_, *ctx, req->scope().empty() ? domain::operation::watch_all_scopes : domain::operation::watch_events, wrong_with(*req),
     [&](const claim& who, const std::shared_ptr<watch_reactor>& io) { service_.system.spawn(watcher, service_, who, *req, io); });
 }
 

@@ -23,6 +23,7 @@ std::string in_words(std::string_view name) {
 std::string_view name_without_call(domain::operation what) {
   using enum domain::operation;
   switch (what) {
+    case watch_all_scopes: return "watch_all_scopes";
     case pty_find: return "pty_find";
     case pty_peek: return "pty_peek";
     case give_grants: return "give_grants";

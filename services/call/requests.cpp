@@ -28,7 +28,11 @@ std::optional<std::string> wrong_scope(std::string_view scope, scope_is rule) {
   return std::nullopt;
 }
 
-std::optional<std::string> wrong_with(const v1::WatchRequest& m) { return wrong_without_scope(m, "a watch needs a scope"); }
+std::optional<std::string> wrong_with(const v1::WatchRequest& m) {
+  if (m.scope().empty() && !m.subscription().empty())
+    return "a subscription is of one scope; name it";
+  return wrong_bounds(m);
+}
 
 std::optional<std::string> wrong_with(const v1::WaitRequest& m) {
   return m.session_id().empty() ? std::optional<std::string>{"waiting needs a session"} : wrong_without_scope(m, "waiting needs a scope");

@@ -1,6 +1,8 @@
 // What waits for a person's decision: questions of agents, answered from another directory, and what a script must show that it has seen.
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 #include "tests/support/mcp_client.hpp"
 
 using namespace swarm;
@@ -140,4 +142,55 @@ TEST_CASE("a question outlives the node that was asked and its asker is told the
   // It has waited on, or was told what waits.
   CHECK(ann.reply_to(call).value().at("id") == shown.at("id"));
   CHECK(ann.call("ask_person", {{"id", shown.at("id")}}).value().at("answer") == "red");
+}
+
+TEST_CASE("a person follows the approvals of every scope and hears of each question and each answer once") {
+  test_node node;
+  node.start();
+  run_options there;
+  there.directory = (fs::path{node.work()} / "elsewhere").string();
+  fs::create_directories(there.directory);
+  asking_agent ann{node};
+  ann.call_later("ask_person", colour);
+  const auto first = question(node);
+  auto follower = node.ctl_start({"approvals", "--follow", "--json"}, there);
+  REQUIRE(follower.read_until(first.at("id").get<std::string>()));
+
+  ann.call_later("ask_person", {{"title", "Which size?"}, {"options", {"s", "m"}}});
+  REQUIRE_MESSAGE(follower.read_until("Which size?"), follower.so_far().err);
+  REQUIRE(node.ctl({"decide", first.at("id"), "red", "--digest", first.at("digest")}).status == 0);
+  REQUIRE(follower.read_until("\"decision\":\"red\""));
+
+  // What happened while the node was away is not in the feed: the follower looks at what is open.
+  node.kill_node();
+  node.start();
+  asking_agent bob{node};
+  bob.call_later("ask_person", {{"title", "Which shape?"}, {"options", {"round", "square"}}});
+  REQUIRE(follower.read_until("Which shape?"));
+  follower.signal(SIGINT);
+  const auto all = follower.finish();
+  CHECK(all.status == 130);
+  std::vector<std::string> told;
+  for (const auto& line : lines_of(all.out)) {
+    const auto row = json::parse(line);
+    told.push_back(row.at("title").get<std::string>() + " " + row.at("state").get<std::string>());
+  }
+  CHECK(told == std::vector<std::string>{"Which colour? open", "Which size? open", "Which colour? decided", "Which shape? open"});
+}
+
+TEST_CASE("a terminal rings for a question that is followed, and an agent follows its own scope only") {
+  test_node node;
+  node.start();
+  asking_agent ann{node};
+  terminal_process person{{program("swarmctl").string(), "approvals", "--follow"}, node.env(), node.work()};
+  ann.call_later("ask_person", colour);
+  REQUIRE(person.read_until("asks: Which colour?"));
+  REQUIRE(person.read_until("\a"));
+  person.type("\x03");
+  CHECK(person.finish() == 130);
+
+  auto session = node.ctl_start({"approvals", "--follow", "--json", "--as", ann.id()});
+  REQUIRE(session.read_until("Which colour?"));
+  session.signal(SIGINT);
+  CHECK(session.finish().status == 130);
 }

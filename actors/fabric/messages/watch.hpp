@@ -17,7 +17,7 @@ using batch_ptr = std::shared_ptr<const v1::Batch>;
 
 /// "Give me events of this scope after that revision; wait if there are none."
 struct watch_poll {
-  std::string scope;
+  std::string scope; // empty = the feed over all scopes, whose revisions are numbers of its own
   std::uint64_t after = 0;
   std::vector<std::string> types; // prefixes, empty = all
   std::string subject;            // empty = all
@@ -29,6 +29,7 @@ using watch_poll_ptr = std::shared_ptr<const watch_poll>;
 struct watch_page {
   std::vector<v1::Event> events;
   std::uint64_t revision = 0; // considered up to here; the next poll starts after it
+  std::uint64_t newest = 0;   // of the scope, as far as the hub has heard
   bool too_old = false;       // `after` is no longer buffered: read the store first
 };
 using watch_page_ptr = std::shared_ptr<const watch_page>;

@@ -89,6 +89,7 @@ const std::map<operation, whose> plain_operations{
   {operation::execute, whose::deciding},
   {operation::ask, whose::deciding},
   {operation::watch_events, whose::news},
+  {operation::watch_all_scopes, whose::operators},
   {operation::wait_for_activity, whose::session_itself},
   {operation::attach_session, whose::session_itself},
   {operation::pty_create, whose::starting},

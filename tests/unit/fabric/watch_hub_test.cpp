@@ -6,7 +6,7 @@ using namespace swarm;
 namespace {
 
 struct hub_world {
-  hub_world() { hub = w.sys.spawn(watch_hub), w.settle(); }
+  hub_world() { hub = w.sys.spawn(watch_hub, std::uint64_t{1'000}), w.settle(); }
   ~hub_world() { w.end(hub); }
 
   void commit(const std::string& scope, std::vector<std::string> types, const std::string& subject = {}) {
@@ -209,4 +209,43 @@ TEST_CASE("followers beyond the bound are refused, and served again when others 
   for (const auto& p : all)
     if (p.who != all.back().who)
       CHECK(p.answered());
+}
+
+TEST_CASE("the feed has the approvals and conversations of all scopes, numbered by itself, and nothing else") {
+  hub_world h;
+  auto p = h.poll(at("", 1'000));
+  h.commit("s", {"task.created", "lock.taken"});
+  CHECK_FALSE(p.answered());
+  h.commit("s", {"approval.requested"}, "a");
+  h.commit("t", {"conversation.started", "task.created", "approval.decided"}, "b");
+  REQUIRE(p.page().events.size() == 1);
+  CHECK(p.page().events[0].subject() == "a");
+  CHECK(p.page().revision == 1'001);
+  const auto next = h.poll(at("", 1'001));
+  REQUIRE(next.page().events.size() == 2);
+  CHECK(next.page().events[0].scope() == "t");
+  CHECK(next.page().events[1].type() == "approval.decided");
+  CHECK(next.page().revision == 1'003);
+  // The scopes' own followers are served as before.
+  CHECK(h.poll(at("t", 3, {"approval."})).page().events.size() == 1);
+}
+
+TEST_CASE("a place in the feed of an older hub, or one that has not been, is noticed") {
+  hub_world h;
+  h.commit("s", {"approval.requested"});
+  CHECK(h.poll(at("", 999)).page().too_old);
+  CHECK(h.poll(at("", 1'002)).page().too_old);
+  CHECK_FALSE(h.poll(at("", 1'000)).page().too_old);
+  const auto now = h.poll(at("", 0, {}, {}, false));
+  CHECK(now.page().newest == 1'001);
+  static_assert(feed_begin_at(1'800'000'000'001) > feed_begin_at(1'800'000'000'000) + 2'047);
+}
+
+TEST_CASE("the feed is bounded, and whoever falls behind it is told so") {
+  hub_world h;
+  for (std::size_t i = 0; i < limits::watch_buffer_events_max() + 1; ++i)
+    h.commit("s" + std::to_string(i % 7), {"approval.requested"});
+  CHECK(h.poll(at("", 1'000)).page().too_old);
+  CHECK_FALSE(h.poll(at("", 1'001)).page().too_old);
+  CHECK(h.state().scopes.at("").events.size() == limits::watch_buffer_events_max());
 }

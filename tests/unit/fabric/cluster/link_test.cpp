@@ -201,7 +201,7 @@ struct federated_member : wired_node {
     home.set_home(true);
     cluster.nodes[1].mutable_info()->set_node_id("b");
     cluster.nodes[1].set_link(v1::ClusterNode::SELF);
-    watch = w.sys.spawn(watch_hub);
+    watch = w.sys.spawn(watch_hub, std::uint64_t{1'000});
     hears = [this](const link_news_ptr& news) { w.tell(subject, news); };
     subject = w.sys.spawn(federation, node_environment_ptr{environment}, watch, processes_actor{});
     w.settle();

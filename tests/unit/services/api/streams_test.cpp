@@ -283,6 +283,64 @@ TEST_CASE("a position that is no longer kept ends the watch with OUT_OF_RANGE") 
   CHECK(take(*rest, 4).size() == 4);
 }
 
+TEST_CASE("the operator follows approvals of all scopes from now on, and a session is refused") {
+  service_world f;
+  auto token = random_bytes(32);
+  auto c = fabric_world::command();
+  auto& r = *c.mutable_register_session();
+  r.set_directory("/repo");
+  r.set_root("/repo");
+  r.set_pid(100);
+  r.set_pid_start(100);
+  r.set_token_hash(sha256(token));
+  f.run(c);
+  grpc::ClientContext of_session;
+  of_session.set_deadline(soon());
+  of_session.AddMetadata(token_metadata, to_hex(token));
+  auto refused = f.coordination->Watch(&of_session, {});
+  v1::WatchReply page;
+  CHECK_FALSE(refused->Read(&page));
+  CHECK(refused->Finish().error_code() == grpc::StatusCode::PERMISSION_DENIED);
+
+  auto ask_in = [&](const std::string& scope) {
+    auto asked = fabric_world::command();
+    asked.set_scope(scope);
+    asked.mutable_request_approval()->set_subject("task/x");
+    f.run(asked);
+  };
+  ask_in("before");
+  grpc::ClientContext ctx;
+  ctx.set_deadline(soon());
+  auto in = f.coordination->Watch(&ctx, {});
+  REQUIRE(in->Read(&page));
+  CHECK(page.events().empty());
+  const auto begin = page.revision();
+  ask_in("one");
+  ask_in("two");
+  const auto told = take(*in, 2);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].scope() == "one");
+  CHECK(told[1].scope() == "two");
+  ctx.TryCancel();
+  in->Finish();
+  // From a place in the feed; and a place that this node has not given is no place.
+  grpc::ClientContext again;
+  again.set_deadline(soon());
+  v1::WatchRequest later;
+  later.set_after(begin + 1);
+  auto rest = f.coordination->Watch(&again, later);
+  const auto second = take(*rest, 1);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].scope() == "two");
+  later.set_after(1);
+  grpc::ClientContext old;
+  old.set_deadline(soon());
+  auto lost = f.coordination->Watch(&old, later);
+  while (lost->Read(&page)) {
+  }
+  CHECK(lost->Finish().error_code() == grpc::StatusCode::OUT_OF_RANGE);
+}
+
 TEST_CASE("watches that make no sense are refused") {
   service_world f;
   auto code = [&](const v1::WatchRequest& r) {
@@ -294,7 +352,9 @@ TEST_CASE("watches that make no sense are refused") {
     }
     return in->Finish().error_code();
   };
-  CHECK(code({}) == grpc::StatusCode::INVALID_ARGUMENT);
+  v1::WatchRequest of_no_scope;
+  of_no_scope.set_subscription("of a scope");
+  CHECK(code(of_no_scope) == grpc::StatusCode::INVALID_ARGUMENT);
   auto many = from(0);
   for (int i = 0; i < 33; ++i)
     many.add_types("t");

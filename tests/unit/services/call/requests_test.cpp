@@ -41,7 +41,9 @@ TEST_CASE("requests within their bounds have nothing wrong with them") {
 }
 
 TEST_CASE("requests without a scope or a session are refused with a text") {
-  CHECK(wrong_with(v1::WatchRequest{}));
+  v1::WatchRequest watch;
+  watch.set_subscription("of a scope");
+  CHECK(wrong_with(watch));
   CHECK(wrong_with(v1::CreatePtyRequest{}));
   CHECK(wrong_with(in_scope<v1::WaitRequest>()));
   CHECK(wrong_with(in_scope<v1::AttachRequest>()));
