@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
 #include "actors/domain/typing.hpp"
 #include "services/api/pty_service.hpp"
@@ -201,6 +203,20 @@ grpc::ServerUnaryReactor* pty_service::Create(grpc::CallbackServerContext* ctx, 
   });
 }
 
+namespace {
+
+/// A terminal of another host. Its scope, unless hosts share it, is not the one of that path here.
+pty_info_ptr as_elsewhere(const pty_info_ptr& terminal, const v1::ClusterView& view) {
+  if (!terminal->scope().starts_with('/'))
+    return terminal;
+  auto out = std::make_shared<v1::PtyInfo>(*terminal);
+  const auto node = std::find_if(view.nodes().begin(), view.nodes().end(), [&](const auto& n) { return n.info().node_id() == terminal->node_id(); });
+  out->set_scope(concat({node == view.nodes().end() ? terminal->node_id() : node->info().node_name(), ":", terminal->scope()}));
+  return out;
+}
+
+} // namespace
+
 grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, const v1::ListPtysRequest* req, v1::PtyList* rep) {
   return when_admitted(service_, *ctx, domain::operation::pty_list, wrong_with(*req), [&](admitted in) {
     return run_unary(service_.system, in.slot, [service = service_, who = in.who, req, rep](caf::event_based_actor* self, unary_ptr answer) {
@@ -226,12 +242,16 @@ grpc::ServerUnaryReactor* pty_service::List(grpc::CallbackServerContext* ctx, co
             .then(
               [=](const std::vector<pty_info_ptr>& here) {
                 auto federation = service.board->get().federation;
-                if (!federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty())
+                // A scope that hosts do not share is of this one alone: a directory of that path elsewhere is another.
+                const bool is_of_this_host = !scope.empty() && !is_named_scope(scope);
+                if (is_of_this_host || !federation || !service.node->cluster || service.node->cluster->view().cluster_id().empty())
                   return reply_with(here);
                 ask(self, federation, list_atom_v, scope, std::make_shared<const v1::Principal>(principal))
                   .then(
                     [=, all = here](const std::vector<pty_info_ptr>& there) mutable {
-                      all.insert(all.end(), there.begin(), there.end());
+                      const auto view = service.node->cluster->view();
+                      for (const auto& p : there)
+                        all.push_back(as_elsewhere(p, view));
                       std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id() < b->id(); });
                       reply_with(all);
                     },

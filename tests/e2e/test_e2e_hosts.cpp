@@ -237,6 +237,34 @@ TEST_CASE("terminals of one host are read and typed to from another") {
   CHECK(eventually([&] { return c.home.ctl({"pty", "prune", "--all-scopes"}).status == 0 && !listed(); }));
 }
 
+TEST_CASE("a name in a directory that is not shared never means a terminal of another host in a directory of that path") {
+  cluster_of_nodes c;
+  test_node b;
+  c.join(b, "b");
+  run_options same;
+  same.directory = (fs::path{c.home.work()} / "same").string();
+  fs::create_directories(same.directory);
+  const auto mine = c.home.ctl_json({"pty", "new", "--name", "build", "--", "sh", "-c", "exit 0"}, same)["id"].get<std::string>();
+  const auto theirs = b.ctl_json({"pty", "new", "--name", "build", "--", "sh", "-c", "echo hers; sleep 600"}, same)["id"].get<std::string>();
+  const auto only_theirs = b.ctl_json({"pty", "new", "--name", "other", "--", "true"}, same)["id"].get<std::string>();
+  REQUIRE(eventually([&] { return c.home.ctl({"pty", "kill", "build"}, same).err.find("has ended already") != std::string::npos; }));
+  CHECK(c.home.ctl({"pty", "send", "build", "x", "--enter"}, same).status == 1);
+  CHECK(c.home.ctl({"pty", "read", "other"}, same).err.find("no terminal of scope") != std::string::npos);
+  CHECK(c.home.ctl({"pty", "read", "build"}, same).out.find("hers") == std::string::npos);
+  REQUIRE(eventually([&] { return b.ctl_json({"pty", "list"}, same).dump().find("\"exit_status\":0") != std::string::npos; }));
+  CHECK(c.home.ctl({"pty", "prune"}, same).out.find(mine.substr(0, 8)) != std::string::npos);
+  CHECK(c.home.ctl_json({"pty", "list"}, same).empty());
+  CHECK(b.ctl_json({"pty", "list"}, same).size() == 2);
+  // By its whole id it is meant, and the list of all says where it is.
+  std::map<std::string, std::string> scopes;
+  for (const auto& p : c.home.ctl_json({"pty", "list", "--all"}, same))
+    scopes[p.at("id")] = p.at("scope");
+  CHECK(scopes[theirs] == "b:" + same.directory);
+  CHECK(scopes.contains(only_theirs));
+  CHECK(c.home.ctl({"pty", "read", theirs}, same).out.find("hers") != std::string::npos);
+  CHECK(c.home.ctl({"pty", "kill", theirs}, same).status == 0);
+}
+
 TEST_CASE("terminals of all hosts are known by name and by the beginning of their ids on each of them") {
   cluster_of_nodes c;
   test_node b, d;
