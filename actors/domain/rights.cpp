@@ -27,11 +27,19 @@ constexpr right everybody_here{.all = {p::OPERATOR, p::SESSION, p::AGENT}};
 constexpr right anybody{.all = {p::OPERATOR, p::SESSION, p::DEVICE, p::GATEWAY, p::NODE, p::AGENT}};
 constexpr right whoever_has_a_command{
   .all = {p::OPERATOR, p::SESSION, p::NODE, p::AGENT},
-  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}}},
+  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right who_reads_approvals{
   .all = {p::OPERATOR, p::SESSION, p::NODE},
-  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}}},
+  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
+};
+constexpr right who_reads_conversations{
+  .all = {p::OPERATOR, p::SESSION, p::NODE},
+  .with = {{{p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
+};
+constexpr right who_reads_usage{
+  .all = {p::OPERATOR, p::NODE},
+  .with = {{{p::SESSION, "chat"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right in_programs{.all = {p::OPERATOR}, .with = {{{p::SESSION, "pty"}, {p::DEVICE, "terminal"}}}};
 constexpr right in_agents{.all = {p::OPERATOR}, .with = {{{p::SESSION, "pty:agents"}, {p::DEVICE, "terminal"}}}};
@@ -133,6 +141,9 @@ constexpr std::array queries{
   query_row{q::kResolveToken, rights::node},
   query_row{q::kGetTotals, onlookers},
   query_row{q::kFindTask, onlookers},
+  query_row{q::kListConversations, who_reads_conversations},
+  query_row{q::kListPrompts, who_reads_conversations},
+  query_row{q::kListUsage, who_reads_usage},
 };
 
 constexpr std::array calls{
@@ -192,6 +203,7 @@ constexpr std::array grants{
   grant_spec{p::SESSION, "pty:agents", "use the terminals of agents"},
   grant_spec{p::SESSION, "phone", "use the tools of a paired phone"},
   grant_spec{p::SESSION, "cross_identity", "override the identity boundary"},
+  grant_spec{p::SESSION, "chat", "conversations, but for prompts to its own"},
   grant_spec{p::DEVICE, "chat", "conversations, and the texts of their approvals"},
   grant_spec{p::DEVICE, "terminal", "read terminals and type into them"},
   grant_spec{p::DEVICE, "bridge", "be driven by an agent"},
