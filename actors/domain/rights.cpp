@@ -153,6 +153,7 @@ constexpr std::array calls{
   call_row{"swarm.v1.Coordination.Watch", watch_events},
   call_row{"swarm.v1.Coordination.WaitForActivity", wait_for_activity},
   call_row{"swarm.v1.Coordination.Attach", attach_session},
+  call_row{"swarm.v1.Conversations.Read", ask},
   call_row{"swarm.v1.Ptys.Create", pty_create},
   call_row{"swarm.v1.Ptys.List", pty_list},
   call_row{"swarm.v1.Ptys.Read", pty_read},
