@@ -27,6 +27,7 @@ BEGIN {
   may["actors/fabric/workers"] = store "actors/fabric actors/agents"
   may["actors/fabric/conversations"] = store "actors/fabric actors/fabric/messages actors/agents actors/store/conversation"
 
+  may["services/driver"] = base "actors/agents actors/shell"
   may["services/keeper"] = base
   may["services/security"] = base
   may["services/federation"] = actors "services/security"
