@@ -47,9 +47,10 @@ conversation_news_ptr news_for(const conversation_state& st, const conversation_
   auto out = std::make_shared<conversation_news>();
   out->at = poll.at;
   out->state_number = st.state_number;
-  if (poll.at.at != st.end.at || poll.at.epoch != st.end.epoch)
-    out->log_grew = true;
-  else if (st.open.is_open()) {
+  // It may have read what we have not heard yet to be written.
+  const bool ahead = poll.at.epoch == st.end.epoch && poll.at.at.offset > st.end.at.offset;
+  out->log_grew = !ahead && (poll.at.at != st.end.at || poll.at.epoch != st.end.epoch);
+  if (!ahead && !out->log_grew && st.open.is_open()) {
     const auto from = st.open.continues(poll.at).value_or(st.open.begin());
     const auto text = st.open.text(from, limits::driver_part_bytes_max);
     if (!text.empty()) {
@@ -430,7 +431,8 @@ void on_batch(self_ptr self, const v1::Batch& b) {
   auto& st = self->state;
   const auto revision = b.reply().revision();
   for (const auto& p : b.patches()) {
-    if (!p.has_conversation() || p.conversation().id() != st.place.id)
+    // What was read after the batch was committed is newer.
+    if (!p.has_conversation() || p.conversation().id() != st.place.id || p.conversation().generation() < st.row.generation())
       continue;
     const auto fresh = p.conversation().generation() != st.row.generation();
     show_row(self, p.conversation());
