@@ -14,7 +14,8 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
     refused_({[clock = node->clock] { return clock->boot_ms(); }, [clock = node->clock] { return clock->unix_ms(); }},
              [](const std::string& line) { log::warn({line}); }),
     service_{sys, std::move(board), node, callers_, admission_, stopping_, of, refused_}, coordination_(service_), ptys_(service_),
-    node_(service_, std::move(root), with_connections(hooks), logins_), cluster_(service_, of, transport, [stop = hooks.stop] { stop(true); }) {
+    conversations_(service_), node_(service_, std::move(root), with_connections(hooks), logins_),
+    cluster_(service_, of, transport, [stop = hooks.stop] { stop(true); }) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::grpc_message_bytes_max));
@@ -27,6 +28,7 @@ node_server::node_server(caf::actor_system& sys, node_environment_ptr node, std:
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits::calls_in_flight_max()));
   builder.RegisterService(&coordination_);
   builder.RegisterService(&ptys_);
+  builder.RegisterService(&conversations_);
   builder.RegisterService(&node_);
   builder.RegisterService(&cluster_);
   // No listening port: connections are accepted by ourselves, so that each is known by its process.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "services/api/cluster_service.hpp"
+#include "services/api/conversation_service.hpp"
 #include "services/api/coordination_service.hpp"
 #include "services/api/node_service.hpp"
 #include "services/api/pty_service.hpp"
@@ -37,6 +38,7 @@ private:
   service_environment service_;
   coordination_service coordination_;
   pty_service ptys_;
+  conversation_service conversations_;
   node_service node_;
   cluster_service cluster_;
   std::unique_ptr<grpc::Server> server_;

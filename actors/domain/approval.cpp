@@ -2,7 +2,8 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
-#include "actors/domain/rules.hpp"
+#include "actors/domain/conversation/rules.hpp"
+#include "actors/domain/json_text.hpp"
 
 namespace swarm::domain {
 
@@ -20,17 +21,47 @@ bool is_permission(approval::Kind k) { return k == approval::TOOL || k == approv
 /// How an approval ended that nobody has decided.
 std::string_view undecided_end(const v1::Approval& a) { return a.withdrawn().empty() ? "The approval has expired" : "The approval was withdrawn"; }
 
+constexpr const char* agent_has_ended = "the agent has ended";
+constexpr int answers_max = 4; // parts of an agent's question
+
+bool has_words(const v1::DecideApproval& d) { return !d.message().empty() || !d.edited_input().empty() || !d.answers().empty(); }
+
+/// What is said beside the option has somebody to read it.
+std::optional<v1::Reply> check_words(const v1::Approval& a, const v1::DecideApproval& d) {
+  if (!has_words(d))
+    return std::nullopt;
+  if (a.conversation_id().empty())
+    return refuse(v1::Refusal::INVALID, "Only the agent of a conversation reads a message, an edited input or answers. Leave them out.", a.id());
+  if (!d.edited_input().empty() && (!is_permission(a.kind()) || d.option() != "allow"))
+    return refuse(v1::Refusal::INVALID, "An edited input goes with allow, and with a tool. Leave it out.", a.id());
+  if (!d.edited_input().empty() && !parse_json(d.edited_input()))
+    return refuse(v1::Refusal::INVALID, "The edited input is not JSON", a.id());
+  if (!d.answers().empty() && a.kind() != approval::QUESTION)
+    return refuse(v1::Refusal::INVALID, "Answers go with a question. Leave them out.", a.id());
+  if (d.answers_size() > answers_max)
+    return refuse(v1::Refusal::INVALID, "A question has at most " + std::to_string(answers_max) + " parts", a.id());
+  return std::nullopt;
+}
+
+/// The agent that has asked is there, and in the same generation.
+bool waits_for(const transaction& tx, const v1::Approval& a) {
+  const auto c = find_conversation(tx, a.conversation_id());
+  return c && c->generation() == a.generation() && c->state() != v1::Conversation::ENDED && has_driver(tx, *c);
+}
+
 /// Why this decision is not valid.
 std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
   if (a.decided_at_ms() != 0)
     return refuse(v1::Refusal::STATE, a.decision().empty() ? std::string(undecided_end(a)) : "Already decided: " + a.decision(), a.id());
+  if (!a.conversation_id().empty() && !waits_for(tx, a))
+    return refuse(v1::Refusal::STATE, "The agent that asked has ended. It asks again when it needs to.", a.id());
   if (a.deadline_ms() != 0 && a.deadline_ms() <= tx.in().now_ms)
     return refuse(v1::Refusal::TIMEOUT, "The approval's deadline has passed. It must be asked for again.", a.id());
   if (a.action_digest() != d.action_digest())
     return refuse(v1::Refusal::STALE, "The action is not the one shown. Look at the approval again.", a.id());
   if (std::find(a.options().begin(), a.options().end(), d.option()) == a.options().end())
     return refuse(v1::Refusal::INVALID, "\"" + d.option() + "\" is not one of the options", a.id());
-  return std::nullopt;
+  return check_words(a, d);
 }
 
 /// In whose name the command comes: the session, also when the operator acts as it.
@@ -78,6 +109,45 @@ std::optional<v1::Reply> check_decider(const transaction& tx, const v1::Approval
   return std::nullopt;
 }
 
+/// The key of what an agent asks: in its generation it asks each once.
+std::string key_for(const v1::ConversationRequest& r) {
+  constexpr std::size_t readable_max = 128;
+  auto native = to_hex(r.native_id());
+  if (native.size() > readable_max)
+    native = to_hex(sha256(r.native_id()));
+  return "conversation/" + r.conversation_id() + "/" + std::to_string(r.generation()) + "/" + native;
+}
+
+/// Only a conversation's node says what its agent asks, and for the driver that runs.
+std::optional<v1::Reply> check_agent(const transaction& tx, const v1::RequestApproval& r, approval::Kind what) {
+  if (!r.has_conversation())
+    return std::nullopt;
+  const auto& from = r.conversation();
+  if (tx.command().principal().kind() != v1::Principal::NODE)
+    return refuse(v1::Refusal::FORBIDDEN, "Only the node asks for what the agent of a conversation waits for");
+  if (!is_permission(what) && what != approval::QUESTION && what != approval::ELICITATION)
+    return refuse(v1::Refusal::INVALID, "An agent asks for tools, commands and files, and asks questions");
+  if (from.native_id().empty())
+    return refuse(v1::Refusal::INVALID, "conversation.native_id is missing");
+  const auto c = find_conversation(tx, from.conversation_id());
+  if (!c)
+    return no_conversation(from.conversation_id());
+  if (c->generation() != from.generation() || from.generation() == 0)
+    return refuse(v1::Refusal::STALE, "This driver of the conversation is over or was never asked for", c->id());
+  return std::nullopt;
+}
+
+/// In whose name it is asked: an agent's request comes from the node, and is its session's.
+v1::Principal asker_of(const transaction& tx, const v1::RequestApproval& r) {
+  if (!r.has_conversation())
+    return requester(tx);
+  const auto c = find_conversation(tx, r.conversation().conversation_id());
+  v1::Principal who;
+  who.set_kind(v1::Principal::SESSION);
+  who.set_id(c ? c->session_id() : std::string{});
+  return who;
+}
+
 /// People, and the node for the agents that it drives.
 bool is_trusted(v1::Principal::Kind who) { return who == v1::Principal::OPERATOR || who == v1::Principal::NODE; }
 
@@ -104,12 +174,17 @@ std::optional<v1::Reply> check_request(const transaction& tx, const v1::RequestA
 
 void put_options(v1::Approval& a, const v1::RequestApproval& r) {
   *a.mutable_options() = r.options();
-  if (is_permission(a.kind()))
-    for (const auto* option : {"allow", "deny", "always"})
+  const auto add = [&](std::initializer_list<const char*> options) {
+    for (const auto* option : options)
       a.add_options(option);
-  else if (a.options().empty())
-    for (const auto* option : {"yes", "no"})
-      a.add_options(option);
+  };
+  if (is_permission(a.kind())) {
+    add({"allow", "deny"});
+    if (!r.has_conversation() || r.conversation().can_be_always())
+      add({"always"});
+  } else if (a.options().empty()) {
+    add({"yes", "no"});
+  }
 }
 
 /// The digest of what is decided on is the store's own, so that nobody is shown one action and decides another.
@@ -127,11 +202,17 @@ std::optional<v1::Reply> put_action(v1::Approval& a, const v1::RequestApproval& 
   return std::nullopt;
 }
 
-std::optional<v1::Reply> check_room(const transaction& tx, const v1::Principal& asker) {
+std::optional<v1::Reply> check_room(const transaction& tx, const v1::Principal& asker, bool of_agent) {
+  if (of_agent && tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .of_conversation = true}) >= limits::conversation_approvals_open_max())
+    return refuse(v1::Refusal::LIMIT,
+                  std::to_string(limits::conversation_approvals_open_max()) + " requests of agents wait for a person. Decide some first.");
+  if (of_agent)
+    return std::nullopt;
   const auto most = limits::approvals_open_per_session_max;
-  if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true}) >= limits::approvals_open_max())
+  if (tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .of_conversation = false}) >= limits::approvals_open_max())
     return refuse(v1::Refusal::LIMIT, std::to_string(limits::approvals_open_max()) + " approvals are open. Decide some first.");
-  if (!is_trusted(asker.kind()) && !asker.id().empty() && tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .asker = asker.id()}) >= most)
+  if (!is_trusted(asker.kind()) && !asker.id().empty() &&
+      tx.count<v1::Approval>({.scope = tx.scope(), .open = true, .asker = asker.id(), .of_conversation = false}) >= most)
     return refuse(v1::Refusal::LIMIT, std::to_string(most) + " approvals of this session are open. Wait until some are decided, or withdraw them.");
   return std::nullopt;
 }
@@ -152,6 +233,25 @@ void withdraw(transaction& tx, v1::Approval& a, std::string why) {
   tx.event("approval.withdrawn", a.id(), {{"subject", a.subject()}, {"kind", to_text(approval_kind(a))}, {"reason", a.withdrawn()}});
 }
 
+void end_delivery(transaction& tx, v1::Approval& a, approval::Delivery how, std::string why) {
+  a.set_delivery(how);
+  a.set_delivery_reason(std::move(why));
+  tx.put(a);
+  tx.event("approval.delivered", a.id(),
+           {{"subject", a.subject()},
+            {"delivery", how == approval::DELIVERED ? "delivered" : how == approval::REFUSED ? "refused" : "unknown"}});
+}
+
+/// Removes what was said in it, of a conversation that is gone. That it was decided, and by whom, stays as long as of others.
+void forget(transaction& tx, v1::Approval& a) {
+  a.clear_title();
+  a.clear_body();
+  a.clear_message();
+  a.clear_edited_input();
+  a.clear_answers();
+  tx.put(a);
+}
+
 void announce(transaction& tx, const v1::Approval& a) {
   json options = json::array();
   for (const auto& option : a.options())
@@ -168,7 +268,7 @@ void announce(transaction& tx, const v1::Approval& a) {
 
 /// The asker may be idle: its answer comes as mail, too.
 void tell_asker(transaction& tx, const v1::Approval& a) {
-  if (a.kind() != approval::QUESTION || a.requested_by().kind() != v1::Principal::SESSION)
+  if (a.kind() != approval::QUESTION || !a.conversation_id().empty() || a.requested_by().kind() != v1::Principal::SESSION)
     return;
   const auto asker = tx.get<v1::Session>(key(a.requested_by().id()));
   if (asker && asker->scope() == tx.scope())
@@ -196,20 +296,29 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
     return *wrong;
   v1::Approval a;
   a.set_kind(what);
+  if (auto wrong = check_agent(tx, r, what))
+    return *wrong;
   if (auto wrong = put_action(a, r))
     return *wrong;
-  const auto who = requester(tx);
-  auto first = asked_before(tx, who, r.request_key());
+  const auto who = asker_of(tx, r);
+  const auto request_key = r.has_conversation() ? key_for(r.conversation()) : r.request_key();
+  auto first = asked_before(tx, who, request_key);
   if (first && first->action_digest() == a.action_digest())
     return approval_reply(std::move(*first));
-  if (auto full = check_room(tx, who))
+  if (auto full = check_room(tx, who, r.has_conversation()))
     return *full;
   if (first && first->decided_at_ms() == 0)
     withdraw(tx, *first, "its asker asks for another action now");
   a.set_id(tx.in().new_uuid());
   a.set_scope(tx.scope());
   a.set_subject(r.subject());
-  a.set_request_key(r.request_key());
+  a.set_request_key(request_key);
+  if (r.has_conversation()) {
+    a.set_subject("conversation/" + r.conversation().conversation_id());
+    a.set_conversation_id(r.conversation().conversation_id());
+    a.set_generation(r.conversation().generation());
+    a.set_native_id(r.conversation().native_id());
+  }
   put_options(a, r);
   a.set_created_at_ms(tx.in().now_ms);
   if (r.timeout_ms() > 0)
@@ -217,6 +326,7 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
   *a.mutable_requested_by() = who;
   tx.put(a);
   announce(tx, a);
+  follow_agent_requests(tx, a.conversation_id());
   return approval_reply(std::move(a));
 }
 
@@ -226,9 +336,53 @@ v1::Reply withdraw_approval(transaction& tx, const v1::WithdrawApproval& w) {
   const bool is_askers = a && who.kind() == v1::Principal::SESSION && principal_key(who) == principal_key(a->requested_by());
   if (!a || a->scope() != tx.scope() || (!is_trusted(who.kind()) && !is_askers))
     return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + w.approval_id() + " of yours in this scope", w.approval_id());
-  if (a->decided_at_ms() == 0)
+  if (!a->conversation_id().empty() && who.kind() != v1::Principal::NODE)
+    return refuse(v1::Refusal::FORBIDDEN, "The agent of a conversation waits for this one. Decide it: swarmctl decide " + a->id() + " deny", a->id());
+  if (a->decided_at_ms() == 0) {
     withdraw(tx, *a, w.reason().empty() ? "its asker has withdrawn it" : w.reason());
+    follow_agent_requests(tx, a->conversation_id());
+  }
   return approval_reply(std::move(*a));
+}
+
+v1::Reply report_delivery(transaction& tx, const v1::ReportDelivery& d) {
+  auto a = tx.get<v1::Approval>(key(d.approval_id()));
+  if (!a || a->scope() != tx.scope() || a->conversation_id().empty())
+    return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + d.approval_id() + " of a conversation in this scope", d.approval_id());
+  if (d.generation() != a->generation())
+    return refuse(v1::Refusal::STALE, "Another driver has asked for this approval", a->id());
+  if (d.delivery() != approval::DELIVERED && d.delivery() != approval::REFUSED && d.delivery() != approval::OUTCOME_UNKNOWN)
+    return refuse(v1::Refusal::INVALID, "A delivery is DELIVERED, REFUSED or OUTCOME_UNKNOWN", a->id());
+  if (a->delivery() == approval::PENDING)
+    end_delivery(tx, *a, d.delivery(), d.delivery() == approval::DELIVERED ? std::string{} : d.reason());
+  return approval_reply(std::move(*a));
+}
+
+void withdraw_agent_requests(transaction& tx, const std::string& conversation_id, const std::string& why, bool driver_is_gone) {
+  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .conversation_id = conversation_id})) {
+    const bool is_open = a.decided_at_ms() == 0;
+    if (!is_open && !(driver_is_gone && a.delivery() == approval::PENDING))
+      continue;
+    if (!tx.has_room(a.ByteSizeLong() + limits::event_payload_bytes_max()))
+      return;
+    is_open ? withdraw(tx, a, why) : end_delivery(tx, a, approval::OUTCOME_UNKNOWN, why);
+  }
+}
+
+bool settle_agent_request(transaction& tx, v1::Approval& a) {
+  const bool is_open = a.decided_at_ms() == 0;
+  if (a.conversation_id().empty() || (!is_open && a.delivery() != approval::PENDING))
+    return false;
+  const auto c = find_conversation(tx, a.conversation_id());
+  if (c && has_driver(tx, *c) && c->generation() == a.generation())
+    return false;
+  is_open ? withdraw(tx, a, agent_has_ended) : end_delivery(tx, a, approval::OUTCOME_UNKNOWN, agent_has_ended);
+  return true;
+}
+
+void forget_agent_requests(transaction& tx, const std::string& conversation_id) {
+  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .conversation_id = conversation_id}))
+    tx.has_room(a.ByteSizeLong()) ? forget(tx, a) : tx.erase(a);
 }
 
 bool approval_visible(const v1::Approval& a, const v1::Session& viewer) {
@@ -240,8 +394,8 @@ bool approval_visible(const v1::Approval& a, const v1::Session& viewer) {
 
 bool withdraw_questions(transaction& tx, const v1::Session& s) {
   for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .open = true, .asker = s.id()})) {
-    if (approval_kind(a) == approval::TASK || a.requested_by().kind() != v1::Principal::SESSION)
-      continue;
+    if (approval_kind(a) == approval::TASK || !a.conversation_id().empty() || a.requested_by().kind() != v1::Principal::SESSION)
+      continue; // of a conversation's agent its driver's end withdraws them
     if (!tx.has_room(a.ByteSizeLong() + limits::event_payload_bytes_max()))
       return false;
     withdraw(tx, a, "the session that asked has ended");
@@ -261,7 +415,14 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
   a->set_decision(d.option());
   a->set_decided_for(d.decided_for());
   a->set_decided_at_ms(tx.in().now_ms);
+  if (!a->conversation_id().empty()) {
+    a->set_delivery(approval::PENDING);
+    a->set_message(d.message());
+    a->set_edited_input(d.edited_input());
+    *a->mutable_answers() = d.answers();
+  }
   tx.put(*a);
+  follow_agent_requests(tx, a->conversation_id());
   json payload = {{"subject", a->subject()}, {"kind", to_text(approval_kind(*a))}, {"decision", a->decision()}};
   if (!a->decided_for().empty())
     payload["decided_for"] = a->decided_for();

@@ -28,6 +28,13 @@ std::optional<v1::Refusal> spawn_elsewhere(const rows_view& rows, const std::str
   return forbid("The worker " + id + " runs on node " + row->node_id() + "; only that node reports about it");
 }
 
+std::optional<v1::Refusal> conversation_elsewhere(const rows_view& rows, const std::string& id, const std::string& node_id) {
+  const auto row = rows.row<v1::Conversation>(key(id));
+  if (!row || row->node_id() == node_id)
+    return std::nullopt;
+  return forbid("The conversation " + id + " is on node " + row->node_id() + "; only that node reports about it");
+}
+
 /// A session acts as itself; what else could not be told from it acts as nobody.
 std::optional<v1::Refusal> authorize_actor(const command_spec& spec, const v1::Command& cmd) {
   const auto& who = cmd.principal();
@@ -76,6 +83,7 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
   switch (spec->about.kind) {
     case subject::session: return session_elsewhere(rows, spec->about.id(cmd), who.node());
     case subject::worker: return spawn_elsewhere(rows, spec->about.id(cmd), who.node());
+    case subject::conversation: return conversation_elsewhere(rows, spec->about.id(cmd), who.node());
     case subject::task:
     case subject::nothing: break;
   }

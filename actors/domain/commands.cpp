@@ -26,6 +26,10 @@ template <auto Body>
 constexpr topic worker_of() {
   return {subject::worker, [](const v1::Command& cmd) -> const std::string& { return (cmd.*Body)().spawn_id(); }};
 }
+template <auto Body>
+constexpr topic conversation_of() {
+  return {subject::conversation, [](const v1::Command& cmd) -> const std::string& { return (cmd.*Body)().conversation_id(); }};
+}
 /// `own_only` has no default: it is what keeps one session from acting on another.
 template <auto Body>
 constexpr topic session_of(const char* own_only) {
@@ -135,6 +139,31 @@ constexpr std::array specs{
   command_spec{.body = c::kRequestApproval, .run = run<&c::request_approval, request_approval>, .from = members_and_node, .store = grows},
   command_spec{.body = c::kDecideApproval, .run = run<&c::decide_approval, decide_approval>, .from = who_decides, .store = does_not_grow},
   command_spec{.body = c::kWithdrawApproval, .run = run<&c::withdraw_approval, withdraw_approval>, .from = members_and_node, .store = does_not_grow},
+  command_spec{.body = c::kStartConversation, .run = run<&c::start_conversation, start_conversation>, .from = who_starts_workers, .store = grows},
+  command_spec{.body = c::kSendPrompt, .run = run<&c::send_prompt, send_prompt>, .from = who_chats, .store = grows},
+  command_spec{.body = c::kInterruptConversation,
+               .run = run<&c::interrupt_conversation, interrupt_conversation>,
+               .from = who_chats,
+               .store = does_not_grow},
+  command_spec{
+    .body = c::kResumeConversation, .run = run<&c::resume_conversation, resume_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kStopConversation, .run = run<&c::stop_conversation, stop_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{
+    .body = c::kRenameConversation, .run = run<&c::rename_conversation, rename_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{
+    .body = c::kDeleteConversation, .run = run<&c::delete_conversation, delete_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kReportConversation,
+               .run = run<&c::report_conversation, report_conversation>,
+               .from = node,
+               .store = does_not_grow,
+               .unregistered = true,
+               .about = conversation_of<&c::report_conversation>(),
+               .from_other_nodes = true},
+  command_spec{.body = c::kReportDelivery,
+               .run = run<&c::report_delivery, report_delivery>,
+               .from = node,
+               .store = does_not_grow,
+               .unregistered = true},
   command_spec{.body = c::kSweep, .run = run<&c::sweep, sweep>, .from = operator_or_node, .store = does_not_grow, .unregistered = true},
 };
 

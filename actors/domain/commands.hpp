@@ -13,7 +13,7 @@ namespace swarm::domain {
 enum class effect_on_store { grows, does_not_grow };
 
 /// What it is about: whose row decides where it may come from, and which actor of the scope it goes through.
-enum class subject { nothing, task, session, worker };
+enum class subject { nothing, task, session, worker, conversation };
 
 struct topic {
   subject kind = subject::nothing;

@@ -72,6 +72,8 @@ std::string digest_of(v1::Command sent) {
     clear(*sent.mutable_dispatch());
   if (sent.has_request_spawn())
     clear(*sent.mutable_request_spawn());
+  if (sent.has_start_conversation())
+    sent.mutable_start_conversation()->clear_node_id();
   return sha256(sent.SerializeAsString());
 }
 

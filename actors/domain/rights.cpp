@@ -27,11 +27,19 @@ constexpr right everybody_here{.all = {p::OPERATOR, p::SESSION, p::AGENT}};
 constexpr right anybody{.all = {p::OPERATOR, p::SESSION, p::DEVICE, p::GATEWAY, p::NODE, p::AGENT}};
 constexpr right whoever_has_a_command{
   .all = {p::OPERATOR, p::SESSION, p::NODE, p::AGENT},
-  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}}},
+  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right who_reads_approvals{
   .all = {p::OPERATOR, p::SESSION, p::NODE},
-  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}}},
+  .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
+};
+constexpr right who_reads_conversations{
+  .all = {p::OPERATOR, p::SESSION, p::NODE},
+  .with = {{{p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
+};
+constexpr right who_reads_usage{
+  .all = {p::OPERATOR, p::NODE},
+  .with = {{{p::SESSION, "chat"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right in_programs{.all = {p::OPERATOR}, .with = {{{p::SESSION, "pty"}, {p::DEVICE, "terminal"}}}};
 constexpr right in_agents{.all = {p::OPERATOR}, .with = {{{p::SESSION, "pty:agents"}, {p::DEVICE, "terminal"}}}};
@@ -134,6 +142,9 @@ constexpr std::array queries{
   query_row{q::kResolveToken, rights::node},
   query_row{q::kGetTotals, onlookers},
   query_row{q::kFindTask, onlookers},
+  query_row{q::kListConversations, who_reads_conversations},
+  query_row{q::kListPrompts, who_reads_conversations},
+  query_row{q::kListUsage, who_reads_usage},
 };
 
 constexpr std::array calls{
@@ -143,6 +154,7 @@ constexpr std::array calls{
   call_row{"swarm.v1.Coordination.Watch", watch_events},
   call_row{"swarm.v1.Coordination.WaitForActivity", wait_for_activity},
   call_row{"swarm.v1.Coordination.Attach", attach_session},
+  call_row{"swarm.v1.Conversations.Read", ask},
   call_row{"swarm.v1.Ptys.Create", pty_create},
   call_row{"swarm.v1.Ptys.List", pty_list},
   call_row{"swarm.v1.Ptys.Read", pty_read},
@@ -193,6 +205,7 @@ constexpr std::array grants{
   grant_spec{p::SESSION, "pty:agents", "use the terminals of agents"},
   grant_spec{p::SESSION, "phone", "use the tools of a paired phone"},
   grant_spec{p::SESSION, "cross_identity", "override the identity boundary"},
+  grant_spec{p::SESSION, "chat", "conversations, but for prompts to its own"},
   grant_spec{p::DEVICE, "chat", "conversations, and the texts of their approvals"},
   grant_spec{p::DEVICE, "terminal", "read terminals and type into them"},
   grant_spec{p::DEVICE, "bridge", "be driven by an agent"},

@@ -49,7 +49,7 @@ struct right {
   /// As the rule decides that looks at the rows; `rule` says when.
   kinds some = {};
   /// With the grant.
-  std::array<by_grant, 3> with = {};
+  std::array<by_grant, 4> with = {};
   std::string_view rule = {};
 
   /// The kind may without a grant, whatever it is about. An orphan may what both an operator and a session may: what only a person may, and what a
@@ -83,6 +83,8 @@ inline constexpr right who_starts_workers{.all = {v1::Principal::OPERATOR},
                                           .some = {v1::Principal::SESSION},
                                           .with = {{{v1::Principal::SESSION, "spawn"}}},
                                           .rule = "a session labeled mode:gateway; one with the grant needs SWARM_MCP_ALLOW_SPAWN=1 as well"};
+inline constexpr right who_chats{.all = {v1::Principal::OPERATOR},
+                                 .with = {{{v1::Principal::SESSION, "chat"}, {v1::Principal::DEVICE, "chat"}, {v1::Principal::GATEWAY, "chat"}}}};
 inline constexpr right who_decides{.all = {v1::Principal::OPERATOR},
                                    .some = {v1::Principal::SESSION},
                                    .with = {{{v1::Principal::DEVICE, "approve"}, {v1::Principal::GATEWAY, "approve"}}},

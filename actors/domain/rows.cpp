@@ -69,6 +69,8 @@ std::string position(const v1::Session& s) { return key(digits(static_cast<std::
 
 std::string position(const v1::Spawn& s) { return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id()); }
 
+std::string position(const v1::Conversation& c) { return key(digits(static_cast<std::uint64_t>(c.created_at_ms())), c.id()); }
+
 bool is_position(std::string_view text) noexcept {
   if (text.size() <= digits_of_number || text[digits_of_number] != separator || text.front() == '-')
     return false;
@@ -109,6 +111,12 @@ bool is_terminal(v1::TaskStatus s) noexcept { return s == v1::DONE || s == v1::F
 bool is_live(const v1::Spawn& s) noexcept {
   return s.status() == v1::Spawn::REQUESTED || s.status() == v1::Spawn::STARTING || s.status() == v1::Spawn::RUNNING;
 }
+
+bool is_open(const v1::Prompt& p) noexcept { return p.state() == v1::Prompt::QUEUED || p.state() == v1::Prompt::SENDING; }
+
+bool is_given(const v1::Prompt& p) noexcept { return p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED; }
+
+bool is_retired(const v1::Prompt& p) noexcept { return !is_open(p) && !is_given(p); }
 
 std::string principal_key(const v1::Principal& p) {
   auto kind = [&] {
@@ -241,6 +249,7 @@ std::string table<v1::Spawn>::key(const v1::Spawn& s) { return domain::key(s.id(
 bool table<v1::Spawn>::matches(const spawn_filter& f, const v1::Spawn& s) {
   return is(f.scope, s.scope()) && is(f.role, s.role()) && is(f.key, s.key()) && is(f.task_id, s.task_id()) && is(f.session_id, s.session_id()) &&
          is(f.node_id, s.node_id()) && (!f.live || *f.live == is_live(s)) &&
+         (!f.of_conversation || *f.of_conversation == !s.conversation_id().empty()) &&
          (!f.ended_before_ms || (s.ended_at_ms() != 0 && s.ended_at_ms() < *f.ended_before_ms)) && (f.after_id.empty() || position(s) > f.after_id);
 }
 
@@ -250,7 +259,7 @@ bool table<v1::Spawn>::before(const spawn_filter&, const v1::Spawn& a, const v1:
   return std::forward_as_tuple(a.requested_at_ms(), a.id()) < std::forward_as_tuple(b.requested_at_ms(), b.id());
 }
 
-// -- subscriptions, approvals, scope state ---------------------------------------------------------
+// -- subscriptions, approvals ----------------------------------------------------------------------
 
 std::string table<v1::Subscription>::key(const v1::Subscription& s) { return domain::key(s.scope(), s.owner(), s.name()); }
 
@@ -268,7 +277,8 @@ std::string table<v1::Approval>::key(const v1::Approval& a) { return domain::key
 
 bool table<v1::Approval>::matches(const approval_filter& f, const v1::Approval& a) {
   return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0)) &&
-         is(f.asker, a.requested_by().id()) && is(f.request_key, a.request_key());
+         is(f.asker, a.requested_by().id()) && is(f.request_key, a.request_key()) && is(f.conversation_id, a.conversation_id()) &&
+         (!f.of_conversation || *f.of_conversation == !a.conversation_id().empty());
 }
 
 std::int64_t table<v1::Approval>::due_at(const v1::Approval& a) { return a.decided_at_ms() == 0 ? a.deadline_ms() : 0; }
@@ -276,6 +286,48 @@ std::int64_t table<v1::Approval>::due_at(const v1::Approval& a) { return a.decid
 bool table<v1::Approval>::before(const approval_filter&, const v1::Approval& a, const v1::Approval& b) {
   return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
 }
+
+// -- conversations ---------------------------------------------------------------------------------
+
+std::string table<v1::Conversation>::key(const v1::Conversation& c) { return domain::key(c.id()); }
+
+bool table<v1::Conversation>::matches(const conversation_filter& f, const v1::Conversation& c) {
+  return is(f.scope, c.scope()) && (!f.open || *f.open == (c.state() != v1::Conversation::ENDED)) &&
+         (f.after_key.empty() || position(c) > f.after_key);
+}
+
+std::int64_t table<v1::Conversation>::due_at(const v1::Conversation&) { return 0; }
+
+bool table<v1::Conversation>::before(const conversation_filter&, const v1::Conversation& a, const v1::Conversation& b) {
+  return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());
+}
+
+std::string table<v1::Prompt>::key(const v1::Prompt& p) { return domain::key(p.id()); }
+
+bool table<v1::Prompt>::matches(const prompt_filter& f, const v1::Prompt& p) {
+  return is(f.scope, p.scope()) && is(f.conversation_id, p.conversation_id()) && (!f.open || *f.open == is_open(p)) &&
+         (!f.retired || *f.retired == is_retired(p)) &&
+         (!f.retired_before_ms || (is_retired(p) && p.changed_at_ms() < *f.retired_before_ms)) && (f.after_number == 0 || p.number() > f.after_number);
+}
+
+std::int64_t table<v1::Prompt>::due_at(const v1::Prompt&) { return 0; }
+
+bool table<v1::Prompt>::before(const prompt_filter&, const v1::Prompt& a, const v1::Prompt& b) {
+  return std::forward_as_tuple(a.number(), a.id()) < std::forward_as_tuple(b.number(), b.id());
+}
+
+std::string table<v1::UsageDay>::key(const v1::UsageDay& u) { return domain::key(u.conversation_id(), std::uint64_t{u.day()}); }
+
+bool table<v1::UsageDay>::matches(const usage_day_filter& f, const v1::UsageDay& u) {
+  return is(f.scope, u.scope()) && u.day() >= f.since_day && (!f.before_day || u.day() < *f.before_day) &&
+         (f.after_key.empty() || key(u) > f.after_key);
+}
+
+std::int64_t table<v1::UsageDay>::due_at(const v1::UsageDay&) { return 0; }
+
+bool table<v1::UsageDay>::before(const usage_day_filter&, const v1::UsageDay& a, const v1::UsageDay& b) { return by_key(a, b); }
+
+// -- scope state -----------------------------------------------------------------------------------
 
 std::string table<v1::ScopeState>::key(const v1::ScopeState& s) { return domain::key(s.scope()); }
 

@@ -32,10 +32,17 @@ bool like(std::string_view text, std::string_view pattern);
 bool is_terminal(v1::TaskStatus) noexcept;
 /// Asked for, starting or running.
 bool is_live(const v1::Spawn&) noexcept;
+/// Queued or sending: it has not reached the agent, as far as is known.
+bool is_open(const v1::Prompt&) noexcept;
+/// Sending or submitted: the driver may have it, and no turn has.
+bool is_given(const v1::Prompt&) noexcept;
+/// The agent has taken it or never gets it, or nobody knows.
+bool is_retired(const v1::Prompt&) noexcept;
 
 /// List positions of rows that are not ordered by their key: time (20 digits), NUL, id.
 std::string position(const v1::Session&);
 std::string position(const v1::Spawn&);
+std::string position(const v1::Conversation&);
 /// For what comes back from a caller: the store cannot look up a position of another form.
 bool is_position(std::string_view) noexcept;
 
@@ -128,6 +135,7 @@ struct spawn_filter {
   std::string session_id = {};
   std::string node_id = {};
   std::optional<bool> live = {}; // requested, starting or running
+  std::optional<bool> of_conversation = {};
   std::optional<std::int64_t> ended_before_ms = {};
   std::string after_id = {}; // rows after this position(row) in order
   std::size_t limit = 0;
@@ -145,6 +153,33 @@ struct approval_filter {
   std::optional<bool> open = {};
   std::string asker = {}; // id of requested_by
   std::string request_key = {};
+  std::string conversation_id = {};
+  std::optional<bool> of_conversation = {};
+};
+
+struct conversation_filter {
+  std::string scope = {};
+  std::optional<bool> open = {}; // has not ended
+  std::string after_key = {};    // rows after this position(row) in order
+  std::size_t limit = 0;
+};
+
+struct prompt_filter {
+  std::string scope = {};
+  std::string conversation_id = {};
+  std::optional<bool> open = {};    // queued or sending
+  std::optional<bool> retired = {}; // see is_retired
+  std::optional<std::int64_t> retired_before_ms = {};
+  std::uint64_t after_number = 0;
+  std::size_t limit = 0;
+};
+
+struct usage_day_filter {
+  std::string scope = {};
+  std::uint32_t since_day = 0;
+  std::optional<std::uint32_t> before_day = {};
+  std::string after_key = {};
+  std::size_t limit = 0;
 };
 
 struct scope_state_filter {
@@ -173,6 +208,9 @@ struct table;
   ROW(Spawn, spawn_filter, SPAWNS, spawn)                             /* key(id); order requested_at_ms, id */        \
   ROW(Subscription, subscription_filter, SUBSCRIPTIONS, subscription) /* key(scope, owner, name); order name */       \
   ROW(Approval, approval_filter, APPROVALS, approval)                 /* key(id); order created_at_ms, id */          \
+  ROW(Conversation, conversation_filter, CONVERSATIONS, conversation) /* key(id); order created_at_ms, id */          \
+  ROW(Prompt, prompt_filter, PROMPTS, prompt)                         /* key(id); order number, id */                 \
+  ROW(UsageDay, usage_day_filter, USAGE_DAYS, usage_day)              /* key(conversation_id, day) */                 \
   ROW(ScopeState, scope_state_filter, TABLE_UNSPECIFIED, scope_state) /* key(scope); order scope; never erased */
 // clang-format on
 

@@ -54,6 +54,16 @@ v1::Reply unsubscribe(transaction&, const v1::Unsubscribe&);
 v1::Reply request_approval(transaction&, const v1::RequestApproval&);
 v1::Reply decide_approval(transaction&, const v1::DecideApproval&);
 v1::Reply withdraw_approval(transaction&, const v1::WithdrawApproval&);
+v1::Reply report_delivery(transaction&, const v1::ReportDelivery&);
+// conversation/conversation.cpp, conversation/report.cpp
+v1::Reply start_conversation(transaction&, const v1::StartConversation&);
+v1::Reply send_prompt(transaction&, const v1::SendPrompt&);
+v1::Reply interrupt_conversation(transaction&, const v1::InterruptConversation&);
+v1::Reply resume_conversation(transaction&, const v1::ResumeConversation&);
+v1::Reply stop_conversation(transaction&, const v1::StopConversation&);
+v1::Reply rename_conversation(transaction&, const v1::RenameConversation&);
+v1::Reply delete_conversation(transaction&, const v1::DeleteConversation&);
+v1::Reply report_conversation(transaction&, const v1::ReportConversation&);
 // sweep.cpp
 v1::Reply sweep(transaction&, const v1::Sweep&);
 
@@ -124,6 +134,23 @@ const char* to_text(v1::Approval::Kind) noexcept; // "question"
 bool approval_visible(const v1::Approval&, const v1::Session& viewer);
 /// Withdraws what the session asks a person. False = something is left for the next command.
 bool withdraw_questions(transaction&, const v1::Session&);
+
+/// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in the
+/// batch waits for a sweep.
+void withdraw_agent_requests(transaction&, const std::string& conversation_id, const std::string& why, bool driver_is_gone);
+/// Removes what was said in the approvals of a conversation that is gone.
+void forget_agent_requests(transaction&, const std::string& conversation_id);
+/// For a sweep: ends the approval, or its delivery, if the driver that it is about is gone. True = it was.
+bool settle_agent_request(transaction&, v1::Approval&);
+
+/// The conversation whose agent acts as this session; empty = none.
+std::string conversation_of(const rows_view&, const v1::Session&);
+/// Makes the conversation BLOCKED, or not any more, after an approval of it was asked for or has ended.
+void follow_agent_requests(transaction&, const std::string& conversation_id);
+/// The conversation of a driver's spawn takes no process any more.
+bool wants_no_driver(const transaction&, const v1::Spawn&);
+/// After a driver's spawn has ended. Its next attempt is asked for when prompts wait.
+void driver_ended(transaction&, const v1::Spawn&, bool has_run, const std::string& reason, const std::string& how);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.

@@ -41,6 +41,8 @@ public:
     delete_messages();
     delete_tasks();
     delete_spawns();
+    delete_prompts();
+    delete_usage();
     // Before the events: a subscription that is given up hears of it before its unread events are deleted.
     give_up_subscriptions();
     delete_events();
@@ -161,8 +163,24 @@ private:
   }
 
   void delete_spawns() {
-    take<v1::Spawn>({.scope = tx_.scope(), .ended_before_ms = ago(limits::spawn_key_retention())}, [&](const v1::Spawn& s) {
+    take<v1::Spawn>({.scope = tx_.scope(), .of_conversation = false, .ended_before_ms = ago(limits::spawn_key_retention())}, [&](const v1::Spawn& s) {
       tx_.erase(s);
+      return true;
+    });
+  }
+
+  void delete_prompts() {
+    take<v1::Prompt>({.scope = tx_.scope(), .retired_before_ms = ago(limits::row_retention())}, [&](const v1::Prompt& p) {
+      tx_.erase(p);
+      return true;
+    });
+  }
+
+  void delete_usage() {
+    constexpr std::int64_t day_ms = 24 * 3'600'000;
+    const auto oldest = static_cast<std::uint32_t>(std::max<std::int64_t>(ago(limits::usage_retention()), 0) / day_ms);
+    take<v1::UsageDay>({.scope = tx_.scope(), .before_day = oldest}, [&](const v1::UsageDay& u) {
+      tx_.erase(u);
       return true;
     });
   }
@@ -304,14 +322,21 @@ private:
 
   void expire_approvals() {
     take<v1::Approval>({.scope = tx_.scope(), .open = true}, [&](v1::Approval& a) {
+      if (settle_agent_request(tx_, a))
+        return true;
       if (a.deadline_ms() == 0 || a.deadline_ms() > now_)
         return false;
       a.set_decided_at_ms(now_);
+      if (!a.conversation_id().empty())
+        a.set_delivery(v1::Approval::PENDING); // its agent is told that it may not
       tx_.event("approval.decided", a.id(), {{"subject", a.subject()}, {"decision", nullptr}, {"reason", "expired"}}, "system");
       tx_.put(a);
+      follow_agent_requests(tx_, a.conversation_id());
       return true;
     });
-    take<v1::Approval>({.scope = tx_.scope(), .open = false}, [&](const v1::Approval& a) {
+    take<v1::Approval>({.scope = tx_.scope(), .open = false}, [&](v1::Approval& a) {
+      if (settle_agent_request(tx_, a))
+        return true;
       if (a.decided_at_ms() >= ago(limits::row_retention()))
         return false;
       tx_.erase(a);

@@ -34,6 +34,12 @@ void complete(v1::Command& cmd, const way_in& in) {
     cmd.mutable_dispatch()->set_directory(directory);
   if (cmd.has_request_spawn() && cmd.request_spawn().directory().empty())
     cmd.mutable_request_spawn()->set_directory(directory);
+  if (!cmd.has_start_conversation())
+    return;
+  if (!in.of_other_node)
+    cmd.mutable_start_conversation()->set_node_id(in.node_id);
+  if (cmd.start_conversation().directory().empty())
+    cmd.mutable_start_conversation()->set_directory(directory);
 }
 
 } // namespace

@@ -316,6 +316,7 @@ front_actor::behavior_type front(self_ptr self, node_links links) {
     [self](const query_ptr& q) -> caf::result<answer_ptr> { return q->has_resolve_token() ? resolve_token(self, q) : answer(self, q, std::nullopt); },
     [self](const query_ptr& q, caf::timespan patience) { return answer(self, q, std::chrono::duration_cast<std::chrono::milliseconds>(patience)); },
     [self](const wait_request_ptr& w) { return self->state.scopes.route<activity_ptr>(w->scope(), w); },
+    [self](const conversation_poll_ptr& p) { return self->state.scopes.route<conversation_news_ptr>(p->scope, p); },
     [self](attach_atom, const std::string& scope_id, const std::string& session_id, std::uint64_t stream, bool on) {
       auto& s = self->state;
       // A scope that is woken by this hears of it from its birth; telling it twice does no harm.

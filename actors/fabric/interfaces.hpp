@@ -5,15 +5,16 @@
 //     writer      writer_actor        the only one that writes (actors/store)
 //     reader-N    reader_actor        queries (actors/store)
 //     pty-log     pty_log_actor       segment files of terminals
+//     conversation-logs  conversation_logs_actor  logs of conversations
 //     processes   processes_actor     the keeper's children; parent of the pty actors
 //     federation  federation_actor    the other nodes of the cluster; parent of the links
 //       <node>    link_actor          one per other node: the link to it
 //     scopes      front_actor         routes by scope; parent of the scopes
 //       <scope>   scope_actor         one per scope in use; parent of its families
-//         session/… task/… lock/… mailbox/… spawn/…
+//         session/… task/… lock/… mailbox/… spawn/… conversation/…
 //     short-calls short_calls_actor   asks on behalf of calls that are over soon
 //
-// Services talk to the short calls, the front, the processes and the watch hub only. Payloads are shared and immutable.
+// Services talk to the short calls, the front, the processes, the logs of conversations and the watch hub only. Payloads are shared and immutable.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +88,30 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
   // The home of its scope does not know this attempt as live any more: the program ends.
   caf::reacts_to<gone_atom>,
   // The end of the worker, for which there was no space on the disk, is to be recorded again.
-  caf::reacts_to<tick_atom, execution_ptr>>>;
+  caf::reacts_to<tick_atom, execution_ptr>,
+  // It is a conversation's driver that has ended, and its conversation has had the time to hear it out.
+  caf::reacts_to<tick_atom>>>;
+
+/// A conversation whose driver lives, or that somebody follows. Live part: the driver's frames on their way, the item that is not final, the
+/// followers.
+using conversation_actor = entity_actor::extend_with<caf::typed_actor<
+  // What is new; parked until there is something. Errors: errc::not_found, errc::overloaded.
+  caf::replies_to<conversation_poll_ptr>::with<conversation_news_ptr>,
+  // A timer of its own.
+  caf::reacts_to<tick_atom, std::uint64_t>>>;
+
+/// The logs of conversations (blocking I/O, hence detached).
+using conversation_logs_actor = caf::typed_actor<
+  // Makes what the log holds durable, and says what that is. Errors: errc::low_disk, errc::store_failed.
+  caf::replies_to<log_question_ptr>::with<log_state_ptr>,
+  // Appends. Errors: errc::low_disk (nothing was appended), errc::store_failed (likewise), errc::unavailable (what was is to be asked for).
+  caf::replies_to<log_frames_ptr>::with<log_state_ptr>,
+  // The next frames for a reader. Errors: errc::store_failed.
+  caf::replies_to<log_reading_ptr>::with<log_pages_ptr>,
+  // The conversation is deleted, and its log with it.
+  caf::reacts_to<forget_atom, std::string>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
 using scope_actor = caf::typed_actor<
@@ -101,6 +125,8 @@ using scope_actor = caf::typed_actor<
   caf::replies_to<query_ptr>::with<answer_ptr>,
   // wait_for_activity.
   caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+  // A follower of a conversation.
+  caf::replies_to<conversation_poll_ptr>::with<conversation_news_ptr>,
   // A committed batch of the scope.
   caf::reacts_to<batch_ptr>,
   // The time is over in which these places in line, older than the node's start, were to be asked for again.
@@ -131,6 +157,7 @@ using front_actor =
                    caf::replies_to<query_ptr>::with<answer_ptr>,
                    // The same by somebody who does not wait for another node longer than that.
                    caf::replies_to<query_ptr, caf::timespan>::with<answer_ptr>, caf::replies_to<wait_request_ptr>::with<activity_ptr>,
+                   caf::replies_to<conversation_poll_ptr>::with<conversation_news_ptr>,
                    caf::reacts_to<attach_atom, std::string, std::string, std::uint64_t, bool>, caf::reacts_to<commit_ptr>,
                    // The link to this node was reset: its scopes are woken, or read again, where something of them lives here.
                    caf::reacts_to<reload_atom, std::string>,
@@ -202,6 +229,8 @@ using processes_actor = caf::typed_actor<
   caf::reacts_to<kill_atom, std::string, std::int32_t>,
   // The terminal of this spawn. Errors: errc::not_found.
   caf::replies_to<pty_atom, std::string>::with<pty_actor>,
+  // The pipes of this spawn, the driver of a conversation: nobody else reads or writes there. Errors: errc::not_found.
+  caf::replies_to<pty_atom, child_atom, std::string>::with<pty_actor>,
   // All terminals of a scope (empty = all).
   caf::replies_to<list_atom, std::string>::with<std::vector<pty_info_ptr>>,
   // A terminal that has ended is listed no more. Errors: errc::not_found, errc::invalid (it runs), errc::unavailable.

@@ -3,6 +3,7 @@
 #include <caf/actor_cast.hpp>
 
 #include "actors/fabric/cluster/federation.hpp"
+#include "actors/fabric/conversations/logs.hpp"
 #include "actors/fabric/front.hpp"
 #include "actors/fabric/short_calls.hpp"
 #include "actors/fabric/terminals/processes.hpp"
@@ -85,6 +86,11 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     w->links.pty_log = a;
     return a;
   }));
+  out.push_back(part("conversation-logs", "conversation_logs", [w](caf::local_actor* self) {
+    auto a = spawn_blocking(self, w->options.detached, conversation_logs, w->options.environment);
+    w->links.conversation_logs = a;
+    return a;
+  }));
   auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {
     auto a = self->home_system().spawn(processes, w->options.environment, w->links.pty_log);
     w->links.processes = a;
@@ -115,6 +121,7 @@ node_entries entry_actors::get() const {
   entrance(out.front, "node/scopes");
   entrance(out.watch, "node/watch");
   entrance(out.processes, "node/processes");
+  entrance(out.conversation_logs, "node/conversation-logs");
   entrance(out.federation, "node/federation");
   entrance(out.writer, "node/writer");
   entrance(out.short_calls, "node/short-calls");

@@ -18,6 +18,7 @@ struct node_entries {
   front_actor front;
   watch_hub_actor watch;
   processes_actor processes;
+  conversation_logs_actor conversation_logs;
   federation_actor federation;
   writer_actor writer;
   short_calls_actor short_calls;
@@ -42,12 +43,13 @@ struct node_options {
   node_environment_ptr environment;
   ledger_options ledger;
   std::size_t readers = 2;
-  /// Readers and the log of terminals get threads of their own; tests on the deterministic scheduler say false.
+  /// Readers and the logs get threads of their own; tests on the deterministic scheduler say false.
   bool detached = true;
   runtime::supervisor_options supervision;
 };
 
-/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, processes, federation, front, short-calls]. The board outlives it.
+/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, conversation-logs, processes, federation, front, short-calls]. The board
+/// outlives it.
 runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entry_actors> board);
 
 } // namespace swarm

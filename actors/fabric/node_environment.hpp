@@ -172,6 +172,7 @@ struct node_links {
   writer_actor writer;
   std::vector<reader_actor> readers;
   pty_log_actor pty_log;
+  conversation_logs_actor conversation_logs;
   processes_actor processes;
   federation_actor federation;
 };

@@ -7,9 +7,11 @@
 #include <caf/send.hpp>
 
 #include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/commands.hpp"
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/cluster/remote.hpp"
+#include "actors/fabric/conversations/conversation.hpp"
 #include "actors/fabric/entities/lock.hpp"
 #include "actors/fabric/entities/mailbox.hpp"
 #include "actors/fabric/entities/session.hpp"
@@ -189,6 +191,9 @@ void wake_spawn(self_ptr self, const v1::Spawn& row) {
   s.attempt = row.attempt();
   s.since_ms = st.links.node->clock->boot_ms();
   self->monitor(s.who);
+  // Its driver is not without the one who hears it.
+  if (!row.conversation_id().empty())
+    (void)st.conversations.get(row.conversation_id());
 }
 
 /// `live`, if given, takes the keys of all that are listed.
@@ -320,6 +325,61 @@ void tell_session(self_ptr self, const session_actor& who, const batch_ptr& b) {
   self->request(who, limits::call_deadline_default(), b).then([] {}, [self](caf::error&) { reload_later(self); });
 }
 
+// -- conversations --------------------------------------------------------------------------
+
+bool needs_actor(self_ptr self, const v1::Conversation& row) { return row.node_id() == self->state.links.node->facts.node_id && has_driver(row); }
+
+void reload_conversations(self_ptr self, std::function<void()> done, std::string page = {}) {
+  auto q =
+    internal_query(*self->state.links.node, self->state.id, [&](v1::Query& x) { x.mutable_list_conversations()->mutable_page()->set_token(page); });
+  self->request(self->state.reader(), limits::call_deadline_default(), q)
+    .then(
+      [self, done](const answer_ptr& a) {
+        for (const auto& row : a->conversations().conversations())
+          if (needs_actor(self, row))
+            (void)self->state.conversations.get(row.id());
+        if (auto next = a->conversations().page().token(); !next.empty())
+          return reload_conversations(self, done, next);
+        done();
+      },
+      [self](caf::error& e) { not_read(self, "conversations", e); });
+}
+
+/// What the patch is about; empty = no conversation.
+std::string conversation_of(const v1::RowPatch& p) {
+  if (p.has_conversation())
+    return p.conversation().id();
+  if (p.has_prompt())
+    return p.prompt().conversation_id();
+  if (p.has_approval())
+    return p.approval().conversation_id();
+  if (p.has_spawn())
+    return p.spawn().conversation_id();
+  return p.has_erased() && p.erased().table() == v1::Erased::CONVERSATIONS ? p.erased().key() : std::string{};
+}
+
+/// To each that it concerns, once. A row that needs its actor gets it.
+void tell_conversations(self_ptr self, const batch_ptr& b) {
+  auto& st = self->state;
+  std::set<std::string> concerned;
+  for (const auto& p : b->patches()) {
+    if (auto id = conversation_of(p); !id.empty())
+      concerned.insert(id);
+    if (p.has_conversation() && needs_actor(self, p.conversation()))
+      (void)st.conversations.get(p.conversation().id());
+    if (p.has_erased() && p.erased().table() == v1::Erased::CONVERSATIONS)
+      caf::anon_send(st.links.conversation_logs, forget_atom_v, p.erased().key());
+    if (!p.has_conversation())
+      continue;
+    auto spawn = st.spawns.find(concat({p.conversation().spawn_id(), "#", p.conversation().generation()}));
+    if (spawn != st.spawns.end() && spawn->second.who)
+      caf::anon_send(spawn->second.who, b);
+  }
+  for (const auto& id : concerned)
+    if (auto who = st.conversations.peek(id))
+      caf::anon_send(who, b);
+}
+
 // -- places in line -------------------------------------------------------------------------
 
 /// Those who stood in line before the start repeat their requests. Who does not has gone, and loses the place before the lock comes to it.
@@ -350,6 +410,7 @@ void end_grace_of(self_ptr self, const lock_places_ptr& places) {
 void on_batch(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
   hand_environment_to_spawns(self, *b);
+  tell_conversations(self, b);
   // Rows past their age have no deadline of their own; where something happens they are looked for now and then.
   if (auto now = self->state.now_ms(); now - st.last_sweep_ms > limits::retention_sweep().count())
     arm_sweep(self, now);
@@ -426,7 +487,7 @@ caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
 caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
   const auto& cmd = c->what->command;
-  if (cmd.has_dispatch() || cmd.has_request_spawn())
+  if (cmd.has_dispatch() || cmd.has_request_spawn() || cmd.has_start_conversation() || cmd.has_send_prompt() || cmd.has_resume_conversation())
     remember_environment(self, *c);
   if (self->state.is_away())
     return forward(self, c);
@@ -464,6 +525,7 @@ caf::result<std::vector<runtime::tree_entry>> tree(self_ptr self) {
   collect(self, *out, "task", st.tasks);
   collect(self, *out, "lock", st.locks);
   collect(self, *out, "mailbox", st.mailboxes);
+  collect(self, *out, "conversation", st.conversations);
   for (const auto& [key, s] : st.spawns) {
     runtime::tree_entry row;
     row.path = "spawn/" + key;
@@ -496,6 +558,8 @@ caf::result<void> kill(self_ptr self, const std::string& path) {
     found = end(st.locks.peek(id));
   else if (family == "mailbox")
     found = end(st.mailboxes.peek(id));
+  else if (family == "conversation")
+    found = end(st.conversations.peek(id));
   else if (family == "session")
     found = end(st.sessions.peek(id));
   else if (auto i = st.spawns.find(id); family == "spawn" && i != st.spawns.end())
@@ -518,9 +582,10 @@ void boot_step_done(self_ptr self) {
 
 void boot(self_ptr self) {
   auto& st = self->state;
-  st.boot_steps = 2;
+  st.boot_steps = 3;
   reload_sessions(self, [self] { boot_step_done(self); });
   reload_spawns(self, [self] { boot_step_done(self); });
+  reload_conversations(self, [self] { boot_step_done(self); });
   expect_waiters(self);
   arm_sweep(self, self->state.now_ms());
 }
@@ -531,7 +596,7 @@ void on_down(self_ptr self, const caf::down_msg& dm) {
     return caf::anon_send(st.links.federation, abort_atom_v, st.links.home, waited.mapped());
   if (st.tasks.on_down(dm) || st.locks.on_down(dm) || st.mailboxes.on_down(dm))
     return;
-  if (st.sessions.on_down(dm))
+  if (st.sessions.on_down(dm) || st.conversations.on_down(dm))
     return;
   auto i = std::find_if(st.spawns.begin(), st.spawns.end(), [&](const auto& s) { return s.second.who && s.second.who.address() == dm.source; });
   if (i != st.spawns.end())
@@ -548,6 +613,11 @@ void open_directories(self_ptr self) {
     self, [self](const std::string& id) { return self->spawn(lock, place_of(self, id)); }, options);
   st.mailboxes.open(
     self, [self](const std::string& id) { return self->spawn(mailbox, place_of(self, id)); }, options);
+  // One that crashed has left a driver unheard.
+  auto permanent = options;
+  permanent.permanent = true;
+  st.conversations.open(
+    self, [self](const std::string& id) { return self->spawn(conversation, place_of(self, id)); }, permanent);
   // One that crashed was watching a process: its row is read and it watches again.
   options.permanent = true;
   st.sessions.open(
@@ -604,6 +674,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       });
       return promise;
     },
+    [self](const conversation_poll_ptr& p) { return self->state.conversations.route<conversation_news_ptr>(p->id, p); },
     [self](const batch_ptr& b) { on_batch(self, b); },
     [self](const lock_places_ptr& places) { end_grace_of(self, places); },
     [self](attach_atom, const std::string& session_id, std::uint64_t stream, bool on) {
@@ -630,7 +701,8 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       }
       if (s.spawn_timer.fired(stamp))
         return wake_due_spawns(self);
-      (void)(s.tasks.on_tick(stamp) || s.locks.on_tick(stamp) || s.mailboxes.on_tick(stamp) || s.sessions.on_tick(stamp));
+      (void)(s.tasks.on_tick(stamp) || s.locks.on_tick(stamp) || s.mailboxes.on_tick(stamp) || s.sessions.on_tick(stamp) ||
+             s.conversations.on_tick(stamp));
     },
     [self](boot_atom) -> caf::result<bool> {
       if (self->state.booted)
@@ -645,7 +717,7 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
       auto& s = self->state;
       auto goes = s.booted && !s.sweeping && s.sweep_timer == 0 && s.reload_timer == 0 && s.spawns.empty() && s.environment_of_spawn.empty() &&
                   s.streams.empty() && s.forwarded.empty() && s.forwarded_for.empty() &&
-                  s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() == 0;
+                  s.tasks.size() + s.locks.size() + s.mailboxes.size() + s.sessions.size() + s.conversations.size() == 0;
       if (goes)
         self->quit();
       return goes;

@@ -25,6 +25,7 @@ struct scope_state {
   runtime::directory<std::string, lock_actor> locks;
   runtime::directory<std::string, mailbox_actor> mailboxes;
   runtime::directory<std::string, session_actor> sessions;
+  runtime::directory<std::string, conversation_actor> conversations;
   /// Rows for sessions about to be activated.
   std::unordered_map<std::string, v1::Session> session_rows;
 

@@ -101,7 +101,7 @@ struct columns<v1::KvEntry> {
 template <>
 struct columns<v1::Spawn> {
   static constexpr const char* table = "spawns";
-  static constexpr std::array names{"scope", "role", "name", "task_id", "session_id", "node_id", "live", "requested_ms", "ended_ms"};
+  static constexpr std::array names{"scope", "role", "name", "task_id", "session_id", "node_id", "live", "requested_ms", "ended_ms", "conversation"};
   template <class Sink>
   static void bind(Sink& c, const v1::Spawn& row);
 };
@@ -117,9 +117,33 @@ struct columns<v1::Subscription> {
 template <>
 struct columns<v1::Approval> {
   static constexpr const char* table = "approvals";
-  static constexpr std::array names{"scope", "subject", "open", "created_ms", "asker", "request_key"};
+  static constexpr std::array names{"scope", "subject", "open", "created_ms", "asker", "request_key", "conversation"};
   template <class Sink>
   static void bind(Sink& c, const v1::Approval& row);
+};
+
+template <>
+struct columns<v1::Conversation> {
+  static constexpr const char* table = "conversations";
+  static constexpr std::array names{"scope", "open", "created_ms"};
+  template <class Sink>
+  static void bind(Sink& c, const v1::Conversation& row);
+};
+
+template <>
+struct columns<v1::Prompt> {
+  static constexpr const char* table = "prompts";
+  static constexpr std::array names{"scope", "conversation", "number", "open", "retired_ms"};
+  template <class Sink>
+  static void bind(Sink& c, const v1::Prompt& row);
+};
+
+template <>
+struct columns<v1::UsageDay> {
+  static constexpr const char* table = "usage_days";
+  static constexpr std::array names{"scope", "day"};
+  template <class Sink>
+  static void bind(Sink& c, const v1::UsageDay& row);
 };
 
 template <>
@@ -193,7 +217,7 @@ void columns<v1::KvEntry>::bind(Sink& c, const v1::KvEntry& row) {
 template <class Sink>
 void columns<v1::Spawn>::bind(Sink& c, const v1::Spawn& row) {
   c.text(row.scope()).text(row.role()).text(row.key()).text(row.task_id()).text(row.session_id()).text(row.node_id());
-  c.integer(domain::is_live(row)).integer(row.requested_at_ms()).integer(row.ended_at_ms());
+  c.integer(domain::is_live(row)).integer(row.requested_at_ms()).integer(row.ended_at_ms()).text(row.conversation_id());
 }
 
 template <class Sink>
@@ -204,7 +228,23 @@ void columns<v1::Subscription>::bind(Sink& c, const v1::Subscription& row) {
 template <class Sink>
 void columns<v1::Approval>::bind(Sink& c, const v1::Approval& row) {
   c.text(row.scope()).text(row.subject()).integer(row.decided_at_ms() == 0).integer(row.created_at_ms());
-  c.text(row.requested_by().id()).text(row.request_key());
+  c.text(row.requested_by().id()).text(row.request_key()).text(row.conversation_id());
+}
+
+template <class Sink>
+void columns<v1::Conversation>::bind(Sink& c, const v1::Conversation& row) {
+  c.text(row.scope()).integer(row.state() != v1::Conversation::ENDED).integer(row.created_at_ms());
+}
+
+template <class Sink>
+void columns<v1::Prompt>::bind(Sink& c, const v1::Prompt& row) {
+  c.text(row.scope()).text(row.conversation_id()).integer(to_column(row.number())).integer(domain::is_open(row));
+  bind_if(c, domain::is_retired(row), row.changed_at_ms());
+}
+
+template <class Sink>
+void columns<v1::UsageDay>::bind(Sink& c, const v1::UsageDay& row) {
+  c.text(row.scope()).integer(row.day());
 }
 
 template <class Sink>

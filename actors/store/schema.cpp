@@ -95,7 +95,28 @@ ALTER TABLE approvals ADD COLUMN request_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX approvals_by_asker ON approvals(scope, asker, open, created_ms, key);
 )sql";
 
-constexpr std::array<const char*, 4> steps{version_1, version_2, version_3, version_4};
+// Conversations with agents, what was said to them and what they have cost.
+constexpr const char* version_5 = R"sql(
+CREATE TABLE conversations(key BLOB PRIMARY KEY, scope TEXT NOT NULL, open INTEGER NOT NULL, created_ms INTEGER NOT NULL, body BLOB NOT NULL)
+  STRICT, WITHOUT ROWID;
+CREATE INDEX conversations_by_scope ON conversations(scope, created_ms, key);
+
+CREATE TABLE prompts(n INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, scope TEXT NOT NULL, conversation TEXT NOT NULL, number INTEGER NOT NULL,
+  open INTEGER NOT NULL, retired_ms INTEGER, body BLOB NOT NULL) STRICT;
+CREATE INDEX prompts_by_conversation ON prompts(conversation, number, key);
+CREATE INDEX prompts_underway ON prompts(conversation, number, key) WHERE retired_ms IS NULL;
+CREATE INDEX prompts_by_retirement ON prompts(scope, retired_ms) WHERE retired_ms IS NOT NULL;
+
+CREATE TABLE usage_days(key BLOB PRIMARY KEY, scope TEXT NOT NULL, day INTEGER NOT NULL, body BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_days_by_scope ON usage_days(scope, key);
+CREATE INDEX usage_days_by_day ON usage_days(scope, day);
+
+ALTER TABLE spawns ADD COLUMN conversation TEXT NOT NULL DEFAULT '';
+ALTER TABLE approvals ADD COLUMN conversation TEXT NOT NULL DEFAULT '';
+CREATE INDEX approvals_by_conversation ON approvals(conversation, open, created_ms, key) WHERE conversation <> '';
+)sql";
+
+constexpr std::array<const char*, 5> steps{version_1, version_2, version_3, version_4, version_5};
 
 } // namespace
 

@@ -374,6 +374,8 @@ selection plan(const domain::spawn_filter& f) {
   equal(q, "node_id = ?", f.node_id);
   if (f.live)
     q.where(*f.live ? "live = 1" : "live = 0");
+  if (f.of_conversation)
+    q.where(*f.of_conversation ? "conversation <> ''" : "conversation = ''");
   if (f.ended_before_ms)
     q.where("ended_ms <> 0 AND ended_ms < ?", {*f.ended_before_ms});
   after_position(q, "(requested_ms, key) > (?, ?)", f.after_id);
@@ -393,16 +395,77 @@ selection plan(const domain::subscription_filter& f) {
 }
 
 selection plan(const domain::approval_filter& f) {
-  const auto* source = f.scope.empty()   ? "approvals"
-                       : f.asker.empty() ? "approvals INDEXED BY approvals_by_scope"
-                                         : "approvals INDEXED BY approvals_by_asker";
+  const auto* source = !f.conversation_id.empty() ? "approvals INDEXED BY approvals_by_conversation"
+                       : f.scope.empty()          ? "approvals"
+                       : f.asker.empty()          ? "approvals INDEXED BY approvals_by_scope"
+                                                  : "approvals INDEXED BY approvals_by_asker";
   selection q{source, {"created_ms", "key"}};
   equal(q, "scope = ?", f.scope);
   equal(q, "subject = ?", f.subject);
   equal(q, "asker = ?", f.asker);
   equal(q, "request_key = ?", f.request_key);
+  equal(q, "conversation <> '' AND conversation = ?", f.conversation_id);
+  if (f.of_conversation)
+    q.where(*f.of_conversation ? "conversation <> ''" : "conversation = ''");
   if (f.open)
     q.where("open = ?", {std::int64_t{*f.open}});
+  return q;
+}
+
+selection plan(const domain::conversation_filter& f) {
+  selection q{f.scope.empty() ? "conversations" : "conversations INDEXED BY conversations_by_scope", {"created_ms", "key"}};
+  equal(q, "scope = ?", f.scope);
+  if (f.open)
+    q.where(*f.open ? "open = 1" : "open = 0");
+  after_position(q, "(created_ms, key) > (?, ?)", f.after_key);
+  q.limit(f.limit);
+  return q;
+}
+
+namespace {
+
+/// Few are, of the many that a conversation has had.
+bool is_underway(const domain::prompt_filter& f) { return f.open.value_or(false) || !f.retired.value_or(true); }
+
+const char* enter_prompts(const domain::prompt_filter& f) {
+  if (!f.conversation_id.empty())
+    return is_underway(f) ? "prompts INDEXED BY prompts_underway" : "prompts INDEXED BY prompts_by_conversation";
+  return f.retired_before_ms && !f.scope.empty() ? "prompts INDEXED BY prompts_by_retirement" : "prompts";
+}
+
+} // namespace
+
+selection plan(const domain::prompt_filter& f) {
+  selection q{enter_prompts(f), {"number", "key"}};
+  equal(q, "scope = ?", f.scope);
+  equal(q, "conversation = ?", f.conversation_id);
+  if (f.open)
+    q.where(*f.open ? "open = 1" : "open = 0");
+  if (is_underway(f))
+    q.where("retired_ms IS NULL");
+  if (f.retired.value_or(false))
+    q.where("retired_ms IS NOT NULL");
+  if (f.retired_before_ms)
+    q.where("retired_ms IS NOT NULL AND retired_ms < ?", {*f.retired_before_ms});
+  if (f.after_number != 0)
+    q.where("number > ?", {to_column(f.after_number)});
+  q.limit(f.limit);
+  return q;
+}
+
+selection plan(const domain::usage_day_filter& f) {
+  const auto* source = f.scope.empty() ? "usage_days"
+                       : f.before_day  ? "usage_days INDEXED BY usage_days_by_day"
+                                       : "usage_days INDEXED BY usage_days_by_scope";
+  selection q{source, {"key"}};
+  equal(q, "scope = ?", f.scope);
+  if (f.since_day != 0)
+    q.where("day >= ?", {std::int64_t{f.since_day}});
+  if (f.before_day)
+    q.where("day < ?", {std::int64_t{*f.before_day}});
+  if (!f.after_key.empty())
+    q.where("key > ?", {sqlite::blob{f.after_key}});
+  q.limit(f.limit);
   return q;
 }
 

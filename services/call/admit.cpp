@@ -218,7 +218,9 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   if (auto wrong = wrong_scope(req.command().scope(), scope_is::required))
     return refuse(*wrong);
   const auto& asked = req.command();
-  auto environment = worker_environment(req.environment(), asked.has_dispatch() ? asked.dispatch().harness() : asked.request_spawn().harness());
+  auto environment = worker_environment(req.environment(), asked.has_dispatch()             ? asked.dispatch().harness()
+                                                           : asked.has_start_conversation() ? asked.start_conversation().harness()
+                                                                                            : asked.request_spawn().harness());
   if (!environment)
     return refuse("the environment is larger than 256 KiB");
   std::optional<path_view> paths;

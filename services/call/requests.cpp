@@ -42,6 +42,10 @@ std::optional<std::string> wrong_with(const v1::AttachRequest& m) {
   return m.session_id().empty() ? std::optional<std::string>{"attaching needs a session"} : wrong_without_scope(m, "attaching needs a scope");
 }
 
+std::optional<std::string> wrong_with(const v1::ReadConversationRequest& m) {
+  return m.conversation_id().empty() ? std::optional<std::string>{"reading needs a conversation"} : wrong_without_scope(m, "reading needs a scope");
+}
+
 std::optional<std::string> wrong_with(const v1::CreatePtyRequest& m) {
   if (m.scope().empty() || m.scope().size() > limits::path_bytes_max())
     return "a terminal needs a scope of at most " + std::to_string(limits::path_bytes_max()) + " bytes";

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "swarm/v1/conversation.pb.h"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/pty.pb.h"
 
@@ -20,6 +21,7 @@ std::optional<std::string> wrong_scope(std::string_view scope, scope_is);
 std::optional<std::string> wrong_with(const v1::WatchRequest&);
 std::optional<std::string> wrong_with(const v1::WaitRequest&);
 std::optional<std::string> wrong_with(const v1::AttachRequest&);
+std::optional<std::string> wrong_with(const v1::ReadConversationRequest&);
 std::optional<std::string> wrong_with(const v1::CreatePtyRequest&);
 std::optional<std::string> wrong_with(const v1::ListPtysRequest&);
 std::optional<std::string> wrong_with(const v1::ReadPtyRequest&);

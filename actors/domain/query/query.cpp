@@ -43,6 +43,9 @@ v1::Answer ask(const question& q) {
     }
     case body::kResolveToken: return resolve_token(q, query.resolve_token());
     case body::kGetTotals: return get_totals(q);
+    case body::kListConversations: return list_conversations(q, query.list_conversations());
+    case body::kListPrompts: return list_prompts(q, query.list_prompts());
+    case body::kListUsage: return list_usage(q, query.list_usage());
     case body::BODY_NOT_SET: break;
   }
   return deny(v1::Refusal::INVALID, "The query is empty or not known to this version");

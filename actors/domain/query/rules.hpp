@@ -28,7 +28,21 @@ struct question {
     // Nobody stands for an orphan: it sees what every session might.
     if (query.principal().kind() == v1::Principal::ORPHAN)
       return approval_kind(a) == v1::Approval::TASK;
+    // The grant chat opens what agents of conversations ask, and approve everything.
+    const auto remote = query.principal().kind() == v1::Principal::DEVICE || query.principal().kind() == v1::Principal::GATEWAY;
+    if (remote && !has_grant(query.principal(), "approve"))
+      return !a.conversation_id().empty();
     return !viewer || approval_visible(a, *viewer);
+  }
+  /// A session sees its own conversation, and with the grant chat all.
+  bool sees_conversation(const std::string& id) const { return sees_conversations() || (viewer && conversation_of(rows, *viewer) == id); }
+  bool sees_conversations() const {
+    if (query.principal().kind() == v1::Principal::ORPHAN)
+      return false;
+    if (!viewer || has_grant(query.principal(), "chat"))
+      return true;
+    const auto grants = grants_at(viewer->grants(), viewer->grant_ends(), in.now_ms);
+    return std::find(grants.begin(), grants.end(), "chat") != grants.end();
   }
   bool sees(const v1::KvEntry& e) const { return kv_visible(e, eyes(), cross); }
 };
@@ -107,6 +121,10 @@ v1::Answer list_approvals(const question&, const v1::ListApprovals&);
 v1::Answer list_scopes(const question&, const v1::ListScopes&);
 v1::Answer resolve_token(const question&, const v1::ResolveToken&);
 v1::Answer get_totals(const question&);
+// conversations.cpp
+v1::Answer list_conversations(const question&, const v1::ListConversations&);
+v1::Answer list_prompts(const question&, const v1::ListPrompts&);
+v1::Answer list_usage(const question&, const v1::ListUsage&);
 // query_status.cpp
 v1::Answer get_status(const question&);
 

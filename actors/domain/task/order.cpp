@@ -134,7 +134,8 @@ std::optional<v1::Session> live_worker(const transaction& tx, std::string_view r
   const auto reads = [](const v1::Session& s) { return !has_token(s.label(), "provider:exec") && !has_token(s.label(), "provider:shell"); };
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    if (s.id() == requester || !reads(s) || (!identity.empty() && identity_token(s.label()) != identity) ||
+    // What is meant for a conversation is a prompt.
+    if (s.id() == requester || !reads(s) || !conversation_of(tx.base(), s).empty() || (!identity.empty() && identity_token(s.label()) != identity) ||
         (!node_id.empty() && s.node_id() != node_id))
       continue;
     if (has_token(s.label(), mark))
@@ -158,6 +159,19 @@ void issue_spawn(transaction& tx, v1::Spawn& spawn) {
             {"task_id", spawn.task_id()},
             {"session_id", spawn.session_id()},
             {"attempt", spawn.attempt()}});
+}
+
+void next_attempt(v1::Spawn& s) {
+  s.set_attempt(s.attempt() + 1);
+  s.clear_pid();
+  s.clear_pid_start();
+  s.clear_pty_id();
+  s.clear_started_at_ms();
+  s.clear_ended_at_ms();
+  s.clear_exit_status();
+  s.clear_signal();
+  s.clear_reason();
+  s.set_fence(0);
 }
 
 v1::Spawn described_worker(const v1::RequestSpawn& c) { return row_of(c); }

@@ -72,7 +72,8 @@ void adopt_session(transaction& tx, const v1::Spawn& s, const v1::SpawnStarting&
   session.set_heartbeat_ms(tx.in().now_ms);
   session.clear_reports();
   put_registered(tx, session, true);
-  publish_terminal(tx, session, s.id());
+  if (s.conversation_id().empty())
+    publish_terminal(tx, session, s.id());
   claim_planner(tx, session);
   if (c.token_hash().empty())
     return;
@@ -88,14 +89,9 @@ void ask_again(transaction& tx, v1::Spawn& s, const std::string& reason) {
   if (auto task = task_of(tx, s); task && !task->assignee().empty() && task->assignee() == s.session_id())
     reopen_task(tx, std::move(*task), reason);
   end_worker_session(tx, s, false);
-  s.set_attempt(s.attempt() + 1);
+  next_attempt(s);
   s.set_retries_left(s.retries_left() - std::min(s.retries_left(), 1u)); // none is left, nor used up, when it is only given to another node
-  s.clear_pid();
-  s.clear_pid_start();
-  s.clear_pty_id();
-  s.clear_started_at_ms();
   s.set_reason(reason);
-  s.set_fence(0);
   issue_spawn(tx, s);
 }
 
@@ -188,7 +184,7 @@ v1::Reply spawn_starting(transaction& tx, const v1::SpawnStarting& c) {
     ask_again(tx, *s, node_restarted);
   if (s->status() != v1::Spawn::REQUESTED || c.attempt() != s->attempt() || s->session_id().empty())
     return stale(*s);
-  if (auto task = task_of(tx, *s); task && is_terminal(task->status()))
+  if (auto task = task_of(tx, *s); (task && is_terminal(task->status())) || wants_no_driver(tx, *s))
     return stale(*s);
   s->set_status(v1::Spawn::STARTING);
   s->set_pid(c.pid());
@@ -213,7 +209,7 @@ v1::Reply spawn_running(transaction& tx, const v1::SpawnRunning& c) {
   if (c.attempt() != s->attempt() || s->status() != v1::Spawn::STARTING)
     return stale(*s);
   auto task = task_of(tx, *s);
-  if (task && task->harness() == "exec" && is_terminal(task->status()))
+  if ((task && task->harness() == "exec" && is_terminal(task->status())) || wants_no_driver(tx, *s))
     return stale(*s);
   s->set_status(v1::Spawn::RUNNING);
   tx.put(*s);
@@ -251,7 +247,7 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& said) {
     payload["detail"] = how;
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   // Only the home of the scope chooses; a node whose program was lost there starts it again.
-  const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty();
+  const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty() && s->conversation_id().empty();
   const auto again = is_loss(c.reason()) && (s->retries_left() > 0 || (placed && c.never_ran()));
   if (auto task = task_of(tx, *s); again && !(task && is_terminal(task->status()))) {
     if (placed) {
@@ -269,7 +265,8 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& said) {
   tx.put(*s);
   finish_command_task(tx, *s, c, how);
   end_worker_session(tx, *s, s->harness() != "exec");
-  return spawn_reply(std::move(*s), false);
+  driver_ended(tx, *s, !c.never_ran(), c.reason(), how);
+  return spawn_reply(tx.get<v1::Spawn>(key(s->id())).value_or(*s), false);
 }
 
 } // namespace swarm::domain

@@ -18,6 +18,9 @@ v1::Spawn order_worker(transaction&, v1::Spawn, bool deferred = false);
 /// Gives a spawn row a new session row to run as and (again) asks the node for the process of its current attempt.
 void issue_spawn(transaction&, v1::Spawn&);
 
+/// Makes the row that of the next attempt, which is not asked for yet.
+void next_attempt(v1::Spawn&);
+
 /// The row of the session as which a worker runs, without its holder. A request for the worker makes it; it is made again if its lease ends
 /// before the process exists.
 v1::Session worker_session(const transaction&, const v1::Spawn&, std::string id);

@@ -4,6 +4,7 @@
 #include <caf/type_id.hpp>
 
 #include "actors/fabric/messages/calls.hpp"
+#include "actors/fabric/messages/conversations.hpp"
 #include "actors/fabric/messages/links.hpp"
 #include "actors/fabric/messages/processes.hpp"
 #include "actors/fabric/messages/terminals.hpp"
@@ -34,6 +35,13 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::graph_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::any_short_call_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::pty_change_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_question_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_state_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_frames_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_reading_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_pages_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::conversation_poll_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::conversation_news_ptr))
   CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
   CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
   CAF_ADD_ATOM(swarm_fabric, swarm, child_atom, "child")

@@ -71,7 +71,10 @@ v1::PtyInfo describe(const processes_state::child& c) {
   return p;
 }
 
-bool is_listed(const processes_state::child& c) { return c.row || c.record || c.started; }
+bool is_driver(const processes_state::child& c) { return c.row && !c.row->conversation_id().empty(); }
+
+/// The pipes of a conversation's driver are no terminal.
+bool is_listed(const processes_state::child& c) { return (c.row || c.record || c.started) && !is_driver(c); }
 
 /// Keeps what runs in the terminal, and how it has ended as soon as that is known: the next node must know both, however this one ends.
 void keep(self_ptr self, const processes_state::child& c) {
@@ -81,7 +84,7 @@ void keep(self_ptr self, const processes_state::child& c) {
 
 void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
   auto& st = self->state;
-  c.terminal = self->spawn(pty, st.node, processes_actor{self}, st.log, std::move(info), c.info);
+  c.terminal = self->spawn(pty, st.node, processes_actor{self}, is_driver(c) ? pty_log_actor{} : st.log, std::move(info), c.info);
   self->monitor(c.terminal);
   c.terminal_since_ms = st.node->clock->boot_ms();
   for (auto& p : std::exchange(c.asking, {}))
@@ -89,7 +92,7 @@ void open_terminal(self_ptr self, processes_state::child& c, v1::PtyInfo info) {
 }
 
 void make_terminal(self_ptr self, processes_state::child& c) {
-  if (!c.terminal && !c.terminal_waits && is_listed(c))
+  if (!c.terminal && !c.terminal_waits && (is_listed(c) || is_driver(c)))
     open_terminal(self, c, describe(c));
 }
 
@@ -574,10 +577,22 @@ void load_and_connect(self_ptr self) {
       });
 }
 
+caf::result<pty_actor> driver_of(self_ptr self, const std::string& id) {
+  auto i = self->state.children.find(id);
+  if (i == self->state.children.end() || !is_driver(i->second) || !i->second.info.exists)
+    return fail(errc::not_found, "there is no driver " + id);
+  make_terminal(self, i->second);
+  if (!i->second.terminal)
+    return fail(errc::unavailable, "the pipes of the driver " + id + " are being connected again");
+  return i->second.terminal;
+}
+
 caf::result<pty_actor> terminal_of(self_ptr self, const std::string& id) {
   auto& st = self->state;
   if (auto i = st.children.find(id); i != st.children.end()) {
     auto& c = i->second;
+    if (is_driver(c))
+      return fail(errc::not_found, "no terminal " + id + "; `swarmctl pty list` shows them");
     if (c.record || (c.row && c.info.exited))
       make_terminal(self, c);
     if (c.terminal)
@@ -708,6 +723,7 @@ processes_actor::behavior_type processes(self_ptr self, node_environment_ptr nod
       self->state.node->processes->kill(id, signal, static_cast<std::uint32_t>(limits::kill_grace().count()));
     },
     [self](pty_atom, const std::string& id) { return terminal_of(self, id); },
+    [self](pty_atom, child_atom, const std::string& id) { return driver_of(self, id); },
     [self](list_atom, const std::string& scope) -> caf::result<std::vector<pty_info_ptr>> {
       if (self->state.loaded)
         return list_of(self->state, scope);

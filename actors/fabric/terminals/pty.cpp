@@ -45,6 +45,10 @@ std::size_t chunk_size(const pty_read& r) {
 }
 
 void from_log(self_ptr self, pty_state::reading r) {
+  if (self->state.is_private()) {
+    const auto next = self->state.ring ? ring_start(self->state) : self->state.info.end();
+    return r.promise.answer(finished_chunk(self->state, next, {}, next - std::min(next, r.read.from)));
+  }
   auto slot = std::make_shared<pty_state::reading>(std::move(r));
   auto from = slot->read.from;
   self->request(self->state.log, limits::call_deadline_default(), log_atom_v, self->state.info.id(), from, std::uint64_t{chunk_size(slot->read)})
@@ -64,8 +68,23 @@ void from_log(self_ptr self, pty_state::reading r) {
       });
 }
 
+/// Makes room in the ring. The keeper needs to know before the ring is full, not of every chunk.
+void tell_taken(self_ptr self) {
+  auto& st = self->state;
+  const auto taken = st.spilled - st.on_the_way;
+  if (!st.ring || taken < st.taken_told + st.ring->capacity() / 4)
+    return;
+  st.taken_told = taken;
+  st.node->processes->output_taken(st.info.id(), st.attempt, taken);
+}
+
 void serve(self_ptr self, pty_state::reading r) {
   auto& st = self->state;
+  // What is asked for no more has been read.
+  if (st.is_private() && r.read.from > st.spilled) {
+    st.spilled = std::min(r.read.from, st.info.end());
+    tell_taken(self);
+  }
   auto end = st.info.end();
   if (r.read.tail) {
     auto want = r.read.max_bytes == 0 ? limits::pty_chunk_bytes_max : r.read.max_bytes;
@@ -91,20 +110,12 @@ void serve(self_ptr self, pty_state::reading r) {
   r.promise.answer(finished_chunk(st, chunk.offset, std::move(chunk.bytes), chunk.gap));
 }
 
-/// Makes room in the ring. The keeper needs to know before the ring is full, not of every chunk.
-void tell_taken(self_ptr self) {
-  auto& st = self->state;
-  const auto taken = st.spilled - st.on_the_way;
-  if (!st.ring || taken < st.taken_told + st.ring->capacity() / 4)
-    return;
-  st.taken_told = taken;
-  st.node->processes->output_taken(st.info.id(), st.attempt, taken);
-}
-
 /// Copies what is new from the ring to the files, no faster than those are written: the ring keeps the rest, and the program waits while it is
 /// full. What the ring overwrites, because no node was there for long, is a gap.
 void spill(self_ptr self) {
   auto& st = self->state;
+  if (st.is_private())
+    return;
   while (st.ring && st.spilled < st.info.end() && st.on_the_way < limits::pty_log_ahead_bytes_max) {
     auto chunk = st.ring->read(st.spilled, limits::pty_chunk_bytes_max);
     if (chunk.bytes.empty())
@@ -256,6 +267,8 @@ caf::result<std::uint64_t> type_in(self_ptr self, const pty_input& in) {
     return fail(errc::stale);
   if (auto why = domain::refused_use(in.who, st.info, domain::operation::pty_write))
     return fail(errc::forbidden, *why);
+  if (st.is_private() && in.who.kind() != v1::Principal::NODE)
+    return fail(errc::not_found, "no terminal " + st.info.id());
   auto now = st.node->clock->boot_ms();
   const bool person = domain::is_person(in.who);
   if (person)

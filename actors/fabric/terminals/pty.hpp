@@ -49,9 +49,13 @@ struct pty_state {
   std::optional<watching> watcher; // the agent's actor
   caf::actor_addr agent;           // who says what the agent does
   bool input_closed = false;
+
+  /// The pipes of a driver: what passes there is for its conversation's actor.
+  bool is_private() const noexcept { return !log; }
 };
 
-/// `info` says what runs in it; `child` is what the keeper has, without a ring for a terminal whose program ended before this node started.
+/// `info` says what runs in it; without a log its output is for the node alone, and is gone when it was read. `child` is what the keeper has, without
+/// a ring for a terminal whose program ended before this node started.
 pty_actor::behavior_type pty(pty_actor::stateful_pointer<pty_state> self, node_environment_ptr node, processes_actor parent, pty_log_actor log,
                              v1::PtyInfo info, const child_info& child);
 

@@ -164,7 +164,52 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
   record_end(self, cmd);
 }
 
+bool is_driver(const v1::Spawn& row) { return !row.conversation_id().empty(); }
+
+/// Nothing of this generation of the driver is open any more.
+bool is_dealt_with(const v1::Conversation& c, const v1::Spawn& row) {
+  return c.generation() != row.attempt() || c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED ||
+         c.state() == v1::Conversation::LOST;
+}
+
+void on_heard(self_ptr self) {
+  self->state.heard = true;
+  if (auto end = std::exchange(self->state.once_heard, nullptr))
+    end();
+}
+
+template <class Then>
+void ask_conversation(self_ptr self, Then then) {
+  const auto& st = self->state;
+  auto q =
+    internal_query(*st.place.links.node, st.place.scope, [&](v1::Query& x) { x.mutable_list_conversations()->set_id(st.row.conversation_id()); });
+  self->request(st.place.links.readers.front(), limits::call_deadline_default(), q)
+    .then([then](const answer_ptr& a) { then(a->conversations().conversations_size() == 1 ? &a->conversations().conversations(0) : nullptr); },
+          [self](caf::error& e) { give_up(self, "its conversation could not be read", e); });
+}
+
+/// What the driver has told last stands in its pipe, and is gone when its end is recorded: its conversation reads it first.
+void once_heard(self_ptr self, std::function<void()> end) {
+  auto& st = self->state;
+  if (!is_driver(st.row) || st.heard)
+    return end();
+  if (std::exchange(st.once_heard, std::move(end)))
+    return;
+  st.phase = "being heard out";
+  self->delayed_send(self, limits::restart_grace(), tick_atom_v);
+  ask_conversation(self, [self](const v1::Conversation* c) {
+    if (!c || is_dealt_with(*c, self->state.row))
+      on_heard(self);
+  });
+}
+
+void end_of_child(self_ptr self, const child_info& child);
+
 void on_exited(self_ptr self, const child_info& child) {
+  once_heard(self, [self, child] { end_of_child(self, child); });
+}
+
+void end_of_child(self_ptr self, const child_info& child) {
   auto& st = self->state;
   auto ring = child.ring ? child.ring : st.child.ring;
   st.child = child;
@@ -191,7 +236,7 @@ void register_worker(self_ptr self, const child_info& child) {
 
 void drive_agent(self_ptr self) {
   auto& st = self->state;
-  if (!st.agent && domain::is_agent(st.row.harness()))
+  if (!st.agent && !is_driver(st.row) && domain::is_agent(st.row.harness()))
     st.agent = self->spawn<caf::monitored>(agent, st.place, st.row.session_id(), agents::has_early_hooks(st.row.harness()));
 }
 
@@ -346,13 +391,35 @@ start_request_ptr start_request(const spawn_state& st, const std::vector<std::st
   r->set_directory(st.directory);
   r->set_columns(size.columns());
   r->set_rows(size.rows());
-  r->set_pipes(st.row.pipes());
+  r->set_pipes(st.row.pipes() || is_driver(st.row));
   r->set_no_input(st.row.no_input());
   r->set_ring_bytes(static_cast<std::uint32_t>(limits::pty_ring_bytes()));
   return r;
 }
 
+/// A conversation's agent runs below its driver.
+void wrap_in_driver(const spawn_state& st, std::vector<std::string>& argv) {
+  std::vector<std::string> driver{st.place.links.node->facts.program_dir + "/swarm-driver", st.row.harness()};
+  if (!st.native_session.empty())
+    driver.insert(driver.end(), {"--resume", st.native_session});
+  driver.insert(driver.end(), {"--generation", std::to_string(st.row.attempt()), "--"});
+  argv.insert(argv.begin(), driver.begin(), driver.end());
+}
+
+void start_program(self_ptr self);
+
 void start(self_ptr self) {
+  if (!is_driver(self->state.row))
+    return start_program(self);
+  ask_conversation(self, [self](const v1::Conversation* c) {
+    if (!c || c->generation() != self->state.row.attempt())
+      return report_end(self, "spawn_failed: its conversation does not want it any more", true);
+    self->state.native_session = c->native_session();
+    start_program(self);
+  });
+}
+
+void start_program(self_ptr self) {
   auto& st = self->state;
   st.phase = "starting";
   if (auto why = obstacle_here(st.place, st.row, st.directory); !why.empty())
@@ -368,6 +435,8 @@ void start(self_ptr self) {
     return report_end(self, "spawn_failed: " + why, true);
   for (auto& argument : agents::arguments(st.row.harness(), start))
     argv.push_back(std::move(argument));
+  if (is_driver(st.row))
+    wrap_in_driver(st, argv);
   if (st.row.worktree())
     if (auto why = wrap_in_worktree(st.place, st.directory, argv, environment); !why.empty())
       return report_end(self, "spawn_failed: " + why, true);
@@ -477,6 +546,8 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
           if (said.attempt() == s.row.attempt())
             s.row = said;
         }
+        if (p.has_conversation() && p.conversation().id() == s.row.conversation_id() && is_dealt_with(p.conversation(), s.row) && s.once_heard)
+          on_heard(self);
         // Its worker has nobody left to report to.
         if (p.has_task() && p.task().id() == s.row.task_id() && p.task().status() == v1::CANCELLED && ends_with_task(s.row))
           end_unwanted(self);
@@ -487,6 +558,7 @@ spawn_actor::behavior_type spawn(self_ptr self, entity_place place, v1::Spawn ro
         end_unwanted(self);
     },
     [self](tick_atom, const execution_ptr& end) { record_end(self, end); },
+    [self](tick_atom) { on_heard(self); },
     [](passivate_atom) { return false; }, // it ends with its worker
     [self](tree_atom) {
       return runtime::self_row(self, self->state.phase, self->state.child.pid != 0 ? "pid " + std::to_string(self->state.child.pid) : "");

@@ -21,8 +21,11 @@ struct spawn_state {
   child_info child;
   std::string phase;
   bool ending = false;
-  bool unwanted = false; // its task was cancelled
-  agent_actor agent;     // while an agent runs
+  bool unwanted = false;            // its task was cancelled
+  agent_actor agent;                // while an agent runs
+  std::string native_session;       // of a conversation: by which its agent resumes
+  bool heard = false;               // of a conversation: all that its driver has told is dealt with
+  std::function<void()> once_heard; // its end
   ~spawn_state();
 };
 

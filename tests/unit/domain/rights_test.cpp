@@ -33,14 +33,19 @@ v1::Principal principal(principal_kind kind, const words& grants = {}) {
 
 // -- the model: sets of names, and nothing of the table ----------------------------------------
 
-const words nodes_own_commands{"expire_session", "deliver_messages", "spawn_starting", "spawn_running", "spawn_ended"};
+const words nodes_own_commands{"expire_session", "deliver_messages", "spawn_starting", "spawn_running",
+                              "spawn_ended",    "report_conversation", "report_delivery"};
 const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep", "request_approval", "withdraw_approval"};
 const words for_itself{"deregister_session", "heartbeat", "report_agent"};
-const words needs_leave{"dispatch", "request_spawn", "decide_approval"};
+const words needs_leave{"dispatch", "request_spawn", "decide_approval", "start_conversation"};
+const words chats{"send_prompt",         "interrupt_conversation", "resume_conversation",
+                  "stop_conversation",   "rename_conversation",    "delete_conversation"};
 const words private_queries{"list_messages",      "get_kv",         "list_kv",       "get_status",   "list_events",
-                            "list_subscriptions", "list_approvals", "preview_sweep", "resolve_token"};
+                            "list_subscriptions", "list_approvals", "preview_sweep", "resolve_token", "list_conversations", "list_prompts", "list_usage"};
 
 bool may_send(principal_kind kind, const words& grants, const std::string& command) {
+  if (chats.count(command) > 0)
+    return kind == p::OPERATOR || ((kind == p::SESSION || kind == p::DEVICE || kind == p::GATEWAY) && grants.count("chat") > 0);
   switch (kind) {
     case p::NODE: return nodes_own_commands.count(command) + node_sends_too.count(command) > 0;
     case p::OPERATOR: return nodes_own_commands.count(command) == 0;
@@ -54,6 +59,12 @@ bool may_send(principal_kind kind, const words& grants, const std::string& comma
 }
 
 bool may_query(principal_kind kind, const words& grants, const std::string& query) {
+  const words of_conversations{"list_conversations", "list_prompts", "list_usage", "list_approvals"};
+  const auto remote = kind == p::DEVICE || kind == p::GATEWAY;
+  if (remote && grants.count("chat") > 0 && of_conversations.count(query) > 0)
+    return true;
+  if (query == "list_usage")
+    return kind == p::OPERATOR || kind == p::NODE || (kind == p::SESSION && grants.count("chat") > 0);
   switch (kind) {
     case p::NODE: return true;
     case p::OPERATOR:
@@ -80,7 +91,7 @@ bool may_do(principal_kind kind, const words& grants, whose w) {
     case whose::news: return person || kind == p::SESSION || kind == p::NODE || kind == p::ORPHAN;
     case whose::deciding:
       return kind == p::SESSION || person || kind == p::NODE || kind == p::AGENT || kind == p::ORPHAN ||
-             ((kind == p::DEVICE || kind == p::GATEWAY) && grants.count("approve") > 0);
+             ((kind == p::DEVICE || kind == p::GATEWAY) && grants.count("approve") + grants.count("chat") > 0);
   }
   return false;
 }

@@ -255,11 +255,74 @@ v1::Approval random_row(dice& d) {
   r.mutable_requested_by()->set_kind(v1::Principal::SESSION);
   r.mutable_requested_by()->set_id(d.word());
   r.set_request_key(d.filter_word());
+  r.set_conversation_id(d.filter_word());
   return r;
 }
 template <>
 domain::approval_filter random_filter(dice& d, const std::vector<v1::Approval>&) {
-  return {.scope = d.maybe_scope(), .subject = d.filter_word(), .open = d.filter_bool(), .asker = d.filter_word(), .request_key = d.filter_word()};
+  return {.scope = d.maybe_scope(),
+          .subject = d.filter_word(),
+          .open = d.filter_bool(),
+          .asker = d.filter_word(),
+          .request_key = d.filter_word(),
+          .conversation_id = d.filter_word(),
+          .of_conversation = d.filter_bool()};
+}
+
+template <>
+v1::Conversation random_row(dice& d) {
+  v1::Conversation r;
+  r.set_id(d.word() + d.word());
+  r.set_scope(d.scope());
+  r.set_state(d.one_in(2) ? v1::Conversation::ENDED : v1::Conversation::IDLE);
+  r.set_created_at_ms(d.time());
+  return r;
+}
+template <>
+domain::conversation_filter random_filter(dice& d, const std::vector<v1::Conversation>& rows) {
+  return {.scope = d.maybe_scope(),
+          .open = d.filter_bool(),
+          .after_key = rows.empty() || d.one_in(2) ? std::string{} : domain::position(rows[d.below(rows.size())]),
+          .limit = d.limit()};
+}
+
+template <>
+v1::Prompt random_row(dice& d) {
+  v1::Prompt r;
+  r.set_id(d.word() + d.word());
+  r.set_scope(d.scope());
+  r.set_conversation_id(d.word());
+  r.set_number(1 + d.below(8));
+  r.set_state(static_cast<v1::Prompt::State>(1 + d.below(6)));
+  r.set_changed_at_ms(d.time());
+  return r;
+}
+template <>
+domain::prompt_filter random_filter(dice& d, const std::vector<v1::Prompt>&) {
+  return {.scope = d.maybe_scope(),
+          .conversation_id = d.filter_word(),
+          .open = d.filter_bool(),
+          .retired = d.filter_bool(),
+          .retired_before_ms = d.filter_time(),
+          .after_number = d.one_in(2) ? 0 : d.below(8),
+          .limit = d.limit()};
+}
+
+template <>
+v1::UsageDay random_row(dice& d) {
+  v1::UsageDay r;
+  r.set_scope(d.scope());
+  r.set_conversation_id(d.word());
+  r.set_day(static_cast<std::uint32_t>(1 + d.below(8)));
+  return r;
+}
+template <>
+domain::usage_day_filter random_filter(dice& d, const std::vector<v1::UsageDay>& rows) {
+  return {.scope = d.maybe_scope(),
+          .since_day = static_cast<std::uint32_t>(d.one_in(2) ? 0 : d.below(8)),
+          .before_day = d.one_in(2) ? std::nullopt : std::optional{static_cast<std::uint32_t>(d.below(8))},
+          .after_key = rows.empty() || d.one_in(2) ? std::string{} : domain::table<v1::UsageDay>::key(rows[d.below(rows.size())]),
+          .limit = d.limit()};
 }
 
 template <>

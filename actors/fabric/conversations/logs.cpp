@@ -1,0 +1,183 @@
+#include "actors/fabric/conversations/logs.hpp"
+
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
+#include "actors/base/text.hpp"
+#include "actors/fabric/conversations/dialogue.hpp"
+#include "actors/runtime/defaults.hpp"
+#include "actors/runtime/tree.hpp"
+
+namespace fs = std::filesystem;
+
+namespace swarm {
+
+namespace {
+
+using self_ptr = conversation_logs_actor::stateful_pointer<conversation_logs_state>;
+
+constexpr std::size_t page_bytes = 256 * limits::kib;
+constexpr std::size_t open_max = limits::pty_logs_open_max;
+
+fs::path directory_of(self_ptr self, const std::string& id) { return self->state.node->facts.dir.root / "conversations" / id; }
+
+log_options options_of(self_ptr self, const conversation_log_name& name) {
+  log_options o;
+  o.segment_bytes = limits::conversation_segment_bytes();
+  o.total_bytes = limits::conversation_log_bytes_max();
+  o.segments = limits::conversation_segments_max;
+  o.age_ms = limits::conversation_log_retention().count();
+  o.synced = name.synced;
+  o.now_ms = self->state.node->clock->unix_ms();
+  o.new_epoch = [] {
+    std::uint64_t n = 0;
+    for (unsigned char c : random_bytes(sizeof n))
+      n = n << 8 | c;
+    return n == 0 ? 1 : n;
+  };
+  return o;
+}
+
+void close(self_ptr self, const std::string& id) {
+  auto& st = self->state;
+  if (auto i = st.open.find(id); i != st.open.end()) {
+    st.order.erase(i->second.used);
+    st.open.erase(i);
+  }
+}
+
+or_failure<conversation_log*> log_of(self_ptr self, const conversation_log_name& name) {
+  auto& st = self->state;
+  if (!is_plain_name(name.id))
+    return failed_to("the conversation's log cannot be opened", std::make_error_code(std::errc::invalid_argument));
+  if (auto i = st.open.find(name.id); i != st.open.end()) {
+    st.order.splice(st.order.end(), st.order, i->second.used);
+    return i->second.log.get();
+  }
+  auto opened = conversation_log::open(system_disk(), directory_of(self, name.id), options_of(self, name));
+  if (!opened)
+    return opened.failure();
+  if (st.open.size() >= open_max)
+    close(self, std::string{st.order.front()});
+  auto& entry = st.open[name.id];
+  entry.log = *std::move(opened);
+  entry.used = st.order.insert(st.order.end(), name.id);
+  if (const auto& lost = entry.log->opened().lost)
+    log::error({"conversation ", name.id, ": its log has lost the bytes from ", lost->from, " to ", lost->to});
+  return entry.log.get();
+}
+
+caf::error failure_of(const disk_failure& f) { return fail(f.is_full() ? errc::low_disk : errc::store_failed, f.text); }
+
+/// Reads backwards, further each time, until it has seen where the generation or its last turn begins.
+or_failure<log_tail> tail_of(const conversation_log& log, std::uint32_t generation) {
+  const auto end = log.end().offset, start = log.start().offset;
+  for (std::uint64_t back = 1 * limits::mib;; back *= 4) {
+    const auto from = end - std::min(end - start, back);
+    auto at = log.seek(from);
+    if (!at)
+      return at.failure();
+    log_tail tail;
+    bool seen = from == start;
+    for (;;) {
+      auto batch = log.read(*at, page_bytes);
+      if (!batch)
+        return batch.failure();
+      for (const auto& e : batch->entries) {
+        seen |= e.frame.generation < generation || (e.frame.generation == generation && e.frame.kind == v1::CONVERSATION_TURN);
+        take_frame(tail, generation, e.frame);
+      }
+      if (batch->entries.empty() && !batch->gap)
+        break;
+      at = batch->next;
+    }
+    if (seen)
+      return tail;
+  }
+}
+
+caf::result<log_state_ptr> look(self_ptr self, const log_question& q) {
+  auto log = log_of(self, q.log);
+  if (!log)
+    return failure_of(log.failure());
+  if (auto failed = (*log)->sync())
+    return failure_of(*failed);
+  auto tail = tail_of(**log, q.generation);
+  if (!tail)
+    return failure_of(tail.failure());
+  return std::make_shared<const log_state>(log_state{(*log)->cursor((*log)->end()), *std::move(tail)});
+}
+
+caf::result<log_state_ptr> append(self_ptr self, const log_frames& f) {
+  auto log = log_of(self, f.log);
+  if (!log)
+    return failure_of(log.failure());
+  const auto before = (*log)->end();
+  for (const auto& frame : f.frames)
+    if (auto at = (*log)->append(frame); !at) {
+      // What was kept of them is not to be kept twice: who asked reads the log anew.
+      return (*log)->end() == before ? failure_of(at.failure()) : fail(errc::unavailable, at.failure().text);
+    }
+  if (f.sync)
+    if (auto failed = (*log)->sync())
+      return fail(errc::unavailable, failed->text);
+  return std::make_shared<const log_state>(log_state{(*log)->cursor((*log)->end()), {}});
+}
+
+caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
+  auto found = log_of(self, r.log);
+  if (!found)
+    return failure_of(found.failure());
+  const auto& log = **found;
+  auto out = std::make_shared<log_pages>();
+  auto at = log.start();
+  if (r.from && r.resumes) {
+    auto resumed = log.resume(*r.from);
+    if (!resumed)
+      return failure_of(resumed.failure());
+    at = resumed->at;
+    out->gap = resumed->gap;
+    out->next = log.cursor(at);
+    return log_pages_ptr{out};
+  }
+  if (r.from)
+    at = r.from->at;
+  auto batch = log.read(at, page_bytes);
+  if (!batch)
+    return failure_of(batch.failure());
+  out->gap = batch->gap;
+  for (auto& e : batch->entries) {
+    log_pages::entry entry;
+    if (!entry.item.ParseFromString(e.frame.body))
+      continue;
+    entry.next = log.cursor(e.next);
+    out->entries.push_back(std::move(entry));
+  }
+  out->next = log.cursor(batch->next);
+  return log_pages_ptr{out};
+}
+
+} // namespace
+
+conversation_logs_actor::behavior_type conversation_logs(self_ptr self, node_environment_ptr node) {
+  runtime::install_defaults(self);
+  self->state.node = std::move(node);
+  return {
+    [self](const log_question_ptr& q) { return look(self, *q); },
+    [self](const log_frames_ptr& f) { return append(self, *f); },
+    [self](const log_reading_ptr& r) { return read(self, *r); },
+    [self](forget_atom, const std::string& id) {
+      close(self, id);
+      std::error_code ec;
+      if (is_plain_name(id))
+        fs::remove_all(directory_of(self, id), ec);
+      if (ec)
+        log::warn({"conversation ", id, ": its log cannot be removed: ", ec.message()});
+    },
+    [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.open.size()) + " open")}; },
+  };
+}
+
+} // namespace swarm

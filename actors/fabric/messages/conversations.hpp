@@ -1,0 +1,92 @@
+// Conversations: their logs, and what readers are told of them while they live.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/allowed_unsafe_message_type.hpp>
+
+#include "actors/fabric/messages/log_tail.hpp"
+#include "actors/store/conversation/log.hpp"
+
+namespace swarm {
+
+/// Which log; it is made when there is none.
+struct conversation_log_name {
+  std::string id;           // of the conversation
+  std::uint64_t synced = 0; // as the row says
+};
+
+/// What a log holds of one generation.
+struct log_question {
+  conversation_log_name log;
+  std::uint32_t generation = 0;
+};
+using log_question_ptr = std::shared_ptr<const log_question>;
+
+/// Where a log ends, synced when it was asked to be.
+struct log_state {
+  log_cursor end;
+  log_tail tail; // answers a question
+};
+using log_state_ptr = std::shared_ptr<const log_state>;
+
+/// Frames to be appended.
+struct log_frames {
+  conversation_log_name log;
+  std::vector<conversation_frame> frames;
+  bool sync = false;
+};
+using log_frames_ptr = std::shared_ptr<const log_frames>;
+
+/// A reader's: from a cursor that it may have got long ago, or from one of this answer's before.
+struct log_reading {
+  conversation_log_name log;
+  std::optional<log_cursor> from; // nothing: from the oldest that is kept
+  bool resumes = false;           // `from` is of another time: the answer says what is missing
+};
+using log_reading_ptr = std::shared_ptr<const log_reading>;
+
+/// Frames that follow each other, or a gap before further ones.
+struct log_pages {
+  struct entry {
+    v1::ConversationItem item;
+    log_cursor next;
+  };
+  std::optional<log_gap> gap;
+  std::vector<entry> entries;
+  log_cursor next; // without entries and gap: the end
+};
+using log_pages_ptr = std::shared_ptr<const log_pages>;
+
+/// "What is new behind this cursor, which stands at the log's end as I know it?"
+struct conversation_poll {
+  std::string scope;
+  std::string id;
+  log_cursor at;
+  std::uint64_t state_seen = 0; // conversation_news::state_number
+};
+using conversation_poll_ptr = std::shared_ptr<const conversation_poll>;
+
+/// One of them, or both.
+struct conversation_news {
+  bool log_grew = false;                      // read on first
+  std::optional<v1::ConversationDelta> delta; // with its cursor
+  log_cursor at;                              // behind the delta
+  std::optional<v1::Conversation> state;
+  std::uint64_t state_number = 0;
+};
+using conversation_news_ptr = std::shared_ptr<const conversation_news>;
+
+} // namespace swarm
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_question_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_state_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_frames_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_reading_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_pages_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::conversation_poll_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::conversation_news_ptr)

@@ -1,0 +1,141 @@
+// swarm-driver without an agent, as swarmd meets it: frames in, frames out.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/agents/driver_frames.hpp"
+#include "actors/base/crypto.hpp"
+#include "swarm/internal/driver.pb.h"
+
+namespace swarm::test {
+
+/// swarm-driver with an agent that works a prompt off: an item in two parts, a permission, another item.
+class model_driver {
+public:
+  explicit model_driver(std::uint32_t generation) : generation_(generation) {}
+
+  std::string out; // not read yet
+  std::map<std::string, int> prompts, answers;
+  std::vector<std::string> told; // ids of whole items, in their order
+  bool stopped = false;
+
+  void hear(const std::string& frame) {
+    agents::driver_frame_reader r;
+    r.push(frame);
+    std::string message;
+    REQUIRE(r.next(message) == agents::driver_frame_reader::status::frame);
+    internal::ToDriver m;
+    REQUIRE(m.ParseFromString(message));
+    if (m.has_hello())
+      hello(m.hello());
+    else if (m.has_stored())
+      kept_.erase(kept_.begin(), kept_.upper_bound(m.stored().seq()));
+    else if (m.has_prompt() && m.prompt().last())
+      prompt(m.prompt());
+    else if (m.has_answer())
+      answer(m.answer());
+    else if (m.has_stop())
+      stopped = true;
+  }
+
+private:
+  void hello(const internal::DriverHello& h) {
+    CHECK(h.generation() == generation_);
+    kept_.erase(kept_.begin(), kept_.upper_bound(h.last_seq()));
+    out += "garbage" + h.nonce();
+    internal::FromDriver f;
+    auto& r = *f.mutable_ready();
+    r.set_first_seq(kept_.empty() ? 0 : kept_.begin()->first);
+    r.set_last_seq(seq_);
+    write(f);
+    for (const auto& [n, kept] : kept_)
+      write(kept);
+    connected_ = true;
+  }
+  void write(const internal::FromDriver& f) { out += agents::encode_driver_frame(f); }
+  internal::FromDriver& next(internal::FromDriver& f) {
+    f.set_seq(++seq_);
+    f.set_at_ms(static_cast<std::int64_t>(seq_));
+    return f;
+  }
+  void say(internal::FromDriver f) {
+    next(f);
+    kept_[seq_] = f;
+    if (connected_)
+      write(f);
+  }
+  void state(const std::string& id, internal::PromptState::State s) {
+    internal::FromDriver f;
+    f.mutable_prompt_state()->set_id(id);
+    f.mutable_prompt_state()->set_state(s);
+    if (s == internal::PromptState::CONSUMED)
+      f.mutable_prompt_state()->set_turn(std::to_string(turns_));
+    say(f);
+  }
+  void item(const std::string& id, bool last) {
+    internal::FromDriver f;
+    f.mutable_item()->set_id(id);
+    f.mutable_item()->set_kind(internal::ITEM_TEXT);
+    f.mutable_item()->set_body("words");
+    f.mutable_item()->set_last(last);
+    if (last)
+      told.push_back(id);
+    say(f);
+  }
+  void prompt(const internal::PromptPart& p) {
+    if (known_.contains(p.id()))
+      return state(p.id(), known_[p.id()]);
+    ++prompts[p.id()];
+    ++turns_;
+    state(p.id(), internal::PromptState::SUBMITTED);
+    internal::FromDriver f;
+    f.mutable_turn_started()->set_id(std::to_string(turns_));
+    f.mutable_turn_started()->add_prompts(p.id());
+    say(f);
+    known_[p.id()] = internal::PromptState::CONSUMED;
+    state(p.id(), internal::PromptState::CONSUMED);
+    const auto name = std::to_string(turns_);
+    item("a" + name, false);
+    item("a" + name, true);
+    internal::FromDriver r;
+    r.mutable_request()->set_id("r" + name);
+    r.mutable_request()->set_kind(internal::Request::COMMAND);
+    r.mutable_request()->set_title("make");
+    r.mutable_request()->set_body("{\"command\":");
+    say(r);
+    r.mutable_request()->set_body("\"make\"}");
+    r.mutable_request()->set_last(true);
+    say(r);
+  }
+  void answer(const internal::Answer& a) {
+    const auto n = a.request_id().substr(1);
+    CHECK(a.digest() == sha256("{\"command\":\"make\"}"));
+    internal::FromDriver f;
+    f.mutable_answer_state()->set_request_id(a.request_id());
+    f.mutable_answer_state()->set_delivered(true);
+    f.mutable_answer_state()->set_digest(a.digest());
+    if (answers[a.request_id()] > 0)
+      return say(f); // once more, nothing happens
+    ++answers[a.request_id()];
+    say(f);
+    item("b" + n, true);
+    internal::FromDriver e;
+    e.mutable_turn_ended()->set_id(n);
+    e.mutable_turn_ended()->set_reason(internal::TurnEnded::FINISHED);
+    e.mutable_turn_ended()->mutable_usage()->set_output_tokens(7);
+    say(e);
+  }
+
+  std::uint32_t generation_;
+  bool connected_ = false;
+  std::uint64_t seq_ = 0;
+  std::map<std::uint64_t, internal::FromDriver> kept_;
+  std::map<std::string, internal::PromptState::State> known_;
+  std::uint64_t turns_ = 0;
+};
+
+} // namespace swarm::test

@@ -1,0 +1,190 @@
+#include "actors/fabric/conversations/conversation.hpp"
+
+#include "tests/support/fabric_world.hpp"
+#include "tests/support/model_driver.hpp"
+
+using namespace swarm;
+using test::fabric_world;
+
+namespace {
+
+/// A node whose keeper runs the model of a driver.
+struct talk_world {
+  fabric_world f;
+  std::map<std::string, std::unique_ptr<test::model_driver>> drivers; // by spawn and attempt
+  std::string spawn;
+
+  talk_world() {
+    f.keeper.on_typed = [this](const std::string& id, const std::string& frame) {
+      spawn = id;
+      const auto attempt = f.keeper.find(id)->info.attempt;
+      auto& d = drivers[id + "#" + std::to_string(attempt)];
+      if (!d)
+        d = std::make_unique<test::model_driver>(attempt);
+      d->hear(frame);
+      if (!d->out.empty())
+        f.keeper.print(id, std::exchange(d->out, {}));
+      if (d->stopped)
+        f.keeper.exit(id, 0);
+    };
+  }
+  ~talk_world() { f.stop(); }
+
+  test::model_driver& driver(std::uint32_t attempt = 1) { return *drivers.at(spawn + "#" + std::to_string(attempt)); }
+
+  std::string start(const std::string& prompt) {
+    auto c = f.command();
+    auto& s = *c.mutable_start_conversation();
+    s.set_harness("claude");
+    s.add_argv("/bin/true");
+    s.set_directory("/repo");
+    s.set_prompt(prompt);
+    s.set_node_id("node-1");
+    const auto r = f.run(c);
+    REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
+    return r.conversation().conversation().id();
+  }
+  v1::Conversation row(const std::string& id) {
+    auto q = f.query();
+    q.mutable_list_conversations()->set_id(id);
+    const auto a = f.ask(q);
+    REQUIRE(a.conversations().conversations_size() == 1);
+    return a.conversations().conversations(0);
+  }
+  std::vector<v1::Approval> approvals() {
+    auto q = f.query();
+    q.mutable_list_approvals();
+    const auto a = f.ask(q);
+    return {a.approvals().approvals().begin(), a.approvals().approvals().end()};
+  }
+  v1::Reply decide(const std::string& option) {
+    const auto a = approvals().back();
+    auto c = f.command();
+    c.mutable_decide_approval()->set_approval_id(a.id());
+    c.mutable_decide_approval()->set_option(option);
+    c.mutable_decide_approval()->set_action_digest(a.action_digest());
+    return f.run(c);
+  }
+  /// "kind id state" of all that the log holds.
+  std::vector<std::string> items(const std::string& id) {
+    std::vector<std::string> out;
+    std::optional<log_cursor> at;
+    for (;;) {
+      auto r = std::make_shared<log_reading>();
+      r->log = {id, 0};
+      r->from = at;
+      auto a = f.request<log_pages_ptr>(f.board->get().conversation_logs, log_reading_ptr{r});
+      f.w.settle();
+      for (const auto& e : a.get()->entries)
+        if (e.item.last())
+          out.push_back(std::to_string(e.item.kind()) + " " + e.item.id() + " " + e.item.state());
+      if (a.get()->entries.empty())
+        return out;
+      at = a.get()->next;
+    }
+  }
+};
+
+const std::vector<std::string> one_turn{"9 1 started", "2 a1 ", "7 r1 asked", "7 r1 allow", "2 b1 ", "9 1 ended"};
+
+} // namespace
+
+TEST_CASE("a conversation starts its driver on pipes that no list of terminals shows") {
+  talk_world w;
+  const auto id = w.start("hello");
+  const auto* child = w.f.keeper.find(w.spawn);
+  REQUIRE(child);
+  CHECK(child->request.pipes());
+  CHECK(child->request.argv(0) == "/opt/swarm/bin/swarm-driver");
+  CHECK(child->request.argv(1) == "claude");
+  auto all = w.f.request<std::vector<pty_info_ptr>>(w.f.board->get().processes, list_atom_v, std::string{});
+  auto one = w.f.request<pty_actor>(w.f.board->get().processes, pty_atom_v, w.spawn);
+  w.f.w.settle();
+  CHECK(all.get().empty());
+  CHECK(one.error() == errc::not_found);
+  CHECK(w.f.awake("scopes/s/conversation/" + id));
+}
+
+TEST_CASE("a prompt is a turn, its permission an approval, and the decision goes on with it") {
+  talk_world w;
+  const auto id = w.start("hello");
+  CHECK(w.row(id).state() == v1::Conversation::BLOCKED);
+  REQUIRE(w.approvals().size() == 1);
+  CHECK(w.approvals()[0].conversation_id() == id);
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::IDLE);
+  CHECK(w.row(id).usage().output_tokens() == 7);
+  CHECK(w.items(id) == one_turn);
+  CHECK(w.approvals()[0].delivery() == v1::Approval::DELIVERED);
+  CHECK(w.driver().answers.at("r1") == 1);
+}
+
+TEST_CASE("a node that is killed while a permission is open goes on with the turn when it is decided") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.restart();
+  w.f.w.settle();
+  CHECK(w.row(id).state() == v1::Conversation::BLOCKED);
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::IDLE);
+  CHECK(w.items(id) == one_turn);
+  CHECK(w.driver().prompts.size() == 1);
+  CHECK(w.driver().answers.at("r1") == 1);
+}
+
+TEST_CASE("a driver that dies in a turn ends the turn, and the next prompt starts another one") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.keeper.exit(w.spawn, 3);
+  w.f.w.settle();
+  CHECK(w.row(id).state() == v1::Conversation::SUSPENDED);
+  CHECK(w.items(id) == std::vector<std::string>{"9 1 started", "2 a1 ", "7 r1 asked", "7 r1 withdrawn", "9 1 failed"});
+  auto c = w.f.command();
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("again");
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  CHECK(w.row(id).generation() == 2);
+  CHECK(w.driver(2).prompts.size() == 1);
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::IDLE);
+}
+
+TEST_CASE("a follower hears what is new and waits when nothing is") {
+  talk_world w;
+  const auto id = w.start("hello");
+  auto poll = std::make_shared<conversation_poll>();
+  poll->scope = "s";
+  poll->id = id;
+  auto first = w.f.request<conversation_news_ptr>(w.f.board->get().front, conversation_poll_ptr{poll});
+  w.f.w.settle();
+  CHECK(first.get()->log_grew);
+  auto r = std::make_shared<log_reading>();
+  r->log = {id, 0};
+  auto pages = w.f.request<log_pages_ptr>(w.f.board->get().conversation_logs, log_reading_ptr{r});
+  w.f.w.settle();
+  poll = std::make_shared<conversation_poll>(*poll);
+  poll->at = pages.get()->next;
+  auto state = w.f.request<conversation_news_ptr>(w.f.board->get().front, conversation_poll_ptr{poll});
+  w.f.w.settle();
+  REQUIRE(state.get()->state);
+  CHECK(state.get()->state->state() == v1::Conversation::BLOCKED);
+  poll = std::make_shared<conversation_poll>(*poll);
+  poll->state_seen = state.get()->state_number;
+  auto waits = w.f.request<conversation_news_ptr>(w.f.board->get().front, conversation_poll_ptr{poll});
+  w.f.w.settle();
+  CHECK_FALSE(waits.answered());
+  w.decide("allow");
+  CHECK(waits.answered());
+}
+
+TEST_CASE("a conversation that is stopped ends its driver") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.decide("allow");
+  auto c = w.f.command();
+  c.mutable_stop_conversation()->set_conversation_id(id);
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  CHECK(w.driver().stopped);
+  CHECK(w.row(id).state() == v1::Conversation::ENDED);
+  CHECK_FALSE(w.f.keeper.runs(w.spawn));
+}
