@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 limits_in() { "$top/tools/limits-table" "$1"; }
 # Type texts handed to transaction::event, event_type parameters and subscriptions: words joined by dots, of a known family.
 events_in() {
-  { grep -ohE '"(agent|instance|message|task|kv|context|lock|spawn|approval|planner|subscription|cleanup|pty|node)(\.[a-z_]*[a-z])+"' "$@" || true; } |
+  { grep -ohE '"(agent|instance|message|task|kv|context|lock|spawn|approval|planner|conversation|subscription|cleanup|pty|node)(\.[a-z_]*[a-z])+"' "$@" || true; } |
     tr -d '"' | sort -u
 }
 state_files_in() { sed -n 's/.*return root \/ "\([^"]*\)".*/\1/p' "$@"; }
