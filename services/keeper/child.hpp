@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 
 #include "actors/base/clock.hpp"
+#include "actors/base/event_loop.hpp"
 #include "actors/base/ring.hpp"
-#include "services/keeper/event_loop.hpp"
 #include "services/keeper/launch.hpp"
 #include "services/keeper/subtree.hpp"
 

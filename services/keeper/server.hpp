@@ -9,11 +9,11 @@
 #include <sys/resource.h>
 
 #include "actors/base/clock.hpp"
+#include "actors/base/event_loop.hpp"
 #include "actors/base/local_socket.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
 #include "services/keeper/child.hpp"
-#include "services/keeper/event_loop.hpp"
 #include "services/keeper/frame_stream.hpp"
 #include "services/keeper/log.hpp"
 #include "services/keeper/subtree.hpp"

@@ -15,8 +15,8 @@
 
 #include <sys/types.h>
 
+#include "actors/base/event_loop.hpp"
 #include "actors/base/process.hpp"
-#include "services/keeper/event_loop.hpp"
 
 namespace swarm::keeper {
 

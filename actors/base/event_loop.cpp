@@ -1,4 +1,4 @@
-#include "services/keeper/event_loop.hpp"
+#include "actors/base/event_loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-namespace swarm::keeper {
+namespace swarm {
 
 namespace {
 
@@ -111,4 +111,4 @@ void event_loop::run(const std::function<bool(bool quiet)>& end_of_turn) {
   }
 }
 
-} // namespace swarm::keeper
+} // namespace swarm

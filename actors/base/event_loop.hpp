@@ -10,7 +10,7 @@
 #include "actors/base/clock.hpp"
 #include "actors/base/unique_fd.hpp"
 
-namespace swarm::keeper {
+namespace swarm {
 
 class event_loop {
 public:
@@ -54,4 +54,4 @@ private:
   std::map<std::pair<std::int64_t, token>, action> timers_;
 };
 
-} // namespace swarm::keeper
+} // namespace swarm
