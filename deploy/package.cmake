@@ -1,7 +1,7 @@
 # The files of an installation, and the Debian package with them (docs/packaging.md). tools/package makes the package.
 include(GNUInstallDirs)
 
-install(TARGETS swarmctl swarmd swarm-keeper RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}") # each looks for the others in its own directory
+install(TARGETS swarmctl swarmd swarm-keeper swarm-driver RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}") # each looks for the others in its own directory
 install(CODE "file(CREATE_LINK swarmctl \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/swarm-mcp\" SYMBOLIC)")
 foreach(part agents skills routines)
   if(EXISTS "${CMAKE_SOURCE_DIR}/deploy/${part}")
@@ -19,7 +19,7 @@ set(_made "${CMAKE_BINARY_DIR}/package-files")
 set(_make "${CMAKE_SOURCE_DIR}/deploy/package_files" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" "${_made}")
 if(NOT SWARM_TESTS AND NOT SWARM_FUZZ)
   add_custom_target(package_files ALL COMMAND ${_make} COMMENT "manual pages, completion, copyright" VERBATIM)
-  add_dependencies(package_files swarmctl swarmd swarm-keeper)
+  add_dependencies(package_files swarmctl swarmd swarm-keeper swarm-driver)
 endif()
 list(JOIN _make "\" \"" _words)
 install(CODE "execute_process(COMMAND \"${_words}\" COMMAND_ERROR_IS_FATAL ANY)")

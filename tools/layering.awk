@@ -26,6 +26,7 @@ BEGIN {
   may["actors/fabric/terminals"] = store "actors/fabric"
   may["actors/fabric/workers"] = store "actors/fabric actors/agents"
 
+  may["services/driver"] = base "actors/agents actors/shell"
   may["services/keeper"] = base
   may["services/security"] = base
   may["services/federation"] = actors "services/security"

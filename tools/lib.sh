@@ -64,7 +64,7 @@ enter_view() {
 # build_in_view TARGET...   shows the end of the log when it fails; the whole is in build.log
 build_in_view() {
   # Tests of whole nodes start the programs.
-  case "$1" in test_e2e_* | test_fault_*) set -- "$@" swarmd swarmctl swarm-keeper ;; esac
+  case "$1" in test_e2e_* | test_fault_*) set -- "$@" swarmd swarmctl swarm-keeper swarm-driver ;; esac
   ninja -C build/asan -j "${SWARM_JOBS:-$(jobs)}" "$@" >build.log 2>&1 || { tail -n 40 build.log >&2; return 1; }
 }
 

@@ -15,7 +15,7 @@ function flush_entry() {
 }
 { sub(/[ \t]+$/, "") }
 /^Options:$/ { in_table = 1; next }
-# swarm-keeper has a table without a heading.
+# swarm-keeper and swarm-driver have a table without a heading.
 /^Usage: / { may_begin = 1; next }
 may_begin && /^  -/ { in_table = 1 }
 /^[^ ]/ { flush_entry(); in_table = 0; if (/:$/) may_begin = 0; next }

@@ -20,7 +20,7 @@ contains() { [[ $1 == *"$2"* ]] || fail "$3: no \"$2\" in: $1"; }
 check_files() {
   local page text name
   step "the manual pages"
-  for page in man1/swarmctl.1 man1/swarm-mcp.1 man8/swarmd.8 man8/swarm-keeper.8; do
+  for page in man1/swarmctl.1 man1/swarm-mcp.1 man8/swarmd.8 man8/swarm-keeper.8 man8/swarm-driver.8; do
     text=$(MANWIDTH=120 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$shares/man/$page.gz" 2>"$scratch/warnings") || fail "man cannot show $page"
     [[ ! -s $scratch/warnings ]] || fail "$page: $(cat "$scratch/warnings")"
     name=${page#*/}

@@ -1,0 +1,44 @@
+// One process of the agent, in a group of its own; its input and output are one end of a socketpair, which no tool of its can open through /proc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "actors/base/process.hpp"
+#include "actors/base/unique_fd.hpp"
+
+namespace swarm::driver {
+
+class agent_process {
+public:
+  /// Throws std::runtime_error when the system has no room for it. What cannot be executed says so on its standard error and exits with 127.
+  explicit agent_process(const std::vector<std::string>& argv);
+  /// Ends what is left of the group.
+  ~agent_process();
+  agent_process(const agent_process&) = delete;
+  agent_process& operator=(const agent_process&) = delete;
+
+  pid_t pid() const noexcept { return pid_; }
+  int socket() const noexcept { return socket_.get(); }
+  int complaints() const noexcept { return complaints_.get(); }
+  int ended() const noexcept { return ended_.get(); } // readable when it has ended
+
+  void close_input() const;
+  void signal(int number) const;
+  /// Live processes of the group beside the agent's own, which keeps the group's number until it is reaped.
+  std::vector<process_stat> others() const;
+  struct how {
+    int status = 0;
+    int signal = 0;
+  };
+  /// Of one that has ended. It is not reaped before the destructor.
+  how ending() const;
+
+private:
+  pid_t pid_ = 0;
+  unique_fd socket_, complaints_, ended_;
+};
+
+} // namespace swarm::driver

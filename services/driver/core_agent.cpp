@@ -1,0 +1,279 @@
+// The agent of the driver: its start, what it says, what it is given, and its end.
+#include <algorithm>
+
+#include "actors/base/text.hpp"
+#include "services/driver/core.hpp"
+#include "services/driver/held_paths.hpp"
+
+namespace swarm::driver {
+
+namespace {
+
+/// Of Claude Code, after the arguments that swarmd gives.
+constexpr const char* const protocol_arguments[] = {
+  "--print",   "--input-format",           "stream-json", "--output-format",           "stream-json",
+  "--verbose", "--permission-prompt-tool", "stdio",       "--include-partial-messages"};
+constexpr std::size_t complaint_shown_bytes_max = 512;
+
+std::string ending_of(std::string text, std::size_t bytes) {
+  text = to_utf8(text);
+  if (text.size() > bytes) {
+    auto at = text.size() - bytes;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U)
+      ++at;
+    text.erase(0, at);
+  }
+  return text;
+}
+
+} // namespace
+
+// ---- start ----
+
+void core::start_if_wanted(moment now) {
+  if (agent_ || held_.empty() || stopping_)
+    return;
+  agent_ = std::make_unique<life>(turns_);
+  agent_->introduced_by = now.boot_ms + introduction.count();
+  agent_->heard_at = now.boot_ms;
+  action start{action::kind::start, {std::begin(protocol_arguments), std::end(protocol_arguments)}};
+  if (!native_session_.empty())
+    start.arguments.insert(start.arguments.end(), {"--resume", native_session_});
+  if (!model_.empty())
+    start.arguments.push_back("--model=" + model_);
+  if (!mode_.empty())
+    start.arguments.push_back("--permission-mode=" + mode_);
+  actions_.push_back(std::move(start));
+  give(agent_->stream.initialize());
+}
+
+bool core::takes_prompts() const { return agent_ && agent_->introduced && agent_->unusable.empty() && !agent_->end && !agent_->terminate_at; }
+
+void core::give_held(moment now) {
+  if (agent_ && !agent_->unusable.empty() && !agent_->end) {
+    refuse_held(agent_->unusable, now);
+    for (const auto& wish : std::exchange(held_options_, {}))
+      option_refused(wish, agent_->unusable, now);
+    if (!agent_->terminate_at)
+      end_agent(kill_after, now);
+    return;
+  }
+  start_if_wanted(now);
+  if (!takes_prompts())
+    return;
+  while (!held_options_.empty()) {
+    const auto wish = std::move(held_options_.front());
+    held_options_.pop_front();
+    wishes_[wish.id()] = wish;
+    take(agent_->stream.set(wish), now);
+  }
+  while (!held_.empty()) {
+    const auto p = std::move(held_.front());
+    held_.pop_front();
+    held_bytes_ -= p.bytes;
+    auto line = agent_->stream.prompt(p.id, p.parts);
+    if (line)
+      give_marked(std::move(*line), {0, 0, p.id});
+    else
+      prompt_state(p.id, internal::PromptState::REFUSED, line.failure().why, now);
+  }
+}
+
+// ---- what it is given ----
+
+void core::give_marked(std::string line, mark m) {
+  m.begin = agent_->taken_all + agent_->input.size() - agent_->taken;
+  m.end = m.begin + line.size();
+  agent_->marks.push_back(std::move(m));
+  give(std::move(line));
+}
+
+std::string_view core::to_agent() const {
+  return agent_ && !agent_->end && !agent_->terminate_at ? std::string_view{agent_->input}.substr(agent_->taken) : std::string_view{};
+}
+
+void core::agent_took(std::size_t bytes, moment now) {
+  if (!agent_)
+    return;
+  auto& a = *agent_;
+  a.taken += bytes;
+  a.taken_all += bytes;
+  if (a.taken == a.input.size() || a.taken > limits::mib)
+    a.input.erase(0, std::exchange(a.taken, 0));
+  while (!a.marks.empty() && a.marks.front().end <= a.taken_all) {
+    auto m = std::move(a.marks.front());
+    a.marks.pop_front();
+    if (m.prompt.empty())
+      answer_state(std::move(m.answer), now);
+    else
+      prompt_state(m.prompt, internal::PromptState::SUBMITTED, {}, now);
+  }
+}
+
+// ---- what it says ----
+
+bool core::reads_agent() const {
+  return agent_ && !agent_->output_ended && out_.unstored_bytes() < (stopping_ ? limits::driver_ring_bytes : limits::driver_unstored_bytes_max);
+}
+
+void core::agent_wrote(std::string_view bytes, moment now) {
+  if (!agent_)
+    return;
+  agent_->heard_at = now.boot_ms;
+  agent_->silence_told = false;
+  take(agent_->stream.read(bytes), now);
+  if (agent_)
+    give_held(now);
+}
+
+void core::agent_complained(std::string_view bytes, moment now) {
+  if (!agent_)
+    return;
+  auto& tail = agent_->complaints;
+  tail += bytes;
+  if (tail.size() <= limits::driver_stderr_bytes)
+    return;
+  tail.erase(0, tail.size() - limits::driver_stderr_bytes);
+  if (!std::exchange(agent_->complains_much, true))
+    notice("stderr", "The agent writes much to its standard error; only the end is kept, for when it exits", now);
+}
+
+void core::take(agents::claude_output output, moment now) {
+  give(std::move(output.to_agent));
+  for (auto& f : output.said)
+    take_frame(std::move(f), now);
+}
+
+void core::take_frame(internal::FromDriver f, moment now) {
+  auto& a = *agent_;
+  if (f.has_delta()) {
+    out_.join(std::move(*f.mutable_delta()), now);
+    return;
+  }
+  if (f.has_hook_question()) {
+    const auto& q = f.hook_question();
+    if (!q.after())
+      a.hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});
+    out_.pass(std::move(f), now);
+    return;
+  }
+  if (f.has_prompt_state()) {
+    auto state = f.prompt_state();
+    prompts_.put(state, keep(std::move(f), now));
+    return;
+  }
+  if (f.has_agent_started()) {
+    auto& about = *f.mutable_agent_started();
+    about.set_pid(a.pid);
+    if (!about.native_session().empty())
+      native_session_ = about.native_session();
+    a.introduced = true;
+  } else if (f.has_option_state()) {
+    auto wish = wishes_.extract(f.option_state().id());
+    if (wish && f.option_state().text().empty()) {
+      model_ = wish.mapped().model().empty() ? model_ : wish.mapped().model();
+      mode_ = wish.mapped().mode().empty() ? mode_ : wish.mapped().mode();
+    }
+  } else if (f.has_request()) {
+    if (answered_.erase(f.request().id()) > 0) // the agent has used the id again
+      answered_order_.erase(std::find(answered_order_.begin(), answered_order_.end(), f.request().id()));
+  } else if (f.has_item() && !f.item().nested()) {
+    if (f.item().kind() == internal::ITEM_TOOL_CALL && f.item().last() && a.calls.size() < agents::claude_stream::calls_max)
+      a.calls.insert(f.item().id());
+    else if (f.item().kind() == internal::ITEM_TOOL_RESULT)
+      a.calls.erase(f.item().of());
+  } else if (f.has_turn_ended()) {
+    a.calls.clear();
+  } else if (f.has_notice() && f.notice().kind() == "unusable") {
+    a.unusable = f.notice().text();
+  }
+  keep(std::move(f), now);
+}
+
+void core::unanswered_hooks(moment now) {
+  std::vector<internal::HookQuestion> due;
+  for (const auto& [id, hook] : agent_->hooks)
+    if (hook.until <= now.boot_ms)
+      due.push_back(hook.question);
+  for (const auto& q : due) {
+    internal::HookAnswer answer;
+    answer.set_question_id(q.id());
+    answer.set_text(held_against(locks_, q, settings_.home));
+    answer.set_denied(!answer.text().empty());
+    agent_->hooks.erase(q.id());
+    auto line = agent_->stream.answer_hook(answer);
+    if (!line)
+      continue; // the agent has stopped waiting
+    give(std::move(*line));
+    notice("hook-unanswered",
+           concat({"The node has not answered whether ", q.tool(), " may run; the driver has let it ", answer.denied() ? "not run: " : "run",
+                   answer.text()}),
+           now);
+  }
+}
+
+// ---- its end ----
+
+void core::agent_exited(const agent_end& end, moment now) {
+  if (!agent_ || agent_->end)
+    return;
+  agent_->end = end;
+  over_when_ended(now);
+}
+
+void core::agent_output_ended(moment now) {
+  if (!agent_ || std::exchange(agent_->output_ended, true))
+    return;
+  if (!agent_->end && !agent_->terminate_at) // it lives on, and nobody hears of it
+    end_agent(kill_after, now);
+  over_when_ended(now);
+}
+
+/// What it had been given, and is not heard of any more.
+void core::end_of_prompts(moment now) {
+  for (const auto& m : agent_->marks) {
+    if (m.prompt.empty()) {
+      auto state = m.answer;
+      state.set_delivered(false);
+      state.set_text("The agent exited before it had taken the answer");
+      answer_state(std::move(state), now);
+    } else if (m.begin >= agent_->taken_all) {
+      prompt_state(m.prompt, internal::PromptState::REFUSED, "The agent exited before it had the prompt", now);
+    }
+  }
+  for (const auto& id : agent_->stream.waiting_prompts()) {
+    const auto* known = prompts_.find(id);
+    if (known == nullptr || known->state.state() != internal::PromptState::REFUSED)
+      prompt_state(id, internal::PromptState::UNKNOWN, "The agent exited before it said what it did with the prompt", now);
+  }
+}
+
+void core::over_when_ended(moment now) {
+  if (!agent_->end || !agent_->output_ended)
+    return;
+  take(agent_->stream.end(), now);
+  end_of_prompts(now);
+  for (const auto& [id, wish] : std::exchange(wishes_, {}))
+    option_refused(wish, "The agent has exited", now);
+  const auto& end = *agent_->end;
+  const auto text = ending_of(agent_->complaints, limits::driver_stderr_bytes);
+  if (!agent_->introduced) {
+    const auto shown = ending_of(std::string{trimmed(text)}, complaint_shown_bytes_max);
+    refuse_held(concat({"The agent ended before it took a prompt", shown.empty() ? "" : ": ", shown}), now);
+  }
+  if (end.left_behind > 0)
+    notice("left-behind", concat({"The agent has left ", end.left_behind, " processes behind; they have ended with it"}), now);
+  internal::FromDriver f;
+  auto& exited = *f.mutable_agent_exited();
+  exited.set_exit_status(end.status);
+  exited.set_signal(end.signal);
+  exited.set_on_request(agent_->on_request);
+  exited.set_text(text);
+  keep(std::move(f), now);
+  turns_ = agent_->stream.turns();
+  agent_.reset();
+  start_if_wanted(now);
+  finish_when_over(now);
+}
+
+} // namespace swarm::driver

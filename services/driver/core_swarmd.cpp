@@ -1,0 +1,169 @@
+// What swarmd asks of the driver.
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/text.hpp"
+#include "services/driver/core.hpp"
+
+namespace swarm::driver {
+
+namespace {
+
+constexpr std::size_t text_bytes_max = 1 * limits::kib;
+
+std::string bounded(std::string_view text) { return std::string{utf8_prefix(text, text_bytes_max)}; }
+bool is_id(std::string_view id) { return !id.empty() && id.size() <= limits::id_bytes_max; }
+
+} // namespace
+
+// ---- prompts ----
+
+void core::prompt_state(const std::string& id, internal::PromptState::State state, std::string_view text, moment now) {
+  internal::FromDriver f;
+  auto& s = *f.mutable_prompt_state();
+  s.set_id(id);
+  s.set_state(state);
+  s.set_text(bounded(text));
+  auto copy = s;
+  prompts_.put(copy, keep(std::move(f), now));
+}
+
+void core::prompt(const internal::PromptPart& part, moment now) {
+  if (!is_id(part.id()))
+    return;
+  if (is_other_generation(part.generation())) {
+    if (part.last())
+      prompt_state(part.id(), internal::PromptState::REFUSED, "The prompt is for another attempt of the driver", now);
+    return;
+  }
+  auto taken = prompts_.take(part);
+  if (taken.repeated != nullptr && out_.is_stored(taken.repeated->seq) && taken.repeated->seq > 0) {
+    internal::FromDriver f;
+    *f.mutable_prompt_state() = taken.repeated->state;
+    auto copy = taken.repeated->state;
+    prompts_.put(copy, keep(std::move(f), now));
+  }
+  if (!taken.whole && taken.refused.empty())
+    return;
+  if (taken.refused.empty() && stopping_)
+    taken.refused = "The driver ends";
+  const auto waiting = held_bytes_ + (agent_ ? agent_->input.size() - agent_->taken : 0);
+  if (taken.refused.empty() && (held_.size() >= limits::prompts_open_max || waiting + taken.whole->bytes > waiting_bytes_max))
+    taken.refused = "Too many prompts wait for the agent";
+  if (!taken.refused.empty()) {
+    prompt_state(part.id(), internal::PromptState::REFUSED, taken.refused, now);
+    return;
+  }
+  held_bytes_ += taken.whole->bytes;
+  internal::PromptState none;
+  none.set_id(part.id());
+  prompts_.put(none, 0);
+  held_.push_back(std::move(*taken.whole));
+  give_held(now);
+}
+
+void core::refuse_held(std::string_view why, moment now) {
+  if (auto half = prompts_.drop_unfinished())
+    prompt_state(*half, internal::PromptState::REFUSED, why, now);
+  held_bytes_ = 0;
+  for (const auto& p : std::exchange(held_, {}))
+    prompt_state(p.id, internal::PromptState::REFUSED, why, now);
+}
+
+void core::interrupt(const internal::InterruptTurn& i, moment now) {
+  if (!is_id(i.id()) || std::find(interrupts_.begin(), interrupts_.end(), i.id()) != interrupts_.end())
+    return;
+  if (interrupts_.size() == remembered_max)
+    interrupts_.pop_front();
+  interrupts_.push_back(i.id());
+  refuse_held("The turn was interrupted before the agent had the prompt", now);
+  if (agent_ && agent_->introduced && !agent_->end)
+    take(agent_->stream.interrupt(), now);
+}
+
+// ---- answers ----
+
+void core::answer_state(internal::AnswerState state, moment now) {
+  auto found = answered_.find(state.request_id());
+  internal::FromDriver f;
+  *f.mutable_answer_state() = state;
+  const auto seq = keep(std::move(f), now);
+  if (found != answered_.end() && found->second.seq == 0) {
+    found->second.state = std::move(state);
+    found->second.seq = seq;
+  }
+}
+
+void core::answer(const internal::Answer& a, moment now) {
+  if (!is_id(a.request_id()))
+    return;
+  internal::AnswerState state;
+  state.set_request_id(a.request_id());
+  state.set_digest(a.digest().substr(0, 32));
+  auto refuse = [&](std::string_view why) {
+    state.set_text(bounded(why));
+    internal::FromDriver f;
+    *f.mutable_answer_state() = std::move(state);
+    keep(std::move(f), now);
+  };
+  if (is_other_generation(a.generation()))
+    return refuse("The answer is for another attempt of the driver");
+  const auto what = sha256(a.SerializeAsString());
+  if (auto before = answered_.find(a.request_id()); before != answered_.end()) {
+    if (before->second.what != what)
+      return refuse("The agent has another answer to this already");
+    if (before->second.seq == 0 || !out_.is_stored(before->second.seq))
+      return; // it is told, or will be
+    internal::FromDriver f;
+    *f.mutable_answer_state() = before->second.state;
+    before->second.seq = keep(std::move(f), now);
+    return;
+  }
+  if (!agent_ || agent_->end)
+    return refuse("The agent does not run any more, and nobody waits for an answer");
+  auto line = agent_->stream.answer(a);
+  if (!line)
+    return refuse(line.failure().why);
+  if (answered_order_.size() == remembered_max) {
+    answered_.erase(answered_order_.front());
+    answered_order_.pop_front();
+  }
+  answered_order_.push_back(a.request_id());
+  answered_[a.request_id()] = {what, {}, 0};
+  state.set_delivered(true);
+  give_marked(std::move(*line), {0, 0, {}, std::move(state)});
+}
+
+void core::hook_answer(const internal::HookAnswer& a) {
+  if (!agent_ || agent_->hooks.erase(a.question_id()) == 0)
+    return;
+  if (auto line = agent_->stream.answer_hook(a))
+    give(std::move(*line));
+}
+
+// ---- model and mode ----
+
+void core::option_refused(const internal::SetOption& wish, std::string_view why, moment now) {
+  internal::FromDriver f;
+  f.mutable_option_state()->set_id(wish.id());
+  f.mutable_option_state()->set_text(std::string{why});
+  keep(std::move(f), now);
+}
+
+void core::set(const internal::SetOption& wish, moment now) {
+  const auto is_same = [&](const auto& w) { return w.id() == wish.id(); };
+  if (!is_id(wish.id()) || wishes_.contains(wish.id()) || std::any_of(held_options_.begin(), held_options_.end(), is_same))
+    return;
+  constexpr std::size_t name_bytes_max = 256;
+  if (wish.model().size() > name_bytes_max || wish.mode().size() > name_bytes_max || (wish.model() + wish.mode()).find('\0') != std::string::npos)
+    return option_refused(wish, "The name of a model or mode has at most 256 bytes, and none of them is zero", now);
+  if (stopping_)
+    return option_refused(wish, "The driver ends", now);
+  if (held_options_.size() == held_options_max)
+    return option_refused(wish, "Too many options wait for the agent", now);
+  held_options_.push_back(wish);
+  if (takes_prompts())
+    give_held(now);
+}
+
+} // namespace swarm::driver
