@@ -36,7 +36,7 @@ using claude_line = result<std::string, claude_refusal>;
 class claude_stream {
 public:
   static constexpr std::size_t line_bytes_max = 64 * limits::mib;
-  static constexpr std::size_t part_bytes_max = 48 * limits::kib;         // of an item, a delta and a hook's input
+  static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max;         // of an item, a delta and a hook's input
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
   static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final

@@ -81,6 +81,8 @@ inline constinit bound<std::size_t> node_ptys_max{1'024};
 inline constinit bound<std::size_t> subscriptions_per_principal_max{64};
 inline constinit bound<std::size_t> approvals_open_max{1'024};
 inline constinit bound<std::size_t> cascades_pending_max{32};
+inline constinit bound<std::size_t> conversations_open_max{1'024};
+inline constinit bound<std::size_t> conversation_approvals_open_max{512};
 
 // -- effects of a command, lists ---------------------------------------------------
 inline constexpr std::size_t batch_encoded_bytes_max = 512 * kib;
@@ -91,6 +93,8 @@ inline constexpr std::size_t approval_choices_max = 8;
 inline constexpr std::size_t approval_choice_bytes_max = 64;
 inline constexpr std::size_t approval_action_bytes_max = 16 * kib;
 inline constexpr std::size_t approvals_open_per_session_max = 32;
+inline constexpr std::size_t approvals_ended_per_session_max = 256;
+inline constexpr std::size_t prompts_open_max = 32;
 inline constexpr std::size_t grants_max = 16;
 inline constexpr milliseconds grant_time_max{hours{24 * 366}};
 inline constexpr std::size_t consumed_messages_max = 200;
@@ -264,7 +268,37 @@ inline constinit bound<milliseconds> keeper_idle_exit{milliseconds{60'000}};
 inline constinit bound<milliseconds> keeper_status_retention{hours{24}};
 /// Without a swarmd that takes its output, a program waits no longer than this for room in its ring.
 inline constinit bound<milliseconds> keeper_output_hold{milliseconds{5'000}};
+/// A swarmd that is there but takes nothing, because it is stopped or its disk hangs, has this many times keeper_output_hold.
+inline constexpr int keeper_stuck_holds = 6;
 inline constinit bound<milliseconds> keeper_start_deadline{milliseconds{5'000}};
+
+// -- conversations ------------------------------------------------------------------------
+/// Between swarmd and the driver of a conversation.
+inline constexpr std::size_t driver_frame_bytes_max = 60 * kib;
+inline constexpr std::size_t driver_part_bytes_max = 48 * kib;
+inline constexpr std::size_t driver_ring_bytes = 2 * mib;
+/// What the driver has said and the node has not stored: it then stops reading its agent.
+inline constexpr std::size_t driver_unstored_bytes_max = 512 * kib;
+inline constexpr std::size_t driver_stderr_bytes = 8 * kib;
+inline constexpr std::size_t driver_locked_paths_max = 1'024;
+/// The driver answers a hook question that nobody answers.
+inline constinit bound<milliseconds> hook_question_deadline{milliseconds{8'000}};
+/// Pieces of a text are joined for so long before they are sent.
+inline constinit bound<milliseconds> delta_join{milliseconds{20}};
+/// An agent that says nothing for so long outside of a tool is told about.
+inline constinit bound<milliseconds> conversation_silence{minutes{5}};
+/// An agent without a turn ends after this; the next prompt starts it again.
+inline constinit bound<milliseconds> conversation_idle{minutes{15}};
+/// Starts of a conversation's driver in a row that no prompt has come through.
+inline constexpr std::size_t conversation_starts_max = 3;
+inline constexpr std::size_t conversation_last_text_bytes_max = 8 * kib;
+inline constexpr std::size_t conversation_frame_bytes_max = 256 * kib;
+inline constexpr std::size_t open_item_bytes_max = 256 * kib;
+inline constinit bound<std::size_t> conversation_log_bytes_max{256 * mib};
+inline constinit bound<std::size_t> conversation_segment_bytes{4 * mib};
+inline constexpr std::size_t conversation_segments_max = 256;
+inline constinit bound<milliseconds> conversation_log_retention{hours{24 * 90}};
+inline constinit bound<milliseconds> usage_retention{hours{24 * 400}};
 
 // -- agents, hooks, context --------------------------------------------------------------
 inline constexpr std::size_t agent_sources_max = 4;

@@ -17,8 +17,6 @@ namespace {
 
 // More than the kernel holds for one terminal or pipe; a descendant that keeps writing cannot hold the keeper longer than this.
 constexpr std::size_t status_text_max = 8 * limits::kib;
-// A swarmd that is there but takes nothing, because it is stopped or its disk hangs, has this many times keeper_output_hold.
-constexpr int holds_max = 6;
 constexpr std::string_view spawn_id_variable = "SWARM_SPAWN_ID=";
 
 std::string marker_of(const internal::StartChild& start) {
@@ -96,7 +94,7 @@ void child::wait_for_room() {
 /// One at a time: when the machine has slept, swarmd has its time after that.
 void child::hold_passed() {
   room_timer_ = 0;
-  let_go_ = ++holds_passed_ >= holds_max;
+  let_go_ = ++holds_passed_ >= limits::keeper_stuck_holds;
   room_made();
 }
 

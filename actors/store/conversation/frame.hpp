@@ -23,7 +23,7 @@ struct conversation_frame {
 };
 
 /// Parts of items are far smaller; a length that says more is damage.
-inline constexpr std::size_t frame_body_bytes_max = 256 * limits::kib;
+inline constexpr std::size_t frame_body_bytes_max = limits::conversation_frame_bytes_max;
 /// Length of the body (4 bytes, little-endian as all of them), crc32c (4), generation (8), driver_seq (8), at_ms (8), kind (4); the body follows.
 inline constexpr std::size_t frame_head_bytes = 36;
 inline constexpr std::size_t frame_bytes_max = frame_head_bytes + frame_body_bytes_max;

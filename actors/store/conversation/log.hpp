@@ -20,10 +20,10 @@
 namespace swarm {
 
 struct log_options {
-  std::uint64_t segment_bytes = 4 * limits::mib; // of one file; damage hides no more than the rest of a file
-  std::uint64_t total_bytes = 256 * limits::mib; // the oldest file goes when there are more
-  std::size_t segments = 256;                    // so many files at most: each that a power cut ended is shorter
-  std::int64_t age_ms = std::chrono::milliseconds{std::chrono::hours{24 * 90}}.count();
+  std::uint64_t segment_bytes = limits::conversation_segment_bytes(); // of one file; damage hides no more than the rest of a file
+  std::uint64_t total_bytes = limits::conversation_log_bytes_max();   // the oldest file goes when there are more
+  std::size_t segments = limits::conversation_segments_max;           // so many files at most: each that a power cut ended is shorter
+  std::int64_t age_ms = limits::conversation_log_retention().count();
   /// The log is known to have been synced up to this offset, as a row says. What is missing before it is damage; what is cut behind it is not. The
   /// first sync writes again what stands behind it, for nobody knows whether a sync of it had failed.
   std::uint64_t synced = 0;

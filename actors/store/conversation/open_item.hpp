@@ -15,7 +15,7 @@ namespace swarm {
 /// The newest bytes of the open item, in memory only. All of it stands in the log once it is final.
 class open_item {
 public:
-  static constexpr std::size_t bytes_max = 256 * limits::kib;
+  static constexpr std::size_t bytes_max = limits::open_item_bytes_max;
 
   /// Another item is open, of which nothing is known yet.
   void start(std::string id, std::uint32_t kind);
