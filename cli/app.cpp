@@ -271,7 +271,7 @@ bool may_be_empty(const CLI::Option& o) {
 /// A positional argument that chooses something. An empty text is a text, and the verbs say themselves what a task, a session or a file is called.
 bool chooses(const CLI::Option& o) {
   using a = argument;
-  const auto kinds = {a::directory, a::terminal, a::approval, a::routine, a::node, a::context, a::key, a::subscription, a::worktree};
+  const auto kinds = {a::directory, a::terminal, a::approval, a::conversation, a::routine, a::node, a::context, a::key, a::subscription, a::worktree};
   return std::any_of(kinds.begin(), kinds.end(), [&](argument kind) { return is_a(o, kind); });
 }
 
@@ -551,11 +551,11 @@ void speak_to_chosen(invocation& cli, const char* only_here) {
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   auto comes_before = [](const verb& one, const verb& other) { return one.about < other.about; };
-  for (auto family :
-       {node_verbs(),   cluster_verbs(),    scope_verbs(),    dispatch_verbs(),  task_verbs(),     task_worker_verbs(), lock_verbs(),
-        kv_verbs(),     message_verbs(),    session_verbs(),  spawn_verbs(),     approval_verbs(), event_verbs(),       overview_verbs(),
-        agent_verbs(),  pty_verbs(),        routine_verbs(),  worktree_verbs(),  mcp_verbs(),      hook_verbs(),        install_verbs(),
-        doctor_verbs(), completion_verbs(), complete_verbs(), elsewhere_verbs(), context_verbs(),  login_verbs()})
+  for (auto family : {node_verbs(),       cluster_verbs(),  scope_verbs(),     dispatch_verbs(), task_verbs(),    task_worker_verbs(),
+                      lock_verbs(),       kv_verbs(),       message_verbs(),   session_verbs(),  spawn_verbs(),   approval_verbs(),
+                      chat_verbs(),       usage_verbs(),    event_verbs(),     overview_verbs(), agent_verbs(),   pty_verbs(),
+                      routine_verbs(),    worktree_verbs(), mcp_verbs(),       hook_verbs(),     install_verbs(), doctor_verbs(),
+                      completion_verbs(), complete_verbs(), elsewhere_verbs(), context_verbs(),  login_verbs()})
     for (const auto& v : family)
       out.insert(std::upper_bound(out.begin(), out.end(), v, comes_before), v);
   return out;

@@ -49,7 +49,7 @@ int run_command_line(std::string program, std::vector<std::string> args) {
   settings.in_worker = env.in_worker();
   auto dir = settings.dir;
   client node{std::move(settings)};
-  invocation cli{{node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
+  invocation cli{{node, node, node, node, node}, env, io, swarm::system_clock_port(), working_directory()};
   cli.program = std::move(program);
   cli.recent = recent_things::of_this_terminal(dir);
   cli.config_file = dir.config_file();

@@ -27,6 +27,7 @@ const char* name_of(kind_of_thing k) {
     case kind_of_thing::task: return "task";
     case kind_of_thing::terminal: return "terminal";
     case kind_of_thing::approval: return "approval";
+    case kind_of_thing::conversation: return "conversation";
   }
   return "";
 }

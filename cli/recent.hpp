@@ -10,7 +10,7 @@
 namespace swarm::cli {
 
 /// The kinds of things that @last can name.
-enum class kind_of_thing { task, terminal, approval };
+enum class kind_of_thing { task, terminal, approval, conversation };
 
 /// One small file for each terminal, which has a session of the kernel of its own, and for each script that runs without one, in the state directory
 /// of this user. A lost entry costs convenience only: errors are kept quiet.

@@ -58,6 +58,8 @@ std::span<const verb> kv_verbs();
 std::span<const verb> dispatch_verbs();
 std::span<const verb> spawn_verbs();
 std::span<const verb> approval_verbs();
+std::span<const verb> chat_verbs();
+std::span<const verb> usage_verbs();
 std::span<const verb> event_verbs();
 std::span<const verb> mcp_verbs();
 std::span<const verb> overview_verbs();
@@ -109,6 +111,7 @@ enum class argument : std::uint8_t {
   terminal,
   session,
   approval,
+  conversation,
   routine,
   harness,
   agent,

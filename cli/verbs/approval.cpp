@@ -26,6 +26,17 @@ const char* state_of(const v1::Approval& a) {
   return !a.decision().empty() ? "decided" : a.withdrawn().empty() ? "expired" : "withdrawn";
 }
 
+/// How far the decision has come on its way to the agent that waits for it.
+json delivery_of(const v1::Approval& a) {
+  switch (a.delivery()) {
+    case v1::Approval::PENDING: return "pending";
+    case v1::Approval::DELIVERED: return "delivered";
+    case v1::Approval::REFUSED: return "refused";
+    case v1::Approval::OUTCOME_UNKNOWN: return "unknown";
+    default: return nullptr;
+  }
+}
+
 json approval_row(const v1::Approval& a) {
   auto options = json::array();
   for (const auto& o : a.options())
@@ -41,7 +52,9 @@ json approval_row(const v1::Approval& a) {
           {"state", state_of(a)},
           {"decision", mcp::text_or_null(a.decision())},
           {"withdrawn", mcp::text_or_null(a.withdrawn())},
-          {"conversation", nullptr},
+          {"conversation", mcp::text_or_null(a.conversation_id())},
+          {"delivery", delivery_of(a)},
+          {"delivery_reason", mcp::text_or_null(a.delivery_reason())},
           {"created_at", mcp::seconds(a.created_at_ms())},
           {"deadline", mcp::seconds_or_null(a.deadline_ms())},
           {"decided_at", mcp::seconds_or_null(a.decided_at_ms())}};
@@ -129,7 +142,9 @@ void print_action(const invocation& cli, const v1::Approval& a) {
 }
 
 void print_approval(const invocation& cli, const v1::Approval& a, bool with_scope) {
-  const auto asked_by = a.requested_by().kind() == v1::Principal::SESSION ? short_id(a.requested_by().id()) + " asks: " : std::string{};
+  const auto asked_by = !a.conversation_id().empty()                        ? "conversation " + short_id(a.conversation_id()) + " asks: "
+                        : a.requested_by().kind() == v1::Principal::SESSION ? short_id(a.requested_by().id()) + " asks: "
+                                                                            : std::string{};
   const auto what = a.kind() == v1::Approval::TASK ? a.subject() + (a.title().empty() ? "" : "  " + a.title())
                                                    : std::string{domain::to_text(a.kind())} + "  " + asked_by + a.title();
   cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + what + "  " +
@@ -239,8 +254,21 @@ void build_approvals(CLI::App& app, invocation& cli) {
 // -- decide -------------------------------------------------------------------------------
 
 struct decide_options {
-  std::string id, choice, digest;
+  std::string id, choice, digest, message, edited_input;
+  std::vector<std::string> answers;
 };
+
+/// QUESTION=CHOICE; a question may hold the sign itself.
+void add_answers(v1::DecideApproval& body, const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    const auto at = word.rfind('=');
+    if (at == 0 || at == word.npos || at + 1 == word.size())
+      throw usage("--answer takes QUESTION=CHOICE, with the question as it is shown");
+    auto& answer = *body.add_answers();
+    answer.set_question(word.substr(0, at));
+    answer.set_choice(word.substr(at + 1));
+  }
+}
 
 /// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
 v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
@@ -280,6 +308,9 @@ int run_decide(invocation& cli, const decide_options& o) {
   command.mutable_decide_approval()->set_approval_id(a.id());
   command.mutable_decide_approval()->set_option(o.choice);
   command.mutable_decide_approval()->set_action_digest(a.action_digest());
+  command.mutable_decide_approval()->set_message(o.message);
+  command.mutable_decide_approval()->set_edited_input(o.edited_input);
+  add_answers(*command.mutable_decide_approval(), o.answers);
   auto decided = cli.execute(command).approval();
   if (cli.json_wanted())
     cli.io().print(approval_row(decided));
@@ -293,13 +324,18 @@ void build_decide(CLI::App& app, invocation& cli) {
   option(app, "approval-id", o->id, approval_words, argument::approval)->required();
   option(app, "choice", o->choice, "one of its options")->required();
   option(app, "--digest", o->digest, "of the action that you have seen, as approvals --json shows it; without it this asks on a terminal");
+  option(app, "--message", o->message, "for the agent of a conversation, for instance why it is denied");
+  option(app, "--input", o->edited_input, "JSON in place of the input that is shown, with allow; for a conversation's tools");
+  option(app, "--answer", o->answers, "QUESTION=CHOICE, for a conversation's question with several parts (repeatable)");
   on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
 }
 
 constexpr verb verbs[] = {
   {"approvals", subject::tasks, "list what waits for a person's decision, in every scope of this node",
    "  swarmctl approvals --follow\n  swarmctl approvals --all --json", build_approvals},
-  {"decide", subject::tasks, "decide an approval", "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…",
+  {"decide", subject::tasks, "decide an approval",
+   "  swarmctl decide 7c1d… yes\n  swarmctl decide 0b6f54c7-… allow --digest 9f86d081…\n"
+   "  swarmctl decide 0b6f54c7 deny --message \"use the test database\"",
    build_decide},
 };
 

@@ -8,6 +8,7 @@
 #include "cli/verbs/reference.hpp"
 #include "cli/verbs/routine.hpp"
 #include "cli/worktree/store.hpp"
+#include "gateway/json/conversation.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -139,6 +140,18 @@ void offer_approvals(const invocation& cli, offers& out) {
     out.add_id(a.id(), a.subject());
 }
 
+void offer_conversations(const invocation& cli, offers& out) {
+  auto query = cli.query();
+  query.mutable_list_conversations();
+  const auto all = all_rows<v1::Conversation>(cli, std::move(query));
+  for (bool ended : {false, true})
+    for (const auto& c : all)
+      if ((c.state() == v1::Conversation::ENDED) == ended)
+        out.add_id(c.id(), concat({mcp::conversation_state(c.state()), ": ", c.title()}));
+  if (!all.empty())
+    out.add(std::string{last_word}, "the newest");
+}
+
 void offer_routines(const invocation& cli, offers& out) {
   for (const auto& r : routines::list(places_of(cli))) {
     out.add(r.name, r.content.value.summary);
@@ -219,6 +232,7 @@ constexpr kind kinds[] = {
   {argument::terminal, "TERMINAL", offer_terminals},
   {argument::session, "INSTANCE", offer_sessions},
   {argument::approval, "APPROVAL", offer_approvals},
+  {argument::conversation, "CONVERSATION", offer_conversations},
   {argument::routine, "ROUTINE", offer_routines},
   {argument::harness, "HARNESS", offer_harnesses},
   {argument::agent, "AGENT", offer_agents},

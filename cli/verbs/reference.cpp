@@ -18,7 +18,10 @@ std::string made_here(const invocation& cli, kind_of_thing kind) { return cli.re
 
 /// Never an older one in its place: it could be ended or done over by mistake.
 failure last_is_gone(const std::string& what, const std::string& id, const std::string& how = " is not there any more; name one, see: ") {
-  const auto* list = what == "task" ? "swarmctl tasks" : what == "approval" ? "swarmctl approvals" : "swarmctl pty list --all";
+  const auto* list = what == "task"           ? "swarmctl tasks"
+                     : what == "approval"     ? "swarmctl approvals"
+                     : what == "conversation" ? "swarmctl chat list"
+                                              : "swarmctl pty list --all";
   return {code::refused, "the newest " + what + " that you made here (" + short_id(id) + ")" + how + list};
 }
 
@@ -168,6 +171,68 @@ std::string approval_named(const invocation& cli, const std::string& who) {
     throw several("approval", who, joined(found));
   // For a word that names no approval, the node's refusal explains why.
   return found.empty() ? who : found.front();
+}
+
+namespace {
+
+std::vector<v1::Conversation> conversations_in(const invocation& cli, const std::string& scope, const std::string& id) {
+  auto q = cli.query();
+  q.set_scope(scope);
+  q.mutable_list_conversations()->set_id(id);
+  return all_rows<v1::Conversation>(cli, std::move(q));
+}
+
+/// Of the other scopes; a scope that cannot be asked does not hide the others.
+std::vector<v1::Conversation> conversations_elsewhere(const invocation& cli, const std::string& id) {
+  if (!cli.flags.scope.empty())
+    return {};
+  for (const auto& scope : all_scopes(cli, "chat")) {
+    try {
+      if (auto found = conversations_in(cli, scope, id); !found.empty())
+        return found;
+    } catch (const failure& f) {
+      if (f.exit_status != code::refused)
+        throw;
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+v1::Conversation conversation_named(const invocation& cli, const std::string& who) {
+  if (who.empty())
+    throw failure(code::usage, "which conversation? Give its id, the first characters of it, or @last; see: swarmctl chat list");
+  if (who.size() == full_id_bytes) {
+    auto found = conversations_in(cli, cli.scope(), who);
+    if (found.empty())
+      found = conversations_elsewhere(cli, who);
+    if (found.empty())
+      throw failure(code::refused, "there is no conversation " + who + "; see: swarmctl chat list --all");
+    return found.front();
+  }
+  const auto all = conversations_in(cli, cli.scope(), {});
+  if (who == last_word) {
+    const auto mine = made_here(cli, kind_of_thing::conversation);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.id() == mine; });
+    if (!mine.empty() && found == all.end())
+      throw last_is_gone("conversation", mine);
+    if (all.empty())
+      throw failure(code::refused, "there is no conversation in scope " + cli.scope() + " yet; start one: swarmctl chat new");
+    return mine.empty() ? all.back() : *found;
+  }
+  std::vector<const v1::Conversation*> found;
+  std::string ids;
+  for (const auto& c : all)
+    if (c.id() == who || (who.size() >= limits::id_prefix_min && c.id().starts_with(who))) {
+      found.push_back(&c);
+      ids += (ids.empty() ? "" : ", ") + c.id();
+    }
+  if (found.size() > 1)
+    throw several("conversation", who, ids);
+  if (found.empty())
+    throw failure(code::refused, concat({"no conversation of scope ", cli.scope(), " begins with \"", who, "\"; see: swarmctl chat list --all"}));
+  return *found.front();
 }
 
 std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {

@@ -1,4 +1,4 @@
-// Finds the task, terminal or approval that a word on the command line names.
+// Finds the task, terminal, approval or conversation that a word on the command line names.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ inline constexpr std::string_view last_word = "@last";
 // For help texts: what may name a thing.
 inline constexpr const char* task_words = "the task: its id, the first characters of it, or @last";
 inline constexpr const char* terminal_words = "the terminal: its id, its name, the first characters of its id, or @last";
+inline constexpr const char* conversation_words = "the conversation: its id, the first characters of it, or @last";
 inline constexpr const char* approval_words = "the approval: its id, the first characters of it, or @last";
 
 /// The id of the task that `who` names. A full id is returned unchecked: the node checks it. Throws `failure` (refused) when `who` names no task, or
@@ -30,6 +31,8 @@ std::vector<std::string> tasks_named(const invocation&, const std::vector<std::s
 /// task_named(), or empty for an empty word.
 std::string optional_task(const invocation&, const std::string& who);
 std::string approval_named(const invocation&, const std::string& who);
+/// The conversation: a full id is looked for in every scope that the caller may ask, its beginning in this one.
+v1::Conversation conversation_named(const invocation&, const std::string& who);
 
 /// Where the beginning of an id is looked up. A verb that types into a terminal or ends it must not hit another repository's by chance.
 enum class reach : std::uint8_t { this_scope, all_scopes };

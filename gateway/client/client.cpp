@@ -8,6 +8,7 @@
 #include "gateway/client/failure.hpp"
 #include "gateway/client/node_start.hpp"
 #include "swarm/v1/cluster.grpc.pb.h"
+#include "swarm/v1/conversation.grpc.pb.h"
 #include "swarm/v1/coordination.grpc.pb.h"
 #include "swarm/v1/node.grpc.pb.h"
 #include "swarm/v1/pty.grpc.pb.h"
@@ -516,24 +517,18 @@ v1::PtyInfo client::create(v1::CreatePtyRequest request) {
 
 v1::PtyList client::list(const v1::ListPtysRequest& request) { return call<v1::Ptys>(&v1::Ptys::Stub::List, request); }
 
-stream_end client::read(const v1::ReadPtyRequest& request, const std::function<bool(const v1::PtyChunk&)>& on) {
-  std::unique_ptr<v1::Ptys::Stub> stub;
-  auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::ReadPtyRequest& r) {
-    stub = v1::Ptys::NewStub(connection);
-    if (!input_.empty())
-      context.AddMetadata("swarm-input", input_);
-    return stub->Read(&context, r);
-  };
+template <class Chunk, class Request, class Open>
+stream_end client::read_kept(const Request& request, Open open, const std::function<bool(const Chunk&)>& on) {
   // Who does not follow waits as long as for a call, and anew whenever something has come.
   const auto until = request.follow() ? renewed() : steady_clock::now() + milliseconds{settings_.timeout_ms};
   bool heard = false;
-  auto hear = [&](const v1::PtyChunk& chunk) {
+  auto hear = [&](const Chunk& chunk) {
     heard = true;
     return on(chunk);
   };
   for (;;) {
     grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
-    const auto end = stream<v1::ReadPtyRequest, v1::PtyChunk>(request, open, hear, until, &last);
+    const auto end = stream<Request, Chunk>(request, open, hear, until, &last);
     const bool renews = request.follow() && last.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (heard || renews || (end != stream_end::lost && end != stream_end::too_slow)) {
       read_pause_ = {};
@@ -549,6 +544,26 @@ stream_end client::read(const v1::ReadPtyRequest& request, const std::function<b
     if (request.follow())
       return end;
   }
+}
+
+stream_end client::read(const v1::ReadPtyRequest& request, const std::function<bool(const v1::PtyChunk&)>& on) {
+  std::unique_ptr<v1::Ptys::Stub> stub;
+  auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::ReadPtyRequest& r) {
+    stub = v1::Ptys::NewStub(connection);
+    if (!input_.empty())
+      context.AddMetadata("swarm-input", input_);
+    return stub->Read(&context, r);
+  };
+  return read_kept<v1::PtyChunk>(request, open, on);
+}
+
+stream_end client::read_conversation(const v1::ReadConversationRequest& request, const std::function<bool(const v1::ConversationChunk&)>& on) {
+  std::unique_ptr<v1::Conversations::Stub> stub;
+  auto open = [&](const auto& connection, grpc::ClientContext& context, const v1::ReadConversationRequest& r) {
+    stub = v1::Conversations::NewStub(connection);
+    return stub->Read(&context, r);
+  };
+  return read_kept<v1::ConversationChunk>(request, open, on);
 }
 
 v1::SendPtyReply client::send(v1::SendPtyRequest request) {

@@ -72,6 +72,8 @@ public:
   std::unique_ptr<pty_stream> attach() override;
   std::unique_ptr<pty_stream> attach_again() override;
 
+  stream_end read_conversation(const v1::ReadConversationRequest&, const std::function<bool(const v1::ConversationChunk&)>& on) override;
+
   bool running() override;
   void start(const std::string& node_name) override;
   void start_in_foreground(const std::string& node_name) override;
@@ -117,6 +119,10 @@ private:
               bool repeat = true, bool waits_out_pause = false);
   template <class Request, class Answer, class Open>
   stream_end stream(const Request&, Open open, const std::function<bool(const Answer&)>& on, time_point until, grpc::Status* end = nullptr);
+
+  /// The same for what is kept and goes on: a read that brings nothing is tried again, less and less often.
+  template <class Chunk, class Request, class Open>
+  stream_end read_kept(const Request&, Open open, const std::function<bool(const Chunk&)>& on);
 
   /// The context that cancel() ends, while this lives. A handler of stream news may make calls: those come first then, and
   /// a cancellation that has ended one of them ends the stream as well.

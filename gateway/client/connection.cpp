@@ -78,6 +78,25 @@ public:
         });
     });
   }
+  void read_conversation(v1::ReadConversationRequest request, std::int64_t timeout_ms,
+                         const std::function<bool(const v1::ConversationChunk&)>& on) override {
+    std::atomic<bool> late = false;
+    ticker timer{0, nullptr, timeout_ms, [&] {
+                   late = true;
+                   port_->cancel();
+                 }};
+    until_late(late, [&] {
+      for (auto end = stream_end::lost; !late && !cancelled_ && (end == stream_end::lost || end == stream_end::too_slow);) {
+        end = port_->read_conversation(request, [&](const v1::ConversationChunk& chunk) {
+          if (auto cursor = cursor_of(chunk); !cursor.empty())
+            request.set_cursor(std::move(cursor));
+          return on(chunk);
+        });
+        if (end == stream_end::not_kept)
+          throw call_failed(code::refused, not_a_cursor);
+      }
+    });
+  }
   v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& request) override {
     return told([&] { return port_->send(request); });
   }

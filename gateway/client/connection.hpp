@@ -25,6 +25,10 @@ public:
   /// Output in order until `on` returns false, the program has ended, `timeout_ms` (0 = none) has passed, or, unless the request follows,
   /// there is no more. Goes on where it was after a restart.
   virtual void read_pty(v1::ReadPtyRequest, std::int64_t timeout_ms, const std::function<bool(const v1::PtyChunk&)>& on) = 0;
+  /// What was said and, when following, is said, until `on` returns false, `timeout_ms` (0 = none) has passed, or, unless the request follows, there
+  /// is no more. Goes on where it was after a restart. Throws call_failed for a cursor that is none.
+  virtual void read_conversation(v1::ReadConversationRequest, std::int64_t timeout_ms,
+                                 const std::function<bool(const v1::ConversationChunk&)>& on) = 0;
   virtual v1::SendPtyReply send_to_pty(const v1::SendPtyRequest&) = 0;
   /// Ends the call in progress, or the next one; from any thread.
   virtual void cancel() = 0;

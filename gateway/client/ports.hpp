@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "swarm/v1/cluster.pb.h"
+#include "swarm/v1/conversation.pb.h"
 #include "swarm/v1/coordination.pb.h"
 #include "swarm/v1/node.pb.h"
 #include "swarm/v1/pty.pb.h"
@@ -100,8 +101,23 @@ public:
   virtual std::unique_ptr<pty_stream> attach_again() = 0;
 };
 
-/// One connection, for one thread at a time but for cancel(), which ends a call or stream of either kind.
-class node_line : public coordination_port, public pty_port {
+/// Where a reader of a conversation goes on behind this chunk; empty when the chunk does not say.
+inline std::string cursor_of(const v1::ConversationChunk& chunk) {
+  return chunk.has_item() ? chunk.item().cursor() : chunk.has_delta() ? chunk.delta().cursor() : chunk.caught_up().cursor();
+}
+
+/// What to say of a cursor that is none.
+inline constexpr const char* not_a_cursor = "the cursor is none of this conversation; read from the begin, without one";
+
+class conversation_port {
+public:
+  virtual ~conversation_port() = default;
+  /// `not_kept`: the cursor is none of this conversation.
+  virtual stream_end read_conversation(const v1::ReadConversationRequest&, const std::function<bool(const v1::ConversationChunk&)>& on) = 0;
+};
+
+/// One connection, for one thread at a time but for cancel(), which ends a call or stream of any kind.
+class node_line : public coordination_port, public pty_port, public conversation_port {
 public:
   virtual v1::NodeStatus status() = 0;
 };
@@ -153,6 +169,7 @@ struct ports {
   coordination_port& coordination;
   node_port& admin;
   pty_port& ptys;
+  conversation_port& conversations;
   node_finder& finder;
 };
 

@@ -69,6 +69,13 @@ public:
       return true;
     });
   }
+  void read_conversation(v1::ReadConversationRequest r, std::int64_t timeout_ms,
+                         const std::function<bool(const v1::ConversationChunk&)>& on) override {
+    checked([&] {
+      node_.read_conversation(std::move(r), timeout_ms, on);
+      return true;
+    });
+  }
   v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override {
     return checked([&] { return node_.send_to_pty(r); });
   }

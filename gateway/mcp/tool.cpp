@@ -99,7 +99,7 @@ void tool_table::on_change(std::function<void()> f) {
 void add_tools(tool_table& table) {
   std::vector<tool> all;
   for (auto family : {session_tools(), message_tools(), task_tools(), lock_tools(), kv_tools(), status_tools(), dispatch_tools(), pty_tools(),
-                      routine_tools(), person_tools()})
+                      routine_tools(), person_tools(), chat_tools()})
     std::move(family.begin(), family.end(), std::back_inserter(all));
   // The order is swarm-mcp's; the families are not in it.
   for (auto name : tool_names()) {

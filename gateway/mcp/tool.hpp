@@ -117,5 +117,6 @@ std::vector<tool> dispatch_tools();
 std::vector<tool> pty_tools();
 std::vector<tool> routine_tools();
 std::vector<tool> person_tools();
+std::vector<tool> chat_tools();
 
 } // namespace swarm::mcp

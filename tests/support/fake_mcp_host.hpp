@@ -21,6 +21,10 @@ public:
   std::function<v1::Answer(const v1::Query&)> answer = [](const v1::Query&) { return v1::Answer{}; };
   /// Of the session that is registered; decide() is not asked for registrations.
   v1::Session session;
+  /// What a reader of a conversation gets.
+  std::function<std::vector<v1::ConversationChunk>(const v1::ReadConversationRequest&)> conversation = [](const auto&) {
+    return std::vector<v1::ConversationChunk>{};
+  };
   /// A wait ends with this; without it only when it is cancelled.
   std::optional<v1::Activity> activity;
   /// Whatever else waits for something does so until it is cancelled.
@@ -110,6 +114,11 @@ private:
       chunk.set_data("\xff output");
       if (on(chunk))
         host_.now_ += timeout_ms;
+    }
+    void read_conversation(v1::ReadConversationRequest r, std::int64_t, const std::function<bool(const v1::ConversationChunk&)>& on) override {
+      for (const auto& chunk : host_.conversation(r))
+        if (!on(chunk))
+          return;
     }
     v1::SendPtyReply send_to_pty(const v1::SendPtyRequest& r) override {
       v1::SendPtyReply out;

@@ -112,7 +112,7 @@ TEST_CASE("every command has help with an example") {
 
 TEST_CASE("docs/quick-reference.md is one page, and its verbs and flags exist") {
   test::cli ctl;
-  invocation cli{{ctl.node, ctl.node, ctl.node, ctl.node}, ctl.env, ctl.screen.io, ctl.clock, ctl.directory};
+  invocation cli{{ctl.node, ctl.node, ctl.node, ctl.node, ctl.node}, ctl.env, ctl.screen.io, ctl.clock, ctl.directory};
   const auto root = full_tree(cli);
   CHECK(unknown_in("swarmctl pty attach build --scope x # bogus", root.get()).empty());
   CHECK(unknown_in("swarmctl bogus", root.get()) == "bogus");

@@ -8,7 +8,7 @@
 
 namespace swarm::cli::test {
 
-class fake_node final : public coordination_port, public node_port, public pty_port, public node_finder {
+class fake_node final : public coordination_port, public node_port, public pty_port, public conversation_port, public node_finder {
 public:
   std::vector<v1::Command> commands;
   std::vector<v1::Query> queries;
@@ -145,6 +145,24 @@ public:
   v1::PtyInfo forget(const v1::ForgetPtyRequest& r) override { return on_forget(r); }
   std::unique_ptr<pty_stream> attach() override { return nullptr; }
   std::unique_ptr<pty_stream> attach_again() override { return nullptr; }
+  /// Each read of a conversation takes the next script: what is delivered and how the stream ends.
+  struct said {
+    std::vector<v1::ConversationChunk> chunks;
+    stream_end end = stream_end::complete;
+  };
+  std::deque<said> conversations;
+  std::vector<v1::ReadConversationRequest> conversation_reads;
+  stream_end read_conversation(const v1::ReadConversationRequest& r, const std::function<bool(const v1::ConversationChunk&)>& on) override {
+    conversation_reads.push_back(r);
+    if (conversations.empty())
+      throw failure(code::deadline, "the test has no more of the conversation");
+    auto next = conversations.front();
+    conversations.pop_front();
+    for (const auto& chunk : next.chunks)
+      if (!on(chunk))
+        return stream_end::stopped;
+    return next.end;
+  }
   bool running() override { return is_running; }
   void start(const std::string&) override { is_running = true; }
   void start_in_foreground(const std::string&) override {}
@@ -222,7 +240,7 @@ struct cli {
   int operator()(std::vector<std::string> args) {
     screen.out.clear();
     screen.err.clear();
-    invocation cli{{node, node, node, node}, env, screen.io, clock, directory};
+    invocation cli{{node, node, node, node, node}, env, screen.io, clock, directory};
     cli.program = program;
     cli.config_file = config_file;
     cli.recent = recent;

@@ -1,0 +1,284 @@
+#include "cli/verbs/chat_attach.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "actors/base/atomic_file.hpp"
+#include "actors/base/crypto.hpp"
+#include "cli/profile.hpp"
+#include "cli/verbs/chat_follow.hpp"
+#include "cli/verbs/chat_session.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+// A global, because a signal handler can reach nothing else.
+int signal_pipe[2] = {-1, -1};
+constexpr char resized = 'w', told_to_stop = 's';
+
+void post(char event) {
+  auto saved = errno;
+  [[maybe_unused]] auto n = write(signal_pipe[1], &event, 1);
+  errno = saved;
+}
+
+/// Keys come one by one and unseen, and signals as bytes on a pipe, while this lives.
+class quiet_terminal {
+public:
+  quiet_terminal() : active_(tcgetattr(STDIN_FILENO, &saved_) == 0) {
+    if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+      throw failure(code::refused, "cannot make a pipe");
+    struct sigaction window {
+    }, stop{};
+    window.sa_handler = [](int) { post(resized); };
+    stop.sa_handler = [](int) { post(told_to_stop); };
+    for (std::size_t i = 0; i < signals.size(); ++i)
+      sigaction(signals[i], signals[i] == SIGWINCH ? &window : &stop, &previous_[i]);
+    termios raw = saved_;
+    cfmakeraw(&raw);
+    if (active_)
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+  }
+  ~quiet_terminal() {
+    write_all(STDOUT_FILENO, "\x1b[?2004l");
+    if (active_)
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &saved_);
+    for (std::size_t i = 0; i < signals.size(); ++i)
+      sigaction(signals[i], &previous_[i], nullptr);
+    for (auto& fd : signal_pipe)
+      close(std::exchange(fd, -1));
+  }
+  quiet_terminal(const quiet_terminal&) = delete;
+  quiet_terminal& operator=(const quiet_terminal&) = delete;
+
+private:
+  static constexpr std::array signals{SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
+  std::array<struct sigaction, signals.size()> previous_{};
+  termios saved_{};
+  bool active_;
+};
+
+std::size_t columns_here() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// Three threads: this one draws and takes keys; one reads what is said; one asks the node, which may take as long as the node is away.
+class attachment {
+public:
+  attachment(invocation& cli, const v1::Conversation& c)
+    : cli_(cli), conversation_(c), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reading_(cli.node().finder.connect(cli.env().get("SWARM_TOKEN"), false)),
+      session_({[](std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }, [this](chat_wish w) { ask(std::move(w)); }}, short_id(c.id()),
+               columns_here(), cli.env().get("NO_COLOR").empty()) {}
+  ~attachment() {
+    {
+      std::lock_guard guard{mutex_};
+      leaving_ = true;
+    }
+    changed_.notify_all();
+    reading_->cancel();
+    if (reader_.joinable())
+      reader_.join();
+    if (asker_.joinable())
+      asker_.join();
+    close(wake_);
+  }
+  attachment(const attachment&) = delete;
+  attachment& operator=(const attachment&) = delete;
+
+  void run() {
+    quiet_terminal terminal;
+    session_.start();
+    reader_ = std::thread{[this] { read_all(); }};
+    asker_ = std::thread{[this] { ask_all(); }};
+    carry();
+    session_.leave();
+    if (failed_)
+      std::rethrow_exception(failed_);
+  }
+
+private:
+  using news = std::function<void(chat_session&)>;
+
+  void tell(news n) {
+    {
+      std::lock_guard guard{mutex_};
+      news_.push_back(std::move(n));
+    }
+    std::uint64_t one = 1;
+    [[maybe_unused]] auto written = write(wake_, &one, sizeof one);
+  }
+
+  void read_all() {
+    v1::ReadConversationRequest request;
+    request.set_scope(conversation_.scope());
+    request.set_conversation_id(conversation_.id());
+    request.set_follow(true);
+    try {
+      read_chunks(
+        *reading_, request,
+        [this](const v1::ConversationChunk& chunk) {
+          tell([chunk](chat_session& s) { s.take(chunk); });
+          return !leaving_;
+        },
+        [this] { tell([](chat_session& s) { s.away(true); }); });
+    } catch (...) {
+      if (!leaving_)
+        failed_ = std::current_exception();
+    }
+    over_ = true;
+    tell([](chat_session&) {});
+  }
+
+  void ask(chat_wish w) {
+    {
+      std::lock_guard guard{mutex_};
+      wishes_.push_back(std::move(w));
+    }
+    changed_.notify_all();
+  }
+
+  void ask_all() {
+    for (;;) {
+      std::unique_lock lock{mutex_};
+      changed_.wait(lock, [this] { return leaving_ || !wishes_.empty(); });
+      // What was typed before the person left is sent all the same.
+      if (wishes_.empty())
+        return;
+      auto wish = std::move(wishes_.front());
+      wishes_.pop_front();
+      lock.unlock();
+      try {
+        grant(wish);
+      } catch (const std::exception& e) {
+        tell([wish, why = std::string{e.what()}](chat_session& s) { s.failed(wish, why); });
+      }
+    }
+  }
+
+  v1::Command command() const {
+    auto out = cli_.command();
+    out.set_scope(conversation_.scope());
+    out.set_actor(actor_);
+    return out;
+  }
+
+  void grant(const chat_wish& wish) {
+    if (wish.what == chat_wish::kind::look)
+      return look(wish.approval_id);
+    auto c = command();
+    switch (wish.what) {
+      case chat_wish::kind::prompt:
+        c.mutable_send_prompt()->set_conversation_id(conversation_.id());
+        c.mutable_send_prompt()->set_prompt(wish.text);
+        break;
+      case chat_wish::kind::interrupt: c.mutable_interrupt_conversation()->set_conversation_id(conversation_.id()); break;
+      case chat_wish::kind::decide: {
+        auto& body = *c.mutable_decide_approval();
+        body.set_approval_id(wish.approval_id);
+        body.set_option(wish.option);
+        body.set_message(wish.message);
+        body.set_action_digest(sha256(wish.shown));
+        break;
+      }
+      case chat_wish::kind::look: break;
+    }
+    cli_.execute(c, wish.what == chat_wish::kind::prompt ? environment_ : environment_list{});
+  }
+
+  void look(const std::string& approval_id) {
+    auto q = cli_.query();
+    q.set_scope(conversation_.scope());
+    q.set_viewer(actor_);
+    q.mutable_list_approvals()->set_id(approval_id);
+    const auto answer = cli_.ask(q);
+    for (const auto& a : answer.approvals().approvals())
+      tell([this, a](chat_session& s) { s.found(a, cli_.boot_ms()); });
+  }
+
+  void hear() {
+    std::uint64_t n = 0;
+    [[maybe_unused]] auto got = read(wake_, &n, sizeof n);
+    std::deque<news> all;
+    {
+      std::lock_guard guard{mutex_};
+      all.swap(news_);
+    }
+    for (const auto& one : all)
+      one(session_);
+  }
+
+  bool take_keys() {
+    char buffer[4096];
+    const auto n = read(STDIN_FILENO, buffer, sizeof buffer);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+      return true;
+    return n > 0 && session_.type({buffer, static_cast<std::size_t>(n)}, cli_.boot_ms());
+  }
+
+  void carry() {
+    std::array<pollfd, 3> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signal_pipe[0], POLLIN, 0}, pollfd{wake_, POLLIN, 0}};
+    while (!over_) {
+      if (poll(fds.data(), fds.size(), -1) < 0)
+        continue; // interrupted by a signal: its event is in the pipe
+      char event = 0;
+      if (fds[1].revents != 0 && read(signal_pipe[0], &event, 1) == 1) {
+        if (event == told_to_stop)
+          return;
+        session_.resize(columns_here());
+      }
+      if (fds[2].revents != 0)
+        hear();
+      if (fds[0].revents != 0 && !take_keys())
+        return;
+    }
+  }
+
+  invocation& cli_;
+  const v1::Conversation conversation_;
+  const std::string actor_ = cli_.named_actor_id();
+  /// A prompt may have to start the agent, which inherits what a worker does.
+  const environment_list environment_ = settings_of_worker(cli_, cli_.named_actor(), {}, conversation_.harness(), {}).environment;
+  int wake_;
+  std::unique_ptr<node_line> reading_;
+  chat_session session_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<news> news_;        // guarded by mutex_
+  std::deque<chat_wish> wishes_; // guarded by mutex_
+  std::atomic<bool> leaving_ = false;
+  std::atomic<bool> over_ = false;
+  std::exception_ptr failed_; // of the reader, before over_
+  std::thread reader_, asker_;
+};
+
+} // namespace
+
+int attach_conversation(invocation& cli, const v1::Conversation& c) {
+  if (isatty(STDIN_FILENO) != 1 || !cli.io().out_is_terminal() || cli.env().get("TERM") == "dumb")
+    throw failure(code::usage, "attaching needs a terminal; to read: swarmctl chat read " + short_id(c.id()) +
+                                 " --follow; to say something: swarmctl chat send " + short_id(c.id()) + " TEXT");
+  cli.io().line(concat({"conversation ", short_id(c.id()), " with ", c.harness(), ": ", c.title()}));
+  cli.io().painted_line(cli.io().paint(colour::dim, "Enter sends, ^J is a new line, ^C interrupts the turn, ^D leaves and it goes on"));
+  attachment{cli, c}.run();
+  cli.io().line(concat({"left conversation ", short_id(c.id()), ", which goes on; come back: swarmctl chat ", short_id(c.id())}));
+  return code::ok;
+}
+
+} // namespace swarm::cli

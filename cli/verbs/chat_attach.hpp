@@ -1,0 +1,11 @@
+// Attaches this terminal to a conversation: it follows what is said, and a person types prompts and decides at it.
+#pragma once
+
+#include "cli/invocation.hpp"
+
+namespace swarm::cli {
+
+/// Returns when the person leaves. A restart of the node is a pause. Throws `failure`.
+int attach_conversation(invocation&, const v1::Conversation&);
+
+} // namespace swarm::cli

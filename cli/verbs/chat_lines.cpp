@@ -1,0 +1,166 @@
+#include "cli/verbs/chat_lines.hpp"
+
+#include <algorithm>
+
+#include "actors/base/text.hpp"
+#include "gateway/json/shapes.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+constexpr std::size_t short_bytes = 100;
+
+std::string cut(std::string_view text) {
+  auto line = std::string{text.substr(0, text.find('\n'))};
+  const bool more = line.size() < text.size() || line.size() > short_bytes;
+  line = std::string{utf8_prefix(line, short_bytes)};
+  return more ? line + " …" : line;
+}
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : mcp::dump(value, -1); }
+
+/// What tools call that which matters, the first one that is there.
+constexpr const char* telling[] = {"command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt"};
+
+chat_text plan_lines(const std::string& body) {
+  const auto value = json::parse(body, nullptr, false);
+  const json* steps = &value;
+  for (const auto* name : {"todos", "entries", "plan", "steps"})
+    if (value.is_object() && value.contains(name))
+      steps = &value.at(name);
+  if (!steps->is_array())
+    return lines_of_text(body, colour::cyan, "  ");
+  chat_text out{{colour::cyan, "plan:"}};
+  for (const auto& step : *steps) {
+    const bool is_object = step.is_object() && step.contains("content");
+    const auto state = is_object && step.contains("status") ? text_of(step.at("status")) : "";
+    const auto* mark = state == "completed" ? "[x] " : state == "in_progress" ? "[>] " : "[ ] ";
+    out.push_back({colour::cyan, concat({"  ", mark, cut(is_object ? text_of(step.at("content")) : text_of(step))})});
+  }
+  return out;
+}
+
+chat_text turn_lines(const v1::ConversationItem& item) {
+  if (item.state() == "started")
+    return {};
+  const auto used = usage_text(item.usage());
+  const auto behind = used.empty() ? "" : "  " + used;
+  if (item.state() == "failed") {
+    auto why = lines_of_text(item.body(), colour::red, "    ");
+    chat_text out{{colour::red, "-- turn failed" + behind}};
+    out.insert(out.end(), why.begin(), why.end());
+    return out;
+  }
+  return {{colour::dim, (item.state() == "interrupted" ? "-- turn interrupted" : "-- turn ended") + behind}};
+}
+
+chat_text result_lines(const v1::ConversationItem& item, const std::string& tool) {
+  const bool is_text = item.media_type().empty() || item.media_type().starts_with("text/") || item.media_type() == "application/json";
+  const auto what = is_text ? cut(trimmed(item.body())) : concat({item.media_type(), ", ", byte_count(item.body().size())});
+  return {{item.failed() ? colour::red : colour::green,
+           concat({item.nested() ? "    " : "  ", item.failed() ? "failed" : "ok", tool.empty() ? "" : " ", tool, what.empty() ? "" : ": ", what})}};
+}
+
+} // namespace
+
+chat_text lines_of_text(std::string_view text, colour paint, std::string_view before, bool is_said) {
+  chat_text out;
+  while (text.ends_with('\n'))
+    text.remove_suffix(1);
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    auto line = text.substr(0, end);
+    if (line.ends_with('\r'))
+      line.remove_suffix(1);
+    out.push_back({paint, concat({before, line}), is_said});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string short_input(std::string_view json_text) {
+  const auto input = json::parse(json_text, nullptr, false);
+  if (input.is_object())
+    for (const auto* name : telling)
+      if (auto i = input.find(name); i != input.end() && i->is_string())
+        return cut(i->get_ref<const std::string&>());
+  return input.is_object() && input.empty() ? std::string{} : cut(input.is_discarded() ? std::string{json_text} : mcp::dump(input, -1));
+}
+
+chat_text action_lines(std::string_view body) {
+  const auto input = json::parse(body, nullptr, false);
+  if (!input.is_object())
+    return lines_of_text(body, colour::none, "    ");
+  chat_text out;
+  for (const auto& [name, value] : input.items()) {
+    const auto text = text_of(value);
+    if (text.find('\n') == text.npos) {
+      out.push_back({colour::none, concat({"    ", name, ": ", text})});
+      continue;
+    }
+    out.push_back({colour::none, concat({"    ", name, ":"})});
+    auto lines = lines_of_text(text, colour::none, "      ");
+    out.insert(out.end(), lines.begin(), lines.end());
+  }
+  return out;
+}
+
+std::string usage_text(const v1::Usage& u) {
+  std::string out;
+  const auto read = u.input_tokens() + u.cache_read_tokens() + u.cache_write_tokens();
+  if (read + u.output_tokens() > 0)
+    out = concat({read, " tokens in, ", u.output_tokens(), " out"});
+  if (u.cost_known())
+    out += concat({out.empty() ? "" : ", ", "$", fixed(u.cost_usd(), 4)});
+  return out;
+}
+
+chat_text chat_lines::gap(const v1::ConversationResumed& r) { return {{colour::yellow, "! something is missing here: " + r.gap()}}; }
+
+chat_text chat_lines::request(const v1::ConversationItem& item) const {
+  const auto* who = item.kind() == v1::CONVERSATION_PERMISSION ? "permission" : "question";
+  if (item.state() != "asked")
+    return {{item.state() == "deny" || item.state() == "expired" || item.state() == "withdrawn" ? colour::yellow : colour::green,
+             concat({"  ", who, ": ", item.state()})}};
+  chat_text out{{colour::yellow, concat({"? ", who, ": ", item.title(), item.approval_id().empty() ? "" : "  [", short_id(item.approval_id()),
+                                         item.approval_id().empty() ? "" : "]"})}};
+  auto action = action_lines(item.body());
+  out.insert(out.end(), action.begin(), action.end());
+  return out;
+}
+
+chat_text chat_lines::of(const v1::ConversationItem& item) {
+  switch (item.kind()) {
+    case v1::CONVERSATION_USER: return lines_of_text(item.body(), colour::bold, "> ");
+    case v1::CONVERSATION_TEXT: {
+      auto out = lines_of_text(item.body(), item.nested() ? colour::dim : colour::none, item.nested() ? "    " : "", !item.nested());
+      if (item.aborted())
+        out.push_back({colour::yellow, "  (cut off)"});
+      return out;
+    }
+    case v1::CONVERSATION_THOUGHT: return lines_of_text(item.body(), colour::dim, "~ ");
+    case v1::CONVERSATION_TOOL_CALL: {
+      tools_[{item.generation(), item.id()}] = item.title();
+      const auto input = short_input(item.body());
+      return {{colour::cyan, concat({item.nested() ? "  * " : "* ", item.title(), input.empty() ? "" : "  ", input})}};
+    }
+    case v1::CONVERSATION_TOOL_RESULT: {
+      const auto known = tools_.find({item.generation(), item.of()});
+      return result_lines(item, !item.title().empty() ? item.title() : known != tools_.end() ? known->second : std::string{});
+    }
+    case v1::CONVERSATION_PLAN: return plan_lines(item.body());
+    case v1::CONVERSATION_PERMISSION:
+    case v1::CONVERSATION_QUESTION: return request(item);
+    case v1::CONVERSATION_TURN: return turn_lines(item);
+    default: {
+      const auto text = trimmed(item.body());
+      auto lines = lines_of_text(text, colour::yellow, "! ");
+      if (lines.empty())
+        lines.push_back({colour::yellow, "! " + item.title()});
+      return lines;
+    }
+  }
+}
+
+} // namespace swarm::cli

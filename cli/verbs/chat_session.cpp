@@ -1,0 +1,315 @@
+#include "cli/verbs/chat_session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/base/text.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+constexpr std::size_t past_lines_max = 400;
+/// A key that was meant for a line which is being typed must not answer a question that has just come.
+constexpr std::int64_t key_pause_ms = 500;
+constexpr std::int64_t leave_pause_ms = 1'000;
+
+bool is_request(const v1::ConversationItem& item) { return item.kind() == v1::CONVERSATION_PERMISSION || item.kind() == v1::CONVERSATION_QUESTION; }
+
+char key_of(const std::string& option, std::size_t number) {
+  if (option == "allow" || option == "yes")
+    return 'a';
+  if (option == "deny" || option == "no")
+    return 'd';
+  return option == "always" ? 'A' : static_cast<char>('1' + number);
+}
+
+std::string who(const v1::Principal& p) {
+  switch (p.kind()) {
+    case v1::Principal::OPERATOR: return "a person";
+    case v1::Principal::SESSION: return "session " + short_id(p.id());
+    case v1::Principal::DEVICE: return "device " + short_id(p.id());
+    case v1::Principal::GATEWAY: return "gateway " + short_id(p.id());
+    default: return "the node";
+  }
+}
+
+} // namespace
+
+chat_session::chat_session(outlet out, std::string title, std::size_t columns, bool colours)
+  : out_(std::move(out)), title_(std::move(title)), screen_(columns, colours) {}
+
+void chat_session::start() {
+  out_.write("\x1b[?2004h"); // pastes are told apart from what is typed
+  draw();
+}
+
+void chat_session::show(const chat_text& text) {
+  if (live_) {
+    if (!text.empty())
+      out_.write(screen_.lines(text));
+    return;
+  }
+  past_.insert(past_.end(), text.begin(), text.end());
+  while (past_.size() > past_lines_max) {
+    past_.pop_front();
+    past_cut_ = true;
+  }
+}
+
+void chat_session::take(const v1::ConversationChunk& chunk) {
+  if (away_)
+    away(false);
+  if (chunk.has_resumed() && !chunk.resumed().gap().empty()) {
+    parts_.forget();
+    open_text_.clear();
+    show(chat_lines::gap(chunk.resumed()));
+  }
+  if (chunk.has_item())
+    if (auto whole = parts_.take(chunk.item()))
+      take_item(*whole);
+  if (chunk.has_delta())
+    take_delta(chunk.delta());
+  if (chunk.has_caught_up())
+    caught_up();
+  if (chunk.has_state())
+    take_state(chunk.state());
+}
+
+void chat_session::caught_up() {
+  if (std::exchange(live_, true))
+    return;
+  chat_text text;
+  if (past_cut_)
+    text.push_back({colour::dim, "… what was said before: swarmctl chat read " + title_});
+  text.insert(text.end(), past_.begin(), past_.end());
+  past_.clear();
+  out_.write(screen_.lines(text));
+  for (const auto& [id, item] : asked_)
+    out_.wish({.what = chat_wish::kind::look, .approval_id = id});
+}
+
+void chat_session::take_item(const v1::ConversationItem& item) {
+  if (is_request(item)) {
+    if (item.state() == "asked") {
+      if (item.approval_id().empty())
+        return show(lines_.of(item));
+      by_native_[item.id()] = item.approval_id();
+      asked_[item.approval_id()] = item;
+      if (live_)
+        out_.wish({.what = chat_wish::kind::look, .approval_id = item.approval_id()});
+      return;
+    }
+    const auto known = by_native_.find(item.id());
+    const auto id = !item.approval_id().empty() ? item.approval_id() : known != by_native_.end() ? known->second : std::string{};
+    if (!live_)
+      if (auto asked = asked_.find(id); asked != asked_.end())
+        show(lines_.of(asked->second));
+    forget(id);
+    auto text = lines_.of(item);
+    if (live_ && id != mine_)
+      for (auto& line : text)
+        line.text += "  (decided elsewhere)";
+    show(text);
+    return ask_next(0);
+  }
+  const auto shown = std::exchange(open_text_, {});
+  if (item.kind() == open_kind_ && !shown.empty() && live_ && item.body().size() >= open_begin_ + shown.size() &&
+      item.body().compare(open_begin_, shown.size(), shown) == 0) {
+    if (auto rest = std::string_view{item.body()}.substr(open_begin_ + shown.size()); !rest.empty())
+      out_.write(screen_.stream(rest, item.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
+    out_.write(screen_.end_stream());
+    if (item.aborted())
+      show({{colour::yellow, "  (cut off)"}});
+    return;
+  }
+  show(lines_.of(item));
+}
+
+void chat_session::take_delta(const v1::ConversationDelta& d) {
+  if (!live_)
+    return;
+  const auto end = open_begin_ + open_text_.size();
+  if (d.kind() != open_kind_ || open_text_.empty() || d.offset() > end || d.offset() < open_begin_) {
+    if (!open_text_.empty())
+      out_.write(screen_.end_stream());
+    open_kind_ = d.kind();
+    open_text_.clear();
+    open_begin_ = d.offset();
+  }
+  // After a reconnection the begin comes again.
+  const auto known = open_begin_ + open_text_.size() - d.offset();
+  if (known >= d.text().size())
+    return;
+  const auto fresh = d.text().substr(known);
+  open_text_ += fresh;
+  out_.write(screen_.stream(fresh, d.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
+}
+
+void chat_session::take_state(const v1::Conversation& c) {
+  const auto before = std::exchange(state_, c);
+  if (c.state() != before.state() && !c.reason().empty() &&
+      (c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED || c.state() == v1::Conversation::LOST))
+    show({{colour::yellow, concat({"! ", mcp::conversation_state(c.state()), ": ", c.reason()})}});
+  draw();
+}
+
+void chat_session::found(const v1::Approval& a, std::int64_t now_ms) {
+  auto item = asked_.find(a.id());
+  if (item == asked_.end())
+    return; // it was decided meanwhile
+  if (a.decided_at_ms() != 0) {
+    show({{colour::yellow, concat({"? ", item->second.title()})},
+          {colour::yellow, a.decision().empty() ? std::string{"  it is over: nobody waits for an answer"}
+                                                : concat({"  ", a.decision(), " by ", who(a.decided_by())})}});
+    return forget(a.id());
+  }
+  question q;
+  q.approval = a;
+  // Exactly what is shown is what a decision is about; it is the row's unless that has it elsewhere.
+  q.body = a.body().empty() ? item->second.body() : a.body();
+  for (int i = 0; i < a.options_size(); ++i)
+    q.choices.push_back({key_of(a.options(i), static_cast<std::size_t>(i)), a.options(i)});
+  waiting_.push_back(std::move(q));
+  if (waiting_.size() == 1)
+    ask_next(now_ms);
+}
+
+void chat_session::ask_next(std::int64_t now_ms) {
+  if (waiting_.empty() || waiting_.front().shown_at_ms != 0)
+    return draw();
+  auto& q = waiting_.front();
+  q.shown_at_ms = std::max<std::int64_t>(now_ms, 1);
+  chat_text text{{colour::yellow, concat({"? ", q.approval.title(), "  [", short_id(q.approval.id()), "]"})}};
+  auto action = action_lines(q.body);
+  text.insert(text.end(), action.begin(), action.end());
+  std::string keys;
+  for (const auto& c : q.choices)
+    keys += concat({keys.empty() ? "  " : "   ", std::string(1, c.key), " ", c.option});
+  if (q.approval.conversation_id().empty() || std::any_of(q.choices.begin(), q.choices.end(), [](const auto& c) { return c.option == "deny"; }))
+    keys += "   m deny, with words for the agent";
+  text.push_back({colour::yellow, keys});
+  show(text);
+  draw();
+}
+
+void chat_session::forget(const std::string& approval_id) {
+  asked_.erase(approval_id);
+  std::erase_if(waiting_, [&](const auto& q) { return q.approval.id() == approval_id; });
+  if (message_for_ && message_for_->approval.id() == approval_id)
+    message_for_.reset();
+}
+
+bool chat_session::decides(char key, std::int64_t now_ms) {
+  if (waiting_.empty() || message_for_ || !editor_.at_begin() || now_ms - waiting_.front().shown_at_ms < key_pause_ms)
+    return false;
+  const auto q = waiting_.front();
+  const auto choice = std::find_if(q.choices.begin(), q.choices.end(), [key](const auto& c) { return c.key == key; });
+  if (choice != q.choices.end()) {
+    mine_ = q.approval.id();
+    waiting_.pop_front();
+    out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = choice->option, .shown = q.body});
+    ask_next(now_ms);
+    return true;
+  }
+  const bool can_deny = std::any_of(q.choices.begin(), q.choices.end(), [](const auto& c) { return c.option == "deny"; });
+  if (key == 'm' && can_deny) {
+    message_for_ = q;
+    draw();
+    return true;
+  }
+  return false;
+}
+
+bool chat_session::interrupt(std::int64_t now_ms) {
+  if (message_for_ || !editor_.empty()) {
+    message_for_.reset();
+    editor_.clear();
+    draw();
+    return true;
+  }
+  if (interrupted_at_ms_ && now_ms - *interrupted_at_ms_ < leave_pause_ms)
+    return false;
+  interrupted_at_ms_ = now_ms;
+  if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED) {
+    out_.wish({.what = chat_wish::kind::interrupt});
+    show({{colour::dim, "  interrupting; ^C again, or ^D, leaves"}});
+  } else {
+    show({{colour::dim, "  nothing runs; ^C again, or ^D, leaves"}});
+  }
+  return true;
+}
+
+void chat_session::submit() {
+  auto text = editor_.take();
+  if (message_for_) {
+    const auto q = *std::exchange(message_for_, std::nullopt);
+    mine_ = q.approval.id();
+    std::erase_if(waiting_, [&](const auto& w) { return w.approval.id() == mine_; });
+    out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = "deny", .message = text, .shown = q.body});
+    return ask_next(1);
+  }
+  if (trimmed(text).empty())
+    return draw();
+  if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED || state_.queued() > 0)
+    show({{colour::dim, "  waits for its turn: " + text.substr(0, text.find('\n'))}});
+  out_.wish({.what = chat_wish::kind::prompt, .text = std::move(text)});
+  draw();
+}
+
+bool chat_session::type(std::string_view bytes, std::int64_t now_ms) {
+  for (auto c : bytes) {
+    if (decides(c, now_ms))
+      continue;
+    switch (editor_.feed(c)) {
+      case line_editor::event::none: break;
+      case line_editor::event::changed: break;
+      case line_editor::event::redraw: out_.write("\x1b[2J\x1b[H"); break;
+      case line_editor::event::submitted: submit(); break;
+      case line_editor::event::end: return false;
+      case line_editor::event::interrupt:
+        if (!interrupt(now_ms))
+          return false;
+        break;
+    }
+  }
+  draw();
+  return true;
+}
+
+void chat_session::failed(const chat_wish& wish, const std::string& why) {
+  chat_text text;
+  if (wish.what == chat_wish::kind::prompt)
+    text.push_back({colour::red, "! not sent: " + wish.text.substr(0, wish.text.find('\n'))});
+  if (wish.what == chat_wish::kind::decide || wish.what == chat_wish::kind::look)
+    text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", short_id(wish.approval_id)})});
+  auto reason = lines_of_text(why, colour::red, "! ");
+  text.insert(text.end(), reason.begin(), reason.end());
+  show(text);
+}
+
+void chat_session::away(bool is_away) {
+  if (std::exchange(away_, is_away) == is_away)
+    return;
+  show({{colour::yellow, is_away ? "! the node is away; this goes on when it is back, and the agent goes on meanwhile" : "! the node is back"}});
+  draw();
+}
+
+std::string chat_session::hint() const {
+  if (message_for_)
+    return "deny, because> ";
+  if (!waiting_.empty() && waiting_.front().shown_at_ms != 0) {
+    std::string keys;
+    for (const auto& c : waiting_.front().choices)
+      keys += concat({keys.empty() ? "" : "/", std::string(1, c.key)});
+    return keys + "> ";
+  }
+  if (away_)
+    return "away> ";
+  const auto queued = state_.queued() > 0 ? concat({", ", state_.queued(), state_.held() ? " held" : " queued"}) : std::string{};
+  return state_.id().empty() ? "> " : concat({mcp::conversation_state(state_.state()), queued, "> "});
+}
+
+void chat_session::draw() { out_.write(screen_.typing(hint(), editor_.line(), editor_.place())); }
+
+} // namespace swarm::cli
