@@ -42,7 +42,7 @@ int run_check(invocation& cli, const std::string& given) {
   if (cli.json_wanted()) {
     auto faults = json::array();
     for (const auto& f : document.faults)
-      faults.push_back({{"line", f.line == 0 ? json{} : json{f.line}}, {"setting", mcp::text_or_null(f.name)}, {"text", f.text}});
+      faults.push_back({{"line", f.line == 0 ? json{} : json(f.line)}, {"setting", mcp::text_or_null(f.name)}, {"text", f.text}});
     cli.io().print({{"ok", ok}, {"file", file.string()}, {"exists", document.exists}, {"faults", faults}});
     return ok ? code::ok : code::refused;
   }
@@ -98,10 +98,10 @@ json row_of(const shown_setting& s) {
           {"hidden", is_hidden(s)},
           {"default", value_json(s.key->fallback)},
           {"source", s.entry ? "file" : "default"},
-          {"line", s.entry ? json{s.entry->line} : json{}},
+          {"line", s.entry ? json(s.entry->line) : json{}},
           {"type", config_kind_text(*s.key)},
-          {"lowest", number ? json{s.key->lowest} : json{}},
-          {"highest", number ? json{s.key->highest} : json{}},
+          {"lowest", number ? json(s.key->lowest) : json{}},
+          {"highest", number ? json(s.key->highest) : json{}},
           {"reader", s.key->reader},
           {"effect", s.key->effect},
           {"help", s.key->help}};
