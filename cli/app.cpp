@@ -1,6 +1,7 @@
 #include "cli/app.hpp"
 
 #include "actors/base/limits.hpp"
+#include "actors/base/nearest.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/rights.hpp"
 #include "cli/persons.hpp"
@@ -197,40 +198,6 @@ std::vector<std::string> marked(std::vector<std::string> args, CLI::App& command
   if (dashes != args.end())
     args.erase(dashes);
   return args;
-}
-
-/// How many letters must be changed, added or taken away, or change places with their neighbour.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i)
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-/// What may have been meant; empty when nothing is near.
-std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  constexpr std::size_t far = 3;
-  std::string best;
-  std::size_t least = far;
-  for (const auto& name : names)
-    if (auto n = distance(word, name); n < least && n < std::max(name.size(), word.size()) / 2 + 1) {
-      least = n;
-      best = name;
-    }
-  return best;
-}
-
-std::string meant(const std::string& word, const std::vector<std::string>& names) {
-  auto name = nearest(word, names);
-  return name.empty() ? std::string{} : "; did you mean " + name + "?";
 }
 
 std::vector<std::string> names_below(const CLI::App& app) {
@@ -551,11 +518,11 @@ void speak_to_chosen(invocation& cli, const char* only_here) {
 std::vector<verb> all_verbs() {
   std::vector<verb> out;
   auto comes_before = [](const verb& one, const verb& other) { return one.about < other.about; };
-  for (auto family : {node_verbs(),       cluster_verbs(),  scope_verbs(),     dispatch_verbs(), task_verbs(),    task_worker_verbs(),
-                      lock_verbs(),       kv_verbs(),       message_verbs(),   session_verbs(),  spawn_verbs(),   approval_verbs(),
-                      chat_verbs(),       usage_verbs(),    event_verbs(),     overview_verbs(), agent_verbs(),   pty_verbs(),
-                      routine_verbs(),    worktree_verbs(), mcp_verbs(),       hook_verbs(),     install_verbs(), doctor_verbs(),
-                      completion_verbs(), complete_verbs(), elsewhere_verbs(), context_verbs(),  login_verbs()})
+  for (auto family : {node_verbs(),  cluster_verbs(),  scope_verbs(),   dispatch_verbs(),   task_verbs(),     task_worker_verbs(), lock_verbs(),
+                      kv_verbs(),    message_verbs(),  session_verbs(), spawn_verbs(),      approval_verbs(), chat_verbs(),        usage_verbs(),
+                      event_verbs(), overview_verbs(), agent_verbs(),   pty_verbs(),        routine_verbs(),  worktree_verbs(),    mcp_verbs(),
+                      hook_verbs(),  install_verbs(),  doctor_verbs(),  completion_verbs(), complete_verbs(), elsewhere_verbs(),   context_verbs(),
+                      login_verbs(), config_verbs(),   secret_verbs()})
     for (const auto& v : family)
       out.insert(std::upper_bound(out.begin(), out.end(), v, comes_before), v);
   return out;

@@ -74,6 +74,8 @@ std::span<const verb> completion_verbs();
 std::span<const verb> complete_verbs();
 std::span<const verb> elsewhere_verbs();
 std::span<const verb> context_verbs();
+std::span<const verb> config_verbs();
+std::span<const verb> secret_verbs();
 /// All of them, in the order of the help: by subject.
 std::vector<verb> all_verbs();
 /// The whole command tree, for help and completion.
@@ -122,6 +124,8 @@ enum class argument : std::uint8_t {
   subscription,
   worktree,
   shell,
+  setting,
+  secret,
 };
 /// "TASK"; null for a text, which keeps the parser's own word.
 const char* word_of(argument);

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <functional>
 #include <type_traits>
 #include <utility>
 
-// toml++ 3.3 asserts what a malformed file can break ("[=") and refuses it a few lines below: without assertions every build
-// answers as the release does.
-#define TOML_ASSERT(condition) static_assert(true)
-#include <toml++/toml.h>
-
+#include "actors/base/config.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 
 namespace swarm {
 
@@ -20,6 +16,7 @@ namespace {
 
 struct configurable {
   limit_setting shown;
+  const char* unit;
   std::function<bool(std::uint64_t)> set;
 };
 
@@ -33,7 +30,8 @@ std::uint64_t number(T value) {
 
 template <class T>
 configurable setting(std::string_view name, limits::bound<T>& which) {
-  return {{name, number(which()), number(which.lowest()), number(which.highest())}, [&which](std::uint64_t v) { return which.set(T(v)); }};
+  const auto* unit = !std::is_integral_v<T> ? "ms" : name.find("bytes") != name.npos ? "bytes" : "count";
+  return {{name, number(which()), number(which.lowest()), number(which.highest())}, unit, [&which](std::uint64_t v) { return which.set(T(v)); }};
 }
 
 std::vector<configurable> all() {
@@ -117,92 +115,76 @@ std::vector<configurable> all() {
   return out;
 }
 
-/// Pairs of which the first must not be above the second.
-std::optional<std::string> contradiction() {
-  auto above = [](std::string_view low, auto a, std::string_view high, auto b) -> std::optional<std::string> {
-    if (a <= b)
-      return std::nullopt;
-    return std::string{low} + " must not be above " + std::string{high};
-  };
-  using namespace limits;
-  for (auto wrong :
-       {above("session_heartbeat", session_heartbeat(), "session_stale", session_stale()),
-        above("session_stale", session_stale(), "session_reclaim", session_reclaim()),
-        above("link_heartbeat", link_heartbeat(), "link_silence", link_silence()), above("link_silence", link_silence(), "host_lease", host_lease()),
-        above("node_certificate_renewal", node_certificate_renewal(), "node_certificate_lifetime", node_certificate_lifetime()),
-        above("link_redial_min", link_redial_min(), "link_redial_max", link_redial_max()),
-        above("disk_critical_bytes", disk_critical_bytes(), "disk_low_bytes", disk_low_bytes()),
-        above("pty_segment_bytes", pty_segment_bytes(), "pty_segments_total_bytes", pty_segments_total_bytes()),
-        above("watch_page_events_max", watch_page_events_max(), "watch_buffer_events_max", watch_buffer_events_max()),
-        above("calls_in_flight_per_principal_max", calls_in_flight_per_principal_max(), "calls_in_flight_max", calls_in_flight_max())})
-    if (wrong)
-      return wrong;
-  return std::nullopt;
+/// The first must not be above the second.
+constexpr std::pair<std::string_view, std::string_view> pairs[] = {
+  {"session_heartbeat", "session_stale"},
+  {"session_stale", "session_reclaim"},
+  {"link_heartbeat", "link_silence"},
+  {"link_silence", "host_lease"},
+  {"node_certificate_renewal", "node_certificate_lifetime"},
+  {"link_redial_min", "link_redial_max"},
+  {"disk_critical_bytes", "disk_low_bytes"},
+  {"pty_segment_bytes", "pty_segments_total_bytes"},
+  {"watch_page_events_max", "watch_buffer_events_max"},
+  {"calls_in_flight_per_principal_max", "calls_in_flight_max"},
+};
+
+struct limit_now {
+  std::uint64_t value = 0;
+  std::size_t line = 0; // 0 = the default
+};
+
+limit_now value_of(const config_document& document, std::string_view name) {
+  static const auto defaults = limit_settings();
+  if (const auto* e = document.find("limits", name))
+    return {std::get<std::uint64_t>(e->value), e->line};
+  auto i = std::find_if(defaults.begin(), defaults.end(), [&](const limit_setting& s) { return s.name == name; });
+  return {i->value, 0};
 }
 
-constexpr std::array<std::string_view, 5> tables{"limits", "labels", "accept", "identity", "terminal"};
+void check_pairs(config_document& document) {
+  for (const auto& [low, high] : pairs) {
+    const auto a = value_of(document, low), b = value_of(document, high);
+    if (a.value > b.value)
+      document.faults.push_back({std::max(a.line, b.line), concat({"limits.", low}),
+                                 concat({low, " must not be above ", high, ", and they are ", a.value, " and ", b.value})});
+  }
+}
 
-/// "[limits], [labels] and …"
-std::string table_names() {
-  std::string out;
-  for (const auto& name : tables)
-    out += (name == tables.front() ? "[" : name == tables.back() ? " and [" : ", [") + std::string{name} + "]";
+config_registry make_registry() {
+  config_registry out;
+  for (const auto& c : all())
+    out.keys.push_back({.section = "limits",
+                        .name = std::string{c.shown.name},
+                        .kind = config_kind::number,
+                        .fallback = std::to_string(c.shown.value),
+                        .unit = c.unit,
+                        .reader = "node, swarmctl",
+                        .effect = "start of the node",
+                        .help = "docs/limits.md says what it bounds",
+                        .lowest = c.shown.lowest,
+                        .highest = c.shown.highest});
+  out.rules.push_back(check_pairs);
   return out;
 }
 
-std::optional<std::string> take_over(const toml::table& file) {
-  for (const auto& [key, value] : file)
-    if (std::find(tables.begin(), tables.end(), key.str()) == tables.end() || !value.is_table())
-      return "unknown table or key \"" + std::string{key.str()} + "\"; there are " + table_names();
-  const auto* given = file["limits"].as_table();
-  if (!given)
-    return std::nullopt;
+std::optional<std::string> take_over(const config_document& document, const std::string& file) {
+  if (!document.faults.empty())
+    return document.faults.front().told(file);
   auto known = all();
-  for (const auto& [key, value] : *given) {
-    auto i = std::find_if(known.begin(), known.end(), [&, name = key.str()](const auto& k) { return k.shown.name == name; });
-    if (i == known.end())
-      return "unknown limit \"" + std::string{key.str()} + "\"; docs/limits.md lists those that can be set";
-    auto n = value.value_exact<std::int64_t>();
-    if (!n || *n < 0 || !i->set(static_cast<std::uint64_t>(*n)))
-      return std::string{i->shown.name} + " must be a whole number from " + std::to_string(i->shown.lowest) + " to " +
-             std::to_string(i->shown.highest);
-  }
-  return contradiction();
-}
-
-/// toml++ 3.3 is undefined for some letters where white space may stand. What we read is ASCII, so the parser gets nothing else:
-/// in comments such bytes are overwritten, elsewhere they are refused.
-std::optional<std::string> leave_ascii(std::string& text) {
-  int line = 1;
-  bool comment = false;
-  for (char& c : text) {
-    if (c == '\n') {
-      ++line;
-      comment = false;
-    } else if (c == '#') {
-      comment = true;
-    } else if (static_cast<unsigned char>(c) >= 0x80) {
-      if (!comment)
-        return "line " + std::to_string(line) + ": only comments may hold characters beyond ASCII";
-      c = '?';
-    }
-  }
+  for (const auto& e : document.entries)
+    for (auto& c : known)
+      if (c.shown.name == e.name)
+        c.set(std::get<std::uint64_t>(e.value));
   return std::nullopt;
-}
-
-std::optional<std::string> parse_and_take_over(std::string text) {
-  if (auto wrong = leave_ascii(text))
-    return wrong;
-  try {
-    return take_over(toml::parse(text));
-  } catch (const toml::parse_error& e) {
-    return "line " + std::to_string(e.source().begin.line) + ": " + std::string{e.description()};
-  }
 }
 
 } // namespace
 
-std::span<const std::string_view> configuration_tables() noexcept { return tables; }
+const config_registry& limits_registry() {
+  static const auto registry = make_registry();
+  return registry;
+}
 
 std::vector<limit_setting> limit_settings() {
   std::vector<limit_setting> out;
@@ -212,28 +194,9 @@ std::vector<limit_setting> limit_settings() {
 }
 
 std::optional<std::string> configure_limits(const std::filesystem::path& file) {
-  std::error_code unreadable;
-  if (!std::filesystem::exists(file, unreadable) && !unreadable)
-    return std::nullopt;
-  std::string text(limits::configuration_bytes_max + 1, '\0');
-  std::ifstream in{file, std::ios::binary};
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.is_open() || in.bad())
-    return file.string() + ": cannot be read";
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > limits::configuration_bytes_max)
-    return file.string() + ": is larger than " + std::to_string(limits::configuration_bytes_max / limits::kib) + " KiB";
-  auto wrong = configure_limits_from(text);
-  return wrong ? std::optional{file.string() + ": " + *wrong} : std::nullopt;
+  return take_over(read_config(file, limits_registry()), file.string());
 }
 
-std::optional<std::string> configure_limits_from(std::string_view text) {
-  auto before = all();
-  auto wrong = parse_and_take_over(std::string{text});
-  if (wrong)
-    for (auto& c : before)
-      c.set(c.shown.value);
-  return wrong;
-}
+std::optional<std::string> configure_limits_from(std::string_view text) { return take_over(parse_config(std::string{text}, limits_registry()), ""); }
 
 } // namespace swarm

@@ -1,52 +1,8 @@
 #include "actors/base/terminal_config.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <utility>
-
-// As in actors/base/limits_config.cpp: a malformed file is refused, not asserted.
-#define TOML_ASSERT(condition) static_assert(true)
-#include <toml++/toml.h>
-
-#include "actors/base/limits.hpp"
-#include "actors/base/text.hpp"
-#include "actors/base/toml_text.hpp"
 
 namespace swarm {
-
-namespace {
-
-result<terminal_config, std::string> parse(std::string text, const std::string& file) {
-  auto at = [&](std::size_t line, std::string_view why) { return concat({file, ":", line, ": ", why}); };
-  if (text.size() > limits::configuration_bytes_max)
-    return concat({file, ": is larger than ", limits::configuration_bytes_max / limits::kib, " KiB"});
-  if (auto unfit = make_fit_for_toml(text))
-    return at(unfit->line, unfit->text);
-  terminal_config out;
-  try {
-    const auto parsed = toml::parse(text);
-    const auto* terminal = parsed["terminal"].as_table();
-    if (!terminal)
-      return out;
-    for (const auto& [key, value] : *terminal) {
-      const auto line = value.source().begin.line;
-      if (key.str() != "detach_key")
-        return at(line, concat({"unknown key \"", key.str(), "\" in [terminal]; there is detach_key"}));
-      auto given = value.value_exact<std::string>();
-      if (!given)
-        return at(line, "detach_key must be a text in quotes, for instance \"ctrl-]\"");
-      auto byte = parse_detach_key(*given);
-      if (!byte)
-        return at(line, concat({"detach_key in [terminal]", detach_key_words}));
-      out.detach_key = *byte;
-    }
-  } catch (const toml::parse_error& e) {
-    return at(e.source().begin.line, e.description());
-  }
-  return out;
-}
-
-} // namespace
 
 std::optional<char> parse_detach_key(std::string_view text) {
   if (text.size() == 1)
@@ -67,17 +23,28 @@ std::optional<char> parse_detach_key(std::string_view text) {
   return static_cast<char>(c - '@');
 }
 
+const config_registry& terminal_registry() {
+  static const config_registry registry{{{
+    .section = "terminal",
+    .name = "detach_key",
+    .kind = config_kind::text,
+    .fallback = "\"ctrl-]\"",
+    .reader = "swarmctl",
+    .effect = "next command",
+    .help = "the key that leaves an attached terminal, such as `ctrl-a`",
+    .objection = [](std::string_view text) { return parse_detach_key(text) ? std::string{} : std::string{detach_key_words}; },
+  }}};
+  return registry;
+}
+
 result<terminal_config, std::string> read_terminal_config(const std::filesystem::path& file) {
-  std::error_code unreadable;
-  if (file.empty() || (!std::filesystem::exists(file, unreadable) && !unreadable))
-    return terminal_config{};
-  std::string text(limits::configuration_bytes_max + 1, '\0');
-  std::ifstream in{file, std::ios::binary};
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.is_open() || in.bad())
-    return file.string() + ": cannot be read";
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse(std::move(text), file.string());
+  const auto document = read_config(file, terminal_registry());
+  if (!document.faults.empty())
+    return document.faults.front().told(file.string());
+  terminal_config out;
+  if (const auto* e = document.find("terminal", "detach_key"))
+    out.detach_key = *parse_detach_key(std::get<std::string>(e->value));
+  return out;
 }
 
 } // namespace swarm

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "actors/base/config.hpp"
 #include "actors/base/result.hpp"
 
 namespace swarm {
@@ -19,6 +20,8 @@ struct terminal_config {
   char detach_key = 0x1d; // Ctrl-]
 };
 
+/// The section [terminal] of config.toml.
+const config_registry& terminal_registry();
 /// As if the table were empty when there is no file. The failure is for people, with file and line.
 result<terminal_config, std::string> read_terminal_config(const std::filesystem::path& file);
 

@@ -135,8 +135,8 @@ bool approval_visible(const v1::Approval&, const v1::Session& viewer);
 /// Withdraws what the session asks a person. False = something is left for the next command.
 bool withdraw_questions(transaction&, const v1::Session&);
 
-/// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in the
-/// batch waits for a sweep.
+/// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in
+/// the batch waits for a sweep.
 void withdraw_agent_requests(transaction&, const std::string& conversation_id, const std::string& why, bool driver_is_gone);
 /// Removes what was said in the approvals of a conversation that is gone.
 void forget_agent_requests(transaction&, const std::string& conversation_id);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include "actors/base/clock.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/domain/accept.hpp"
+#include "actors/domain/config.hpp"
 #include "actors/domain/rights.hpp"
 #include "actors/fabric/interfaces.hpp"
 #include "actors/runtime/restarts.hpp"
@@ -145,6 +147,8 @@ struct node_facts {
   std::string program_dir;                   // holds swarmctl and the others
   std::string token_key;                     // 32 bytes: workers' tokens are derived from it, so that a restart makes the same ones
   std::vector<std::string> base_environment; // of workers whose caller's environment was lost with a restart
+  /// What config.toml sets for agents, by agent.
+  std::map<std::string, domain::variables> agent_environment;
 };
 
 /// The node's facts and its ports to the world, which outlive every actor.

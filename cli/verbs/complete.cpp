@@ -1,9 +1,12 @@
 // __complete: what may stand at the end of a command line. The scripts of `swarmctl completion` ask it. It never starts a node, has a short
 // deadline, and says nothing when it cannot answer.
 #include "actors/base/limits.hpp"
+#include "actors/base/secrets.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/config.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
+#include "cli/persons.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/reference.hpp"
 #include "cli/verbs/routine.hpp"
@@ -214,6 +217,24 @@ void offer_worktrees(const invocation& cli, offers& out) {
   }
 }
 
+/// The sections of config.toml, and the keys of the one that was begun.
+void offer_settings(const invocation&, offers& out) {
+  const auto& registry = domain::whole_config();
+  for (const auto& section : registry.sections())
+    out.add(section);
+  for (const auto& key : registry.keys)
+    if (key.name != "*" && out.begun().starts_with(key.section + '.'))
+      out.add(key.full_name(), key.help);
+}
+
+/// Names are a person's to see, as swarmctl secret list has it.
+void offer_secrets(const invocation& cli, offers& out) {
+  if (!why_no_person(cli).empty())
+    return;
+  for (const auto& name : secret_store{secrets_directory(cli.config_file.parent_path())}.names())
+    out.add(name);
+}
+
 void offer_shells(const invocation&, offers& out) { out.add_all("bash, zsh, fish"); }
 
 struct kind {
@@ -243,6 +264,8 @@ constexpr kind kinds[] = {
   {argument::subscription, "SUBSCRIPTION", offer_subscriptions},
   {argument::worktree, "WORKTREE", offer_worktrees},
   {argument::shell, "SHELL", offer_shells},
+  {argument::setting, "SETTING", offer_settings},
+  {argument::secret, "SECRET", offer_secrets},
 };
 
 const kind* kind_of(const CLI::Option* o) {

@@ -2,8 +2,10 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/owner.hpp"
 #include "actors/base/paths.hpp"
+#include "actors/base/secrets.hpp"
 #include "actors/base/share_directory.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/config.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/install/check.hpp"
 #include "cli/rows.hpp"
@@ -221,6 +223,22 @@ void check_hosts_into(invocation& cli, report& r) {
     r.add(check.name.c_str(), check.status, check.message, std::move(check.details));
 }
 
+/// Which agents cannot start for want of a key; faults of the file itself are the start's.
+void check_secrets_into(const invocation& cli, report& r) {
+  if (cli.elsewhere() || cli.config_file.empty())
+    return;
+  auto document = read_config(cli.config_file, domain::whole_config());
+  const auto used = domain::secrets_used(document);
+  if (used.empty() || !document.faults.empty())
+    return;
+  const secret_store secrets{secrets_directory(cli.config_file.parent_path())};
+  domain::check_secrets(document, [&](std::string_view name) { return secrets.has(name); });
+  for (const auto& fault : document.faults)
+    r.add("secrets", "fail", fault.told(cli.config_file.string()));
+  if (document.faults.empty())
+    r.add("secrets", "ok", concat({"config.toml names ", counted(used.size(), "secret"), ", and nothing is missing"}));
+}
+
 int run_doctor(invocation& cli) {
   report r;
   check_context(cli, r);
@@ -237,6 +255,7 @@ int run_doctor(invocation& cli) {
     attempt(r, "live_instances", [&] { check_instances(cli, r); });
   }
   attempt(r, "hosts", [&] { check_hosts_into(cli, r); });
+  attempt(r, "secrets", [&] { check_secrets_into(cli, r); });
   check_environment(cli, r);
   check_disk(cli, r);
   if (node)

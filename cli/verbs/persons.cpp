@@ -75,6 +75,10 @@ constexpr persons_act acts[] = {
   {"context use", "choosing the node that commands speak to", always},
   {"context set", "changing which node a name means", always},
   {"context delete", "forgetting the name of a node", always},
+  {"config edit", "changing what the node is configured to do", always},
+  {"secret set", "keeping a secret", always},
+  {"secret list", "listing the names of secrets", always},
+  {"secret rm", "removing a secret", always},
   {"install", "taking out or weakening what install has put in", takes_guards_away},
 };
 

@@ -1,29 +1,16 @@
-// The tables [labels], [accept] and [identity] of config.toml: this node's labels, what it lets other nodes do, and where identities part.
-// docs/configuration.md describes the tables; limits_config.hpp reads [limits].
+// What the node takes from config.toml, as one of the files of its cluster; actors/domain/config.hpp has the sections and keys.
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
 
-#include "actors/domain/accept.hpp"
+#include "actors/domain/config.hpp"
 #include "services/security/failure.hpp"
 
 namespace swarm {
 
-struct node_config {
-  std::map<std::string, std::string> labels;
-  domain::accept_policy accept;
-  bool identity_boundary = false;
-};
+using domain::node_config;
 
-/// The keys below [accept], in full: accept.spawn.principals and so on.
-std::vector<std::string> accept_keys();
-
-/// The defaults when there is no such file. A failure's text names the key that is wrong.
+/// The defaults when there is no such file. A failure's text names file, line and key.
 security_result<node_config> read_node_config(const std::filesystem::path& file);
-/// The same with the text of such a file.
-security_result<node_config> parse_node_config(std::string text);
 
 } // namespace swarm

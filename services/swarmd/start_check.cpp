@@ -4,10 +4,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "actors/base/config.hpp"
 #include "actors/base/limits_config.hpp"
 #include "actors/base/owner.hpp"
-#include "actors/base/terminal_config.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/config.hpp"
 #include "actors/store/schema.hpp"
 #include "services/federation/cluster.hpp"
 #include "services/federation/listen_address.hpp"
@@ -51,11 +52,11 @@ std::string store_failure(const fs::path& database, const sqlite::error& e) {
 }
 
 std::optional<std::string> configure(const state_dir& dir) {
-  if (auto wrong = configure_limits(dir.config_file()))
-    return wrong;
-  if (auto terminal = read_terminal_config(dir.config_file()); !terminal)
-    return terminal.failure();
-  return std::nullopt;
+  const auto& registry = domain::whole_config(); // its defaults are those of before
+  const auto document = read_config(dir.config_file(), registry);
+  if (!document.faults.empty())
+    return document.faults.front().told(dir.config_file().string());
+  return configure_limits(dir.config_file());
 }
 
 std::optional<std::string> obstacle_at_sockets(const state_dir& dir) {
@@ -68,11 +69,13 @@ std::optional<std::string> obstacle_at_sockets(const state_dir& dir) {
 
 std::vector<std::string> obstacles_to_start(const state_dir& dir) {
   auto out = cluster::obstacles(dir);
-  if (auto wrong = configure(dir)) {
-    // A file that cannot be parsed is said once.
-    std::erase_if(out, [&](const auto& text) { return text.starts_with(dir.config_file().string()); });
-    out.insert(out.begin(), *wrong);
-  }
+  // All faults of the file, of which the cluster has named the first.
+  std::erase_if(out, [&](const auto& text) { return text.starts_with(dir.config_file().string()); });
+  const auto document = read_config(dir.config_file(), domain::whole_config());
+  for (auto fault = document.faults.rbegin(); fault != document.faults.rend(); ++fault)
+    out.insert(out.begin(), fault->told(dir.config_file().string()));
+  if (document.faults.empty())
+    (void)configure(dir);
   if (auto wrong = obstacle_at_sockets(dir))
     out.push_back(*wrong);
   std::error_code ec;

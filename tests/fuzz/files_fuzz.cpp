@@ -4,6 +4,7 @@
 #include "actors/base/limits_config.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/config.hpp"
 #include "services/swarmd/node_identity.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -44,6 +45,24 @@ void check_limits(const std::string& text) {
   SWARM_HOLDS(values() == before);
 }
 
+/// Faults say something on one line of the file, and what was read can be written and read again.
+void check_document(const std::string& text) {
+  const auto document = parse_config(text, domain::whole_config());
+  for (const auto& fault : document.faults)
+    SWARM_HOLDS(!fault.text.empty() && is_utf8(fault.text));
+  if (!document.faults.empty())
+    return;
+  for (const auto& e : document.entries)
+    if (e.key->name != "*") {
+      const auto again = parse_config("[" + e.key->section + "]\n" + e.name + " = " + config_text(e.value) + "\n", domain::whole_config());
+      // A limit alone may contradict a default.
+      SWARM_HOLDS(again.entries.size() == 1 && again.entries[0].value == e.value);
+    }
+  (void)domain::node_config_of(document);
+  for (const auto& used : domain::secrets_used(document))
+    SWARM_HOLDS(is_plain_name(used.name));
+}
+
 void check_identity(const std::string& text) {
   auto identity = parse_identity(text);
   if (!identity)
@@ -58,6 +77,12 @@ void check_identity(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in{data, size};
   auto which = in.byte();
-  which % 2 == 0 ? check_limits(in.rest()) : check_identity(in.rest());
+  if (which % 2 != 0) {
+    check_identity(in.rest());
+    return 0;
+  }
+  const auto text = in.rest();
+  check_document(text);
+  check_limits(text);
   return 0;
 }

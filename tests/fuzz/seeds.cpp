@@ -313,6 +313,8 @@ seeds all_seeds() {
   files.add("limits-range", std::string{'\0'} + "[limits]\nlock_waiters_max = 0\n");
   files.add("limits-contradiction", std::string{'\0'} + "[limits]\nsession_heartbeat = 80000\nsession_stale = 4000\n");
   files.add("limits-kinds", std::string{'\0'} + "limits = {kill_grace = \"5 s\", b = [1.5, true, 1979-05-27]}\n[other]\n");
+  files.add("whole", std::string{'\0'} + "[labels]\na = \"b\"\n[accept.spawn]\nharnesses = [\"exec\"]\n[identity]\nboundary = true\n"
+                                         "[terminal]\ndetach_key = \"^a\"\n[agents.claude]\nenvironment = {K = \"secret:a\", L = \"path:/x\"}\n");
   files.add("identity", "\x01{\"id\": \"3f2a-11\", \"name\": \"host\"}\n");
   files.add("identity-kinds", "\x01{\"id\": \"3f2a-11\", \"name\": 5, \"x\": [{}]}");
   add_commit_log(corpus{out["commit_log"]});

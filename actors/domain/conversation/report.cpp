@@ -161,7 +161,8 @@ private:
       return; // it has ended before
     count_usage(tx_, c_, turn);
     if (!turn.last_text().empty())
-      c_.set_last_text(to_utf8(std::string_view(turn.last_text()).substr(turn.last_text().size() - std::min(turn.last_text().size(), last_text_max))));
+      c_.set_last_text(
+        to_utf8(std::string_view(turn.last_text()).substr(turn.last_text().size() - std::min(turn.last_text().size(), last_text_max))));
     if (is_open) {
       c_.clear_open_turn();
       if (agent_runs(c_))

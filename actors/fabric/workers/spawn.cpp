@@ -9,11 +9,13 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/program.hpp"
+#include "actors/base/secrets.hpp"
 #include "actors/base/text.hpp"
 #include "actors/base/worktree.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/order_seal.hpp"
 #include "actors/domain/rules.hpp"
+#include "actors/fabric/workers/agent_environment.hpp"
 #include "actors/runtime/ending.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -57,8 +59,11 @@ agents::start how_to_start(const node_facts& facts, const std::string& directory
 } // namespace
 
 std::vector<std::string> worker_environment(const node_facts& facts, const v1::Spawn& row, const std::string& directory, const std::string& scope,
-                                            const std::vector<std::string>& caller) {
+                                            const std::vector<std::string>& caller, const std::vector<std::string>& configured) {
   auto env = caller.empty() ? facts.base_environment : caller;
+  for (const auto& v : configured)
+    if (const auto name = v.substr(0, v.find('=')); caller.empty() || !has(caller, name))
+      set(env, name, v.substr(name.size() + 1));
   auto path = get(env, "PATH");
   if ((":" + path + ":").find(":" + facts.program_dir + ":") == std::string::npos)
     set(env, "PATH", path.empty() ? facts.program_dir + ":/usr/bin:/bin" : facts.program_dir + ":" + path);
@@ -397,6 +402,11 @@ start_request_ptr start_request(const spawn_state& st, const std::vector<std::st
   return r;
 }
 
+result<resolved_variables, std::string> configured_variables(const node_facts& facts, const std::string& harness) {
+  const auto i = facts.agent_environment.find(harness);
+  return i == facts.agent_environment.end() ? resolved_variables{} : resolve(i->second, harness, secrets_directory(facts.dir.root));
+}
+
 /// A conversation's agent runs below its driver.
 void wrap_in_driver(const spawn_state& st, std::vector<std::string>& argv) {
   std::vector<std::string> driver{st.place.links.node->facts.program_dir + "/swarm-driver", st.row.harness()};
@@ -426,7 +436,10 @@ void start_program(self_ptr self) {
     return report_end(self, "spawn_failed: " + why, true);
   if (is_asked_elsewhere(st.place, st.row))
     st.environment.clear(); // a caller's is for what the caller asked for
-  auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment);
+  const auto configured = configured_variables(st.place.links.node->facts, st.row.harness());
+  if (!configured)
+    return report_end(self, "spawn_failed: " + configured.failure(), true);
+  auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment, configured->list);
   const auto start = how_to_start(st.place.links.node->facts, st.directory, environment);
   if (auto why = agents::obstacle(st.row.harness(), start); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);

@@ -35,8 +35,9 @@ spawn_actor::behavior_type spawn(spawn_actor::stateful_pointer<spawn_state> self
 /// The worker's session token: derived from the node's secret, so that a restart makes the same one again. 64 hex digits.
 std::string worker_token(const node_facts&, const v1::Spawn&);
 
-/// The worker's whole environment: the caller's (or the node's) plus those of swarm-mcp and ours.
+/// The worker's whole environment: the node's, what config.toml sets for the agent (`configured`) and the caller's, of which a later one wins; where
+/// there is a caller, the node's is left out. Then those of swarm-mcp and ours.
 std::vector<std::string> worker_environment(const node_facts&, const v1::Spawn&, const std::string& directory, const std::string& scope,
-                                            const std::vector<std::string>& caller);
+                                            const std::vector<std::string>& caller, const std::vector<std::string>& configured = {});
 
 } // namespace swarm

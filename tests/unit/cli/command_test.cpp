@@ -784,6 +784,10 @@ TEST_CASE("what is a person's without a node is refused in a worker and to whom 
                                                   {"context", "use", "x"},
                                                   {"context", "set", "x", "--ssh", "h"},
                                                   {"context", "delete", "x"},
+                                                  {"config", "edit"},
+                                                  {"secret", "set", "x"},
+                                                  {"secret", "list"},
+                                                  {"secret", "rm", "x"},
                                                   {"install", "--uninstall"}};
   auto all_refused = [&](const std::string& why) {
     for (const auto& command : all) {
