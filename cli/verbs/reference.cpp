@@ -265,8 +265,15 @@ const v1::PtyInfo* choose_terminal(const std::vector<v1::PtyInfo>& all, const st
       running.push_back(&p);
     else if (p.name() == who && here && (ended == nullptr || ended->created_at_ms() <= p.created_at_ms()))
       ended = &p;
-    if (who.size() >= limits::id_prefix_min && p.id().starts_with(who))
-      (here || far == reach::all_scopes ? begin_so : elsewhere).push_back(&p);
+    if (who.size() < limits::id_prefix_min || !p.id().starts_with(who))
+      continue;
+    auto& list = here || far == reach::all_scopes ? begin_so : elsewhere;
+    // After a further attempt on another host, two hosts list a terminal of this id.
+    const auto twin = std::find_if(list.begin(), list.end(), [&](const auto* other) { return other->id() == p.id(); });
+    if (twin == list.end())
+      list.push_back(&p);
+    else if (p.running())
+      *twin = &p;
   }
   if (running.size() > 1)
     throw several("terminal", who, candidates(running));

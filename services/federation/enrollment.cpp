@@ -186,13 +186,15 @@ void enrollment::renewed() {
 }
 
 std::optional<security_failure> enrollment::open() {
-  if (server_)
-    return std::nullopt;
   auto facts = cluster_.authority().facts();
   auto at = facts ? join_address(facts->listen) : std::nullopt;
   auto mine = cluster_.authority().credentials();
   if (!at || !mine)
     return security_failure{security_error::wrong_state, "this node has no address to join at"};
+  if (server_ && address_ == *at)
+    return std::nullopt;
+  // The home has moved since: nobody would listen where a new token sends its node.
+  close();
   grpc::SslServerCredentialsOptions tls{GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE};
   tls.pem_key_cert_pairs.push_back({std::string{mine->key_pem.view()}, mine->chain_pem});
   service_ = std::make_unique<service>(*this);
@@ -207,6 +209,7 @@ std::optional<security_failure> enrollment::open() {
   if (server_ && port != 0) {
     certificate_ends_ms_ = mine->certificate.not_after_ms;
     renewed_ = false;
+    address_ = *at;
     return std::nullopt;
   }
   server_ = nullptr;

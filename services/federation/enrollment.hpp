@@ -47,6 +47,7 @@ private:
   bool stopping_ = false;
   std::int64_t certificate_ends_ms_ = 0; // end of the certificate that the listener uses
   bool renewed_ = false;                 // this node has a newer certificate
+  std::string address_;                  // where the listener is
   std::unique_ptr<service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::thread closer_;

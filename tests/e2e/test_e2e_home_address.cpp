@@ -66,6 +66,15 @@ TEST_CASE("a home that cannot take a new address refuses it, and goes on at the 
   CHECK(has(file_text(file), taken));
 }
 
+TEST_CASE("a home that has moved lets nodes join at its new address, also while a token of the old one is valid") {
+  cluster_of_nodes c;
+  test_node b;
+  c.home.ctl_json({"join-token", "create"});
+  REQUIRE(c.home.ctl({"up", "--listen", "127.0.0.1:" + std::to_string(free_ports())}).status == 0);
+  c.join(b, "b");
+  CHECK(eventually([&] { return cluster_of_nodes::link_seen_by(b, "a") == "up"; }));
+}
+
 TEST_CASE("a home whose port is taken when it starts says so everywhere, and listens once the port is free") {
   cluster_of_nodes c;
   test_node b;

@@ -57,6 +57,15 @@ TEST_CASE("a terminal's name that is the beginning of another one's id means nei
   CHECK(chosen(all, "8888") == "88880000-4");
 }
 
+TEST_CASE("a terminal that two hosts list after a further attempt is one terminal, and the one that runs") {
+  std::vector<v1::PtyInfo> all{terminal("de1e8a3c-1", "rl", "/p2", false, 1), terminal("de1e8a3c-1", "rl", "/p2", true, 2)};
+  all[1].set_node_id("b");
+  CHECK(chosen(all, "de1e8") == "de1e8a3c-1");
+  CHECK(choose_terminal(all, "de1e8", "/p2", reach::this_scope)->node_id() == "b");
+  std::swap(all[0], all[1]);
+  CHECK(choose_terminal(all, "de1e8", "/p2", reach::this_scope)->node_id() == "b");
+}
+
 TEST_CASE("less than four characters are never the beginning of an id") {
   std::vector<v1::PtyInfo> all{terminal("de1e8a3c-1", "", "/p2", true, 1)};
   CHECK(chosen(all, "d") == "no terminal of scope /p2 is called \"d\"; see: swarmctl pty list --all");
