@@ -6,6 +6,7 @@
 #include "cli/app.hpp"
 #include "gateway/client/client.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -43,7 +44,9 @@ int run_command_line(std::string program, std::vector<std::string> args) {
     return code::no_node;
   }
   // What swarmctl says of the node's bounds is what the node was told. A file that is wrong keeps a node from starting, which then says so itself.
-  if (auto wrong = swarm::configure_limits(settings.dir.config_file()); wrong && swarm::living_owner(settings.dir.lock_file()))
+  // So does swarmctl config, whose subject it is.
+  const bool is_about_the_file = std::find(args.begin(), args.end(), "config") != args.end();
+  if (auto wrong = swarm::configure_limits(settings.dir.config_file()); wrong && !is_about_the_file && swarm::living_owner(settings.dir.lock_file()))
     io.error("swarmctl: " + *wrong + "; going on with the default limits");
   settings.token = env.get("SWARM_TOKEN");
   settings.in_worker = env.in_worker();
