@@ -84,8 +84,9 @@ public:
   attachment(invocation& cli, const v1::Conversation& c)
     : cli_(cli), conversation_(c), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reading_(cli.node().finder.connect(cli.env().get("SWARM_TOKEN"), false)),
-      session_({[](std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }, [this](chat_wish w) { ask(std::move(w)); }}, short_id(c.id()),
-               columns_here(), cli.env().get("NO_COLOR").empty()) {}
+      session_({[](std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }, [this](chat_wish w) { ask(std::move(w)); },
+                [this] { return cli_.boot_ms(); }},
+               short_id(c.id()), columns_here(), cli.env().get("NO_COLOR").empty()) {}
   ~attachment() {
     {
       std::lock_guard guard{mutex_};
@@ -209,7 +210,7 @@ private:
     q.mutable_list_approvals()->set_id(approval_id);
     const auto answer = cli_.ask(q);
     for (const auto& a : answer.approvals().approvals())
-      tell([this, a](chat_session& s) { s.found(a, cli_.boot_ms()); });
+      tell([a](chat_session& s) { s.found(a); });
   }
 
   void hear() {
@@ -229,7 +230,7 @@ private:
     const auto n = read(STDIN_FILENO, buffer, sizeof buffer);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
       return true;
-    return n > 0 && session_.type({buffer, static_cast<std::size_t>(n)}, cli_.boot_ms());
+    return n > 0 && session_.type({buffer, static_cast<std::size_t>(n)});
   }
 
   void carry() {

@@ -111,7 +111,7 @@ void chat_session::take_item(const v1::ConversationItem& item) {
       for (auto& line : text)
         line.text += "  (decided elsewhere)";
     show(text);
-    return ask_next(0);
+    return ask_next();
   }
   const auto shown = std::exchange(open_text_, {});
   if (item.kind() == open_kind_ && !shown.empty() && live_ && item.body().size() >= open_begin_ + shown.size() &&
@@ -154,7 +154,7 @@ void chat_session::take_state(const v1::Conversation& c) {
   draw();
 }
 
-void chat_session::found(const v1::Approval& a, std::int64_t now_ms) {
+void chat_session::found(const v1::Approval& a) {
   auto item = asked_.find(a.id());
   if (item == asked_.end())
     return; // it was decided meanwhile
@@ -172,14 +172,14 @@ void chat_session::found(const v1::Approval& a, std::int64_t now_ms) {
     q.choices.push_back({key_of(a.options(i), static_cast<std::size_t>(i)), a.options(i)});
   waiting_.push_back(std::move(q));
   if (waiting_.size() == 1)
-    ask_next(now_ms);
+    ask_next();
 }
 
-void chat_session::ask_next(std::int64_t now_ms) {
+void chat_session::ask_next() {
   if (waiting_.empty() || waiting_.front().shown_at_ms != 0)
     return draw();
   auto& q = waiting_.front();
-  q.shown_at_ms = std::max<std::int64_t>(now_ms, 1);
+  q.shown_at_ms = std::max<std::int64_t>(out_.now_ms(), 1);
   chat_text text{{colour::yellow, concat({"? ", q.approval.title(), "  [", short_id(q.approval.id()), "]"})}};
   auto action = action_lines(q.body);
   text.insert(text.end(), action.begin(), action.end());
@@ -196,12 +196,15 @@ void chat_session::ask_next(std::int64_t now_ms) {
 void chat_session::forget(const std::string& approval_id) {
   asked_.erase(approval_id);
   std::erase_if(waiting_, [&](const auto& q) { return q.approval.id() == approval_id; });
-  if (message_for_ && message_for_->approval.id() == approval_id)
+  if (message_for_ && message_for_->approval.id() == approval_id) {
+    // The words were for that denial: Enter must not make a prompt of them.
     message_for_.reset();
+    editor_.clear();
+  }
 }
 
-bool chat_session::decides(char key, std::int64_t now_ms) {
-  if (waiting_.empty() || message_for_ || !editor_.at_begin() || now_ms - waiting_.front().shown_at_ms < key_pause_ms)
+bool chat_session::decides(char key) {
+  if (waiting_.empty() || message_for_ || !editor_.at_begin() || out_.now_ms() - waiting_.front().shown_at_ms < key_pause_ms)
     return false;
   const auto q = waiting_.front();
   const auto choice = std::find_if(q.choices.begin(), q.choices.end(), [key](const auto& c) { return c.key == key; });
@@ -209,7 +212,7 @@ bool chat_session::decides(char key, std::int64_t now_ms) {
     mine_ = q.approval.id();
     waiting_.pop_front();
     out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = choice->option, .shown = q.body});
-    ask_next(now_ms);
+    ask_next();
     return true;
   }
   const bool can_deny = std::any_of(q.choices.begin(), q.choices.end(), [](const auto& c) { return c.option == "deny"; });
@@ -221,7 +224,8 @@ bool chat_session::decides(char key, std::int64_t now_ms) {
   return false;
 }
 
-bool chat_session::interrupt(std::int64_t now_ms) {
+bool chat_session::interrupt() {
+  const auto now_ms = out_.now_ms();
   if (message_for_ || !editor_.empty()) {
     message_for_.reset();
     editor_.clear();
@@ -247,7 +251,7 @@ void chat_session::submit() {
     mine_ = q.approval.id();
     std::erase_if(waiting_, [&](const auto& w) { return w.approval.id() == mine_; });
     out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = "deny", .message = text, .shown = q.body});
-    return ask_next(1);
+    return ask_next();
   }
   if (trimmed(text).empty())
     return draw();
@@ -257,9 +261,9 @@ void chat_session::submit() {
   draw();
 }
 
-bool chat_session::type(std::string_view bytes, std::int64_t now_ms) {
+bool chat_session::type(std::string_view bytes) {
   for (auto c : bytes) {
-    if (decides(c, now_ms))
+    if (decides(c))
       continue;
     switch (editor_.feed(c)) {
       case line_editor::event::none: break;
@@ -268,7 +272,7 @@ bool chat_session::type(std::string_view bytes, std::int64_t now_ms) {
       case line_editor::event::submitted: submit(); break;
       case line_editor::event::end: return false;
       case line_editor::event::interrupt:
-        if (!interrupt(now_ms))
+        if (!interrupt())
           return false;
         break;
     }

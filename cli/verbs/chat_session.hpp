@@ -32,14 +32,15 @@ public:
   struct outlet {
     std::function<void(std::string_view)> write;
     std::function<void(chat_wish)> wish;
+    std::function<std::int64_t()> now_ms; // of a clock that only goes on
   };
   chat_session(outlet out, std::string title, std::size_t columns, bool colours);
 
   void take(const v1::ConversationChunk&);
   /// False when the person leaves.
-  bool type(std::string_view bytes, std::int64_t now_ms);
+  bool type(std::string_view bytes);
   /// What a wish to look has brought.
-  void found(const v1::Approval&, std::int64_t now_ms);
+  void found(const v1::Approval&);
   /// A wish was refused.
   void failed(const chat_wish&, const std::string& why);
   /// The node is away, or back.
@@ -65,11 +66,11 @@ private:
   void take_state(const v1::Conversation&);
   void caught_up();
   void show(const chat_text&);
-  void ask_next(std::int64_t now_ms);
+  void ask_next();
   void forget(const std::string& approval_id);
   /// Whether the key was an answer to what is asked.
-  bool decides(char key, std::int64_t now_ms);
-  bool interrupt(std::int64_t now_ms);
+  bool decides(char key);
+  bool interrupt();
   void submit();
   void draw();
   std::string hint() const;

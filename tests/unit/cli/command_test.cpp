@@ -890,6 +890,9 @@ TEST_CASE("an empty list names the scope in which it looked") {
     {{"spawns", "--live"}, "live spawns"},
     {{"subscriptions"}, "subscriptions"},
     {{"pty", "list"}, "terminals"},
+    {{"chat", "list"}, "open conversations"},
+    {{"chat", "list", "--all"}, "conversations"},
+    {{"usage"}, "usage"},
   };
   for (auto [words, what] : lists) {
     test::cli ctl;

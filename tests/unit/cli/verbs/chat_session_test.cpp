@@ -11,7 +11,9 @@ namespace {
 struct attached {
   std::string bytes;
   std::vector<chat_wish> wishes;
-  chat_session session{{[this](std::string_view b) { bytes += b; }, [this](chat_wish w) { wishes.push_back(std::move(w)); }}, "c0ffee00", 60, false};
+  std::int64_t now = 0;
+  chat_session session{{[this](std::string_view b) { bytes += b; }, [this](chat_wish w) { wishes.push_back(std::move(w)); }, [this] { return now; }},
+                       "c0ffee00", 60, false};
 
   attached() {
     session.start();
@@ -46,7 +48,12 @@ struct attached {
     c.mutable_delta()->set_offset(offset);
     session.take(c);
   }
+  bool type(std::string_view keys, std::int64_t now_ms) {
+    now = now_ms;
+    return session.type(keys);
+  }
   void permission(std::int64_t now_ms) {
+    now = now_ms;
     auto i = item(v1::CONVERSATION_PERMISSION, "n1", R"({"command":"rm x"})", "Bash: rm x");
     i.set_state("asked");
     i.set_approval_id("abcd1234-1");
@@ -58,7 +65,7 @@ struct attached {
     a.set_conversation_id("c0ffee00-1");
     for (const auto* o : {"allow", "deny", "always"})
       a.add_options(o);
-    session.found(a, now_ms);
+    session.found(a);
   }
   std::string screen() const { return mcp::screen_text(bytes, 60, 24, 24, true); }
 };
@@ -104,10 +111,10 @@ TEST_CASE("a permission is shown with its action and answered by a key, about ex
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].what == chat_wish::kind::look);
   CHECK(a.screen().find("? Bash: rm x  [abcd1234]\n    command: rm x\n  a allow   d deny   A always") != std::string::npos);
-  a.session.type("a", 1'100); // it may have been meant for a line
+  a.type("a", 1'100); // it may have been meant for a line
   CHECK(a.wishes.size() == 1);
-  a.session.type("\x7f", 1'200);
-  a.session.type("A", 2'000);
+  a.type("\x7f", 1'200);
+  a.type("A", 2'000);
   REQUIRE(a.wishes.size() == 2);
   CHECK(a.wishes[1].what == chat_wish::kind::decide);
   CHECK(a.wishes[1].option == "always");
@@ -116,21 +123,21 @@ TEST_CASE("a permission is shown with its action and answered by a key, about ex
 
 TEST_CASE("a key in a line that is being typed decides nothing, nor does one in a paste or in an escape sequence") {
   attached a;
-  a.session.type("x", 0);
+  a.type("x", 0);
   a.permission(1'000);
-  a.session.type("a", 9'000);
-  a.session.type("\x15", 9'001);
-  a.session.type("\x1b[A", 9'002);
-  a.session.type("\x15\x1b[200~d\x1b[201~", 9'003);
+  a.type("a", 9'000);
+  a.type("\x15", 9'001);
+  a.type("\x1b[A", 9'002);
+  a.type("\x15\x1b[200~d\x1b[201~", 9'003);
   CHECK(a.wishes.size() == 1);
 }
 
 TEST_CASE("a denial takes words for the agent") {
   attached a;
   a.permission(1'000);
-  a.session.type("m", 2'000);
+  a.type("m", 2'000);
   CHECK(a.screen().find("deny, because>") != std::string::npos);
-  a.session.type("use make\r", 2'100);
+  a.type("use make\r", 2'100);
   REQUIRE(a.wishes.size() == 2);
   CHECK(a.wishes[1].option == "deny");
   CHECK(a.wishes[1].message == "use make");
@@ -143,24 +150,47 @@ TEST_CASE("what somebody else has decided is shown, and is not asked any more") 
   i.set_state("deny");
   a.take(i);
   CHECK(a.screen().find("permission: deny  (decided elsewhere)") != std::string::npos);
-  a.session.type("a", 9'000);
+  a.type("a", 9'000);
   CHECK(a.wishes.size() == 1);
+}
+
+TEST_CASE("of a question that comes after another one the key counts only once it can have been read") {
+  attached a;
+  a.permission(1'000);
+  v1::Approval next;
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n2", "{}", "Write");
+  i.set_state("asked");
+  i.set_approval_id("beef1234-1");
+  a.take(i);
+  next.set_id("beef1234-1");
+  next.add_options("allow");
+  a.session.found(next);
+  i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
+  i.set_state("deny");
+  a.now = 5'000;
+  a.take(i);
+  a.type("a", 5'100);
+  CHECK(a.wishes.size() == 2);
+  a.type("\x7f", 5'200);
+  a.type("a", 6'000);
+  REQUIRE(a.wishes.size() == 3);
+  CHECK(a.wishes[2].approval_id == "beef1234-1");
 }
 
 TEST_CASE("Ctrl-C interrupts the turn, and a second one within a second leaves, as Ctrl-D does") {
   attached a;
   a.state(v1::Conversation::RUNNING);
-  CHECK(a.session.type("\x03", 1'000));
+  CHECK(a.type("\x03", 1'000));
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].what == chat_wish::kind::interrupt);
-  CHECK(a.session.type("\x03", 5'000));
-  CHECK_FALSE(a.session.type("\x03", 5'500));
-  CHECK_FALSE(a.session.type("\x04", 9'000));
+  CHECK(a.type("\x03", 5'000));
+  CHECK_FALSE(a.type("\x03", 5'500));
+  CHECK_FALSE(a.type("\x04", 9'000));
 }
 
 TEST_CASE("a line becomes a prompt, and a refusal is said") {
   attached a;
-  a.session.type("fix it\r", 0);
+  a.type("fix it\r", 0);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].text == "fix it");
   a.session.failed(a.wishes[0], "32 prompts wait already");

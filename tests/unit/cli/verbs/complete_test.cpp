@@ -132,3 +132,19 @@ TEST_CASE("completion says nothing when there is no node to ask, and asks the on
   CHECK(offered(ctl, {"--timeout", "nonsense", "logs", ""}).empty());
   CHECK(offered(ctl, {"--context", "nowhere", "tasks", "--status", ""}).empty());
 }
+
+TEST_CASE("conversations are offered by the beginning of their id, those that have ended last") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    REQUIRE(q.has_list_conversations());
+    auto& ended = *a.mutable_conversations()->add_conversations();
+    ended.set_id("aaaa0000-0000-4000-8000-000000000001");
+    ended.set_state(v1::Conversation::ENDED);
+    auto& idle = *a.mutable_conversations()->add_conversations();
+    idle.set_id("bbbb0000-0000-4000-8000-000000000001");
+    idle.set_state(v1::Conversation::IDLE);
+    return a;
+  };
+  CHECK(offered(ctl, {"--scope", "web", "chat", "send", ""}) == list{"bbbb0000", "aaaa0000", "@last"});
+}

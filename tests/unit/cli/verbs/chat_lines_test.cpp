@@ -1,0 +1,74 @@
+#include "cli/verbs/chat_lines.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace swarm::cli;
+
+namespace {
+
+v1::ConversationItem item(v1::ConversationItemKind kind, const std::string& title, const std::string& body) {
+  v1::ConversationItem i;
+  i.set_kind(kind);
+  i.set_id("i");
+  i.set_title(title);
+  i.set_body(body);
+  return i;
+}
+
+std::string shown(const chat_text& text) {
+  std::string out;
+  for (const auto& line : text)
+    out += line.text + "\n";
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a tool is one line for its call, with what matters of its input, and one for its result") {
+  chat_lines lines;
+  CHECK(shown(lines.of(item(v1::CONVERSATION_TOOL_CALL, "Bash", R"({"description":"Build","command":"make -j2\n&& ls"})"))) ==
+        "* Bash  make -j2 …\n");
+  auto result = item(v1::CONVERSATION_TOOL_RESULT, "", "first\nsecond");
+  result.set_of("i");
+  CHECK(shown(lines.of(result)) == "  ok Bash: first …\n");
+  result.set_failed(true);
+  result.set_body("");
+  CHECK(shown(lines.of(result)) == "  failed Bash\n");
+  result.set_media_type("image/png");
+  result.set_body("\xff\xd8");
+  CHECK(shown(lines.of(result)) == "  failed Bash: image/png, 2 B\n");
+}
+
+TEST_CASE("only what the agent answers counts as said") {
+  chat_lines lines;
+  CHECK(lines.of(item(v1::CONVERSATION_TEXT, "", "yes\n"))[0] == chat_line{colour::none, "yes", true});
+  CHECK_FALSE(lines.of(item(v1::CONVERSATION_THOUGHT, "", "hm"))[0].is_said);
+  CHECK(shown(lines.of(item(v1::CONVERSATION_USER, "", "do\nit"))) == "> do\n> it\n");
+}
+
+TEST_CASE("what is decided on is shown whole, whatever its form") {
+  CHECK(shown(action_lines(R"({"command":"a\nb","force":true})")) == "    command:\n      a\n      b\n    force: true\n");
+  CHECK(shown(action_lines("no json")) == "    no json\n");
+}
+
+TEST_CASE("a plan shows how far each step is") {
+  chat_lines lines;
+  CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", R"({"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]})"))) ==
+        "plan:\n  [x] a\n  [ ] b\n");
+  CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", "free words"))) == "  free words\n");
+}
+
+TEST_CASE("the end of a turn says what it has used, and why it failed") {
+  chat_lines lines;
+  auto turn = item(v1::CONVERSATION_TURN, "", "no credit");
+  turn.set_state("started");
+  CHECK(lines.of(turn).empty());
+  turn.set_state("failed");
+  CHECK(shown(lines.of(turn)) == "-- turn failed\n    no credit\n");
+  turn.set_state("ended");
+  turn.mutable_usage()->set_input_tokens(10);
+  turn.mutable_usage()->set_output_tokens(2);
+  turn.mutable_usage()->set_cost_usd(0.5);
+  turn.mutable_usage()->set_cost_known(true);
+  CHECK(shown(lines.of(turn)) == "-- turn ended  10 tokens in, 2 out, $0.5000\n");
+}
