@@ -86,8 +86,7 @@ struct talk {
   }
   /// "kind state" of what the log holds now.
   std::vector<std::string> read() {
-    auto stub = v1::Conversations::NewStub(
-      grpc::CreateChannel("unix:" + node.dir().socket().string(), grpc::InsecureChannelCredentials()));
+    auto stub = v1::Conversations::NewStub(grpc::CreateChannel("unix:" + node.dir().socket().string(), grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
     client->prepare(context);
     v1::ReadConversationRequest q;
