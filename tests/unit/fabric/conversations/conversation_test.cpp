@@ -58,7 +58,10 @@ struct talk_world {
     return {a.approvals().approvals().begin(), a.approvals().approvals().end()};
   }
   v1::Reply decide(const std::string& option) {
-    const auto a = approvals().back();
+    const auto all = approvals();
+    const auto open = std::find_if(all.begin(), all.end(), [](const auto& x) { return x.decided_at_ms() == 0; });
+    REQUIRE(open != all.end());
+    const auto& a = *open;
     auto c = f.command();
     c.mutable_decide_approval()->set_approval_id(a.id());
     c.mutable_decide_approval()->set_option(option);
