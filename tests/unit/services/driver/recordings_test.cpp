@@ -19,7 +19,7 @@ const char* const scenarios[] = {"always",   "background", "deny",  "hook-denies
 /// Plays swarmd and the agent. After each loss swarmd says everything once more, for it does not know what has arrived.
 class play {
 public:
-  explicit play(const test::slicing& cut, std::size_t lose_at = 0) : cut_(cut) { world.lose_at = lose_at; }
+  explicit play(test::slicing cut, std::size_t lose_at = 0) : cut_(std::move(cut)) { world.lose_at = lose_at; }
 
   void run(const std::vector<json>& recording) {
     world.hello();
@@ -107,7 +107,7 @@ private:
       world.tell(f);
   }
 
-  const test::slicing& cut_;
+  test::slicing cut_;
   std::string heard_;
   std::size_t starts_ = 0; // that have ended
   std::map<std::string, json> asked_;
@@ -139,8 +139,9 @@ void holds(const driver_world& w) {
       CHECK(open.erase(f.turn_ended().id()) == 1);
   }
   CHECK(open.empty());
-  const auto lines = texts_of_input(w);
-  CHECK(std::set<std::string>(lines.begin(), lines.end()).size() == lines.size()); // nothing is delivered twice
+  auto lines = texts_of_input(w);
+  std::erase_if(lines, [](const auto& line) { return line.find("\"initialize\"") != line.npos; }); // the first of each life of the agent
+  CHECK(std::set<std::string>(lines.begin(), lines.end()).size() == lines.size());                 // nothing is delivered twice
 }
 
 } // namespace
