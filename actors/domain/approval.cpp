@@ -2,8 +2,8 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
-#include "actors/domain/conversation/rules.hpp"
 #include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
 

@@ -287,12 +287,12 @@ TEST_CASE("a grant opens what it names to its own kind only, and a reserved one 
     look(row.who);
   for (const auto& spec : commands())
     look(spec.from.get());
-  CHECK(asked_for == words{"session spawn", "session pty", "session pty:agents", "session cross_identity", "device terminal", "device approve",
-                           "gateway approve"});
+  CHECK(asked_for == words{"session spawn", "session pty", "session pty:agents", "session cross_identity", "session chat", "device terminal",
+                           "device approve", "device chat", "gateway approve", "gateway chat"});
 }
 
 TEST_CASE("the known grants are those of the design, and no other word is one") {
-  CHECK(grant_names(p::SESSION) == "spawn, pty, pty:agents, phone, cross_identity");
+  CHECK(grant_names(p::SESSION) == "spawn, pty, pty:agents, phone, cross_identity, chat");
   CHECK(grant_names(p::DEVICE) == "chat, terminal, bridge, tui, voice:*, dispatch, approve, files, admin");
   CHECK(grant_names(p::GATEWAY) == "dispatch, approve, chat");
   for (auto kind : {p::OPERATOR, p::NODE, p::AGENT, p::ORPHAN, p::KIND_UNSPECIFIED})

@@ -13,7 +13,9 @@ struct attached {
   std::vector<chat_wish> wishes;
   std::int64_t now = 0;
   chat_session session{{[this](std::string_view b) { bytes += b; }, [this](chat_wish w) { wishes.push_back(std::move(w)); }, [this] { return now; }},
-                       "c0ffee00", 60, false};
+                       "c0ffee00",
+                       60,
+                       false};
 
   attached() {
     session.start();
