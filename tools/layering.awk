@@ -13,6 +13,7 @@ BEGIN {
   may["actors/shell"] = base
   may["actors/agents"] = base
   may["actors/domain"] = base
+  may["actors/domain/conversation"] = domain "actors/domain/task"
   may["actors/domain/query"] = domain
   may["actors/domain/session"] = domain
   may["actors/domain/task"] = domain

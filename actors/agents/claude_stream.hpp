@@ -36,8 +36,8 @@ using claude_line = result<std::string, claude_refusal>;
 class claude_stream {
 public:
   static constexpr std::size_t line_bytes_max = 64 * limits::mib;
-  static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max;         // of an item, a delta and a hook's input
-  static constexpr std::size_t request_part_bytes_max = 32 * limits::kib; // beside its title, paths and choices
+  static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max; // of an item, a delta and a hook's input
+  static constexpr std::size_t request_part_bytes_max = 32 * limits::kib;      // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
   static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final
   static constexpr std::size_t open_max = 32;                          // permissions and questions

@@ -2,8 +2,8 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
-#include "actors/domain/conversation/rules.hpp"
 #include "actors/domain/json_text.hpp"
+#include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
 
@@ -239,7 +239,9 @@ void end_delivery(transaction& tx, v1::Approval& a, approval::Delivery how, std:
   tx.put(a);
   tx.event("approval.delivered", a.id(),
            {{"subject", a.subject()},
-            {"delivery", how == approval::DELIVERED ? "delivered" : how == approval::REFUSED ? "refused" : "unknown"}});
+            {"delivery", how == approval::DELIVERED ? "delivered"
+                         : how == approval::REFUSED ? "refused"
+                                                    : "unknown"}});
 }
 
 /// Removes what was said in it, of a conversation that is gone. That it was decided, and by whom, stays as long as of others.

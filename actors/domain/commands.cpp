@@ -141,17 +141,12 @@ constexpr std::array specs{
   command_spec{.body = c::kWithdrawApproval, .run = run<&c::withdraw_approval, withdraw_approval>, .from = members_and_node, .store = does_not_grow},
   command_spec{.body = c::kStartConversation, .run = run<&c::start_conversation, start_conversation>, .from = who_starts_workers, .store = grows},
   command_spec{.body = c::kSendPrompt, .run = run<&c::send_prompt, send_prompt>, .from = who_chats, .store = grows},
-  command_spec{.body = c::kInterruptConversation,
-               .run = run<&c::interrupt_conversation, interrupt_conversation>,
-               .from = who_chats,
-               .store = does_not_grow},
   command_spec{
-    .body = c::kResumeConversation, .run = run<&c::resume_conversation, resume_conversation>, .from = who_chats, .store = does_not_grow},
+    .body = c::kInterruptConversation, .run = run<&c::interrupt_conversation, interrupt_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kResumeConversation, .run = run<&c::resume_conversation, resume_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kStopConversation, .run = run<&c::stop_conversation, stop_conversation>, .from = who_chats, .store = does_not_grow},
-  command_spec{
-    .body = c::kRenameConversation, .run = run<&c::rename_conversation, rename_conversation>, .from = who_chats, .store = does_not_grow},
-  command_spec{
-    .body = c::kDeleteConversation, .run = run<&c::delete_conversation, delete_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kRenameConversation, .run = run<&c::rename_conversation, rename_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kDeleteConversation, .run = run<&c::delete_conversation, delete_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kReportConversation,
                .run = run<&c::report_conversation, report_conversation>,
                .from = node,
@@ -159,11 +154,8 @@ constexpr std::array specs{
                .unregistered = true,
                .about = conversation_of<&c::report_conversation>(),
                .from_other_nodes = true},
-  command_spec{.body = c::kReportDelivery,
-               .run = run<&c::report_delivery, report_delivery>,
-               .from = node,
-               .store = does_not_grow,
-               .unregistered = true},
+  command_spec{
+    .body = c::kReportDelivery, .run = run<&c::report_delivery, report_delivery>, .from = node, .store = does_not_grow, .unregistered = true},
   command_spec{.body = c::kSweep, .run = run<&c::sweep, sweep>, .from = operator_or_node, .store = does_not_grow, .unregistered = true},
 };
 

@@ -306,8 +306,8 @@ std::string table<v1::Prompt>::key(const v1::Prompt& p) { return domain::key(p.i
 
 bool table<v1::Prompt>::matches(const prompt_filter& f, const v1::Prompt& p) {
   return is(f.scope, p.scope()) && is(f.conversation_id, p.conversation_id()) && (!f.open || *f.open == is_open(p)) &&
-         (!f.retired || *f.retired == is_retired(p)) &&
-         (!f.retired_before_ms || (is_retired(p) && p.changed_at_ms() < *f.retired_before_ms)) && (f.after_number == 0 || p.number() > f.after_number);
+         (!f.retired || *f.retired == is_retired(p)) && (!f.retired_before_ms || (is_retired(p) && p.changed_at_ms() < *f.retired_before_ms)) &&
+         (f.after_number == 0 || p.number() > f.after_number);
 }
 
 std::int64_t table<v1::Prompt>::due_at(const v1::Prompt&) { return 0; }

@@ -135,14 +135,19 @@ bool approval_visible(const v1::Approval&, const v1::Session& viewer);
 /// Withdraws what the session asks a person. False = something is left for the next command.
 bool withdraw_questions(transaction&, const v1::Session&);
 
-/// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in the
-/// batch waits for a sweep.
+/// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in
+/// the batch waits for a sweep.
 void withdraw_agent_requests(transaction&, const std::string& conversation_id, const std::string& why, bool driver_is_gone);
 /// Removes what was said in the approvals of a conversation that is gone.
 void forget_agent_requests(transaction&, const std::string& conversation_id);
 /// For a sweep: ends the approval, or its delivery, if the driver that it is about is gone. True = it was.
 bool settle_agent_request(transaction&, v1::Approval&);
 
+/// The conversation of this scope, or nullopt.
+std::optional<v1::Conversation> find_conversation(const transaction&, const std::string& id);
+v1::Reply no_conversation(const std::string& id);
+/// Its driver was asked for in this generation and has not ended.
+bool has_driver(const transaction&, const v1::Conversation&);
 /// The conversation whose agent acts as this session; empty = none.
 std::string conversation_of(const rows_view&, const v1::Session&);
 /// Makes the conversation BLOCKED, or not any more, after an approval of it was asked for or has ended.

@@ -221,6 +221,8 @@ v1::Reply resume_conversation(transaction& tx, const v1::ResumeConversation& r) 
   if (!c)
     return no_conversation(r.conversation_id());
   if (c->state() == conversation::ENDED) {
+    if (has_driver(tx, *c))
+      return refuse(v1::Refusal::STATE, "Its agent has not ended yet. Try again in a moment.", c->id());
     if (auto full = check_open(tx))
       return *full;
     c->set_state(conversation::SUSPENDED);

@@ -83,10 +83,16 @@ std::optional<v1::Reply> check(const v1::ReportConversation& r) {
   return std::nullopt;
 }
 
+/// What was only asked for has told nothing.
+bool is_running(const transaction& tx, const conversation& c) {
+  const auto spawn = tx.get<v1::Spawn>(key(c.spawn_id()));
+  return spawn && has_driver(tx, c) && spawn->status() != v1::Spawn::REQUESTED;
+}
+
 /// One report on one conversation.
 class report {
 public:
-  report(transaction& tx, conversation& c, const v1::ReportConversation& r) : tx_(tx), c_(c), r_(r), lives_(has_driver(tx, c)) {}
+  report(transaction& tx, conversation& c, const v1::ReportConversation& r) : tx_(tx), c_(c), r_(r), lives_(is_running(tx, c)) {}
 
   std::optional<prompt_row> take() {
     if (r_.driver_seq() == 0 || r_.driver_seq() > c_.driver_seq())
@@ -161,7 +167,8 @@ private:
       return; // it has ended before
     count_usage(tx_, c_, turn);
     if (!turn.last_text().empty())
-      c_.set_last_text(to_utf8(std::string_view(turn.last_text()).substr(turn.last_text().size() - std::min(turn.last_text().size(), last_text_max))));
+      c_.set_last_text(
+        to_utf8(std::string_view(turn.last_text()).substr(turn.last_text().size() - std::min(turn.last_text().size(), last_text_max))));
     if (is_open) {
       c_.clear_open_turn();
       if (agent_runs(c_))

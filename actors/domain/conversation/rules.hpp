@@ -7,13 +7,6 @@ namespace swarm::domain {
 
 using conversation_state = v1::Conversation::State;
 
-/// The conversation of this scope, or nullopt.
-std::optional<v1::Conversation> find_conversation(const transaction&, const std::string& id);
-v1::Reply no_conversation(const std::string& id);
-
-/// Its driver's spawn is there and this generation has not ended.
-bool has_driver(const transaction&, const v1::Conversation&);
-
 /// Stores a changed row with fresh times; `queued` is counted.
 void put_changed(transaction&, v1::Conversation&);
 v1::Reply conversation_reply(v1::Conversation, std::optional<v1::Prompt> = std::nullopt);

@@ -81,7 +81,7 @@ TEST_CASE("the fields of a spec agree with each other") {
     if (spec.about.own_only)
       CHECK(spec.about.kind == subject::session);
     if (spec.from_other_nodes)
-      CHECK((spec.about.kind == subject::session || spec.about.kind == subject::worker));
+      CHECK((spec.about.kind == subject::session || spec.about.kind == subject::worker || spec.about.kind == subject::conversation));
     CHECK(spec.from.get().own.has(v1::Principal::SESSION) == (spec.about.own_only != nullptr));
     if (spec.from_other_nodes)
       CHECK(spec.from.get().all.has(v1::Principal::NODE));

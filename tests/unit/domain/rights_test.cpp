@@ -33,15 +33,14 @@ v1::Principal principal(principal_kind kind, const words& grants = {}) {
 
 // -- the model: sets of names, and nothing of the table ----------------------------------------
 
-const words nodes_own_commands{"expire_session", "deliver_messages", "spawn_starting", "spawn_running",
-                              "spawn_ended",    "report_conversation", "report_delivery"};
+const words nodes_own_commands{"expire_session", "deliver_messages",    "spawn_starting", "spawn_running",
+                               "spawn_ended",    "report_conversation", "report_delivery"};
 const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep", "request_approval", "withdraw_approval"};
 const words for_itself{"deregister_session", "heartbeat", "report_agent"};
 const words needs_leave{"dispatch", "request_spawn", "decide_approval", "start_conversation"};
-const words chats{"send_prompt",         "interrupt_conversation", "resume_conversation",
-                  "stop_conversation",   "rename_conversation",    "delete_conversation"};
-const words private_queries{"list_messages",      "get_kv",         "list_kv",       "get_status",   "list_events",
-                            "list_subscriptions", "list_approvals", "preview_sweep", "resolve_token", "list_conversations", "list_prompts", "list_usage"};
+const words chats{"send_prompt", "interrupt_conversation", "resume_conversation", "stop_conversation", "rename_conversation", "delete_conversation"};
+const words private_queries{"list_messages",  "get_kv",        "list_kv",       "get_status",         "list_events",  "list_subscriptions",
+                            "list_approvals", "preview_sweep", "resolve_token", "list_conversations", "list_prompts", "list_usage"};
 
 bool may_send(principal_kind kind, const words& grants, const std::string& command) {
   if (chats.count(command) > 0)
@@ -287,12 +286,12 @@ TEST_CASE("a grant opens what it names to its own kind only, and a reserved one 
     look(row.who);
   for (const auto& spec : commands())
     look(spec.from.get());
-  CHECK(asked_for == words{"session spawn", "session pty", "session pty:agents", "session cross_identity", "device terminal", "device approve",
-                           "gateway approve"});
+  CHECK(asked_for == words{"session spawn", "session pty", "session pty:agents", "session cross_identity", "session chat", "device terminal",
+                           "device approve", "device chat", "gateway approve", "gateway chat"});
 }
 
 TEST_CASE("the known grants are those of the design, and no other word is one") {
-  CHECK(grant_names(p::SESSION) == "spawn, pty, pty:agents, phone, cross_identity");
+  CHECK(grant_names(p::SESSION) == "spawn, pty, pty:agents, phone, cross_identity, chat");
   CHECK(grant_names(p::DEVICE) == "chat, terminal, bridge, tui, voice:*, dispatch, approve, files, admin");
   CHECK(grant_names(p::GATEWAY) == "dispatch, approve, chat");
   for (auto kind : {p::OPERATOR, p::NODE, p::AGENT, p::ORPHAN, p::KIND_UNSPECIFIED})

@@ -155,6 +155,7 @@ struct conversation_world : domain_world {
     auto cmd = by_node();
     auto& r = *cmd.mutable_request_approval();
     r.set_kind(kind);
+    r.set_subject("conversation/" + id);
     r.set_title("Bash");
     r.set_body(R"({"command":"make"})");
     r.mutable_conversation()->set_conversation_id(id);

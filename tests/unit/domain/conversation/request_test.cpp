@@ -95,6 +95,7 @@ TEST_CASE("words go only with a decision that an agent of a conversation waits f
   CHECK(w.reply(edited).approval().edited_input() == R"({"command":"make -n"})");
   auto of_task = w.command();
   of_task.mutable_request_approval()->set_title("t");
+  of_task.mutable_request_approval()->set_subject("task/1");
   auto said = w.deciding(w.reply(of_task).approval(), "yes");
   said.mutable_decide_approval()->set_message("m");
   CHECK(w.reply(said).refusal().code() == refusal::INVALID);
@@ -160,6 +161,7 @@ TEST_CASE("a device with the grant chat reads what agents of conversations ask, 
   auto asked = w.ask(id);
   auto of_task = w.command();
   of_task.mutable_request_approval()->set_title("t");
+  of_task.mutable_request_approval()->set_subject("task/1");
   w.reply(of_task);
   v1::Query q;
   q.set_scope("s");
@@ -181,5 +183,6 @@ TEST_CASE("agents have a quota of their own for what they ask") {
   CHECK(w.reply(w.asking(id, "more")).refusal().code() == refusal::LIMIT);
   auto of_task = w.command();
   of_task.mutable_request_approval()->set_title("t");
+  of_task.mutable_request_approval()->set_subject("task/1");
   CHECK_FALSE(w.reply(of_task).has_refusal());
 }
