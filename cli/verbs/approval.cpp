@@ -75,19 +75,23 @@ v1::ApprovalList approvals_in(const invocation& cli, const std::string& scope, c
   return cli.ask(query).approvals();
 }
 
-/// A person is asked in every scope. A session sees its own.
-std::vector<std::string> scopes_asked(const invocation& cli) {
-  const auto here = cli.scope();
+/// A person is asked in every scope, unless one was named. A session sees its own.
+bool asks_everywhere(const invocation& cli) {
   if (!cli.flags.scope.empty() || !cli.named_actor_id().empty())
-    return {here};
+    return false;
   try {
-    if (cli.node().admin.explain().principal().kind() != v1::Principal::OPERATOR)
-      return {here};
+    return cli.node().admin.explain().principal().kind() == v1::Principal::OPERATOR;
   } catch (const call_failed& f) {
     if (!f.is_refusal())
       throw;
-    return {here}; // a node of a version that cannot say
+    return false; // a node of a version that cannot say
   }
+}
+
+std::vector<std::string> scopes_asked(const invocation& cli) {
+  const auto here = cli.scope();
+  if (!asks_everywhere(cli))
+    return {here};
   auto out = all_scopes(cli, "approvals");
   // One that hosts share is there under its name; when its home is away it is left out, which all_scopes says.
   if (const auto shown = scope_shown(cli); !is_named_scope(shown) && std::find(out.begin(), out.end(), here) == out.end())
@@ -165,9 +169,8 @@ public:
       is_reset_ = false;
       v1::WatchRequest request;
       request.add_types("approval.");
-      // Whoever is asked in one scope only follows that one.
-      if (const auto scopes = scopes_asked(cli_); scopes.size() == 1)
-        request.set_scope(scopes.front());
+      if (!asks_everywhere(cli_))
+        request.set_scope(cli_.scope());
       request.set_after(position(request));
       show_open();
       end = follow_events(

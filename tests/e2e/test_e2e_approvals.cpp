@@ -178,6 +178,24 @@ TEST_CASE("a person follows the approvals of every scope and hears of each quest
   CHECK(told == std::vector<std::string>{"Which colour? open", "Which size? open", "Which colour? decided", "Which shape? open"});
 }
 
+TEST_CASE("a person who begins to follow before there is any scope hears of the questions of all that come") {
+  test_node node;
+  node.start();
+  auto follower = node.ctl_start({"approvals", "--follow", "--json"});
+  run_options there;
+  there.directory = (fs::path{node.work()} / "elsewhere").string();
+  fs::create_directories(there.directory);
+  // The follower has its place once it hears of its own directory.
+  asking_agent ann{node};
+  ann.call_later("ask_person", colour);
+  REQUIRE(follower.read_until("Which colour?"));
+  mcp_client bob{node, there};
+  bob.initialize();
+  bob.enroll("name:bob", {{"directory", there.directory}});
+  bob.call_later("ask_person", {{"title", "Which size?"}, {"options", {"s", "m"}}});
+  CHECK(follower.read_until("Which size?"));
+}
+
 TEST_CASE("a terminal rings for a question that is followed, and an agent follows its own scope only") {
   test_node node;
   node.start();

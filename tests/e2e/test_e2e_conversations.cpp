@@ -15,7 +15,7 @@ namespace {
 constexpr const char* player = R"(#!/bin/bash
 was_init=init-1
 was_prompt=87916540-ed07-41dd-b0f0-984e9a4fb95a
-while IFS= read -r recorded; do
+while IFS= read -r recorded <&3; do
   if [[ $recorded == *'"to":'* ]]; then
     IFS= read -r heard || exit 0
     printf '%s\n' "$heard" >> "$HEARD"
@@ -26,7 +26,7 @@ while IFS= read -r recorded; do
     said=${said//$was_init/$init}
     printf '%s\n' "${said//$was_prompt/$prompt}"
   fi
-done < "$RECORDING"
+done 3< "$RECORDING"
 cat > /dev/null
 )";
 
