@@ -78,7 +78,7 @@ full() {
   printf '// planted\n' | tee "$tree/$1/$3/a.cpp" >"$tree/$1/$3/b.cpp"
   reported "$1" 1 "$(($2 + 1)) entries at the top"
 }
-full actors/fabric 18 cluster
+full actors/fabric 19 cluster
 full cli 16 hook
 full services 10 api
 
